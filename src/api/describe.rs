@@ -182,7 +182,7 @@ impl ValidDescription {
         };
         for namespace in namespaces {
             let (revision, ()) = self.survey(at, &namespace, |survey, read_view| {
-                page.response.workload_count += count(survey.len());
+                page.response.workload_count += count(survey.workload_count());
                 page.response.defaults = defaults_kind(read_view.defaults);
                 if self.by == By::Constraints && oldest.is_none() {
                     page.note_keys(read_view);

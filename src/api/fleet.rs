@@ -57,9 +57,8 @@ impl Dialect for PlacementSpec {
         let judge = Judge::of(self, terms.checks, read_view);
         let candidates = terms.candidates(read_view);
         let known = candidates.known.iter().copied();
-        let verdict = |slot| judge.judge(slot).map_err(|refused| refused.refusal());
         let judged: Vec<(Slot, Result<i64, NodeRefusal>)> =
-            known.map(|slot| (slot, verdict(slot))).collect();
+            known.map(|slot| (slot, judge.judge(slot))).collect();
         let refused = || {
             judged
                 .iter()
@@ -106,8 +105,8 @@ impl Dialect for PlacementSpec {
         let candidates = terms.candidates(read_view);
         // A cluster that a hard constraint refuses has no score, named or not.
         let score_of = |slot| match terms.candidates {
-            Some(_) => judge.score(slot).ok(),
-            None => judge.judge(slot).ok(),
+            None if judge.checks.judge(slot).is_err() => None,
+            _ => fleet::score(&judge.spreads, slot).ok(),
         };
         let known = candidates.known.iter();
         let all: Vec<Option<i64>> = known.clone().map(|slot| score_of(*slot)).collect();
@@ -116,7 +115,7 @@ impl Dialect for PlacementSpec {
             .filter_map(|(slot, score)| Some((*slot, (*score)?)));
         let mut scored: Vec<(Slot, i64)> = scored.collect();
 
-        let skipped = judge.spreads().is_empty() || read_view.nodes.is_empty();
+        let skipped = judge.spreads.is_empty() || read_view.nodes.is_empty();
         let mut answer = Written::<v1::ScoreResponse>::of(read_view.revision);
         answer.skipped(skipped);
         match terms.view {
@@ -160,7 +159,7 @@ impl Dialect for PlacementSpec {
         let nodes = case.clusters.iter().map(|cluster| {
             let name = read_view.nodes.name(cluster.slot);
             let refused = cluster.verdict.as_ref().err();
-            (name, refused.map(|refused| Cow::Owned(refused.refusal())))
+            (name, refused.map(Cow::Borrowed))
         });
         v1::ExplainResponse {
             constraints: reports.iter().map(constraint_report).collect(),

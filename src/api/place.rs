@@ -322,7 +322,7 @@ fn hold(pod: &Question, owner: String, ttl: Duration) -> Hold {
         owner: owner.into(),
         ttl,
         namespace: pod.namespace.as_str().into(),
-        labels: Arc::new(pod.labels.clone()),
+        labels: Arc::new(pod.subject.labels.clone()),
         requests: pod.checks.requests().cloned().unwrap_or_default(),
     }
 }

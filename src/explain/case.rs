@@ -1,15 +1,15 @@
 //! What is explained: a question, the nodes that it was decided about, and
 //! what every constraint says of each.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::diagnosis::title;
 use super::words::among;
-use crate::matching::Shortage;
+use crate::matching::{Constraint, Selector, Shortage};
 use crate::snapshot::{NodeRef, ReadView, Slot};
 use crate::spread::{
     Active, Checked, Constraints, DomainReport, Filter, GlobalMinimum, NodeChecks, NodeRefusal,
-    NominatedOn, Question, Reason, Report, Scores, SkewRule, Subject,
+    NominatedOn, Question, Reason, Report, Scores, SkewRule,
 };
 
 /// What it costs to look at a node and its labels, in units.
@@ -50,8 +50,6 @@ pub struct JudgedNode<'a> {
 
 /// A hard constraint, with the numbers of all its domains.
 pub struct Hard<'a> {
-    /// Its place among all constraints in force.
-    pub place: usize,
     /// Its place among the hard ones.
     at: usize,
     /// The numbers.
@@ -72,12 +70,8 @@ impl<'a> Case<'a> {
         slots: &[Slot],
         read_view: &ReadView<'a>,
     ) -> Self {
-        let reports = filter.reports(usize::MAX);
-        let places = constraints.all.iter().enumerate();
-        let places = places.filter(|(_, active)| active.constraint.is_hard());
-        let hard = (0..).zip(places.zip(reports));
-        let hard = hard.map(|(at, ((place, _), report))| Hard {
-            place,
+        let hard = (0..).zip(filter.reports(usize::MAX));
+        let hard = hard.map(|(at, report)| Hard {
             at,
             rule: SkewRule::of(report.active, report.global_minimum),
             by_value: report.domains.iter().map(|d| (d.tally.value, *d)).collect(),
@@ -124,9 +118,31 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// The parts of the pod that decide where its constraints look.
-    pub fn subject(&self) -> Subject<'a> {
-        self.question.subject()
+    /// The labels of the pod.
+    pub fn labels(&self) -> &'a BTreeMap<String, String> {
+        &self.question.subject.labels
+    }
+
+    /// The constraints with one of them changed.
+    pub fn revised(
+        &self,
+        active: &Active,
+        revise: impl FnOnce(&mut Constraint, &mut Selector),
+    ) -> Constraints {
+        let subject = &self.question.subject;
+        self.constraints.revised(active.index, subject, revise)
+    }
+
+    /// The hard constraints but one.
+    pub fn other_hard(&self, but: &Hard<'_>) -> impl Iterator<Item = &Hard<'a>> {
+        let others = self.hard.iter();
+        others.filter(move |other| other.at != but.at)
+    }
+
+    /// The hard constraint with this index, if that is one.
+    pub fn hard_at(&self, index: usize) -> Option<&Hard<'a>> {
+        let mut hard = self.hard.iter();
+        hard.find(|hard| hard.active().index == index)
     }
 
     /// The nodes that the pod may go to.
@@ -181,19 +197,18 @@ impl<'a> Case<'a> {
     }
 
     /// The nodes that pass the checks and all hard constraints but one.
-    pub fn admitted_but_for(&self, but: usize) -> impl Iterator<Item = &JudgedNode<'a>> {
+    pub fn admitted_but_for(&self, but: &Hard<'a>) -> impl Iterator<Item = &JudgedNode<'a>> {
         let nodes = match self.affords(self.nodes.len().saturating_mul(self.hard.len())) {
             true => &self.nodes[..],
             false => &[],
         };
         nodes.iter().filter(move |node| {
-            let others = self.hard.iter().filter(|hard| hard.place != but);
-            self.passes_checks(node) && others.into_iter().all(|hard| self.admits(hard, node))
+            let mut others = self.other_hard(but);
+            self.passes_checks(node) && others.all(|hard| self.admits(hard, node))
         })
     }
 
-    /// Decides again with the constraint at `place` changed: the nodes that
-    /// would be feasible.
+    /// Decides again with other constraints: the nodes that would be feasible.
     pub fn admitted_with(&self, constraints: &Constraints) -> Vec<&JudgedNode<'a>> {
         let filter = Filter::of(self.question, constraints, self.checks, &self.read_view);
         let slots: Vec<Slot> = self.nodes.iter().map(|node| node.slot).collect();
@@ -210,26 +225,13 @@ impl<'a> Case<'a> {
             .collect()
     }
 
-    /// All nodes of the snapshot, judged or not.
-    pub fn all_nodes(&self) -> impl Iterator<Item = (Slot, NodeRef<'a>)> {
-        let nodes = self.read_view.nodes;
-        let slots = match self.affords(nodes.len()) {
-            true => nodes.order(),
-            false => &[],
-        };
-        let slots = slots.iter();
-        slots.filter_map(|slot| Some((*slot, nodes.get(*slot)?)))
-    }
-
     /// The numbers of the soft constraints, as Score has them for the feasible
     /// nodes.
     pub fn scores(&self) -> Scores<'a> {
         let feasible: Vec<Slot> = self.feasible().map(|node| node.slot).collect();
         Scores::of(self.constraints, &feasible, &self.read_view)
     }
-}
 
-impl Case<'_> {
     /// The reports of the soft constraints. Without nodes there are no scores,
     /// and the reports have no domains.
     pub fn soft_reports<'s>(
@@ -267,22 +269,21 @@ impl<'a> Hard<'a> {
         self.rule.admits(self.count(value))
     }
 
-    /// The domains with the fewest pods, ascending by value.
-    pub fn lowest(&self) -> Vec<&'a str> {
-        let domains = &self.report.domains;
-        let fewest = domains
-            .first()
-            .map_or(0, |domain| domain.tally.matching_pods);
-        let lowest = domains
-            .iter()
-            .take_while(|domain| domain.tally.matching_pods == fewest);
-        lowest.map(|domain| domain.tally.value).collect()
-    }
-
     /// How the constraint is called in a sentence.
     pub fn title(&self) -> String {
         title(self.active())
     }
+}
+
+/// All nodes of a snapshot, judged or not; none if looking at them costs too much.
+pub fn all_nodes<'a>(read_view: &ReadView<'a>) -> impl Iterator<Item = (Slot, NodeRef<'a>)> {
+    let nodes = read_view.nodes;
+    let slots = match read_view.affords(nodes.len().saturating_mul(UNITS_PER_NODE)) {
+        true => nodes.order(),
+        false => &[],
+    };
+    let slots = slots.iter();
+    slots.filter_map(|slot| Some((*slot, nodes.get(*slot)?)))
 }
 
 /// The values of a topology key among some nodes, as a sentence lists them.

@@ -39,9 +39,17 @@ pub fn wire_index(active: &Active) -> i32 {
 /// A hint about a constraint.
 pub fn hint(kind: v1::hint::Kind, active: &Active, message: String) -> v1::Hint {
     v1::Hint {
+        constraint_index: wire_index(active),
+        ..general_hint(kind, message)
+    }
+}
+
+/// A hint about no constraint.
+pub fn general_hint(kind: v1::hint::Kind, message: String) -> v1::Hint {
+    v1::Hint {
         kind: kind.into(),
         message,
-        constraint_index: wire_index(active),
+        constraint_index: -1,
         other_constraint_index: -1,
         ..Default::default()
     }

@@ -1,15 +1,15 @@
 //! What stands behind each constraint: the limit, what holds the minimum, and
 //! which nodes are left out.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use super::case::{Case, Hard};
+use super::case::{Case, Hard, all_nodes};
 use super::diagnosis::{count, wire_index};
 use crate::proto::v1;
 use crate::proto::v1::constraint_insight::Minimum;
 use crate::proto::v1::left_out::Cause;
-use crate::snapshot::{DomainKey, NodeRef, Query, partition};
-use crate::spread::Active;
+use crate::snapshot::{DomainCount, DomainKey, NodeRef, Query, partition};
+use crate::spread::{Active, Report};
 
 /// Names that an insight lists.
 const LISTED: usize = 10;
@@ -20,33 +20,23 @@ pub fn all(case: &Case<'_>, max_domains: usize) -> Vec<v1::ConstraintInsight> {
     let scores = case.scores();
     let soft = case.soft_reports(&scores, max_domains);
     let of = |active: &Active| {
-        let hard = case
-            .hard
-            .iter()
-            .find(|hard| hard.active().index == active.index);
         let mut insight = v1::ConstraintInsight {
             constraint_index: wire_index(active),
             left_out: left_out(case, active),
             admitted_node_count: count(case.nodes.len()),
             ..Default::default()
         };
-        let usable = usable_nodes(case, active);
-        let domain = |value: &str, pods: i64| v1::DomainInsight {
-            value: value.to_owned(),
-            matching_pods_after: pods + active.self_match,
-            usable_node_count: usable.get(value).copied().unwrap_or(0),
-        };
+        let hard = case.hard_at(active.index);
         if let Some(hard) = hard {
             limits(case, hard, &mut insight);
-            let listed = hard.report.domains.iter().take(max_domains);
-            insight.domains = listed
-                .map(|d| domain(d.tally.value, d.tally.matching_pods))
-                .collect();
-        } else if let Some(report) = soft.iter().find(|r| r.active.index == active.index) {
-            let listed = report.domains.iter();
-            insight.domains = listed
-                .map(|d| domain(d.tally.value, d.tally.matching_pods))
-                .collect();
+        }
+        let report = hard.map(|hard| &hard.report);
+        let report = report.or_else(|| soft.iter().find(|r| r.active.index == active.index));
+        if let Some(report) = report {
+            // Candidates that pass the checks besides spread.
+            let usable = case.nodes.iter().filter(|node| node.check.is_none());
+            let usable = usable.map(|node| node.node);
+            insight.domains = domains(report, max_domains, active.self_match, usable);
         }
         insight
     };
@@ -55,7 +45,7 @@ pub fn all(case: &Case<'_>, max_domains: usize) -> Vec<v1::ConstraintInsight> {
 
 /// The limit, and what the minimum is due to.
 fn limits(case: &Case<'_>, hard: &Hard<'_>, insight: &mut v1::ConstraintInsight) {
-    let lowest = hard.lowest();
+    let lowest = hard.report.lowest();
     let minimum = match hard.report.domain_count {
         0 => Minimum::WithoutDomains,
         _ if hard.report.min_domains_unmet => Minimum::ByMinDomains,
@@ -69,47 +59,50 @@ fn limits(case: &Case<'_>, hard: &Hard<'_>, insight: &mut v1::ConstraintInsight)
     insight.admitted_node_count = count(admitted.count());
 }
 
-/// Candidates that pass the checks besides spread, by value.
-fn usable_nodes<'a>(case: &Case<'a>, active: &Active) -> HashMap<&'a str, i64> {
-    let mut usable = HashMap::new();
-    for node in case.nodes.iter().filter(|node| node.check.is_none()) {
-        if let Some(value) = node.node.label_text(&active.constraint.topology_key) {
-            *usable.entry(value).or_default() += 1;
-        }
+/// The first domains of a report: what each would count with so many more pods,
+/// and how many usable nodes it has.
+pub fn domains<'n>(
+    report: &Report<'_>,
+    max_domains: usize,
+    more: i64,
+    usable: impl Iterator<Item = NodeRef<'n>>,
+) -> Vec<v1::DomainInsight> {
+    let key = &*report.active.constraint.topology_key;
+    let mut by_value: HashMap<&str, i64> = HashMap::new();
+    for value in usable.filter_map(|node| node.label_text(key)) {
+        *by_value.entry(value).or_default() += 1;
     }
-    usable
+    let domain = |tally: DomainCount<'_>| v1::DomainInsight {
+        value: tally.value.to_owned(),
+        matching_pods_after: tally.matching_pods + more,
+        usable_node_count: by_value.get(tally.value).copied().unwrap_or(0),
+    };
+    let listed = report.domains.iter().take(max_domains);
+    listed.map(|listed| domain(listed.tally)).collect()
 }
 
 /// Nodes that a constraint does not look at, by the first cause.
 fn left_out(case: &Case<'_>, active: &Active) -> Vec<v1::LeftOut> {
-    const CAUSES: [Cause; 4] = [
-        Cause::MissingKey,
-        Cause::MissingOtherKey,
-        Cause::NodeAffinity,
-        Cause::Taints,
-    ];
     let by_node = partition::Key::everywhere(DomainKey::Node);
     let counted = case.read_view.count(Query {
         selector: &active.selector,
         partition: &by_node,
     });
-    let mut found = CAUSES.map(|cause| (cause, Vec::new(), 0));
-    for (slot, node) in case.all_nodes() {
+    let mut found: BTreeMap<Cause, (Vec<&str>, i64)> = BTreeMap::new();
+    for (slot, node) in all_nodes(&case.read_view) {
         if let Some(cause) = cause(active, node) {
-            let entry = found.iter_mut().find(|(other, ..)| *other == cause);
-            let (_, names, pods) = entry.expect("all causes are there");
+            let (names, pods) = found.entry(cause).or_default();
             names.push(node.name());
             *pods += i64::from(counted.matching_pods(counted.domain_of(slot)));
         }
     }
-    let found = found.into_iter().filter(|(_, names, _)| !names.is_empty());
-    let wire = |(cause, names, matching_pods): (Cause, Vec<&str>, i64)| v1::LeftOut {
+    let wire = |(cause, (names, matching_pods)): (Cause, (Vec<&str>, i64))| v1::LeftOut {
         cause: cause.into(),
         node_count: count(names.len()),
         nodes: first(&names),
         matching_pods,
     };
-    found.map(wire).collect()
+    found.into_iter().map(wire).collect()
 }
 
 /// Why a constraint does not look at a node, if it does not.
@@ -128,7 +121,8 @@ fn cause(active: &Active, node: NodeRef<'_>) -> Option<Cause> {
     (!eligibility.admits_taints(node)).then_some(Cause::Taints)
 }
 
-fn first(names: &[&str]) -> Vec<String> {
+/// The names that an insight lists.
+pub fn first(names: &[&str]) -> Vec<String> {
     let first = names.iter().take(LISTED);
     first.map(|name| (*name).to_owned()).collect()
 }

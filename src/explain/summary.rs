@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::case::{Case, Hard, values};
 use super::diagnosis::Diagnosis;
-use super::words::{among, number, plural, sentence, verb};
+use super::words::{among, number, plural, sentence, so_many, verb};
 use crate::spread::Reason;
 
 /// The nodes that are refused for a cause.
@@ -39,10 +39,8 @@ pub fn of(case: &Case<'_>, findings: &[Diagnosis]) -> String {
 /// Which domains of the first hard constraint the feasible nodes are in, when
 /// those are few.
 fn places(case: &Case<'_>) -> String {
-    let Some(hard) = case.hard.first() else {
-        return String::new();
-    };
-    format!(" ({})", values(case.feasible(), hard.key()))
+    let places = |hard: &Hard<'_>| format!(" ({})", values(case.feasible(), hard.key()));
+    case.hard.first().map_or_else(String::new, places)
 }
 
 /// What keeps the pod off the others, by how many nodes.
@@ -65,10 +63,7 @@ fn causes(case: &Case<'_>) -> Vec<String> {
         )
     });
     let said = |((reason, index), refused): &((&Reason, Option<usize>), RefusedNodes)| {
-        let hard = case
-            .hard
-            .iter()
-            .find(|hard| Some(hard.active().index) == *index);
+        let hard = index.and_then(|index| case.hard_at(index));
         cause(reason, hard, refused.nodes) + &because_of_nominated(*refused)
     };
     causes.iter().map(said).collect()
@@ -84,49 +79,32 @@ fn because_of_nominated(refused: RefusedNodes) -> String {
 }
 
 fn cause(reason: &Reason, hard: Option<&Hard<'_>>, nodes: usize) -> String {
-    let count = plural(nodes, "node");
+    let they = |one, many| so_many(nodes, "node", one, many);
     match (reason, hard) {
-        (Reason::Unschedulable, _) => format!("{count} {} cordoned", verb(nodes, "is", "are")),
-        (Reason::UntoleratedTaint, _) => format!(
-            "{count} {} a taint that it does not tolerate",
-            verb(nodes, "has", "have")
-        ),
-        (Reason::NodeAffinity, _) => format!(
-            "{count} {} match its node affinity",
-            verb(nodes, "does not", "do not")
-        ),
+        (Reason::Unschedulable, _) => they("is", "are") + " cordoned",
+        (Reason::UntoleratedTaint, _) => they("has", "have") + " a taint that it does not tolerate",
+        (Reason::NodeAffinity, _) => they("does not", "do not") + " match its node affinity",
         (Reason::Gated(gates), _) => format!("it waits for scheduling gates ({gates})"),
-        (Reason::NodeName, _) => format!(
-            "{count} {} the one that it names",
-            verb(nodes, "is not", "are not")
+        (Reason::NodeName, _) => they("is not", "are not") + " the one that it names",
+        (Reason::HostPorts, _) => they("has", "have") + " no free port for it",
+        (Reason::TooManyPods, _) => they(
+            "has as many pods as it takes",
+            "have as many pods as they take",
         ),
-        (Reason::HostPorts, _) => {
-            format!("{count} {} no free port for it", verb(nodes, "has", "have"))
+        (Reason::Insufficient(resource), _) => {
+            they("has", "have") + " too little " + resource.as_str()
         }
-        (Reason::TooManyPods, _) => format!(
-            "{count} {} as many pods as {}",
-            verb(nodes, "has", "have"),
-            verb(nodes, "it takes", "they take")
-        ),
-        (Reason::Insufficient(resource), _) => format!(
-            "{count} {} too little {}",
-            verb(nodes, "has", "have"),
-            resource.as_str()
-        ),
         (Reason::MissingTopologyKey, Some(hard)) => {
-            format!(
-                "{count} {} the label {}",
-                verb(nodes, "lacks", "lack"),
-                hard.key()
-            )
+            they("lacks", "lack") + " the label " + hard.key()
         }
         (Reason::Skew, Some(hard)) => format!(
-            "{count} would exceed maxSkew {} of {} ({})",
+            "{} would exceed maxSkew {} of {} ({})",
+            plural(nodes, "node"),
             hard.rule.max_skew,
             hard.key(),
             minimum(hard),
         ),
-        _ => format!("{count} {} refused", verb(nodes, "is", "are")),
+        _ => they("is", "are") + " refused",
     }
 }
 
@@ -134,7 +112,7 @@ fn cause(reason: &Reason, hard: Option<&Hard<'_>>, nodes: usize) -> String {
 fn minimum(hard: &Hard<'_>) -> String {
     let minimum = hard.report.global_minimum;
     let wanted = hard.active().constraint.min_domains.unwrap_or(1);
-    match &*hard.lowest() {
+    match &*hard.report.lowest() {
         [] => "there is no domain".to_owned(),
         _ if hard.report.min_domains_unmet => format!(
             "only {} of {wanted} domains exist",

@@ -41,19 +41,14 @@ pub(super) struct Sums(BTreeMap<Resource, Quantity>);
 
 impl Resource {
     /// Those that have no domain in their names.
-    const COMMON: [(Self, &'static str); 3] = [
-        (Self::Cpu, "cpu"),
-        (Self::Memory, "memory"),
-        (Self::EphemeralStorage, "ephemeral-storage"),
-    ];
+    const COMMON: [Self; 3] = [Self::Cpu, Self::Memory, Self::EphemeralStorage];
 
     /// The resource of a name. `None` for those that the scheduler passes over.
     pub fn parse(name: &str) -> Option<Self> {
-        let common = Self::COMMON.iter().find(|(_, known)| *known == name);
-        match common {
-            Some((resource, _)) => Some(resource.clone()),
-            None => is_scheduled(name).then(|| Self::Named(name.into())),
-        }
+        let common = Self::COMMON.iter().find(|known| known.as_str() == name);
+        common
+            .cloned()
+            .or_else(|| is_scheduled(name).then(|| Self::Named(name.into())))
     }
 
     /// Its name.
@@ -182,11 +177,6 @@ impl<N: Copy + Default> Amounts<N> {
         self.named.is_empty() && self.common == [N::default(); 3]
     }
 
-    /// Of how many resources with names of their own there is some.
-    pub(super) fn named_len(&self) -> usize {
-        self.named.len()
-    }
-
     /// The amount of a resource.
     pub(super) fn get(&self, resource: &Resource) -> N {
         match resource {
@@ -208,7 +198,6 @@ impl<N: Copy + Default> Amounts<N> {
     /// All amounts, in order.
     pub fn iter(&self) -> impl Iterator<Item = (Resource, N)> {
         let common = Resource::COMMON.into_iter().zip(self.common);
-        let common = common.map(|((resource, _), amount)| (resource, amount));
         let named = self.named.iter();
         common.chain(named.map(|(name, amount)| (Resource::Named(Arc::clone(name)), *amount)))
     }

@@ -46,6 +46,17 @@ pub struct Constraint {
 }
 
 impl Action {
+    /// Checks and reads the action of the constraint at `path`.
+    pub fn compile(wire: &str, path: Path<'_>, faults: &mut Violations) -> Option<Self> {
+        let all = [Self::DoNotSchedule, Self::ScheduleAnyway];
+        let action = all.into_iter().find(|action| action.as_str() == wire);
+        if action.is_none() {
+            let known = "must be DoNotSchedule or ScheduleAnyway";
+            faults.add(path.field("whenUnsatisfiable"), known);
+        }
+        action
+    }
+
     /// Kubernetes' word for it.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -56,6 +67,18 @@ impl Action {
 }
 
 impl Policy {
+    fn compile(wire: Option<&str>, default: Self, path: Path<'_>, faults: &mut Violations) -> Self {
+        match wire {
+            None => default,
+            Some("Honor") => Self::Honor,
+            Some("Ignore") => Self::Ignore,
+            Some(_) => {
+                faults.add(path, "must be Honor or Ignore");
+                default
+            }
+        }
+    }
+
     /// Kubernetes' word for it.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -144,15 +167,7 @@ impl Constraint {
             faults.add(path.field("maxSkew"), "must be at least 1");
         }
         names::check_label_key(&wire.topology_key, path.field("topologyKey"), faults);
-        let action = match &*wire.when_unsatisfiable {
-            "DoNotSchedule" => Some(Action::DoNotSchedule),
-            "ScheduleAnyway" => Some(Action::ScheduleAnyway),
-            _ => {
-                let known = "must be DoNotSchedule or ScheduleAnyway";
-                faults.add(path.field("whenUnsatisfiable"), known);
-                None
-            }
-        };
+        let action = Action::compile(&wire.when_unsatisfiable, path, faults);
         let repeats = |other: &v1::TopologySpreadConstraint| {
             other.topology_key == wire.topology_key
                 && other.when_unsatisfiable == wire.when_unsatisfiable
@@ -168,38 +183,18 @@ impl Constraint {
             let rule = "can only be set when whenUnsatisfiable is DoNotSchedule";
             faults.add(path.field("minDomains"), rule);
         }
-        let affinity = path.field("nodeAffinityPolicy");
-        let taints = path.field("nodeTaintsPolicy");
+        let mut policy = |wire: &Option<String>, default, field| {
+            Policy::compile(wire.as_deref(), default, path.field(field), faults)
+        };
+        let (affinity, taints) = (&wire.node_affinity_policy, &wire.node_taints_policy);
         Some(Self {
-            node_affinity_policy: policy(
-                &wire.node_affinity_policy,
-                Policy::Honor,
-                affinity,
-                faults,
-            ),
-            node_taints_policy: policy(&wire.node_taints_policy, Policy::Ignore, taints, faults),
+            node_affinity_policy: policy(affinity, Policy::Honor, "nodeAffinityPolicy"),
+            node_taints_policy: policy(taints, Policy::Ignore, "nodeTaintsPolicy"),
             max_skew: wire.max_skew,
             topology_key: wire.topology_key.as_str().into(),
             action: action?,
             min_domains: wire.min_domains,
         })
-    }
-}
-
-fn policy(
-    wire: &Option<String>,
-    default: Policy,
-    path: Path<'_>,
-    faults: &mut Violations,
-) -> Policy {
-    match wire.as_deref() {
-        None => default,
-        Some("Honor") => Policy::Honor,
-        Some("Ignore") => Policy::Ignore,
-        Some(_) => {
-            faults.add(path, "must be Honor or Ignore");
-            default
-        }
     }
 }
 
@@ -222,10 +217,8 @@ fn compile_selector(
             } else {
                 used_keys(selector, pod_labels)
             };
-            for (i, key) in keys.iter().enumerate() {
-                if used.contains(&**key) {
-                    faults.add(list.index(i), "is used by the labelSelector already");
-                }
+            for (path, _) in list.each(keys).filter(|(_, key)| used.contains(&***key)) {
+                faults.add(path, "is used by the labelSelector already");
             }
         }
     }
@@ -241,8 +234,8 @@ fn check_match_label_keys(
     faults: &mut Violations,
 ) {
     let list = path.field("matchLabelKeys");
-    for (i, key) in wire.match_label_keys.iter().enumerate() {
-        names::check_label_key(key, list.index(i), faults);
+    for (path, key) in list.each(&wire.match_label_keys) {
+        names::check_label_key(key, path, faults);
     }
 }
 

@@ -32,26 +32,16 @@ pub fn namespace_or_default(name: &str) -> &str {
 
 /// Checks a required object name.
 pub fn check_name(name: &str, path: Path<'_>, faults: &mut Violations) {
-    if name.is_empty() {
-        faults.add(path, "is required");
-    } else if !is_name(name) {
-        faults.add(path, SUBDOMAIN);
-    }
+    check_required(name, is_name(name), SUBDOMAIN, path, faults);
 }
 
 /// Checks the required name of a node, by the names that nodes may have.
 pub fn check_node_name(name: &str, which: NodeNames, path: Path<'_>, faults: &mut Violations) {
-    if name.is_empty() {
-        faults.add(path, "is required");
-    } else if !is_node_name(name, which) {
-        faults.add(
-            path,
-            match which {
-                NodeNames::Dns => NODE_NAME,
-                NodeNames::Any => ANY_NAME,
-            },
-        );
-    }
+    let rule = match which {
+        NodeNames::Dns => NODE_NAME,
+        NodeNames::Any => ANY_NAME,
+    };
+    check_required(name, is_node_name(name, which), rule, path, faults);
 }
 
 /// Checks a namespace; it may be empty.
@@ -63,10 +53,14 @@ pub fn check_namespace(name: &str, path: Path<'_>, faults: &mut Violations) {
 
 /// Checks a required label key.
 pub fn check_label_key(key: &str, path: Path<'_>, faults: &mut Violations) {
-    if key.is_empty() {
+    check_required(key, is_label_key(key), LABEL_KEY, path, faults);
+}
+
+fn check_required(name: &str, is_valid: bool, rule: &str, path: Path<'_>, faults: &mut Violations) {
+    if name.is_empty() {
         faults.add(path, "is required");
-    } else if !is_label_key(key) {
-        faults.add(path, LABEL_KEY);
+    } else if !is_valid {
+        faults.add(path, rule);
     }
 }
 
@@ -119,28 +113,22 @@ pub fn is_node_name(name: impl AsRef<[u8]>, which: NodeNames) -> bool {
     let name = name.as_ref();
     match which {
         NodeNames::Dns => is_name(name),
-        NodeNames::Any => !name.is_empty() && std::str::from_utf8(name).is_ok_and(is_any_name),
+        // It can be told from others on a line, and from its kind in `node/NAME`.
+        NodeNames::Any => std::str::from_utf8(name).is_ok_and(|name| {
+            let is_told_apart = !name.contains(|c: char| c == '/' || c.is_control());
+            (1..=253).contains(&name.len()) && is_told_apart
+        }),
     }
 }
 
 /// Whether `name` may be a namespace; it may be empty.
 pub fn is_namespace(name: impl AsRef<[u8]>) -> bool {
     let name = name.as_ref();
-    name.is_empty() || is_dns_label(name)
+    name.is_empty() || name.len() <= 63 && is_made_of(name, LOWER, LOWER | DASH)
 }
 
 fn is_label_name(name: &[u8]) -> bool {
     name.len() <= 63 && is_made_of(name, LOWER | UPPER, LOWER | UPPER | DASH | DOT | UNDERSCORE)
-}
-
-/// Whether a name can be told from others on a line, and from its kind in
-/// `node/NAME`.
-fn is_any_name(name: &str) -> bool {
-    name.len() <= 253 && !name.contains(|c: char| c == '/' || c.is_control())
-}
-
-fn is_dns_label(name: &[u8]) -> bool {
-    name.len() <= 63 && is_made_of(name, LOWER, LOWER | DASH)
 }
 
 /// Whether the first and the last byte are of the classes `ends` and all others

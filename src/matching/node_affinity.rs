@@ -2,14 +2,12 @@
 //! "Matching").
 
 use std::borrow::Borrow;
-use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
 use super::keyed::Keyed;
 use super::names;
-use super::node_term::{NodeLabels, NodeTerm};
-use super::requirement::{Operator, Requirement, parse_int, value_set};
-use super::term_index::TermIndex;
+use super::requirement::{Operator, Requirement, value_set};
+use super::term_index::{NodeLabels, NodeTerm, TermIndex};
 use super::violations::{Path, Violations};
 use crate::account::heap;
 use crate::proto::v1;
@@ -81,16 +79,14 @@ impl NodeAffinity {
         let preferred = affinity.map_or(&[][..], |a| {
             &a.preferred_during_scheduling_ignored_during_execution
         });
-        for (i, term) in preferred.iter().enumerate() {
-            let list = path.field("preferredDuringSchedulingIgnoredDuringExecution");
-            check_preferred(term, list.index(i), faults);
+        let list = path.field("preferredDuringSchedulingIgnoredDuringExecution");
+        for (path, term) in list.each(preferred) {
+            check_preferred(term, path, faults);
         }
-        let labels = node_selector(&spec.node_selector);
+        let labels = Requirement::pairs(&spec.node_selector).collect();
         Self(Keyed::of(AffinityRules::of(labels, required)))
     }
-}
 
-impl NodeAffinity {
     /// Writes it for the wire, into the spec of a pod. Omits terms that can match
     /// no node.
     pub fn write(&self, spec: &mut v1::PodSpec) {
@@ -115,9 +111,7 @@ impl NodeAffinity {
             ..Default::default()
         });
     }
-}
 
-impl NodeAffinity {
     /// Its size on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let term = |term: &NodeTerm<Box<str>>| {
@@ -144,7 +138,8 @@ impl<A> NodeAffinity<A> {
     pub fn per_node(&self) -> usize {
         let rules = &*self.0;
         let terms = || rules.terms.iter().flatten().map(NodeTerm::len).sum();
-        rules.labels.len() + rules.index.as_ref().map_or_else(terms, TermIndex::per_node)
+        let of_index = |index: &TermIndex<A>| index.per_node;
+        rules.labels.len() + rules.index.as_ref().map_or_else(terms, of_index)
     }
 
     /// How many values, and requirements without values, it has.
@@ -196,28 +191,12 @@ impl<A> NodeAffinity<A> {
 }
 
 fn to_wire(requirement: &Requirement<Box<str>>) -> v1::NodeSelectorRequirement {
-    let texts = |values: &[Box<str>]| values.iter().map(ToString::to_string).collect();
-    let (operator, values) = match &requirement.operator {
-        Operator::In(values) => ("In", texts(values)),
-        Operator::NotIn(values) => ("NotIn", texts(values)),
-        Operator::Exists => ("Exists", Vec::new()),
-        Operator::DoesNotExist => ("DoesNotExist", Vec::new()),
-        Operator::Gt(bound) => ("Gt", vec![bound.to_string()]),
-        Operator::Lt(bound) => ("Lt", vec![bound.to_string()]),
-    };
+    let (operator, values) = requirement.operator.to_wire();
     v1::NodeSelectorRequirement {
         key: requirement.key.to_string(),
         operator: operator.to_owned(),
         values,
     }
-}
-
-fn node_selector(labels: &BTreeMap<String, String>) -> Box<[Requirement<Box<str>>]> {
-    let pair = |(key, value): (&String, &String)| Requirement {
-        key: key.as_str().into(),
-        operator: Operator::In([value.as_str().into()].into()),
-    };
-    labels.iter().map(pair).collect()
 }
 
 /// Compiles the terms that can match. One without requirements, or with a
@@ -231,10 +210,9 @@ fn compile_terms(
     if wire.node_selector_terms.is_empty() {
         faults.add(list, "must have at least one term");
     }
+    let compile = |(path, wire)| compile_term(wire, path, faults);
     let mut terms = Vec::with_capacity(wire.node_selector_terms.len());
-    for (i, term) in wire.node_selector_terms.iter().enumerate() {
-        terms.extend(compile_term(term, list.index(i), faults));
-    }
+    terms.extend(list.each(&wire.node_selector_terms).filter_map(compile));
     terms.sort_unstable();
     terms.dedup();
     terms.into()
@@ -245,16 +223,16 @@ fn compile_term(
     path: Path<'_>,
     faults: &mut Violations,
 ) -> Option<NodeTerm<Box<str>>> {
-    let mut labels = Vec::with_capacity(wire.match_expressions.len());
-    for (i, requirement) in wire.match_expressions.iter().enumerate() {
-        let list = path.field("matchExpressions");
-        labels.push(compile_expression(requirement, list.index(i), faults));
-    }
-    let mut names = Vec::with_capacity(wire.match_fields.len());
-    for (i, requirement) in wire.match_fields.iter().enumerate() {
-        let list = path.field("matchFields");
-        names.push(compile_field(requirement, list.index(i), faults));
-    }
+    let expressions = path.field("matchExpressions");
+    let labels = expressions.each(&wire.match_expressions);
+    let labels: Vec<_> = labels
+        .map(|(path, wire)| compile_expression(wire, path, faults))
+        .collect();
+    let fields = path.field("matchFields");
+    let names = fields.each(&wire.match_fields);
+    let names: Vec<_> = names
+        .map(|(path, wire)| compile_field(wire, path, faults))
+        .collect();
     if labels.is_empty() && names.is_empty() {
         return None;
     }
@@ -278,36 +256,8 @@ fn compile_expression(
     faults: &mut Violations,
 ) -> Option<Requirement<Box<str>>> {
     names::check_label_key(&wire.key, path.field("key"), faults);
-    let count = wire.values.len();
-    let (valid_count, rule) = match &*wire.operator {
-        "In" | "NotIn" => (count > 0, "is required when operator is In or NotIn"),
-        "Exists" | "DoesNotExist" => (
-            count == 0,
-            "must be empty when operator is Exists or DoesNotExist",
-        ),
-        "Gt" | "Lt" => (count == 1, "must be exactly one when operator is Gt or Lt"),
-        _ => {
-            let known = "must be In, NotIn, Exists, DoesNotExist, Gt or Lt";
-            faults.add(path.field("operator"), known);
-            return None;
-        }
-    };
-    if !valid_count {
-        faults.add(path.field("values"), rule);
-        return None;
-    }
-    let set = || {
-        let parses = wire.values.iter().all(names::is_label_value);
-        parses.then(|| value_set(&wire.values))
-    };
-    let operator = match &*wire.operator {
-        "In" => Operator::In(set()?),
-        "NotIn" => Operator::NotIn(set()?),
-        "Exists" => Operator::Exists,
-        "DoesNotExist" => Operator::DoesNotExist,
-        "Gt" => Operator::Gt(parse_int(&wire.values[0])?),
-        _ => Operator::Lt(parse_int(&wire.values[0])?),
-    };
+    let known = "must be In, NotIn, Exists, DoesNotExist, Gt or Lt";
+    let operator = Operator::compile(&wire.operator, &wire.values, known, path, faults)?;
     Some(Requirement {
         key: wire.key.as_str().into(),
         operator,

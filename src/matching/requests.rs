@@ -87,7 +87,7 @@ impl Requests {
 
     /// How many things it requests of which most pods request none.
     pub fn rare_len(&self) -> usize {
-        self.amounts.named_len() + self.ports.len()
+        self.amounts.named.len() + self.ports.len()
     }
 
     /// Whether it requests nothing.
@@ -209,13 +209,10 @@ fn check_spec(spec: &v1::PodSpec, path: Path<'_>, faults: &mut Violations) {
         ("containers", &spec.containers),
         ("initContainers", &spec.init_containers),
     ] {
-        let list_path = path.field(name);
-        for (i, container) in list.iter().enumerate() {
-            let path = list_path.index(i);
+        for (path, container) in path.field(name).each(list) {
             check_resources(container.resources.as_ref(), path, faults);
-            let ports = path.field("ports");
-            for (i, port) in container.ports.iter().enumerate() {
-                HostPort::check(port, ports.index(i), faults);
+            for (path, port) in path.field("ports").each(&container.ports) {
+                HostPort::check(port, path, faults);
             }
         }
     }
@@ -233,17 +230,12 @@ fn check_existing(pod: &v1::Pod, path: Path<'_>, faults: &mut Violations) {
         ("containerStatuses", &status.container_statuses),
         ("initContainerStatuses", &status.init_container_statuses),
     ] {
-        let list_path = path.field(name);
-        for (i, status) in list.iter().enumerate() {
-            check_status(status, list_path.index(i), faults);
+        for (path, status) in path.field(name).each(list) {
+            check_resources(status.resources.as_ref(), path, faults);
+            let allocated = path.field("allocatedResources");
+            check_quantities(&status.allocated_resources, allocated, faults);
         }
     }
-}
-
-fn check_status(status: &v1::ContainerStatus, path: Path<'_>, faults: &mut Violations) {
-    check_resources(status.resources.as_ref(), path, faults);
-    let allocated = path.field("allocatedResources");
-    check_quantities(&status.allocated_resources, allocated, faults);
 }
 
 fn check_resources(
@@ -262,14 +254,10 @@ pub(super) fn check_quantities(
     faults: &mut Violations,
 ) {
     for (name, quantity) in wire {
-        if Quantity::parse(&quantity.string).is_none() {
-            let text = &quantity.string;
-            faults.add(
-                path,
-                format!(
-                    "{text:?} of {name:?} must be a quantity of at least 0, such as 500m or 1.5Gi"
-                ),
-            );
+        let text = &quantity.string;
+        if Quantity::parse(text).is_none() {
+            let rule = "must be a quantity of at least 0, such as 500m or 1.5Gi";
+            faults.add(path, format!("{text:?} of {name:?} {rule}"));
         }
     }
 }

@@ -2,7 +2,10 @@
 //! and node affinity.
 
 use std::borrow::Borrow;
+use std::collections::BTreeMap;
 
+use super::names;
+use super::violations::{Path, Violations};
 use crate::account::heap;
 
 /// A requirement on the value that a key has, if it has one.
@@ -116,7 +119,76 @@ pub(super) fn parse_int(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
+impl Operator<Box<str>> {
+    /// Checks and compiles the operator of the requirement at `path`; those that are
+    /// `known` are named where it is none. `None` when it is invalid, or a value does
+    /// not parse.
+    pub(super) fn compile(
+        operator: &str,
+        values: &[String],
+        known: &str,
+        path: Path<'_>,
+        faults: &mut Violations,
+    ) -> Option<Self> {
+        let count = values.len();
+        let (valid_count, rule) = match operator {
+            "In" | "NotIn" => (count > 0, "is required when operator is In or NotIn"),
+            "Exists" | "DoesNotExist" => (
+                count == 0,
+                "must be empty when operator is Exists or DoesNotExist",
+            ),
+            "Gt" | "Lt" => (count == 1, "must be exactly one when operator is Gt or Lt"),
+            _ => {
+                faults.add(path.field("operator"), known);
+                return None;
+            }
+        };
+        if !valid_count {
+            faults.add(path.field("values"), rule);
+            return None;
+        }
+        let set = || {
+            let parses = values.iter().all(names::is_label_value);
+            parses.then(|| value_set(values))
+        };
+        Some(match operator {
+            "In" => Self::In(set()?),
+            "NotIn" => Self::NotIn(set()?),
+            "Exists" => Self::Exists,
+            "DoesNotExist" => Self::DoesNotExist,
+            "Gt" => Self::Gt(parse_int(&values[0])?),
+            _ => Self::Lt(parse_int(&values[0])?),
+        })
+    }
+
+    /// Kubernetes' word for it, and its values.
+    pub(super) fn to_wire(&self) -> (&'static str, Vec<String>) {
+        let texts = |values: &[Box<str>]| values.iter().map(ToString::to_string).collect();
+        match self {
+            Self::In(values) => ("In", texts(values)),
+            Self::NotIn(values) => ("NotIn", texts(values)),
+            Self::Exists => ("Exists", Vec::new()),
+            Self::DoesNotExist => ("DoesNotExist", Vec::new()),
+            Self::Gt(bound) => ("Gt", vec![bound.to_string()]),
+            Self::Lt(bound) => ("Lt", vec![bound.to_string()]),
+        }
+    }
+}
+
 impl Requirement<Box<str>> {
+    /// That a label has this value.
+    pub(super) fn equals(key: &str, value: &str) -> Self {
+        Self {
+            key: key.into(),
+            operator: Operator::In([value.into()].into()),
+        }
+    }
+
+    /// That there are all of these labels.
+    pub(super) fn pairs(labels: &BTreeMap<String, String>) -> impl Iterator<Item = Self> {
+        labels.iter().map(|(key, value)| Self::equals(key, value))
+    }
+
     /// Its size on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let values = match &self.operator {

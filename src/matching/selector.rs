@@ -4,9 +4,12 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use super::names;
-use super::requirement::{Operator, Requirement, value_set};
+use super::requirement::{Operator, Requirement};
 use super::violations::{Path, Violations};
 use crate::proto::v1;
+
+/// The operators of label selectors.
+const OPERATORS: &str = "must be In, NotIn, Exists or DoesNotExist";
 
 /// A compiled label selector: nothing, or all of its requirements.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -29,24 +32,24 @@ impl Selector {
             return Self::Nothing;
         };
         names::check_labels(&wire.match_labels, path.field("matchLabels"), faults);
-        let mut requirements = pairs(&wire.match_labels);
-        for (i, expression) in wire.match_expressions.iter().enumerate() {
-            let list = path.field("matchExpressions");
-            requirements.extend(compile_expression(expression, list.index(i), faults));
-        }
-        Self::from_requirements(requirements)
+        let pairs = Requirement::pairs(&wire.match_labels);
+        let list = path.field("matchExpressions");
+        let expressions = list.each(&wire.match_expressions);
+        let compile = |(path, wire)| compile_expression(wire, path, faults);
+        Self::from_requirements(pairs.chain(expressions.filter_map(compile)).collect())
     }
 
     /// The selector of a map of labels: a label set must have all pairs.
     pub fn from_labels(labels: &BTreeMap<String, String>) -> Self {
-        Self::from_requirements(pairs(labels))
+        Self::from_requirements(Requirement::pairs(labels).collect())
     }
 
     /// This selector with `key = value` for each of `labels` ANDed to it. A
     /// selector that matches nothing still does.
     #[must_use]
     pub fn and_labels<'a>(self, labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        self.and(labels.into_iter().map(|(key, value)| equals(key, value)))
+        let labels = labels.into_iter();
+        self.and(labels.map(|(key, value)| Requirement::equals(key, value)))
     }
 
     /// This selector with `requirements` ANDed to it. A selector that matches
@@ -100,23 +103,17 @@ impl Selector {
         // `or_everything` uses the empty key.
         let written = requirements.iter().filter(|r| !r.key.is_empty());
         for Requirement { key, operator } in written {
-            let (operator, values) = match operator {
-                Operator::In(values) => match &**values {
-                    [only] if !wire.match_labels.contains_key(&**key) => {
-                        wire.match_labels.insert(key.to_string(), only.to_string());
-                        continue;
-                    }
-                    values => ("In", values),
-                },
-                Operator::NotIn(values) => ("NotIn", &**values),
-                Operator::Exists => ("Exists", &[][..]),
-                Operator::DoesNotExist => ("DoesNotExist", &[][..]),
-                Operator::Gt(_) | Operator::Lt(_) => continue,
-            };
+            if let Some(only) = operator.only()
+                && !wire.match_labels.contains_key(&**key)
+            {
+                wire.match_labels.insert(key.to_string(), only.to_string());
+                continue;
+            }
+            let (operator, values) = operator.to_wire();
             wire.match_expressions.push(v1::LabelSelectorRequirement {
                 key: key.to_string(),
                 operator: operator.to_owned(),
-                values: values.iter().map(ToString::to_string).collect(),
+                values,
             });
         }
         Some(wire)
@@ -184,20 +181,6 @@ impl<A> Selector<A> {
     }
 }
 
-fn pairs(labels: &BTreeMap<String, String>) -> Vec<Requirement<Box<str>>> {
-    labels
-        .iter()
-        .map(|(key, value)| equals(key, value))
-        .collect()
-}
-
-fn equals(key: &str, value: &str) -> Requirement<Box<str>> {
-    Requirement {
-        key: key.into(),
-        operator: Operator::In([value.into()].into()),
-    }
-}
-
 fn compile_expression(
     wire: &v1::LabelSelectorRequirement,
     path: Path<'_>,
@@ -205,35 +188,66 @@ fn compile_expression(
 ) -> Option<Requirement<Box<str>>> {
     names::check_label_key(&wire.key, path.field("key"), faults);
     let values = path.field("values");
-    for (i, value) in wire.values.iter().enumerate() {
-        names::check_label_value(value, values.index(i), faults);
+    for (path, value) in values.each(&wire.values) {
+        names::check_label_value(value, path, faults);
     }
-    let operator = match &*wire.operator {
-        "In" | "NotIn" if wire.values.is_empty() => {
-            faults.add(values, "is required when operator is In or NotIn");
-            return None;
-        }
-        "Exists" | "DoesNotExist" if !wire.values.is_empty() => {
-            faults.add(
-                values,
-                "must be empty when operator is Exists or DoesNotExist",
-            );
-            return None;
-        }
-        "In" => Operator::In(value_set(&wire.values)),
-        "NotIn" => Operator::NotIn(value_set(&wire.values)),
-        "Exists" => Operator::Exists,
-        "DoesNotExist" => Operator::DoesNotExist,
-        _ => {
-            faults.add(
-                path.field("operator"),
-                "must be In, NotIn, Exists or DoesNotExist",
-            );
-            return None;
-        }
-    };
+    if matches!(&*wire.operator, "Gt" | "Lt") {
+        faults.add(path.field("operator"), OPERATORS);
+        return None;
+    }
     Some(Requirement {
         key: wire.key.as_str().into(),
-        operator,
+        operator: Operator::compile(&wire.operator, &wire.values, OPERATORS, path, faults)?,
     })
+}
+
+/// A selector in kubectl's notation, e.g. `app=web,tier in (a,b),!canary`. Empty for
+/// the empty selector.
+pub fn selector_text(selector: &v1::LabelSelector) -> String {
+    let pairs = selector
+        .match_labels
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"));
+    let requirements = selector.match_expressions.iter().map(requirement_text);
+    pairs.chain(requirements).collect::<Vec<_>>().join(",")
+}
+
+fn requirement_text(requirement: &v1::LabelSelectorRequirement) -> String {
+    let key = &requirement.key;
+    let values = requirement.values.join(",");
+    match requirement.operator.as_str() {
+        "In" => format!("{key} in ({values})"),
+        "NotIn" => format!("{key} notin ({values})"),
+        "Exists" => key.clone(),
+        "DoesNotExist" => format!("!{key}"),
+        other => format!("{key} {other} ({values})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selectors_are_written_as_kubectl_writes_them() {
+        let cases = [
+            (r#"{}"#, ""),
+            (
+                r#"{"matchLabels":{"tier":"a","app":"web"}}"#,
+                "app=web,tier=a",
+            ),
+            (
+                r#"{"matchLabels":{"app":"web"},"matchExpressions":[
+                    {"key":"tier","operator":"In","values":["a","b"]},
+                    {"key":"zone","operator":"NotIn","values":["x"]},
+                    {"key":"gpu","operator":"Exists"},
+                    {"key":"canary","operator":"DoesNotExist"}]}"#,
+                "app=web,tier in (a,b),zone notin (x),gpu,!canary",
+            ),
+        ];
+        for (selector, expected) in cases {
+            let selector = serde_json::from_str(selector).expect("the case is a selector");
+            assert_eq!(selector_text(&selector), expected);
+        }
+    }
 }

@@ -68,8 +68,7 @@ impl Taint {
     pub fn compile(wire: &[v1::Taint], path: Path<'_>, faults: &mut Violations) -> Box<[Self]> {
         let mut taints: Vec<Self> = Vec::with_capacity(wire.len());
         let mut seen = HashSet::new();
-        for (i, taint) in wire.iter().enumerate() {
-            let path = path.index(i);
+        for (path, taint) in path.each(wire) {
             names::check_label_key(&taint.key, path.field("key"), faults);
             names::check_label_value(&taint.value, path.field("value"), faults);
             let Some(effect) = Effect::parse(&taint.effect) else {
@@ -102,10 +101,9 @@ impl Taint {
 impl Tolerations {
     /// Compiles the tolerations of a pod.
     pub fn compile(wire: &[v1::Toleration], path: Path<'_>, faults: &mut Violations) -> Self {
+        let compile = |(path, wire)| Toleration::compile(wire, path, faults);
         let mut all = Vec::with_capacity(wire.len());
-        for (i, toleration) in wire.iter().enumerate() {
-            all.extend(Toleration::compile(toleration, path.index(i), faults));
-        }
+        all.extend(path.each(wire).filter_map(compile));
         all.sort_unstable();
         all.dedup();
         Self(Keyed::of(all.into()))
@@ -147,16 +145,11 @@ impl Tolerations {
     pub fn tolerate_all(&self, taints: &[Taint]) -> bool {
         taints
             .iter()
-            .all(|taint| !taint.repels() || self.tolerate(taint))
+            .all(|taint| !taint.repels() || self.tolerate(&taint.key, &taint.value, taint.effect))
     }
 
-    /// Whether any toleration is about `taint`.
-    pub fn tolerate(&self, taint: &Taint) -> bool {
-        self.tolerate_parts(&taint.key, &taint.value, taint.effect)
-    }
-
-    /// As [`Self::tolerate`], for a taint given by its parts.
-    pub fn tolerate_parts(&self, key: &str, value: &str, effect: Effect) -> bool {
+    /// Whether any toleration is about a taint of this key, value and effect.
+    pub fn tolerate(&self, key: &str, value: &str, effect: Effect) -> bool {
         // Each of three parts is set or open, which makes eight look-ups.
         [None, Some(key)].into_iter().any(|key| {
             [None, Some(value)].into_iter().any(|value| {

@@ -1,14 +1,42 @@
-//! Finds, among many terms, those that can match a node at all, so that a node
-//! is not checked against each of them.
+//! Terms of node affinity. An index finds, among many, those that can match a node
+//! at all, so that a node is not checked against each of them.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use super::node_term::{NodeLabels, NodeTerm};
 use super::ranges::{Range, Ranges};
 use super::requirement::{Operator, Requirement, parse_int};
 use crate::account::heap;
+
+/// What node affinity reads from a node.
+pub trait NodeLabels<V: ?Sized + 'static> {
+    /// The node's name.
+    fn name(&self) -> &V;
+    /// The value of a label.
+    fn label(&self, key: &V) -> Option<&V>;
+    /// All labels: keys and values.
+    fn labels(&self) -> impl Iterator<Item = (&V, &V)>;
+    /// Reads a label value.
+    fn text<'v>(&'v self, value: &'v V) -> &'v str;
+}
+
+/// A term of required node affinity. A node matches it when it meets all of its
+/// requirements.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct NodeTerm<A> {
+    /// Of labels.
+    pub labels: Box<[Requirement<A>]>,
+    /// Of the name.
+    pub names: Box<[Requirement<A>]>,
+}
+
+impl<A> NodeTerm<A> {
+    /// How many requirements it has.
+    pub fn len(&self) -> usize {
+        self.labels.len() + self.names.len()
+    }
+}
 
 /// Terms by a label that they require. A term is listed once, or under each of
 /// the values that it allows.
@@ -22,7 +50,7 @@ pub(super) struct TermIndex<A> {
     /// Terms that may match any node.
     rest: Vec<usize>,
     /// Upper estimate of how many requirements a node is checked against.
-    per_node: usize,
+    pub per_node: usize,
 }
 
 /// How many of a node's labels are assumed to lead to terms, when the cost of a
@@ -105,13 +133,6 @@ impl TermIndex<Box<str>> {
     }
 }
 
-impl<A> TermIndex<A> {
-    /// Upper estimate of how many requirements a node is checked against.
-    pub(super) fn per_node(&self) -> usize {
-        self.per_node
-    }
-}
-
 impl<A: Hash + Eq> TermIndex<A> {
     /// Whether one of the terms that can match a node `does` match it.
     pub(super) fn any<V>(&self, node: &impl NodeLabels<V>, does: impl Fn(usize) -> bool) -> bool
@@ -145,27 +166,42 @@ fn least_values<A>(all: &[Requirement<A>]) -> Option<(&A, &[A])> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::collections::BTreeMap;
 
     use crate::matching::{NodeAffinity, NodeLabels, Path, Violations};
     use crate::proto::v1;
 
+    /// A node that counts how often its labels are looked up.
     struct LabeledNode {
-        name: String,
-        labels: BTreeMap<String, String>,
+        name: &'static str,
+        labels: BTreeMap<&'static str, String>,
+        looked: Cell<usize>,
+    }
+
+    impl LabeledNode {
+        fn of(name: &'static str, labels: &[(&'static str, &str)]) -> Self {
+            let labels = labels.iter().map(|(key, value)| (*key, value.to_string()));
+            Self {
+                name,
+                labels: labels.collect(),
+                looked: Cell::new(0),
+            }
+        }
     }
 
     impl NodeLabels<str> for LabeledNode {
         fn name(&self) -> &str {
-            &self.name
+            self.name
         }
 
         fn label(&self, key: &str) -> Option<&str> {
+            self.looked.set(self.looked.get() + 1);
             self.labels.get(key).map(String::as_str)
         }
 
         fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
-            self.labels.iter().map(|(key, value)| (&**key, &**value))
+            self.labels.iter().map(|(key, value)| (*key, &**value))
         }
 
         fn text<'v>(&'v self, value: &'v str) -> &'v str {
@@ -242,15 +278,11 @@ mod tests {
     #[test]
     fn many_terms_match_what_one_of_them_matches_alone() {
         let values = [None, Some("1"), Some("2"), Some("3"), Some("x")];
-        let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         let mut nodes = Vec::new();
         for (a, b) in values.iter().flat_map(|a| values.map(|b| (*a, b))) {
-            let a = a.map(|value| label("a", value));
-            let labels: BTreeMap<_, _> = a.into_iter().chain(b.map(|b| label("b", b))).collect();
-            nodes.extend(["n1", "n2"].map(|name| LabeledNode {
-                name: name.to_owned(),
-                labels: labels.clone(),
-            }));
+            let labels = [a.map(|a| ("a", a)), b.map(|b| ("b", b))];
+            let labels: Vec<_> = labels.into_iter().flatten().collect();
+            nodes.extend(["n1", "n2"].map(|name| LabeledNode::of(name, &labels)));
         }
         let (all, mut matching) = (terms(), 0);
         let alone: Vec<NodeAffinity> = all.iter().map(|t| affinity(vec![t.clone()])).collect();
@@ -283,8 +315,6 @@ mod tests {
 
     #[test]
     fn a_node_is_held_against_few_of_many_ranges() {
-        use std::cell::Cell;
-
         const MANY: i64 = 10_000;
         for (what, all) in [
             ("apart", ranges((0..MANY).map(|i| (10 * i, 10 * i + 5)))),
@@ -295,11 +325,7 @@ mod tests {
             let affinity = affinity(all.clone());
             assert!(affinity.per_node() < 100, "{what}: {}", affinity.per_node());
             for value in [-5, 0, 3, 7, 50_000, 99_998, 1_000_000] {
-                let looked = Cell::new(0);
-                let node = Counting {
-                    value: value.to_string(),
-                    looked: &looked,
-                };
+                let node = LabeledNode::of("n", &[("a", &value.to_string())]);
                 let bound =
                     |r: &v1::NodeSelectorRequirement| r.values[0].parse::<i64>().expect("a number");
                 let wanted = all.iter().any(|term| {
@@ -309,33 +335,9 @@ mod tests {
                     bound(above) < value && value < bound(below)
                 });
                 assert_eq!(affinity.matches::<str>(&node), wanted, "{what}: {value}");
-                assert!(looked.get() < 10, "{what}: {value}: {}", looked.get());
+                let looked = node.looked.get();
+                assert!(looked < 10, "{what}: {value}: {looked}");
             }
-        }
-    }
-
-    /// A node with one label that counts how often that is looked at.
-    struct Counting<'c> {
-        value: String,
-        looked: &'c std::cell::Cell<usize>,
-    }
-
-    impl NodeLabels<str> for Counting<'_> {
-        fn name(&self) -> &str {
-            "n"
-        }
-
-        fn label(&self, _key: &str) -> Option<&str> {
-            self.looked.set(self.looked.get() + 1);
-            Some(&self.value)
-        }
-
-        fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
-            [("a", &*self.value)].into_iter()
-        }
-
-        fn text<'v>(&'v self, value: &'v str) -> &'v str {
-            value
         }
     }
 }

@@ -40,6 +40,12 @@ impl<'a> Path<'a> {
         self.child(Segment::Index(index))
     }
 
+    /// The elements of a list at this path, each with its own path.
+    pub fn each<T>(&'a self, list: &'a [T]) -> impl Iterator<Item = (Path<'a>, &'a T)> {
+        let elements = list.iter().enumerate();
+        elements.map(|(i, element)| (self.index(i), element))
+    }
+
     const fn child(&'a self, segment: Segment<'a>) -> Self {
         Self {
             parent: Some(self),

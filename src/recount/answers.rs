@@ -93,7 +93,7 @@ pub struct ScoreRecount {
 }
 
 /// How good one node is.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ScoredNode {
     /// Name of the node.
     pub node: String,

@@ -28,48 +28,33 @@ impl Cluster {
     /// The pod's constraints of one kind: its own, else the default ones.
     pub fn constraints(&self, pod: &Pod, when_unsatisfiable: &str) -> Vec<ResolvedConstraint> {
         let own = own_constraints(pod);
-        let all = if own.is_empty() {
-            self.default_constraints(pod)
-        } else {
-            own.iter()
-                .enumerate()
-                .map(|(index, spec)| ResolvedConstraint {
-                    index: index as i32,
-                    from_defaults: false,
-                    spec: resolve(spec, pod),
-                })
-                .collect()
+        let from_defaults = own.is_empty();
+        let specs = match from_defaults {
+            true => self.default_constraints(pod),
+            false => own.to_vec(),
         };
-        all.into_iter()
-            .filter(|c| c.spec.when_unsatisfiable == when_unsatisfiable)
+        let all = (0..).zip(specs).map(|(index, spec)| ResolvedConstraint {
+            index,
+            from_defaults,
+            spec: resolve(spec, pod),
+        });
+        all.filter(|c| c.spec.when_unsatisfiable == when_unsatisfiable)
             .collect()
     }
 
-    fn default_constraints(&self, pod: &Pod) -> Vec<ResolvedConstraint> {
+    fn default_constraints(&self, pod: &Pod) -> Vec<TopologySpreadConstraint> {
         let Some(selector) = self.deduced_selector(pod) else {
             return Vec::new();
         };
-        let specs = if self.defaults.system {
-            vec![system_default(HOSTNAME, 3), system_default(ZONE, 5)]
-        } else {
-            self.defaults.constraints.clone()
+        let mut specs = match self.defaults.system {
+            true => vec![system_default(HOSTNAME, 3), system_default(ZONE, 5)],
+            false => self.defaults.constraints.clone(),
         };
+        for spec in &mut specs {
+            spec.label_selector = Some(selector.clone());
+            spec.match_label_keys.clear();
+        }
         specs
-            .into_iter()
-            .enumerate()
-            .map(|(index, spec)| ResolvedConstraint {
-                index: index as i32,
-                from_defaults: true,
-                spec: resolve(
-                    &TopologySpreadConstraint {
-                        label_selector: Some(selector.clone()),
-                        match_label_keys: Vec::new(),
-                        ..spec
-                    },
-                    pod,
-                ),
-            })
-            .collect()
     }
 
     /// The selector of default constraints: what the services that select the
@@ -112,16 +97,14 @@ impl Cluster {
                 selector.match_labels.extend(spec.selector);
             }
             ("apps/v1", "ReplicaSet") => {
-                let all = &self.replica_sets;
-                let spec = all.iter().find(|o| is_owner(&o.metadata));
-                let spec = spec.and_then(|o| o.spec.clone()).unwrap_or_default();
-                and(selector, spec.selector);
+                let mut all = self.replica_sets.iter();
+                let owner = all.find(|o| is_owner(&o.metadata));
+                and(selector, owner.and_then(|o| o.spec.clone()?.selector));
             }
             ("apps/v1", "StatefulSet") => {
-                let all = &self.stateful_sets;
-                let spec = all.iter().find(|o| is_owner(&o.metadata));
-                let spec = spec.and_then(|o| o.spec.clone()).unwrap_or_default();
-                and(selector, spec.selector);
+                let mut all = self.stateful_sets.iter();
+                let owner = all.find(|o| is_owner(&o.metadata));
+                and(selector, owner.and_then(|o| o.spec.clone()?.selector));
             }
             _ => {}
         }
@@ -146,8 +129,7 @@ fn system_default(topology_key: &str, max_skew: i32) -> TopologySpreadConstraint
 
 /// Fills in unset fields (a soft constraint has no minDomains) and merges the
 /// matchLabelKeys into the selector. An absent selector stays absent.
-fn resolve(spec: &TopologySpreadConstraint, pod: &Pod) -> TopologySpreadConstraint {
-    let mut resolved = spec.clone();
+fn resolve(mut resolved: TopologySpreadConstraint, pod: &Pod) -> TopologySpreadConstraint {
     if resolved.when_unsatisfiable == "DoNotSchedule" {
         resolved.min_domains.get_or_insert(1);
     }
@@ -155,7 +137,7 @@ fn resolve(spec: &TopologySpreadConstraint, pod: &Pod) -> TopologySpreadConstrai
     resolved.node_taints_policy.get_or_insert("Ignore".into());
     let pod_labels = labels(pod.metadata.as_ref());
     if let Some(selector) = &mut resolved.label_selector {
-        for key in &spec.match_label_keys {
+        for key in &resolved.match_label_keys {
             if let Some(value) = pod_labels.get(key) {
                 selector.match_expressions.push(equals(key, value));
             }

@@ -145,41 +145,31 @@ impl Cluster {
     }
 
     /// What all hard constraints count, with pods that are on their way to one of
-    /// the nodes.
+    /// the nodes. Domains are the values among the eligible nodes that have all keys.
     fn hard_reports(
         &self,
         pod: &Pod,
         hard: &[ResolvedConstraint],
         coming: Option<(&Node, &[&Pod])>,
     ) -> Vec<ConstraintRecount> {
-        let report = |constraint| self.hard_report(pod, constraint, hard, coming);
-        hard.iter().map(report).collect()
-    }
-
-    /// Domains are the values among the eligible nodes that have all keys.
-    fn hard_report(
-        &self,
-        pod: &Pod,
-        constraint: &ResolvedConstraint,
-        hard: &[ResolvedConstraint],
-        coming: Option<(&Node, &[&Pod])>,
-    ) -> ConstraintRecount {
-        let mut domains: BTreeMap<String, DomainRecount> = BTreeMap::new();
-        for node in &self.nodes {
-            if has_keys(node, hard) && eligible(pod, node, &constraint.spec) {
-                let value = value(node, constraint).expect("the node has every key");
-                let domain = domains.entry(value).or_default();
-                domain.nodes += 1;
-                domain.matching_pods += self.count(pod, node, &constraint.spec);
-                if let Some((to, coming)) = coming
-                    && to.metadata == node.metadata
-                {
-                    domain.matching_pods += count_coming(coming, pod, &constraint.spec);
+        let report_of = |constraint: &ResolvedConstraint| {
+            let mut domains: BTreeMap<String, DomainRecount> = BTreeMap::new();
+            for node in &self.nodes {
+                if has_keys(node, hard) && eligible(pod, node, &constraint.spec) {
+                    let value = value(node, constraint).expect("the node has every key");
+                    let domain = domains.entry(value).or_default();
+                    domain.nodes += 1;
+                    domain.matching_pods += self.count(pod, node, &constraint.spec);
+                    if let Some((to, coming)) = coming
+                        && to.metadata == node.metadata
+                    {
+                        domain.matching_pods += count_coming(coming, pod, &constraint.spec);
+                    }
                 }
             }
-        }
-        let size = domains.len() as i64;
-        report(pod, constraint, domains, size, 0.0)
+            report(pod, constraint, domains, 0.0)
+        };
+        hard.iter().map(report_of).collect()
     }
 
     /// Domains are the values among the scored candidates; their pods are
@@ -209,9 +199,8 @@ impl Cluster {
                 domain.matching_pods += self.count(pod, node, &constraint.spec);
             }
         }
-        let size = domains.len() as i64;
-        let weight = ((size + 2) as f64).ln();
-        report(pod, constraint, domains, size, weight)
+        let weight = ((domains.len() + 2) as f64).ln();
+        report(pod, constraint, domains, weight)
     }
 
     /// Pods on the node that the constraint counts for the incoming pod.
@@ -287,12 +276,12 @@ fn report(
     pod: &Pod,
     constraint: &ResolvedConstraint,
     domains: BTreeMap<String, DomainRecount>,
-    size: i64,
     weight: f64,
 ) -> ConstraintRecount {
     let pod_labels = labels(pod.metadata.as_ref());
     let own = selector_matches(constraint.spec.label_selector.as_ref(), &pod_labels);
-    let few = (domains.len() as i64) < i64::from(constraint.spec.min_domains.unwrap_or(1));
+    let size = domains.len() as i64;
+    let few = size < i64::from(constraint.spec.min_domains.unwrap_or(1));
     let smallest = domains.values().map(|d| d.matching_pods).min();
     ConstraintRecount {
         constraint: constraint.clone(),
@@ -341,22 +330,18 @@ fn spread_refusal(report: &ConstraintRecount, node: &Node) -> Option<Rejection> 
     };
     let matching_pods = report.domains.get(&value).map_or(0, |d| d.matching_pods);
     let skew = matching_pods + report.self_match - report.minimum;
-    (skew > i64::from(report.constraint.spec.max_skew)).then_some(Rejection {
-        code: Code::Unschedulable,
-        reasons: vec![SKEW.to_owned()],
+    (skew > i64::from(report.constraint.spec.max_skew)).then(|| Rejection {
         constraint_index,
         matching_pods,
         skew,
-        nominated_pods: 0,
+        ..Rejection::by_node(Code::Unschedulable, vec![SKEW.to_owned()])
     })
 }
 
 fn skipped(candidates: &[&Node]) -> ScoreRecount {
     let zero = |node: &&Node| ScoredNode {
         node: name(node.metadata.as_ref()).into(),
-        raw: 0,
-        score: 0,
-        ignored: false,
+        ..ScoredNode::default()
     };
     ScoreRecount {
         skipped: true,

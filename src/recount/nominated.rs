@@ -38,14 +38,10 @@ pub fn priority(pod: &Pod) -> i32 {
 /// Whether two objects are the same pod: by uid, or by name where a uid is
 /// missing.
 fn are_one(a: &Pod, b: &Pod) -> bool {
-    let uid = |pod: &Pod| {
-        pod.metadata
-            .as_ref()
-            .map_or(String::new(), |m| m.uid.clone())
-    };
-    if uid(a).is_empty() || uid(b).is_empty() {
-        let (a, b) = (a.metadata.as_ref(), b.metadata.as_ref());
-        return namespace(a) == namespace(b) && name(a) == name(b);
+    let (a, b) = (a.metadata.as_ref(), b.metadata.as_ref());
+    let [one, other] = [a, b].map(|metadata| metadata.map_or("", |m| &*m.uid));
+    match one.is_empty() || other.is_empty() {
+        true => namespace(a) == namespace(b) && name(a) == name(b),
+        false => one == other,
     }
-    uid(a) == uid(b)
 }

@@ -209,28 +209,15 @@ fn billionths(text: &str) -> i128 {
     let mut digits: Vec<u32> = digits.map(|digit| u32::from(digit - b'0')).collect();
     // How many of the digits stand before the point.
     let mut point = i64::try_from(whole.len()).expect("a short text");
-    match suffix {
-        "n" => point -= 9,
-        "u" => point -= 6,
-        "m" => point -= 3,
-        "" => {}
-        "k" => point += 3,
-        "M" => point += 6,
-        "G" => point += 9,
-        "T" => point += 12,
-        "P" => point += 15,
-        "E" => point += 18,
-        _ => match ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]
-            .iter()
-            .position(|known| *known == suffix)
-        {
-            Some(power) => {
-                for _ in 0..=power {
-                    point += times_1024(&mut digits);
-                }
-            }
-            None => point += suffix[1..].parse::<i64>().expect("a checked exponent"),
-        },
+    let place = |suffixes: &[&str]| suffixes.iter().position(|known| *known == suffix);
+    if let Some(at) = place(&["n", "u", "m", "", "k", "M", "G", "T", "P", "E"]) {
+        point += 3 * at as i64 - 9;
+    } else if let Some(power) = place(&["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]) {
+        for _ in 0..=power {
+            point += times_1024(&mut digits);
+        }
+    } else {
+        point += suffix[1..].parse::<i64>().expect("a checked exponent");
     }
     let mut amount: i128 = 0;
     for (at, digit) in (0..).zip(&digits) {
@@ -306,14 +293,12 @@ pub fn ports(pod: &Pod) -> Vec<&ContainerPort> {
 }
 
 fn clash(a: &ContainerPort, b: &ContainerPort) -> bool {
-    let protocol = |port: &ContainerPort| match &*port.protocol {
-        "" => "TCP".to_owned(),
+    let or = |given: &str, unset: &str| match given {
+        "" => unset.to_owned(),
         given => given.to_owned(),
     };
-    let address = |port: &ContainerPort| match &*port.host_ip {
-        "" => "0.0.0.0".to_owned(),
-        given => given.to_owned(),
-    };
+    let protocol = |port: &ContainerPort| or(&port.protocol, "TCP");
+    let address = |port: &ContainerPort| or(&port.host_ip, "0.0.0.0");
     let (here, there) = (address(a), address(b));
     a.host_port == b.host_port
         && protocol(a) == protocol(b)

@@ -50,9 +50,13 @@ pub fn all_pairs(wanted: &LabelMap, labels: &LabelMap) -> bool {
 
 fn label_requirement_holds(requirement: &LabelSelectorRequirement, labels: &LabelMap) -> bool {
     let value = labels.get(&requirement.key);
-    match requirement.operator.as_str() {
-        "In" => value.is_some_and(|v| requirement.values.contains(v)),
-        "NotIn" => value.is_none_or(|v| !requirement.values.contains(v)),
+    holds(&requirement.operator, &requirement.values, value)
+}
+
+fn holds(operator: &str, values: &[String], value: Option<&String>) -> bool {
+    match operator {
+        "In" => value.is_some_and(|v| values.contains(v)),
+        "NotIn" => value.is_none_or(|v| !values.contains(v)),
         "Exists" => value.is_some(),
         "DoesNotExist" => value.is_none(),
         other => unreachable!("the operator {other:?} is refused before it gets here"),
@@ -125,13 +129,9 @@ fn node_expression_holds(requirement: &NodeSelectorRequirement, labels: &LabelMa
         .first()
         .and_then(|v| v.parse::<i64>().ok());
     match requirement.operator.as_str() {
-        "In" => value.is_some_and(|v| requirement.values.contains(v)),
-        "NotIn" => value.is_none_or(|v| !requirement.values.contains(v)),
-        "Exists" => value.is_some(),
-        "DoesNotExist" => value.is_none(),
         "Gt" => number.is_some() && number > bound,
         "Lt" => number.is_some() && number < bound,
-        other => unreachable!("the operator {other:?} is refused before it gets here"),
+        operator => holds(operator, &requirement.values, value),
     }
 }
 

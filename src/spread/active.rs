@@ -6,12 +6,15 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use prost::Message;
 
 use crate::account::heap;
 use crate::matching::{Constraint, NodeAffinity, Policy, Selector, Tolerations};
 use crate::proto::v1;
-use crate::snapshot::{Controller, DomainKey, Eligibility, Query, ReadView, partition};
+use crate::snapshot::{
+    Controller, DeducedFrom, DomainKey, Eligibility, Query, ReadView, partition,
+};
 
 /// The key whose domains are single nodes in Score, where every node is a
 /// domain of its own.
@@ -26,6 +29,12 @@ pub struct Constraints {
     /// with Kubernetes' own default constraints.
     pub all_keys_required: bool,
 }
+
+/// No constraints, for the checks besides spread.
+pub(super) static NO_CONSTRAINTS: Constraints = Constraints {
+    all: Vec::new(),
+    all_keys_required: true,
+};
 
 /// A constraint in force.
 #[derive(Debug, Clone)]
@@ -45,15 +54,16 @@ pub struct Active {
     /// All nodes by value of the topology key, where in `partition` every node is
     /// a domain.
     pub keyed: Option<partition::Key>,
-    encoded: LazyEncoding,
+    /// It as evaluated, in the encoding of the wire, once somebody asked for that. A
+    /// copy may be changed.
+    encoded: Anew<OnceLock<Box<[u8]>>>,
 }
 
-/// A constraint as evaluated, in the encoding of the wire; made when somebody
-/// asks for it. A copy is not made yet, for it may be changed.
+/// What copies do not share: each begins with nothing.
 #[derive(Debug, Default)]
-struct LazyEncoding(OnceLock<Box<[u8]>>);
+struct Anew<T>(T);
 
-impl Clone for LazyEncoding {
+impl<T: Default> Clone for Anew<T> {
     fn clone(&self) -> Self {
         Self::default()
     }
@@ -80,26 +90,22 @@ impl Deref for InForce<'_> {
 }
 
 /// The parts of a pod that decide which nodes its constraints count in.
-#[derive(Clone, Copy)]
-pub struct Subject<'a> {
+#[derive(Debug, Clone)]
+pub struct Subject {
     /// Its labels.
-    pub labels: &'a BTreeMap<String, String>,
+    pub labels: BTreeMap<String, String>,
     /// The nodes that its node selector and required affinity allow.
-    pub affinity: &'a NodeAffinity,
+    pub affinity: NodeAffinity,
     /// Taints that it tolerates.
-    pub tolerations: &'a Tolerations,
+    pub tolerations: Tolerations,
 }
 
 impl Constraints {
     /// The default constraints for a pod with this controller.
-    pub fn defaults(
-        subject: Subject<'_>,
-        by: Option<&Controller>,
-        read_view: &ReadView<'_>,
-    ) -> Self {
+    pub fn defaults(subject: &Subject, by: Option<&Controller>, read_view: &ReadView<'_>) -> Self {
         let defaults = &read_view.defaults.constraints;
         let deduced = (!defaults.is_empty())
-            .then(|| read_view.deduce(subject.labels, by))
+            .then(|| read_view.deduce(&subject.labels, by))
             .flatten();
         let all = deduced.iter().flat_map(|selector| {
             defaults
@@ -111,7 +117,7 @@ impl Constraints {
     }
 
     /// The pod's own constraints.
-    pub fn own(all: Vec<(Constraint, Selector)>, subject: Subject<'_>) -> Self {
+    pub fn own(all: Vec<(Constraint, Selector)>, subject: &Subject) -> Self {
         Self::new(all, subject, false, true)
     }
 
@@ -120,7 +126,7 @@ impl Constraints {
     pub fn revised(
         &self,
         index: usize,
-        subject: Subject<'_>,
+        subject: &Subject,
         revise: impl FnOnce(&mut Constraint, &mut Selector),
     ) -> Self {
         let mut all: Vec<(Constraint, Selector)> = self
@@ -137,7 +143,7 @@ impl Constraints {
 
     fn new(
         all: Vec<(Constraint, Selector)>,
-        subject: Subject<'_>,
+        subject: &Subject,
         from_defaults: bool,
         all_keys_required: bool,
     ) -> Self {
@@ -156,13 +162,21 @@ impl Constraints {
             Box::default()
         };
         let active = |(index, (constraint, selector)): (usize, (Constraint, Selector))| {
-            let required = if constraint.is_hard() { &hard } else { &soft };
-            let partition = partition_of(&constraint, required, all_keys_required, subject);
+            let is_soft = !constraint.is_hard();
+            let partition = if is_soft && *constraint.topology_key == *HOSTNAME {
+                partition::Key::everywhere(DomainKey::Node)
+            } else {
+                let required = if is_soft { &soft } else { &hard };
+                partition::Key {
+                    missing_is_empty: is_soft && !all_keys_required,
+                    ..label_partition(&constraint, required, subject)
+                }
+            };
             Active {
                 from_defaults,
                 keyed: (partition.topology == DomainKey::Node)
                     .then(|| partition::Key::everywhere(topology_of(&constraint))),
-                ..Active::of(index, constraint, selector, partition, subject.labels)
+                ..Active::of(index, constraint, selector, partition, &subject.labels)
             }
         };
         Self {
@@ -184,7 +198,7 @@ impl Constraints {
     /// The domains over which a constraint wants existing pods to be even. Unlike
     /// Score, which compares candidates, this uses the label of hosts, and only
     /// eligible nodes, for hard and soft constraints alike.
-    pub fn standing(&self, active: &Active, subject: Subject<'_>) -> partition::Key {
+    pub fn standing(&self, active: &Active, subject: &Subject) -> partition::Key {
         let alike = self.all.iter().map(|other| &other.constraint);
         let alike = alike.filter(|other| other.is_hard() == active.constraint.is_hard());
         let own = &active.constraint.topology_key;
@@ -203,29 +217,12 @@ impl Constraints {
     }
 }
 
-/// The nodes that a constraint counts in, by domain.
-fn partition_of(
-    constraint: &Constraint,
-    required_keys: &[Arc<str>],
-    all_keys_required: bool,
-    subject: Subject<'_>,
-) -> partition::Key {
-    let is_soft = !constraint.is_hard();
-    if is_soft && *constraint.topology_key == *HOSTNAME {
-        return partition::Key::everywhere(DomainKey::Node);
-    }
-    partition::Key {
-        missing_is_empty: is_soft && !all_keys_required,
-        ..label_partition(constraint, required_keys, subject)
-    }
-}
-
 /// The nodes that are eligible under a constraint's policies and have these
 /// keys, by value of its topology key.
 fn label_partition(
     constraint: &Constraint,
     required_keys: &[Arc<str>],
-    subject: Subject<'_>,
+    subject: &Subject,
 ) -> partition::Key {
     let honors_affinity = constraint.node_affinity_policy == Policy::Honor;
     let honors_taints = constraint.node_taints_policy == Policy::Honor;
@@ -260,7 +257,7 @@ impl Active {
             partition,
             constraint,
             selector,
-            encoded: LazyEncoding::default(),
+            encoded: Anew::default(),
         }
     }
 
@@ -294,5 +291,41 @@ impl Active {
     /// The constraint as evaluated, for the wire.
     pub fn to_wire(&self) -> v1::TopologySpreadConstraint {
         self.constraint.to_wire(self.selector.to_wire())
+    }
+}
+
+/// The default constraints that were in force last, and what they were deduced from,
+/// for as long as that stays. A copy keeps nothing yet.
+#[derive(Debug, Clone, Default)]
+pub struct KeptDefaults {
+    kept: Anew<Mutex<Option<Deduced>>>,
+}
+
+type Deduced = (DeducedFrom, Arc<Constraints>);
+
+impl KeptDefaults {
+    /// What is kept takes no more than this. Larger constraints are made anew each
+    /// time.
+    pub const MAX_BYTES: usize = 8 << 10;
+
+    /// The constraints in force on a read view; `make` makes them if those that are
+    /// kept do not hold there.
+    pub fn on(
+        &self,
+        read_view: &ReadView<'_>,
+        make: impl FnOnce() -> Constraints,
+    ) -> Arc<Constraints> {
+        if let Some((from, kept)) = &*self.kept.0.lock()
+            && from.holds_on(read_view)
+        {
+            return Arc::clone(kept);
+        }
+        let made = Arc::new(make());
+        if made.memory_bytes() <= Self::MAX_BYTES {
+            let kept = (read_view.deduced_from(), Arc::clone(&made));
+            let old = self.kept.0.lock().replace(kept);
+            drop(old);
+        }
+        made
     }
 }

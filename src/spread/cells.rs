@@ -12,10 +12,12 @@ pub(super) const IGNORED: u32 = 0;
 /// The raw score of cells without candidates and of [`IGNORED`].
 const NO_SCORE: i64 = -1;
 
-/// The candidates by cell, and the raw score of each cell.
+/// The candidates, grouped.
 pub(super) struct ScoreCells {
-    of_candidates: Vec<u32>,
-    raw: Vec<i64>,
+    /// The cell of each candidate.
+    pub of_candidates: Vec<u32>,
+    /// The raw score of each cell; negative if it has none.
+    pub raw: Vec<i64>,
 }
 
 impl ScoreCells {
@@ -89,21 +91,6 @@ impl ScoreCells {
             raw: std::iter::once(NO_SCORE).chain(raw).collect(),
             of_candidates,
         }
-    }
-
-    /// The cell of each candidate.
-    pub(super) fn of_candidates(&self) -> &[u32] {
-        &self.of_candidates
-    }
-
-    /// The raw score of a cell; negative if it has none.
-    pub(super) fn raw(&self, cell: u32) -> i64 {
-        self.raw[cell as usize]
-    }
-
-    /// The raw scores by cell; negative if a cell has none.
-    pub(super) fn raw_scores(&self) -> &[i64] {
-        &self.raw
     }
 }
 

@@ -77,7 +77,7 @@ impl OwnPlace {
 
 impl Checks {
     /// What a pod is checked for.
-    pub fn of(subject: Subject<'_>, own: OwnPlace, requests: Requests) -> Self {
+    pub fn of(subject: &Subject, own: OwnPlace, requests: Requests) -> Self {
         let affinity = (!subject.affinity.is_any()).then(|| subject.affinity.clone());
         Self {
             passing: partition::Key::of(
@@ -119,31 +119,21 @@ impl Checks {
     }
 
     /// The fields of the pod that say when and where it goes.
-    pub fn of_own_place(&self) -> Vec<&'static str> {
-        let fields = [
-            ("spec.nodeName", self.own.node.is_some()),
-            ("spec.schedulingGates", self.own.gates.is_some()),
-        ];
-        let asked = fields.into_iter().filter(|(_, asks)| *asks);
-        asked.map(|(field, _)| field).collect()
+    pub fn of_own_place(&self) -> impl Iterator<Item = &'static str> {
+        let node = self.own.node.as_ref().map(|_| "spec.nodeName");
+        let gates = self.own.gates.as_ref().map(|_| "spec.schedulingGates");
+        node.into_iter().chain(gates)
     }
 
     /// The fields of the pod that ask for room.
-    pub fn of_room(&self) -> Vec<&'static str> {
-        let requests = self.requests.as_deref();
-        let asks = |has: fn(&Requests) -> bool| requests.is_some_and(has);
-        let fields = [
-            (
-                "spec.containers.ports.hostPort",
-                asks(|r| !r.ports.is_empty()),
-            ),
-            (
-                "spec.containers.resources.requests",
-                asks(|r| !r.amounts.is_empty()),
-            ),
-        ];
-        let asked = fields.into_iter().filter(|(_, asks)| *asks);
-        asked.map(|(field, _)| field).collect()
+    pub fn of_room(&self) -> impl Iterator<Item = &'static str> {
+        self.requests.iter().flat_map(|requests| {
+            let (ports, amounts) = (!requests.ports.is_empty(), !requests.amounts.is_empty());
+            let ports = ports.then_some("spec.containers.ports.hostPort");
+            ports
+                .into_iter()
+                .chain(amounts.then_some("spec.containers.resources.requests"))
+        })
     }
 
     /// The checks of labels and taints in order: why a node fails each, and the

@@ -9,7 +9,7 @@ use super::checks::Checked;
 use super::judgement::{Judgement, Tallies};
 use super::nominated::{Nominated, NominatedOn};
 use super::question::{NodeChecks, Question};
-use super::report::{DomainTally, Report};
+use super::report::Report;
 use super::skew::{GlobalMinimum, SkewRule};
 use super::verdict::{NodeRefusal, Reason};
 use crate::snapshot::{DomainCounts, DomainId, ReadView, Slot};
@@ -284,15 +284,8 @@ impl<'a> HardCount<'a> {
     }
 
     fn report(&self, max_domains: usize) -> Report<'_> {
-        let tally = |domain| {
-            let domain = self.counted.domain(domain);
-            DomainTally {
-                value: domain.value,
-                matching_pods: i64::from(domain.matching_pods),
-                eligible_nodes: i64::from(domain.eligible_nodes),
-            }
-        };
-        let listed = self.counted.fewest(max_domains).into_iter().map(tally);
+        let listed = self.counted.fewest(max_domains);
+        let listed = listed.into_iter().map(|id| self.counted.domain(id));
         Report::of(
             self.active,
             self.counted.domain_count(),

@@ -74,10 +74,7 @@ impl<'a> Nominated<'a> {
 
     /// Those of a node; `None` without any.
     pub fn on(&self, slot: Slot) -> Option<&NominatedOn<'a>> {
-        match self.on.is_empty() {
-            true => None,
-            false => self.on.get(&slot),
-        }
+        self.on.get(&slot)
     }
 
     /// The nodes that have any.

@@ -1,10 +1,7 @@
 //! The incoming pod of a decision, compiled.
 
-use std::collections::BTreeMap;
-
-use super::active::{Constraints, InForce, Subject};
+use super::active::{Constraints, InForce, KeptDefaults, Subject};
 use super::checks::{Checks, OwnPlace};
-use super::kept_defaults::KeptDefaults;
 use super::nominated::Incoming;
 use super::unchecked;
 use crate::account::heap;
@@ -32,12 +29,8 @@ pub struct Question {
     pub namespace: String,
     /// What decides which nominated pods it yields to.
     pub incoming: Incoming,
-    /// Labels of the pod.
-    pub labels: BTreeMap<String, String>,
-    /// The nodes that its node selector and required affinity allow.
-    pub affinity: NodeAffinity,
-    /// Taints that it tolerates.
-    pub tolerations: Tolerations,
+    /// Its parts that decide which nodes its constraints count in.
+    pub subject: Subject,
     /// Its controller.
     pub controller: Option<Controller>,
     /// Its own constraints.
@@ -81,20 +74,18 @@ impl Question {
         }
         let constraints = Constraint::compile_own(own, &metadata.labels, list, &mut faults);
         let subject = Subject {
-            labels: &metadata.labels,
-            affinity: &affinity,
-            tolerations: &tolerations,
+            labels: metadata.labels.clone(),
+            affinity,
+            tolerations,
         };
-        let constraints = Constraints::own(constraints, subject);
+        let constraints = Constraints::own(constraints, &subject);
         let requests = Requests::compile(spec, at, &mut faults);
         let own = OwnPlace::of(spec, limits.node_names, at, &mut faults);
-        let checks = Checks::of(subject, own, requests);
+        let checks = Checks::of(&subject, own, requests);
         faults.finish(Self {
             namespace: names::namespace_or_default(&metadata.namespace).to_owned(),
             incoming: Incoming::of(metadata, spec),
-            affinity,
-            tolerations,
-            labels: metadata.labels.clone(),
+            subject,
             controller: Controller::of(&metadata.owner_references),
             constraints,
             checks,
@@ -109,10 +100,7 @@ impl Question {
         if checks == NodeChecks::SpreadOnly {
             return Vec::new();
         }
-        let room = match read_view.knows_room() {
-            true => Vec::new(),
-            false => self.checks.of_room(),
-        };
+        let room = self.checks.of_room().filter(|_| !read_view.knows_room());
         // It decides which nominated pods count.
         let class = self.incoming.has_unknown_priority && read_view.nominated().next().is_some();
         let class = class.then_some("spec.priorityClassName");
@@ -124,7 +112,7 @@ impl Question {
 
     /// Checked for labels and taints alone. What else the pod asks for is unchecked.
     pub fn of_labels_and_taints(self) -> Self {
-        let own = [self.checks.of_own_place(), self.checks.of_room()].concat();
+        let own = self.checks.of_own_place().chain(self.checks.of_room());
         let mut unchecked: Vec<&str> = self.unchecked.iter().copied().chain(own).collect();
         unchecked.sort_unstable();
         Self {
@@ -141,7 +129,7 @@ impl Question {
             return InForce::Own(&self.constraints);
         }
         let controller = self.controller.as_ref();
-        let make = || Constraints::defaults(self.subject(), controller, read_view);
+        let make = || Constraints::defaults(&self.subject, controller, read_view);
         InForce::Default(self.defaults.on(read_view, make))
     }
 
@@ -156,22 +144,13 @@ impl Question {
         size_of::<Self>()
             + heap::block(self.namespace.len())
             + self.incoming.heap_bytes()
-            + heap::texts(&self.labels)
-            + self.affinity.heap_bytes()
-            + self.tolerations.heap_bytes()
+            + heap::texts(&self.subject.labels)
+            + self.subject.affinity.heap_bytes()
+            + self.subject.tolerations.heap_bytes()
             + self.controller.as_ref().map_or(0, Controller::heap_bytes)
             + self.checks.heap_bytes()
             + unchecked
             + defaults
-    }
-
-    /// The parts of the pod that decide which nodes its constraints count in.
-    pub fn subject(&self) -> Subject<'_> {
-        Subject {
-            labels: &self.labels,
-            affinity: &self.affinity,
-            tolerations: &self.tolerations,
-        }
     }
 }
 

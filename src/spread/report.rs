@@ -2,6 +2,7 @@
 
 use super::active::Active;
 use super::skew::{GlobalMinimum, SkewRule};
+use crate::snapshot::DomainCount;
 
 /// The numbers behind one constraint.
 #[derive(Debug)]
@@ -24,22 +25,11 @@ pub struct Report<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DomainReport<'a> {
     /// Its counts.
-    pub tally: DomainTally<'a>,
+    pub tally: DomainCount<'a>,
     /// Skew of the domain if the pod went there.
     pub skew: i64,
     /// Whether the constraint admits the pod in it.
     pub feasible: bool,
-}
-
-/// The counts of a domain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DomainTally<'a> {
-    /// Matching pods in it.
-    pub matching_pods: i64,
-    /// Value of the topology key.
-    pub value: &'a str,
-    /// Eligible nodes in it.
-    pub eligible_nodes: i64,
 }
 
 impl<'a> Report<'a> {
@@ -48,11 +38,11 @@ impl<'a> Report<'a> {
     pub fn of(
         active: &'a Active,
         domain_count: usize,
-        listed: impl IntoIterator<Item = DomainTally<'a>>,
+        listed: impl IntoIterator<Item = DomainCount<'a>>,
         minimum: GlobalMinimum,
     ) -> Self {
         let rule = SkewRule::of(active, minimum.pods);
-        let domain = |tally: DomainTally<'a>| DomainReport {
+        let domain = |tally: DomainCount<'a>| DomainReport {
             tally,
             skew: rule.skew(tally.matching_pods),
             feasible: !active.constraint.is_hard() || rule.admits(tally.matching_pods),
@@ -66,16 +56,22 @@ impl<'a> Report<'a> {
             weight: 0.0,
         }
     }
+
+    /// The domains with the fewest pods, ascending by value, if all are listed.
+    pub fn lowest(&self) -> Vec<&'a str> {
+        let pods = |domain: &DomainReport<'_>| domain.tally.matching_pods;
+        let mut levels = self.domains.chunk_by(|a, b| pods(a) == pods(b));
+        let lowest = levels.next().unwrap_or_default();
+        lowest.iter().map(|domain| domain.tally.value).collect()
+    }
 }
 
-impl DomainTally<'_> {
-    /// The first `max` of `all`, in order.
-    pub fn first(mut all: Vec<Self>, max: usize) -> Vec<Self> {
-        if max < all.len() {
-            all.select_nth_unstable(max);
-            all.truncate(max);
-        }
-        all.sort_unstable();
-        all
+/// The first `max` of `all`, in order.
+pub fn first<T: Ord>(mut all: Vec<T>, max: usize) -> Vec<T> {
+    if max < all.len() {
+        all.select_nth_unstable(max);
+        all.truncate(max);
     }
+    all.sort_unstable();
+    all
 }

@@ -77,15 +77,15 @@ impl<'a> Scores<'a> {
     /// The scores of all candidates, in their order: 0 to 100.
     pub fn packed(&self) -> Vec<u8> {
         let score = |cell: &u32| self.scores[*cell as usize];
-        self.cells.of_candidates().iter().map(score).collect()
+        self.cells.of_candidates.iter().map(score).collect()
     }
 
     /// The score of the candidate at an index.
     pub fn node(&self, index: usize) -> NodeScore {
-        let cell = self.cells.of_candidates()[index];
+        let cell = self.cells.of_candidates[index];
         NodeScore {
             score: self.scores[cell as usize].into(),
-            raw: self.cells.raw(cell).max(0),
+            raw: self.cells.raw[cell as usize].max(0),
             ignored: cell == IGNORED,
         }
     }
@@ -99,7 +99,7 @@ impl<'a> Scores<'a> {
         let mut at_score = [0_usize; MAX_SCORE as usize + 1];
         let (mut wanted, mut at_wanted_or_above) = (0, 0);
         let mut best: Vec<(u8, usize)> = Vec::new();
-        for (index, cell) in self.cells.of_candidates().iter().enumerate() {
+        for (index, cell) in self.cells.of_candidates.iter().enumerate() {
             let score = self.scores[*cell as usize];
             if score < wanted {
                 continue;
@@ -130,14 +130,14 @@ impl<'a> Scores<'a> {
 
 /// Which candidates lack a topology key; `None` if none does.
 fn keyless(soft: &[Soft<'_>], candidates: &[Slot]) -> Option<Vec<bool>> {
-    let partial: Vec<&Soft<'_>> = soft.iter().filter(|soft| !soft.all_keyed()).collect();
+    let partial: Vec<&Soft<'_>> = soft.iter().filter(|soft| !soft.all_keyed).collect();
     let lacks = |slot: &Slot| !partial.iter().all(|soft| soft.has_key(*slot));
     (!partial.is_empty()).then(|| candidates.iter().map(lacks).collect())
 }
 
 /// Normalizes raw scores to 0..100, the lowest being the best; by cell.
 fn normalize(cells: &ScoreCells) -> Vec<u8> {
-    let taken = cells.raw_scores().iter().copied().filter(|raw| *raw >= 0);
+    let taken = cells.raw.iter().copied().filter(|raw| *raw >= 0);
     let range = RawRange::of(taken);
     // A score is 0 to 100, so it fits into a byte.
     let score = |raw: i64| range.score(raw) as u8;
@@ -145,12 +145,12 @@ fn normalize(cells: &ScoreCells) -> Vec<u8> {
     // With fewer scores than cells, one division per score is cheaper than one
     // per cell.
     let table: Option<Vec<u8>> =
-        (width < cells.raw_scores().len()).then(|| (range.min..=range.max).map(score).collect());
+        (width < cells.raw.len()).then(|| (range.min..=range.max).map(score).collect());
     let score = |raw: &i64| match &table {
         // A cell without a score is below the start.
         Some(table) => usize::try_from(*raw - range.min).map_or(0, |above| table[above]),
         None if *raw < 0 => 0,
         None => score(*raw),
     };
-    cells.raw_scores().iter().map(score).collect()
+    cells.raw.iter().map(score).collect()
 }

@@ -1,10 +1,10 @@
 //! One soft constraint, counted: what it adds to the raw score of a node.
 
 use super::active::Active;
-use super::report::{DomainTally, Report};
+use super::report::Report;
 use super::scoring::Weight;
 use super::skew::GlobalMinimum;
-use crate::snapshot::{DomainCounts, DomainId, Nodes, PartitionInUse, ReadView, Slot};
+use crate::snapshot::{DomainCount, DomainCounts, DomainId, Nodes, PartitionInUse, ReadView, Slot};
 
 /// With at most this many domains, nodes are classed by domain, else by count.
 const FEW_DOMAINS: usize = 64;
@@ -14,9 +14,10 @@ pub(super) struct Soft<'a> {
     active: &'a Active,
     counted: DomainCounts<'a>,
     nodes: &'a Nodes,
-    /// The nodes that have the topology key, and whether all do.
+    /// The nodes that have the topology key.
     keyed: PartitionInUse,
-    all_keyed: bool,
+    /// Whether all nodes have it.
+    pub all_keyed: bool,
     /// Candidates that are not ignored, by domain.
     candidates: Vec<u32>,
     /// Whether these are all nodes and each has the key.
@@ -52,11 +53,6 @@ impl<'a> Soft<'a> {
             whole: false,
             weight: Weight::default(),
         }
-    }
-
-    /// Whether all nodes have the topology key.
-    pub(super) fn all_keyed(&self) -> bool {
-        self.all_keyed
     }
 
     /// Whether a node has the topology key.
@@ -146,17 +142,11 @@ impl<'a> Soft<'a> {
             // Few: their numbers are small.
             domain => domain.index() as u32 + 1,
         };
-        if !self.all_keyed {
+        if !self.all_keyed || !self.nodes.is_order(slots) {
             for (slot, number) in slots.iter().zip(numbers) {
                 if self.has_key(*slot) {
                     *number += of_domain(self.counted.domain_of(*slot)) * stride;
                 }
-            }
-            return;
-        }
-        if !self.nodes.is_order(slots) {
-            for (slot, number) in slots.iter().zip(numbers) {
-                *number += of_domain(self.counted.domain_of(*slot)) * stride;
             }
             return;
         }
@@ -194,13 +184,9 @@ impl<'a> Soft<'a> {
             let least = counted.fewest_among(&self.candidates, max_domains);
             (least, minimum())
         };
-        let tally = |id: DomainId| {
-            let domain = counted.domain(id);
-            DomainTally {
-                matching_pods: i64::from(domain.matching_pods),
-                value: domain.value,
-                eligible_nodes: i64::from(self.candidates[id.index()]),
-            }
+        let tally = |id: DomainId| DomainCount {
+            eligible_nodes: self.candidates[id.index()].into(),
+            ..counted.domain(id)
         };
         // No soft constraint has `minDomains`.
         let minimum = GlobalMinimum::of(None, domain_count, minimum);

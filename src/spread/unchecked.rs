@@ -6,29 +6,26 @@ use crate::proto::v1;
 /// The fields of a pod that no snapshot holds anything to check by, ascending.
 pub fn fields(spec: &v1::PodSpec) -> Box<[&'static str]> {
     let affinity = spec.affinity.as_ref();
-    let requires = |rules: Option<&v1::PodAffinity>| {
-        rules.is_some_and(|r| {
-            !r.required_during_scheduling_ignored_during_execution
-                .is_empty()
-        })
+    let requires = |rules: &v1::PodAffinity| {
+        let required = &rules.required_during_scheduling_ignored_during_execution;
+        !required.is_empty()
     };
-    let is_claimed = |volume: &v1::Volume| {
-        let source = volume.volume_source.as_ref();
-        source.is_some_and(|s| {
-            s.persistent_volume_claim.is_some() || s.csi.is_some() || s.ephemeral.is_some()
-        })
-    };
+    let near = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
+    let apart = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
+    let sources = spec
+        .volumes
+        .iter()
+        .filter_map(|volume| volume.volume_source.as_ref());
+    let mut claims = sources.map(|source| {
+        source.persistent_volume_claim.is_some()
+            || source.csi.is_some()
+            || source.ephemeral.is_some()
+    });
     let all = [
-        (
-            "spec.affinity.podAffinity",
-            requires(affinity.and_then(|a| a.pod_affinity.as_ref())),
-        ),
-        (
-            "spec.affinity.podAntiAffinity",
-            requires(affinity.and_then(|a| a.pod_anti_affinity.as_ref())),
-        ),
+        ("spec.affinity.podAffinity", near.is_some_and(requires)),
+        ("spec.affinity.podAntiAffinity", apart.is_some_and(requires)),
         ("spec.resourceClaims", !spec.resource_claims.is_empty()),
-        ("spec.volumes", spec.volumes.iter().any(is_claimed)),
+        ("spec.volumes", claims.any(|claims| claims)),
     ];
     let used = all.into_iter().filter(|(_, is_used)| *is_used);
     used.map(|(field, _)| field).collect()

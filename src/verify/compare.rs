@@ -1,10 +1,9 @@
 //! Compares all that is kept with its recount.
 
-use super::finding::Findings;
+use super::finding::{Findings, Verification};
 use super::nodes::NodeList;
 use super::nominated;
 use super::pods::PodTally;
-use super::report::Verification;
 use super::room;
 use super::views;
 use crate::snapshot::{Frozen, Kept};
@@ -46,7 +45,7 @@ fn verify_parts(
         let tally = PodTally::of(name, namespace, frozen.nodes(), is_cancelled)?;
         tally.compare(name, namespace, frozen.nodes(), &mut report.findings);
         report.pods += tally.pods();
-        report.label_sets += tally.len();
+        report.label_sets += tally.sets.len();
         tallies.push(tally);
     }
     views::compare(frozen, kept, &nodes, &tallies, &mut report, is_cancelled)?;
@@ -58,9 +57,8 @@ fn compare_memory(kept: &Kept, findings: &mut Findings) {
     for memory in &kept.memory {
         let measured = memory.measured.parts();
         for ((part, kept), (_, measured)) in memory.kept.parts().into_iter().zip(measured) {
-            let aspect = || format!("bytes of {part}");
-            let subject = || "memory".to_owned();
-            findings.compare(&memory.namespace, subject, aspect, kept, measured);
+            let mut memory = findings.about(&memory.namespace, || "memory".to_owned());
+            memory.compare(format_args!("bytes of {part}"), kept, measured);
         }
     }
 }
@@ -74,10 +72,8 @@ fn compare_sizes(frozen: &Frozen, report: &mut Verification) {
         ("label sets", frozen.sizes.label_sets, report.label_sets),
         ("services and owners", frozen.sizes.owners, owners.sum()),
     ];
+    let mut snapshot = report.findings.about("", || "snapshot".to_owned());
     for (what, kept, recounted) in totals {
-        let aspect = || format!("number of {what}");
-        report
-            .findings
-            .compare("", || "snapshot".to_owned(), aspect, kept, recounted);
+        snapshot.compare(format_args!("number of {what}"), kept, recounted);
     }
 }

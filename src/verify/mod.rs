@@ -12,13 +12,11 @@ mod nodes;
 mod nominated;
 mod patrol;
 mod pods;
-mod report;
 mod room;
 #[cfg(test)]
 pub(crate) mod tests;
 mod views;
 
 pub use compare::verify;
-pub use finding::{Findings, Mismatch};
+pub use finding::{Findings, Mismatch, Verification};
 pub use patrol::{Patrol, PatrolStep};
-pub use report::Verification;

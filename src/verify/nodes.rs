@@ -45,15 +45,14 @@ impl NodeList {
 
     /// Compares node order and the look-up by name with the nodes.
     pub fn compare(&self, nodes: &Nodes, findings: &mut Findings) {
-        let order = || "node order".to_owned();
-        let (len, names) = (nodes.len(), self.by_name.len());
-        findings.compare("", order, || "number of nodes".to_owned(), len, names);
+        let mut order = findings.about("", || "node order".to_owned());
+        order.compare("number of nodes", nodes.len(), self.by_name.len());
         let sorted = self.nodes.is_sorted_by(|a, b| name(&a.1) < name(&b.1));
-        findings.compare("", order, || "ascending by name".to_owned(), sorted, true);
+        order.compare("ascending by name", sorted, true);
         for (slot, node) in &self.nodes {
-            let aspect = || format!("look-up of {:?}", name(node));
             let found = nodes.find(name(node)).map_or(-1, index);
-            findings.compare("", order, aspect, found, index(*slot));
+            let aspect = format_args!("look-up of {:?}", name(node));
+            order.compare(aspect, found, index(*slot));
         }
     }
 
@@ -77,19 +76,19 @@ impl NodeList {
 
     /// Compares how many nodes have each value of a topology key.
     fn compare_topology(&self, in_use: &PartitionInUse, all: &Nodes, findings: &mut Findings) {
-        let topology = in_use.partition.key().topology.clone();
-        let everybody = self.part(&partition::Key::everywhere(topology));
-        let subject = || format!("topology of {}", describe(in_use.partition.key()));
+        let key = in_use.partition.key().topology.clone();
+        let everybody = self.part(&partition::Key::everywhere(key));
+        let topology = || format!("topology of {}", describe(in_use.partition.key()));
+        let mut topology = findings.about("", topology);
         let nodes_in = in_use.topology.nodes_in().iter().copied().enumerate();
         let kept: BTreeMap<&str, u32> = nodes_in
             .filter(|(_, nodes)| *nodes > 0)
             .map(|(index, nodes)| (in_use.topology.value(DomainId::at(index), all), nodes))
             .collect();
         let aspect = |value: &str| format!("nodes in domain {value:?}");
-        findings.compare_counts("", subject, aspect, &kept, &everybody.domains);
-        let aspect = || "nodes with the key".to_owned();
+        topology.compare_counts(aspect, &kept, &everybody.domains);
         let keyed = everybody.domains.values().map(|nodes| *nodes as usize);
-        findings.compare("", subject, aspect, in_use.topology.keyed(), keyed.sum());
+        topology.compare("nodes with the key", in_use.topology.keyed(), keyed.sum());
     }
 
     /// Compares a partition and its topology with the nodes.
@@ -102,30 +101,27 @@ impl NodeList {
     ) {
         self.compare_topology(in_use, all, findings);
         let partition = &*in_use.partition;
-        let subject = || describe(partition.key());
+        let mut compared = findings.about("", || describe(partition.key()));
         let value = |domain: DomainId| in_use.topology.value(domain, all);
         for ((slot, node), (eligible, domain)) in self.nodes.iter().zip(&part.members) {
             let kept = Some(partition.member(*slot)).filter(|domain| domain.is_some());
             let kept = kept.map_or(NO_DOMAIN, value);
-            let aspect = || format!("domain of node {:?}", name(node));
-            findings.compare("", subject, aspect, kept, domain.unwrap_or(NO_DOMAIN));
-            let aspect = || format!("whether node {:?} is eligible", name(node));
-            let kept = partition.is_eligible(*slot);
-            findings.compare("", subject, aspect, kept, *eligible);
+            let aspect = format_args!("domain of node {:?}", name(node));
+            compared.compare(aspect, kept, domain.unwrap_or(NO_DOMAIN));
+            let aspect = format_args!("whether node {:?} is eligible", name(node));
+            compared.compare(aspect, partition.is_eligible(*slot), *eligible);
         }
         let kept: BTreeMap<&str, u32> = partition
             .domains()
             .map(|domain| (value(domain), partition.eligible_nodes(domain)))
             .collect();
         let aspect = |value: &str| format!("eligible nodes in domain {value:?}");
-        findings.compare_counts("", subject, aspect, &kept, &part.domains);
-        let aspect = || "number of domains".to_owned();
-        let (domains, recounted) = (partition.domain_count(), part.domains.len());
-        findings.compare("", subject, aspect, domains, recounted);
-        let aspect = || "number of eligible nodes".to_owned();
+        compared.compare_counts(aspect, &kept, &part.domains);
+        let (kept, recounted) = (partition.domain_count(), part.domains.len());
+        compared.compare("number of domains", kept, recounted);
         let recounted = part.members.iter().filter(|(eligible, _)| *eligible);
-        let total = partition.eligible_total();
-        findings.compare("", subject, aspect, total, recounted.count());
+        let (kept, recounted) = (partition.eligible_total(), recounted.count());
+        compared.compare("number of eligible nodes", kept, recounted);
     }
 }
 

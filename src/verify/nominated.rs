@@ -5,13 +5,11 @@ use std::collections::BTreeMap;
 
 use super::finding::Findings;
 use super::nodes::json;
+use super::pods::STRIDE;
 use crate::matching::Requests;
 use crate::proto::v1;
 use crate::recount;
 use crate::snapshot::{Frozen, NominatedPod};
-
-/// How many pods are looked at between two looks at whether to go on.
-const STRIDE: usize = 10_000;
 
 /// Compares those that are kept. `None` as soon as `is_cancelled` says so.
 pub fn compare(
@@ -42,9 +40,8 @@ pub fn compare(
     for pod in kept.keys().chain(found.keys()) {
         let of =
             |nominations: &BTreeMap<String, String>| nominations.get(pod).unwrap_or(&none).clone();
-        let subject = || format!("nominated pod {pod}");
-        let aspect = || "node, priority, labels and requests".to_owned();
-        findings.compare("", subject, aspect, of(&kept), of(&found));
+        let mut pod = findings.about("", || format!("nominated pod {pod}"));
+        pod.compare("node, priority, labels and requests", of(&kept), of(&found));
     }
     Some(())
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::compare::verify_sample;
-use super::report::Verification;
+use super::finding::Verification;
 use crate::snapshot::{Registry, Snapshot};
 
 /// Goes around all namespaces of all snapshots, one at a step.
@@ -53,20 +53,13 @@ impl Patrol {
     fn next(&self, registry: &Registry) -> Option<(Arc<Snapshot>, Box<str>)> {
         let mut last = self.last.lock();
         let all = registry.list("");
-        let after = |snapshot: &Arc<Snapshot>| {
-            let mut names = snapshot.namespace_names();
-            if snapshot.name() == last.0 {
-                names.retain(|name| *name > last.1);
-            }
-            Some((Arc::clone(snapshot), names.into_iter().next()?))
-        };
         let rest = all.iter().filter(|snapshot| *snapshot.name() >= *last.0);
-        let found = rest.filter_map(after).next().or_else(|| {
-            let first = |snapshot: &Arc<Snapshot>| {
-                let names = snapshot.namespace_names();
-                Some((Arc::clone(snapshot), names.into_iter().next()?))
-            };
-            all.iter().find_map(first)
+        let rest = rest.map(|snapshot| (snapshot, snapshot.name() == last.0));
+        let mut around = rest.chain(all.iter().map(|snapshot| (snapshot, false)));
+        let found = around.find_map(|(snapshot, is_last)| {
+            let mut names = snapshot.namespace_names().into_iter();
+            let next = names.find(|name| !is_last || *name > last.1)?;
+            Some((Arc::clone(snapshot), next))
         })?;
         *last = (found.0.name().to_owned(), found.1.clone());
         Some(found)

@@ -8,10 +8,13 @@ use crate::recount::{self, LabelMap, node_counted_on};
 use crate::snapshot::{LabelSetId, Namespace, Nodes};
 
 /// How many pods are looked at between two checks whether to go on.
-const STRIDE: usize = 10_000;
+pub const STRIDE: usize = 10_000;
 
 /// The pods of a namespace by label set.
-pub struct PodTally(HashMap<LabelMap, Set>);
+pub struct PodTally {
+    /// The label sets.
+    pub sets: HashMap<LabelMap, Set>,
+}
 
 /// What is known of a label set.
 #[derive(Default)]
@@ -46,22 +49,12 @@ impl PodTally {
                 *set.counted.entry(node.to_owned()).or_default() += 1;
             }
         }
-        Some(Self(sets))
-    }
-
-    /// The label sets.
-    pub fn sets(&self) -> impl Iterator<Item = (&LabelMap, &Set)> {
-        self.0.iter()
-    }
-
-    /// How many label sets there are.
-    pub fn len(&self) -> usize {
-        self.0.len()
+        Some(Self { sets })
     }
 
     /// How many pods there are.
     pub fn pods(&self) -> usize {
-        self.0.values().map(|set| set.pods as usize).sum()
+        self.sets.values().map(|set| set.pods as usize).sum()
     }
 
     /// Compares the tables that are kept.
@@ -73,21 +66,18 @@ impl PodTally {
         findings: &mut Findings,
     ) {
         let kept = namespace.label_sets();
-        let count = || "number of label sets".to_owned();
-        let in_use = kept.in_use().count();
-        let subject = || "label sets".to_owned();
-        findings.compare(name, subject, count, in_use, self.len());
-        findings.compare(name, subject, count, kept.len(), self.len());
+        let mut sets = findings.about(name, || "label sets".to_owned());
+        for kept in [kept.in_use().count(), kept.len()] {
+            sets.compare("number of label sets", kept, self.sets.len());
+        }
         for (id, pods) in kept.in_use() {
             let labels = labels(namespace, id);
-            let subject = || format!("label set {}", json(&labels));
+            let mut compared = findings.about(name, || format!("label set {}", json(&labels)));
             let none = Set::default();
-            let set = self.0.get(&labels).unwrap_or(&none);
-            let aspect = || "pods that have it".to_owned();
-            findings.compare(name, subject, aspect, pods, set.pods);
-            let aspect = || "whether it is found by its labels".to_owned();
+            let set = self.sets.get(&labels).unwrap_or(&none);
+            compared.compare("pods that have it", pods, set.pods);
             let found = kept.find_texts(&labels) == Some(id);
-            findings.compare(name, subject, aspect, found, true);
+            compared.compare("whether it is found by its labels", found, true);
             let counted = kept.counts(id);
             let counted = counted
                 .map(|(slot, pods)| (nodes.name(slot), pods))
@@ -95,7 +85,7 @@ impl PodTally {
             let recounted = set.counted.iter();
             let recounted = recounted.map(|(node, pods)| (&**node, *pods)).collect();
             let aspect = |node: &str| format!("pods that count on node {node:?}");
-            findings.compare_counts(name, subject, aspect, &counted, &recounted);
+            compared.compare_counts(aspect, &counted, &recounted);
         }
     }
 }

@@ -3,12 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::finding::Findings;
+use super::pods::STRIDE;
 use crate::matching::Requested;
 use crate::recount::room;
 use crate::snapshot::Frozen;
-
-/// How many pods are looked at between two looks at whether to go on.
-const STRIDE: usize = 10_000;
 
 /// What the pods on a node request.
 #[derive(Default)]
@@ -64,18 +62,16 @@ pub fn compare(
 }
 
 fn compare_node(name: &str, kept: &Requested, sum: &Sum, findings: &mut Findings) {
-    let subject = || format!("room of node {name:?}");
-    let aspect = || "pods".to_owned();
-    findings.compare("", subject, aspect, kept.pods(), sum.pods);
-    let aspect = || "host ports in use".to_owned();
-    findings.compare("", subject, aspect, kept.port_count(), sum.ports);
+    let mut room = findings.about("", || format!("room of node {name:?}"));
+    room.compare("pods", kept.pods(), sum.pods);
+    room.compare("host ports in use", kept.port_count(), sum.ports);
     let amounts = kept.amounts().filter(|(_, amount)| *amount != 0);
     let kept: BTreeMap<String, i128> = amounts
         .map(|(resource, amount)| (resource.as_str().to_owned(), amount))
         .collect();
     for resource in kept.keys().chain(sum.amounts.keys()) {
         let of = |amounts: &BTreeMap<String, i128>| amounts.get(resource).copied().unwrap_or(0);
-        let aspect = || format!("{resource} that pods request");
-        findings.compare("", subject, aspect, of(&kept), of(&sum.amounts));
+        let aspect = format_args!("{resource} that pods request");
+        room.compare(aspect, of(&kept), of(&sum.amounts));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 
-use super::{Patrol, verify};
+use super::{Patrol, Verification, verify};
 use crate::matching::Path;
 use crate::proto::v1;
 use crate::snapshot::{Batch, InjectedFault, Limits, Offer, Registry, Snapshot, Unobserved};
@@ -41,6 +41,11 @@ fn ask(snapshot: &Snapshot, pod: Value) -> Vec<(String, i64)> {
     })
 }
 
+fn verified(snapshot: &Snapshot) -> Verification {
+    let (frozen, kept) = snapshot.freeze_kept();
+    verify(&frozen, &kept, &|| false).expect("it is not cancelled")
+}
+
 fn spread_by_zone() -> Value {
     json!({
         "metadata": {"labels": {"app": "web"}},
@@ -54,6 +59,10 @@ fn spread_by_zone() -> Value {
 }
 
 pub(crate) fn update(registry: &Registry, changes: Value) {
+    update_of(registry, "default", changes);
+}
+
+fn update_of(registry: &Registry, snapshot: &str, changes: Value) {
     let changes = serde_json::from_value(changes).expect("changes");
     let batch = Batch::check(changes, &Limits::default(), Path::root("changes"));
     let offer = Offer {
@@ -63,15 +72,14 @@ pub(crate) fn update(registry: &Registry, changes: Value) {
         fence: None,
         arrived: registry.now().steady,
     };
-    let updated = registry.update("default", offer);
+    let updated = registry.update(snapshot, offer);
     updated.expect("it is applied");
 }
 
 #[test]
 fn what_agrees_is_said_to_agree() {
     let snapshot = registry().get("default").expect("it exists");
-    let (frozen, kept) = snapshot.freeze_kept();
-    let report = verify(&frozen, &kept, &|| false).expect("it is not cancelled");
+    let report = verified(&snapshot);
     assert_eq!(report.findings.described, []);
     assert_eq!((report.nodes, report.pods, report.label_sets), (2, 2, 1));
     // The zones of the constraint and the nodes that pass the other checks.
@@ -106,8 +114,7 @@ fn each_fault_is_found() {
     for (fault, aspect, kept, recounted) in cases {
         let snapshot = registry().get("default").expect("it exists");
         snapshot.inject_fault("default", "n1", fault);
-        let (frozen, copied) = snapshot.freeze_kept();
-        let report = verify(&frozen, &copied, &|| false).expect("it is not cancelled");
+        let report = verified(&snapshot);
         let mut found = report.findings.described.iter();
         let found = found.find(|found| found.aspect == aspect);
         let found = found.unwrap_or_else(|| panic!("{fault:?}: {:?}", report.findings));
@@ -137,8 +144,7 @@ fn views_that_missed_a_move_are_not_asked() {
         json!([{"node": {"metadata": {"name": "n1", "labels": {"zone": "b"}}}}]),
     );
     let live_views = || {
-        let (frozen, kept) = snapshot.freeze_kept();
-        let report = verify(&frozen, &kept, &|| false).expect("it is not cancelled");
+        let report = verified(&snapshot);
         assert_eq!(report.findings.described, []);
         report.views
     };
@@ -182,8 +188,7 @@ fn a_patrol_finds_faults_counts_and_repairs_them() {
         };
         assert_eq!(counts, right, "{fault:?}");
         assert_eq!((snapshot.revision(), objects(&snapshot)), before);
-        let (frozen, kept) = snapshot.freeze_kept();
-        let report = verify(&frozen, &kept, &|| false).expect("it is not cancelled");
+        let report = verified(&snapshot);
         assert_eq!((report.views, report.findings.described), (1, Vec::new()));
         let step = patrol.step(&registry).expect("there is a namespace");
         assert_eq!(step.report.findings.total, 0, "{fault:?}");
@@ -204,17 +209,7 @@ fn a_patrol_comes_around_to_all_namespaces() {
         let pods = namespaces
             .iter()
             .map(|namespace| json!({"pod": {"metadata": {"name": "p", "namespace": namespace}}}));
-        let changes = serde_json::from_value(pods.collect()).expect("changes");
-        let batch = Batch::check(changes, &Limits::default(), Path::root("changes"));
-        let offer = Offer {
-            batch: Arc::new(batch.expect("valid")),
-            defaults: None,
-            expected_revision: None,
-            fence: None,
-            arrived: registry.now().steady,
-        };
-        let updated = registry.update(snapshot, offer);
-        updated.expect("it is applied");
+        update_of(&registry, snapshot, pods.collect());
     }
     let steps = (0..4).filter_map(|_| patrol.step(&registry));
     let steps: Vec<String> = steps.map(|step| step.snapshot).collect();

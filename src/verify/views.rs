@@ -2,12 +2,12 @@
 //! recounted.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::{self, Display};
 use std::sync::Arc;
 
-use super::finding::Findings;
+use super::finding::{Findings, Verification};
 use super::nodes::{NodeList, PartitionRecount, describe, json};
 use super::pods::{PodTally, Set, labels};
-use super::report::Verification;
 use crate::proto::v1;
 use crate::recount::{LabelMap, selector_matches};
 use crate::snapshot::{
@@ -78,7 +78,11 @@ fn match_sets<'a>(watch: &SelectorViews, tally: &'a PodTally) -> Vec<(&'a LabelM
     let selector = watch.selector.to_wire();
     let counts = selector != Some(v1::LabelSelector::default());
     let matches = |labels| counts && selector_matches(selector.as_ref(), labels);
-    tally.sets().filter(|(labels, _)| matches(labels)).collect()
+    tally
+        .sets
+        .iter()
+        .filter(|(labels, _)| matches(labels))
+        .collect()
 }
 
 /// Compares which label sets a selector is known to match.
@@ -90,21 +94,24 @@ fn compare_sets(
     findings: &mut Findings,
 ) {
     let selector = || describe_selector(watch.selector.to_wire().as_ref());
-    let aspect = || "number of label sets that it matches".to_owned();
-    findings.compare(name, selector, aspect, watch.sets.len(), matched.len());
+    let mut compared = findings.about(name, selector);
+    let aspect = "number of label sets that it matches";
+    compared.compare(aspect, watch.sets.len(), matched.len());
     let kept = namespace.label_sets();
     let known: HashSet<_> = watch.sets.iter().copied().collect();
     for (texts, _) in matched {
-        let aspect = || format!("whether it is known to match {}", json(texts));
         let kept = kept.find_texts(texts).is_some_and(|id| known.contains(&id));
-        findings.compare(name, selector, aspect, kept, true);
+        compared.compare(known_to_match(texts), kept, true);
     }
     let recounted: HashSet<&LabelMap> = matched.iter().map(|(l, _)| *l).collect();
     for id in &watch.sets {
         let texts = labels(namespace, *id);
-        let aspect = || format!("whether it is known to match {}", json(&texts));
-        findings.compare(name, selector, aspect, true, recounted.contains(&texts));
+        compared.compare(known_to_match(&texts), true, recounted.contains(&texts));
     }
+}
+
+fn known_to_match(labels: &LabelMap) -> impl Display {
+    fmt::from_fn(|f| write!(f, "whether it is known to match {}", json(labels)))
 }
 
 impl RecountedSelector<'_> {
@@ -134,6 +141,7 @@ impl RecountedSelector<'_> {
             let selector = describe_selector(self.selector.as_ref());
             format!("view of {selector} on {}", describe(in_use.partition.key()))
         };
+        let mut compared = findings.about(self.namespace, subject);
         let value = |id| in_use.topology.value(id, nodes);
         let ids: HashMap<&str, DomainId> = in_use
             .partition
@@ -141,42 +149,31 @@ impl RecountedSelector<'_> {
             .map(|id| (value(id), id))
             .collect();
         for (value, recounted) in counts {
-            let aspect = || format!("count of domain {value:?}");
             let kept = ids.get(value).map_or(0, |id| view.count(*id));
-            findings.compare(self.namespace, subject, aspect, kept, *recounted);
+            let aspect = format_args!("count of domain {value:?}");
+            compared.compare(aspect, kept, *recounted);
         }
         // A value that is no domain must count nothing.
         for index in 0..view.counts().len() {
             let id = DomainId::at(index);
             if in_use.partition.eligible_nodes(id) == 0 {
-                let aspect = || format!("count of number {index}, which is no domain");
-                findings.compare(self.namespace, subject, aspect, view.count(id), 0);
+                let aspect = format_args!("count of number {index}, which is no domain");
+                compared.compare(aspect, view.count(id), 0);
             }
         }
         if let Some(levels) = view.levels() {
-            self.compare_levels(levels, counts, &subject, findings);
+            // The number of domains at each count.
+            let mut recounted: BTreeMap<u32, u32> = BTreeMap::new();
+            for count in counts.values() {
+                *recounted.entry(*count).or_default() += 1;
+            }
+            let aspect = |count: u32| format!("domains that stand at {count}");
+            compared.compare_counts(aspect, levels, &recounted);
         }
-        let aspect = || "smallest count".to_owned();
         let smallest = |count: Option<u32>| count.map_or("none".to_owned(), |n| n.to_string());
         let kept = smallest(view.smallest(&in_use.partition));
         let recounted = smallest(counts.values().copied().min());
-        findings.compare(self.namespace, subject, aspect, kept, recounted);
-    }
-
-    /// Compares the kept number of domains at each count.
-    fn compare_levels(
-        &self,
-        levels: &BTreeMap<u32, u32>,
-        counts: &BTreeMap<&str, u32>,
-        subject: &dyn Fn() -> String,
-        findings: &mut Findings,
-    ) {
-        let mut recounted: BTreeMap<u32, u32> = BTreeMap::new();
-        for count in counts.values() {
-            *recounted.entry(*count).or_default() += 1;
-        }
-        let aspect = |count: u32| format!("domains that stand at {count}");
-        findings.compare_counts(self.namespace, subject, aspect, levels, &recounted);
+        compared.compare("smallest count", kept, recounted);
     }
 }
 

@@ -1,67 +1,74 @@
 //! The hints of the Fleet dialect.
 
+use std::collections::BTreeSet;
+
 use super::case::{JudgedCluster, PlacementCase};
+use crate::explain::case::all_nodes;
 use crate::explain::diagnosis::{Diagnosis, count, hint, title, wire_index};
+use crate::explain::hints::empty_values;
 use crate::explain::words::{among, joined, plural, quoted, verb};
 use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
+use crate::snapshot::NodeRef;
 use crate::spread::Active;
 use crate::spread::fleet::{HolderSpread, to_wire};
 
-/// All hints there are, the most useful first.
-const HINTS: [fn(&PlacementCase<'_>) -> Vec<Diagnosis>; 9] = [
-    skew_too_large,
-    unusable_domain,
-    greedy,
-    max_skew,
-    self_mismatch,
-    missing_key,
-    empty_value,
-    terminating,
-    soft,
-];
-
-/// The hints of a case.
+/// All hints of a case, the most useful first.
 pub fn all(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
-    HINTS.iter().flat_map(|hint| hint(case)).collect()
+    type Find = fn(&PlacementCase<'_>, &HolderSpread) -> Option<Diagnosis>;
+    let hard = |find: Find| case.hard().filter_map(move |spread| find(case, spread));
+    let each = |find: Find| {
+        case.spreads
+            .iter()
+            .filter_map(move |spread| find(case, spread))
+    };
+    hard(skew_too_large)
+        .chain(hard(unusable_domain))
+        .chain(greedy(case))
+        .chain(hard(max_skew))
+        .chain(each(|_, spread| Some(mismatch(&spread.active)?.into())))
+        .chain(each(missing_key))
+        .chain(each(|case, spread| {
+            empty_values(&case.read_view, &spread.active, "cluster", "")
+        }))
+        .chain(each(terminating))
+        .chain(each(soft))
+        .collect()
 }
 
 /// With every cluster the skew would stay above `maxSkew`, even with those that
 /// would shrink it: KubeFleet looks at the resulting skew, not at the change. A
 /// new, empty domain beside full ones causes that.
-fn skew_too_large(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
-    let too_large = |spread: &HolderSpread| {
-        if !admits_nothing(spread) {
-            return None;
-        }
-        let report = spread.report(usize::MAX);
-        let first = report.domains.first()?.tally;
-        let largest = report.domains.last()?.tally;
-        let least = report.domains.iter().map(|domain| domain.skew).min()?;
-        let max_skew = i32::try_from(least).ok()?;
-        let open = case.open_with(spread, max_skew);
-        let message = format!(
-            "{} has {} in {} and {} in {}, a skew of {}, and any pick would leave it at {least} \
-             or more: KubeFleet refuses all clusters, those too that would shrink it. maxSkew: \
-             {least} would admit {}",
-            title(&spread.active),
-            first.matching_pods,
-            quoted(first.value),
-            largest.matching_pods,
-            quoted(largest.value),
-            largest.matching_pods - first.matching_pods,
-            plural(open, "cluster"),
-        );
-        let remedy = (open > 0).then(|| format!("set maxSkew to {least} until it has evened out"));
-        Some(suggesting(
-            spread,
-            Kind::FleetSkewTooLarge,
-            message,
-            (max_skew, open),
-            remedy,
-        ))
-    };
-    case.hard().filter_map(too_large).collect()
+fn skew_too_large(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagnosis> {
+    if !admits_nothing(spread) {
+        return None;
+    }
+    let report = spread.report(usize::MAX);
+    let first = report.domains.first()?.tally;
+    let largest = report.domains.last()?.tally;
+    let least = report.domains.iter().map(|domain| domain.skew).min()?;
+    let max_skew = i32::try_from(least).ok()?;
+    let open = case.open_with(spread, max_skew);
+    let message = format!(
+        "{} has {} in {} and {} in {}, a skew of {}, and any pick would leave it at {least} \
+         or more: KubeFleet refuses all clusters, those too that would shrink it. maxSkew: \
+         {least} would admit {}",
+        title(&spread.active),
+        first.matching_pods,
+        quoted(first.value),
+        largest.matching_pods,
+        quoted(largest.value),
+        largest.matching_pods - first.matching_pods,
+        plural(open, "cluster"),
+    );
+    let remedy = (open > 0).then(|| format!("set maxSkew to {least} until it has evened out"));
+    Some(suggesting(
+        spread,
+        Kind::FleetSkewTooLarge,
+        message,
+        (max_skew, open),
+        remedy,
+    ))
 }
 
 /// Whether a constraint refuses every domain there is.
@@ -91,45 +98,43 @@ fn suggesting(
 
 /// The domains with the fewest holders have no cluster that can be picked:
 /// they stay there, and cap all others.
-fn unusable_domain(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
-    let capped = |spread: &HolderSpread| {
-        let report = spread.report(usize::MAX);
-        let key = &*spread.active.constraint.topology_key;
-        let domains = report.domains.iter().map(|domain| domain.tally);
-        let lowest = domains.filter(|tally| tally.matching_pods == report.global_minimum);
-        let lowest: Vec<&str> = lowest.map(|tally| tally.value).collect();
-        let pickable = case.pickable_values(key);
-        let refused = |cluster: &JudgedCluster<'_>| !PlacementCase::admits(spread, cluster.slot);
-        if lowest.is_empty()
-            || lowest.iter().any(|value| pickable.contains(value))
-            || !case.pickable().any(refused)
-        {
-            return None;
-        }
-        let max_skew = i64::from(spread.active.constraint.max_skew);
-        let message = format!(
-            "{} of {} {} at {} and cannot grow: {}. No other domain gets past {}",
-            among(&lowest),
-            title(&spread.active),
-            verb(lowest.len(), "stays", "stay"),
-            report.global_minimum,
-            unusable_clusters(case, key, &lowest),
-            report.global_minimum + max_skew,
-        );
-        let mut hint = hint(Kind::FleetUnusableDomain, &spread.active, message);
-        hint.domain = lowest[0].to_owned();
-        Some(hint.into())
-    };
-    case.hard().filter_map(capped).collect()
+fn unusable_domain(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagnosis> {
+    let report = spread.report(usize::MAX);
+    let key = &*spread.active.constraint.topology_key;
+    let lowest = report.lowest();
+    let values = case
+        .pickable()
+        .filter_map(|cluster| cluster.node.label_text(key));
+    let pickable: BTreeSet<&str> = values.collect();
+    let refused = |cluster: &JudgedCluster<'_>| !spread.admits(cluster.slot);
+    if lowest.is_empty()
+        || lowest.iter().any(|value| pickable.contains(value))
+        || !case.pickable().any(refused)
+    {
+        return None;
+    }
+    let max_skew = i64::from(spread.active.constraint.max_skew);
+    let message = format!(
+        "{} of {} {} at {} and cannot grow: {}. No other domain gets past {}",
+        among(&lowest),
+        title(&spread.active),
+        verb(lowest.len(), "stays", "stay"),
+        report.global_minimum,
+        unusable_clusters(case, key, &lowest),
+        report.global_minimum + max_skew,
+    );
+    let mut hint = hint(Kind::FleetUnusableDomain, &spread.active, message);
+    hint.domain = lowest[0].to_owned();
+    Some(hint.into())
 }
 
 /// Why the clusters of some domains cannot be picked.
 fn unusable_clusters(case: &PlacementCase<'_>, key: &str, values: &[&str]) -> String {
-    let inside = |node: crate::snapshot::NodeRef<'_>| {
+    let inside = |node: NodeRef<'_>| {
         let value = node.label_text(key);
         value.is_some_and(|value| values.contains(&value))
     };
-    let all = case.all_clusters().filter(|node| inside(*node)).count();
+    let all = all_nodes(&case.read_view).filter(|(_, node)| inside(*node));
     let judged = || case.clusters.iter().filter(|cluster| inside(cluster.node));
     let hold = judged().filter(|cluster| cluster.holds).count();
     let unfit = judged().filter(|cluster| !cluster.holds && !cluster.passes);
@@ -146,7 +151,7 @@ fn unusable_clusters(case: &PlacementCase<'_>, key: &str, values: &[&str]) -> St
             "are cordoned, tainted or excluded by affinity",
         ),
         (
-            all - judged().count(),
+            all.count() - judged().count(),
             "is no candidate",
             "are no candidates",
         ),
@@ -160,18 +165,18 @@ fn unusable_clusters(case: &PlacementCase<'_>, key: &str, values: &[&str]) -> St
 
 /// Nothing can be picked, though each of several hard constraints admits some
 /// cluster: another order of picks may have continued.
-fn greedy(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
+fn greedy(case: &PlacementCase<'_>) -> Option<Diagnosis> {
     let hard: Vec<&HolderSpread> = case.hard().collect();
     if hard.len() < 2 || case.open_count() > 0 || case.pickable().next().is_none() {
-        return Vec::new();
+        return None;
     }
     let admitted = |spread: &HolderSpread| {
-        let admits = |cluster: &&JudgedCluster<'_>| PlacementCase::admits(spread, cluster.slot);
+        let admits = |cluster: &&JudgedCluster<'_>| spread.admits(cluster.slot);
         case.pickable().filter(admits).count()
     };
     let counts: Vec<(&HolderSpread, usize)> = hard.iter().map(|s| (*s, admitted(s))).collect();
     if counts.iter().any(|(_, clusters)| *clusters == 0) {
-        return Vec::new();
+        return None;
     }
     let said: Vec<String> = counts
         .iter()
@@ -189,60 +194,49 @@ fn greedy(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
     let (first, second) = (hard[0], hard[1]);
     let mut hint = hint(Kind::FleetGreedy, &first.active, message);
     hint.other_constraint_index = wire_index(&second.active);
-    vec![hint.into()]
+    Some(hint.into())
 }
 
 /// Nothing can be picked: the smallest `maxSkew` that would admit a cluster.
-fn max_skew(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
+fn max_skew(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagnosis> {
     if case.open_count() > 0 {
-        return Vec::new();
+        return None;
     }
-    let smallest = |spread: &HolderSpread| {
-        let others = |cluster: &&JudgedCluster<'_>| {
-            let mut others = case
-                .hard()
-                .filter(|o| o.active.index != spread.active.index);
-            others.all(|other| PlacementCase::admits(other, cluster.slot))
-        };
-        let after = |cluster: &JudgedCluster<'_>| {
-            spread.after(spread.class(spread.domain_of(cluster.slot)))
-        };
-        let least = case.pickable().filter(others).map(after).min()?;
-        let max_skew = i32::try_from(least).ok()?;
-        if admits_nothing(spread) {
-            // Said by `skew_too_large`.
-            return None;
-        }
-        let open = case.open_with(spread, max_skew);
-        let clusters = plural(open, "cluster");
-        let message = format!(
-            "maxSkew {least} is the smallest with which {} admits a cluster: {clusters}; it is \
-             {} now",
-            title(&spread.active),
-            spread.active.constraint.max_skew,
-        );
-        let remedy = (open > 0).then(|| {
-            format!(
-                "set maxSkew to {least} on {}, which admits {clusters}",
-                title(&spread.active)
-            )
-        });
-        Some(suggesting(
-            spread,
-            Kind::MaxSkew,
-            message,
-            (max_skew, open),
-            remedy,
-        ))
+    let others = |cluster: &&JudgedCluster<'_>| {
+        let mut others = case
+            .hard()
+            .filter(|o| o.active.index != spread.active.index);
+        others.all(|other| other.admits(cluster.slot))
     };
-    case.hard().filter_map(smallest).collect()
-}
-
-/// Constraints whose selector does not match the placement.
-fn self_mismatch(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
-    let hints = case.spreads.iter();
-    let hints = hints.filter_map(|spread| mismatch(&spread.active));
-    hints.map(Diagnosis::from).collect()
+    let after =
+        |cluster: &JudgedCluster<'_>| spread.after(spread.class(spread.domain_of(cluster.slot)));
+    let least = case.pickable().filter(others).map(after).min()?;
+    let max_skew = i32::try_from(least).ok()?;
+    if admits_nothing(spread) {
+        // Said by `skew_too_large`.
+        return None;
+    }
+    let open = case.open_with(spread, max_skew);
+    let clusters = plural(open, "cluster");
+    let message = format!(
+        "maxSkew {least} is the smallest with which {} admits a cluster: {clusters}; it is \
+         {} now",
+        title(&spread.active),
+        spread.active.constraint.max_skew,
+    );
+    let remedy = (open > 0).then(|| {
+        format!(
+            "set maxSkew to {least} on {}, which admits {clusters}",
+            title(&spread.active)
+        )
+    });
+    Some(suggesting(
+        spread,
+        Kind::MaxSkew,
+        message,
+        (max_skew, open),
+        remedy,
+    ))
 }
 
 /// A selector that does not match the placement: picks are not counted.
@@ -256,81 +250,48 @@ pub fn mismatch(active: &Active) -> Option<v1::Hint> {
 }
 
 /// Clusters without the key are no domain and are never refused.
-fn missing_key(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
-    let of = |spread: &HolderSpread| {
-        let key = &*spread.active.constraint.topology_key;
-        let lacks = |cluster: &&JudgedCluster<'_>| cluster.node.label_text(key).is_none();
-        let names = case.clusters.iter().filter(lacks);
-        let names: Vec<&str> = names.map(|cluster| cluster.node.name()).collect();
-        if names.is_empty() {
-            return None;
-        }
-        let message = format!(
-            "{} of {} {} the label {key}: {} never refuses them and counts them nowhere ({})",
-            names.len(),
-            plural(case.clusters.len(), "cluster"),
-            verb(names.len(), "lacks", "lack"),
-            title(&spread.active),
-            among(&names),
-        );
-        Some(hint(Kind::MissingKey, &spread.active, message).into())
-    };
-    case.spreads.iter().filter_map(of).collect()
-}
-
-/// Clusters that have the key with an empty value are a domain of their own.
-fn empty_value(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
-    let of = |spread: &HolderSpread| {
-        let key = &*spread.active.constraint.topology_key;
-        let empty = case
-            .all_clusters()
-            .filter(|node| node.label_text(key) == Some(""));
-        let names: Vec<&str> = empty.map(|node| node.name()).collect();
-        if names.is_empty() {
-            return None;
-        }
-        let message = format!(
-            "{} {} the label {key} with an empty value, which makes a domain of its own for {}: {}",
-            plural(names.len(), "cluster"),
-            verb(names.len(), "has", "have"),
-            title(&spread.active),
-            among(&names),
-        );
-        Some(hint(Kind::EmptyValue, &spread.active, message).into())
-    };
-    case.spreads.iter().filter_map(of).collect()
+fn missing_key(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagnosis> {
+    let key = &*spread.active.constraint.topology_key;
+    let lacks = |cluster: &&JudgedCluster<'_>| cluster.node.label_text(key).is_none();
+    let names = case.clusters.iter().filter(lacks);
+    let names: Vec<&str> = names.map(|cluster| cluster.node.name()).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let message = format!(
+        "{} of {} {} the label {key}: {} never refuses them and counts them nowhere ({})",
+        names.len(),
+        plural(case.clusters.len(), "cluster"),
+        verb(names.len(), "lacks", "lack"),
+        title(&spread.active),
+        among(&names),
+    );
+    Some(hint(Kind::MissingKey, &spread.active, message).into())
 }
 
 /// Placements that match and are being deleted hold no cluster any more.
-fn terminating(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
-    let of = |spread: &HolderSpread| {
-        let ending = case.read_view.terminating(&spread.active.selector).count();
-        if ending == 0 {
-            return None;
-        }
-        let message = format!(
-            "{} that {} matches {} terminating and not counted any more",
-            plural(ending, "placement"),
-            title(&spread.active),
-            verb(ending, "is", "are"),
-        );
-        Some(hint(Kind::TerminatingPods, &spread.active, message).into())
-    };
-    case.spreads.iter().filter_map(of).collect()
+fn terminating(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagnosis> {
+    let ending = case.read_view.terminating(&spread.active.selector).count();
+    if ending == 0 {
+        return None;
+    }
+    let message = format!(
+        "{} that {} matches {} terminating and not counted any more",
+        plural(ending, "placement"),
+        title(&spread.active),
+        verb(ending, "is", "are"),
+    );
+    Some(hint(Kind::TerminatingPods, &spread.active, message).into())
 }
 
 /// A soft constraint takes points off and never refuses.
-fn soft(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
-    let soft = case.spreads.iter();
-    soft.filter(|spread| !spread.active.constraint.is_hard())
-        .map(|spread| {
-            let message = format!(
-                "{} is ScheduleAnyway: a cluster that exceeds its maxSkew {} loses 1000 points \
-                 and can still be picked",
-                title(&spread.active),
-                spread.active.constraint.max_skew,
-            );
-            hint(Kind::Soft, &spread.active, message).into()
-        })
-        .collect()
+fn soft(_: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagnosis> {
+    let active = &spread.active;
+    let message = format!(
+        "{} is ScheduleAnyway: a cluster that exceeds its maxSkew {} loses 1000 points and can \
+         still be picked",
+        title(active),
+        active.constraint.max_skew,
+    );
+    (!active.constraint.is_hard()).then(|| hint(Kind::Soft, active, message).into())
 }

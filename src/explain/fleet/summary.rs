@@ -1,11 +1,8 @@
 //! The one sentence about a placement.
 
-use std::collections::BTreeMap;
-
 use super::case::PlacementCase;
 use crate::explain::diagnosis::Diagnosis;
-use crate::explain::words::{plural, sentence, verb};
-use crate::spread::fleet::{OverSkew, RefusedBy};
+use crate::explain::words::{plural, sentence, so_many};
 
 /// The sentence of a placement: the result, the reason, and what would help.
 pub fn of(case: &PlacementCase<'_>, findings: &[Diagnosis]) -> String {
@@ -23,40 +20,34 @@ pub fn of(case: &PlacementCase<'_>, findings: &[Diagnosis]) -> String {
 /// What keeps the placement off the others, by how many clusters.
 fn causes(case: &PlacementCase<'_>) -> Vec<String> {
     let hold = case.clusters.iter().filter(|cluster| cluster.holds).count();
-    let mut by_spread: BTreeMap<usize, (usize, &str, i32)> = BTreeMap::new();
-    let mut unfit = 0;
-    for cluster in case.clusters.iter().filter(|cluster| !cluster.holds) {
-        match &cluster.verdict {
-            Ok(_) => {}
-            Err(RefusedBy::ByCheck(_)) => unfit += 1,
-            Err(RefusedBy::BySpread(OverSkew { spread, .. })) => {
-                let constraint = &spread.active.constraint;
-                let entry = by_spread.entry(spread.active.index);
-                let entry = entry.or_insert((0, &constraint.topology_key, constraint.max_skew));
-                entry.0 += 1;
-            }
-        }
-    }
-    let mut causes: Vec<String> = by_spread
-        .into_values()
-        .map(|(clusters, key, max_skew)| {
-            let clusters = plural(clusters, "cluster");
+    let others = case.clusters.iter().filter(|cluster| !cluster.holds);
+    let refused = others.filter_map(|cluster| cluster.verdict.as_ref().err());
+    let refused_by = |index: Option<usize>| {
+        let by_index = refused
+            .clone()
+            .filter(|refusal| refusal.constraint_index == index);
+        by_index.count()
+    };
+    let unfit = refused_by(None);
+    let over_skew = case
+        .hard()
+        .map(|spread| (refused_by(Some(spread.active.index)), spread));
+    let mut causes: Vec<String> = over_skew
+        .filter(|(clusters, _)| *clusters > 0)
+        .map(|(clusters, spread)| {
+            let (clusters, constraint) = (plural(clusters, "cluster"), &spread.active.constraint);
+            let (key, max_skew) = (&constraint.topology_key, constraint.max_skew);
             format!("{clusters} would leave {key} with a skew above {max_skew}")
         })
         .collect();
     if unfit > 0 {
         causes.push(format!(
-            "{} {} cordoned, tainted or excluded by affinity",
-            plural(unfit, "cluster"),
-            verb(unfit, "is", "are")
+            "{} cordoned, tainted or excluded by affinity",
+            so_many(unfit, "cluster", "is", "are")
         ));
     }
     if hold > 0 {
-        causes.push(format!(
-            "{} {} it already",
-            plural(hold, "cluster"),
-            verb(hold, "holds", "hold")
-        ));
+        causes.push(so_many(hold, "cluster", "holds", "hold") + " it already");
     }
     causes
 }

@@ -27,29 +27,21 @@ pub fn conflict(case: &Case<'_>) -> Vec<Diagnosis> {
                 return Vec::new();
             }
             if !admits.iter().zip(also).any(|(one, other)| *one && *other) {
-                let found = exclude(case, (one, admits), (other, also));
-                return vec![found];
+                let message = format!(
+                    "{} admits {}, and {} admits {}: each can be satisfied, but no node \
+                     satisfies both",
+                    one.title(),
+                    where_to(case, one, admits),
+                    other.title(),
+                    where_to(case, other, also),
+                );
+                let mut hint = hint(Kind::Conflict, one.active(), message);
+                hint.other_constraint_index = wire_index(other.active());
+                return vec![hint.into()];
             }
         }
     }
     Vec::new()
-}
-
-fn exclude(
-    case: &Case<'_>,
-    (one, admits): (&Hard<'_>, &[bool]),
-    (other, also): (&Hard<'_>, &[bool]),
-) -> Diagnosis {
-    let message = format!(
-        "{} admits {}, and {} admits {}: each can be satisfied, but no node satisfies both",
-        one.title(),
-        where_to(case, one, admits),
-        other.title(),
-        where_to(case, other, also),
-    );
-    let mut hint = hint(Kind::Conflict, one.active(), message);
-    hint.other_constraint_index = wire_index(other.active());
-    hint.into()
 }
 
 /// `3 nodes (zone-a, zone-b)`.

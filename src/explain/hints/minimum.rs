@@ -2,31 +2,29 @@
 
 use std::collections::BTreeMap;
 
-use crate::explain::case::{Case, Hard};
+use crate::explain::case::{Case, Hard, all_nodes};
 use crate::explain::diagnosis::{Diagnosis, hint, suggest};
-use crate::explain::words::{among, joined, plural, quoted, verb};
+use crate::explain::words::{among, joined, plural, quoted, so_many, verb};
 use crate::matching::{Constraint, Policy};
 use crate::proto::v1::hint::Kind;
-use crate::spread::{Constraints, Reason};
+use crate::spread::Reason;
 
 /// The domains with the fewest pods are ones that nothing can be put into, so
 /// that the minimum stays where it is and the others fill up. A node
 /// inclusion policy may take them out of the counting.
-pub fn unusable_domain(case: &Case<'_>) -> Vec<Diagnosis> {
-    let held = |hard: &Hard<'_>| {
-        let lowest = hard.lowest();
-        let usable = case.usable_values(hard.key());
-        let holds = !lowest.is_empty()
-            && !hard.report.min_domains_unmet
-            && lowest.iter().all(|value| !usable.contains(value));
-        let refused = |value: &&str| !hard.takes(value);
-        let harms = usable.iter().any(refused);
-        (holds && harms).then(|| unusable(case, hard, &lowest))
-    };
-    case.hard.iter().filter_map(held).collect()
+pub fn unusable_domain(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
+    let lowest = hard.report.lowest();
+    let usable = case.usable_values(hard.key());
+    let holds = !lowest.is_empty()
+        && !hard.report.min_domains_unmet
+        && lowest.iter().all(|value| !usable.contains(value));
+    let refused = |value: &&str| !hard.takes(value);
+    let harms = usable.iter().any(refused);
+    (holds && harms).then(|| unusable(case, hard, &lowest))
 }
 
 fn unusable(case: &Case<'_>, hard: &Hard<'_>, lowest: &[&str]) -> Diagnosis {
+    type Honor = fn(&mut Constraint);
     let held = format!(
         "{} of {} {} the minimum at {}, and the pod can go to none of the nodes there: {}",
         among(lowest),
@@ -35,38 +33,45 @@ fn unusable(case: &Case<'_>, hard: &Hard<'_>, lowest: &[&str]) -> Diagnosis {
         hard.report.global_minimum,
         unusable_nodes(case, hard, lowest),
     );
+    let mut found = Diagnosis::from(hint(Kind::UnusableDomain, hard.active(), String::new()));
+    found.hint.domain = lowest[0].to_owned();
+    let honor_taints = |c: &mut Constraint| c.node_taints_policy = Policy::Honor;
+    let honor_affinity = |c: &mut Constraint| c.node_affinity_policy = Policy::Honor;
+    let policies: [(&str, Honor); 2] = [
+        ("nodeTaintsPolicy", honor_taints),
+        ("nodeAffinityPolicy", honor_affinity),
+    ];
     let before = case.feasible_count();
-    for (policy, revised) in honoring(case, hard) {
+    for (policy, honor) in policies {
+        let revised = case.revised(hard.active(), |constraint, _| honor(constraint));
+        let suggested = &revised.all[hard.active().index];
+        if suggested.constraint == hard.active().constraint {
+            // It is Honor already.
+            continue;
+        }
         let after = case.admitted_with(&revised).len();
         if after <= before {
             continue;
         }
-        let message = format!(
+        found.hint.message = format!(
             "{held}. With {policy}: Honor {} would be no {} and the pod could go to {}",
             verb(lowest.len(), "it", "they"),
             verb(lowest.len(), "domain", "domains"),
             nodes_not(after, before),
         );
-        let mut hint = hint(Kind::UnusableDomain, hard.active(), message);
-        hint.domain = lowest[0].to_owned();
-        suggest(&mut hint, &revised.all[hard.place], after);
-        let remedy = format!(
+        suggest(&mut found.hint, suggested, after);
+        found.remedy = Some(format!(
             "set {policy}: Honor on {}, which lets it onto {}",
             hard.title(),
             plural(after, "node")
-        );
-        return Diagnosis {
-            hint,
-            remedy: Some(remedy),
-        };
+        ));
+        return found;
     }
-    let message = format!(
+    found.hint.message = format!(
         "{held}. No node inclusion policy changes that: make a node there usable, or take the \
          label away"
     );
-    let mut hint = hint(Kind::UnusableDomain, hard.active(), message);
-    hint.domain = lowest[0].to_owned();
-    hint.into()
+    found
 }
 
 fn nodes_not(after: usize, before: usize) -> String {
@@ -74,28 +79,6 @@ fn nodes_not(after: usize, before: usize) -> String {
         0 => plural(after, "node"),
         _ => format!("{}, not {before}", plural(after, "node")),
     }
-}
-
-/// The constraints with each policy set to Honor that is not.
-fn honoring(case: &Case<'_>, hard: &Hard<'_>) -> Vec<(&'static str, Constraints)> {
-    let constraint = &hard.active().constraint;
-    let mut variants = Vec::new();
-    let mut try_with = |name, revise: fn(&mut Constraint)| {
-        let subject = case.subject();
-        let revised = case
-            .constraints
-            .revised(hard.place, subject, |constraint, _| revise(constraint));
-        variants.push((name, revised));
-    };
-    if constraint.node_taints_policy == Policy::Ignore {
-        try_with("nodeTaintsPolicy", |c| c.node_taints_policy = Policy::Honor);
-    }
-    if constraint.node_affinity_policy == Policy::Ignore {
-        try_with("nodeAffinityPolicy", |c| {
-            c.node_affinity_policy = Policy::Honor;
-        });
-    }
-    variants
 }
 
 /// Why the nodes of some domains cannot be used: `1 is tainted, 2 are
@@ -107,7 +90,7 @@ fn unusable_nodes(case: &Case<'_>, hard: &Hard<'_>, values: &[&str]) -> String {
         .iter()
         .map(|node| (node.name, node.check.as_ref()))
         .collect();
-    for (_, node) in case.all_nodes() {
+    for (_, node) in all_nodes(&case.read_view) {
         let value = node.label_text(hard.key());
         if value.is_some_and(|value| values.contains(&value)) {
             let reason = judged.get(node.name()).copied().flatten();
@@ -125,57 +108,50 @@ fn unusable_nodes(case: &Case<'_>, hard: &Hard<'_>, values: &[&str]) -> String {
             Some(Reason::TooManyPods | Reason::Insufficient(_)) => "without room for it",
             Some(_) => "refused",
         };
-        format!(
-            "{} {} {why}",
-            plural(nodes, "node"),
-            verb(nodes, "is", "are")
-        )
+        format!("{} {why}", so_many(nodes, "node", "is", "are"))
     });
     joined(&said.collect::<Vec<_>>())
 }
 
 /// There are fewer domains than `minDomains`, so the minimum counts as 0.
-pub fn min_domains(case: &Case<'_>) -> Vec<Diagnosis> {
-    let short = |hard: &Hard<'_>| {
-        let wanted = i64::from(hard.active().constraint.min_domains.unwrap_or(1));
-        let there = i64::try_from(hard.report.domain_count).unwrap_or(i64::MAX);
-        if wanted <= 1 || there >= wanted {
-            return None;
-        }
-        let missing = wanted - there;
-        let names: Vec<&str> = hard.report.domains.iter().map(|d| d.tally.value).collect();
-        let domains = match there {
-            0 => "no domain".to_owned(),
-            _ => format!("{} ({})", plural(there, "domain"), among(&names)),
-        };
-        let mut message = format!(
-            "{} wants {wanted} domains and there {} {domains}: {missing} {} missing, so the \
-             minimum counts as 0",
-            hard.title(),
-            verb(hard.report.domain_count.max(1), "is", "are"),
-            if missing == 1 { "is" } else { "are" },
-        );
-        let fewer = i32::try_from(there.max(1)).unwrap_or(i32::MAX);
-        let revise = |constraint: &mut Constraint, _: &mut _| constraint.min_domains = Some(fewer);
-        let revised = case.constraints.revised(hard.place, case.subject(), revise);
-        let (before, after) = (case.feasible_count(), case.admitted_with(&revised).len());
-        let mut remedy = None;
-        let mut hint = hint(Kind::MinDomains, hard.active(), String::new());
-        if after > before {
-            message.push_str(&format!(
-                ". With minDomains: {fewer} the pod could go to {}",
-                nodes_not(after, before)
-            ));
-            suggest(&mut hint, &revised.all[hard.place], after);
-            remedy = Some(format!(
-                "add {} of {}, or set minDomains to {fewer}, which lets it onto {}",
-                plural(missing, "domain"),
-                quoted(hard.key()),
-                plural(after, "node")
-            ));
-        }
-        hint.message = message;
-        Some(Diagnosis { hint, remedy })
+pub fn min_domains(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
+    let wanted = i64::from(hard.active().constraint.min_domains.unwrap_or(1));
+    let there = i64::try_from(hard.report.domain_count).unwrap_or(i64::MAX);
+    if wanted <= 1 || there >= wanted {
+        return None;
+    }
+    let missing = wanted - there;
+    let names: Vec<&str> = hard.report.domains.iter().map(|d| d.tally.value).collect();
+    let domains = match there {
+        0 => "no domain".to_owned(),
+        _ => format!("{} ({})", plural(there, "domain"), among(&names)),
     };
-    case.hard.iter().filter_map(short).collect()
+    let mut message = format!(
+        "{} wants {wanted} domains and there {} {domains}: {missing} {} missing, so the \
+         minimum counts as 0",
+        hard.title(),
+        verb(hard.report.domain_count.max(1), "is", "are"),
+        if missing == 1 { "is" } else { "are" },
+    );
+    let fewer = i32::try_from(there.max(1)).unwrap_or(i32::MAX);
+    let revise = |constraint: &mut Constraint, _: &mut _| constraint.min_domains = Some(fewer);
+    let revised = case.revised(hard.active(), revise);
+    let (before, after) = (case.feasible_count(), case.admitted_with(&revised).len());
+    let mut remedy = None;
+    let mut hint = hint(Kind::MinDomains, hard.active(), String::new());
+    if after > before {
+        message.push_str(&format!(
+            ". With minDomains: {fewer} the pod could go to {}",
+            nodes_not(after, before)
+        ));
+        suggest(&mut hint, &revised.all[hard.active().index], after);
+        remedy = Some(format!(
+            "add {} of {}, or set minDomains to {fewer}, which lets it onto {}",
+            plural(missing, "domain"),
+            quoted(hard.key()),
+            plural(after, "node")
+        ));
+    }
+    hint.message = message;
+    Some(Diagnosis { hint, remedy })
 }

@@ -1,56 +1,70 @@
 //! The hints: each a function of the case, with its numbers.
 
+mod always;
 mod conflict;
 mod minimum;
 mod nodes;
 mod nominated;
 mod pods;
 mod room;
-mod selector;
 mod skew;
-mod soft;
 
-use std::collections::BTreeMap;
-
-use super::case::Case;
+use super::case::{Case, Hard};
 use super::diagnosis::Diagnosis;
-use crate::proto::v1;
 use crate::spread::Active;
 
+pub use always::always;
+pub(super) use nodes::empty_values;
+
+/// Looks for hints of one kind.
+enum Finder {
+    /// In the case as a whole.
+    Whole(fn(&Case<'_>) -> Vec<Diagnosis>),
+    /// In each constraint.
+    Each(fn(&Case<'_>, &Active) -> Option<Diagnosis>),
+    /// In each hard constraint.
+    Hard(fn(&Case<'_>, &Hard<'_>) -> Option<Diagnosis>),
+    /// In each hard constraint, when no node is feasible.
+    Stuck(fn(&Case<'_>, &Hard<'_>) -> Option<Diagnosis>),
+}
+
 /// All hints there are, the most useful first.
-const HINTS: [fn(&Case<'_>) -> Vec<Diagnosis>; 14] = [
-    minimum::unusable_domain,
-    minimum::min_domains,
-    pods::mixed_revisions,
-    conflict::conflict,
-    room::room,
-    nominated::nominated,
-    skew::more_pods,
-    skew::fewer_pods,
-    skew::max_skew,
-    selector::self_mismatch,
-    selector::empty_selector,
-    nodes::missing_key,
-    nodes::empty_value,
-    pods::terminating,
+const HINTS: [Finder; 14] = [
+    Finder::Hard(minimum::unusable_domain),
+    Finder::Hard(minimum::min_domains),
+    Finder::Each(pods::mixed_revisions),
+    Finder::Whole(conflict::conflict),
+    Finder::Whole(room::room),
+    Finder::Whole(nominated::nominated),
+    Finder::Stuck(skew::more_pods),
+    Finder::Stuck(skew::fewer_pods),
+    Finder::Stuck(skew::max_skew),
+    Finder::Each(|case, active| Some(always::mismatch(active, case.labels())?.into())),
+    Finder::Each(|_, active| Some(always::empty(active)?.into())),
+    Finder::Each(nodes::missing_key),
+    Finder::Each(nodes::empty_value),
+    Finder::Each(pods::terminating),
 ];
+
+impl Finder {
+    fn find(&self, case: &Case<'_>) -> Vec<Diagnosis> {
+        let (all, hard) = (case.constraints.all.iter(), case.hard.iter());
+        match self {
+            Self::Whole(find) => find(case),
+            Self::Each(find) => all.filter_map(|active| find(case, active)).collect(),
+            Self::Stuck(_) if !case.is_stuck() => Vec::new(),
+            Self::Hard(find) | Self::Stuck(find) => {
+                hard.filter_map(|hard| find(case, hard)).collect()
+            }
+        }
+    }
+}
 
 /// The hints of a case.
 pub fn all(case: &Case<'_>) -> Vec<Diagnosis> {
     // When nobody waits any more, the rest is left out.
-    let hints = HINTS.iter().take_while(|_| case.affords(case.nodes.len()));
-    let hints = hints.flat_map(|hint| hint(case));
-    hints.chain(soft::soft(case)).collect()
-}
-
-/// The hints about a constraint of pods with `labels` that hold for any nodes
-/// and pods.
-pub fn always(active: &Active, labels: &BTreeMap<String, String>) -> Vec<v1::Hint> {
-    let is_soft = !active.constraint.is_hard();
-    let hints = [
-        selector::mismatch(active, labels),
-        selector::empty(active),
-        is_soft.then(|| soft::no_limit(active)),
-    ];
-    hints.into_iter().flatten().collect()
+    let finders = HINTS.iter().take_while(|_| case.affords(case.nodes.len()));
+    let hints = finders.flat_map(|finder| finder.find(case));
+    let soft = case.constraints.soft().map(always::no_limit);
+    hints.chain(soft.map(Diagnosis::from)).collect()
 }

@@ -1,7 +1,7 @@
 //! Nodes that room is being made on for other pods.
 
 use crate::explain::case::{Case, JudgedNode};
-use crate::explain::diagnosis::{Diagnosis, count};
+use crate::explain::diagnosis::{Diagnosis, count, general_hint};
 use crate::explain::words::{among, number, plural, verb};
 use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
@@ -38,22 +38,19 @@ pub fn nominated(case: &Case<'_>) -> Vec<Diagnosis> {
         verb(priorities.len(), "counts", "count"),
         verb(priorities.len(), "it were", "they were"),
     );
-    let mut hint = v1::Hint {
-        kind: Kind::NominatedPods.into(),
-        constraint_index: -1,
-        other_constraint_index: -1,
-        ..v1::Hint::default()
-    };
-    let mut remedy = None;
+    let (mut admitted, mut remedy) = (0, None);
     if highest < HIGHEST_OF_USERS {
         let above = format!("a priority above {}", number(highest));
         let onto = plural(nodes.len(), "node");
         message.push_str(&format!(". With {above} it could go to {onto} more"));
-        hint.admitted_node_count = count(case.feasible_count() + nodes.len());
+        admitted = count(case.feasible_count() + nodes.len());
         remedy = case
             .is_stuck()
             .then(|| format!("give it {above}, which lets it onto {onto}"));
     }
-    hint.message = message;
+    let hint = v1::Hint {
+        admitted_node_count: admitted,
+        ..general_hint(Kind::NominatedPods, message)
+    };
     vec![Diagnosis { hint, remedy }]
 }

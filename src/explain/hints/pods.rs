@@ -16,16 +16,12 @@ const HASH: &str = "pod-template-hash";
 
 /// Pods of several revisions of this workload are counted together: those that
 /// have its labels except the hash.
-pub fn mixed_revisions(case: &Case<'_>) -> Vec<Diagnosis> {
+pub fn mixed_revisions(case: &Case<'_>, active: &Active) -> Option<Diagnosis> {
     // matchLabelKeys of default constraints do not hold.
-    let own = case.constraints.all.iter().enumerate();
-    own.filter(|(_, active)| !active.from_defaults)
-        .filter_map(|(place, active)| mixed(case, place, active))
-        .collect()
-}
-
-fn mixed(case: &Case<'_>, place: usize, active: &Active) -> Option<Diagnosis> {
-    let own = case.subject().labels.get(HASH).map(String::as_str);
+    if active.from_defaults {
+        return None;
+    }
+    let own = case.labels().get(HASH).map(String::as_str);
     let revisions = revisions(case, active);
     let names: BTreeSet<&str> = revisions.keys().copied().chain(own).collect();
     if names.len() < 2 || revisions.is_empty() {
@@ -42,7 +38,7 @@ fn mixed(case: &Case<'_>, place: usize, active: &Active) -> Option<Diagnosis> {
     );
     let mut found = Diagnosis::from(hint(Kind::MixedRevisions, active, message));
     if let Some(own) = own {
-        suggest_hash(case, place, own, &mut found);
+        suggest_hash(case, active, own, &mut found);
     }
     Some(found)
 }
@@ -50,8 +46,7 @@ fn mixed(case: &Case<'_>, place: usize, active: &Active) -> Option<Diagnosis> {
 /// How many pods a constraint counts of each revision of the pod's workload:
 /// those with its labels except the hash.
 fn revisions<'a>(case: &Case<'a>, active: &Active) -> BTreeMap<&'a str, u32> {
-    let labels = case.subject().labels;
-    let without_hash = labels.iter().filter(|(key, _)| *key != HASH);
+    let without_hash = case.labels().iter().filter(|(key, _)| *key != HASH);
     let expected: Vec<(&str, &str)> = without_hash.map(|(k, v)| (&**k, &**v)).collect();
     let is_of_workload = |set: &CountedSet<'_>| {
         let rest = set.labels().filter(|(key, _)| *key != HASH);
@@ -70,12 +65,11 @@ fn revisions<'a>(case: &Case<'a>, active: &Active) -> BTreeMap<&'a str, u32> {
 }
 
 /// Adds what would come of counting the pod's own revision alone.
-fn suggest_hash(case: &Case<'_>, place: usize, own: &str, found: &mut Diagnosis) {
+fn suggest_hash(case: &Case<'_>, active: &Active, own: &str, found: &mut Diagnosis) {
     let revise = |_: &mut Constraint, selector: &mut Selector| {
         *selector = selector.clone().and_labels([(HASH, own)]);
     };
-    let revised = case.constraints.revised(place, case.subject(), revise);
-    let active = &case.constraints.all[place];
+    let revised = case.revised(active, revise);
     let (before, after) = (case.feasible_count(), case.admitted_with(&revised));
     if active.constraint.is_hard() {
         let key = &active.constraint.topology_key;
@@ -88,7 +82,7 @@ fn suggest_hash(case: &Case<'_>, place: usize, own: &str, found: &mut Diagnosis)
             ),
         });
     }
-    suggest(&mut found.hint, &revised.all[place], after.len());
+    suggest(&mut found.hint, &revised.all[active.index], after.len());
     if before == 0 && !after.is_empty() {
         found.remedy = Some(format!(
             "set matchLabelKeys: [{HASH}] on {}, which lets it onto {}",
@@ -99,32 +93,29 @@ fn suggest_hash(case: &Case<'_>, place: usize, own: &str, found: &mut Diagnosis)
 }
 
 /// Pods that match and are being deleted are not counted.
-pub fn terminating(case: &Case<'_>) -> Vec<Diagnosis> {
-    let of = |active: &Active| {
-        let key = &*active.constraint.topology_key;
-        let mut by_value: BTreeMap<&str, usize> = BTreeMap::new();
-        for slot in case.read_view.terminating(&active.selector) {
-            let node = case.read_view.nodes.get(slot);
-            if let Some(value) = node.and_then(|node| node.label_text(key)) {
-                *by_value.entry(value).or_default() += 1;
-            }
+pub fn terminating(case: &Case<'_>, active: &Active) -> Option<Diagnosis> {
+    let key = &*active.constraint.topology_key;
+    let mut by_value: BTreeMap<&str, usize> = BTreeMap::new();
+    for slot in case.read_view.terminating(&active.selector) {
+        let node = case.read_view.nodes.get(slot);
+        if let Some(value) = node.and_then(|node| node.label_text(key)) {
+            *by_value.entry(value).or_default() += 1;
         }
-        if by_value.is_empty() {
-            return None;
-        }
-        let total: usize = by_value.values().sum();
-        let listed: Vec<String> = by_value
-            .iter()
-            .map(|(value, pods)| format!("{value}: {pods}"))
-            .collect();
-        let message = format!(
-            "{} that {} matches {} terminating and not counted any more ({})",
-            plural(total, "pod"),
-            title(active),
-            verb(total, "is", "are"),
-            among(&listed),
-        );
-        Some(hint(Kind::TerminatingPods, active, message).into())
-    };
-    case.constraints.all.iter().filter_map(of).collect()
+    }
+    if by_value.is_empty() {
+        return None;
+    }
+    let total: usize = by_value.values().sum();
+    let listed: Vec<String> = by_value
+        .iter()
+        .map(|(value, pods)| format!("{value}: {pods}"))
+        .collect();
+    let message = format!(
+        "{} that {} matches {} terminating and not counted any more ({})",
+        plural(total, "pod"),
+        title(active),
+        verb(total, "is", "are"),
+        among(&listed),
+    );
+    Some(hint(Kind::TerminatingPods, active, message).into())
 }

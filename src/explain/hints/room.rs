@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::explain::case::Case;
-use crate::explain::diagnosis::{Diagnosis, count};
-use crate::explain::words::{among, plural, verb};
+use crate::explain::diagnosis::{Diagnosis, count, general_hint};
+use crate::explain::words::{among, plural, so_many, verb};
 use crate::matching::{Lack, Shortage};
 use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
@@ -57,11 +57,8 @@ fn lacking(case: &Case<'_>, nodes: &[Lacking<'_>]) -> Option<Diagnosis> {
         0 => (useless(least), 0),
         more => (useful(least, &near), case.feasible_count() + more),
     };
+    let message = scarcity(least, nodes.len(), too_small) + &would;
     let hint = v1::Hint {
-        kind: Kind::Room.into(),
-        message: scarcity(least, nodes.len(), too_small) + &would,
-        constraint_index: -1,
-        other_constraint_index: -1,
         admitted_node_count: count(admitted),
         shortage: Some(v1::Shortage {
             resource: least.of.as_str().to_owned(),
@@ -71,7 +68,7 @@ fn lacking(case: &Case<'_>, nodes: &[Lacking<'_>]) -> Option<Diagnosis> {
             missing: least.of.quantity(least.missing),
             nodes: near.iter().take(LISTED).map(|n| (*n).to_owned()).collect(),
         }),
-        ..v1::Hint::default()
+        ..general_hint(Kind::Room, message)
     };
     let helps = case.is_stuck() && nearest.is_alone;
     let remedy = helps.then(|| remedy(nearest, near.len())).flatten();
@@ -80,7 +77,7 @@ fn lacking(case: &Case<'_>, nodes: &[Lacking<'_>]) -> Option<Diagnosis> {
 
 /// On how many nodes what is scarce.
 fn scarcity(least: &Shortage, nodes: usize, too_small: usize) -> String {
-    let have = format!("{} {}", plural(nodes, "node"), verb(nodes, "has", "have"));
+    let have = so_many(nodes, "node", "has", "have");
     let even = |what: &str| match too_small {
         0 => String::new(),
         all if all == nodes => format!(", {what}"),

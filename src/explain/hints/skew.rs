@@ -3,9 +3,9 @@
 
 use std::collections::HashSet;
 
-use crate::explain::case::{Case, Hard, JudgedNode, values};
+use crate::explain::case::{Case, Hard, JudgedNode, all_nodes, values};
 use crate::explain::diagnosis::{Diagnosis, hint, suggest};
-use crate::explain::words::{among, joined, plural, quoted};
+use crate::explain::words::{among, plural, quoted};
 use crate::matching::Constraint;
 use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
@@ -13,118 +13,108 @@ use crate::snapshot::NodeRef;
 use crate::spread::SkewRule;
 
 /// The smallest `maxSkew` that would admit a node.
-pub fn max_skew(case: &Case<'_>) -> Vec<Diagnosis> {
-    stuck_on(case)
-        .filter_map(|hard| {
-            // That of the node: pods that are nominated to it are included.
-            let skews = nearly(case, hard).filter_map(|(_, node)| Some(node.refusal.as_ref()?.skew));
-            let smallest = skews.min()?;
-            let max_skew = i32::try_from(smallest).ok()?;
-            let revise = |constraint: &mut Constraint, _: &mut _| constraint.max_skew = max_skew;
-            let revised = case.constraints.revised(hard.place, case.subject(), revise);
-            let after = case.admitted_with(&revised);
-            let values = values(after.iter().copied(), hard.key());
-            let nodes = plural(after.len(), "node");
-            let message = format!(
-                "maxSkew {max_skew} is the smallest with which {} admits a node: {nodes} ({values}); \
-                 it is {} now",
-                hard.title(),
-                hard.rule.max_skew,
-            );
-            let mut hint = hint(Kind::MaxSkew, hard.active(), message);
-            suggest(&mut hint, &revised.all[hard.place], after.len());
-            let remedy = format!(
-                "set maxSkew to {max_skew} on {}, which lets it onto {nodes}",
-                hard.title()
-            );
-            Some(Diagnosis {
-                hint,
-                remedy: (!after.is_empty()).then_some(remedy),
-            })
-        })
-        .collect()
+pub fn max_skew(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
+    // That of the node: pods that are nominated to it are included.
+    let skews = nearly(case, hard).filter_map(|(_, node)| Some(node.refusal.as_ref()?.skew));
+    let smallest = skews.min()?;
+    let max_skew = i32::try_from(smallest).ok()?;
+    let revise = |constraint: &mut Constraint, _: &mut _| constraint.max_skew = max_skew;
+    let revised = case.revised(hard.active(), revise);
+    let after = case.admitted_with(&revised);
+    let values = values(after.iter().copied(), hard.key());
+    let nodes = plural(after.len(), "node");
+    let message = format!(
+        "maxSkew {max_skew} is the smallest with which {} admits a node: {nodes} ({values}); \
+         it is {} now",
+        hard.title(),
+        hard.rule.max_skew,
+    );
+    let mut hint = hint(Kind::MaxSkew, hard.active(), message);
+    suggest(&mut hint, &revised.all[hard.active().index], after.len());
+    let remedy = format!(
+        "set maxSkew to {max_skew} on {}, which lets it onto {nodes}",
+        hard.title()
+    );
+    Some(Diagnosis {
+        hint,
+        remedy: (!after.is_empty()).then_some(remedy),
+    })
 }
 
 /// How many pods would have to leave which domain. Whichever of its matching
 /// pods leave, the other constraints still admit the node.
-pub fn fewer_pods(case: &Case<'_>) -> Vec<Diagnosis> {
-    stuck_on(case)
-        .filter_map(|hard| {
-            let fits = |(value, node): &(&str, &JudgedNode<'_>)| {
-                let leaving = hard.count(value) - hard.rule.limit();
-                hard.rule.limit() >= 0 && others_outlast(case, hard, node, leaving)
-            };
-            let found = nearly(case, hard).filter(|near| is_by_domain(case, near));
-            let found = found.filter(fits);
-            let (value, node) = found.min_by_key(|(value, _)| hard.count(value))?;
-            let leaving = hard.count(value) - hard.rule.limit();
-            let pods = plural(leaving, "matching pod");
-            let value_text = quoted(value);
-            let message = format!(
-                "{pods} fewer in {value_text} would let it onto {}: {} counts {} there and {}",
-                node.name,
-                hard.title(),
-                hard.count(value),
-                match hard.rule.limit() {
-                    0 => "allows none".to_owned(),
-                    limit => format!("allows {limit}"),
-                },
-            );
-            let mut hint = hint(Kind::FewerPods, hard.active(), message);
-            hint.domain = value.to_owned();
-            hint.domain_changes = vec![change(value, -leaving)];
-            Some(Diagnosis {
-                hint,
-                remedy: Some(format!("move {pods} out of {value_text}")),
-            })
-        })
-        .collect()
+pub fn fewer_pods(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
+    let fits = |(value, node): &(&str, &JudgedNode<'_>)| {
+        let leaving = hard.count(value) - hard.rule.limit();
+        hard.rule.limit() >= 0 && others_outlast(case, hard, node, leaving)
+    };
+    let found = nearly(case, hard).filter(|near| is_by_domain(case, near));
+    let found = found.filter(fits);
+    let (value, node) = found.min_by_key(|(value, _)| hard.count(value))?;
+    let leaving = hard.count(value) - hard.rule.limit();
+    let pods = plural(leaving, "matching pod");
+    let value_text = quoted(value);
+    let message = format!(
+        "{pods} fewer in {value_text} would let it onto {}: {} counts {} there and {}",
+        node.name,
+        hard.title(),
+        hard.count(value),
+        match hard.rule.limit() {
+            0 => "allows none".to_owned(),
+            limit => format!("allows {limit}"),
+        },
+    );
+    let mut hint = hint(Kind::FewerPods, hard.active(), message);
+    hint.domain = value.to_owned();
+    hint.domain_changes = vec![change(value, -leaving)];
+    Some(Diagnosis {
+        hint,
+        remedy: Some(format!("move {pods} out of {value_text}")),
+    })
 }
 
 /// How many pods would have to arrive in which domains to raise the minimum.
 /// Left out if a domain could take none, if `minDomains` keeps the minimum at
 /// 0, or if these pods might violate another constraint.
-pub fn more_pods(case: &Case<'_>) -> Vec<Diagnosis> {
-    stuck_on(case)
-        .filter(|hard| !hard.report.min_domains_unmet)
-        .filter_map(|hard| {
-            let usable = case.usable_values(hard.key());
-            let found = nearly(case, hard).filter(|near| is_by_domain(case, near));
-            let (value, node) = found.min_by_key(|(value, _)| hard.count(value))?;
-            let minimum = hard.rule.minimum_to_admit(hard.count(value));
-            let below = |count: i64| (count < minimum).then_some(minimum - count);
-            let domains = hard.report.domains.iter().map(|domain| domain.tally);
-            let arriving: Vec<(&str, i64)> = domains
-                .filter_map(|tally| Some((tally.value, below(tally.matching_pods)?)))
-                .collect();
-            let can_arrive = |(to, _): &(&str, i64)| *to != value && usable.contains(to);
-            if !arriving.iter().all(can_arrive) || in_the_way(case, hard, node, &arriving) {
-                return None;
-            }
-            let listed: Vec<String> = arriving
-                .iter()
-                .map(|(value, pods)| format!("{pods} more in {}", quoted(value)))
-                .collect();
-            let needed = among_parts(&listed);
-            let total: i64 = arriving.iter().map(|(_, pods)| pods).sum();
-            let message = format!(
-                "{} ({needed}) would lift the minimum of {} to {minimum} and let it onto {}",
-                plural(total, "matching pod"),
-                hard.title(),
-                node.name,
-            );
-            let mut hint = hint(Kind::MorePods, hard.active(), message);
-            hint.domain = arriving.first()?.0.to_owned();
-            hint.domain_changes = arriving.iter().map(|(v, pods)| change(v, *pods)).collect();
-            Some(Diagnosis {
-                hint,
-                remedy: Some(format!(
-                    "start {} ({needed})",
-                    plural(total, "matching pod")
-                )),
-            })
-        })
-        .collect()
+pub fn more_pods(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
+    if hard.report.min_domains_unmet {
+        return None;
+    }
+    let usable = case.usable_values(hard.key());
+    let found = nearly(case, hard).filter(|near| is_by_domain(case, near));
+    let (value, node) = found.min_by_key(|(value, _)| hard.count(value))?;
+    let minimum = hard.rule.minimum_to_admit(hard.count(value));
+    let below = |count: i64| (count < minimum).then_some(minimum - count);
+    let domains = hard.report.domains.iter().map(|domain| domain.tally);
+    let arriving: Vec<(&str, i64)> = domains
+        .filter_map(|tally| Some((tally.value, below(tally.matching_pods)?)))
+        .collect();
+    let can_arrive = |(to, _): &(&str, i64)| *to != value && usable.contains(to);
+    if !arriving.iter().all(can_arrive) || in_the_way(case, hard, node, &arriving) {
+        return None;
+    }
+    let listed: Vec<String> = arriving
+        .iter()
+        .map(|(value, pods)| format!("{pods} more in {}", quoted(value)))
+        .collect();
+    let needed = among(&listed);
+    let total: i64 = arriving.iter().map(|(_, pods)| pods).sum();
+    let message = format!(
+        "{} ({needed}) would lift the minimum of {} to {minimum} and let it onto {}",
+        plural(total, "matching pod"),
+        hard.title(),
+        node.name,
+    );
+    let mut hint = hint(Kind::MorePods, hard.active(), message);
+    hint.domain = arriving.first()?.0.to_owned();
+    hint.domain_changes = arriving.iter().map(|(v, pods)| change(v, *pods)).collect();
+    Some(Diagnosis {
+        hint,
+        remedy: Some(format!(
+            "start {} ({needed})",
+            plural(total, "matching pod")
+        )),
+    })
 }
 
 fn change(value: &str, pods: i64) -> v1::DomainChange {
@@ -134,27 +124,13 @@ fn change(value: &str, pods: i64) -> v1::DomainChange {
     }
 }
 
-/// As `joined`, but a long list is cut short.
-fn among_parts(parts: &[String]) -> String {
-    match parts.len() {
-        0..=3 => joined(parts),
-        _ => among(parts),
-    }
-}
-
-/// The hard constraints, when no node is feasible.
-fn stuck_on<'c, 'a>(case: &'c Case<'a>) -> impl Iterator<Item = &'c Hard<'a>> {
-    let stuck = case.is_stuck();
-    case.hard.iter().filter(move |_| stuck)
-}
-
 /// The nodes that a constraint alone keeps the pod off by skew, with their
 /// values.
 fn nearly<'c, 'a>(
     case: &'c Case<'a>,
     hard: &'c Hard<'a>,
 ) -> impl Iterator<Item = (&'a str, &'c JudgedNode<'a>)> {
-    let others = case.admitted_but_for(hard.place);
+    let others = case.admitted_but_for(hard);
     others.filter_map(|node| Some((node.node.label_text(hard.key())?, node)))
 }
 
@@ -167,8 +143,8 @@ fn is_by_domain(case: &Case<'_>, (_, node): &(&str, &JudgedNode<'_>)) -> bool {
 /// Whether the other constraints admit a node even if pods that leave lower
 /// their minimum as far as they can.
 fn others_outlast(case: &Case<'_>, hard: &Hard<'_>, node: &JudgedNode<'_>, leaving: i64) -> bool {
-    let others = case.hard.iter().filter(|other| other.place != hard.place);
-    others.into_iter().all(|other| {
+    let mut others = case.other_hard(hard);
+    others.all(|other| {
         let Some(value) = node.node.label_text(other.key()) else {
             return false;
         };
@@ -193,10 +169,12 @@ fn in_the_way(
         let value = near.label_text(hard.key());
         value.is_some_and(|value| arriving.contains(value))
     };
-    let near = case.all_nodes().map(|(_, near)| near).filter(is_near);
+    let near = all_nodes(&case.read_view)
+        .map(|(_, near)| near)
+        .filter(is_near);
     let near: Vec<NodeRef<'_>> = near.collect();
-    let others = case.hard.iter().filter(|other| other.place != hard.place);
-    others.into_iter().any(|other| {
+    let mut others = case.other_hard(hard);
+    others.any(|other| {
         let here = node.node.label_text(other.key());
         case.affords(near.len()) && near.iter().any(|near| near.label_text(other.key()) == here)
     })

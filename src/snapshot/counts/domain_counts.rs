@@ -20,14 +20,14 @@ pub struct DomainCounts<'a> {
 }
 
 /// A domain and what counts in it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DomainCount<'a> {
+    /// Matching pods on its eligible nodes.
+    pub matching_pods: i64,
     /// Value of the topology key.
     pub value: &'a str,
     /// Eligible nodes in it.
-    pub eligible_nodes: u32,
-    /// Matching pods on those nodes.
-    pub matching_pods: u32,
+    pub eligible_nodes: i64,
 }
 
 impl<'a> DomainCounts<'a> {
@@ -95,9 +95,9 @@ impl<'a> DomainCounts<'a> {
     /// What counts in a domain.
     pub fn domain(&self, id: DomainId) -> DomainCount<'_> {
         DomainCount {
+            matching_pods: self.view.count(id).into(),
             value: self.in_use.topology.value(id, self.nodes),
-            eligible_nodes: self.in_use.partition.eligible_nodes(id),
-            matching_pods: self.view.count(id),
+            eligible_nodes: self.in_use.partition.eligible_nodes(id).into(),
         }
     }
 

@@ -171,7 +171,7 @@ impl Eligibility {
     /// Whether a node is eligible as far as its being cordoned goes.
     pub fn admits_cordon(&self, node: NodeRef<'_>) -> bool {
         let tolerated = |tolerations: &Tolerations| {
-            tolerations.tolerate_parts(UNSCHEDULABLE_TAINT, "", Effect::NoSchedule)
+            tolerations.tolerate(UNSCHEDULABLE_TAINT, "", Effect::NoSchedule)
         };
         !node.unschedulable() || self.cordon_tolerations.as_ref().is_none_or(tolerated)
     }

@@ -1,6 +1,8 @@
 //! How pods are spread over the domains of one topology.
 
-use crate::snapshot::DomainCounts;
+use std::cmp::Reverse;
+
+use crate::snapshot::{DomainCount, DomainCounts};
 use crate::spread::{Active, GlobalMinimum};
 
 /// How pods are spread over one topology.
@@ -50,14 +52,12 @@ impl Balance {
         let minimum = GlobalMinimum::of(wanted, domain_count, counted.smallest());
         let mut shares: Vec<_> = counted.domains().map(|id| counted.domain(id)).collect();
         let largest = shares.iter().map(|share| share.matching_pods).max();
-        let order =
-            |share: &crate::snapshot::DomainCount<'_>| std::cmp::Reverse(share.matching_pods);
-        shares.sort_unstable_by(|a, b| (order(a), a.value).cmp(&(order(b), b.value)));
+        shares.sort_unstable_by_key(|share| (Reverse(share.matching_pods), share.value));
         shares.truncate(max_domains);
-        let share = |share: crate::snapshot::DomainCount<'_>| Share {
+        let share = |share: DomainCount<'_>| Share {
             value: share.value.to_owned(),
-            pods: share.matching_pods.into(),
-            eligible_nodes: share.eligible_nodes.into(),
+            pods: share.matching_pods,
+            eligible_nodes: share.eligible_nodes,
         };
         Self {
             constraint: constraint.cloned(),
@@ -65,7 +65,7 @@ impl Balance {
             domain_count,
             global_minimum: minimum.pods,
             min_domains_unmet: minimum.min_domains_unmet,
-            skew: largest.map_or(0, |largest| i64::from(largest) - minimum.pods),
+            skew: largest.map_or(0, |largest| largest - minimum.pods),
             outside_pods: i64::try_from(outside_pods).unwrap_or(i64::MAX),
             domains: shares.into_iter().map(share).collect(),
         }

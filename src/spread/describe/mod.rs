@@ -3,12 +3,10 @@
 
 mod balance;
 mod keys;
-mod standing;
 mod survey;
 mod workload;
 
 pub use balance::{Balance, Share};
 pub use keys::{TopologyKey, UnknownKey, ZONE, check_key, topology_keys};
-pub use standing::{Concentration, SpreadStanding};
-pub use survey::{By, JudgedWorkload, Survey};
+pub use survey::{By, Concentration, JudgedWorkload, SpreadStanding, Survey};
 pub use workload::{WorkloadId, controller, is_controlled_by};

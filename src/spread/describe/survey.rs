@@ -7,7 +7,6 @@ use prost::Message;
 
 use super::balance::Balance;
 use super::keys::ZONE;
-use super::standing::{Concentration, SpreadStanding};
 use super::workload::{WorkloadId, is_controlled_by};
 use crate::matching::{Constraint, Path, Selector};
 use crate::proto::v1;
@@ -50,6 +49,33 @@ pub struct Survey<'c, 'a> {
 struct Member<'c> {
     group: &'c PodGroup,
     pod: v1::Pod,
+}
+
+/// What holds a workload even.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpreadStanding {
+    /// Constraints of its own.
+    Constrained,
+    /// Default constraints.
+    Defaulted,
+    /// Nothing, although it has several pods.
+    Unconstrained(Concentration),
+    /// Nothing, and it has a single pod.
+    Single,
+    /// Nothing could: each of its pods may run on one node only, as those of
+    /// daemon sets and static pods.
+    Fixed,
+    /// It is not known: the spec of its pods is invalid.
+    Faulty,
+}
+
+/// Whether the pods of a workload are all in one place, though there are others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Concentration {
+    /// In one of several zones that it may run in.
+    pub in_one_zone: bool,
+    /// On one of several nodes.
+    pub on_one_node: bool,
 }
 
 /// How a workload is spread.
@@ -123,13 +149,8 @@ impl<'c, 'a> Survey<'c, 'a> {
     }
 
     /// How many workloads there are.
-    pub fn len(&self) -> usize {
+    pub fn workload_count(&self) -> usize {
         self.workloads.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.workloads.is_empty()
     }
 
     /// Judges every workload.
@@ -173,8 +194,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         };
         let members: Vec<_> = self.workloads.values().flatten().filter(matches).collect();
         let pods = members.iter().map(|member| member.group.pods).sum();
-        let partition = keyed(key, Eligibility::default());
-        (pods, self.balance_by(key, &partition, &members))
+        (pods, self.balance_by(key, Eligibility::default(), &members))
     }
 
     fn judge(&self, workload: &WorkloadId, members: &[&Member<'_>], by: &By) -> JudgedWorkload {
@@ -193,9 +213,7 @@ impl<'c, 'a> Survey<'c, 'a> {
                 judged.standing = Some(self.standing(members, &judged));
             }
             By::Key(key) => {
-                let eligibility = self.eligibility(members);
-                let partition = keyed(key, eligibility);
-                judged.balances = vec![self.balance_by(key, &partition, members)];
+                judged.balances = vec![self.balance_by(key, self.eligibility(members), members)];
             }
         }
         judged
@@ -218,7 +236,7 @@ impl<'c, 'a> Survey<'c, 'a> {
             };
             let constraints = question.constraints_on(self.pod_groups.read_view());
             for active in &constraints.all {
-                let partition = constraints.standing(active, question.subject());
+                let partition = constraints.standing(active, &question.subject);
                 let shared = SharedConstraint {
                     index: active.index,
                     constraint: active.constraint.clone(),
@@ -278,8 +296,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         }
         let first = on_nodes(members).next();
         let zone: Arc<str> = ZONE.into();
-        let partition = keyed(&zone, self.eligibility(members));
-        let zones = self.balance_by(&zone, &partition, members);
+        let zones = self.balance_by(&zone, self.eligibility(members), members);
         let fullest = zones.domains.first().map_or(0, |share| share.pods);
         Concentration {
             in_one_zone: zones.domain_count > 1 && usize::try_from(fullest) == Ok(placed),
@@ -298,22 +315,28 @@ impl<'c, 'a> Survey<'c, 'a> {
         let most = members.iter().max_by_key(|member| member.group.pods);
         let most = most.filter(|member| !self.pod_groups.is_pinned(member.group));
         let question = most.and_then(|member| self.question(member).ok());
-        let affinity = question.map(|question| question.affinity);
+        let affinity = question.map(|question| question.subject.affinity);
         Eligibility {
             affinity: affinity.filter(|affinity| !affinity.is_any()),
             ..Eligibility::default()
         }
     }
 
+    /// How pods are spread over the eligible nodes with a key, by its value.
     fn balance_by(
         &self,
         key: &Arc<str>,
-        partition: &partition::Key,
+        eligibility: Eligibility,
         members: &[&Member<'_>],
     ) -> Balance {
+        let eligibility = Eligibility {
+            required_keys: [Arc::clone(key)].into(),
+            ..eligibility
+        };
+        let partition = partition::Key::of(DomainKey::Label(Arc::clone(key)), eligibility);
         let nodes = on_nodes(members).map(|slot| (*slot, 1));
-        let counted = self.pod_groups.count_nodes(partition, nodes);
-        let outside = self.outside(partition, on_nodes(members));
+        let counted = self.pod_groups.count_nodes(&partition, nodes);
+        let outside = self.outside(&partition, on_nodes(members));
         Balance::of(&counted, key, None, outside, self.max_domains)
     }
 
@@ -332,13 +355,4 @@ impl<'c, 'a> Survey<'c, 'a> {
 /// The nodes that pods are on, one for each pod that is on one.
 fn on_nodes<'m>(members: &'m [&Member<'_>]) -> impl Iterator<Item = &'m Slot> {
     members.iter().flat_map(|member| &member.group.nodes)
-}
-
-/// The eligible nodes with a key, by its value.
-fn keyed(key: &Arc<str>, eligibility: Eligibility) -> partition::Key {
-    let eligibility = Eligibility {
-        required_keys: [Arc::clone(key)].into(),
-        ..eligibility
-    };
-    partition::Key::of(DomainKey::Label(Arc::clone(key)), eligibility)
 }

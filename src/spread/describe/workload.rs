@@ -11,7 +11,7 @@ const TEMPLATE_HASH: &str = "pod-template-hash";
 const STATIC: &str = "Node";
 
 /// What pods belong to: their controller, or their labels if they have none.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WorkloadId {
     /// Kind of the controller; empty when there is none.
     pub kind: String,
@@ -30,9 +30,8 @@ impl WorkloadId {
         let metadata = pod.metadata.as_ref().unwrap_or(&none);
         let Some(controller) = controller(metadata) else {
             return Self {
-                kind: String::new(),
-                name: String::new(),
                 labels: metadata.labels.clone(),
+                ..Self::default()
             };
         };
         let hash = metadata.labels.get(TEMPLATE_HASH);
@@ -50,9 +49,7 @@ impl WorkloadId {
             labels: BTreeMap::new(),
         }
     }
-}
 
-impl WorkloadId {
     /// Whether its pods are static: the agent of their node runs them there, and
     /// no scheduler places them.
     pub fn is_static(&self) -> bool {

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::holders::{Class, HolderSpread, PickEffect};
+use super::holders::{Class, HolderSpread};
 use crate::snapshot::{DomainId, Slot};
 
 /// A candidate: among equal scores the smallest wins.
@@ -146,10 +146,5 @@ impl CandidateCells {
 /// constraint refuses them.
 fn score(classes: &[Class], spreads: &[HolderSpread]) -> Option<i64> {
     let effects = spreads.iter().zip(classes);
-    effects
-        .map(|(spread, class)| match spread.effect(*class) {
-            PickEffect::Scores(score) => Some(score),
-            PickEffect::Refuses => None,
-        })
-        .sum()
+    effects.map(|(spread, class)| spread.effect(*class)).sum()
 }

@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::active::Active;
-use super::super::report::{DomainReport, DomainTally, Report};
+use super::super::report::{DomainReport, Report, first};
 use super::super::verdict::Reason;
-use crate::snapshot::{DomainId, DomainKey, Query, ReadView, Slot, partition};
+use crate::matching::Selector;
+use crate::snapshot::{DomainCount, DomainId, DomainKey, Query, ReadView, Slot, partition};
 
 /// What a soft constraint subtracts from the score of a violating cluster.
 const SOFT_PENALTY: i64 = 1000;
@@ -45,15 +46,6 @@ pub enum Class {
     Middle,
     /// It has the most holders: one more widens the skew.
     Top,
-}
-
-/// What one more holder in a domain does for a constraint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PickEffect {
-    /// It adds this to the score.
-    Scores(i64),
-    /// The cluster must not be picked.
-    Refuses,
 }
 
 impl HolderSpread {
@@ -109,21 +101,27 @@ impl HolderSpread {
         }
     }
 
-    /// What one more holder in a domain of a class would do.
-    pub fn effect(&self, class: Class) -> PickEffect {
+    /// What one more holder in a domain of a class would add to the score; `None`
+    /// when the cluster must not be picked.
+    pub fn effect(&self, class: Class) -> Option<i64> {
         let change = match class {
-            Class::Keyless => return PickEffect::Scores(0),
+            Class::Keyless => return Some(0),
             Class::Bottom => -1,
             Class::Middle => 0,
             Class::Top => 1,
         };
         if self.after(class) <= i64::from(self.active.constraint.max_skew) {
-            PickEffect::Scores(-change)
+            Some(-change)
         } else if self.active.constraint.is_hard() {
-            PickEffect::Refuses
+            None
         } else {
-            PickEffect::Scores(-SOFT_PENALTY)
+            Some(-SOFT_PENALTY)
         }
+    }
+
+    /// Whether the constraint admits a cluster.
+    pub fn admits(&self, slot: Slot) -> bool {
+        self.effect(self.class(self.domain_of(slot))).is_some()
     }
 
     /// The skew with one more holder in a domain of a class.
@@ -197,37 +195,30 @@ impl HolderSpread {
     pub fn report(&self, max_domains: usize) -> Report<'_> {
         let ids = (0..self.domains.len()).map(DomainId::at);
         let ids = ids.filter(|id| self.domains[id.index()].clusters > 0);
-        let mut all: Vec<(DomainTally<'_>, DomainId)> =
-            ids.map(|id| (self.tally(id), id)).collect();
+        let all: Vec<(DomainCount<'_>, DomainId)> = ids.map(|id| (self.tally(id), id)).collect();
         let domain_count = all.len();
-        all.sort_unstable();
-        all.truncate(max_domains);
+        let max_skew = i64::from(self.active.constraint.max_skew);
+        let domain = |(tally, id)| {
+            let skew = self.after(self.class(id));
+            DomainReport {
+                tally,
+                skew,
+                feasible: skew <= max_skew,
+            }
+        };
         Report {
             active: &self.active,
             domain_count,
             global_minimum: i64::from(self.smallest()),
             min_domains_unmet: false,
-            domains: all
-                .into_iter()
-                .map(|(tally, id)| self.outlook(tally, id))
-                .collect(),
+            domains: first(all, max_domains).into_iter().map(domain).collect(),
             weight: 0.0,
         }
     }
 
-    /// A domain with what one more holder in it would lead to.
-    fn outlook<'a>(&self, tally: DomainTally<'a>, id: DomainId) -> DomainReport<'a> {
-        let skew = self.after(self.class(id));
-        DomainReport {
-            tally,
-            skew,
-            feasible: skew <= i64::from(self.active.constraint.max_skew),
-        }
-    }
-
-    fn tally(&self, id: DomainId) -> DomainTally<'_> {
+    fn tally(&self, id: DomainId) -> DomainCount<'_> {
         let domain = &self.domains[id.index()];
-        DomainTally {
+        DomainCount {
             matching_pods: i64::from(domain.holders),
             value: &domain.value,
             eligible_nodes: i64::from(domain.clusters),
@@ -236,10 +227,7 @@ impl HolderSpread {
 }
 
 /// The clusters that hold a placement: those on which a matching pod counts.
-pub fn holders(
-    selector: &crate::matching::Selector,
-    read_view: &ReadView<'_>,
-) -> impl Fn(Slot) -> bool + use<> {
+pub fn holders(selector: &Selector, read_view: &ReadView<'_>) -> impl Fn(Slot) -> bool + use<> {
     let by_cluster = partition::Key::everywhere(DomainKey::Node);
     let counted = read_view.count(Query {
         selector,

@@ -1,27 +1,20 @@
 //! Which clusters the hard constraints admit, and how good each is.
 
-use super::super::active::Constraints;
+use super::super::active::NO_CONSTRAINTS;
 use super::super::filter::Filter;
 use super::super::question::NodeChecks;
 use super::super::report::Report;
 use super::super::verdict::NodeRefusal;
-use super::holders::{HolderSpread, PickEffect};
+use super::holders::HolderSpread;
 use super::placement::PlacementSpec;
 use crate::snapshot::{ReadView, Slot};
 
 /// A placement's constraints, counted and ready to judge clusters.
 pub struct Judge<'a> {
-    spreads: Vec<HolderSpread>,
-    checks: Filter<'a>,
-}
-
-/// What keeps a placement off a cluster.
-#[derive(Debug, Clone)]
-pub enum RefusedBy<'a> {
-    /// A check of the cluster itself.
-    ByCheck(NodeRefusal),
-    /// A hard constraint.
-    BySpread(OverSkew<'a>),
+    /// The constraints, hard ones first.
+    pub spreads: Vec<HolderSpread>,
+    /// The checks of a cluster itself, without the constraints.
+    pub checks: Filter<'a>,
 }
 
 /// A cluster that a hard constraint does not admit.
@@ -34,12 +27,6 @@ pub struct OverSkew<'a> {
     /// What the skew would become.
     pub skew: i64,
 }
-
-/// No constraints: the checks do not look at them.
-static NO_CONSTRAINTS: Constraints = Constraints {
-    all: Vec::new(),
-    all_keys_required: true,
-};
 
 impl<'a> Judge<'a> {
     /// Makes the counts for a question.
@@ -56,41 +43,15 @@ impl<'a> Judge<'a> {
     ///
     /// # Errors
     /// The refusal.
-    pub fn judge(&self, slot: Slot) -> Result<i64, RefusedBy<'_>> {
-        self.check(slot).map_err(RefusedBy::ByCheck)?;
-        self.score(slot).map_err(RefusedBy::BySpread)
-    }
-
-    /// The checks of a cluster itself, without the constraints.
-    ///
-    /// # Errors
-    /// The refusal.
-    pub fn check(&self, slot: Slot) -> Result<(), NodeRefusal> {
-        self.checks.judge(slot)
-    }
-
-    /// The same as [`Self::judge`] without the checks.
-    ///
-    /// # Errors
-    /// The refusal of a constraint.
-    pub fn score(&self, slot: Slot) -> Result<i64, OverSkew<'_>> {
-        score(&self.spreads, slot)
-    }
-
-    /// The constraints, hard ones first.
-    pub fn spreads(&self) -> &[HolderSpread] {
-        &self.spreads
+    pub fn judge(&self, slot: Slot) -> Result<i64, NodeRefusal> {
+        self.checks.judge(slot)?;
+        score(&self.spreads, slot).map_err(|over| over.refusal())
     }
 
     /// The numbers behind the constraints, hard ones first.
     pub fn reports(&self, max_domains: usize) -> Vec<Report<'_>> {
         let spreads = self.spreads.iter();
         spreads.map(|spread| spread.report(max_domains)).collect()
-    }
-
-    /// Only the constraints, for picking.
-    pub fn into_spreads(self) -> Vec<HolderSpread> {
-        self.spreads
     }
 }
 
@@ -103,28 +64,13 @@ pub fn score(spreads: &[HolderSpread], slot: Slot) -> Result<i64, OverSkew<'_>> 
     for spread in spreads {
         let domain = spread.domain_of(slot);
         let class = spread.class(domain);
-        match spread.effect(class) {
-            PickEffect::Scores(score) => sum += score,
-            PickEffect::Refuses => {
-                return Err(OverSkew {
-                    spread,
-                    holders: spread.holders(domain),
-                    skew: spread.after(class),
-                });
-            }
-        }
+        sum += spread.effect(class).ok_or_else(|| OverSkew {
+            spread,
+            holders: spread.holders(domain),
+            skew: spread.after(class),
+        })?;
     }
     Ok(sum)
-}
-
-impl RefusedBy<'_> {
-    /// What it says, apart from the constraint.
-    pub fn refusal(&self) -> NodeRefusal {
-        match self {
-            Self::ByCheck(refusal) => refusal.clone(),
-            Self::BySpread(over) => over.refusal(),
-        }
-    }
 }
 
 impl OverSkew<'_> {

@@ -8,7 +8,7 @@ mod judge;
 mod pick_n;
 mod placement;
 
-pub use holders::{Class, HolderSpread, PickEffect, holders};
-pub use judge::{Judge, OverSkew, RefusedBy, score};
+pub use holders::{Class, HolderSpread, holders};
+pub use judge::{Judge, OverSkew, score};
 pub use pick_n::PickN;
 pub use placement::{PlacementSpec, to_wire};

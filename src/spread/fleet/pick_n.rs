@@ -65,7 +65,7 @@ impl PickN {
                 holders.push(cluster);
             } else if asked.as_ref().is_some_and(|a| !a.contains(&*cluster.name)) {
                 // The caller refused it for reasons of its own.
-            } else if let Err(refusal) = judge.check(cluster.slot) {
+            } else if let Err(refusal) = judge.checks.judge(cluster.slot) {
                 *refused.entry(refusal.reason).or_default() += 1;
             } else {
                 candidates.push(index);
@@ -74,10 +74,9 @@ impl PickN {
         let surplus = holders.len().saturating_sub(wish.replicas);
         let removed = cut_down(&holders, surplus, wish);
         let wanted = wish.replicas.saturating_sub(holders.len());
-        candidates
-            .sort_unstable_by_key(|i| Reverse(clusters[*i].worth(judge.spreads().is_empty())));
+        candidates.sort_unstable_by_key(|i| Reverse(clusters[*i].worth(judge.spreads.is_empty())));
         Self {
-            spreads: judge.into_spreads(),
+            spreads: judge.spreads,
             clusters,
             candidates,
             wanted,
@@ -86,11 +85,12 @@ impl PickN {
         }
     }
 
+    fn candidates(&self) -> impl Iterator<Item = &KnownCluster> + Clone {
+        self.candidates.iter().map(|i| &self.clusters[*i])
+    }
+
     fn pick_all_at_once(&self, with_steps: bool, outcome: &mut Outcome) {
-        let names = self
-            .candidates
-            .iter()
-            .map(|i| self.clusters[*i].name.clone());
+        let names = self.candidates().map(|cluster| cluster.name.clone());
         let picked: Vec<Box<str>> = names.clone().take(self.wanted).collect();
         let pick = |node| Pick { node, score: 0 };
         outcome.picks = picked.iter().cloned().map(pick).collect();
@@ -109,7 +109,7 @@ impl PickN {
         outcome: &mut Outcome,
         cancelled: &dyn Fn() -> bool,
     ) -> Option<()> {
-        let slots = self.candidates.iter().map(|i| self.clusters[*i].slot);
+        let slots = self.candidates().map(|cluster| cluster.slot);
         let mut cells = CandidateCells::of(slots, &self.spreads);
         let mut taken = vec![false; self.candidates.len()];
         while outcome.picks.len() < self.wanted {
@@ -140,13 +140,11 @@ impl PickN {
     /// The first pick: the only one in which it matters who held the placement
     /// before.
     fn best_of_all(&self) -> Option<(Rank, i64)> {
-        let scored = (0..)
-            .zip(&self.candidates)
-            .filter_map(|(rank, index): (Rank, _)| {
-                let cluster = &self.clusters[*index];
-                let score = judge::score(&self.spreads, cluster.slot).ok()?;
-                Some((score, cluster, rank))
-            });
+        let ranked = (0..).zip(self.candidates());
+        let scored = ranked.filter_map(|(rank, cluster): (Rank, _)| {
+            let score = judge::score(&self.spreads, cluster.slot).ok()?;
+            Some((score, cluster, rank))
+        });
         let best = scored.max_by_key(|(score, cluster, _)| (*score, cluster.worth(true)));
         best.map(|(score, _, rank)| (rank, score))
     }
@@ -156,14 +154,9 @@ impl PickN {
             let score = judge::score(&self.spreads, cluster.slot);
             (cluster.name.clone(), score.map_err(|over| over.refusal()))
         };
-        let left = self
-            .candidates
-            .iter()
-            .zip(taken)
-            .filter(|(_, taken)| !**taken);
+        let left = self.candidates().zip(taken).filter(|(_, taken)| !**taken);
         let mut ranked: Vec<(i64, &KnownCluster)> = left
-            .filter_map(|(index, _)| {
-                let cluster = &self.clusters[*index];
+            .filter_map(|(cluster, _)| {
                 Some((judge::score(&self.spreads, cluster.slot).ok()?, cluster))
             })
             .collect();
@@ -179,7 +172,7 @@ impl PickN {
     fn reasons(&self, picks: &[Pick]) -> BTreeMap<Reason, usize> {
         let mut reasons = self.refused.clone();
         let picked: HashSet<&str> = picks.iter().map(|pick| &*pick.node).collect();
-        for cluster in self.candidates.iter().map(|i| &self.clusters[*i]) {
+        for cluster in self.candidates() {
             let reason = if picked.contains(&*cluster.name) {
                 Reason::HoldsPlacement
             } else if let Err(over) = judge::score(&self.spreads, cluster.slot) {

@@ -45,7 +45,7 @@ impl PlacementSpec {
             return Err(faults);
         }
         let no_labels = BTreeMap::new();
-        let labels = pod.as_ref().map_or(&no_labels, |pod| &pod.labels);
+        let labels = pod.as_ref().map_or(&no_labels, |pod| &pod.subject.labels);
         let holders = Selector::from_labels(labels).or_everything();
         let mut compiled: Vec<Active> = Vec::with_capacity(count);
         for (index, wire) in constraints.iter().enumerate() {
@@ -56,8 +56,11 @@ impl PlacementSpec {
                 own => Selector::compile(own.as_ref(), path.field("labelSelector"), &mut faults)
                     .or_everything(),
             };
-            compiled
-                .extend(constraint.map(|constraint| active(index, constraint, selector, labels)));
+            compiled.extend(constraint.map(|constraint| {
+                // It counts over all clusters.
+                let everywhere = partition::Key::everywhere(topology_of(&constraint));
+                Active::of(index, constraint, selector, everywhere, labels)
+            }));
         }
         // Stable: within a kind they stay in order.
         compiled.sort_by_key(|active| !active.constraint.is_hard());
@@ -81,17 +84,6 @@ impl PlacementSpec {
     }
 }
 
-/// A constraint in force: it counts over all clusters.
-fn active(
-    index: usize,
-    constraint: Constraint,
-    selector: Selector,
-    labels: &BTreeMap<String, String>,
-) -> Active {
-    let everywhere = partition::Key::everywhere(topology_of(&constraint));
-    Active::of(index, constraint, selector, everywhere, labels)
-}
-
 fn compile(
     wire: &v1::TopologySpreadConstraint,
     path: Path<'_>,
@@ -112,13 +104,8 @@ fn compile(
         }
     }
     let action = match &*wire.when_unsatisfiable {
-        "" | "DoNotSchedule" => Action::DoNotSchedule,
-        "ScheduleAnyway" => Action::ScheduleAnyway,
-        _ => {
-            let known = "must be DoNotSchedule or ScheduleAnyway";
-            faults.add(path.field("whenUnsatisfiable"), known);
-            return None;
-        }
+        "" => Action::DoNotSchedule,
+        given => Action::compile(given, path, faults)?,
     };
     Some(Constraint {
         // Unset is 1.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::super::active::Constraints;
+use super::super::active::{Active, Constraints, NO_CONSTRAINTS};
 use super::super::filter::Filter;
 use super::super::placement::{Outcome, Pick, Picker, Wish};
 use super::super::question::{NodeChecks, Question};
@@ -11,12 +11,6 @@ use super::super::verdict::Reason;
 use super::groups::{Groups, NodeTurn};
 use super::tracked::TrackedConstraint;
 use crate::snapshot::{DomainKey, Query, ReadView, Slot, partition};
-
-/// What the checks besides spread are made without.
-static NO_CONSTRAINTS: Constraints = Constraints {
-    all: Vec::new(),
-    all_keys_required: true,
-};
 
 /// What it costs to gather a node besides looking at its room, in units.
 const UNITS_PER_NODE: usize = 50;
@@ -57,9 +51,8 @@ impl Placer {
         let filter = Filter::of(question, &NO_CONSTRAINTS, checks, read_view);
         let slots = passing(&filter, wish, read_view, &mut refused);
         let in_force = question.constraints_on(read_view);
-        let track = |active: &super::super::active::Active| {
-            TrackedConstraint::of(active, &slots, filter.nominated(), read_view)
-        };
+        let track =
+            |active: &Active| TrackedConstraint::of(active, &slots, filter.nominated(), read_view);
         let constraints: Vec<TrackedConstraint> = in_force.all.iter().map(track).collect();
         let candidate = |slot: &Slot| Candidate::of(*slot, &filter, wish, read_view);
         let nodes: Vec<Candidate> = slots.iter().map(candidate).collect();

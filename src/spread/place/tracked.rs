@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::super::active::Active;
 use super::super::nominated::Nominated;
-use super::super::report::{DomainTally, Report};
+use super::super::report::{Report, first};
 use super::super::scoring::Weight;
 use super::super::skew::{GlobalMinimum, SkewRule};
-use crate::snapshot::{DomainId, DomainKey, Partition, ReadView, Slot};
+use crate::snapshot::{DomainCount, DomainId, DomainKey, Partition, ReadView, Slot};
 
 /// A hard constraint with more domains than this may group nodes by count.
 const MANY_DOMAINS: usize = 32;
@@ -229,12 +229,12 @@ impl TrackedConstraint {
     /// The numbers behind the constraint.
     pub fn report(&self, max_domains: usize) -> Report<'_> {
         let ids = (0..self.len()).filter(|i| self.eligible_nodes[*i] > 0);
-        let tally = |i: usize| DomainTally {
+        let tally = |i: usize| DomainCount {
             matching_pods: i64::from(self.counts[i]),
             value: &self.values[i],
             eligible_nodes: i64::from(self.eligible_nodes[i]),
         };
-        let listed = DomainTally::first(ids.map(tally).collect(), max_domains);
+        let listed = first(ids.map(tally).collect(), max_domains);
         Report {
             weight: self.weight.per_pod,
             ..Report::of(&self.active, self.domain_count, listed, self.minimum())

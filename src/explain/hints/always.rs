@@ -1,21 +1,24 @@
-//! Selectors that count something else than expected.
+//! What a constraint does that may not be expected, whatever nodes and pods there are.
 
 use std::collections::BTreeMap;
 
-use crate::explain::case::Case;
-use crate::explain::diagnosis::{Diagnosis, hint, title};
+use crate::explain::diagnosis::{hint, title};
 use crate::explain::words::joined;
 use crate::matching::{Selector, selector_text};
 use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
 use crate::spread::Active;
 
-/// Constraints whose selector does not match the pod itself.
-pub fn self_mismatch(case: &Case<'_>) -> Vec<Diagnosis> {
-    let labels = case.subject().labels;
-    let hints = case.constraints.all.iter();
-    let hints = hints.filter_map(|active| mismatch(active, labels));
-    hints.map(Diagnosis::from).collect()
+/// The hints about a constraint of pods with `labels` that hold for any nodes
+/// and pods.
+pub fn always(active: &Active, labels: &BTreeMap<String, String>) -> Vec<v1::Hint> {
+    let is_soft = !active.constraint.is_hard();
+    let hints = [
+        mismatch(active, labels),
+        empty(active),
+        is_soft.then(|| no_limit(active)),
+    ];
+    hints.into_iter().flatten().collect()
 }
 
 /// The selector does not match the pod itself: placing it changes no count, so
@@ -50,12 +53,6 @@ fn differences(selector: &v1::LabelSelector, labels: &BTreeMap<String, String>) 
     joined(&said.collect::<Vec<_>>())
 }
 
-/// Constraints whose selector is empty or absent.
-pub fn empty_selector(case: &Case<'_>) -> Vec<Diagnosis> {
-    let hints = case.constraints.all.iter().filter_map(empty);
-    hints.map(Diagnosis::from).collect()
-}
-
 /// An empty or absent selector counts nothing.
 pub fn empty(active: &Active) -> Option<v1::Hint> {
     let why = match &active.selector {
@@ -70,4 +67,15 @@ pub fn empty(active: &Active) -> Option<v1::Hint> {
         title(active)
     );
     Some(hint(Kind::EmptySelector, active, message))
+}
+
+/// A ScheduleAnyway constraint orders nodes and never limits.
+pub fn no_limit(active: &Active) -> v1::Hint {
+    let message = format!(
+        "{} is ScheduleAnyway: it orders the nodes and never keeps the pod off one; its maxSkew \
+         {} is no limit",
+        title(active),
+        active.constraint.max_skew,
+    );
+    hint(Kind::Soft, active, message)
 }
