@@ -151,7 +151,8 @@ fn unusable_clusters(case: &PlacementCase<'_>, key: &str, values: &[&str]) -> St
             "are cordoned, tainted or excluded by affinity",
         ),
         (
-            all.count() - judged().count(),
+            // Where the budget is used up no node is looked at, and nobody reads this.
+            all.count().saturating_sub(judged().count()),
             "is no candidate",
             "are no candidates",
         ),
