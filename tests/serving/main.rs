@@ -17,6 +17,7 @@ mod kubernetes;
 mod limits;
 mod load_balancers;
 mod operations;
+mod over_limits;
 mod reflection;
 mod traces;
 
