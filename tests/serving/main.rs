@@ -14,12 +14,14 @@ mod feeding;
 mod health;
 mod health_probe;
 mod kubernetes;
+mod kubernetes_settings;
 mod limits;
 mod load_balancers;
 mod operations;
 mod over_limits;
 mod reflection;
 mod traces;
+mod watching;
 
 #[path = "../support/api_server.rs"]
 mod api_server;
