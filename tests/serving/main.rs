@@ -7,6 +7,8 @@
 mod admin;
 mod chart;
 mod configuration;
+mod counted;
+mod described;
 mod documents;
 mod drain;
 mod each_limit;
@@ -19,6 +21,7 @@ mod limits;
 mod load_balancers;
 mod operations;
 mod over_limits;
+mod readiness;
 mod reflection;
 mod traces;
 mod watching;
