@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
@@ -20,6 +20,16 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// What a run that ended came to.
+    pub fn of(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).expect("the output is UTF-8");
+        Self {
+            code: output.status.code().expect("no signal ended it"),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
+    }
+
     /// Fails unless the run ended with `code`.
     pub fn expect(self, code: i32) -> Self {
         assert_eq!(self.code, code, "out:\n{}\nerr:\n{}", self.out, self.err);
@@ -111,12 +121,6 @@ impl Desk {
         // A command that fails early may not read it.
         let _ = stdin.write_all(input.as_bytes());
         drop(stdin);
-        let output = child.wait_with_output().expect("the binary ends");
-        let text = |bytes| String::from_utf8(bytes).expect("the output is UTF-8");
-        Outcome {
-            code: output.status.code().expect("no signal ended it"),
-            out: text(output.stdout),
-            err: text(output.stderr),
-        }
+        Outcome::of(child.wait_with_output().expect("the binary ends"))
     }
 }

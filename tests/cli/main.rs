@@ -8,11 +8,14 @@ mod hostile;
 mod in_process;
 mod kube_api;
 mod lint;
+mod lint_named;
 mod lint_settings;
 mod lint_written;
 mod named;
 mod odds;
 mod place;
+#[cfg(unix)]
+mod plugin;
 #[path = "../support/ports.rs"]
 mod ports;
 #[path = "../support/process.rs"]
@@ -23,6 +26,7 @@ mod remote;
 mod report;
 mod reservations;
 mod serve;
+mod shop;
 mod spread;
 #[path = "../support/mod.rs"]
 mod support;

@@ -2,134 +2,12 @@
 //! server and of a cluster.
 
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 
 use crate::evenkeel::{Desk, Outcome};
 use crate::kube_api;
+use crate::shop::{CLUSTER, FILES, desk, objects};
 use crate::support::server::Server;
-
-fn object(kind: &str, version: &str, name: &str, namespace: &str, more: Value) -> Value {
-    let mut object = json!({
-        "kind": kind, "apiVersion": version, "metadata": {"name": name, "namespace": namespace},
-    });
-    let fields = more.as_object().expect("a map").clone();
-    for (key, value) in fields {
-        match (key.as_str(), value) {
-            ("metadata", Value::Object(more)) => {
-                object["metadata"]
-                    .as_object_mut()
-                    .expect("a map")
-                    .extend(more);
-            }
-            (key, value) => object[key] = value,
-        }
-    }
-    object
-}
-
-fn owner(kind: &str, name: &str) -> Value {
-    json!([{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": "u", "controller": true}])
-}
-
-/// The spec of web's pods: at most one more in a zone than in another, each revision
-/// by itself.
-fn web_spec() -> Value {
-    json!({"topologySpreadConstraints": [{
-        "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": {"matchLabels": {"app": "web"}}, "matchLabelKeys": ["pod-template-hash"],
-    }]})
-}
-
-fn web_pod(name: &str, node: &str) -> Value {
-    let mut spec = web_spec();
-    let mut phase = "Pending";
-    if !node.is_empty() {
-        spec["nodeName"] = node.into();
-        phase = "Running";
-    }
-    let metadata = json!({
-        "labels": {"app": "web", "pod-template-hash": "new"},
-        "ownerReferences": owner("ReplicaSet", "web-new"),
-    });
-    let more = json!({"metadata": metadata, "spec": spec, "status": {"phase": phase}});
-    object("Pod", "v1", name, "shop", more)
-}
-
-fn replica_set(name: &str, hash: &str, labels: Value) -> Value {
-    let mut labels = labels;
-    labels["pod-template-hash"] = hash.into();
-    let more = json!({
-        "metadata": {"ownerReferences": owner("Deployment", "web")},
-        "spec": {
-            "replicas": 1, "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": web_spec()},
-        },
-    });
-    object("ReplicaSet", "apps/v1", name, "shop", more)
-}
-
-/// Zone a has a web pod, zone b only a cordoned node. One more web pod waits, and
-/// one of db, which is not the only one of its labels elsewhere.
-fn objects() -> Vec<Value> {
-    let node = |name: &str, zone: &str, cordoned: bool| {
-        let more = json!({
-            "metadata": {"labels": {"zone": zone, "kubernetes.io/hostname": name}},
-            "spec": {"unschedulable": cordoned},
-        });
-        object("Node", "v1", name, "", more)
-    };
-    let pending = |name: &str, namespace: &str, more: Value| {
-        let mut pod = json!({"spec": {}, "status": {"phase": "Pending"}});
-        pod.as_object_mut()
-            .expect("a map")
-            .extend(more.as_object().expect("a map").clone());
-        object("Pod", "v1", name, namespace, pod)
-    };
-    let db = json!({"labels": {"app": "db"}, "ownerReferences": owner("StatefulSet", "db")});
-    let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": web_spec()});
-    vec![
-        node("a1", "a", false),
-        node("b1", "b", true),
-        web_pod("web-new-1", "a1"),
-        web_pod("web-new-2", ""),
-        web_pod("web-new-3", ""),
-        pending("db-0", "default", json!({"metadata": db})),
-        // Those wait for no node.
-        pending(
-            "gone",
-            "shop",
-            json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
-        ),
-        pending("done", "shop", json!({"status": {"phase": "Failed"}})),
-        object(
-            "Deployment",
-            "apps/v1",
-            "web",
-            "shop",
-            json!({"spec": {"replicas": 3, "template": template}}),
-        ),
-        replica_set("web-old", "old", json!({"app": "web", "old": "yes"})),
-        replica_set("web-new", "new", json!({"app": "web"})),
-        object(
-            "Service",
-            "v1",
-            "web",
-            "shop",
-            json!({"spec": {"selector": {"app": "web"}}}),
-        ),
-    ]
-}
-
-/// A desk with the objects as a file, and a kubeconfig of an API server that has them.
-fn desk() -> Desk {
-    let list = json!({"kind": "List", "apiVersion": "v1", "items": objects()});
-    let address = kube_api::start(objects(), "");
-    Desk::new()
-        .file("cluster.json", &list.to_string())
-        .file("kube.yaml", &kube_api::kubeconfig(&address))
-}
-
-const FILES: &str = "--load cluster.json";
-const CLUSTER: &str = "--kubeconfig kube.yaml";
 
 /// The answer as JSON without what differs from run to run.
 fn answer(outcome: &Outcome) -> Value {
@@ -148,15 +26,19 @@ fn answer(outcome: &Outcome) -> Value {
     answer
 }
 
+/// A server that a desk has loaded the objects into, and the desk.
+fn served(load: &str) -> ((Server, Runtime), Desk) {
+    let runtime = Runtime::new().expect("a runtime starts");
+    let server = runtime.block_on(Server::start());
+    let desk = desk().with_server(&server.address);
+    desk.run(load).expect(0);
+    ((server, runtime), desk)
+}
+
 #[test]
 fn pending_pods_are_explained_by_workload_worst_first() {
     let files = desk();
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime starts");
-    let server = runtime.block_on(Server::start());
-    let served = desk().with_server(&server.address);
-    served
-        .run("load cluster.json --default-constraints system")
-        .expect(0);
+    let (_served, served) = served("load cluster.json --default-constraints system");
     let web = json!(["Deployment", "web", ["web-new-2", "web-new-3"], 2]);
     let db = json!(["StatefulSet", "db", ["db-0"], 0]);
     let cases = [
@@ -271,10 +153,7 @@ fn a_pod_that_is_there_is_taken_out_first() {
 
 #[test]
 fn names_that_mean_nothing_are_refused() {
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime starts");
-    let server = runtime.block_on(Server::start());
-    let desk = desk().with_server(&server.address);
-    desk.run("load cluster.json").expect(0);
+    let (_served, desk) = served("load cluster.json");
     let cases = [
         ("filter", "which pod? Name it, or a workload"),
         ("filter web", "want KIND/NAME"),
@@ -328,22 +207,11 @@ fn names_that_mean_nothing_are_refused() {
 /// Pods of a server's snapshot stand for the workload that made them.
 #[test]
 fn a_server_makes_the_next_pod_of_a_workload_like_those_that_it_has() {
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime starts");
-    let server = runtime.block_on(Server::start());
-    let desk = desk().with_server(&server.address);
-    desk.run("load cluster.json").expect(0);
-    for name in ["deploy/web", "rs/web-new"] {
-        let outcome = desk.run(&format!("explain {name} -n shop")).expect(1);
-        let like = "shop/web, a pod like web-new-1";
-        let like = like.replace(
-            "shop/web,",
-            if name == "deploy/web" {
-                "shop/web,"
-            } else {
-                "shop/web-new,"
-            },
-        );
-        outcome.says(&like);
+    let (_served, desk) = served("load cluster.json");
+    for (kind, its_name) in [("deploy", "web"), ("rs", "web-new")] {
+        let line = format!("explain {kind}/{its_name} -n shop");
+        let outcome = desk.run(&line).expect(1);
+        outcome.says(&format!("shop/{its_name}, a pod like web-new-1"));
     }
     let pod = desk.run("filter pod/shop/web-new-1 -o name").expect(0);
     assert_eq!(pod.out, "a1\n");
@@ -362,168 +230,6 @@ fn what_an_account_may_not_list_is_named_with_the_rule_to_add() {
         "resources: [replicasets]",
     ] {
         refused.complains(part);
-    }
-}
-
-#[test]
-fn lint_checks_what_a_cluster_has() {
-    let desk = desk();
-    let cases = [
-        ("deploy -A", 1, 1),
-        ("deploy", 1, 1),
-        ("deploy/web", 1, 1),
-        ("deploy -n default", 0, 0),
-        ("sts,ds -A", 0, 0),
-    ];
-    for (names, code, templates) in cases {
-        let of_cluster = desk
-            .run(&format!("lint {names} {CLUSTER} -o json"))
-            .expect(code);
-        let found = of_cluster.json();
-        assert_eq!(found["templates"], templates, "{names}");
-        for finding in found["findings"].as_array().expect("a list") {
-            assert_eq!(finding["file"], "cluster one", "{names}");
-            assert_eq!(finding["object"], "Deployment shop/web", "{names}");
-        }
-        let namespace = if names == "deploy" || names == "deploy/web" {
-            "-n shop"
-        } else {
-            ""
-        };
-        let of_files = desk
-            .run(&format!("lint {names} {namespace} {FILES} -o json"))
-            .expect(code);
-        let rules = |found: &Value| -> Vec<Value> {
-            let findings = found["findings"].as_array().expect("a list").iter();
-            let mut rules: Vec<Value> = findings.map(|it| it["rule"].clone()).collect();
-            // They come by line, and a cluster has no lines.
-            rules.sort_by_key(Value::to_string);
-            rules
-        };
-        assert_eq!(rules(&of_files.json()), rules(&found), "{names}");
-    }
-}
-
-/// What is named and not there is no clean bill, nor is a kind without objects.
-#[test]
-fn lint_says_when_there_is_nothing_to_check() {
-    let desk = desk();
-    for (from, place) in [(CLUSTER, "cluster one"), (FILES, "cluster.json")] {
-        for (names, missing) in [
-            ("deploy/shop/web,deploy/shop/gone", "Deployment/shop/gone"),
-            ("deploy/default/web", "Deployment/default/web"),
-            ("deploy/gone -n shop", "Deployment/shop/gone"),
-            ("sts/web -n shop", "StatefulSet/shop/web"),
-        ] {
-            let refused = desk.run(&format!("lint {names} {from}")).expect(2);
-            let expected = format!("error: {place} has no {missing}\n");
-            assert!(refused.err.ends_with(&expected), "{names}: {}", refused.err);
-            assert_eq!(refused.out, "", "{names}");
-        }
-        let nothing = desk.run(&format!("lint sts,ds -n shop {from}")).expect(0);
-        let expected = "nothing to check: no pod template in ";
-        assert!(nothing.out.starts_with(expected), "{}", nothing.out);
-    }
-    let some = desk.run(&format!("lint deploy -A {CLUSTER}")).expect(1);
-    assert!(
-        some.out.ends_with("1 pod template in cluster one\n"),
-        "{}",
-        some.out
-    );
-    let which = desk.run("lint").expect(2);
-    which.complains("<--file <FILE>|KIND[/NAME]>");
-}
-
-/// The binary under another name, as kubectl finds plugins.
-#[cfg(unix)]
-fn plugin(desk: &Desk, name: &str, args: &[&str]) -> Outcome {
-    let path = desk.path(name);
-    if !path.exists() {
-        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_evenkeel"), &path).expect("a link");
-    }
-    let mut command = std::process::Command::new(path);
-    command.args(args).env("KUBECONFIG", desk.path("kube.yaml"));
-    command
-        .env_remove("EVENKEEL_SERVER")
-        .current_dir(desk.path(""));
-    let output = crate::process::run(command);
-    let text = |bytes| String::from_utf8(bytes).expect("the output is UTF-8");
-    Outcome {
-        code: output.status.code().expect("no signal ended it"),
-        out: text(output.stdout),
-        err: text(output.stderr),
-    }
-}
-
-#[cfg(unix)]
-#[test]
-fn as_a_plugin_it_asks_the_current_context() {
-    let desk = desk();
-    let run = |line: &str| {
-        let args: Vec<&str> = line.split_whitespace().collect();
-        plugin(&desk, "kubectl-evenkeel", &args)
-    };
-    for (line, code) in [
-        ("explain --pending", 1),
-        ("explain deploy/web", 1),
-        ("spread -A", 0),
-        ("snapshot get", 0),
-    ] {
-        let outcome = run(line).expect(code);
-        let is_told = outcome.out.contains("cluster one") || line == "snapshot get";
-        assert!(is_told, "{line}: {}", outcome.out);
-    }
-    assert!(
-        run("lint deploy -A")
-            .expect(1)
-            .out
-            .contains("Deployment shop/web")
-    );
-    // Whoever says whom to ask is not asked twice.
-    let files = run("explain --pending --load cluster.json").expect(1);
-    assert!(
-        files.out.starts_with("snapshot \"default\""),
-        "{}",
-        files.out
-    );
-    let server = run("explain --pending --server 127.0.0.1:1").expect(3);
-    server.complains("cannot reach the server");
-    let gone = run("explain --pending --context gone").expect(3);
-    gone.complains("API server of gone");
-
-    let help = run("--help").expect(0).out;
-    assert!(help.contains("Usage: kubectl evenkeel "), "{help}");
-    assert!(
-        help.contains("kubectl evenkeel explain --pending"),
-        "{help}"
-    );
-    let help = run("explain --help").expect(0).out;
-    assert!(help.contains("Usage: kubectl evenkeel explain "), "{help}");
-    assert!(
-        help.contains("\n  kubectl evenkeel explain -f pod.yaml"),
-        "{help}"
-    );
-}
-
-#[cfg(unix)]
-#[test]
-fn kubectl_gets_completions() {
-    let desk = desk();
-    let cases: [(&[&str], &[&str]); 4] = [
-        (&["expl"], &["explain"]),
-        (&["explain", "--pend"], &["--pending"]),
-        (&["explain", "-o", "y"], &["yaml"]),
-        (&["snapshot", "g"], &["get"]),
-    ];
-    for (args, expected) in cases {
-        let outcome = plugin(&desk, "kubectl_complete-evenkeel", args).expect(0);
-        let mut lines: Vec<&str> = outcome.out.lines().collect();
-        assert_eq!(lines.pop(), Some(":4"), "{args:?}: {}", outcome.out);
-        let words: Vec<&str> = lines
-            .iter()
-            .filter_map(|line| line.split('\t').next())
-            .collect();
-        assert_eq!(words, expected, "{args:?}");
     }
 }
 

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Logging, lines, texts};
+use crate::logging::{Logging, lines, texts};
 use crate::process::{command, serve_on_a_full_disk, until};
 
 /// Files of the server may not grow beyond so much, which no line ends at.

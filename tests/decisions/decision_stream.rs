@@ -8,118 +8,13 @@ use evenkeel::limits::Limits;
 use evenkeel::proto::v1::decide_request::Step;
 use evenkeel::proto::v1::decide_response::Answer;
 use evenkeel::proto::v1::question::Ask;
-use evenkeel::proto::v1::{
-    Change, DecideRequest, DecideResponse, FilterRequest, PlaceRequest, Pod, Question,
-    SameRevision, ScoreRequest, UpdateSnapshotRequest, View,
-};
+use evenkeel::proto::v1::{DecideRequest, FilterRequest, Question, ScoreRequest, View};
 use prost::Message;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Code, Status, Streaming};
+use tonic::Code;
 
-use crate::support::build::{hard, node, on, pod, soft, spread};
-use crate::support::model::Stored;
-use crate::support::server::{Client, Server};
-
-const ZONE: &str = "topology.kubernetes.io/zone";
-
-/// Longer than anything takes on a busy machine.
-const DEADLINE: Duration = Duration::from_secs(60);
-
-/// A stream that is open.
-struct Asking {
-    steps: mpsc::Sender<DecideRequest>,
-    answers: Streaming<DecideResponse>,
-}
-
-impl Asking {
-    async fn open(client: &Client) -> Self {
-        let (steps, receiver) = mpsc::channel(1_000);
-        let answers = client.clone().decide(ReceiverStream::new(receiver)).await;
-        Self {
-            steps,
-            answers: answers.expect("a stream").into_inner(),
-        }
-    }
-
-    async fn step(&self, step: Step) {
-        let step = DecideRequest { step: Some(step) };
-        self.steps.send(step).await.expect("the stream is open");
-    }
-
-    async fn ask(&self, id: u64, ask: impl Into<Ask>) {
-        self.ask_within(id, None, ask).await;
-    }
-
-    async fn ask_within(&self, id: u64, within: Option<Duration>, ask: impl Into<Ask>) {
-        let question = Question {
-            id,
-            timeout: within.map(Into::into),
-            ask: Some(ask.into()),
-        };
-        self.step(Step::Question(question)).await;
-    }
-
-    async fn next(&mut self) -> Result<Option<DecideResponse>, Status> {
-        let next = timeout(DEADLINE, self.answers.message()).await;
-        next.expect("an answer within the deadline")
-    }
-
-    /// The next answer: its id, and the code of its error.
-    async fn code(&mut self) -> (u64, Code) {
-        let next = self.next().await.expect("no end").expect("an answer");
-        let code = match &next.answer {
-            Some(Answer::Error(error)) => Code::from(error.code),
-            Some(_) => Code::Ok,
-            None => panic!("{next:?} says nothing"),
-        };
-        (next.id, code)
-    }
-}
-
-fn web() -> Pod {
-    let own = [("app", "web")];
-    spread(
-        pod("", &own),
-        vec![hard(1, ZONE, &own), soft(1, ZONE, &own)],
-    )
-}
-
-fn filter(min_revision: i64) -> Ask {
-    Ask::Filter(FilterRequest {
-        pod: Some(web()),
-        min_revision,
-        ..FilterRequest::default()
-    })
-}
-
-fn place(replicas: i32) -> Ask {
-    Ask::Place(PlaceRequest {
-        pod: Some(web()),
-        replicas,
-        ..PlaceRequest::default()
-    })
-}
-
-/// A server on a small cluster at revision 1.
-async fn server(limits: Limits) -> Server {
-    let server = Server::with_limits(limits).await;
-    let zones = [("n1", "a"), ("n2", "b"), ("n3", "c")];
-    let nodes = zones.map(|(name, zone)| node(name, &[(ZONE, zone)]).change());
-    let there = on(pod("p1", &[("app", "web")]), "n1").change();
-    update(&server, nodes.into_iter().chain([there]).collect()).await;
-    server
-}
-
-async fn update(server: &Server, changes: Vec<Change>) {
-    let request = UpdateSnapshotRequest {
-        changes,
-        ..UpdateSnapshotRequest::default()
-    };
-    let updated = server.client().update_snapshot(request).await;
-    updated.expect("valid changes");
-}
+use crate::asking::{Asking, filter, place, question, server, update, web};
 
 #[tokio::test]
 async fn a_question_is_answered_as_the_call_is() {
@@ -321,13 +216,8 @@ async fn a_client_that_does_not_read_holds_up_nobody_else() {
     // More than all windows hold: the stream stops to be read.
     let mut sent = 0;
     loop {
-        let question = Question {
-            id: sent,
-            ask: Some(full()),
-            ..Question::default()
-        };
         let step = DecideRequest {
-            step: Some(Step::Question(question)),
+            step: Some(Step::Question(question(sent, full()))),
         };
         let send = slow.steps.send(step);
         if timeout(Duration::from_millis(500), send).await.is_err() {
@@ -343,135 +233,4 @@ async fn a_client_that_does_not_read_holds_up_nobody_else() {
     for _ in 0..sent {
         assert_eq!(slow.code().await.1, Code::Ok);
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn questions_with_the_same_revision_see_one_whatever_happens() {
-    const ROUNDS: u64 = 40;
-    let server = server(Limits::default()).await;
-    let mut asking = Asking::open(&server.client()).await;
-    let done = std::sync::atomic::AtomicBool::new(false);
-    let changes = async {
-        let mut number = 0;
-        while !done.load(std::sync::atomic::Ordering::Relaxed) {
-            number += 1;
-            let mut pods = ["shop", "default"].map(|namespace| {
-                let mut pod = on(pod("p", &[("app", "web")]), ["n1", "n2", "n3"][number % 3]);
-                pod.metadata.get_or_insert_default().namespace = namespace.into();
-                pod.change()
-            });
-            pods.rotate_left(number % 2);
-            update(&server, pods.into()).await;
-        }
-        number
-    };
-    let questions = async {
-        for round in 0..ROUNDS {
-            let question = |(number, namespace): (u64, &str)| {
-                let mut pod = web();
-                pod.metadata.get_or_insert_default().namespace = namespace.into();
-                let ask = match number % 2 {
-                    0 => Ask::Filter(FilterRequest {
-                        pod: Some(pod),
-                        ..Default::default()
-                    }),
-                    _ => Ask::Score(ScoreRequest {
-                        pod: Some(pod),
-                        ..Default::default()
-                    }),
-                };
-                Question {
-                    id: round * 10 + number,
-                    ask: Some(ask),
-                    ..Question::default()
-                }
-            };
-            let namespaces = ["default", "shop", "absent", "default", "shop"];
-            let questions = (0..).zip(namespaces).map(question).collect();
-            asking
-                .step(Step::SameRevision(SameRevision { questions }))
-                .await;
-            let mut revisions = Vec::new();
-            for _ in namespaces {
-                let answer = asking.next().await.expect("no end").expect("an answer");
-                revisions.push(match answer.answer {
-                    Some(Answer::Filter(answer)) => answer.revision,
-                    Some(Answer::Score(answer)) => answer.revision,
-                    other => panic!("{other:?}"),
-                });
-            }
-            revisions.dedup();
-            assert_eq!(revisions.len(), 1, "{revisions:?}");
-        }
-        done.store(true, std::sync::atomic::Ordering::Relaxed);
-    };
-    let (changed, ()) = tokio::join!(changes, questions);
-    assert!(changed > 0);
-}
-
-#[tokio::test]
-async fn a_question_that_cannot_be_in_a_group_keeps_no_other_from_its_answer() {
-    let server = server(Limits::default()).await;
-    let mut asking = Asking::open(&server.client()).await;
-    let elsewhere = FilterRequest {
-        snapshot: "elsewhere".into(),
-        pod: Some(web()),
-        ..FilterRequest::default()
-    };
-    let overlaid = FilterRequest {
-        overlay: vec![node("n9", &[]).change()],
-        pod: Some(web()),
-        ..FilterRequest::default()
-    };
-    let asks = [
-        filter(0),
-        place(1),
-        Ask::Filter(elsewhere),
-        Ask::Filter(overlaid),
-        filter(1),
-    ];
-    let questions = (1..).zip(asks).map(|(id, ask)| Question {
-        id,
-        ask: Some(ask),
-        ..Question::default()
-    });
-    let mut questions: Vec<Question> = questions.collect();
-    questions.push(Question {
-        id: 1,
-        ask: Some(filter(0)),
-        ..Question::default()
-    });
-    asking
-        .step(Step::SameRevision(SameRevision { questions }))
-        .await;
-    let mut codes = Vec::new();
-    for _ in 0..6 {
-        codes.push(asking.code().await);
-    }
-    codes.sort_unstable_by_key(|(id, code)| (*id, *code as i32));
-    let invalid = Code::InvalidArgument;
-    let wanted = [
-        (1, Code::Ok),
-        (1, invalid),
-        (2, invalid),
-        (3, invalid),
-        (4, invalid),
-        (5, Code::Ok),
-    ];
-    assert_eq!(codes, wanted);
-    // All wait for the largest revision.
-    let questions = [(1, 0), (2, 2)].map(|(id, revision)| Question {
-        id,
-        ask: Some(filter(revision)),
-        ..Question::default()
-    });
-    asking
-        .step(Step::SameRevision(SameRevision {
-            questions: questions.into(),
-        }))
-        .await;
-    asking.step(Step::Cancel(2)).await;
-    update(&server, vec![]).await;
-    assert_eq!(asking.code().await, (1, Code::Ok));
-    assert_eq!(asking.code().await, (2, Code::Cancelled));
 }

@@ -3,9 +3,12 @@
 //!
 //! One program, because each links all of the crate.
 
+mod asking;
 mod conformance;
 mod decision_stream;
+mod describe_recount;
 mod describe_spread;
+mod events;
 mod fleet_conformance;
 mod interleavings;
 mod kept_questions;
@@ -15,6 +18,8 @@ mod placing;
 mod real_cluster;
 mod room;
 mod room_conformance;
+mod same_revision;
+mod unchecked;
 mod views;
 mod whole_pods;
 mod wire_objects;

@@ -1,5 +1,5 @@
-//! What depends on room besides the verdicts: placing and reserving take it,
-//! overlays give it back, and an answer says what was not checked.
+//! What depends on room besides the verdicts: placing and reserving take it, and
+//! overlays give it back.
 
 use std::time::Duration;
 
@@ -7,34 +7,35 @@ use crate::support::agree::{self, Question};
 use crate::support::model;
 use crate::support::server::Server;
 use evenkeel::proto::v1::{
-    Change, Dialect, FilterRequest, FilterResponse, NodeChecks, PlaceRequest, Pod, Reservation,
-    UpdateSnapshotRequest, VerifySnapshotRequest, View,
+    Change, FilterRequest, FilterResponse, NodeChecks, PlaceRequest, PlaceResponse, Pod,
+    Reservation, UpdateSnapshotRequest, VerifySnapshotRequest, View,
 };
 use evenkeel::recount::{Cluster, room};
 use serde_json::{Value, json};
 use tonic::Code;
 
-fn changes(changes: Value) -> Vec<Change> {
+pub(crate) fn changes(changes: Value) -> Vec<Change> {
     serde_json::from_value(changes).expect("changes")
 }
 
-fn pod(spec: Value) -> Option<Pod> {
+pub(crate) fn pod(spec: Value) -> Option<Pod> {
     Some(serde_json::from_value(json!({"spec": spec})).expect("a pod"))
 }
 
 /// A spec that requests so much cpu.
-fn cpu(amount: &str) -> Value {
+pub(crate) fn cpu(amount: &str) -> Value {
     json!({"containers": [{"resources": {"requests": {"cpu": amount}}}]})
 }
 
-fn small() -> Value {
+/// Two nodes: a has more cpu, and takes fewer pods.
+pub(crate) fn small() -> Value {
     json!([
         {"node": {"metadata": {"name": "a"}, "status": {"allocatable": {"cpu": 2, "pods": "3"}}}},
         {"node": {"metadata": {"name": "b"}, "status": {"allocatable": {"cpu": 1, "pods": "9"}}}},
     ])
 }
 
-async fn filter(server: &Server, spec: Value, overlay: Value) -> FilterResponse {
+pub(crate) async fn filter(server: &Server, spec: Value, overlay: Value) -> FilterResponse {
     let request = FilterRequest {
         pod: pod(spec),
         overlay: changes(overlay),
@@ -47,11 +48,29 @@ fn reasons(answer: &[evenkeel::proto::v1::ReasonCount]) -> Vec<(&str, i64)> {
     answer.iter().map(|r| (&*r.reason, r.count)).collect()
 }
 
-#[tokio::test]
-async fn placing_and_reserving_take_room() {
+/// A server on the two nodes.
+pub(crate) async fn on_two_nodes() -> Server {
     let server = Server::start().await;
     server.update("", changes(small())).await;
-    let place = PlaceRequest {
+    server
+}
+
+async fn place(server: &Server, request: PlaceRequest) -> PlaceResponse {
+    let placed = server.client().place(request).await;
+    placed.expect("placed").into_inner()
+}
+
+/// Nothing that is kept has drifted.
+async fn assert_verified(server: &Server) {
+    let request = VerifySnapshotRequest::default();
+    let verified = server.client().verify_snapshot(request).await;
+    assert_eq!(verified.expect("verified").into_inner().mismatches, []);
+}
+
+#[tokio::test]
+async fn placing_and_reserving_take_room() {
+    let server = on_two_nodes().await;
+    let request = PlaceRequest {
         pod: pod(cpu("500m")),
         replicas: 9,
         reserve: Some(Reservation {
@@ -60,12 +79,7 @@ async fn placing_and_reserving_take_room() {
         }),
         ..PlaceRequest::default()
     };
-    let answer = server
-        .client()
-        .place(place)
-        .await
-        .expect("placed")
-        .into_inner();
+    let answer = place(&server, request).await;
     let on = |name: &str| answer.placements.iter().filter(|p| p.node == name).count();
     assert_eq!((on("a"), on("b"), answer.unplaced), (3, 2, 4));
     assert_eq!(
@@ -83,19 +97,13 @@ async fn placing_and_reserving_take_room() {
 
 #[tokio::test]
 async fn a_host_port_is_placed_once_on_a_node() {
-    let server = Server::start().await;
-    server.update("", changes(small())).await;
-    let place = PlaceRequest {
+    let server = on_two_nodes().await;
+    let request = PlaceRequest {
         pod: pod(json!({"containers": [{"ports": [{"hostPort": 80}]}]})),
         replicas: 3,
         ..PlaceRequest::default()
     };
-    let answer = server
-        .client()
-        .place(place)
-        .await
-        .expect("placed")
-        .into_inner();
+    let answer = place(&server, request).await;
     assert_eq!((answer.placements.len(), answer.unplaced), (2, 1));
     let taken = "node(s) didn't have free ports for the requested pod ports";
     assert_eq!(reasons(&answer.reasons), [(taken, 2)]);
@@ -104,8 +112,7 @@ async fn a_host_port_is_placed_once_on_a_node() {
 /// Pods of all namespaces take room.
 #[tokio::test]
 async fn an_overlay_changes_room_in_any_namespace() {
-    let server = Server::start().await;
-    server.update("", changes(small())).await;
+    let server = on_two_nodes().await;
     let mut large = cpu("1500m");
     large["nodeName"] = json!("a");
     let large = json!({"pod": {"metadata": {"name": "p", "namespace": "other"}, "spec": large}});
@@ -123,85 +130,6 @@ async fn an_overlay_changes_room_in_any_namespace() {
     assert_eq!(filter(&server, wanted(), json!([])).await.feasible, ["b"]);
     let gone = json!([{"delete": {"kind": "Pod", "namespace": "other", "name": "p"}}]);
     assert_eq!(filter(&server, wanted(), gone).await.feasible, ["a", "b"]);
-}
-
-#[tokio::test]
-async fn an_answer_names_what_was_not_checked() {
-    let server = Server::start().await;
-    let nodes = json!([{"node": {"metadata": {"name": "a"}}}]);
-    server.update("", changes(nodes)).await;
-    let spec = json!({
-        "containers": [{"resources": {"requests": {"cpu": "64"}}, "ports": [{"hostPort": 80}]}],
-        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}],
-        "resourceClaims": [{"name": "gpu"}],
-        "affinity": {"podAntiAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}],
-        }},
-    });
-    let always = [
-        "spec.affinity.podAntiAffinity",
-        "spec.resourceClaims",
-        "spec.volumes",
-    ];
-    let answer = filter(&server, spec.clone(), json!([])).await;
-    assert_eq!(answer.feasible, ["a"]);
-    let mut all = always.to_vec();
-    all.insert(1, "spec.containers.ports.hostPort");
-    all.insert(2, "spec.containers.resources.requests");
-    assert_eq!(answer.unchecked, all);
-    let answer = filter(&server, spec.clone(), small()).await;
-    assert_eq!(
-        (answer.feasible_count, &*answer.unchecked),
-        (0, &always.map(str::to_owned)[..])
-    );
-    let request = FilterRequest {
-        pod: pod(spec),
-        node_checks: NodeChecks::SpreadOnly.into(),
-        ..FilterRequest::default()
-    };
-    assert!(server.filter(request).await.unchecked.is_empty());
-
-    let required =
-        json!({"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "z"}]});
-    let preferred = json!({"preferredDuringSchedulingIgnoredDuringExecution": [
-        {"weight": 1, "podAffinityTerm": {"topologyKey": "z"}},
-    ]});
-    let volume = |source: Value| json!({"volumes": [{"name": "none"}, source]});
-    for (spec, unchecked) in [
-        (
-            json!({"affinity": {"podAffinity": required}}),
-            vec!["spec.affinity.podAffinity"],
-        ),
-        (
-            json!({"affinity": {"podAntiAffinity": required}}),
-            vec!["spec.affinity.podAntiAffinity"],
-        ),
-        // These decide nothing.
-        (
-            json!({"affinity": {"podAffinity": preferred, "podAntiAffinity": preferred}}),
-            vec![],
-        ),
-        (
-            json!({"resourceClaims": [{"name": "gpu"}]}),
-            vec!["spec.resourceClaims"],
-        ),
-        (
-            volume(json!({"name": "v", "persistentVolumeClaim": {"claimName": "c"}})),
-            vec!["spec.volumes"],
-        ),
-        (
-            volume(json!({"name": "v", "csi": {"driver": "d"}})),
-            vec!["spec.volumes"],
-        ),
-        (
-            volume(json!({"name": "v", "ephemeral": {}})),
-            vec!["spec.volumes"],
-        ),
-        (volume(json!({"name": "v", "emptyDir": {}})), vec![]),
-    ] {
-        let answer = filter(&server, spec.clone(), json!([])).await;
-        assert_eq!(answer.unchecked, unchecked, "{spec}");
-    }
 }
 
 /// A spec that requests so much of one thing.
@@ -329,9 +257,7 @@ async fn room_follows_every_change() {
             }
         }
     }
-    let request = VerifySnapshotRequest::default();
-    let verified = server.client().verify_snapshot(request).await;
-    assert_eq!(verified.expect("verified").into_inner().mismatches, []);
+    assert_verified(&server).await;
 }
 
 /// Pods with 1,000 containers, and nodes with 1,000 resources.
@@ -370,36 +296,14 @@ async fn a_thousand_of_everything() {
     let full = filter(&server, json!({"containers": containers}), json!([])).await;
     assert_eq!(full.feasible, ["b"]);
     assert_eq!(full.reasons.len(), 1_000, "one for each resource");
-    let place = PlaceRequest {
+    let request = PlaceRequest {
         pod: pod(json!({"containers": portless(containers.clone())})),
         replicas: 5,
         ..PlaceRequest::default()
     };
-    let placed = server.client().place(place).await.expect("placed");
-    let placed = placed.into_inner();
+    let placed = place(&server, request).await;
     assert_eq!((placed.placements.len(), placed.unplaced), (3, 2));
-    let request = VerifySnapshotRequest::default();
-    let verified = server.client().verify_snapshot(request).await;
-    assert_eq!(verified.expect("verified").into_inner().mismatches, []);
-}
-
-#[tokio::test]
-async fn a_fleet_names_what_it_does_not_check() {
-    let server = Server::start().await;
-    server.update("", changes(small())).await;
-    let mut spec = cpu("64");
-    spec["nodeName"] = json!("b");
-    let request = FilterRequest {
-        pod: pod(spec),
-        dialect: Dialect::Fleet.into(),
-        ..FilterRequest::default()
-    };
-    let answer = server.filter(request).await;
-    assert_eq!(answer.feasible, ["a", "b"]);
-    assert_eq!(
-        answer.unchecked,
-        ["spec.containers.resources.requests", "spec.nodeName"]
-    );
+    assert_verified(&server).await;
 }
 
 #[tokio::test]

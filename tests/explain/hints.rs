@@ -2,15 +2,12 @@
 //! numbers, and one where it must not.
 
 use evenkeel::proto::v1::hint::Kind;
-use evenkeel::proto::v1::{Change, ExplainRequest, Pod, TopologySpreadConstraint};
+use evenkeel::proto::v1::{Change, ExplainRequest, LabelSelector, Pod, TopologySpreadConstraint};
 
-use super::support::build::{
-    ZONE, cordoned, hard, having, node, nominated, on, pod, requesting, selecting, soft, spread,
-    tainted, terminating,
-};
+use super::support::build::{ZONE, hard, node, on, pod, requirement, soft, spread, terminating};
 use super::support::model::Stored;
 use super::support::server::Server;
-use super::{Case, check, explain, stuck};
+use super::{Case, check, explain, full_nodes, minimums, stuck};
 
 pub(super) const WEB: [(&str, &str); 1] = [("app", "web")];
 
@@ -47,11 +44,11 @@ pub(super) fn zone(max_skew: i32) -> TopologySpreadConstraint {
 fn cases() -> Vec<Case> {
     [
         selectors(),
-        minimums(),
+        minimums::cases(),
         labels(),
         revisions(),
-        room(),
-        nominations(),
+        full_nodes::room(),
+        full_nodes::nominations(),
         stuck::cases(),
     ]
     .concat()
@@ -71,129 +68,6 @@ pub(super) fn case(
         kind,
         says,
     }
-}
-
-/// Three nodes with 2 processors, each with a pod of 1500m; c1 takes so many pods.
-fn crowded(pods: &str) -> Vec<Change> {
-    let roomy = |name: &str, pods: &str| {
-        let node = node(name, &[(ZONE, &name[..1])]);
-        let has = [("cpu", "2"), ("memory", "4Gi"), ("pods", pods)];
-        having(node, &has).change()
-    };
-    let running = |name: &str| {
-        let running = requesting(pod(&format!("{name}-0"), &[]), &[("cpu", "1500m")]);
-        on(running, name).change()
-    };
-    let nodes = [roomy("a1", "9"), roomy("b1", "9"), roomy("c1", pods)];
-    let pods = ["a1", "b1", "c1"].map(running);
-    nodes.into_iter().chain(pods).collect()
-}
-
-fn room() -> Vec<Case> {
-    let asks = |requests: &[(&str, &str)]| requesting(pod("next", &WEB), requests);
-    vec![
-        case(
-            "too little of one thing",
-            crowded("1"),
-            asks(&[("cpu", "2")]),
-            Kind::Room,
-            Some(&[
-                "3 nodes have too little cpu for the 2 that it requests: 1500m more, or a request \
-                 of 500m, would let it onto 2 of them (a1 and b1)",
-            ]),
-        ),
-        case(
-            "too little even when empty",
-            crowded("1"),
-            asks(&[("memory", "5Gi")]),
-            Kind::Room,
-            Some(&[
-                "3 nodes have too little memory for the 5Gi that it requests, even without pods: \
-                 1Gi more, or a request of 4Gi, would let it onto 2 of them (a1 and b1)",
-            ]),
-        ),
-        case(
-            "too many pods",
-            crowded("1"),
-            asks(&[("cpu", "500m")]),
-            Kind::Room,
-            Some(&["1 node has as many pods as it takes: 1 pod fewer would let it onto c1"]),
-        ),
-        case(
-            "too little of everything",
-            crowded("9"),
-            asks(&[("cpu", "3"), ("memory", "5Gi")]),
-            Kind::Room,
-            Some(&[
-                "3 nodes have too little cpu for the 3 that it requests, even without pods: 2500m \
-                 or more is missing, and more cpu alone would let it onto none of them",
-            ]),
-        ),
-        case(
-            "a constraint besides",
-            crowded("9"),
-            spread(asks(&[("cpu", "1")]), vec![hard(1, "rack", &WEB)]),
-            Kind::Room,
-            Some(&["500m or more is missing, and more cpu alone would let it onto none of them"]),
-        ),
-        case(
-            "room",
-            crowded("1"),
-            pod("next", &WEB),
-            Kind::Conflict,
-            None,
-        ),
-        case(
-            "no node that says what it has",
-            state(&[("a1", "a", 0)]),
-            asks(&[("cpu", "64")]),
-            Kind::Room,
-            None,
-        ),
-    ]
-}
-
-fn nominations() -> Vec<Case> {
-    let promised = |node, priority| {
-        let waiting = nominated(pod("waiting", &WEB), node, priority);
-        and(state(&[("a1", "a", 1), ("b1", "b", 1)]), [waiting.change()])
-    };
-    let mut urgent = web(vec![zone(1)]);
-    urgent.spec.get_or_insert_default().priority = Some(8);
-    vec![
-        case(
-            "a node that is promised to another pod",
-            promised("a1", 7),
-            web(vec![zone(1)]),
-            Kind::NominatedPods,
-            Some(&[
-                "1 node (a1) would take it but for a pod nominated there, which is of at least \
-                 its priority and counts as if it were there. With a priority above 7 it could \
-                 go to 1 node more",
-            ]),
-        ),
-        case(
-            "one whose priority users cannot exceed",
-            promised("a1", 2_000_000_000),
-            web(vec![zone(1)]),
-            Kind::NominatedPods,
-            Some(&["1 node (a1) would take it but for a pod nominated there"]),
-        ),
-        case(
-            "a pod of a higher priority",
-            promised("a1", 7),
-            urgent,
-            Kind::NominatedPods,
-            None,
-        ),
-        case(
-            "a node that would refuse it anyway",
-            and(promised("a1", 7), [on(pod("a1-more", &WEB), "a1").change()]),
-            web(vec![zone(1)]),
-            Kind::NominatedPods,
-            None,
-        ),
-    ]
 }
 
 fn selectors() -> Vec<Case> {
@@ -255,103 +129,6 @@ fn selectors() -> Vec<Case> {
             even(),
             web(vec![zone(1)]),
             Kind::Soft,
-            None,
-        ),
-    ]
-}
-
-fn minimums() -> Vec<Case> {
-    let full = || state(&[("a1", "a", 1), ("b1", "b", 1)]);
-    let gpu = |name, zone| tainted(node(name, &[(ZONE, zone)]), "gpu", "", "NoSchedule").change();
-    let wanting = |domains| {
-        let constraint = TopologySpreadConstraint {
-            min_domains: Some(domains),
-            ..zone(1)
-        };
-        web(vec![constraint])
-    };
-    let outside = TopologySpreadConstraint {
-        node_affinity_policy: Some("Ignore".into()),
-        ..zone(1)
-    };
-    let inside_a_b = |constraint| {
-        let small = [("size", "small")];
-        let mut state = Vec::new();
-        for (name, zone) in [("a1", "a"), ("b1", "b")] {
-            state.push(node(name, &[(ZONE, zone), small[0]]).change());
-            state.push(on(pod(&format!("{name}-0"), &WEB), name).change());
-        }
-        state.push(node("c1", &[(ZONE, "c")]).change());
-        (state, selecting(web(vec![constraint]), &small))
-    };
-    let (excluding, outside) = inside_a_b(outside);
-    vec![
-        case(
-            "an empty domain that is tainted",
-            and(full(), [gpu("c1", "c")]),
-            web(vec![zone(1)]),
-            Kind::UnusableDomain,
-            Some(&[
-                "c of",
-                "minimum at 0",
-                "1 node is tainted",
-                "nodeTaintsPolicy: Honor",
-                "2 nodes",
-            ]),
-        ),
-        case(
-            "an empty domain that is cordoned, which no policy frees",
-            and(full(), [cordoned(node("c1", &[(ZONE, "c")])).change()]),
-            web(vec![zone(1)]),
-            Kind::UnusableDomain,
-            Some(&["1 node is cordoned", "No node inclusion policy"]),
-        ),
-        case(
-            "an empty domain that the pod's selector excludes",
-            excluding,
-            outside,
-            Kind::UnusableDomain,
-            Some(&[
-                "excluded by the pod's node affinity",
-                "nodeAffinityPolicy: Honor",
-                "2 nodes",
-            ]),
-        ),
-        case(
-            "an empty domain with a node to use beside the tainted one",
-            and(
-                full(),
-                [gpu("c1", "c"), node("c2", &[(ZONE, "c")]).change()],
-            ),
-            web(vec![zone(1)]),
-            Kind::UnusableDomain,
-            None,
-        ),
-        case(
-            "an empty domain that is tainted and does no harm",
-            and(full(), [gpu("c1", "c")]),
-            web(vec![zone(2)]),
-            Kind::UnusableDomain,
-            None,
-        ),
-        case(
-            "two domains of three",
-            full(),
-            wanting(3),
-            Kind::MinDomains,
-            Some(&[
-                "wants 3 domains",
-                "2 domains (a and b)",
-                "1 is missing",
-                "minDomains: 2",
-                "2 nodes",
-            ]),
-        ),
-        case(
-            "two domains of two",
-            full(),
-            wanting(2),
-            Kind::MinDomains,
             None,
         ),
     ]
@@ -435,8 +212,8 @@ fn revisions() -> Vec<Case> {
     };
     let tier = hard(1, ZONE, &[]);
     let tier = TopologySpreadConstraint {
-        label_selector: Some(evenkeel::proto::v1::LabelSelector {
-            match_expressions: vec![super::support::build::requirement("app", "Exists", &[])],
+        label_selector: Some(LabelSelector {
+            match_expressions: vec![requirement("app", "Exists", &[])],
             ..Default::default()
         }),
         ..tier

@@ -3,8 +3,11 @@
 
 mod answers;
 mod fleet;
+mod full_nodes;
 mod hints;
+mod minimums;
 mod promises;
+mod questions;
 mod shortages;
 mod stuck;
 #[path = "../support/mod.rs"]

@@ -1,6 +1,7 @@
 //! What a log promises, of the fake one and of NATS alike: one table of cases.
 
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 use evenkeel::log::fake::FakeLog;
@@ -101,9 +102,23 @@ async fn fault(follower: &dyn Follower, after: u64) -> Error {
     }
 }
 
+/// What was asked for is not there.
+#[track_caller]
+fn assert_missing<T: Debug>(answer: Result<T, Error>) {
+    assert!(matches!(answer, Err(Error::NotFound(_))), "{answer:?}");
+}
+
+/// Waits until a follower is told that its log was made anew, and is shorter.
+async fn until_anew(follower: &dyn Follower, after: u64) {
+    let start = Instant::now();
+    while fault(follower, after).await != Error::Shorter(2) {
+        assert!(start.elapsed() < DEADLINE, "the log was made anew");
+    }
+}
+
 async fn an_append_needs_the_end(log: &dyn Log, name: &str) {
     let append = |after, message| log.append_if(name, after, text(message), WITHIN);
-    assert!(matches!(append(1, "early").await, Err(Error::NotFound(_))));
+    assert_missing(append(1, "early").await);
     assert_eq!(append(0, "a").await, Ok(1));
     assert_eq!(append(0, "a").await, Err(Error::Conflict));
     assert_eq!(append(1, "b").await, Ok(2));
@@ -120,14 +135,8 @@ async fn of_many_appends_one_wins(log: &dyn Log, name: &str) {
         let writers = (0..8)
             .map(|writer| log.append_if(name, after, text(&format!("{after}/{writer}")), WITHIN));
         let outcomes = futures::future::join_all(writers).await;
-        let won = outcomes
-            .iter()
-            .filter(|outcome| **outcome == Ok(after + 1))
-            .count();
-        let lost = outcomes
-            .iter()
-            .filter(|outcome| **outcome == Err(Error::Conflict))
-            .count();
+        let count = |wanted| outcomes.iter().filter(|it| **it == wanted).count();
+        let (won, lost) = (count(Ok(after + 1)), count(Err(Error::Conflict)));
         assert_eq!((won, lost), (1, 7), "{outcomes:?}");
     }
     assert_eq!(log.bounds(name).await.expect("it is there").last, 20);
@@ -222,21 +231,12 @@ async fn a_removed_log_begins_anew(log: &dyn Log, name: &str) {
     let follower = log.follow(name, 3);
     let last = last(log, name).await;
     log.remove_if(name, &last).await.expect("it was there");
-    assert!(matches!(log.bounds(name).await, Err(Error::NotFound(_))));
-    let again = log.remove_if(name, &last).await;
-    assert!(matches!(again, Err(Error::NotFound(_))), "{again:?}");
-    assert!(
-        !log.names()
-            .await
-            .expect("a list")
-            .contains(&name.to_owned())
-    );
+    assert_missing(log.bounds(name).await);
+    assert_missing(log.remove_if(name, &last).await);
+    assert!(!names(log).await.contains(name));
     fill(log, name, 2).await;
     assert_eq!(log.bounds(name).await.expect("it is back").last, 2);
-    let start = Instant::now();
-    while fault(&*follower, 3).await != Error::Shorter(2) {
-        assert!(start.elapsed() < DEADLINE, "the log was made anew");
-    }
+    until_anew(&*follower, 3).await;
 }
 
 async fn a_log_that_is_made_anew_is_another_one(log: &dyn Log, name: &str) {
@@ -247,10 +247,7 @@ async fn a_log_that_is_made_anew_is_another_one(log: &dyn Log, name: &str) {
     log.remove_if(name, &last).await.expect("it is there");
     // It ends where the other one ended.
     fill(log, name, 2).await;
-    let start = Instant::now();
-    while fault(&*follower, 2).await != Error::Shorter(2) {
-        assert!(start.elapsed() < DEADLINE, "the log was made anew");
-    }
+    until_anew(&*follower, 2).await;
 }
 
 async fn a_log_is_removed_only_where_it_ends(log: &dyn Log, name: &str) {
@@ -273,10 +270,7 @@ async fn a_log_is_removed_only_where_it_ends(log: &dyn Log, name: &str) {
 }
 
 async fn messages_are_read_one_by_one(log: &dyn Log, name: &str) {
-    assert!(matches!(
-        log.read(name, 1, Source::Leader).await,
-        Err(Error::NotFound(_))
-    ));
+    assert_missing(log.read(name, 1, Source::Leader).await);
     fill(log, name, 4).await;
     log.trim(name, 2).await.expect("it is there");
     let read = log
@@ -308,14 +302,19 @@ async fn messages_are_read_one_by_one(log: &dyn Log, name: &str) {
     }
 }
 
+/// The names of all logs.
+async fn names(log: &dyn Log) -> BTreeSet<String> {
+    log.names().await.expect("a list").into_iter().collect()
+}
+
 async fn logs_are_listed(log: &dyn Log, name: &str) {
-    let before: BTreeSet<_> = log.names().await.expect("a list").into_iter().collect();
+    let before = names(log).await;
     let long = format!("{name}/{}", "x.".repeat(100));
     let made = [name, "eu/a.b_1", "eu.a/b_1", &long].map(str::to_owned);
     for name in &made {
         fill(log, name, 1).await;
     }
-    let after: BTreeSet<_> = log.names().await.expect("a list").into_iter().collect();
+    let after = names(log).await;
     let added: BTreeSet<_> = after.difference(&before).cloned().collect();
     assert_eq!(added, BTreeSet::from(made));
 }
@@ -323,10 +322,7 @@ async fn logs_are_listed(log: &dyn Log, name: &str) {
 async fn blobs_are_kept_whole(log: &dyn Log, name: &str) {
     let blobs = log.blobs();
     let named = |part: &str| format!("{name}/{part}");
-    assert!(matches!(
-        blobs.get(&named("none")).await,
-        Err(Error::NotFound(_))
-    ));
+    assert_missing(blobs.get(&named("none")).await);
     let large: Vec<u8> = (0..3_000_000_u32).map(|i| (i % 251) as u8).collect();
     let kept = [
         (named("empty"), Bytes::new()),
@@ -334,11 +330,9 @@ async fn blobs_are_kept_whole(log: &dyn Log, name: &str) {
         (named("large"), Bytes::from(large)),
     ];
     for (name, blob) in &kept {
-        blobs.put(name, blob.clone()).await.expect("it is put");
-        blobs
-            .put(name, blob.clone())
-            .await
-            .expect("it is there already");
+        for put in ["it is put", "it is there already"] {
+            blobs.put(name, blob.clone()).await.expect(put);
+        }
         assert_eq!(&blobs.get(name).await.expect("it is there"), blob, "{name}");
     }
     let mut listed = blobs.list(&named("")).await.expect("a list");
@@ -365,10 +359,7 @@ async fn blobs_are_kept_whole(log: &dyn Log, name: &str) {
             .await
             .expect("it is dropped");
     }
-    assert!(matches!(
-        blobs.get(&named("large")).await,
-        Err(Error::NotFound(_))
-    ));
+    assert_missing(blobs.get(&named("large")).await);
     assert_eq!(blobs.list(&named("")).await.expect("a list").len(), 2);
 }
 
@@ -376,26 +367,21 @@ async fn keys_change_by_compare_and_set(log: &dyn Log, name: &str) {
     let keys = log.keys();
     let key = format!("{name}/a");
     assert_eq!(keys.get(&key).await, Ok(None));
-    assert_eq!(
-        keys.set_if(&key, Some(7), text("x")).await,
-        Err(Error::Conflict)
-    );
+    let conflicts = async |before| {
+        let set = keys.set_if(&key, before, text("x")).await;
+        assert_eq!(set, Err(Error::Conflict), "{before:?}");
+    };
+    conflicts(Some(7)).await;
     let first = keys
         .set_if(&key, None, text("one"))
         .await
         .expect("it is new");
-    assert_eq!(
-        keys.set_if(&key, None, text("x")).await,
-        Err(Error::Conflict)
-    );
+    conflicts(None).await;
     let second = keys
         .set_if(&key, Some(first), text("two"))
         .await
         .expect("it is this");
-    assert_eq!(
-        keys.set_if(&key, Some(first), text("x")).await,
-        Err(Error::Conflict)
-    );
+    conflicts(Some(first)).await;
     assert_eq!(keys.get(&key).await, Ok(Some((text("two"), second))));
     let other = format!("{name}/b");
     keys.set_if(&other, None, text("other"))

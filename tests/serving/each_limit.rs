@@ -2,31 +2,17 @@
 //! on, and under the name that the refusal has. The documents tell its default.
 
 use std::collections::BTreeSet;
-use std::io::{ErrorKind, Read};
-use std::net::TcpStream;
-use std::time::Duration;
 
 use evenkeel::limits::{Heading, Limit};
-use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
-use evenkeel::proto::v1::{
-    Change, DecideRequest, Dialect, FilterRequest, Mode, Node, NodeNames, ObjectMeta, PlaceRequest,
-    Pod, PodSpec, Question, Reservation, Service, TopologySpreadConstraint, UpdateSnapshotRequest,
-    View, change, decide_request, decide_response, question,
-};
-use tokio::task::JoinSet;
-use tokio::time::timeout;
-use tonic::client::Grpc;
-use tonic::codegen::http::uri::PathAndQuery;
-use tonic::{Code, Request, Status};
-use tonic_health::pb::health_client::HealthClient;
-use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
-use tonic_prost::ProstCodec;
-use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
+use tonic::Status;
 
-use crate::limits::{assert_over, update, waiting};
+use crate::limits::{assert_over, update};
 use crate::metrics::Page;
-use crate::process::{DEADLINE, Server, until};
-use crate::streams;
+use crate::over_limits::{
+    self, Client, batch, choosy, constrained, filtered, node, of_candidate, overlaid, place,
+    placed, refusal, reserving, service, step_by_step, stored, two, updated,
+};
+use crate::process::{Server, until};
 
 const REFUSALS: &str = "evenkeel_limit_refusals_total";
 
@@ -47,6 +33,7 @@ fn value(limit: Limit) -> &'static str {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_limit_refuses_and_is_counted() {
     for limit in Limit::refusing() {
+        println!("{limit:?}");
         let flag = format!("--{}", limit.name());
         let mut flags = vec!["--admin-listen", "127.0.0.1:0"];
         match limit.row().heading {
@@ -77,161 +64,30 @@ async fn each_limit_refuses_and_is_counted() {
 /// Goes over a limit.
 async fn exceed(limit: Limit, server: &Server) {
     let channel = server.channel();
-    let mut client = SpreadServiceClient::new(channel.clone());
+    let client = &mut Client::new(channel.clone());
     let status: Status = match limit {
-        Limit::Connections => {
-            let open = || TcpStream::connect(server.address()).expect("the port is open");
-            // The first has to be there still when the second one comes.
-            let [_first, second] = [open(), open()];
-            return closed_by_the_server(second);
-        }
-        Limit::MessageBytes => refusal(client.update_snapshot(update(70)).await),
-        Limit::MemoryBytes => refusal(client.update_snapshot(update(60)).await),
-        Limit::ConcurrentCalls => {
-            let held = waiting(server).await;
-            let refused = until_refused(async || client.place(place()).await).await;
-            held.abort();
-            refused
-        }
-        Limit::ChangesPerBatch => {
-            refusal(client.update_snapshot(batch(["a", "b"].map(node))).await)
-        }
-        Limit::OverlayChanges => {
-            let overlay = batch(["a", "b"].map(node)).changes;
-            let request = FilterRequest {
-                overlay,
-                ..filter()
-            };
-            client
-                .update_snapshot(batch([]))
-                .await
-                .expect("an empty batch");
-            refusal(client.filter(request).await)
-        }
-        Limit::ConstraintsPerPod => {
-            client
-                .update_snapshot(batch([]))
-                .await
-                .expect("an empty batch");
-            let pod = pod(PodSpec {
-                topology_spread_constraints: ["a", "b"].map(constraint).into(),
-                ..PodSpec::default()
-            });
-            refusal(client.filter(FilterRequest { pod, ..filter() }).await)
-        }
-        Limit::Snapshots => {
-            client.update_snapshot(batch([])).await.expect("the first");
-            let second = UpdateSnapshotRequest {
-                snapshot: "second".into(),
-                ..batch([])
-            };
-            refusal(client.update_snapshot(second).await)
-        }
-        Limit::Nodes => refusal(client.update_snapshot(batch(["a", "b"].map(node))).await),
-        Limit::Pods | Limit::LabelSets => {
-            refusal(client.update_snapshot(batch(["a", "b"].map(stored))).await)
-        }
-        Limit::Owners => refusal(client.update_snapshot(batch(["a", "b"].map(service))).await),
-        Limit::PodSpecBytes => {
-            let change = change::Object::Pod(Pod {
-                metadata: metadata("a"),
-                spec: Some(PodSpec {
-                    node_selector: [("disk".into(), "ssd".into())].into(),
-                    ..PodSpec::default()
-                }),
-                ..Pod::default()
-            });
-            refusal(client.update_snapshot(batch([change])).await)
-        }
-        Limit::StringBytes => {
-            client
-                .update_snapshot(batch([]))
-                .await
-                .expect("an empty batch");
-            let candidates = Some(NodeNames {
-                names: vec!["ab".into()],
-            });
-            refusal(
-                client
-                    .filter(FilterRequest {
-                        candidates,
-                        ..filter()
-                    })
-                    .await,
-            )
-        }
+        Limit::Connections => return over_limits::second_connection(server),
+        Limit::MessageBytes => updated(client, update(70)).await,
+        Limit::MemoryBytes => updated(client, update(60)).await,
+        Limit::ConcurrentCalls => over_limits::second_call(client, server).await,
+        Limit::ChangesPerBatch | Limit::Nodes => updated(client, two(node)).await,
+        Limit::Pods | Limit::LabelSets => updated(client, two(stored)).await,
+        Limit::Owners => updated(client, two(service)).await,
+        Limit::PodSpecBytes => updated(client, batch([choosy()])).await,
+        Limit::Snapshots => over_limits::second_snapshot(client).await,
+        Limit::OverlayChanges => filtered(client, overlaid()).await,
+        Limit::ConstraintsPerPod => filtered(client, constrained()).await,
+        Limit::StringBytes => filtered(client, of_candidate("ab")).await,
         Limit::Replicas => refusal(client.place(place()).await),
-        Limit::StepScores => {
-            fill(&mut client).await;
-            let request = PlaceRequest {
-                dialect: Dialect::Fleet.into(),
-                view: View::Full.into(),
-                ..place()
-            };
-            refusal(client.place(request).await)
-        }
-        Limit::Reservations => {
-            fill(&mut client).await;
-            let reserve = Some(Reservation {
-                owner: "me".into(),
-                ttl: Some(Duration::from_secs(60).into()),
-            });
-            refusal(client.place(PlaceRequest { reserve, ..place() }).await)
-        }
-        Limit::WaitingDecisions => {
-            fill(&mut client).await;
-            let mut all = JoinSet::new();
-            for _ in 0..20 {
-                let mut client = client.clone();
-                // One runs and one waits for as long as the others need to come.
-                let long = PlaceRequest {
-                    replicas: 50_000,
-                    ..place()
-                };
-                all.spawn(async move { client.place(long).await.map(drop) });
-            }
-            first_refused(all).await
-        }
-        Limit::Feeds => {
-            let _open = streams::feed(channel).await;
-            refusal(client.stream_snapshot(tokio_stream::pending()).await)
-        }
-        Limit::DecisionStreams => {
-            let open = client.decide(tokio_stream::pending()).await;
-            let _open = open.expect("the first");
-            refusal(client.decide(tokio_stream::pending()).await)
-        }
-        Limit::StreamQuestions => {
-            client
-                .update_snapshot(batch([]))
-                .await
-                .expect("an empty batch");
-            unanswered(&mut client).await
-        }
-        Limit::HealthWatches => {
-            let _open = streams::watch(channel.clone(), "").await;
-            let request = HealthCheckRequest::default();
-            refusal(HealthClient::new(channel).watch(request).await)
-        }
-        Limit::ReflectionStreams => {
-            let mut reflection = ServerReflectionClient::new(channel);
-            let open = reflection.server_reflection_info(tokio_stream::pending());
-            let _open = open.await.expect("the first");
-            refusal(
-                reflection
-                    .server_reflection_info(tokio_stream::pending())
-                    .await,
-            )
-        }
-        Limit::HealthChecks => {
-            let mut all = JoinSet::new();
-            // One caller has a little more than half of them.
-            for _ in 0..600 {
-                let channel = channel.clone();
-                all.spawn(async move { unfinished_check(channel).await });
-            }
-            first_refused(all).await
-        }
+        Limit::StepScores => placed(client, step_by_step()).await,
+        Limit::Reservations => placed(client, reserving()).await,
+        Limit::WaitingDecisions => over_limits::many_decisions(client).await,
+        Limit::Feeds => over_limits::second_feed(client, channel).await,
+        Limit::DecisionStreams => over_limits::second_stream(client).await,
+        Limit::StreamQuestions => over_limits::second_question(client).await,
+        Limit::HealthWatches => over_limits::second_watch(channel).await,
+        Limit::ReflectionStreams => over_limits::second_reflection(channel).await,
+        Limit::HealthChecks => over_limits::many_checks(channel).await,
         Limit::ViewBytes
         | Limit::QuestionBytes
         | Limit::RunningDecisions
@@ -240,175 +96,6 @@ async fn exceed(limit: Limit, server: &Server) {
         }
     };
     assert_over(limit.name(), &status);
-}
-
-/// Waits until the server has closed a connection.
-fn closed_by_the_server(mut connection: TcpStream) {
-    let deadline = Some(DEADLINE);
-    connection.set_read_timeout(deadline).expect("not zero");
-    let read = connection.read(&mut [0; 64]);
-    let kind = read.as_ref().err().map(std::io::Error::kind);
-    assert!(
-        matches!(read, Ok(0)) || kind == Some(ErrorKind::ConnectionReset),
-        "{read:?}"
-    );
-}
-
-/// Asks two questions of a stream that wait; why the second one is refused.
-async fn unanswered(client: &mut SpreadServiceClient<tonic::transport::Channel>) -> Status {
-    let question = |id| {
-        let filter = FilterRequest {
-            min_revision: 1_000,
-            ..filter()
-        };
-        let question = Question {
-            id,
-            ask: Some(question::Ask::Filter(filter)),
-            ..Question::default()
-        };
-        DecideRequest {
-            step: Some(decide_request::Step::Question(question)),
-        }
-    };
-    let steps = tokio_stream::iter([question(1), question(2)]);
-    let steps = tokio_stream::StreamExt::chain(steps, tokio_stream::pending());
-    let mut answers = client.decide(steps).await.expect("a stream").into_inner();
-    let answer = timeout(DEADLINE, answers.message()).await;
-    let answer = answer.expect("an answer within the deadline");
-    match answer.expect("no end").expect("an answer").answer {
-        Some(decide_response::Answer::Error(error)) => {
-            let code = Code::from(error.code);
-            let details = prost::Message::encode_to_vec(&error);
-            Status::with_details(code, error.message, details.into())
-        }
-        other => panic!("{other:?} is no error"),
-    }
-}
-
-#[track_caller]
-fn refusal<T>(answer: Result<T, Status>) -> Status {
-    match answer {
-        Ok(_) => panic!("it is not over the limit"),
-        Err(status) => status,
-    }
-}
-
-/// Asks until it is refused: what is in the way may not have arrived yet.
-async fn until_refused<T>(mut ask: impl AsyncFnMut() -> Result<T, Status>) -> Status {
-    let refused = timeout(DEADLINE, async {
-        loop {
-            match ask().await {
-                Err(status) if status.code() == Code::ResourceExhausted => return status,
-                _ => tokio::task::yield_now().await,
-            }
-        }
-    });
-    refused.await.expect("a refusal within the deadline")
-}
-
-/// The first refusal among calls.
-async fn first_refused(mut all: JoinSet<Result<(), Status>>) -> Status {
-    let refused = timeout(DEADLINE, async {
-        while let Some(ended) = all.join_next().await {
-            if let Err(status) = ended.expect("no panic") {
-                return status;
-            }
-        }
-        panic!("none was refused");
-    });
-    refused.await.expect("a refusal within the deadline")
-}
-
-/// A health check whose request never comes.
-async fn unfinished_check(channel: tonic::transport::Channel) -> Result<(), Status> {
-    let mut client = Grpc::new(channel);
-    let ready = client.ready().await;
-    ready.map_err(|error| Status::unavailable(error.to_string()))?;
-    let path = PathAndQuery::from_static("/grpc.health.v1.Health/Check");
-    let nothing = tokio_stream::pending::<HealthCheckRequest>();
-    let codec = ProstCodec::<_, HealthCheckResponse>::default();
-    let answer = client.client_streaming(Request::new(nothing), path, codec);
-    answer.await.map(drop)
-}
-
-fn metadata(name: &str) -> Option<ObjectMeta> {
-    Some(ObjectMeta {
-        name: name.into(),
-        labels: [("app".into(), name.into())].into(),
-        ..ObjectMeta::default()
-    })
-}
-
-fn node(name: &str) -> change::Object {
-    change::Object::Node(Node {
-        metadata: metadata(name),
-        ..Node::default()
-    })
-}
-
-fn stored(name: &str) -> change::Object {
-    change::Object::Pod(Pod {
-        metadata: metadata(name),
-        ..Pod::default()
-    })
-}
-
-fn service(name: &str) -> change::Object {
-    change::Object::Service(Service {
-        metadata: metadata(name),
-        ..Service::default()
-    })
-}
-
-fn constraint(key: &str) -> TopologySpreadConstraint {
-    TopologySpreadConstraint {
-        max_skew: 1,
-        topology_key: key.into(),
-        when_unsatisfiable: "DoNotSchedule".into(),
-        ..TopologySpreadConstraint::default()
-    }
-}
-
-fn batch<const N: usize>(objects: [change::Object; N]) -> UpdateSnapshotRequest {
-    let change = |object| Change {
-        object: Some(object),
-    };
-    UpdateSnapshotRequest {
-        changes: objects.map(change).into(),
-        ..UpdateSnapshotRequest::default()
-    }
-}
-
-/// Two nodes.
-async fn fill(client: &mut SpreadServiceClient<tonic::transport::Channel>) {
-    let nodes = UpdateSnapshotRequest {
-        mode: Mode::Replace.into(),
-        ..batch(["a", "b"].map(node))
-    };
-    client.update_snapshot(nodes).await.expect("two nodes");
-}
-
-fn pod(spec: PodSpec) -> Option<Pod> {
-    Some(Pod {
-        metadata: metadata("web"),
-        spec: Some(spec),
-        ..Pod::default()
-    })
-}
-
-fn filter() -> FilterRequest {
-    FilterRequest {
-        pod: pod(PodSpec::default()),
-        ..FilterRequest::default()
-    }
-}
-
-fn place() -> PlaceRequest {
-    PlaceRequest {
-        pod: pod(PodSpec::default()),
-        replicas: 2,
-        ..PlaceRequest::default()
-    }
 }
 
 /// `docs/api.md` has a row for each limit with a flag, and for nothing else.

@@ -7,6 +7,8 @@
 mod admin;
 mod chart;
 mod configuration;
+mod counted;
+mod described;
 mod documents;
 mod drain;
 mod each_limit;
@@ -14,11 +16,15 @@ mod feeding;
 mod health;
 mod health_probe;
 mod kubernetes;
+mod kubernetes_settings;
 mod limits;
 mod load_balancers;
 mod operations;
+mod over_limits;
+mod readiness;
 mod reflection;
 mod traces;
+mod watching;
 
 #[path = "../support/api_server.rs"]
 mod api_server;

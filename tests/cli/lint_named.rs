@@ -1,0 +1,74 @@
+//! `lint` of what is named: in files and in a cluster alike.
+
+use serde_json::Value;
+
+use crate::shop::{CLUSTER, FILES, desk};
+
+#[test]
+fn lint_checks_what_a_cluster_has() {
+    let desk = desk();
+    let cases = [
+        ("deploy -A", 1, 1),
+        ("deploy", 1, 1),
+        ("deploy/web", 1, 1),
+        ("deploy -n default", 0, 0),
+        ("sts,ds -A", 0, 0),
+    ];
+    for (names, code, templates) in cases {
+        let of_cluster = desk
+            .run(&format!("lint {names} {CLUSTER} -o json"))
+            .expect(code);
+        let found = of_cluster.json();
+        assert_eq!(found["templates"], templates, "{names}");
+        for finding in found["findings"].as_array().expect("a list") {
+            assert_eq!(finding["file"], "cluster one", "{names}");
+            assert_eq!(finding["object"], "Deployment shop/web", "{names}");
+        }
+        let namespace = if names == "deploy" || names == "deploy/web" {
+            "-n shop"
+        } else {
+            ""
+        };
+        let of_files = desk
+            .run(&format!("lint {names} {namespace} {FILES} -o json"))
+            .expect(code);
+        let rules = |found: &Value| -> Vec<Value> {
+            let findings = found["findings"].as_array().expect("a list").iter();
+            let mut rules: Vec<Value> = findings.map(|it| it["rule"].clone()).collect();
+            // They come by line, and a cluster has no lines.
+            rules.sort_by_key(Value::to_string);
+            rules
+        };
+        assert_eq!(rules(&of_files.json()), rules(&found), "{names}");
+    }
+}
+
+/// What is named and not there is no clean bill, nor is a kind without objects.
+#[test]
+fn lint_says_when_there_is_nothing_to_check() {
+    let desk = desk();
+    for (from, place) in [(CLUSTER, "cluster one"), (FILES, "cluster.json")] {
+        for (names, missing) in [
+            ("deploy/shop/web,deploy/shop/gone", "Deployment/shop/gone"),
+            ("deploy/default/web", "Deployment/default/web"),
+            ("deploy/gone -n shop", "Deployment/shop/gone"),
+            ("sts/web -n shop", "StatefulSet/shop/web"),
+        ] {
+            let refused = desk.run(&format!("lint {names} {from}")).expect(2);
+            let expected = format!("error: {place} has no {missing}\n");
+            assert!(refused.err.ends_with(&expected), "{names}: {}", refused.err);
+            assert_eq!(refused.out, "", "{names}");
+        }
+        let nothing = desk.run(&format!("lint sts,ds -n shop {from}")).expect(0);
+        let expected = "nothing to check: no pod template in ";
+        assert!(nothing.out.starts_with(expected), "{}", nothing.out);
+    }
+    let some = desk.run(&format!("lint deploy -A {CLUSTER}")).expect(1);
+    assert!(
+        some.out.ends_with("1 pod template in cluster one\n"),
+        "{}",
+        some.out
+    );
+    let which = desk.run("lint").expect(2);
+    which.complains("<--file <FILE>|KIND[/NAME]>");
+}

@@ -1,0 +1,88 @@
+//! The binary as a plugin of kubectl: it asks the current context.
+
+use crate::evenkeel::{Desk, Outcome};
+use crate::shop::desk;
+
+/// The binary under another name, as kubectl finds plugins.
+fn plugin(desk: &Desk, name: &str, args: &[&str]) -> Outcome {
+    let path = desk.path(name);
+    if !path.exists() {
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_evenkeel"), &path).expect("a link");
+    }
+    let mut command = std::process::Command::new(path);
+    command.args(args).env("KUBECONFIG", desk.path("kube.yaml"));
+    command
+        .env_remove("EVENKEEL_SERVER")
+        .current_dir(desk.path(""));
+    Outcome::of(crate::process::run(command))
+}
+
+#[test]
+fn as_a_plugin_it_asks_the_current_context() {
+    let desk = desk();
+    let run = |line: &str| {
+        let args: Vec<&str> = line.split_whitespace().collect();
+        plugin(&desk, "kubectl-evenkeel", &args)
+    };
+    for (line, code) in [
+        ("explain --pending", 1),
+        ("explain deploy/web", 1),
+        ("spread -A", 0),
+        ("snapshot get", 0),
+    ] {
+        let outcome = run(line).expect(code);
+        let is_told = outcome.out.contains("cluster one") || line == "snapshot get";
+        assert!(is_told, "{line}: {}", outcome.out);
+    }
+    assert!(
+        run("lint deploy -A")
+            .expect(1)
+            .out
+            .contains("Deployment shop/web")
+    );
+    // Whoever says whom to ask is not asked twice.
+    let files = run("explain --pending --load cluster.json").expect(1);
+    assert!(
+        files.out.starts_with("snapshot \"default\""),
+        "{}",
+        files.out
+    );
+    let server = run("explain --pending --server 127.0.0.1:1").expect(3);
+    server.complains("cannot reach the server");
+    let gone = run("explain --pending --context gone").expect(3);
+    gone.complains("API server of gone");
+
+    let help = run("--help").expect(0).out;
+    assert!(help.contains("Usage: kubectl evenkeel "), "{help}");
+    assert!(
+        help.contains("kubectl evenkeel explain --pending"),
+        "{help}"
+    );
+    let help = run("explain --help").expect(0).out;
+    assert!(help.contains("Usage: kubectl evenkeel explain "), "{help}");
+    assert!(
+        help.contains("\n  kubectl evenkeel explain -f pod.yaml"),
+        "{help}"
+    );
+}
+
+#[test]
+fn kubectl_gets_completions() {
+    let desk = desk();
+    let cases: [(&[&str], &[&str]); 4] = [
+        (&["expl"], &["explain"]),
+        (&["explain", "--pend"], &["--pending"]),
+        (&["explain", "-o", "y"], &["yaml"]),
+        (&["snapshot", "g"], &["get"]),
+    ];
+    for (args, expected) in cases {
+        let outcome = plugin(&desk, "kubectl_complete-evenkeel", args).expect(0);
+        let mut lines: Vec<&str> = outcome.out.lines().collect();
+        assert_eq!(lines.pop(), Some(":4"), "{args:?}: {}", outcome.out);
+        let words: Vec<&str> = lines
+            .iter()
+            .filter_map(|line| line.split('\t').next())
+            .collect();
+        assert_eq!(words, expected, "{args:?}");
+    }
+}
