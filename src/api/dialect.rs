@@ -38,17 +38,20 @@ pub trait Dialect: Debug + Send + Sync {
     /// What it takes in memory, in bytes, at most, for as long as it is asked.
     fn memory_bytes(&self) -> usize;
 
-    /// Answers `Filter`, without the epoch and age of the snapshot.
+    /// Answers `Filter`, with what the decision did not look at, but without the epoch and
+    /// age of the snapshot.
     fn filter(
         &self,
         terms: &DecisionTerms,
         read_view: &ReadView<'_>,
     ) -> Written<v1::FilterResponse>;
 
-    /// Answers `Score`, without the epoch and age of the snapshot.
+    /// Answers `Score`, with what the decision did not look at, but without the epoch and
+    /// age of the snapshot.
     fn score(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> Written<v1::ScoreResponse>;
 
-    /// Answers `Explain`, without the epoch and age of the snapshot.
+    /// Answers `Explain`, with what the decision did not look at, but without the epoch and
+    /// age of the snapshot.
     fn explain(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> v1::ExplainResponse;
 
     /// Gathers what placing needs.

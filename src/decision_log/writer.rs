@@ -214,10 +214,10 @@ impl WriterLoop {
                 warn!(file = %self.path, dropped, "the decision log is written again");
             }
             Ok(()) => {}
-            // While that lasts, nothing else is said about it.
+            // While it cannot be written, records that are dropped are told of here alone.
             Err(error) => {
-                let errors = &self.shared.counts.write_errors;
-                errors.fetch_add(1, Ordering::Relaxed);
+                let counts = &self.shared.counts;
+                counts.write_errors.fetch_add(1, Ordering::Relaxed);
                 if self.may_warn() {
                     self.told = dropped;
                     warn!(file = %self.path, %error, dropped, "cannot write the decision log, trying again");

@@ -210,6 +210,14 @@ pub struct Bounds {
     pub current: usize,
 }
 
+impl Bounds {
+    /// Whether enough servers keep the log now for a record to be acknowledged. One
+    /// that leads without them goes on telling what it has.
+    pub fn has_majority(&self) -> bool {
+        2 * self.current > self.copies
+    }
+}
+
 /// Which copy of a log to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {

@@ -115,10 +115,9 @@ impl Replica {
                 Err(Decoding::Impossible(_)) => continue,
                 restoring => restoring.map_err(unreachable)?,
             };
-            let Some(mut reading) = row.reading(&*self.log, &track.name) else {
-                continue;
-            };
             registry.supersede(restoring);
+            let reading = row.reading(&*self.log, &track.name);
+            let mut reading = reading.expect("the log goes on at its place");
             reading.stand_at(&epoch, entries);
             self.begin_from(track, reading);
             track.checkpoint.store(row.sequence, Ordering::Relaxed);

@@ -19,9 +19,14 @@ pub fn unreachable(why: impl ToString) -> JournalError {
     JournalError::Unreachable(why.to_string())
 }
 
+/// What is told of calls that change nothing of a snapshot. Whether a record landed that
+/// was sent without an answer, its sender says.
 impl From<Error> for JournalError {
     fn from(error: Error) -> Self {
-        unreachable(error)
+        match error {
+            Error::Full(_) => Self::LogFull,
+            error => unreachable(error),
+        }
     }
 }
 

@@ -68,6 +68,9 @@ impl Replica {
             // While the nats-servers that are left are too few, each change would wait
             // in vain: it is refused at once.
             match self.waiting.until(self.log.bounds(&track.name)) {
+                Ok(bounds) if !bounds.has_majority() => {
+                    return Err(unreachable("most of the servers that keep it are away"));
+                }
                 Ok(_) | Err(Error::NotFound(_)) => reading.is_unanswered = false,
                 Err(error) => return Err(error.into()),
             }
@@ -93,6 +96,7 @@ impl Replica {
             log_id: log_id.as_bytes().to_vec(),
             after: reading.place.sequence,
             chain: reading.place.hash.to_vec(),
+            // Never before that of the last one.
             at: reading.at.max(nanos((self.clock)().wall)),
             writer: self.writer.clone(),
             nonce: nonce.as_bytes().to_vec(),

@@ -142,9 +142,10 @@ impl<'a> Soft<'a> {
             // Few: their numbers are small.
             domain => domain.index() as u32 + 1,
         };
-        if !self.all_keyed || !self.nodes.is_order(slots) {
+        let all_keyed = self.all_keyed;
+        if !all_keyed || !self.nodes.is_order(slots) {
             for (slot, number) in slots.iter().zip(numbers) {
-                if self.has_key(*slot) {
+                if all_keyed || self.has_key(*slot) {
                     *number += of_domain(self.counted.domain_of(*slot)) * stride;
                 }
             }

@@ -68,7 +68,8 @@ fn contents(
         snapshots.push(described.map_err(damaged)?);
     }
     let number = file.number().map_err(StoreError::redb(directory))?;
-    let noted = record.map_or(Ok(None), |record| record.noted(directory))?;
+    // It is held, and with it the directory, until all is read.
+    let noted = record.as_ref().map_or(Ok(None), |it| it.noted(directory))?;
     Ok(Contents {
         snapshots,
         loss: Loss::of(number, noted),

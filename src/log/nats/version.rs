@@ -2,11 +2,11 @@
 
 /// The oldest version that is accepted. Some before it let several writers win
 /// one compare-and-append (nats-server #4320).
-const OLDEST: &str = "2.15.0";
+const OLDEST: [u64; 3] = [2, 15, 0];
 
 /// A nats-server is too old, or does not tell how old it is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the nats-server {server} has version {version:?}; {OLDEST} or later is needed")]
+#[error("the nats-server {server} has version {version:?}; {oldest} or later is needed", oldest = OLDEST.map(|number| number.to_string()).join("."))]
 pub struct TooOld {
     server: String,
     version: String,
@@ -14,16 +14,16 @@ pub struct TooOld {
 
 /// Checks the version that a server tells.
 pub(super) fn check(server: &str, version: &str) -> Result<(), TooOld> {
-    match parse(version) >= parse(OLDEST) {
-        true => Ok(()),
-        false => Err(TooOld {
-            server: server.to_owned(),
-            version: version.to_owned(),
-        }),
+    if parse(version).is_some_and(|version| version >= OLDEST) {
+        return Ok(());
     }
+    Err(TooOld {
+        server: server.to_owned(),
+        version: version.to_owned(),
+    })
 }
 
-/// The numbers of `2.15.2`, also with a suffix; none is less than all others. A preview
+/// The numbers of `2.15.2`, also with a suffix. A preview
 /// counts as its release: it has what is needed of it.
 fn parse(text: &str) -> Option<[u64; 3]> {
     let text = text.strip_prefix('v').unwrap_or(text);

@@ -198,6 +198,7 @@ where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Send + 'static,
     S::Future: Send + 'static,
 {
+    // The questions of a stream are noted one by one.
     if kind == CallKind::Decisions
         && let Some(observer) = limits.observer
     {

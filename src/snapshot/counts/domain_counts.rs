@@ -19,7 +19,8 @@ pub struct DomainCounts<'a> {
     nodes: &'a Nodes,
 }
 
-/// A domain and what counts in it.
+/// A domain and what counts in it. Ordered by its pods, then by its value: reports list
+/// domains so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DomainCount<'a> {
     /// Matching pods on its eligible nodes.

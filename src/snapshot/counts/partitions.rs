@@ -150,17 +150,18 @@ impl PartitionsInUse {
         node: impl Fn(Slot) -> Option<NodeRef<'n>>,
         discarded: &Discarded,
     ) -> Vec<Moves> {
+        let changed: Vec<_> = changed.iter().map(|slot| (*slot, node(*slot))).collect();
         for (_, topology) in &mut self.topology {
             let topology = Arc::make_mut(topology);
-            for slot in changed {
-                topology.update(*slot, node(*slot));
+            for (slot, node) in &changed {
+                topology.update(*slot, *node);
             }
         }
         let mut all = Vec::new();
         for (index, entry) in &mut self.entries {
             let topology = &self.topology[entry.topology];
             let partition = Arc::make_mut(&mut entry.partition);
-            let update = |slot: &Slot| partition.update(*slot, node(*slot), topology);
+            let update = |(slot, node): &_| partition.update(*slot, *node, topology);
             let moves: Vec<Move> = changed.iter().filter_map(update).collect();
             if !moves.is_empty() {
                 let domain_count = partition.domain_count();

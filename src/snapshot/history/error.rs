@@ -55,7 +55,7 @@ pub enum Error {
     },
     /// The journal did not take it; nothing was changed.
     #[error(transparent)]
-    NotStored(#[from] JournalError),
+    NotStored(JournalError),
     /// Other servers changed the snapshot first, again and again; nothing was
     /// changed.
     #[error("snapshot {0:?} is changed by other servers all the time; try again")]

@@ -258,7 +258,8 @@ pub struct Doubt {
     pub mark: Uuid,
 }
 
-/// A snapshot as a journal keeps it, without its objects.
+/// A snapshot as a journal keeps it, without its objects. In an [`OwnedEntry`] only what
+/// is new of its defaults, reservations and answers.
 #[derive(Debug, Clone)]
 pub struct SavedSnapshot {
     /// Its name.

@@ -101,6 +101,7 @@ impl Snapshot {
     ) -> Result<(), Delay> {
         let position = self.position.lock();
         let live = self.live();
+        // With the position locked: no batch comes between two of them.
         let forks: Vec<_> = namespaces.iter().map(|n| live.fork(n, true)).collect();
         drop(position);
         let mut forks = forks.iter().enumerate();
@@ -184,7 +185,7 @@ impl Snapshot {
     /// # Errors
     /// [`Error::OverLimit`].
     pub fn check_copy(&self) -> Result<(), Error> {
-        let bytes = self.live().footprint.memory().total() / COPY_SHARE;
+        let bytes = self.live().footprint.bytes() / COPY_SHARE;
         let room = self.live().footprint.account().charge(Part::Staged, bytes);
         Ok(room.map(drop)?)
     }

@@ -58,7 +58,7 @@ impl Staged {
             defaults: None,
             batches: 0,
             replaced: replaced.map(Arc::downgrade).unwrap_or_default(),
-            written: written.transpose()?,
+            written: written.transpose().map_err(Error::NotStored)?,
         })
     }
 
@@ -90,7 +90,8 @@ impl Staged {
     ) -> Result<Applied, Error> {
         let _room = check_room(&self.state, batch, limits)?;
         if let Some(WrittenAside { journal, aside, .. }) = &self.written {
-            journal.write_aside(*aside, batch)?;
+            let written = journal.write_aside(*aside, batch);
+            written.map_err(Error::NotStored)?;
         }
         self.batches += 1;
         let mut applied = self.state.apply_unread(batch, self.batches);

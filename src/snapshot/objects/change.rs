@@ -185,6 +185,8 @@ impl Batch {
 
     /// The batch with more changes of the snapshot's own making.
     pub(in crate::snapshot) fn and(mut self, objects: impl IntoIterator<Item = Object>) -> Self {
+        let objects = objects.into_iter();
+        self.changes.reserve(objects.size_hint().0);
         for object in objects {
             self.add(match object {
                 Object::Pod(pod) => CheckedChange::Pod(CompiledPod::trusted(&pod)),

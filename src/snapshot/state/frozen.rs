@@ -132,7 +132,7 @@ impl State {
             nominations: shared.nominations,
             defaults: shared.defaults,
             namespaces,
-            _charge: self.charge_copy(self.footprint.memory().total()),
+            _charge: self.charge_copy(self.footprint.bytes()),
         }
     }
 

@@ -38,7 +38,7 @@ impl State {
         // The most that objects can take is known at once. Whether part of that
         // exists already, and whether tables double, is checked only when room
         // is short: tables are less than half of a state.
-        let tables = self.footprint.memory().total() / 2;
+        let tables = self.footprint.bytes() / 2;
         let bytes = match account.has_room(Part::Objects, most + tables) {
             true => most,
             false => match most.min(self.growth(batch)) {

@@ -1,15 +1,14 @@
 //! What a snapshot takes in memory, by part. It is updated as changes happen, so it is
 //! known without looking at the objects, and is on the account of the process.
 
-use std::ops::{AddAssign, SubAssign};
+use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use crate::account::{Account, Gauge, Part};
 
-/// What a snapshot takes in memory, by part: an estimate, in bytes. Sums wrap around: what
-/// some add and others take away may be noted in any order.
+/// What a snapshot takes in memory, by part: an estimate, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryUse {
     /// Nodes with their labels and taints.
@@ -71,13 +70,13 @@ impl MemoryUse {
 
 impl AddAssign for MemoryUse {
     fn add_assign(&mut self, other: Self) {
-        *self = self.with(other, usize::wrapping_add);
+        *self = self.with(other, usize::add);
     }
 }
 
 impl SubAssign for MemoryUse {
     fn sub_assign(&mut self, other: Self) {
-        *self = self.with(other, usize::wrapping_sub);
+        *self = self.with(other, usize::sub);
     }
 }
 
@@ -129,7 +128,12 @@ impl Footprint {
         *memory -= before;
     }
 
-    /// What they take, without views and partitions.
+    /// What they take in all, without views and partitions.
+    pub fn bytes(&self) -> usize {
+        self.gauge.bytes()
+    }
+
+    /// As [`Self::bytes`], by part.
     pub fn memory(&self) -> MemoryUse {
         *self.memory.lock()
     }

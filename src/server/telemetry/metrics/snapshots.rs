@@ -1,6 +1,6 @@
-//! Snapshots: their size, age and memory, and what all did together. Each of the largest has its own
-//! label. The others share one, so that a client that creates many does not
-//! blow up the scrape.
+//! Snapshots: their size, age and memory. Each of the largest has its own label. The
+//! others share one, so that a client that creates many does not blow up the scrape.
+//! Also what all of them did together.
 
 use std::cmp::Reverse;
 use std::fmt;
