@@ -15,6 +15,7 @@ mod rights;
 mod runs;
 mod schedule;
 mod server;
+mod unanswered;
 mod unclaimed;
 mod versions;
 mod wire;

@@ -58,6 +58,12 @@ pub trait Faults: Send + Sync {
     /// happens before the call.
     fn fate(&self, call: Call) -> Fate;
 
+    /// How many of three servers keep the log now. Where one is left it goes on leading,
+    /// and tells what it has.
+    fn keepers(&self) -> usize {
+        3
+    }
+
     /// Is told that a call is over. May take its time: whatever happens
     /// meanwhile happens after the call, and before the caller knows.
     fn over(&self, call: Call) {

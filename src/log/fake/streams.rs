@@ -272,8 +272,8 @@ impl Log for FakeLog {
                 last: stream.last(),
                 bytes: bytes.sum(),
                 max_bytes: 0,
-                copies: 1,
-                current: 1,
+                copies: 3,
+                current: self.faults.keepers(),
             })
         })
     }
