@@ -142,7 +142,10 @@ impl Replica {
                     return Err(JournalError::Behind);
                 }
                 Ok(AppendOutcome::Nothing) => {}
-                Err(JournalError::Unreachable(why)) if unknown.is_some() => {
+                // It was sent, whatever is wrong with reading it.
+                Err(JournalError::Unreachable(why) | JournalError::Untrusted(why))
+                    if unknown.is_some() =>
+                {
                     if reading.condition.trouble().is_some() {
                         return Err(doubt(why, nonce));
                     }
