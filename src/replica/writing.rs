@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::counts::note;
 use super::reading::NextMessage;
 use super::server::Replica;
-use super::track::{Reading, Track};
+use super::track::{Condition, Reading, Track};
 use super::waiting::unreachable;
 use crate::log::record::MAX_BYTES;
 use crate::log::{Body, EntryRow, Error};
@@ -42,8 +42,12 @@ enum AppendOutcome {
     Nothing,
 }
 
-fn doubt(why: String, mark: Uuid) -> JournalError {
-    JournalError::UnknownFate(Doubt { why, mark })
+fn doubt(why: String, mark: Uuid, reading: &Reading) -> JournalError {
+    JournalError::UnknownFate(Doubt {
+        why,
+        mark,
+        is_untrusted: matches!(reading.condition, Condition::Quarantined(_)),
+    })
 }
 
 impl Replica {
@@ -147,7 +151,7 @@ impl Replica {
                     if unknown.is_some() =>
                 {
                     if reading.condition.trouble().is_some() {
-                        return Err(doubt(why, nonce));
+                        return Err(doubt(why, nonce, reading));
                     }
                     unknown = Some(why);
                     self.waiting.pause(AGAIN);
@@ -157,7 +161,7 @@ impl Replica {
         }
         reading.is_unanswered = true;
         Err(match unknown {
-            Some(why) => doubt(why, nonce),
+            Some(why) => doubt(why, nonce, reading),
             None => unreachable("its end was not read in time"),
         })
     }

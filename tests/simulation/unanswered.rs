@@ -1,10 +1,12 @@
-//! What is asked of a log that does not acknowledge anything any more.
+//! What was sent to a log, or is to be, that does not say what became of it.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
+use evenkeel::log::Log;
 use evenkeel::log::fake::{Call, FakeLog, Fate, Faults};
 use evenkeel::snapshot::{Error, JournalError};
 use event_listener::EventListener;
@@ -71,4 +73,62 @@ fn changes_are_refused_at_once_while_one_server_leads_alone() {
 
     leader.is_alone.store(false, Ordering::Relaxed);
     update(5).expect("all are there again");
+}
+
+/// Passes the next message over, and has something happen before that, and before it is
+/// looked for elsewhere.
+struct Passed {
+    is_next: AtomicBool,
+    before: Box<dyn Fn(Call) + Send + Sync>,
+}
+
+impl Faults for Passed {
+    fn fate(&self, call: Call) -> Fate {
+        let is_next = self.is_next.load(Ordering::Relaxed);
+        if !is_next || !matches!(call, Call::Next | Call::Read) {
+            return Fate::Done;
+        }
+        // Who reads waits on a runtime, and others may not wait on that thread.
+        let happened = thread::scope(|scope| scope.spawn(|| (self.before)(call)).join());
+        happened.expect("nothing is wrong");
+        if call == Call::Next {
+            return Fate::Skipped;
+        }
+        self.is_next.store(false, Ordering::Relaxed);
+        Fate::Done
+    }
+}
+
+/// The record landed, but its reader was given the one after it, and others have trimmed
+/// the log before it was looked for: so the log cannot be trusted.
+#[test]
+fn what_was_sent_is_doubted_where_the_log_cannot_be_trusted() {
+    let (runtime, log) = (Runtime::new().expect("a runtime"), FakeLog::default());
+    let other = Alone::on(&log, "b", &runtime);
+    let begun = other.registry.update(NAME, offer(0, None));
+    begun.expect("nobody is in the way");
+    let before = {
+        let (log, runtime) = (log.clone(), runtime.handle().clone());
+        move |call| match call {
+            Call::Next => {
+                let updated = other.registry.update(NAME, offer(1, None));
+                updated.expect("it comes after the other one");
+            }
+            _ => runtime.block_on(log.trim(NAME, 3)).expect("it is there"),
+        }
+    };
+    let passed = Arc::new(Passed {
+        is_next: AtomicBool::new(false),
+        before: Box::new(before),
+    });
+    let server = Alone::on(&log.seen_with(Arc::clone(&passed) as _), "a", &runtime);
+    server.follow();
+    let snapshot = server.snapshot();
+    passed.is_next.store(true, Ordering::Relaxed);
+    let doubted = server.registry.update(NAME, offer(2, None));
+    let doubted = doubted.expect_err("it was not read back");
+    let is_doubt = matches!(doubted, Error::NotStored(JournalError::UnknownFate(_)));
+    assert!(is_doubt, "it was sent: {doubted:?}");
+    assert_eq!(log.messages(NAME)[0].sequence, 3, "others came after it");
+    assert!(!snapshot.is_synced(), "what it read may be wrong");
 }

@@ -113,10 +113,6 @@ impl WriteTurn<'_> {
                 self.catch_up(true)?;
                 knows_all = true;
             } else {
-                if matches!(&result, Err(error) if error.is_doubt()) {
-                    // Perhaps because the log cannot be trusted, and so the snapshot.
-                    self.catch_up(false)?;
-                }
                 return result.map(Some);
             }
         }

@@ -256,6 +256,8 @@ pub struct Doubt {
     pub why: String,
     /// What [`OwnedEntry::mark`] says of the entry if it is recorded after all.
     pub mark: Uuid,
+    /// Whether the snapshot must not be used any more, as of [`JournalError::Untrusted`].
+    pub is_untrusted: bool,
 }
 
 /// A snapshot as a journal keeps it, without its objects. In an [`OwnedEntry`] only what

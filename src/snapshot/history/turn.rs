@@ -130,7 +130,12 @@ impl<'s> WriteTurn<'s> {
     /// Why something was not recorded. A snapshot that cannot be trusted stops
     /// answering.
     pub fn not_stored(&self, error: JournalError) -> Error {
-        if matches!(error, JournalError::Untrusted(_)) {
+        let is_untrusted = match &error {
+            JournalError::Untrusted(_) => true,
+            JournalError::UnknownFate(doubt) => doubt.is_untrusted,
+            _ => false,
+        };
+        if is_untrusted {
             self.snapshot.distrust();
         }
         Error::NotStored(error)
