@@ -7,7 +7,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use super::family::{Family, plain, seconds};
 use crate::limits::{Limit, Limits};
 use crate::server::telemetry::counts::Refusals;
-use crate::server::telemetry::sources::Sources;
+use crate::server::telemetry::sources::{PortLoad, Sources};
 
 const READY: Family = plain("ready", "Whether health says SERVING: 1 or 0");
 const IN_FLIGHT: Family = plain("calls_in_flight", "Calls under way, without feeds");
@@ -34,12 +34,11 @@ const LIMIT: Family = plain("limit", "Configured limits on what clients can make
 /// Writes what the server's parts say of themselves.
 pub(super) fn encode(
     encoder: &mut DescriptorEncoder<'_>,
-    sources: &Sources,
+    (port, sources): (&PortLoad, &Sources),
     refusals: &Refusals,
     limits: &Limits,
 ) -> fmt::Result {
     READY.gauge(encoder, u32::from(sources.health.unready().is_empty()))?;
-    let port = (sources.port)();
     IN_FLIGHT.gauge(encoder, port.calls)?;
     FEEDS.gauge(encoder, port.feeds)?;
     DECISIONS.gauge(encoder, port.decision_streams)?;

@@ -80,8 +80,15 @@ impl fmt::Debug for ServerParts {
 impl Collector for ServerParts {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let (encoder, sources) = (&mut encoder, &self.sources);
+        // Before the calls that have ended: one that is not under way is counted among them.
+        let port = (sources.port)();
         self.calls.encode(encoder)?;
-        load::encode(encoder, sources, self.calls.refusals(), &self.limits)?;
+        load::encode(
+            encoder,
+            (&port, sources),
+            self.calls.refusals(),
+            &self.limits,
+        )?;
         snapshots::encode(encoder, &sources.registry, self.labelled)?;
         parts::account(encoder, sources.registry.account())?;
         if let Some(log) = &sources.decision_log {
