@@ -128,11 +128,12 @@ impl Search<'_> {
     }
 
     fn look_at(&mut self, ids: impl Iterator<Item = DomainId>) {
+        let Bound { total, count, .. } = self.bound;
         for id in ids {
-            if self.is_full() {
+            if self.domains.len() >= total {
                 return;
             }
-            let (own, count) = (*self.counts.get(id.index()).unwrap_or(&0), self.bound.count);
+            let own = self.counts.get(id.index()).copied().unwrap_or(0);
             let is_domain = || self.nodes_in.get(id.index()).is_some_and(|n| *n > 0);
             if own > count || (own == count && self.bound.at_count == 0) || !is_domain() {
                 continue;
