@@ -1,7 +1,6 @@
 //! Checkpoints: a snapshot as it was after a message of its log.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
@@ -14,10 +13,7 @@ use super::server::Replica;
 use super::track::{CheckpointRow, Track};
 use crate::log::record::{open, seal};
 use crate::log::{Blob, Body, EntryRow, Error, Log};
-use crate::snapshot::held_row::time;
-use crate::snapshot::{
-    Aside, Change, JournalError, Registry, Restoring, SavedSnapshot, Standing, Whole,
-};
+use crate::snapshot::{Aside, Change, JournalError, Registry, Restoring, Standing, Whole};
 
 /// Where checkpoints are.
 const CHECKPOINTS: &str = "checkpoint/";
@@ -126,24 +122,11 @@ impl Replica {
         &self,
         registry: &Registry,
         name: &str,
-        row: EntryRow,
+        mut row: EntryRow,
     ) -> Result<Restoring, Decoding> {
-        let (held, answers) = decode::book(row.held)?;
-        let defaults = row.defaults.as_ref().map(decode::compile).transpose()?;
-        let restoring = registry.restoring(SavedSnapshot {
-            name: name.to_owned(),
-            epoch: row.epoch,
-            revision: row.revision,
-            sequence: row.sequence,
-            created: time(row.created),
-            updated: time(row.updated),
-            synced: row.synced,
-            defaults: defaults.map(Arc::new),
-            last_serial: row.last_serial,
-            held,
-            answers,
-        });
-        let aside = row.aside.ok_or_else(Decoding::damaged)?;
+        let aside = row.aside.take();
+        let restoring = registry.restoring(decode::saved(name, row)?);
+        let aside = aside.ok_or_else(Decoding::damaged)?;
         self.read_objects(&aside, |batch| restoring.add(batch))?;
         Ok(restoring)
     }

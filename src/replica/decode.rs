@@ -118,7 +118,7 @@ impl Replica {
         Ok(record::decode::<Entries>(&bytes)?.entries)
     }
 
-    fn decode_one(&self, name: &str, row: EntryRow, mark: Uuid) -> Result<Decoded, Decoding> {
+    fn decode_one(&self, name: &str, mut row: EntryRow, mark: Uuid) -> Result<Decoded, Decoding> {
         let happened = Happened::try_from(row.happened).map_err(|_| Unreadable::Unknown)?;
         let mut local = None;
         let change = match happened {
@@ -139,25 +139,11 @@ impl Replica {
             }
             Happened::Deleted => OwnedChange::Deleted,
         };
-        let defaults = row.defaults.as_ref().map(compile).transpose()?;
-        let (held, answers) = book(row.held)?;
         let entry = OwnedEntry {
-            after: SavedSnapshot {
-                name: name.to_owned(),
-                epoch: row.epoch,
-                revision: row.revision,
-                sequence: row.sequence,
-                created: time(row.created),
-                updated: time(row.updated),
-                synced: row.synced,
-                defaults: defaults.map(Arc::new),
-                last_serial: row.last_serial,
-                held,
-                answers,
-            },
             change,
-            ended: row.ended,
+            ended: std::mem::take(&mut row.ended),
             mark,
+            after: saved(name, row)?,
         };
         Ok(Decoded {
             entry,
@@ -190,14 +176,33 @@ fn batch(changes: &[u8]) -> Result<Batch, Decoding> {
     batch.map_err(|faults| Decoding::invalid(&faults))
 }
 
+/// The snapshot that a row describes, without its objects.
+pub fn saved(name: &str, row: EntryRow) -> Result<SavedSnapshot, Decoding> {
+    let defaults = row.defaults.as_ref().map(compile).transpose()?;
+    let (held, answers) = book(row.held)?;
+    Ok(SavedSnapshot {
+        name: name.to_owned(),
+        epoch: row.epoch,
+        revision: row.revision,
+        sequence: row.sequence,
+        created: time(row.created),
+        updated: time(row.updated),
+        synced: row.synced,
+        defaults: defaults.map(Arc::new),
+        last_serial: row.last_serial,
+        held,
+        answers,
+    })
+}
+
 /// Default constraints that somebody accepted.
-pub fn compile(wire: &v1::DefaultConstraints) -> Result<Defaults, Decoding> {
+fn compile(wire: &v1::DefaultConstraints) -> Result<Defaults, Decoding> {
     let defaults = Defaults::compile(wire, &Limits::none(), Path::root("defaultConstraints"));
     defaults.map_err(|faults| Decoding::invalid(&faults))
 }
 
 /// Reservations and answers.
-pub fn book(rows: Vec<NumberedRow>) -> Result<Book, Decoding> {
+fn book(rows: Vec<NumberedRow>) -> Result<Book, Decoding> {
     let (mut held, mut answers) = (Vec::new(), Vec::new());
     for NumberedRow { serial, row } in rows {
         let kept = row.unwrap_or_default().into_kept();
