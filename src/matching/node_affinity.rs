@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 
 use super::keyed::Keyed;
 use super::names;
-use super::requirement::{Operator, Requirement, value_set};
+use super::requirement::{LabelsOf, Operator, Requirement, value_set};
 use super::term_index::{NodeLabels, NodeTerm, TermIndex};
 use super::violations::{Path, Violations};
 use crate::account::heap;
@@ -256,8 +256,7 @@ fn compile_expression(
     faults: &mut Violations,
 ) -> Option<Requirement<Box<str>>> {
     names::check_label_key(&wire.key, path.field("key"), faults);
-    let known = "must be In, NotIn, Exists, DoesNotExist, Gt or Lt";
-    let operator = Operator::compile(&wire.operator, &wire.values, known, path, faults)?;
+    let operator = Operator::compile(&wire.operator, &wire.values, LabelsOf::Nodes, path, faults)?;
     Some(Requirement {
         key: wire.key.as_str().into(),
         operator,

@@ -119,14 +119,33 @@ pub(super) fn parse_int(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
+/// Whose labels a requirement is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum LabelsOf {
+    /// Of pods: a label selector, which names what is wrong with its values itself.
+    Pods,
+    /// Of nodes. Their values may be numbers that are compared; one that is no label
+    /// value matches nothing.
+    Nodes,
+}
+
+impl LabelsOf {
+    /// What is said of an operator that is none.
+    fn operators(self) -> &'static str {
+        match self {
+            Self::Pods => "must be In, NotIn, Exists or DoesNotExist",
+            Self::Nodes => "must be In, NotIn, Exists, DoesNotExist, Gt or Lt",
+        }
+    }
+}
+
 impl Operator<Box<str>> {
-    /// Checks and compiles the operator of the requirement at `path`; those that are
-    /// `known` are named where it is none. `None` when it is invalid, or a value does
-    /// not parse.
+    /// Checks and compiles the operator of the requirement at `path`. `None` when it is
+    /// invalid, or a value does not parse.
     pub(super) fn compile(
         operator: &str,
         values: &[String],
-        known: &str,
+        of: LabelsOf,
         path: Path<'_>,
         faults: &mut Violations,
     ) -> Option<Self> {
@@ -137,9 +156,11 @@ impl Operator<Box<str>> {
                 count == 0,
                 "must be empty when operator is Exists or DoesNotExist",
             ),
-            "Gt" | "Lt" => (count == 1, "must be exactly one when operator is Gt or Lt"),
+            "Gt" | "Lt" if of == LabelsOf::Nodes => {
+                (count == 1, "must be exactly one when operator is Gt or Lt")
+            }
             _ => {
-                faults.add(path.field("operator"), known);
+                faults.add(path.field("operator"), of.operators());
                 return None;
             }
         };
@@ -148,7 +169,7 @@ impl Operator<Box<str>> {
             return None;
         }
         let set = || {
-            let parses = values.iter().all(names::is_label_value);
+            let parses = of == LabelsOf::Pods || values.iter().all(names::is_label_value);
             parses.then(|| value_set(values))
         };
         Some(match operator {

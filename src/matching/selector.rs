@@ -4,12 +4,9 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use super::names;
-use super::requirement::{Operator, Requirement};
+use super::requirement::{LabelsOf, Operator, Requirement};
 use super::violations::{Path, Violations};
 use crate::proto::v1;
-
-/// The operators of label selectors.
-const OPERATORS: &str = "must be In, NotIn, Exists or DoesNotExist";
 
 /// A compiled label selector: nothing, or all of its requirements.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -191,13 +188,9 @@ fn compile_expression(
     for (path, value) in values.each(&wire.values) {
         names::check_label_value(value, path, faults);
     }
-    if matches!(&*wire.operator, "Gt" | "Lt") {
-        faults.add(path.field("operator"), OPERATORS);
-        return None;
-    }
     Some(Requirement {
         key: wire.key.as_str().into(),
-        operator: Operator::compile(&wire.operator, &wire.values, OPERATORS, path, faults)?,
+        operator: Operator::compile(&wire.operator, &wire.values, LabelsOf::Pods, path, faults)?,
     })
 }
 
