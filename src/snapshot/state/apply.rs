@@ -217,7 +217,7 @@ impl State {
     fn shards_of(&self, batch: &Batch) -> Shards {
         let mut all = self.named_shards(batch);
         if batch.has_nodes() {
-            all.extend(self.shards_where(|shard| shard.viewed.load(Ordering::Relaxed)));
+            all.extend(self.viewed_shards());
             all.sort_unstable_by(|a, b| a.0.cmp(&b.0));
             all.dedup_by(|a, b| a.0 == b.0);
         }

@@ -120,7 +120,7 @@ impl State {
     /// batches out, so one of the other locks at a time is enough.
     pub(in crate::snapshot) fn freeze(&self, _no_batch: &impl NoBatch) -> Frozen {
         let shared = self.shared.read().clone();
-        let shards = self.shards_where(|_| true).into_iter();
+        let shards = self.all_shards().into_iter();
         let namespaces = shards.map(|(name, shard)| (name, shard.namespace.read().clone()));
         let namespaces = namespaces.collect();
         let (revision, requested) = self.revision_and_requested();
@@ -144,7 +144,7 @@ impl State {
         let mut total = self.measure_shared(&shared);
         drop(shared);
         let (mut views, mut memory) = (Vec::new(), Vec::new());
-        for (name, shard) in self.shards_where(|_| true) {
+        for (name, shard) in self.all_shards() {
             let namespace = shard.namespace.read();
             let _still = self.shared.read();
             views.push(self.live_views(&namespace));

@@ -220,13 +220,23 @@ impl State {
             .map(|shard| Arc::clone(&shard))
     }
 
-    /// Some of the namespaces that hold something, ascending by name.
-    pub(in crate::snapshot) fn shards_where(&self, is_meant: impl Fn(&Shard) -> bool) -> Shards {
-        let meant = self.namespaces.iter().filter(|entry| is_meant(entry));
-        let meant = meant.map(|entry| (entry.key().clone(), Arc::clone(entry.value())));
-        let mut shards: Shards = meant.collect();
-        shards.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        shards
+    /// The namespaces that hold something, ascending by name.
+    pub(in crate::snapshot) fn all_shards(&self) -> Shards {
+        let all = self.namespaces.iter();
+        let mut all: Shards = all
+            .map(|entry| (entry.key().clone(), Arc::clone(entry.value())))
+            .collect();
+        all.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        all
+    }
+
+    /// The namespaces that have views, in no order.
+    pub(in crate::snapshot) fn viewed_shards(&self) -> Shards {
+        let all = self.namespaces.iter();
+        let viewed = all.filter(|entry| entry.viewed.load(Ordering::Relaxed));
+        viewed
+            .map(|entry| (entry.key().clone(), Arc::clone(entry.value())))
+            .collect()
     }
 
     /// The namespaces that hold something, ascending by name.
@@ -241,7 +251,7 @@ impl State {
     pub fn sweep(&self, idle_ticks: u64) {
         let since = self.upkeep.next_tick().saturating_sub(idle_ticks);
         let is_short = self.upkeep.takes_want();
-        for (_, shard) in self.shards_where(|shard| shard.viewed.load(Ordering::Relaxed)) {
+        for (_, shard) in self.viewed_shards() {
             let namespace = shard.namespace.read();
             let shared = self.shared.read();
             let mut views = write_between_reads(namespace.views());
