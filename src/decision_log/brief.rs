@@ -215,11 +215,15 @@ impl ConstraintBrief {
 
 impl std::fmt::Display for ConstraintBrief {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (index, domains, minimum) = (self.index, self.domain_count, self.global_minimum);
-        let counts = &self.digest;
+        let Self {
+            index,
+            domain_count,
+            global_minimum,
+            digest,
+        } = self;
         write!(
             f,
-            "index {index}, {domains} domains, minimum {minimum}, counts {counts}"
+            "index {index}, {domain_count} domains, minimum {global_minimum}, counts {digest}"
         )
     }
 }

@@ -70,14 +70,14 @@ fn read_part(part: &ObjectText<'_>, source: &InputSource) -> Result<CompleteValu
                 .map_err(|error| source.not_yaml(&error))
         }
     };
-    let read_part = match part.syntax {
+    let first_read = match part.syntax {
         Syntax::Json => read(part.text),
         Syntax::Yaml => read(&part.indented()),
     };
     // Read again with as many lines before it as in the file, the error has
     // the place of the file.
     let lines_before = || "\n".repeat(part.start.line - 1);
-    read_part.or_else(|_| read(&(lines_before() + &part.indented())))
+    first_read.or_else(|_| read(&(lines_before() + &part.indented())))
 }
 
 /// Passes every document of `source` to `sink` unchanged.

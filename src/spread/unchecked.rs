@@ -16,7 +16,7 @@ pub fn fields(spec: &v1::PodSpec) -> Box<[&'static str]> {
         .volumes
         .iter()
         .filter_map(|volume| volume.volume_source.as_ref());
-    let mut claims = sources.map(|source| {
+    let mut claims = sources.filter(|source| {
         source.persistent_volume_claim.is_some()
             || source.csi.is_some()
             || source.ephemeral.is_some()
@@ -25,7 +25,7 @@ pub fn fields(spec: &v1::PodSpec) -> Box<[&'static str]> {
         ("spec.affinity.podAffinity", near.is_some_and(requires)),
         ("spec.affinity.podAntiAffinity", apart.is_some_and(requires)),
         ("spec.resourceClaims", !spec.resource_claims.is_empty()),
-        ("spec.volumes", claims.any(|claims| claims)),
+        ("spec.volumes", claims.next().is_some()),
     ];
     let used = all.into_iter().filter(|(_, is_used)| *is_used);
     used.map(|(field, _)| field).collect()

@@ -153,12 +153,13 @@ fn certificates(
     path: &Path,
     content: &[u8],
 ) -> Result<Vec<CertificateDer<'static>>, CertificateFault> {
-    let all = CertificateDer::pem_slice_iter(content).collect();
-    match all {
-        Ok(all) if Vec::is_empty(&all) => Err(pem::Error::NoItemsFound),
-        all => all,
+    let wrong = |error| fault(setting, "certificate", path, error);
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(content).collect();
+    let all = all.map_err(wrong)?;
+    if all.is_empty() {
+        return Err(wrong(pem::Error::NoItemsFound));
     }
-    .map_err(|error| fault(setting, "certificate", path, error))
+    Ok(all)
 }
 
 /// What is wrong with the PEM file of a setting that should hold `what`.
