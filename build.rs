@@ -24,16 +24,6 @@ const PROTOS: [&str; 3] = [
 /// to them: message and field.
 const DECODED_LATER: [(&str, &str); 1] = [("UpdateSnapshotRequest", "changes")];
 
-/// Methods whose messages the server takes and gives in their encoding, and reads and
-/// writes by itself (`src/proto/encoded.rs`).
-#[cfg(feature = "server")]
-const ENCODED: [&str; 4] = ["Filter", "Score", "Explain", "Decide"];
-
-/// Methods of which this holds for the answers alone. They may be large, so they are
-/// encoded where they are made, and not by a thread that serves.
-#[cfg(feature = "server")]
-const ENCODED_ANSWERS: [&str; 3] = ["DescribeSpread", "ExportSnapshot", "Place"];
-
 /// The package of the protocol.
 const PACKAGE: &str = ".evenkeel.v1.";
 
@@ -67,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         });
         #[cfg(feature = "server")]
         for service in descriptors.file.iter().flat_map(|file| &file.service) {
-            stubs(service, &same);
+            stubs(service);
         }
         server.compile_fds(descriptors)?;
     }
@@ -129,15 +119,15 @@ fn received_messages(mut descriptors: FileDescriptorSet) -> (FileDescriptorSet, 
     (descriptors, same)
 }
 
-/// Generates the stubs of a server, whose messages are as they were defined if they
-/// are among the `same`.
+/// Generates the stubs of a server. It takes and gives messages in their encoding, and
+/// reads and writes them by itself (`src/proto/encoded.rs`).
 #[cfg(feature = "server")]
-fn stubs(service: &ServiceDescriptorProto, same: &[String]) {
+fn stubs(service: &ServiceDescriptorProto) {
     let mut stubs = manual::Service::builder()
         .name(service.name())
         .package(PACKAGE.trim_matches('.'));
     for method in &service.method {
-        stubs = stubs.method(stub(method, same));
+        stubs = stubs.method(stub(method));
     }
     manual::Builder::new()
         .build_client(false)
@@ -145,32 +135,13 @@ fn stubs(service: &ServiceDescriptorProto, same: &[String]) {
 }
 
 #[cfg(feature = "server")]
-fn stub(method: &MethodDescriptorProto, same: &[String]) -> manual::Method {
-    let is_encoded = ENCODED.contains(&method.name());
-    let has_encoded_answers = ENCODED_ANSWERS.contains(&method.name());
-    let message = |name: &str, is_encoded: bool| {
-        let name = name.strip_prefix(PACKAGE).unwrap_or(name);
-        if is_encoded {
-            format!("crate::proto::encoded::Encoded<crate::proto::v1::{name}>")
-        } else if same.iter().any(|it| it == name) {
-            format!("crate::proto::v1::{name}")
-        } else {
-            format!("super::{name}")
-        }
-    };
+fn stub(method: &MethodDescriptorProto) -> manual::Method {
     let stub = manual::Method::builder()
         .name(snake_case(method.name()))
         .route_name(method.name())
-        .input_type(message(method.input_type(), is_encoded))
-        .output_type(message(
-            method.output_type(),
-            is_encoded || has_encoded_answers,
-        ))
-        .codec_path(match (is_encoded, has_encoded_answers) {
-            (true, _) => "crate::proto::encoded::EncodedCodec",
-            (false, true) => "crate::proto::encoded::EncodedAnswersCodec",
-            (false, false) => "crate::proto::encoded::MessageCodec",
-        });
+        .input_type("::prost::bytes::Bytes")
+        .output_type("::prost::bytes::Bytes")
+        .codec_path("crate::proto::encoded::BytesCodec");
     let stub = match method.client_streaming() {
         true => stub.client_streaming(),
         false => stub,

@@ -8,7 +8,6 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use evenkeel::api::Service;
 use evenkeel::matching::Path;
-use evenkeel::proto::encoded::Encoded;
 use evenkeel::proto::v1;
 use evenkeel::proto::v1::spread_service_server::SpreadService;
 use evenkeel::snapshot::{Batch, Limits, Offer, ReadView, Snapshot};
@@ -32,16 +31,16 @@ impl Wire {
 
     /// `Filter` from bytes to bytes.
     pub fn filter(&self, request: &[u8]) -> Bytes {
-        let request = Encoded::new(Bytes::copy_from_slice(request));
+        let request = Bytes::copy_from_slice(request);
         let answer = now(self.0.filter(tonic::Request::new(request)));
-        answer.expect("it is answered").into_inner().into_bytes()
+        answer.expect("it is answered").into_inner()
     }
 
     /// `Score` from bytes to bytes.
     pub fn score(&self, request: &[u8]) -> Bytes {
-        let request = Encoded::new(Bytes::copy_from_slice(request));
+        let request = Bytes::copy_from_slice(request);
         let answer = now(self.0.score(tonic::Request::new(request)));
-        answer.expect("it is answered").into_inner().into_bytes()
+        answer.expect("it is answered").into_inner()
     }
 }
 

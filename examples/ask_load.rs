@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
-use evenkeel::proto::encoded::{Encoded, EncodedCodec};
+use evenkeel::proto::encoded::BytesCodec;
 use evenkeel::proto::v1;
 use futures::StreamExt;
 use futures::future::try_join_all;
@@ -211,9 +211,7 @@ impl Way {
 async fn call(mut client: Grpc<Channel>, id: usize, filter: Bytes) -> Result<usize> {
     client.ready().await?;
     let path = PathAndQuery::from_static("/evenkeel.v1.SpreadService/Filter");
-    let request = Encoded::<v1::FilterRequest>::new(filter);
-    let codec = EncodedCodec::<_, Encoded<v1::FilterResponse>>::default();
-    client.unary(Request::new(request), path, codec).await?;
+    client.unary(Request::new(filter), path, BytesCodec).await?;
     Ok(id)
 }
 

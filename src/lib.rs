@@ -39,6 +39,8 @@ pub mod store;
 #[cfg(feature = "cli")]
 pub mod synth;
 #[cfg(feature = "server")]
+pub mod tasks;
+#[cfg(feature = "server")]
 pub mod verify;
 #[cfg(feature = "server")]
 pub mod visible;

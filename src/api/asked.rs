@@ -4,7 +4,6 @@
 use prost::Message;
 use prost::encoding::{WireType, decode_key, decode_varint};
 
-use super::error::Error;
 use crate::decision_log::LoggedRequest;
 use crate::proto::encoded::Encoded;
 use crate::proto::v1;
@@ -148,15 +147,6 @@ pub fn fields_of<M: AboutOnePod>(encoded: &Encoded<M>) -> Option<DecisionFields>
         fields.top = 0;
     }
     Some(fields)
-}
-
-/// Decodes a whole request.
-///
-/// # Errors
-/// [`Error::Undecodable`].
-pub fn decode<M: Message + Default>(encoded: &Encoded<M>) -> Result<M, Error> {
-    let decoded = encoded.decode();
-    decoded.map_err(|error| Error::Undecodable(error.to_string()))
 }
 
 #[cfg(test)]

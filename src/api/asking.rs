@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tonic::Response;
 
-use super::asked::{AboutOnePod, DecisionFields, Outline, decode, fields_of};
+use super::asked::{AboutOnePod, DecisionFields, Outline, fields_of};
 use super::base::Service;
 use super::decide::{AnswerBy, Deciding, ValidDecision};
 use super::dialect::Checker;
@@ -14,7 +14,7 @@ use super::error::Error;
 use super::kept_questions::{CompiledQuestion, KeptQuestions};
 use super::logged::{Loggable, logged};
 use super::measured::MeasuredAnswer;
-use super::opening::Asker;
+use super::opening::{Asker, decoded};
 use super::permission;
 use super::written::Written;
 use crate::access::Role;
@@ -171,7 +171,7 @@ impl Service {
             let pod = AskedPod::Kept(question);
             return Ok(ReadRequest { fields, pod });
         }
-        let (pod, fields) = decode(encoded)?.parts();
+        let (pod, fields) = decoded::<M>(encoded.bytes.clone())?.parts();
         Ok(ReadRequest {
             fields,
             pod: AskedPod::New(Box::new(pod), keeps),

@@ -6,6 +6,7 @@ use std::io;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use super::error::Error;
+use crate::tasks;
 
 /// Threads of a lower priority. They end when this is dropped, which waits for
 /// nothing.
@@ -58,7 +59,7 @@ impl Background {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
-        let done = self.handle().spawn_blocking(work).await;
+        let done = tasks::spawn_blocking_on(self.handle(), work).await;
         done.map_err(|_| Error::Internal)
     }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::error::Error;
@@ -12,6 +11,7 @@ use super::lanes::Lanes;
 use super::request;
 use crate::decision_log::{DecisionLog, LoggedRequest, Pending};
 use crate::snapshot::{Fence, Registry, Snapshot};
+use crate::tasks::{self, Task};
 
 /// Implements `evenkeel.v1.SpreadService` on a registry of snapshots.
 #[derive(Clone)]
@@ -92,10 +92,10 @@ impl Service {
     pub(super) fn spawn_feed<T: Send + 'static>(
         &self,
         feed: impl Future<Output = T> + Send + 'static,
-    ) -> JoinHandle<T> {
+    ) -> Task<T> {
         match &self.feeds {
-            Some(runtime) => runtime.spawn(feed),
-            None => tokio::spawn(feed),
+            Some(runtime) => tasks::spawn_on(runtime, feed),
+            None => tasks::spawn(feed),
         }
     }
 

@@ -11,21 +11,21 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant as Moment};
 
 use futures::stream::FuturesUnordered;
+use prost::bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_stream::Stream;
 use tokio_util::sync::WaitForCancellationFutureOwned;
-use tokio_util::task::AbortOnDropHandle;
 use tonic::{Status, Streaming};
 
-use super::asked::{AboutOnePod, decode};
+use super::asked::AboutOnePod;
 use super::asking::{Answered, FILTER, SCORE};
 use super::base::Service;
 use super::decide::AnswerBy;
 use super::error::Error;
 use super::lanes::until;
 use super::measured::Decision;
-use super::opening::{Asker, OpenedCall};
+use super::opening::{Asker, OpenedCall, decoded};
 use super::stream_steps::{Ask, Step, StreamedQuestion};
 use super::written::{Done, Writable, Written};
 use crate::account::{Charge, Part};
@@ -81,7 +81,7 @@ pub struct DecisionStream {
     pub(super) service: Service,
     pub(super) by: Asker,
     observer: Option<QuestionObserver>,
-    steps: Streaming<Encoded<v1::DecideRequest>>,
+    steps: Streaming<Bytes>,
     /// The questions that could not be answered at once.
     pub(super) waiting: FuturesUnordered<WaitingQuestions>,
     /// Answers that are there already.
@@ -107,7 +107,7 @@ impl DecisionStream {
     /// The answers to the questions of a call.
     pub fn new(
         service: Service,
-        call: OpenedCall<Streaming<Encoded<v1::DecideRequest>>>,
+        call: OpenedCall<Streaming<Bytes>>,
         observer: Option<QuestionObserver>,
     ) -> Self {
         let deadline = call.by.deadline.map(|at| Box::pin(sleep_until(at)));
@@ -256,7 +256,7 @@ impl DecisionStream {
         let (service, by) = (self.service.clone(), by.clone());
         let is_large = encoded.bytes.len() > LARGE_REQUEST;
         let place = async move {
-            let answer = service.placed(decode(&encoded)?, by).await?;
+            let answer = service.placed(decoded(encoded.into_bytes())?, by).await?;
             Ok(Done::of(answer))
         };
         match is_large {
@@ -270,7 +270,7 @@ impl DecisionStream {
         &self,
         asked: impl Future<Output = Result<Done, Error>> + Send + 'static,
     ) -> Answered<Done> {
-        let task = AbortOnDropHandle::new(self.service.spawn_feed(asked));
+        let task = self.service.spawn_feed(asked).owned();
         Answered::Later(Box::pin(async move {
             task.await.unwrap_or(Err(Error::Internal))
         }))
@@ -341,13 +341,13 @@ impl DecisionStream {
 }
 
 impl Stream for DecisionStream {
-    type Item = Result<Encoded<v1::DecideResponse>, Status>;
+    type Item = Result<Bytes, Status>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
         loop {
             if let Some(answer) = this.ready.pop_front() {
-                return Poll::Ready(Some(Ok(answer)));
+                return Poll::Ready(Some(Ok(answer.into_bytes())));
             }
             if let Poll::Ready(Some(answered)) = Pin::new(&mut this.waiting).poll_next(context) {
                 for (slip, outcome) in answered {
@@ -371,8 +371,8 @@ impl Stream for DecisionStream {
             match Pin::new(&mut this.steps).poll_next(context) {
                 Poll::Ready(Some(Ok(step))) => {
                     this.taken += 1;
-                    if let Some(answer) = this.take(&step) {
-                        return Poll::Ready(Some(Ok(answer)));
+                    if let Some(answer) = this.take(&Encoded::new(step)) {
+                        return Poll::Ready(Some(Ok(answer.into_bytes())));
                     }
                 }
                 Poll::Ready(Some(Err(status))) => this.reading = StepsRead::Over(Some(status)),

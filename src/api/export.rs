@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use prost::Message;
+use prost::bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -12,7 +13,7 @@ use tonic::Status;
 use super::answer::count;
 use super::error::Error;
 use super::sum::ExportSum;
-use crate::proto::encoded::Encoded;
+use crate::proto::encoded::encode;
 use crate::proto::v1;
 use crate::snapshot::{Frozen, Summary};
 
@@ -34,13 +35,13 @@ const MAX_UNREAD: Duration = Duration::from_secs(60);
 /// runtime that this is called on. It fails when no more parts are wanted, and the
 /// export ends with this error.
 pub fn sender(
-    parts: mpsc::Sender<Result<Encoded<v1::ExportSnapshotResponse>, Status>>,
+    parts: mpsc::Sender<Result<Bytes, Status>>,
     draining: CancellationToken,
     deadline: Option<Instant>,
 ) -> impl FnMut(v1::ExportSnapshotResponse) -> Result<(), Error> {
     let runtime = Handle::current();
     move |part| {
-        let part = Encoded::from(part);
+        let part = encode(&part);
         let patience = Instant::now() + MAX_UNREAD;
         let latest = deadline.map_or(patience, |at| at.min(patience));
         runtime.block_on(async {

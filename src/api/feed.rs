@@ -14,6 +14,7 @@ use crate::proto::received::StreamSnapshotRequest;
 use crate::proto::received::stream_snapshot_request::Step;
 use crate::proto::v1;
 use crate::snapshot::{Fence, Moment, Offer, Registry, Staged};
+use crate::tasks;
 
 /// How many replaces a stream may have begun: each is a state of its own.
 const MAX_REPLACES: usize = 4;
@@ -35,7 +36,7 @@ impl Drop for Feed {
     fn drop(&mut self) {
         let staged = std::mem::take(&mut self.staged);
         if let (false, Ok(runtime)) = (staged.is_empty(), Handle::try_current()) {
-            runtime.spawn_blocking(move || drop(staged));
+            tasks::spawn_blocking_on(&runtime, move || drop(staged));
         }
     }
 }

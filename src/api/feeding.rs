@@ -1,5 +1,6 @@
 //! The loop around a feed: its steps come in, acknowledgements go out.
 
+use prost::bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::StreamExt;
@@ -9,6 +10,8 @@ use tonic::{Status, Streaming};
 use super::error::Error;
 use super::feed::{CheckedStep, Feed};
 use super::lanes::{LARGE_BATCH, Lanes, until};
+use super::opening;
+use crate::proto::encoded::encode;
 use crate::proto::received::StreamSnapshotRequest;
 use crate::proto::received::stream_snapshot_request::Step;
 use crate::proto::v1;
@@ -27,8 +30,8 @@ const MAX_GROUP_CHANGES: usize = 10_000;
 pub async fn run_feed(
     mut feed: Feed,
     is_journaled: bool,
-    mut steps: Streaming<StreamSnapshotRequest>,
-    answers: mpsc::Sender<Result<v1::StreamSnapshotResponse, Status>>,
+    mut steps: Streaming<Bytes>,
+    answers: mpsc::Sender<Result<Bytes, Status>>,
     draining: CancellationToken,
     lanes: Lanes,
     deadline: Option<Instant>,
@@ -65,6 +68,7 @@ pub async fn run_feed(
         let answered = answered.into_iter().map(|a| a.map_err(Status::from));
         for answer in answered.chain(end.map(Err)) {
             let goes_on = answer.is_ok();
+            let answer = answer.map(|answer| encode(&answer));
             if answers.send(answer).await.is_err() || !goes_on {
                 return;
             }
@@ -90,8 +94,8 @@ async fn take(
 /// The first step. With a journal, also the steps that have arrived since: they
 /// are stored together.
 async fn gather(
-    first: Result<StreamSnapshotRequest, Status>,
-    steps: &mut Streaming<StreamSnapshotRequest>,
+    first: Result<Bytes, Status>,
+    steps: &mut Streaming<Bytes>,
     feed: &Feed,
     is_journaled: bool,
 ) -> StepGroup {
@@ -121,7 +125,8 @@ struct StepGroup {
 
 impl StepGroup {
     /// Adds a step. Returns whether more may come.
-    fn add(&mut self, step: Result<StreamSnapshotRequest, Status>, arrived: Moment) -> bool {
+    fn add(&mut self, step: Result<Bytes, Status>, arrived: Moment) -> bool {
+        let step = step.and_then(|step| Ok(opening::decoded::<StreamSnapshotRequest>(step)?));
         match step {
             Ok(step) => {
                 self.size = self.size.saturating_add(step_size(&step));

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use tokio::runtime::{Handle, Id};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -16,6 +15,7 @@ use super::error::Error;
 use super::opening::Asker;
 use super::slots::{CallSlots, Seats};
 use crate::limits::{Limit, Limits};
+use crate::tasks::{self, Task};
 
 /// A batch with at least this many changes is applied beside the threads that
 /// serve.
@@ -133,7 +133,7 @@ impl Lanes {
         deadline: Option<Instant>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
-        self.run(&self.writes, deadline, work).await
+        self.run(&self.writes, deadline, Box::new(work)).await
     }
 
     /// Runs a small read of snapshots: in place if no long work is running.
@@ -146,7 +146,7 @@ impl Lanes {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
         if !self.running.is_empty() {
-            return self.run(&self.looks, deadline, work).await;
+            return self.run(&self.looks, deadline, Box::new(work)).await;
         }
         Ok(work())
     }
@@ -161,7 +161,7 @@ impl Lanes {
         deadline: Option<Instant>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
-        self.in_slot(&self.held, deadline, work).await
+        self.in_slot(&self.held, deadline, Box::new(work)).await
     }
 
     /// Runs the copying of a snapshot, which waits for the batch under way.
@@ -173,7 +173,7 @@ impl Lanes {
         deadline: Option<Instant>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
-        self.run(&self.copies, deadline, work).await
+        self.run(&self.copies, deadline, Box::new(work)).await
     }
 
     /// Starts to write an export, which keeps its slot until it ends. It reads a
@@ -182,8 +182,8 @@ impl Lanes {
         &self,
         slot: OwnedSemaphorePermit,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> JoinHandle<T> {
-        self.exports.handle().spawn_blocking(holding(slot, work))
+    ) -> Task<T> {
+        tasks::spawn_blocking_on(self.exports.handle(), holding(slot, Box::new(work)))
     }
 
     /// As [`Self::change`], but in place if the change is small and no long
@@ -219,17 +219,21 @@ impl Lanes {
             return Ok(work());
         }
         let slot = slot(&self.writes, deadline).await?;
-        done(deadline, spawn_blocking(holding(slot, work))).await
+        done(
+            deadline,
+            tasks::spawn_blocking(holding(slot, Box::new(work))),
+        )
+        .await
     }
 
     async fn run<T: Send + 'static>(
         &self,
         slots: &Arc<Semaphore>,
         deadline: Option<Instant>,
-        work: impl FnOnce() -> T + Send + 'static,
+        work: BoxedWork<T>,
     ) -> Result<T, Error> {
         let work = holding(self.running.token(), work);
-        self.in_slot(slots, deadline, work).await
+        self.in_slot(slots, deadline, Box::new(work)).await
     }
 
     /// Runs `work` on a thread that may wait, once there is a slot for it.
@@ -237,24 +241,28 @@ impl Lanes {
         &self,
         slots: &Arc<Semaphore>,
         deadline: Option<Instant>,
-        work: impl FnOnce() -> T + Send + 'static,
+        work: BoxedWork<T>,
     ) -> Result<T, Error> {
         let work = holding(slot(slots, deadline).await?, work);
         match &self.apart {
             // A thread has the priority of the one that starts it, so those of
             // the other runtime have to.
             Some((runtime, _)) if self.is_in_background() => {
-                let started = runtime.spawn(async { spawn_blocking(work).await });
+                let start = async { tasks::spawn_blocking(work).await };
+                let started = tasks::spawn_on(runtime, start);
                 let ended = done(deadline, started).await?;
                 ended.map_err(|_| Error::Internal)
             }
-            _ => done(deadline, spawn_blocking(work)).await,
+            _ => done(deadline, tasks::spawn_blocking(work)).await,
         }
     }
 }
 
+/// Work to run elsewhere. What is done for it is compiled once for each type of result.
+type BoxedWork<T> = Box<dyn FnOnce() -> T + Send>;
+
 /// `work` that has a slot, or counts as running, until it is done.
-fn holding<H, T>(held: H, work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+fn holding<H, T>(held: H, work: BoxedWork<T>) -> impl FnOnce() -> T {
     move || {
         let _held = held;
         work()
@@ -262,7 +270,7 @@ fn holding<H, T>(held: H, work: impl FnOnce() -> T) -> impl FnOnce() -> T {
 }
 
 /// Waits for a task until the deadline.
-async fn done<T>(deadline: Option<Instant>, task: JoinHandle<T>) -> Result<T, Error> {
+async fn done<T: 'static>(deadline: Option<Instant>, task: Task<T>) -> Result<T, Error> {
     until(deadline, task).await?.map_err(|_| Error::Internal)
 }
 

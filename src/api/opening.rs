@@ -1,6 +1,8 @@
 //! How every call begins: who makes it, what it asks for, and by when it is to
 //! be answered.
 
+use prost::Message;
+use prost::bytes::Bytes;
 use tokio::time::Instant;
 use tonic::Request;
 
@@ -42,17 +44,35 @@ pub fn open_later<M>(request: Request<M>) -> OpenedCall<M> {
     }
 }
 
+/// As [`open_later`], and decodes the request.
+///
+/// # Errors
+/// [`Error::Undecodable`].
+pub fn decode<M: Message + Default>(request: Request<Bytes>) -> Result<OpenedCall<M>, Error> {
+    let OpenedCall { request, by } = open_later(request);
+    let request = decoded(request)?;
+    Ok(OpenedCall { request, by })
+}
+
+/// Decodes a message.
+///
+/// # Errors
+/// [`Error::Undecodable`].
+pub fn decoded<M: Message + Default>(encoded: Bytes) -> Result<M, Error> {
+    M::decode(encoded).map_err(|error| Error::Undecodable(error.to_string()))
+}
+
 /// Opens a call that needs a role on the snapshot whose name `snapshot` finds in the
 /// request; an empty name is the default one.
 ///
 /// # Errors
-/// [`Error::Denied`].
-pub fn open<M>(
-    request: Request<M>,
+/// [`Error::Undecodable`] and [`Error::Denied`].
+pub fn open<M: Message + Default>(
+    request: Request<Bytes>,
     role: Role,
     snapshot: fn(&M) -> &str,
 ) -> Result<OpenedCall<M>, Error> {
-    let call = open_later(request);
+    let call = decode(request)?;
     permission::allow(call.by.caller.as_ref(), role, snapshot(&call.request))?;
     Ok(call)
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use prost::bytes::Bytes;
 use tokio::sync::mpsc;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -16,14 +17,13 @@ use super::feeding::run_feed;
 use super::lanes::{LARGE_BATCH, slot};
 use super::logged::logged;
 use super::measured::try_measured;
-use super::opening::{open, open_later, open_stream};
+use super::opening::{OpenedCall, decode, open, open_later, open_stream};
 use super::streamed::{BoxStream, streamed};
 use super::update::ValidUpdate;
-use super::written::Written;
 use super::{export, permission, request, reservations, update, verify};
 use crate::access::Role;
 use crate::matching::{Path, Violations};
-use crate::proto::encoded::Encoded;
+use crate::proto::encoded::{Encoded, encode};
 use crate::proto::v1::spread_service_server::SpreadService;
 use crate::proto::{received, v1};
 
@@ -32,11 +32,12 @@ pub(super) const MAX_WAITING_ANSWERS: usize = 16;
 
 #[tonic::async_trait]
 impl SpreadService for Service {
-    async fn update_snapshot(
-        &self,
-        request: Request<received::UpdateSnapshotRequest>,
-    ) -> Result<Response<v1::UpdateSnapshotResponse>, Status> {
-        let call = open(request, Role::Feeder, |asked| &asked.snapshot)?;
+    async fn update_snapshot(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
+        let call = open(
+            request,
+            Role::Feeder,
+            |asked: &received::UpdateSnapshotRequest| &asked.snapshot,
+        )?;
         let (registry, fence) = (Arc::clone(&self.registry), self.fence());
         let arrived = registry.now().steady;
         let (limits, deadline) = (Arc::clone(&registry), call.by.deadline);
@@ -45,16 +46,16 @@ impl SpreadService for Service {
         let mut valid = self.lanes.unlocked(is_large, deadline, check).await??;
         valid.fence = fence;
         let is_large = is_large || registry.is_journaled();
-        let apply = move || Ok::<_, Error>(update::response(&valid.apply(&registry)?));
+        let apply = move || Ok::<_, Error>(encode(&update::response(&valid.apply(&registry)?)));
         let updated = self.lanes.change_soon(is_large, deadline, apply);
         Ok(Response::new(updated.await??))
     }
 
-    type StreamSnapshotStream = BoxStream<v1::StreamSnapshotResponse>;
+    type StreamSnapshotStream = BoxStream;
 
     async fn stream_snapshot(
         &self,
-        request: Request<Streaming<received::StreamSnapshotRequest>>,
+        request: Request<Streaming<Bytes>>,
     ) -> Result<Response<Self::StreamSnapshotStream>, Status> {
         let call = open_stream(request, Role::Feeder)?;
         let (answers, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
@@ -76,31 +77,27 @@ impl SpreadService for Service {
         Ok(Response::new(streamed(receiver, feeder)))
     }
 
-    async fn filter(
-        &self,
-        request: Request<Encoded<v1::FilterRequest>>,
-    ) -> Result<Response<Encoded<v1::FilterResponse>>, Status> {
-        let call = open_later(request);
-        let answered = self.ask(&call.request, &call.by, FILTER)?;
-        Ok(answered.wait().await?.map(Written::finish))
+    async fn filter(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
+        let OpenedCall { request, by } = open_later(request);
+        let asked = Encoded::<v1::FilterRequest>::new(request);
+        let answered = self.ask(&asked, &by, FILTER)?;
+        let answer = answered.wait().await?;
+        Ok(answer.map(|written| written.finish().into_bytes()))
     }
 
-    async fn score(
-        &self,
-        request: Request<Encoded<v1::ScoreRequest>>,
-    ) -> Result<Response<Encoded<v1::ScoreResponse>>, Status> {
-        let call = open_later(request);
-        let answered = self.ask(&call.request, &call.by, SCORE)?;
-        Ok(answered.wait().await?.map(Written::finish))
+    async fn score(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
+        let OpenedCall { request, by } = open_later(request);
+        let asked = Encoded::<v1::ScoreRequest>::new(request);
+        let answered = self.ask(&asked, &by, SCORE)?;
+        let answer = answered.wait().await?;
+        Ok(answer.map(|written| written.finish().into_bytes()))
     }
 
-    async fn explain(
-        &self,
-        request: Request<Encoded<v1::ExplainRequest>>,
-    ) -> Result<Response<Encoded<v1::ExplainResponse>>, Status> {
-        let call = open_later(request);
-        let ValidQuestion { request, pending } = self.question(&call.request, &call.by)?;
-        let on = self.reach(&request.snapshot, &request.at_least, call.by.deadline);
+    async fn explain(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
+        let OpenedCall { request, by } = open_later(request);
+        let asked = Encoded::<v1::ExplainRequest>::new(request);
+        let ValidQuestion { request, pending } = self.question(&asked, &by)?;
+        let on = self.reach(&request.snapshot, &request.at_least, by.deadline);
         let on = on.await?;
         let deciding = Deciding {
             request,
@@ -109,23 +106,21 @@ impl SpreadService for Service {
         };
         // Explain decides several times, so it runs beside the threads that
         // serve.
-        let write = |answer| logged(pending, answer).map(Encoded::from);
-        Ok(deciding.decide_aside(&self.lanes, &call.by, write).await?)
+        let write = |answer| logged(pending, answer).map(|answer| encode(&answer));
+        Ok(deciding.decide_aside(&self.lanes, &by, write).await?)
     }
 
-    async fn place(
-        &self,
-        request: Request<v1::PlaceRequest>,
-    ) -> Result<Response<Encoded<v1::PlaceResponse>>, Status> {
-        let call = open_later(request);
-        Ok(self.placed(call.request, call.by).await?)
+    async fn place(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
+        let call = decode(request)?;
+        let answer = self.placed(call.request, call.by).await?;
+        Ok(answer.map(Encoded::into_bytes))
     }
 
     type DecideStream = DecisionStream;
 
     async fn decide(
         &self,
-        request: Request<Streaming<Encoded<v1::DecideRequest>>>,
+        request: Request<Streaming<Bytes>>,
     ) -> Result<Response<DecisionStream>, Status> {
         let observer = request.extensions().get().cloned();
         let call = open_stream(request, Role::Reader)?;
@@ -136,42 +131,54 @@ impl SpreadService for Service {
         )))
     }
 
-    async fn describe_spread(
-        &self,
-        request: Request<v1::DescribeSpreadRequest>,
-    ) -> Result<Response<Encoded<v1::DescribeSpreadResponse>>, Status> {
-        let call = open(request, Role::Reader, |asked| &asked.snapshot)?;
+    async fn describe_spread(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
+        let call = open(
+            request,
+            Role::Reader,
+            |asked: &v1::DescribeSpreadRequest| &asked.snapshot,
+        )?;
         let valid = ValidDescription::of(call.request, self.registry.limits())?;
         let snapshot = self.reach(&valid.snapshot, &valid.at_least, call.by.deadline);
         let snapshot = snapshot.await?;
         let run = move |is_given_up: &dyn Fn() -> bool| {
             let answer = try_measured(&snapshot, || valid.answer(&snapshot, is_given_up));
-            answer.map(|answer| answer.map(Encoded::from))
+            answer.map(|answer| answer.map(|answer| encode(&answer)))
         };
         Ok(self.lanes.decide(&call.by, run).await??)
     }
 
     async fn confirm_reservations(
         &self,
-        request: Request<v1::ConfirmReservationsRequest>,
-    ) -> Result<Response<v1::ConfirmReservationsResponse>, Status> {
-        let call = open(request, Role::Feeder, |asked| &asked.snapshot)?;
+        request: Request<Bytes>,
+    ) -> Result<Response<Bytes>, Status> {
+        let call = open(
+            request,
+            Role::Feeder,
+            |asked: &v1::ConfirmReservationsRequest| &asked.snapshot,
+        )?;
         let snapshot = self.named(&call.request.snapshot)?;
         let limits = self.registry.limits().clone();
-        let confirm = move || reservations::confirm(call.request, &snapshot, &limits);
+        let confirm = move || {
+            let confirmed = reservations::confirm(call.request, &snapshot, &limits);
+            confirmed.map(|confirmed| encode(&confirmed))
+        };
         Ok(Response::new(
             self.lanes.change(call.by.deadline, confirm).await??,
         ))
     }
 
-    async fn renew_reservations(
-        &self,
-        request: Request<v1::RenewReservationsRequest>,
-    ) -> Result<Response<v1::RenewReservationsResponse>, Status> {
-        let call = open(request, Role::Feeder, |asked| &asked.snapshot)?;
+    async fn renew_reservations(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
+        let call = open(
+            request,
+            Role::Feeder,
+            |asked: &v1::RenewReservationsRequest| &asked.snapshot,
+        )?;
         let snapshot = self.named(&call.request.snapshot)?;
         let limits = self.registry.limits().clone();
-        let renew = move || reservations::renew(call.request, &snapshot, &limits);
+        let renew = move || {
+            let renewed = reservations::renew(call.request, &snapshot, &limits);
+            renewed.map(|renewed| encode(&renewed))
+        };
         Ok(Response::new(
             self.lanes.change(call.by.deadline, renew).await??,
         ))
@@ -179,44 +186,54 @@ impl SpreadService for Service {
 
     async fn release_reservations(
         &self,
-        request: Request<v1::ReleaseReservationsRequest>,
-    ) -> Result<Response<v1::ReleaseReservationsResponse>, Status> {
-        let call = open(request, Role::Feeder, |asked| &asked.snapshot)?;
+        request: Request<Bytes>,
+    ) -> Result<Response<Bytes>, Status> {
+        let call = open(
+            request,
+            Role::Feeder,
+            |asked: &v1::ReleaseReservationsRequest| &asked.snapshot,
+        )?;
         let snapshot = self.named(&call.request.snapshot)?;
         let limits = self.registry.limits().clone();
-        let release = move || reservations::release(call.request, &snapshot, &limits);
+        let release = move || {
+            let released = reservations::release(call.request, &snapshot, &limits);
+            released.map(|released| encode(&released))
+        };
         Ok(Response::new(
             self.lanes.change(call.by.deadline, release).await??,
         ))
     }
 
-    async fn list_reservations(
-        &self,
-        request: Request<v1::ListReservationsRequest>,
-    ) -> Result<Response<v1::ListReservationsResponse>, Status> {
-        let call = open(request, Role::Reader, |asked| &asked.snapshot)?;
+    async fn list_reservations(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
+        let call = open(
+            request,
+            Role::Reader,
+            |asked: &v1::ListReservationsRequest| &asked.snapshot,
+        )?;
         let snapshot = self.named(&call.request.snapshot)?;
-        let list = move || reservations::list(&call.request, &snapshot);
+        let list = move || {
+            let listed = reservations::list(&call.request, &snapshot);
+            listed.map(|listed| encode(&listed))
+        };
         let listed = self.lanes.look(call.by.deadline, list).await??;
         Ok(Response::new(listed))
     }
 
-    async fn get_snapshot(
-        &self,
-        request: Request<v1::GetSnapshotRequest>,
-    ) -> Result<Response<v1::GetSnapshotResponse>, Status> {
-        let call = open(request, Role::Reader, |asked| &asked.snapshot)?;
+    async fn get_snapshot(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
+        let call = open(request, Role::Reader, |asked: &v1::GetSnapshotRequest| {
+            &asked.snapshot
+        })?;
         let snapshot = self.named(&call.request.snapshot)?;
-        let get = move || Some(export::summary(&snapshot.summary()));
-        let snapshot = self.lanes.look(call.by.deadline, get).await?;
-        Ok(Response::new(v1::GetSnapshotResponse { snapshot }))
+        let get = move || {
+            let snapshot = Some(export::summary(&snapshot.summary()));
+            Ok::<_, Error>(encode(&v1::GetSnapshotResponse { snapshot }))
+        };
+        let got = self.lanes.look(call.by.deadline, get).await??;
+        Ok(Response::new(got))
     }
 
-    async fn list_snapshots(
-        &self,
-        request: Request<v1::ListSnapshotsRequest>,
-    ) -> Result<Response<v1::ListSnapshotsResponse>, Status> {
-        let call = open_later(request);
+    async fn list_snapshots(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
+        let call = decode::<v1::ListSnapshotsRequest>(request)?;
         let mut faults = Violations::default();
         let size = request::page_size(call.request.page_size, &mut faults);
         // A token is the last name of the page before.
@@ -228,36 +245,39 @@ impl SpreadService for Service {
         let list = move || {
             let page = &all[..size.min(all.len())];
             let last = page.last().filter(|_| page.len() < all.len());
-            v1::ListSnapshotsResponse {
+            Ok::<_, Error>(encode(&v1::ListSnapshotsResponse {
                 snapshots: page.iter().map(|s| export::summary(&s.summary())).collect(),
                 next_page_token: last.map_or(String::new(), |s| s.name().to_owned()),
-            }
+            }))
         };
-        let listed = self.lanes.look(call.by.deadline, list).await?;
+        let listed = self.lanes.look(call.by.deadline, list).await??;
         Ok(Response::new(listed))
     }
 
-    async fn delete_snapshot(
-        &self,
-        request: Request<v1::DeleteSnapshotRequest>,
-    ) -> Result<Response<v1::DeleteSnapshotResponse>, Status> {
-        let call = open(request, Role::Admin, |asked| &asked.snapshot)?;
+    async fn delete_snapshot(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
+        let call = open(request, Role::Admin, |asked: &v1::DeleteSnapshotRequest| {
+            &asked.snapshot
+        })?;
         let snapshot = self.named(&call.request.snapshot)?;
         let registry = Arc::clone(&self.registry);
         // Dropping a large state takes long.
         let delete = move || registry.delete(snapshot.name(), &call.request.epoch);
         let deleted = self.lanes.change(call.by.deadline, delete).await?;
         deleted.map_err(Error::from)?;
-        Ok(Response::new(v1::DeleteSnapshotResponse {}))
+        Ok(Response::new(encode(&v1::DeleteSnapshotResponse {})))
     }
 
-    type ExportSnapshotStream = BoxStream<Encoded<v1::ExportSnapshotResponse>>;
+    type ExportSnapshotStream = BoxStream;
 
     async fn export_snapshot(
         &self,
-        request: Request<v1::ExportSnapshotRequest>,
+        request: Request<Bytes>,
     ) -> Result<Response<Self::ExportSnapshotStream>, Status> {
-        let call = open(request, Role::Feeder, |asked| &asked.snapshot)?;
+        let call = open(
+            request,
+            Role::Feeder,
+            |asked: &v1::ExportSnapshotRequest| &asked.snapshot,
+        )?;
         let snapshot = self.named(&call.request.snapshot)?;
         let turn = slot(&self.lanes.exporting, call.by.deadline).await?;
         snapshot.check_copy().map_err(Error::from)?;
@@ -271,11 +291,10 @@ impl SpreadService for Service {
         Ok(Response::new(streamed(receiver, feeder)))
     }
 
-    async fn verify_snapshot(
-        &self,
-        request: Request<v1::VerifySnapshotRequest>,
-    ) -> Result<Response<v1::VerifySnapshotResponse>, Status> {
-        let call = open(request, Role::Admin, |asked| &asked.snapshot)?;
+    async fn verify_snapshot(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
+        let call = open(request, Role::Admin, |asked: &v1::VerifySnapshotRequest| {
+            &asked.snapshot
+        })?;
         let snapshot = self.named(&call.request.snapshot)?;
         let turn = slot(&self.verifying, call.by.deadline).await?;
         // Cancelled when this future is dropped, because nobody waits any more.
@@ -287,6 +306,7 @@ impl SpreadService for Service {
             verify::response(&snapshot, &|| abandoned.is_cancelled())
         };
         let response = self.lanes.copy(call.by.deadline, run).await?;
-        Ok(Response::new(response.ok_or(Error::Draining)?))
+        let response = response.ok_or(Error::Draining)?;
+        Ok(Response::new(encode(&response)))
     }
 }

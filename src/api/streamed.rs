@@ -4,23 +4,24 @@
 use std::pin::Pin;
 
 use futures::stream;
+use prost::bytes::Bytes;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::Status;
 
 use super::error::Error;
+use crate::tasks::Task;
 
 /// A stream of answers.
-pub type BoxStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+pub type BoxStream = Pin<Box<dyn Stream<Item = Result<Bytes, Status>> + Send>>;
 
 /// What `feeder` sends, then how it ended: well, with an error of its own, or by a
 /// panic, which is an error too.
-pub fn streamed<T: Send + 'static>(
-    answers: mpsc::Receiver<Result<T, Status>>,
-    feeder: JoinHandle<Result<(), Error>>,
-) -> BoxStream<T> {
+pub fn streamed(
+    answers: mpsc::Receiver<Result<Bytes, Status>>,
+    feeder: Task<Result<(), Error>>,
+) -> BoxStream {
     let ended = stream::once(feeder).filter_map(|ended| {
         let ended = ended.unwrap_or(Err(Error::Internal));
         ended.err().map(|error| Err(error.into()))
@@ -36,9 +37,11 @@ mod tests {
 
     use super::*;
     use crate::api::Service;
+    use crate::proto::encoded::encode;
     use crate::proto::v1::ExportSnapshotRequest;
     use crate::proto::v1::spread_service_server::SpreadService;
     use crate::snapshot::InjectedFault;
+    use crate::tasks;
     use crate::verify::tests::{registry, update};
 
     /// How a stream ended, and what it gave before.
@@ -63,9 +66,9 @@ mod tests {
         ];
         for (end, code) in ends {
             let (answers, receiver) = mpsc::channel(4);
-            let feeder = tokio::spawn(async move {
-                for number in 0..3 {
-                    let _ = answers.send(Ok(number)).await;
+            let feeder = tasks::spawn(async move {
+                for _ in 0..3 {
+                    let _ = answers.send(Ok(Bytes::new())).await;
                 }
                 end()
             });
@@ -81,7 +84,7 @@ mod tests {
         update(&registry, (0..5_000).map(node).collect());
         let service = Service::new(registry.clone(), Default::default());
         let export = || async {
-            let request = Request::new(ExportSnapshotRequest::default());
+            let request = Request::new(encode(&ExportSnapshotRequest::default()));
             let answer = service.export_snapshot(request).await;
             read(answer.expect("it exists").into_inner()).await
         };

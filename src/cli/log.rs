@@ -15,6 +15,7 @@ use crate::log::{self, Log};
 use crate::replica::{self, Replica, Waiting};
 use crate::server::ReplicationSettings;
 use crate::snapshot::{Limits, Registry, Unobserved, system_clock};
+use crate::tasks;
 
 /// What to do with a log.
 #[derive(Debug, Subcommand)]
@@ -152,7 +153,7 @@ async fn with_replica<T: Send + 'static>(
         drop(registry);
         done
     };
-    tokio::task::spawn_blocking(work).await?
+    tasks::spawn_blocking(work).await?
 }
 
 async fn checkpoint(settings: &Snapshots) -> Result<Exit> {

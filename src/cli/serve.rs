@@ -11,7 +11,7 @@ use super::args;
 use super::backend::Client;
 use super::input::{self, Input};
 use super::watching::WatchSettings;
-use crate::{api, server};
+use crate::{api, server, tasks};
 
 /// Flags of `evenkeel serve`.
 #[derive(Debug, Args)]
@@ -75,7 +75,7 @@ async fn preload(
     // Reading takes seconds for a large cluster: not on a thread that
     // answers health checks.
     let read = move || Input::read(&files, default_constraints.as_deref(), None);
-    let input = tokio::task::spawn_blocking(read).await??;
+    let input = tasks::spawn_blocking(read).await??;
     let input = input.or_system_defaults();
     for warning in input.warnings(true) {
         warn!("{warning}");

@@ -23,6 +23,7 @@ use crate::log::lease::Lease;
 use crate::proto::v1::{DefaultConstraints, UpdateSnapshotResponse};
 use crate::server::FeedCounts;
 use crate::snapshot::ObjectKind;
+use crate::tasks;
 
 /// Events that are taken together at most: one batch.
 const AT_ONCE: usize = 1_000;
@@ -129,9 +130,9 @@ impl ClusterFeed {
         let defaults = self.defaults.read(&cluster).await?;
         let (to, mut events) = mpsc::channel(AT_ONCE);
         // Dropped with this call, and then nobody is asked any more.
-        let mut tasks = JoinSet::new();
+        let mut watches = JoinSet::new();
         for kind in ObjectKind::all() {
-            tasks.spawn(follow(cluster.clone(), kind, to.clone()));
+            tasks::spawn_in(&mut watches, follow(cluster.clone(), kind, to.clone()));
         }
         let mut following = FollowedKinds::new(&cluster, &self.counts, &mut self.left_out);
 

@@ -1,5 +1,5 @@
-//! Messages in their encoding: requests of which a server reads no more than
-//! it needs, and answers that were never built as messages.
+//! Messages in their encoding. The server takes and gives all of them so: it reads no
+//! more of a request than it needs, and some answers were never built as messages.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,7 +8,6 @@ use prost::bytes::{Buf, BufMut, Bytes};
 use prost::{DecodeError, Message};
 use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
-use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
 
 /// The room that a call has at first for its request, and for its answer. It grows
 /// with them. Most fit, and so small a buffer is one of many in a page of the
@@ -52,14 +51,19 @@ impl<M: Message + Default> Encoded<M> {
     /// # Errors
     /// These bytes are no such message.
     pub fn decode(&self) -> Result<M, DecodeError> {
-        M::decode(&*self.bytes)
+        M::decode(self.bytes.clone())
     }
 }
 
 impl<M: Message> From<M> for Encoded<M> {
     fn from(message: M) -> Self {
-        Self::new(message.encode_to_vec().into())
+        Self::new(encode(&message))
     }
+}
+
+/// The encoding of a message.
+pub fn encode(message: &impl Message) -> Bytes {
+    message.encode_to_vec().into()
 }
 
 impl<M> fmt::Debug for Encoded<M> {
@@ -68,77 +72,32 @@ impl<M> fmt::Debug for Encoded<M> {
     }
 }
 
-/// Passes messages of a call on in their encoding.
-#[derive(Default)]
-pub struct EncodedCodec<E, D>(PhantomData<fn() -> (E, D)>);
+/// Passes the messages of a call on in their encoding. All calls of the server do, so
+/// what a call takes is compiled once for all, and not for each message.
+#[derive(Clone, Copy, Default)]
+pub struct BytesCodec;
 
-impl<E: 'static, D: 'static> Codec for EncodedCodec<Encoded<E>, Encoded<D>> {
-    type Encode = Encoded<E>;
-    type Decode = Encoded<D>;
+impl Codec for BytesCodec {
+    type Encode = Bytes;
+    type Decode = Bytes;
     type Encoder = Self;
     type Decoder = Self;
 
     fn encoder(&mut self) -> Self {
-        Self(PhantomData)
+        Self
     }
 
     fn decoder(&mut self) -> Self {
-        Self(PhantomData)
+        Self
     }
 }
 
-/// Decodes requests, and passes answers on in their encoding.
-#[derive(Default)]
-pub struct EncodedAnswersCodec<E, D>(PhantomData<fn() -> (E, D)>);
-
-impl<E, D> Codec for EncodedAnswersCodec<Encoded<E>, D>
-where
-    E: Message + 'static,
-    D: Message + Default + 'static,
-{
-    type Encode = Encoded<E>;
-    type Decode = D;
-    type Encoder = EncodedCodec<Encoded<E>, Encoded<E>>;
-    type Decoder = ProstDecoder<D>;
-
-    fn encoder(&mut self) -> Self::Encoder {
-        EncodedCodec(PhantomData)
-    }
-
-    fn decoder(&mut self) -> Self::Decoder {
-        ProstCodec::<E, D>::raw_decoder(buffers())
-    }
-}
-
-/// Decodes requests and encodes answers.
-#[derive(Default)]
-pub struct MessageCodec<E, D>(PhantomData<fn() -> (E, D)>);
-
-impl<E, D> Codec for MessageCodec<E, D>
-where
-    E: Message + 'static,
-    D: Message + Default + 'static,
-{
-    type Encode = E;
-    type Decode = D;
-    type Encoder = ProstEncoder<E>;
-    type Decoder = ProstDecoder<D>;
-
-    fn encoder(&mut self) -> Self::Encoder {
-        ProstCodec::<E, D>::raw_encoder(buffers())
-    }
-
-    fn decoder(&mut self) -> Self::Decoder {
-        ProstCodec::<E, D>::raw_decoder(buffers())
-    }
-}
-
-impl<E, D> Encoder for EncodedCodec<Encoded<E>, Encoded<D>> {
-    type Item = Encoded<E>;
+impl Encoder for BytesCodec {
+    type Item = Bytes;
     type Error = Status;
 
-    fn encode(&mut self, item: Encoded<E>, to: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        to.put_slice(&item.bytes);
+    fn encode(&mut self, item: Bytes, to: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        to.put_slice(&item);
         Ok(())
     }
 
@@ -147,13 +106,12 @@ impl<E, D> Encoder for EncodedCodec<Encoded<E>, Encoded<D>> {
     }
 }
 
-impl<E, D> Decoder for EncodedCodec<Encoded<E>, Encoded<D>> {
-    type Item = Encoded<D>;
+impl Decoder for BytesCodec {
+    type Item = Bytes;
     type Error = Status;
 
-    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Encoded<D>>, Status> {
-        let bytes = from.copy_to_bytes(from.remaining());
-        Ok(Some(Encoded::new(bytes)))
+    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        Ok(Some(from.copy_to_bytes(from.remaining())))
     }
 
     fn buffer_settings(&self) -> BufferSettings {

@@ -9,8 +9,6 @@ use bytes::Bytes;
 use evenkeel::account::Account;
 use evenkeel::api::Service;
 use evenkeel::limits::Limits;
-use evenkeel::proto::encoded::Encoded;
-use evenkeel::proto::received;
 use evenkeel::proto::v1::spread_service_server::SpreadService;
 use evenkeel::proto::v1::{
     Change, DefaultConstraints, ExplainResponse, FilterResponse, ScoreResponse,
@@ -43,8 +41,8 @@ pub struct Asked {
 
 /// A request with these bytes. By chance it asks to wait for a revision that never
 /// comes.
-fn asking<M>(bytes: Bytes) -> Request<Encoded<M>> {
-    let mut request = Request::new(Encoded::new(bytes));
+fn asking(bytes: Bytes) -> Request<Bytes> {
+    let mut request = Request::new(bytes);
     request.set_timeout(PATIENCE);
     request
 }
@@ -55,7 +53,7 @@ macro_rules! asks {
     ($($method:ident: $answer:ident;)*) => {$(
         pub async fn $method(&self, bytes: Bytes) -> Fate<$answer> {
             let answer = self.service.$method(asking(bytes)).await;
-            let answer = answer.map_err(said)?.into_inner().decode();
+            let answer = $answer::decode(answer.map_err(said)?.into_inner());
             Ok($answer {
                 epoch: String::new(),
                 ..answer.expect("an answer")
@@ -88,8 +86,7 @@ impl Asked {
             default_constraints: defaults,
             ..UpdateSnapshotRequest::default()
         };
-        let request = received::UpdateSnapshotRequest::decode(&*request.encode_to_vec());
-        let request = Request::new(request.expect("the same bytes"));
+        let request = Request::new(request.encode_to_vec().into());
         let updated = self.service.update_snapshot(request).await;
         updated.expect("valid changes");
     }

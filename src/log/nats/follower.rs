@@ -19,6 +19,7 @@ use super::connection::{Connection, unreachable};
 use super::generations::Generations;
 use super::stream::{bounds, find};
 use crate::log::{self, Error, Message, Wait};
+use crate::tasks;
 
 /// How long a request for messages waits for them at the server. Ordered consumers
 /// wait for 30 seconds, and notice no earlier that their server is gone.
@@ -91,7 +92,7 @@ impl NatsFollower {
         let shared = Arc::new(FollowerState::default());
         shared.ahead.lock().read = after;
         let reading = Arc::clone(&shared);
-        let task = runtime.spawn(async move {
+        let task = tasks::spawn_on(runtime, async move {
             loop {
                 let stream = generations.stream(&snapshot).await;
                 let ended = match &stream {

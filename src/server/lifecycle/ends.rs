@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use tracing::warn;
 
 use crate::snapshot::{Registry, Snapshot};
+use crate::tasks;
 
 /// How long after a refusal, of a full disk for instance, the journal is asked
 /// again.
@@ -36,7 +37,8 @@ pub async fn run(registry: Arc<Registry>) {
             }
             if left.is_zero() {
                 busy.insert(snapshot.name().to_owned());
-                ending.spawn(end(Arc::clone(&registry), snapshot));
+                let end = end(Arc::clone(&registry), snapshot);
+                tasks::spawn_in(&mut ending, end);
             } else {
                 next = next.min(left);
             }
@@ -60,7 +62,7 @@ pub async fn run(registry: Arc<Registry>) {
 async fn end(registry: Arc<Registry>, snapshot: Arc<Snapshot>) -> String {
     let name = snapshot.name().to_owned();
     let run = move || snapshot.end_expired(registry.limits());
-    match tokio::task::spawn_blocking(run).await {
+    match tasks::spawn_blocking(run).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
             warn!(snapshot = name, %error, "reservations are held longer: their end is not stored");

@@ -9,7 +9,6 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::task::spawn_blocking;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{error, info, warn};
@@ -18,6 +17,7 @@ use super::joining::Membership;
 use crate::api::Background;
 use crate::log::lease::Lease;
 use crate::replica::Replica;
+use crate::tasks;
 
 /// How often snapshots are looked for that other servers created.
 const LOOK: Duration = Duration::from_secs(1);
@@ -56,7 +56,7 @@ pub async fn follow_all(member: Membership) {
     loop {
         looks.tick().await;
         let replica = Arc::clone(&member.replica);
-        match spawn_blocking(move || replica.discover()).await {
+        match tasks::spawn_blocking(move || replica.discover()).await {
             Ok(Ok(names)) => follow(&mut threads, &member, names),
             // Those that are known are followed all the same.
             Ok(Err(_)) => {}
@@ -213,7 +213,7 @@ async fn write(replica: &Arc<Replica>, name: &str) -> bool {
             }
         }
     };
-    spawn_blocking(write).await.unwrap_or_else(|_| {
+    tasks::spawn_blocking(write).await.unwrap_or_else(|_| {
         error!("writing a checkpoint failed");
         false
     })
@@ -238,7 +238,7 @@ pub async fn clean(member: Membership) -> Infallible {
     let work = async || loop {
         sleep(CLEANING_LOOK).await;
         let (replica, lease) = (Arc::clone(&member.replica), Arc::clone(&lease));
-        let cleaned = spawn_blocking(move || clean_once(&replica, &lease));
+        let cleaned = tasks::spawn_blocking(move || clean_once(&replica, &lease));
         if cleaned.await.is_err() {
             error!("dropping what nobody needs failed");
         }

@@ -20,6 +20,7 @@ use crate::server::error::Error;
 use crate::server::telemetry::counts::Tails;
 use crate::snapshot::{Fence, Registry, system_clock};
 use crate::store::Store;
+use crate::tasks;
 
 /// The pause between attempts at what passes.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -140,7 +141,7 @@ impl Membership {
     {
         loop {
             let (replica, act) = (Arc::clone(&self.replica), act.clone());
-            let done = tokio::task::spawn_blocking(move || act(&replica)).await;
+            let done = tasks::spawn_blocking(move || act(&replica)).await;
             match done.map_err(Error::serve)? {
                 Ok(done) => return Ok(done),
                 Err(error) => warn!(%error, "waiting for the log"),

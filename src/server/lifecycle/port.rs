@@ -24,6 +24,7 @@ use crate::server::transport::send_timeout::{self, Answers};
 use crate::server::transport::threads::Workers;
 use crate::server::transport::tls::Tls;
 use crate::server::transport::{endings, reflection};
+use crate::tasks;
 
 /// How much of a feed may be on its way unread: enough for several batches,
 /// so that a feeder never waits for a window to open.
@@ -152,7 +153,7 @@ impl Port {
         };
         let workers = Workers::start(self.routers, self.listener, &handshake, &self.threads)?;
         let send_timeout = config.clients.send_timeout;
-        tokio::spawn(send_timeout::run(self.answers, send_timeout));
+        tasks::spawn(send_timeout::run(self.answers, send_timeout));
         Ok(workers)
     }
 }

@@ -15,6 +15,7 @@ use tracing::{error, info};
 
 use crate::server::error::{BoxError, Error};
 use crate::server::telemetry::counts::SecurityCounts;
+use crate::tasks;
 
 /// Why files are not used.
 #[derive(Debug, thiserror::Error)]
@@ -113,7 +114,7 @@ pub async fn run(mut all: Vec<WatchedFiles>, period: Duration) {
     loop {
         ticks.tick().await;
         // A file may be on a disk that does not answer.
-        let looked = tokio::task::spawn_blocking(move || {
+        let looked = tasks::spawn_blocking(move || {
             all.iter_mut().for_each(WatchedFiles::look);
             all
         });

@@ -30,6 +30,7 @@ use crate::server::transport::reflection;
 use crate::server::transport::threads::Workers;
 use crate::snapshot::{MaxAges, Registry};
 use crate::store::Store;
+use crate::tasks;
 
 /// Serves until SIGTERM or Ctrl-C, then drains.
 ///
@@ -92,7 +93,7 @@ where
     let _admin = telemetry.open_admin(&config, sources, levels)?;
     let workers = port.serve(&config, security.tls)?;
     let interval = config.security.reload_interval;
-    tokio::spawn(reload::run(security.watched, interval));
+    tasks::spawn(reload::run(security.watched, interval));
 
     let started = Started {
         service,
@@ -177,14 +178,14 @@ impl KeptSnapshots {
     fn keep_up(&self, config: &Config) {
         let (idle, interval) = (config.views.view_idle, config.trust.verify_interval);
         let registry = || Arc::clone(&self.registry);
-        tokio::spawn(upkeep::sweep(registry(), self.store.clone(), idle));
-        tokio::spawn(ends::run(registry()));
-        tokio::spawn(upkeep::verify(registry(), interval));
+        tasks::spawn(upkeep::sweep(registry(), self.store.clone(), idle));
+        tasks::spawn(ends::run(registry()));
+        tasks::spawn(upkeep::verify(registry(), interval));
         if let Some(member) = &self.member {
-            tokio::spawn(fleet::follow_all(member.clone()));
-            tokio::spawn(fleet::keep_checkpoints(member.clone()));
-            tokio::spawn(fleet::clean(member.clone()));
-            tokio::spawn(fleet::compare(member.clone()));
+            tasks::spawn(fleet::follow_all(member.clone()));
+            tasks::spawn(fleet::keep_checkpoints(member.clone()));
+            tasks::spawn(fleet::clean(member.clone()));
+            tasks::spawn(fleet::compare(member.clone()));
         }
     }
 

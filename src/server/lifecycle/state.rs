@@ -10,6 +10,7 @@ use crate::server::config::StateSettings;
 use crate::server::error::Error;
 use crate::snapshot::Registry;
 use crate::store::Store;
+use crate::tasks;
 
 /// Opens the state directory, if there is to be one.
 pub async fn open(settings: &StateSettings) -> Result<Option<Arc<Store>>, Error> {
@@ -56,6 +57,6 @@ pub async fn close(store: Arc<Store>) {
 
 /// Waits for a disk on a thread that may wait.
 async fn aside<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
-    let done = tokio::task::spawn_blocking(run).await;
+    let done = tasks::spawn_blocking(run).await;
     done.map_err(Error::serve)
 }

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tracing::{debug, error, warn};
 
 use crate::api::{self, Background};
 use crate::snapshot::Registry;
 use crate::store::Store;
+use crate::tasks;
 use crate::verify::Patrol;
 
 /// How often views are looked through; also the grain of their age.
@@ -38,7 +38,7 @@ pub async fn sweep(registry: Arc<Registry>, store: Option<Arc<Store>>, view_idle
                 store.tick();
             }
         };
-        if spawn_blocking(sweep).await.is_err() {
+        if tasks::spawn_blocking(sweep).await.is_err() {
             error!("sweeping views failed; they are only bounded by max-view-bytes");
         }
     }

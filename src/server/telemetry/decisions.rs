@@ -8,6 +8,7 @@ use tracing::warn;
 use crate::decision_log::{DecisionLog, Writer};
 use crate::server::config::Config;
 use crate::server::error::Error;
+use crate::tasks;
 
 /// How long the log may take to be written out at the end.
 const CLOSE: Duration = Duration::from_secs(5);
@@ -32,7 +33,7 @@ impl Decisions {
     /// Writes out what waits.
     pub async fn close(self) {
         let Some(writer) = self.writer else { return };
-        let closing = tokio::task::spawn_blocking(move || writer.close());
+        let closing = tasks::spawn_blocking(move || writer.close());
         if timeout(CLOSE, closing).await.is_err() {
             warn!("cutting off the decision log");
         }

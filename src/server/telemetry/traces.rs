@@ -22,6 +22,7 @@ use tracing::warn;
 use crate::api::{self, Decision};
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
 use crate::server::config::TraceSettings;
+use crate::tasks;
 
 const SERVICE: &str = <SpreadServiceServer<api::Service> as NamedService>::NAME;
 
@@ -64,7 +65,7 @@ impl Traces {
     /// Sends what waits to be sent.
     pub async fn stop(self) {
         let stop = move || self.provider.shutdown_with_timeout(FAREWELL);
-        match tokio::task::spawn_blocking(stop).await {
+        match tasks::spawn_blocking(stop).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => warn!(%error, "traces were lost"),
             Err(error) => warn!(%error, "traces were lost"),

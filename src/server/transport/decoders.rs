@@ -12,11 +12,11 @@ use std::task::Poll;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio_util::task::AbortOnDropHandle;
 
 use crate::api::slots::CallerKey;
 use crate::api::{self, Background};
 use crate::limits::processors;
+use crate::tasks;
 
 /// Requests above this size are received and decoded here. 32 KiB are decoded and validated
 /// in some 100 µs, which a call may wait for another.
@@ -122,7 +122,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send,
 {
-    let done = AbortOnDropHandle::new(on.spawn(work)).await;
+    let done = tasks::spawn_on(on, work).owned().await;
     done.map_err(|_| api::Error::Internal)
 }
 

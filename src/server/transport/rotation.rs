@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll, Waker};
 
+use crate::tasks;
+
 /// How many connections read between two turns of all tasks.
 const AT_ONCE: usize = 8;
 
@@ -57,7 +59,7 @@ impl Rotation {
         }
         if !self.has_usher {
             self.has_usher = true;
-            tokio::spawn(usher());
+            tasks::spawn(usher());
         }
         place.store(WAITS, Ordering::Relaxed);
         self.waiting

@@ -10,7 +10,6 @@ use std::thread;
 
 use tokio::runtime::{self, Runtime};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
@@ -20,6 +19,7 @@ use super::calls::Offered;
 use super::connections::{Accepted, AcceptedConnection, Handshake, Listener};
 use crate::server::error::Error;
 use crate::server::telemetry::counts::Threads;
+use crate::tasks::{self, Task};
 
 /// Accepted connections that wait for a busy thread before accepting pauses.
 const MAX_WAITING_CONNECTIONS: usize = 64;
@@ -31,7 +31,7 @@ const TURNS_BETWEEN_LOOKS: u32 = 16;
 /// The serving threads, and the task that gives them connections.
 pub struct Workers {
     stop: CancellationToken,
-    accepting: JoinHandle<()>,
+    accepting: Task<()>,
     ended: Vec<oneshot::Receiver<Result<(), Error>>>,
 }
 
@@ -67,7 +67,7 @@ impl Workers {
             hands.push(hand);
             ended.push(end);
         }
-        let accepting = tokio::spawn(accept(listener, hands, stop.clone()));
+        let accepting = tasks::spawn(accept(listener, hands, stop.clone()));
         Ok(Self {
             stop,
             accepting,
@@ -130,7 +130,7 @@ fn serve(
     stop: CancellationToken,
 ) -> Result<(), Error> {
     let (begun, connections) = mpsc::channel(MAX_WAITING_CONNECTIONS);
-    runtime.spawn(begin(accepted, handshake, begun));
+    tasks::spawn_on(runtime.handle(), begin(accepted, handshake, begun));
     let incoming = ReceiverStream::new(connections).map(Ok::<_, io::Error>);
     runtime
         .block_on(router.serve_with_incoming_shutdown(incoming, stop.cancelled_owned()))
@@ -145,7 +145,7 @@ async fn begin(
 ) {
     while let Some(accepted) = accepted.recv().await {
         let (handshake, begun) = (handshake.clone(), begun.clone());
-        tokio::spawn(async move {
+        tasks::spawn(async move {
             match accepted.adopt(&handshake).await {
                 // Nobody takes connections any more once the server stops.
                 Ok(connection) => drop(begun.send(connection).await),

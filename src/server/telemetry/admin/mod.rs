@@ -25,6 +25,7 @@ use tracing::{debug, info};
 
 pub(super) use self::pages::Pages;
 use crate::server::error::Error;
+use crate::tasks;
 
 /// Connections at once. More are closed: a scraper or a probe tries again.
 const MAX_CONNECTIONS: usize = 64;
@@ -86,7 +87,7 @@ async fn serve(listener: TcpListener, router: Router) -> io::Result<Infallible> 
             continue;
         };
         let router = router.clone();
-        tokio::spawn(async move {
+        tasks::spawn(async move {
             // A slower client is cut off.
             let _ = timeout(MAX_DURATION, answer(stream, peer, router)).await;
             drop(slot);

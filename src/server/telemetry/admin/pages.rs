@@ -18,6 +18,7 @@ use crate::server::telemetry::metrics::Metrics;
 use crate::server::telemetry::sources::Readiness;
 use crate::snapshot::{Registry, Summary};
 use crate::store::StoreCounts;
+use crate::tasks;
 
 /// Bytes of a request's body: a log filter.
 const MAX_BODY_BYTES: usize = 4 << 10;
@@ -65,7 +66,7 @@ type PagesState = State<Arc<Pages>>;
 async fn aside<T: Send + 'static>(
     read: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, StatusCode> {
-    let read = tokio::task::spawn_blocking(read).await;
+    let read = tasks::spawn_blocking(read).await;
     read.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)
 }
 

@@ -1,0 +1,118 @@
+//! Starts tasks, and work that blocks, on a runtime of tokio.
+//!
+//! What the runtime does for a task is compiled again for each type of future and of
+//! result: for each kind of runtime, and for small futures and large ones. Here both
+//! types are erased first, so it is compiled once.
+
+use std::any::Any;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::runtime::Handle;
+use tokio::task::{AbortHandle, JoinError, JoinHandle, JoinSet};
+
+/// Starts a task on the runtime that this is called on.
+///
+/// # Panics
+/// Outside of a runtime.
+pub fn spawn<T: Send + 'static>(task: impl Future<Output = T> + Send + 'static) -> Task<T> {
+    spawn_on(&Handle::current(), task)
+}
+
+/// Starts a task on another runtime.
+pub fn spawn_on<T: Send + 'static>(
+    runtime: &Handle,
+    task: impl Future<Output = T> + Send + 'static,
+) -> Task<T> {
+    let task: Boxed<Erased> = Box::pin(async move { Box::new(task.await) as Erased });
+    Task::new(runtime.spawn(task))
+}
+
+/// Starts a task of a set.
+///
+/// # Panics
+/// Outside of a runtime.
+pub fn spawn_in<T: Send + 'static>(
+    set: &mut JoinSet<T>,
+    task: impl Future<Output = T> + Send + 'static,
+) {
+    let task: Boxed<T> = Box::pin(task);
+    set.spawn(task);
+}
+
+/// Runs work on a thread that may wait, of the runtime that this is called on.
+///
+/// # Panics
+/// Outside of a runtime.
+pub fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Task<T> {
+    spawn_blocking_on(&Handle::current(), work)
+}
+
+/// Runs work on a thread that may wait, of another runtime.
+pub fn spawn_blocking_on<T: Send + 'static>(
+    runtime: &Handle,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Task<T> {
+    let work: Box<dyn FnOnce() -> Erased + Send> = Box::new(move || Box::new(work()));
+    Task::new(runtime.spawn_blocking(work))
+}
+
+type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+type Erased = Box<dyn Any + Send>;
+
+/// A task that was started, or work, which returns a `T`. It runs on when this is
+/// dropped.
+#[derive(Debug)]
+pub struct Task<T> {
+    running: JoinHandle<Erased>,
+    result: PhantomData<fn() -> T>,
+}
+
+impl<T> Task<T> {
+    fn new(running: JoinHandle<Erased>) -> Self {
+        let result = PhantomData;
+        Self { running, result }
+    }
+
+    /// The same task, which ends when it is dropped. Work that has begun does not.
+    pub fn owned(self) -> OwnedTask<T> {
+        OwnedTask(self)
+    }
+
+    /// What ends the task before its time. Work that has begun does not end.
+    pub fn abort_handle(&self) -> AbortHandle {
+        self.running.abort_handle()
+    }
+}
+
+impl<T: 'static> Future for Task<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let done = ready!(Pin::new(&mut self.running).poll(context));
+        Poll::Ready(done.map(|result| {
+            let result = result.downcast();
+            *result.expect("it was started with this type of result")
+        }))
+    }
+}
+
+/// A task that ends when this is dropped.
+#[derive(Debug)]
+pub struct OwnedTask<T>(Task<T>);
+
+impl<T> Drop for OwnedTask<T> {
+    fn drop(&mut self) {
+        self.0.running.abort();
+    }
+}
+
+impl<T: 'static> Future for OwnedTask<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(context)
+    }
+}
