@@ -5,14 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use http::uri::PathAndQuery;
+use prost::Message;
+use prost::bytes::Bytes;
 use tokio_util::sync::CancellationToken;
+use tonic::client::Grpc;
 use tonic::{Request, Response, Status};
 
 use super::exit::{RefusedCall, Unreachable};
 use crate::api::{self, MAX_MESSAGE_BYTES, Transport};
 use crate::limits::NodeNames;
+use crate::proto::encoded::{BytesCodec, encode};
 use crate::proto::v1::spread_service_client::SpreadServiceClient;
-use crate::proto::v1::{GetSnapshotRequest, Snapshot};
+use crate::proto::v1::{self, GetSnapshotRequest, Snapshot};
 use crate::snapshot::{Limits, Registry, Unobserved};
 
 /// The generated client on either transport.
@@ -21,8 +26,41 @@ pub(crate) type Rpc = SpreadServiceClient<Transport>;
 /// A way to ask.
 #[derive(Clone)]
 pub(crate) struct Client {
-    rpc: Rpc,
+    transport: Transport,
     timeout: Option<Duration>,
+}
+
+/// A request that has one answer.
+pub(crate) trait UnaryRequest: Message {
+    /// The answer.
+    type Answer: Message + Default;
+    /// The path of the method.
+    const PATH: &'static str;
+}
+
+macro_rules! unary {
+    ($($method:literal: $request:ident => $answer:ident;)*) => {$(
+        impl UnaryRequest for v1::$request {
+            type Answer = v1::$answer;
+            const PATH: &'static str = concat!("/evenkeel.v1.SpreadService/", $method);
+        }
+    )*};
+}
+
+unary! {
+    "Filter": FilterRequest => FilterResponse;
+    "Score": ScoreRequest => ScoreResponse;
+    "Explain": ExplainRequest => ExplainResponse;
+    "Place": PlaceRequest => PlaceResponse;
+    "DescribeSpread": DescribeSpreadRequest => DescribeSpreadResponse;
+    "ConfirmReservations": ConfirmReservationsRequest => ConfirmReservationsResponse;
+    "RenewReservations": RenewReservationsRequest => RenewReservationsResponse;
+    "ReleaseReservations": ReleaseReservationsRequest => ReleaseReservationsResponse;
+    "ListReservations": ListReservationsRequest => ListReservationsResponse;
+    "GetSnapshot": GetSnapshotRequest => GetSnapshotResponse;
+    "ListSnapshots": ListSnapshotsRequest => ListSnapshotsResponse;
+    "DeleteSnapshot": DeleteSnapshotRequest => DeleteSnapshotResponse;
+    "VerifySnapshot": VerifySnapshotRequest => VerifySnapshotResponse;
 }
 
 impl Client {
@@ -39,43 +77,52 @@ impl Client {
 
     /// A client on `transport`. `timeout` limits each call.
     pub(crate) fn on(transport: Transport, timeout: Option<Duration>) -> Self {
-        let rpc = SpreadServiceClient::new(transport)
-            .max_decoding_message_size(MAX_MESSAGE_BYTES)
-            .max_encoding_message_size(MAX_MESSAGE_BYTES);
-        Self { rpc, timeout }
+        Self { transport, timeout }
     }
 
     /// The generated client, for streams: they take as long as they need.
     pub(crate) fn rpc(&self) -> Rpc {
-        self.rpc.clone()
+        SpreadServiceClient::new(self.transport.clone())
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES)
     }
 
     /// One call with one answer, within the timeout.
-    pub(crate) async fn call<M, R>(
-        &self,
-        message: M,
-        rpc: impl AsyncFnOnce(&mut Rpc, Request<M>) -> Result<Response<R>, Status>,
-    ) -> Result<R> {
-        self.call_about(message, Vec::new, rpc).await
+    pub(crate) async fn call<M: UnaryRequest>(&self, message: M) -> Result<M::Answer> {
+        self.call_about(message, Vec::new).await
     }
 
     /// [`Client::call`] with a request that holds changes; `objects` names
     /// them for an error.
-    pub(crate) async fn call_about<M, R>(
+    pub(crate) async fn call_about<M: UnaryRequest>(
         &self,
         message: M,
         objects: impl FnOnce() -> Vec<String>,
-        rpc: impl AsyncFnOnce(&mut Rpc, Request<M>) -> Result<Response<R>, Status>,
-    ) -> Result<R> {
+    ) -> Result<M::Answer> {
+        let answer = self.unary(M::PATH, encode(&message)).await?;
+        let answer = answer.and_then(|answer| {
+            M::Answer::decode(answer).map_err(|error| Status::internal(error.to_string()))
+        });
+        answer.map_err(|status| RefusedCall::or_unreachable(status, objects()))
+    }
+
+    /// One call, in bytes: compiled once for all of them.
+    async fn unary(&self, path: &'static str, message: Bytes) -> Result<Result<Bytes, Status>> {
         let mut request = Request::new(message);
         if let Some(timeout) = self.timeout {
             request.set_timeout(timeout);
         }
-        let mut client = self.rpc();
-        let answer = within(self.timeout, rpc(&mut client, request)).await?;
-        answer
-            .map(Response::into_inner)
-            .map_err(|status| RefusedCall::or_unreachable(status, objects()))
+        let mut grpc = Grpc::new(self.transport.clone())
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        let call = async {
+            let ready = grpc.ready().await;
+            ready.map_err(|error| Status::unknown(format!("Service was not ready: {error}")))?;
+            let path = PathAndQuery::from_static(path);
+            grpc.unary(request, path, BytesCodec).await
+        };
+        let answer = within(self.timeout, call).await?;
+        Ok(answer.map(Response::into_inner))
     }
 
     /// Describes a snapshot.
@@ -83,7 +130,7 @@ impl Client {
         let request = GetSnapshotRequest {
             snapshot: snapshot.to_owned(),
         };
-        let answer = self.call(request, Rpc::get_snapshot).await?;
+        let answer = self.call(request).await?;
         Ok(answer.snapshot.unwrap_or_default())
     }
 }

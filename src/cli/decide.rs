@@ -6,9 +6,8 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tonic::{Request, Response, Status};
 
-use super::backend::{Client, Rpc};
+use super::backend::{Client, UnaryRequest};
 use super::exit::Unreachable;
 use super::output::{self, AnswerFormat};
 use super::render;
@@ -180,7 +179,7 @@ impl LoadedQuestion {
             ..Default::default()
         };
         let names = || itself.names.clone();
-        let answer = self.client.call_about(request, names, Rpc::filter).await;
+        let answer = self.client.call_about(request, names).await;
         let answer = answer.map_err(|error| question.explain(error))?;
         self.taken_out = answer.unknown_deletes.is_empty();
         if self.taken_out {
@@ -275,25 +274,25 @@ impl QuestionArgs {
     }
 
     /// Asks what the question is asked about.
-    pub(crate) async fn ask<M, R: Answer>(
-        &self,
-        asked: &LoadedQuestion,
-        request: M,
-        rpc: impl AsyncFnOnce(&mut Rpc, Request<M>) -> Result<Response<R>, Status>,
-    ) -> Result<R> {
-        self.call(&asked.client, &asked.overlay, request, rpc).await
+    pub(crate) async fn ask<M>(&self, asked: &LoadedQuestion, request: M) -> Result<M::Answer>
+    where
+        M: UnaryRequest<Answer: Answer>,
+    {
+        self.call(&asked.client, &asked.overlay, request).await
     }
 
     /// Asks `client` about a pod.
-    pub(crate) async fn call<M, R: Answer>(
+    pub(crate) async fn call<M>(
         &self,
         client: &Client,
         overlay: &Overlay,
         request: M,
-        rpc: impl AsyncFnOnce(&mut Rpc, Request<M>) -> Result<Response<R>, Status>,
-    ) -> Result<R> {
+    ) -> Result<M::Answer>
+    where
+        M: UnaryRequest<Answer: Answer>,
+    {
         let names = || overlay.names.clone();
-        let answer = client.call_about(request, names, rpc).await;
+        let answer = client.call_about(request, names).await;
         let answer = answer.map_err(|error| self.explain(error))?;
         what_if::check_deleted(answer.unknown_deletes())?;
         Ok(answer)

@@ -4,7 +4,6 @@
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
-use super::backend::Rpc;
 use super::decide::{ANSWER, QuestionArgs};
 use super::exit::Exit;
 use super::output::{self, AnswerFormat};
@@ -113,7 +112,7 @@ impl ExplainCommand {
             dialect: asked.workload.dialect().into(),
             ..question.explain_request(pod, overlay, for_person)
         };
-        let answer = question.ask(&asked, request, Rpc::explain).await?;
+        let answer = question.ask(&asked, request).await?;
         match format.answer_format() {
             None => {
                 let head = question.head(&asked);

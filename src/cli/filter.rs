@@ -4,7 +4,6 @@ use anyhow::Result;
 use clap::Args;
 
 use super::args;
-use super::backend::Rpc;
 use super::decide::{ANSWER, QuestionArgs};
 use super::exit::Exit;
 use super::output::AnswerFormat;
@@ -48,7 +47,7 @@ impl FilterCommand {
             max_domains: question.max_domains(format.is_table()),
             ..question.filter_request(&asked.workload.pod, &asked.overlay.changes)
         };
-        let answer = question.ask(&asked, request, Rpc::filter).await?;
+        let answer = question.ask(&asked, request).await?;
         question.print(&asked, format, &answer, render::filter, |answer| {
             answer.feasible.clone()
         })?;

@@ -8,7 +8,6 @@ use indicatif::ProgressBar;
 use prost::Message;
 use serde::{Deserialize, Serialize};
 
-use super::backend::Rpc;
 use super::decide::QuestionArgs;
 use super::exit::Exit;
 use super::output::{self, AnswerFormat};
@@ -146,7 +145,7 @@ impl Asking<'_> {
         let (question, changes) = (self.question, &self.overlay.changes);
         let request = question.explain_request(worst, changes, self.for_person);
         let client = &self.opened.client;
-        let explanation = question.call(client, &self.overlay, request, Rpc::explain);
+        let explanation = question.call(client, &self.overlay, request);
         let explanation = explanation.await?;
         let explained_pod = stored::name_of(worst).to_owned();
         let mut pods: Vec<String> = alike.into_iter().flat_map(|pods| pods.names).collect();
@@ -171,7 +170,7 @@ impl Asking<'_> {
             ..question.filter_request(pod, changes)
         };
         let client = &self.opened.client;
-        let answer = question.call(client, &self.overlay, request, Rpc::filter);
+        let answer = question.call(client, &self.overlay, request);
         Ok(answer.await?.feasible_count)
     }
 }

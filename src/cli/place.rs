@@ -9,7 +9,6 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
 use super::args;
-use super::backend::Rpc;
 use super::decide::{ANSWER, LoadedQuestion, QuestionArgs};
 use super::exit::Exit;
 use super::output::AnswerFormat;
@@ -161,7 +160,7 @@ impl PlaceCommand {
             max_domains,
             ..Default::default()
         };
-        self.question.ask(asked, request, Rpc::place).await
+        self.question.ask(asked, request).await
     }
 
     /// PickAll and PickFixed: nothing is spread.
@@ -196,7 +195,7 @@ impl PlaceCommand {
             view: View::Basic.into(),
             ..question.filter_request(&pod, &asked.overlay.changes)
         };
-        let answer = self.question.ask(asked, request, Rpc::filter).await?;
+        let answer = self.question.ask(asked, request).await?;
         let placement = |node| Placement {
             node,
             ..Default::default()
@@ -228,7 +227,7 @@ impl PlaceCommand {
                 view: View::Basic.into(),
                 ..Default::default()
             };
-            let answer = self.question.ask(asked, request, Rpc::filter).await?;
+            let answer = self.question.ask(asked, request).await?;
             for node in answer.feasible {
                 *bonuses.entry(node).or_default() += weight;
             }

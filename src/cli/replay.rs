@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use super::args;
-use super::backend::{Client, Rpc};
+use super::backend::Client;
 use super::exit::{Exit, Unreachable};
 use super::output;
 use super::render::{self, Different, Replayed};
@@ -197,8 +197,8 @@ fn open(log: &Path) -> Result<Box<dyn Iterator<Item = io::Result<String>>>> {
 
 async fn ask(client: &Client, request: LoggedRequest) -> Result<ReplayedAnswer> {
     macro_rules! asked {
-        ($request:ident, $rpc:ident, $brief:ident) => {{
-            let answer = client.call($request, Rpc::$rpc).await?;
+        ($request:ident, $brief:ident) => {{
+            let answer = client.call($request).await?;
             ReplayedAnswer {
                 brief: Brief::$brief(&answer),
                 epoch: answer.epoch,
@@ -207,13 +207,13 @@ async fn ask(client: &Client, request: LoggedRequest) -> Result<ReplayedAnswer> 
         }};
     }
     Ok(match request {
-        LoggedRequest::Filter(request) => asked!(request, filter, of_filter),
-        LoggedRequest::Score(request) => asked!(request, score, of_score),
-        LoggedRequest::Explain(request) => asked!(request, explain, of_explain),
+        LoggedRequest::Filter(request) => asked!(request, of_filter),
+        LoggedRequest::Score(request) => asked!(request, of_score),
+        LoggedRequest::Explain(request) => asked!(request, of_explain),
         LoggedRequest::Place(mut request) => {
             // Deciding again must not hold anything.
             request.reserve = None;
-            asked!(request, place, of_place)
+            asked!(request, of_place)
         }
     })
 }

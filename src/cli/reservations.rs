@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use super::args;
-use super::backend::{Rpc, all_pages};
+use super::backend::all_pages;
 use super::exit::Exit;
 use super::output;
 use super::render;
@@ -65,7 +65,7 @@ impl ListReservations {
                 page_token,
                 owner: self.owner.clone().unwrap_or_default(),
             };
-            let page = client.call(request, Rpc::list_reservations).await?;
+            let page = client.call(request).await?;
             Ok((page.reservations, page.next_page_token))
         });
         let all = ListReservationsResponse {
@@ -117,7 +117,7 @@ impl Confirm {
             snapshot: self.target.name.snapshot,
             confirmations: self.confirmations,
         };
-        let answer = client.call(request, Rpc::confirm_reservations).await?;
+        let answer = client.call(request).await?;
         report("confirmed", total, &answer.unknown_ids, answer.revision)
     }
 }
@@ -157,7 +157,7 @@ impl Renew {
             ids: self.ids,
             ttl: self.ttl.map(Into::into),
         };
-        let answer = client.call(request, Rpc::renew_reservations).await?;
+        let answer = client.call(request).await?;
         report("renewed", total, &answer.unknown_ids, answer.revision)
     }
 }
@@ -187,7 +187,7 @@ impl Release {
             snapshot: self.target.name.snapshot,
             ids: self.ids,
         };
-        let answer = client.call(request, Rpc::release_reservations).await?;
+        let answer = client.call(request).await?;
         report("released", total, &answer.unknown_ids, answer.revision)
     }
 }

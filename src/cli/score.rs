@@ -4,7 +4,6 @@ use anyhow::Result;
 use clap::Args;
 
 use super::args;
-use super::backend::Rpc;
 use super::decide::{ANSWER, QuestionArgs};
 use super::exit::Exit;
 use super::render;
@@ -62,7 +61,7 @@ impl ScoreCommand {
             },
             ..Default::default()
         };
-        let answer = question.ask(&asked, request, Rpc::score).await?;
+        let answer = question.ask(&asked, request).await?;
         let node = |score: &NodeScore| score.node.clone();
         question.print(&asked, format, &answer, render::score, |answer| {
             answer.scores.iter().map(node).collect()

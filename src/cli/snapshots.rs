@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 
 use super::args;
-use super::backend::{Client, Rpc, all_pages};
+use super::backend::{Client, all_pages};
 use super::exit::Exit;
 use super::input::Input;
 use super::load;
@@ -67,7 +67,7 @@ impl ListSnapshots {
                 page_size: 0,
                 page_token,
             };
-            let page = client.call(request, Rpc::list_snapshots).await?;
+            let page = client.call(request).await?;
             Ok((page.snapshots, page.next_page_token))
         });
         let all = ListSnapshotsResponse {
@@ -223,7 +223,7 @@ impl Delete {
             snapshot: name.clone(),
             epoch: String::new(),
         };
-        client.call(request, Rpc::delete_snapshot).await?;
+        client.call(request).await?;
         output::print(&format!("snapshot {name:?} deleted\n"))?;
         Ok(Exit::Success)
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
-use super::backend::{Client, Rpc, all_pages};
+use super::backend::{Client, all_pages};
 use super::exit::Exit;
 use super::output::{self, AnswerFormat};
 use super::render;
@@ -256,7 +256,7 @@ pub(crate) async fn ask_all(
     let mut last = DescribeSpreadResponse::default();
     let workloads = all_pages(async |page_token| {
         request.page_token = page_token;
-        last = client.call(request.clone(), Rpc::describe_spread).await?;
+        last = client.call(request.clone()).await?;
         Ok((
             std::mem::take(&mut last.workloads),
             std::mem::take(&mut last.next_page_token),

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 
 use super::args;
-use super::backend::{Client, Rpc};
+use super::backend::Client;
 use super::exit::Exit;
 use super::render;
 use super::source;
@@ -52,7 +52,7 @@ async fn ask(client: &Client, snapshot: &str) -> Result<VerifySnapshotResponse> 
     let request = VerifySnapshotRequest {
         snapshot: snapshot.to_owned(),
     };
-    client.call(request, Rpc::verify_snapshot).await
+    client.call(request).await
 }
 
 fn exit(answer: &VerifySnapshotResponse) -> Exit {

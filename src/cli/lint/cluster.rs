@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::finding::Said;
 use super::names::hint;
 use super::rule::LintRule;
-use crate::cli::backend::{Client, Rpc};
+use crate::cli::backend::Client;
 use crate::explain;
 use crate::manifest::Template;
 use crate::proto::v1::hint::Kind;
@@ -40,7 +40,7 @@ pub(crate) async fn check(
         max_domains: Some(1),
         ..Default::default()
     };
-    let answer = client.call(request, Rpc::explain).await?;
+    let answer = client.call(request).await?;
     let unknown: Vec<Said> = answer
         .insights
         .iter()
