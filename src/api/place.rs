@@ -19,6 +19,7 @@ use super::opening::Asker;
 use super::reaching::AtLeast;
 use super::{answer, permission, request, retry, wish};
 use crate::access::{Caller, Role};
+use crate::decision_log::Pending;
 use crate::limits::Limit;
 use crate::matching::{Path, Violations};
 use crate::proto::encoded::Encoded;
@@ -44,18 +45,27 @@ impl Service {
         };
         permission::allow(caller, role, &request.snapshot)?;
         let pending = self.begin(|| Some(request.clone()));
-        let deadline = by.deadline;
-        let limits = self.registry.limits();
-        let mut valid = ValidPlacement::of(request, caller, limits)?;
-        let snapshot = self
-            .reach(&valid.snapshot, &valid.at_least, deadline)
-            .await?;
+        let valid = ValidPlacement::of(request, caller, self.registry.limits())?;
+        let snapshot = self.reach(&valid.snapshot, &valid.at_least, by.deadline);
+        let snapshot = snapshot.await?;
         // The answer of the first time, if the request comes again.
         if let Some(retry) = &valid.retry
             && let Some(reserving) = snapshot.answered(retry)
         {
             return Ok(retry::answer(&snapshot, reserving)?.map(Encoded::from));
         }
+        self.place_valid(valid, snapshot, by, pending).await
+    }
+
+    /// Places what was not placed before, on a thread aside.
+    async fn place_valid(
+        &self,
+        mut valid: ValidPlacement,
+        snapshot: Arc<Snapshot>,
+        by: Asker,
+        pending: Option<Pending>,
+    ) -> Result<Response<Encoded<v1::PlaceResponse>>, Error> {
+        let deadline = by.deadline;
         let lists_placements = valid.lists_placements();
         let write = move |mut answer: Response<v1::PlaceResponse>| {
             if !lists_placements {

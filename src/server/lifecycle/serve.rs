@@ -71,11 +71,7 @@ where
     let draining = CancellationToken::new();
     let decoders = Decoders::start().map_err(Error::Runtime)?;
     let decisions = Decisions::start(&config)?;
-    let mut service = api::Service::new(Arc::clone(&kept.registry), draining.clone())
-        .with_feeds_on(decoders.runtime(), Handle::current());
-    if let Some(log) = &decisions.log {
-        service = service.with_decision_log(log.clone());
-    }
+    let service = kept.service(&decoders, &decisions, &draining);
     let methods = reflection::methods().map_err(Error::serve)?;
     let telemetry = Telemetry::start(&config, methods)?;
     let (account, handle) = (kept.registry.account(), decoders.handle());
@@ -174,6 +170,21 @@ async fn restore(
 }
 
 impl KeptSnapshots {
+    /// The service of these snapshots.
+    fn service(
+        &self,
+        decoders: &Decoders,
+        decisions: &Decisions,
+        draining: &CancellationToken,
+    ) -> api::Service {
+        let service = api::Service::new(Arc::clone(&self.registry), draining.clone())
+            .with_feeds_on(decoders.runtime(), Handle::current());
+        match &decisions.log {
+            Some(log) => service.with_decision_log(log.clone()),
+            None => service,
+        }
+    }
+
     /// Starts what is done at intervals, for as long as the runtime lives.
     fn keep_up(&self, config: &Config) {
         let (idle, interval) = (config.views.view_idle, config.trust.verify_interval);

@@ -96,6 +96,14 @@ impl CallLimits {
         }
     }
 
+    /// Has the questions of a stream noted one by one.
+    fn observe_questions(&self, kind: CallKind, request: &mut Request<Body>) {
+        if let (CallKind::Decisions, Some(observer)) = (kind, &self.observer) {
+            let observer = api::QuestionObserver(Arc::clone(observer) as _);
+            request.extensions_mut().insert(observer);
+        }
+    }
+
     /// How many calls of each kind there are and may be.
     pub fn kinds(&self) -> &Kinds {
         &self.shared.kinds
@@ -198,13 +206,7 @@ where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Send + 'static,
     S::Future: Send + 'static,
 {
-    // The questions of a stream are noted one by one.
-    if kind == CallKind::Decisions
-        && let Some(observer) = limits.observer
-    {
-        let observer = api::QuestionObserver(observer);
-        request.extensions_mut().insert(observer);
-    }
+    limits.observe_questions(kind, &mut request);
     let shared = limits.shared;
     let turns = match arrived {
         Some(call) => Some(call.begin().await),
@@ -212,13 +214,7 @@ where
     };
     let Admitted { who, slot, base } = match shared.admit(kind, &mut request) {
         Ok(admitted) => admitted,
-        Err(error) => {
-            let refused = Status::from(error).into_http();
-            if let Some(mut call) = call {
-                call.answered(&refused);
-            }
-            return Ok(refused);
-        }
+        Err(error) => return Ok(refused(error, call)),
     };
     // Dropped before the slot: a call whose slot is free has been counted.
     let mut call = call;
@@ -247,6 +243,15 @@ where
             is_over: false,
         })
     }))
+}
+
+/// What a call is refused with before it is taken.
+fn refused(error: api::Error, call: Option<ObservedCall>) -> Response<Body> {
+    let refused = Status::from(error).into_http();
+    if let Some(mut call) = call {
+        call.answered(&refused);
+    }
+    refused
 }
 
 /// The answer to a request, once that has arrived, from its thread.

@@ -158,18 +158,18 @@ impl Snapshot {
         let pods = Batch::trusted(held.iter().map(|(serial, held)| held.pod(*serial)));
         let _room = check_room(&live, &pods, limits)?;
         let moves = !held.is_empty();
-        let revision = live.revision() + i64::from(moves);
-        let until = now.wall + hold.ttl;
-        let answer = tell(Reserved {
-            revision,
+        let reserved = Reserved {
+            revision: live.revision() + i64::from(moves),
             ids: held.iter().map(|(serial, _)| self.id(*serial)).collect(),
-            until,
-        });
+            until: now.wall + hold.ttl,
+        };
+        let (revision, expires) = (reserved.revision, reserved.until);
+        let answer = tell(reserved);
         let kept = |request| KeptAnswer {
             request,
             answer: answer.into(),
             ttl: hold.ttl,
-            expires: until,
+            expires,
         };
         let answers: Vec<_> = (last + 1..).zip(request.map(kept)).collect();
         let _book_room = self.check_book(&held, &answers)?;
@@ -177,17 +177,15 @@ impl Snapshot {
             return Ok(());
         }
         let before = turn.entry();
-        self.record_held(
-            turn,
-            Entry {
-                revision,
-                updated: if moves { now.wall } else { before.updated },
-                last_serial: last + answers.len() as Serial,
-                held: &held,
-                answers: &answers,
-                ..before
-            },
-        )?;
+        let entry = Entry {
+            revision,
+            updated: if moves { now.wall } else { before.updated },
+            last_serial: last + answers.len() as Serial,
+            held: &held,
+            answers: &answers,
+            ..before
+        };
+        self.record_held(turn, entry)?;
         counters::add(&self.around.counters.reserved, held.len());
         self.put(held, answers, now);
         if moves {
