@@ -116,3 +116,39 @@ impl<T: 'static> Future for OwnedTask<T> {
         Pin::new(&mut self.0).poll(context)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn results_come_back_with_their_types() {
+        let task = spawn(async { vec![1, 2] }).await;
+        let work = spawn_blocking(|| "done").await;
+        assert_eq!((task.ok(), work.ok()), (Some(vec![1, 2]), Some("done")));
+        let panicked = spawn_blocking(|| panic!("on purpose")).await;
+        assert!(panicked.is_err_and(|error: JoinError| error.is_panic()));
+    }
+
+    #[tokio::test]
+    async fn only_an_owned_task_ends_when_it_is_dropped() {
+        let begin = || {
+            let (held, ended) = oneshot::channel::<()>();
+            let (go, gone) = oneshot::channel::<()>();
+            let task = spawn(async move {
+                let _ = gone.await;
+                let _ = held.send(());
+            });
+            (task, go, ended)
+        };
+        let (task, go, ended) = begin();
+        drop(task);
+        let _ = go.send(());
+        assert!(ended.await.is_ok(), "it runs on");
+        let (task, _go, ended) = begin();
+        drop(task.owned());
+        assert!(ended.await.is_err(), "it has ended");
+    }
+}

@@ -19,7 +19,7 @@ mod words;
 
 pub use case::Case;
 pub use hints::always;
-pub(crate) use words::quoted;
+pub use words::quoted;
 pub use words::{among, noun, number, plural, verb};
 
 use crate::proto::v1;
