@@ -4,7 +4,8 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tonic::Response;
+use prost::bytes::Bytes;
+use tonic::{Request, Response};
 
 use super::asked::{AboutOnePod, DecisionFields, Outline, fields_of};
 use super::base::Service;
@@ -14,9 +15,9 @@ use super::error::Error;
 use super::kept_questions::{CompiledQuestion, KeptQuestions};
 use super::logged::{Loggable, logged};
 use super::measured::MeasuredAnswer;
-use super::opening::{Asker, decoded};
+use super::opening::{Asker, OpenedCall, open_later};
 use super::permission;
-use super::written::Written;
+use super::written::{Writable, Written};
 use crate::access::Role;
 use crate::decision_log::Pending;
 use crate::proto::encoded::Encoded;
@@ -76,6 +77,21 @@ pub struct ValidQuestion {
 }
 
 impl Service {
+    /// Answers a call about one pod.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub(super) async fn answer<M: AboutOnePod, A: Writable + 'static>(
+        &self,
+        request: Request<Bytes>,
+        answer: AnswerBy<Written<A>>,
+    ) -> Result<Response<Bytes>, Error> {
+        let OpenedCall { request, by } = open_later(request);
+        let answered = self.ask(&Encoded::<M>::new(request), &by, answer)?;
+        let answer = answered.wait().await?;
+        Ok(answer.map(|written| written.finish().into_bytes()))
+    }
+
     /// Answers a question about one pod.
     ///
     /// # Errors
@@ -171,7 +187,7 @@ impl Service {
             let pod = AskedPod::Kept(question);
             return Ok(ReadRequest { fields, pod });
         }
-        let (pod, fields) = decoded::<M>(encoded.bytes.clone())?.parts();
+        let (pod, fields) = encoded.decode()?.parts();
         Ok(ReadRequest {
             fields,
             pod: AskedPod::New(Box::new(pod), keeps),

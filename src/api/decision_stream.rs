@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant as Moment};
 
 use futures::stream::FuturesUnordered;
+use prost::Message;
 use prost::bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -25,7 +26,7 @@ use super::decide::AnswerBy;
 use super::error::Error;
 use super::lanes::until;
 use super::measured::Decision;
-use super::opening::{Asker, OpenedCall, decoded};
+use super::opening::{Asker, OpenedCall};
 use super::stream_steps::{Ask, Step, StreamedQuestion};
 use super::written::{Done, Writable, Written};
 use crate::account::{Charge, Part};
@@ -256,7 +257,8 @@ impl DecisionStream {
         let (service, by) = (self.service.clone(), by.clone());
         let is_large = encoded.bytes.len() > LARGE_REQUEST;
         let place = async move {
-            let answer = service.placed(decoded(encoded.into_bytes())?, by).await?;
+            let request = v1::PlaceRequest::decode(encoded.into_bytes())?;
+            let answer = service.placed(request, by).await?;
             Ok(Done::of(answer))
         };
         match is_large {

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use prost::DecodeError;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -103,6 +104,12 @@ impl From<snapshot::Error> for Error {
             snapshot::Error::OverLimit(exceeded) => Self::OverLimit(exceeded),
             error => Self::Snapshot(error),
         }
+    }
+}
+
+impl From<DecodeError> for Error {
+    fn from(error: DecodeError) -> Self {
+        Self::Undecodable(error.to_string())
     }
 }
 

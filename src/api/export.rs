@@ -41,7 +41,7 @@ pub fn sender(
 ) -> impl FnMut(v1::ExportSnapshotResponse) -> Result<(), Error> {
     let runtime = Handle::current();
     move |part| {
-        let part = encode(&part);
+        let part = encode(part);
         let patience = Instant::now() + MAX_UNREAD;
         let latest = deadline.map_or(patience, |at| at.min(patience));
         runtime.block_on(async {

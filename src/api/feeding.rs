@@ -1,5 +1,6 @@
 //! The loop around a feed: its steps come in, acknowledgements go out.
 
+use prost::Message;
 use prost::bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -10,7 +11,6 @@ use tonic::{Status, Streaming};
 use super::error::Error;
 use super::feed::{CheckedStep, Feed};
 use super::lanes::{LARGE_BATCH, Lanes, until};
-use super::opening;
 use crate::proto::encoded::encode;
 use crate::proto::received::StreamSnapshotRequest;
 use crate::proto::received::stream_snapshot_request::Step;
@@ -68,8 +68,7 @@ pub async fn run_feed(
         let answered = answered.into_iter().map(|a| a.map_err(Status::from));
         for answer in answered.chain(end.map(Err)) {
             let goes_on = answer.is_ok();
-            let answer = answer.map(|answer| encode(&answer));
-            if answers.send(answer).await.is_err() || !goes_on {
+            if answers.send(answer.map(encode)).await.is_err() || !goes_on {
                 return;
             }
         }
@@ -126,7 +125,8 @@ struct StepGroup {
 impl StepGroup {
     /// Adds a step. Returns whether more may come.
     fn add(&mut self, step: Result<Bytes, Status>, arrived: Moment) -> bool {
-        let step = step.and_then(|step| Ok(opening::decoded::<StreamSnapshotRequest>(step)?));
+        let decode = |step| StreamSnapshotRequest::decode(step).map_err(Error::from);
+        let step = step.and_then(|step| Ok(decode(step)?));
         match step {
             Ok(step) => {
                 self.size = self.size.saturating_add(step_size(&step));

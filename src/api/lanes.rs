@@ -219,11 +219,8 @@ impl Lanes {
             return Ok(work());
         }
         let slot = slot(&self.writes, deadline).await?;
-        done(
-            deadline,
-            tasks::spawn_blocking(holding(slot, Box::new(work))),
-        )
-        .await
+        let work = holding(slot, Box::new(work));
+        done(deadline, tasks::spawn_blocking(work)).await
     }
 
     async fn run<T: Send + 'static>(

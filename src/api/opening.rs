@@ -50,16 +50,8 @@ pub fn open_later<M>(request: Request<M>) -> OpenedCall<M> {
 /// [`Error::Undecodable`].
 pub fn decode<M: Message + Default>(request: Request<Bytes>) -> Result<OpenedCall<M>, Error> {
     let OpenedCall { request, by } = open_later(request);
-    let request = decoded(request)?;
+    let request = M::decode(request)?;
     Ok(OpenedCall { request, by })
-}
-
-/// Decodes a message.
-///
-/// # Errors
-/// [`Error::Undecodable`].
-pub fn decoded<M: Message + Default>(encoded: Bytes) -> Result<M, Error> {
-    M::decode(encoded).map_err(|error| Error::Undecodable(error.to_string()))
 }
 
 /// Opens a call that needs a role on the snapshot whose name `snapshot` finds in the

@@ -46,7 +46,7 @@ impl SpreadService for Service {
         let mut valid = self.lanes.unlocked(is_large, deadline, check).await??;
         valid.fence = fence;
         let is_large = is_large || registry.is_journaled();
-        let apply = move || Ok::<_, Error>(encode(&update::response(&valid.apply(&registry)?)));
+        let apply = move || Ok::<_, Error>(encode(update::response(&valid.apply(&registry)?)));
         let updated = self.lanes.change_soon(is_large, deadline, apply);
         Ok(Response::new(updated.await??))
     }
@@ -78,19 +78,11 @@ impl SpreadService for Service {
     }
 
     async fn filter(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let OpenedCall { request, by } = open_later(request);
-        let asked = Encoded::<v1::FilterRequest>::new(request);
-        let answered = self.ask(&asked, &by, FILTER)?;
-        let answer = answered.wait().await?;
-        Ok(answer.map(|written| written.finish().into_bytes()))
+        Ok(self.answer::<v1::FilterRequest, _>(request, FILTER).await?)
     }
 
     async fn score(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let OpenedCall { request, by } = open_later(request);
-        let asked = Encoded::<v1::ScoreRequest>::new(request);
-        let answered = self.ask(&asked, &by, SCORE)?;
-        let answer = answered.wait().await?;
-        Ok(answer.map(|written| written.finish().into_bytes()))
+        Ok(self.answer::<v1::ScoreRequest, _>(request, SCORE).await?)
     }
 
     async fn explain(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
@@ -106,7 +98,7 @@ impl SpreadService for Service {
         };
         // Explain decides several times, so it runs beside the threads that
         // serve.
-        let write = |answer| logged(pending, answer).map(|answer| encode(&answer));
+        let write = |answer| logged(pending, answer).map(encode);
         Ok(deciding.decide_aside(&self.lanes, &by, write).await?)
     }
 
@@ -142,7 +134,7 @@ impl SpreadService for Service {
         let snapshot = snapshot.await?;
         let run = move |is_given_up: &dyn Fn() -> bool| {
             let answer = try_measured(&snapshot, || valid.answer(&snapshot, is_given_up));
-            answer.map(|answer| answer.map(|answer| encode(&answer)))
+            answer.map(|answer| answer.map(encode))
         };
         Ok(self.lanes.decide(&call.by, run).await??)
     }
@@ -158,10 +150,7 @@ impl SpreadService for Service {
         )?;
         let snapshot = self.named(&call.request.snapshot)?;
         let limits = self.registry.limits().clone();
-        let confirm = move || {
-            let confirmed = reservations::confirm(call.request, &snapshot, &limits);
-            confirmed.map(|confirmed| encode(&confirmed))
-        };
+        let confirm = move || reservations::confirm(call.request, &snapshot, &limits).map(encode);
         Ok(Response::new(
             self.lanes.change(call.by.deadline, confirm).await??,
         ))
@@ -175,10 +164,7 @@ impl SpreadService for Service {
         )?;
         let snapshot = self.named(&call.request.snapshot)?;
         let limits = self.registry.limits().clone();
-        let renew = move || {
-            let renewed = reservations::renew(call.request, &snapshot, &limits);
-            renewed.map(|renewed| encode(&renewed))
-        };
+        let renew = move || reservations::renew(call.request, &snapshot, &limits).map(encode);
         Ok(Response::new(
             self.lanes.change(call.by.deadline, renew).await??,
         ))
@@ -195,10 +181,7 @@ impl SpreadService for Service {
         )?;
         let snapshot = self.named(&call.request.snapshot)?;
         let limits = self.registry.limits().clone();
-        let release = move || {
-            let released = reservations::release(call.request, &snapshot, &limits);
-            released.map(|released| encode(&released))
-        };
+        let release = move || reservations::release(call.request, &snapshot, &limits).map(encode);
         Ok(Response::new(
             self.lanes.change(call.by.deadline, release).await??,
         ))
@@ -211,10 +194,7 @@ impl SpreadService for Service {
             |asked: &v1::ListReservationsRequest| &asked.snapshot,
         )?;
         let snapshot = self.named(&call.request.snapshot)?;
-        let list = move || {
-            let listed = reservations::list(&call.request, &snapshot);
-            listed.map(|listed| encode(&listed))
-        };
+        let list = move || reservations::list(&call.request, &snapshot).map(encode);
         let listed = self.lanes.look(call.by.deadline, list).await??;
         Ok(Response::new(listed))
     }
@@ -224,12 +204,10 @@ impl SpreadService for Service {
             &asked.snapshot
         })?;
         let snapshot = self.named(&call.request.snapshot)?;
-        let get = move || {
-            let snapshot = Some(export::summary(&snapshot.summary()));
-            Ok::<_, Error>(encode(&v1::GetSnapshotResponse { snapshot }))
-        };
-        let got = self.lanes.look(call.by.deadline, get).await??;
-        Ok(Response::new(got))
+        let get = move || Some(export::summary(&snapshot.summary()));
+        let snapshot = self.lanes.look(call.by.deadline, get).await?;
+        let got = v1::GetSnapshotResponse { snapshot };
+        Ok(Response::new(encode(got)))
     }
 
     async fn list_snapshots(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
@@ -245,13 +223,13 @@ impl SpreadService for Service {
         let list = move || {
             let page = &all[..size.min(all.len())];
             let last = page.last().filter(|_| page.len() < all.len());
-            Ok::<_, Error>(encode(&v1::ListSnapshotsResponse {
+            v1::ListSnapshotsResponse {
                 snapshots: page.iter().map(|s| export::summary(&s.summary())).collect(),
                 next_page_token: last.map_or(String::new(), |s| s.name().to_owned()),
-            }))
+            }
         };
-        let listed = self.lanes.look(call.by.deadline, list).await??;
-        Ok(Response::new(listed))
+        let listed = self.lanes.look(call.by.deadline, list).await?;
+        Ok(Response::new(encode(listed)))
     }
 
     async fn delete_snapshot(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
@@ -264,7 +242,7 @@ impl SpreadService for Service {
         let delete = move || registry.delete(snapshot.name(), &call.request.epoch);
         let deleted = self.lanes.change(call.by.deadline, delete).await?;
         deleted.map_err(Error::from)?;
-        Ok(Response::new(encode(&v1::DeleteSnapshotResponse {})))
+        Ok(Response::new(encode(v1::DeleteSnapshotResponse {})))
     }
 
     type ExportSnapshotStream = BoxStream;
@@ -307,6 +285,6 @@ impl SpreadService for Service {
         };
         let response = self.lanes.copy(call.by.deadline, run).await?;
         let response = response.ok_or(Error::Draining)?;
-        Ok(Response::new(encode(&response)))
+        Ok(Response::new(encode(response)))
     }
 }

@@ -8,7 +8,6 @@ use prost::bytes::Bytes;
 use prost::encoding::{WireType, decode_key, decode_varint};
 
 use super::error::Error;
-use super::opening::decoded;
 use crate::matching::{Path, Violations};
 use crate::proto::encoded::Encoded;
 use crate::proto::v1;
@@ -57,7 +56,7 @@ impl Step {
         if let Some(question) = StreamedQuestion::outlined(&encoded.bytes) {
             return Ok(Self::Ask(question));
         }
-        match decoded::<v1::DecideRequest>(encoded.bytes.clone())?.step {
+        match encoded.decode()?.step {
             Some(Step::Question(question)) => Ok(Self::Ask(question.into())),
             Some(Step::SameRevision(group)) => {
                 let questions = group.questions.into_iter().map(Into::into);

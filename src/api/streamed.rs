@@ -84,7 +84,7 @@ mod tests {
         update(&registry, (0..5_000).map(node).collect());
         let service = Service::new(registry.clone(), Default::default());
         let export = || async {
-            let request = Request::new(encode(&ExportSnapshotRequest::default()));
+            let request = Request::new(encode(ExportSnapshotRequest::default()));
             let answer = service.export_snapshot(request).await;
             read(answer.expect("it exists").into_inner()).await
         };

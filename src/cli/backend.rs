@@ -99,7 +99,7 @@ impl Client {
         message: M,
         objects: impl FnOnce() -> Vec<String>,
     ) -> Result<M::Answer> {
-        let answer = self.unary(M::PATH, encode(&message)).await?;
+        let answer = self.unary(M::PATH, encode(message)).await?;
         let answer = answer.and_then(|answer| {
             M::Answer::decode(answer).map_err(|error| Status::internal(error.to_string()))
         });

@@ -57,12 +57,12 @@ impl<M: Message + Default> Encoded<M> {
 
 impl<M: Message> From<M> for Encoded<M> {
     fn from(message: M) -> Self {
-        Self::new(encode(&message))
+        Self::new(encode(message))
     }
 }
 
 /// The encoding of a message.
-pub fn encode(message: &impl Message) -> Bytes {
+pub fn encode(message: impl Message) -> Bytes {
     message.encode_to_vec().into()
 }
 

@@ -99,7 +99,7 @@ impl CallLimits {
     /// Has the questions of a stream noted one by one.
     fn observe_questions(&self, kind: CallKind, request: &mut Request<Body>) {
         if let (CallKind::Decisions, Some(observer)) = (kind, &self.observer) {
-            let observer = api::QuestionObserver(Arc::clone(observer) as _);
+            let observer = api::QuestionObserver(observer.clone());
             request.extensions_mut().insert(observer);
         }
     }
