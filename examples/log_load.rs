@@ -5,6 +5,7 @@
 //! refused because other servers changed the snapshot all the time, or the log did not
 //! answer. It is repeated then, as a client does, and that counts as one call.
 
+use std::error::Error as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -129,9 +130,10 @@ impl Call {
     }
 }
 
-/// Whether the same may be asked again.
+/// Whether the same may be asked again. A status with a source is of the connection:
+/// one that a server sent has none.
 fn passes(status: &Status) -> bool {
-    [Code::Aborted, Code::Unavailable].contains(&status.code())
+    status.source().is_some() || [Code::Aborted, Code::Unavailable].contains(&status.code())
 }
 
 fn pod(name: &str) -> v1::Pod {

@@ -2,6 +2,7 @@
 //! them.
 
 use std::collections::BTreeMap;
+use std::error::Error as _;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
@@ -286,16 +287,16 @@ pub(crate) async fn described(client: &mut Client, snapshot: &str) -> Result<Sna
     Ok(answer.into_inner().snapshot.expect("it is there"))
 }
 
-/// Whether the same may be asked again, of any server.
+/// Whether the same may be asked again, of any server. A status with a source is of
+/// the connection: one that a server sent has none.
 pub(crate) fn passes(status: &Status) -> bool {
-    [
+    let passing = [
         Code::Unavailable,
         Code::Aborted,
         Code::DeadlineExceeded,
         Code::Cancelled,
-        Code::Unknown,
-    ]
-    .contains(&status.code())
+    ];
+    status.source().is_some() || passing.contains(&status.code())
 }
 
 /// Asks one server after the other, until one answers; also how often.

@@ -1,5 +1,6 @@
 //! How a server stops: in the order that loses no call.
 
+use std::error::Error as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -211,7 +212,8 @@ async fn no_call_is_refused_because_its_connection_is_closing() {
     assert_eq!(server.exited().await.code(), Some(0));
     while let Some(status) = lines.join_next().await {
         let status = status.expect("a line does not panic");
-        // What the server itself says comes with details.
+        // What the server itself says has no source, and comes with details.
+        assert!(status.source().is_some(), "{status:?}");
         assert!(status.details().is_empty(), "{status:?}");
     }
 }

@@ -4,6 +4,7 @@
 //! Each server has its own state, revisions and reservations. So all of them
 //! are fed, any of them is asked, and one of them reserves.
 
+use std::error::Error as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
@@ -25,6 +26,13 @@ fn request_id() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.unwrap_or_default().as_nanos();
     format!("{}-{now}", std::process::id())
+}
+
+/// Whether another attempt may get an answer. A status with a source is of the
+/// connection, for instance of one that a stopping server closes: one that a server
+/// sent has none.
+fn is_unanswered(status: &tonic::Status) -> bool {
+    status.source().is_some() || status.code() == tonic::Code::Unavailable
 }
 
 fn node(name: &str, zone: &str) -> v1::Node {
@@ -233,7 +241,7 @@ impl Orchestrator {
         let mut placed = self.servers[0].place(request.clone()).await;
         for wait in [100, 200, 400] {
             match &placed {
-                Err(status) if status.code() == tonic::Code::Unavailable => {}
+                Err(status) if is_unanswered(status) => {}
                 _ => break,
             }
             tokio::time::sleep(Duration::from_millis(wait)).await;
