@@ -2,11 +2,17 @@
 
 use std::time::Duration;
 
+use tokio::time::{Instant, sleep};
+
 use super::interface::{Bounds, Error, Log, Message, Source};
 use super::record::{Place, Verdict};
 
-/// How long to wait for a message that is there.
+/// How long to wait for a message that is there, and for a log that cannot be reached:
+/// its servers may be about to elect a leader.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The pause before it is asked again.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// How many faults are listed.
 const LISTED: usize = 100;
@@ -48,7 +54,7 @@ pub struct Fault {
 /// # Errors
 /// The log cannot be read now, or there is none.
 pub async fn audit(log: &dyn Log, name: &str, copies: bool) -> Result<Audit, Error> {
-    let bounds = log.bounds(name).await?;
+    let bounds = patiently(async || log.bounds(name).await).await?;
     let mut audit = Audit {
         bounds,
         ..Audit::default()
@@ -60,9 +66,9 @@ pub async fn audit(log: &dyn Log, name: &str, copies: bool) -> Result<Audit, Err
     let mut place = (bounds.first == 1).then_some(Place::START);
     let mut after = bounds.first - 1;
     while after < bounds.last {
-        let next = follower.next(after, PATIENCE).await?;
-        let message =
-            next.ok_or_else(|| Error::Unreachable(format!("no message {}", after + 1)))?;
+        let missing = || Error::Unreachable(format!("no message {}", after + 1));
+        let next = async || follower.next(after, PATIENCE).await?.ok_or_else(missing);
+        let message = patiently(next).await?;
         for missing in after + 1..message.sequence {
             audit.note(missing, None, "it is missing");
         }
@@ -71,6 +77,17 @@ pub async fn audit(log: &dyn Log, name: &str, copies: bool) -> Result<Audit, Err
         after = message.sequence;
     }
     Ok(audit)
+}
+
+/// Asks a log again that cannot be reached, until it can or [`PATIENCE`] is over.
+async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T, Error>) -> Result<T, Error> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match ask().await {
+            Err(Error::Unreachable(_)) if Instant::now() < end => sleep(PAUSE).await,
+            answered => return answered,
+        }
+    }
 }
 
 /// How many servers have a copy to read.

@@ -5,6 +5,7 @@
 #[path = "../support/api_server.rs"]
 #[allow(dead_code)]
 mod api_server;
+mod audit;
 mod brokers;
 #[path = "../support/build.rs"]
 #[allow(dead_code, unreachable_pub, missing_docs)]
