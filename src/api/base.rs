@@ -2,13 +2,18 @@
 
 use std::sync::Arc;
 
+use prost::Message;
+use prost::bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use tonic::Request;
 
 use super::error::Error;
 use super::lanes::Lanes;
+use super::opening::{OpenedCall, open};
 use super::request;
+use crate::access::Role;
 use crate::decision_log::{DecisionLog, LoggedRequest, Pending};
 use crate::snapshot::{Fence, Registry, Snapshot};
 use crate::tasks::{self, Task};
@@ -108,8 +113,16 @@ impl Service {
         log.begin(|| Some(request()?.into()))
     }
 
-    /// The snapshot of a request that decides nothing.
-    pub(super) fn named(&self, name: &str) -> Result<Arc<Snapshot>, Error> {
-        Ok(self.registry.get(&request::parse_snapshot_name(name)?)?)
+    /// Opens a call that decides nothing, and finds the snapshot that it is about. The
+    /// caller needs a role on that.
+    pub(super) fn open_on<M: Message + Default>(
+        &self,
+        request: Request<Bytes>,
+        role: Role,
+        snapshot: fn(&M) -> &str,
+    ) -> Result<(OpenedCall<M>, Arc<Snapshot>), Error> {
+        let call = open(request, role, snapshot)?;
+        let name = request::parse_snapshot_name(snapshot(&call.request))?;
+        Ok((call, self.registry.get(&name)?))
     }
 }

@@ -2,14 +2,42 @@
 //! `ListReservations`.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
+use prost::Message;
+use prost::bytes::Bytes;
+use tonic::{Request, Response};
+
+use super::base::Service;
 use super::error::Error;
 use super::export::timestamp;
 use super::request;
+use crate::access::Role;
 use crate::limits::Limit;
 use crate::matching::{Path, Violations, names};
+use crate::proto::encoded::encode;
 use crate::proto::v1;
 use crate::snapshot::{Claim, Limits, Listed, Snapshot};
+
+impl Service {
+    /// Answers a call that changes the reservations of a snapshot.
+    pub(super) async fn change_reservations<M, A>(
+        &self,
+        request: Request<Bytes>,
+        snapshot: fn(&M) -> &str,
+        change: fn(M, &Snapshot, &Limits) -> Result<A, Error>,
+    ) -> Result<Response<Bytes>, Error>
+    where
+        M: Message + Default + 'static,
+        A: Message + 'static,
+    {
+        let (call, snapshot) = self.open_on(request, Role::Feeder, snapshot)?;
+        let registry = Arc::clone(&self.registry);
+        let change = move || change(call.request, &snapshot, registry.limits()).map(encode);
+        let changed = self.lanes.change(call.by.deadline, change).await??;
+        Ok(Response::new(changed))
+    }
+}
 
 /// Notes which pods reservations became.
 ///

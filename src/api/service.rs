@@ -143,67 +143,51 @@ impl SpreadService for Service {
         &self,
         request: Request<Bytes>,
     ) -> Result<Response<Bytes>, Status> {
-        let call = open(
+        let change = self.change_reservations(
             request,
-            Role::Feeder,
             |asked: &v1::ConfirmReservationsRequest| &asked.snapshot,
-        )?;
-        let snapshot = self.named(&call.request.snapshot)?;
-        let limits = self.registry.limits().clone();
-        let confirm = move || reservations::confirm(call.request, &snapshot, &limits).map(encode);
-        Ok(Response::new(
-            self.lanes.change(call.by.deadline, confirm).await??,
-        ))
+            reservations::confirm,
+        );
+        Ok(change.await?)
     }
 
     async fn renew_reservations(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let call = open(
+        let change = self.change_reservations(
             request,
-            Role::Feeder,
             |asked: &v1::RenewReservationsRequest| &asked.snapshot,
-        )?;
-        let snapshot = self.named(&call.request.snapshot)?;
-        let limits = self.registry.limits().clone();
-        let renew = move || reservations::renew(call.request, &snapshot, &limits).map(encode);
-        Ok(Response::new(
-            self.lanes.change(call.by.deadline, renew).await??,
-        ))
+            reservations::renew,
+        );
+        Ok(change.await?)
     }
 
     async fn release_reservations(
         &self,
         request: Request<Bytes>,
     ) -> Result<Response<Bytes>, Status> {
-        let call = open(
+        let change = self.change_reservations(
             request,
-            Role::Feeder,
             |asked: &v1::ReleaseReservationsRequest| &asked.snapshot,
-        )?;
-        let snapshot = self.named(&call.request.snapshot)?;
-        let limits = self.registry.limits().clone();
-        let release = move || reservations::release(call.request, &snapshot, &limits).map(encode);
-        Ok(Response::new(
-            self.lanes.change(call.by.deadline, release).await??,
-        ))
+            reservations::release,
+        );
+        Ok(change.await?)
     }
 
     async fn list_reservations(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let call = open(
+        let (call, snapshot) = self.open_on(
             request,
             Role::Reader,
             |asked: &v1::ListReservationsRequest| &asked.snapshot,
         )?;
-        let snapshot = self.named(&call.request.snapshot)?;
         let list = move || reservations::list(&call.request, &snapshot).map(encode);
         let listed = self.lanes.look(call.by.deadline, list).await??;
         Ok(Response::new(listed))
     }
 
     async fn get_snapshot(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let call = open(request, Role::Reader, |asked: &v1::GetSnapshotRequest| {
-            &asked.snapshot
-        })?;
-        let snapshot = self.named(&call.request.snapshot)?;
+        let (call, snapshot) =
+            self.open_on(request, Role::Reader, |asked: &v1::GetSnapshotRequest| {
+                &asked.snapshot
+            })?;
         let get = move || Some(export::summary(&snapshot.summary()));
         let snapshot = self.lanes.look(call.by.deadline, get).await?;
         let got = v1::GetSnapshotResponse { snapshot };
@@ -233,10 +217,10 @@ impl SpreadService for Service {
     }
 
     async fn delete_snapshot(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let call = open(request, Role::Admin, |asked: &v1::DeleteSnapshotRequest| {
-            &asked.snapshot
-        })?;
-        let snapshot = self.named(&call.request.snapshot)?;
+        let (call, snapshot) =
+            self.open_on(request, Role::Admin, |asked: &v1::DeleteSnapshotRequest| {
+                &asked.snapshot
+            })?;
         let registry = Arc::clone(&self.registry);
         // Dropping a large state takes long.
         let delete = move || registry.delete(snapshot.name(), &call.request.epoch);
@@ -251,12 +235,11 @@ impl SpreadService for Service {
         &self,
         request: Request<Bytes>,
     ) -> Result<Response<Self::ExportSnapshotStream>, Status> {
-        let call = open(
+        let (call, snapshot) = self.open_on(
             request,
             Role::Feeder,
             |asked: &v1::ExportSnapshotRequest| &asked.snapshot,
         )?;
-        let snapshot = self.named(&call.request.snapshot)?;
         let turn = slot(&self.lanes.exporting, call.by.deadline).await?;
         snapshot.check_copy().map_err(Error::from)?;
         let freeze = move || (snapshot.freeze(), snapshot);
@@ -270,10 +253,10 @@ impl SpreadService for Service {
     }
 
     async fn verify_snapshot(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let call = open(request, Role::Admin, |asked: &v1::VerifySnapshotRequest| {
-            &asked.snapshot
-        })?;
-        let snapshot = self.named(&call.request.snapshot)?;
+        let (call, snapshot) =
+            self.open_on(request, Role::Admin, |asked: &v1::VerifySnapshotRequest| {
+                &asked.snapshot
+            })?;
         let turn = slot(&self.verifying, call.by.deadline).await?;
         // Cancelled when this future is dropped, because nobody waits any more.
         snapshot.check_copy().map_err(Error::from)?;
