@@ -188,10 +188,12 @@ impl SpreadService for Service {
             self.open_on(request, Role::Reader, |asked: &v1::GetSnapshotRequest| {
                 &asked.snapshot
             })?;
-        let get = move || Some(export::summary(&snapshot.summary()));
-        let snapshot = self.lanes.look(call.by.deadline, get).await?;
-        let got = v1::GetSnapshotResponse { snapshot };
-        Ok(Response::new(encode(got)))
+        let get = move || {
+            let snapshot = Some(export::summary(&snapshot.summary()));
+            encode(v1::GetSnapshotResponse { snapshot })
+        };
+        let got = self.lanes.look(call.by.deadline, get).await?;
+        Ok(Response::new(got))
     }
 
     async fn list_snapshots(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
@@ -207,13 +209,13 @@ impl SpreadService for Service {
         let list = move || {
             let page = &all[..size.min(all.len())];
             let last = page.last().filter(|_| page.len() < all.len());
-            v1::ListSnapshotsResponse {
+            encode(v1::ListSnapshotsResponse {
                 snapshots: page.iter().map(|s| export::summary(&s.summary())).collect(),
                 next_page_token: last.map_or(String::new(), |s| s.name().to_owned()),
-            }
+            })
         };
         let listed = self.lanes.look(call.by.deadline, list).await?;
-        Ok(Response::new(encode(listed)))
+        Ok(Response::new(listed))
     }
 
     async fn delete_snapshot(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {

@@ -66,8 +66,8 @@ pub async fn audit(log: &dyn Log, name: &str, copies: bool) -> Result<Audit, Err
     let mut place = (bounds.first == 1).then_some(Place::START);
     let mut after = bounds.first - 1;
     while after < bounds.last {
-        let missing = || Error::Unreachable(format!("no message {}", after + 1));
-        let next = async || follower.next(after, PATIENCE).await?.ok_or_else(missing);
+        let no_message = || Error::Unreachable(format!("no message {}", after + 1));
+        let next = async || follower.next(after, PATIENCE).await?.ok_or_else(no_message);
         let message = patiently(next).await?;
         for missing in after + 1..message.sequence {
             audit.note(missing, None, "it is missing");
