@@ -268,7 +268,8 @@ class Chart(unittest.TestCase):
         services = [find(objects, "Service", suffix) for suffix in ("", "-feed")]
         for port in [p for service in services for p in service["spec"]["ports"]]:
             self.assertIn(port["targetPort"], ports)
-        for probe in (container["livenessProbe"], container["readinessProbe"]):
+        for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
+            probe = container[kind]
             port = probe.get("httpGet", probe.get("grpc"))["port"]
             self.assertIn(port, [*ports, *ports.values()])
 

@@ -1,12 +1,15 @@
 //! `/readyz` and `/livez` of a running server, at every step of its life, with
 //! reasons.
 
+use std::net::TcpListener;
+
 use evenkeel::proto::v1::Mode;
 
 use super::admin::{client, fill, start};
 use crate::http::get;
 use crate::metrics::Page;
 use crate::process::until;
+use crate::process::{self, Server};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readiness_gives_its_reasons() {
@@ -50,6 +53,37 @@ async fn readiness_names_snapshots_whose_feed_is_silent() {
     });
     let said = "ready\nsnapshot a is stale\n";
     assert_eq!((stale.status, stale.body.as_str()), (200, said));
+}
+
+#[tokio::test]
+async fn a_server_that_waits_for_its_log_is_live_and_not_ready() {
+    // Nobody listens there: the port was free, and is closed again.
+    let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let log = format!("nats://{}", free.local_addr().expect("it is bound"));
+    drop(free);
+    let flags = ["--fleet", "f", "--admin-listen", "127.0.0.1:0"];
+    let mut command = process::command(&["serve", "--log", &log]);
+    let mut server = Server::begin_on("127.0.0.1:0", command.args(flags));
+    let admin = server.logged("admin listening", "address");
+    server.logged("waiting for the log", "error");
+    let unready = until("the reason is told", || {
+        let answer = get(&admin, "/readyz");
+        (answer.body != "loading\n").then_some(answer)
+    });
+    assert_eq!(unready.status, 503);
+    let reason = unready.body.strip_prefix("loading\nwaiting for the log: ");
+    assert!(reason.is_some(), "{}", unready.body);
+    for (page, status) in [
+        ("/livez", 200),
+        ("/debug/log-level", 200),
+        ("/metrics", 503),
+        ("/debug/snapshot", 503),
+        ("/debug/snapshot/a", 503),
+    ] {
+        assert_eq!(get(&admin, page).status, status, "{page}");
+    }
+    server.signal("TERM");
+    server.exited().await;
 }
 
 #[test]

@@ -103,6 +103,14 @@ impl Server {
     /// Starts a prepared `serve` command on `address` and waits until it
     /// listens.
     pub(crate) fn spawn_on(address: &str, command: &mut Command) -> Self {
+        let mut server = Self::begin_on(address, command);
+        let address = server.logged("listening", "address");
+        server.url = format!("http://{address}");
+        server
+    }
+
+    /// As [`Self::spawn_on`], without waiting for it to listen.
+    pub(crate) fn begin_on(address: &str, command: &mut Command) -> Self {
         let mut child = command
             .args(["--listen", address, "--log-format", "json"])
             .stdout(Stdio::null())
@@ -117,14 +125,11 @@ impl Server {
                 sink.lock().expect("no holder panics").push(line);
             }
         });
-        let mut server = Self {
+        Self {
             child,
             lines,
             url: String::new(),
-        };
-        let address = server.logged("listening", "address");
-        server.url = format!("http://{address}");
-        server
+        }
     }
 
     /// Where clients connect.

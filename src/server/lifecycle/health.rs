@@ -48,6 +48,8 @@ struct BoardState {
 struct Facts {
     started: bool,
     draining: bool,
+    /// What the server waits for before it has started.
+    waits_for: Option<String>,
     /// Snapshots without which the server is not ready.
     expected: BTreeSet<String>,
     /// The snapshots there are, and whether they are synced.
@@ -104,6 +106,16 @@ impl Board {
     /// The gRPC service.
     pub fn server(&self) -> HealthServer<Self> {
         HealthServer::new(self.clone()).max_decoding_message_size(MAX_NAME_REQUEST_BYTES)
+    }
+
+    /// The server cannot start before something passes: what that is.
+    pub fn waits_for(&self, what: String) {
+        self.change(None, |facts| facts.waits_for = Some(what));
+    }
+
+    /// The server waits for nothing any more.
+    pub fn goes_on(&self) {
+        self.change(None, |facts| facts.waits_for = None);
     }
 
     /// The server listens and has loaded its files.
@@ -216,6 +228,7 @@ impl Readiness for Board {
         let mut reasons = Vec::new();
         if !facts.started {
             reasons.push("loading".to_owned());
+            reasons.extend(facts.waits_for.clone());
         }
         let unsynced = facts.unsynced();
         reasons.extend(unsynced.map(|name| format!("snapshot {name} is not synced")));

@@ -1,6 +1,7 @@
 //! How a server joins those that share a log: it connects, and applies all that
 //! the others have done, before it answers anything.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 use uuid::Uuid;
 
+use super::health::Board;
 use crate::api;
 use crate::log::Log;
 use crate::log::lease::{Lease, Pace};
@@ -43,7 +45,11 @@ pub struct Membership {
 
 /// Connects to the log. Waits while no nats-server can be reached: whoever starts
 /// both at once need not care which comes first.
-pub async fn connect(settings: SharedLog, store: Option<Arc<Store>>) -> Result<Membership, Error> {
+pub async fn connect(
+    settings: SharedLog,
+    store: Option<Arc<Store>>,
+    health: &Board,
+) -> Result<Membership, Error> {
     let SharedLog {
         access,
         fleet,
@@ -62,12 +68,12 @@ pub async fn connect(settings: SharedLog, store: Option<Arc<Store>>) -> Result<M
         match Nats::connect(access.clone(), fleet.clone(), keeping, &name).await {
             Ok(log) => break Arc::new(log) as Arc<dyn Log>,
             Err(error) if error.is_temporary() => {
-                warn!(%error, "waiting for the log");
-                sleep(PAUSE).await;
+                wait(health, &error).await;
             }
             Err(error) => return Err(Error::Log(error.into())),
         }
     };
+    health.goes_on();
     let waiting = Waiting::on(Handle::current());
     let mut replica = Replica::new(Arc::clone(&log), name.to_string(), waiting, system_clock());
     if let Some(store) = store {
@@ -79,6 +85,13 @@ pub async fn connect(settings: SharedLog, store: Option<Arc<Store>>) -> Result<M
         name,
         tails: Arc::default(),
     })
+}
+
+/// Says what keeps the server from starting, and lets some time pass.
+async fn wait(health: &Board, error: &impl Display) {
+    warn!(%error, "waiting for the log");
+    health.waits_for(format!("waiting for the log: {error}"));
+    sleep(PAUSE).await;
 }
 
 /// The name of the machine, and a part that makes it one of its own.
@@ -101,12 +114,12 @@ impl Membership {
     }
 
     /// Finds out which snapshots of the state directory are continued by their logs.
-    pub async fn examine_local(&self) -> Result<(), Error> {
+    pub async fn examine_local(&self, health: &Board) -> Result<(), Error> {
         let examine = |replica: &Replica| match replica.examine_local() {
             Err(Unusable::Unreachable(error)) => Err(error),
             done => Ok(done),
         };
-        self.insist(examine)
+        self.insist(health, examine)
             .await?
             .map_err(|unusable| match unusable {
                 Unusable::Unreadable(error) => Error::State(error),
@@ -115,13 +128,13 @@ impl Membership {
     }
 
     /// Applies everything that the logs of all snapshots hold now.
-    pub async fn catch_up(&self, registry: &Arc<Registry>) -> Result<(), Error> {
+    pub async fn catch_up(&self, registry: &Arc<Registry>, health: &Board) -> Result<(), Error> {
         let start = Instant::now();
-        let names = self.insist(|replica| replica.discover()).await?;
+        let names = self.insist(health, |replica| replica.discover()).await?;
         let snapshots = names.len();
         stream::iter(names.into_iter().map(Ok))
             .try_for_each_concurrent(AT_ONCE, |name| {
-                self.insist(move |replica| replica.follow(&name, true))
+                self.insist(health, move |replica| replica.follow(&name, true))
             })
             .await?;
         let all = registry.list("");
@@ -133,20 +146,23 @@ impl Membership {
     /// Has the replica do something on a thread that may wait, until it is done.
     async fn insist<T, E>(
         &self,
+        health: &Board,
         act: impl Fn(&Replica) -> Result<T, E> + Clone + Send + 'static,
     ) -> Result<T, Error>
     where
         T: Send + 'static,
-        E: std::fmt::Display + Send + 'static,
+        E: Display + Send + 'static,
     {
         loop {
             let (replica, act) = (Arc::clone(&self.replica), act.clone());
             let done = tasks::spawn_blocking(move || act(&replica)).await;
             match done.map_err(Error::serve)? {
-                Ok(done) => return Ok(done),
-                Err(error) => warn!(%error, "waiting for the log"),
+                Ok(done) => {
+                    health.goes_on();
+                    return Ok(done);
+                }
+                Err(error) => wait(health, &error).await,
             }
-            sleep(PAUSE).await;
         }
     }
 }

@@ -34,7 +34,8 @@ use crate::tasks;
 
 /// Serves until SIGTERM or Ctrl-C, then drains.
 ///
-/// The state directory is restored before anything is answered. Health is
+/// The admin port is opened first: it says how the server is while that waits for its
+/// log. What is kept is restored before anything else is answered. Health is
 /// NOT_SERVING before the address is bound and until `preload` is done and all
 /// expected snapshots are synced. Draining sets health to NOT_SERVING,
 /// continues to answer for the configured pause, ends the streams, accepts no
@@ -65,6 +66,8 @@ where
     let counts = Arc::new(SecurityCounts::default());
     let security = Security::new(&config, &counts)?;
     let health = Board::new(config.expect_snapshot.clone());
+    let told = Arc::new(health.clone());
+    let admin = Telemetry::open_admin(&config, told, feeds.clone(), levels)?;
     let kept = restore(&config, &health, &mut signals).await?;
     kept.keep_up(&config);
 
@@ -86,7 +89,9 @@ where
     };
     let port = Port::bind(offer, account).await?;
     let sources = kept.sources(&port, &health, &decisions, counts, feeds);
-    let _admin = telemetry.open_admin(&config, sources, levels)?;
+    if let Some(admin) = &admin {
+        telemetry.show(admin, &config, sources);
+    }
     let workers = port.serve(&config, security.tls)?;
     let interval = config.security.reload_interval;
     tasks::spawn(reload::run(security.watched, interval));
@@ -135,7 +140,9 @@ async fn restore(
     let store = state::open(&config.state).await?;
     let shared = config.replication.shared_log();
     let member = match shared.map_err(|conflict| Error::Log(conflict.into()))? {
-        Some(log) => Some(unless_told(joining::connect(log, store.clone()), signals).await?),
+        Some(log) => {
+            Some(unless_told(joining::connect(log, store.clone(), health), signals).await?)
+        }
         None => None,
     };
     let mut registry = Registry::new(config.limits.clone(), Arc::new(health.clone()))
@@ -151,7 +158,7 @@ async fn restore(
     }
     let registry = Arc::new(registry);
     if let Some(member) = &member {
-        unless_told(member.examine_local(), signals).await?;
+        unless_told(member.examine_local(health), signals).await?;
     }
     if let Some(store) = &store {
         let replica = member.as_ref().map(|member| Arc::clone(&member.replica));
@@ -160,7 +167,7 @@ async fn restore(
     if let Some(member) = &member {
         member.replica.serve(&registry);
         member.replica.resume();
-        unless_told(member.catch_up(&registry), signals).await?;
+        unless_told(member.catch_up(&registry, health), signals).await?;
     }
     Ok(KeptSnapshots {
         registry,

@@ -12,14 +12,13 @@ mod traces;
 
 use std::sync::Arc;
 
-use tokio_util::sync::DropGuard;
-
-use self::admin::Pages;
+use self::admin::{AdminPort, Pages, RestoredPages};
 use self::counts::Refusals;
+use self::feeds::FeedCounts;
 use self::logging::Levels;
 use self::metrics::{Calls, Metrics};
 use self::observe::CallObserver;
-use self::sources::Sources;
+use self::sources::{Readiness, Sources};
 use self::traces::Traces;
 use crate::server::config::Config;
 use crate::server::error::Error;
@@ -56,25 +55,34 @@ impl Telemetry {
         Some(Arc::new(CallObserver { recorder, tracer }))
     }
 
-    /// Opens the admin port, if one is wanted; it ends with what is returned.
+    /// Opens the admin port, if one is wanted; it ends with what is returned. It says
+    /// how the server is from now on, and shows what is restored once it is
+    /// [told](Self::show).
     pub fn open_admin(
-        &self,
         config: &Config,
-        sources: Sources,
+        health: Arc<dyn Readiness>,
+        feeds: Vec<Arc<FeedCounts>>,
         levels: Option<Levels>,
-    ) -> Result<Option<DropGuard>, Error> {
+    ) -> Result<Option<AdminPort>, Error> {
         let Some(address) = config.admin.admin_listen else {
             return Ok(None);
         };
         let pages = Pages {
-            health: Arc::clone(&sources.health),
-            registry: Arc::clone(&sources.registry),
-            store: sources.store.clone(),
-            feeds: sources.feeds.clone(),
+            health,
+            feeds,
             levels,
-            metrics: Metrics::new(config, Arc::clone(&self.calls), sources),
+            restored: Arc::default(),
         };
         admin::start(address, pages).map(Some)
+    }
+
+    /// Shows on the admin port what was restored.
+    pub fn show(&self, admin: &AdminPort, config: &Config, sources: Sources) {
+        admin.show(RestoredPages {
+            registry: Arc::clone(&sources.registry),
+            store: sources.store.clone(),
+            metrics: Metrics::new(config, Arc::clone(&self.calls), sources),
+        });
     }
 
     /// Sends the traces that wait to be sent.

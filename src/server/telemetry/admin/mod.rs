@@ -23,7 +23,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tower::ServiceExt;
 use tracing::{debug, info};
 
-pub(super) use self::pages::Pages;
+use self::pages::Restored;
+pub(super) use self::pages::{Pages, RestoredPages};
 use crate::server::error::Error;
 use crate::tasks;
 
@@ -39,12 +40,26 @@ const MAX_HEAD_BYTES: usize = 16 << 10;
 /// How long to wait when the system refuses to accept.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Binds `address` and serves the pages until the guard is dropped.
-pub(super) fn start(address: SocketAddr, pages: Pages) -> Result<DropGuard, Error> {
+/// The open port. It ends when this is dropped.
+pub struct AdminPort {
+    restored: Arc<Restored>,
+    _stop: DropGuard,
+}
+
+impl AdminPort {
+    /// Shows what was restored, from now on.
+    pub(super) fn show(&self, restored: RestoredPages) {
+        self.restored.get_or_init(|| restored);
+    }
+}
+
+/// Binds `address` and serves the pages until the port is dropped.
+pub(super) fn start(address: SocketAddr, pages: Pages) -> Result<AdminPort, Error> {
     let listener = bind(address).map_err(|source| Error::Bind { address, source })?;
     let bound = listener.local_addr().unwrap_or(address);
     let stop = CancellationToken::new();
     let stopped = stop.clone();
+    let restored = Arc::clone(&pages.restored);
     let runtime = runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -64,7 +79,10 @@ pub(super) fn start(address: SocketAddr, pages: Pages) -> Result<DropGuard, Erro
         })
         .map_err(Error::Runtime)?;
     info!(address = %bound, "admin listening");
-    Ok(stop.drop_guard())
+    Ok(AdminPort {
+        restored,
+        _stop: stop.drop_guard(),
+    })
 }
 
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {

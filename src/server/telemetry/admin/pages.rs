@@ -1,7 +1,7 @@
 //! The pages of the admin port.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Path, State};
 use axum::http::{StatusCode, header};
@@ -33,16 +33,28 @@ const INDEX: &str = "\
 
 /// What the pages show.
 pub struct Pages {
-    pub metrics: Metrics,
     pub health: Arc<dyn Readiness>,
-    pub registry: Arc<Registry>,
-    /// None when the state is in memory only.
-    pub store: Option<Arc<StoreCounts>>,
     /// Feeds that run inside this process.
     pub feeds: Vec<Arc<FeedCounts>>,
     /// `None` when the caller started logging.
     pub levels: Option<Levels>,
+    /// Unset while the server restores what its state directory or its log keeps.
+    pub restored: Arc<Restored>,
 }
+
+/// What is shown of a server that has restored its snapshots.
+pub struct RestoredPages {
+    pub metrics: Metrics,
+    pub registry: Arc<Registry>,
+    /// None when the state is in memory only.
+    pub store: Option<Arc<StoreCounts>>,
+}
+
+/// What is shown from some moment on.
+pub type Restored = OnceLock<RestoredPages>;
+
+/// What is answered for a page of a server that restores its snapshots.
+const LOADING: (StatusCode, &str) = (StatusCode::SERVICE_UNAVAILABLE, "loading\n");
 
 impl Pages {
     /// All pages.
@@ -62,17 +74,23 @@ impl Pages {
 
 type PagesState = State<Arc<Pages>>;
 
-/// Runs work that may wait for a batch on another thread than the port's.
+/// Why there is no page.
+type Refusal = (StatusCode, &'static str);
+
+/// Reads what was restored on another thread than the port's: it may wait for a batch.
 async fn aside<T: Send + 'static>(
-    read: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, StatusCode> {
+    pages: Arc<Pages>,
+    read: impl FnOnce(&RestoredPages) -> T + Send + 'static,
+) -> Result<T, Refusal> {
+    let read = move || pages.restored.get().map(read);
     let read = tasks::spawn_blocking(read).await;
-    read.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)
+    let read = read.map_err(|_| (StatusCode::INTERNAL_SERVER_ERROR, ""))?;
+    read.ok_or(LOADING)
 }
 
-async fn metrics(State(pages): PagesState) -> Result<Response, StatusCode> {
-    let page = aside(move || pages.metrics.render()).await?;
-    let page = page.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+async fn metrics(State(pages): PagesState) -> Result<Response, Refusal> {
+    let page = aside(pages, |it| it.metrics.render()).await?;
+    let page = page.map_err(|_| (StatusCode::INTERNAL_SERVER_ERROR, ""))?;
     Ok(([(header::CONTENT_TYPE, Metrics::CONTENT_TYPE)], page).into_response())
 }
 
@@ -98,7 +116,8 @@ async fn readyz(State(pages): PagesState) -> (StatusCode, String) {
     });
     lines.extend(others);
     // Decisions continue, also when the disks of all servers are full.
-    let trouble = pages.store.as_ref().and_then(|counts| counts.trouble());
+    let store = pages.restored.get().and_then(|it| it.store.as_ref());
+    let trouble = store.and_then(|counts| counts.trouble());
     lines.extend(trouble.map(|why| format!("read-only: {why}")));
     (status, lines.into_iter().map(|line| line + "\n").collect())
 }
@@ -123,22 +142,24 @@ fn told(summary: &Summary) -> ToldSnapshot {
     }
 }
 
-async fn snapshots(State(pages): PagesState) -> Result<Json<Vec<ToldSnapshot>>, StatusCode> {
-    let read = move || {
-        let all = pages.registry.list("");
+async fn snapshots(State(pages): PagesState) -> Result<Json<Vec<ToldSnapshot>>, Refusal> {
+    let read = |restored: &RestoredPages| {
+        let all = restored.registry.list("");
         all.iter().map(|s| told(&s.summary())).collect()
     };
-    aside(read).await.map(Json)
+    aside(pages, read).await.map(Json)
 }
 
 async fn snapshot(
     State(pages): PagesState,
     Path(name): Path<String>,
-) -> Result<Json<ToldSnapshot>, StatusCode> {
-    let Ok(snapshot) = pages.registry.get(&name) else {
-        return Err(StatusCode::NOT_FOUND);
+) -> Result<Json<ToldSnapshot>, Refusal> {
+    let read = move |restored: &RestoredPages| {
+        let snapshot = restored.registry.get(&name).ok()?;
+        Some(told(&snapshot.summary()))
     };
-    aside(move || told(&snapshot.summary())).await.map(Json)
+    let found = aside(pages, read).await?;
+    found.map(Json).ok_or((StatusCode::NOT_FOUND, ""))
 }
 
 async fn log_level(State(pages): PagesState) -> Result<String, StatusCode> {
