@@ -13,7 +13,7 @@ pub(crate) fn compile(selector: &LabelSelector) -> Result<Selector> {
     let mut faults = Violations::default();
     let compiled = Selector::compile(Some(selector), Path::root("--selector"), &mut faults);
     anyhow::ensure!(faults.is_empty(), "{faults}");
-    Ok(compiled.or_everything())
+    Ok(compiled)
 }
 
 /// Reads a selector. The server checks keys and values.

@@ -85,7 +85,7 @@ pub fn domains<'n>(
 fn left_out(case: &Case<'_>, active: &Active) -> Vec<v1::LeftOut> {
     let by_node = partition::Key::everywhere(DomainKey::Node);
     let counted = case.read_view.count(Query {
-        selector: &active.selector,
+        selector: active.counted(),
         partition: &by_node,
     });
     let mut found: BTreeMap<Cause, (Vec<&str>, i64)> = BTreeMap::new();

@@ -8,7 +8,8 @@ use super::requirement::{LabelsOf, Operator, Requirement};
 use super::violations::{Path, Violations};
 use crate::proto::v1;
 
-/// A compiled label selector: nothing, or all of its requirements.
+/// A compiled label selector: nothing, or all of its requirements. This is the one
+/// form that views have as their key and that a recount reads on the wire.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Selector<A = Box<str>> {
     /// Matches no label set: the selector was absent.
@@ -61,20 +62,6 @@ impl Selector {
         }
     }
 
-    /// This selector, but `{}` counts every label set. It then requires the
-    /// absence of a key that no label can have. For rules without
-    /// kube-scheduler's exception for `{}`.
-    #[must_use]
-    pub fn or_everything(self) -> Self {
-        if !self.is_empty() {
-            return self;
-        }
-        Self::All(Box::new([Requirement {
-            key: Box::default(),
-            operator: Operator::DoesNotExist,
-        }]))
-    }
-
     /// Whether a map of labels matches.
     pub fn matches_labels(&self, labels: &BTreeMap<String, String>) -> bool {
         self.matches::<str>(|key| labels.get(key).map(String::as_str))
@@ -97,9 +84,7 @@ impl Selector {
             return None;
         };
         let mut wire = v1::LabelSelector::default();
-        // `or_everything` uses the empty key.
-        let written = requirements.iter().filter(|r| !r.key.is_empty());
-        for Requirement { key, operator } in written {
+        for Requirement { key, operator } in requirements {
             if let Some(only) = operator.only()
                 && !wire.match_labels.contains_key(&**key)
             {
@@ -148,8 +133,8 @@ impl<A> Selector<A> {
         }
     }
 
-    /// Whether it is `{}`: it matches every label set, but by the rule of
-    /// kube-scheduler's plugin it counts no pod.
+    /// Whether it is `{}`, which matches every label set. Some constraints count no
+    /// pod by it: they say so themselves.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::All(requirements) if requirements.is_empty())
     }

@@ -43,8 +43,10 @@ pub struct Active {
     pub index: usize,
     /// The constraint.
     pub constraint: Constraint,
-    /// Its complete selector.
+    /// Its complete selector, as stated. What it counts is [`Self::counted`].
     pub selector: Selector,
+    /// Which pods it counts if that is `{}`.
+    empty_counts: EmptySelector,
     /// 1 when the selector matches the incoming pod's own labels, else 0.
     pub self_match: i64,
     /// Whether it is one of the default constraints.
@@ -57,6 +59,15 @@ pub struct Active {
     /// It as evaluated, in the encoding of the wire, once somebody asked for that. A
     /// copy may be changed.
     encoded: Anew<OnceLock<Box<[u8]>>>,
+}
+
+/// Which pods a constraint counts whose selector is `{}`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EmptySelector {
+    /// None: the rule of kube-scheduler's plugin.
+    CountsNone,
+    /// All of the namespace: KubeFleet's rule.
+    CountsAll,
 }
 
 /// What copies do not share: each begins with nothing.
@@ -176,7 +187,13 @@ impl Constraints {
                 from_defaults,
                 keyed: (partition.topology == DomainKey::Node)
                     .then(|| partition::Key::everywhere(topology_of(&constraint))),
-                ..Active::of(index, constraint, selector, partition, &subject.labels)
+                ..Active::of(
+                    index,
+                    constraint,
+                    (selector, EmptySelector::CountsNone),
+                    partition,
+                    &subject.labels,
+                )
             }
         };
         Self {
@@ -245,7 +262,7 @@ impl Active {
     pub(super) fn of(
         index: usize,
         constraint: Constraint,
-        selector: Selector,
+        (selector, empty_counts): (Selector, EmptySelector),
         partition: partition::Key,
         labels: &BTreeMap<String, String>,
     ) -> Self {
@@ -257,6 +274,7 @@ impl Active {
             partition,
             constraint,
             selector,
+            empty_counts,
             encoded: Anew::default(),
         }
     }
@@ -283,8 +301,16 @@ impl Active {
     /// What the constraint asks a snapshot.
     pub fn query(&self) -> Query<'_> {
         Query {
-            selector: &self.selector,
+            selector: self.counted(),
             partition: &self.partition,
+        }
+    }
+
+    /// The selector of the pods that it counts in a snapshot.
+    pub fn counted(&self) -> &Selector {
+        match self.empty_counts {
+            EmptySelector::CountsNone if self.selector.is_empty() => &Selector::Nothing,
+            _ => &self.selector,
         }
     }
 

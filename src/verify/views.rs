@@ -73,11 +73,10 @@ pub fn compare(
     Some(())
 }
 
-/// The label sets that a selector counts. An empty selector counts none.
+/// The label sets that a selector matches.
 fn match_sets<'a>(watch: &SelectorViews, tally: &'a PodTally) -> Vec<(&'a LabelMap, &'a Set)> {
     let selector = watch.selector.to_wire();
-    let counts = selector != Some(v1::LabelSelector::default());
-    let matches = |labels| counts && selector_matches(selector.as_ref(), labels);
+    let matches = |labels| selector_matches(selector.as_ref(), labels);
     tally
         .sets
         .iter()

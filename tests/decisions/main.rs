@@ -19,6 +19,7 @@ mod real_cluster;
 mod room;
 mod room_conformance;
 mod same_revision;
+mod selectors;
 mod unchecked;
 mod views;
 mod whole_pods;

@@ -272,7 +272,7 @@ fn missing_key(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagno
 
 /// Placements that match and are being deleted hold no cluster any more.
 fn terminating(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagnosis> {
-    let ending = case.read_view.terminating(&spread.active.selector).count();
+    let ending = case.read_view.terminating(spread.active.counted()).count();
     if ending == 0 {
         return None;
     }

@@ -53,7 +53,7 @@ fn revisions<'a>(case: &Case<'a>, active: &Active) -> BTreeMap<&'a str, u32> {
         rest.eq(expected.iter().copied())
     };
     let mut revisions: BTreeMap<&str, u32> = BTreeMap::new();
-    let sets = case.read_view.matching_sets(&active.selector);
+    let sets = case.read_view.matching_sets(active.counted());
     for set in sets.filter(is_of_workload) {
         let hash = set.labels().find(|(key, _)| *key == HASH);
         let pods: u32 = set.counts().map(|(_, pods)| pods).sum();
@@ -96,7 +96,7 @@ fn suggest_hash(case: &Case<'_>, active: &Active, own: &str, found: &mut Diagnos
 pub fn terminating(case: &Case<'_>, active: &Active) -> Option<Diagnosis> {
     let key = &*active.constraint.topology_key;
     let mut by_value: BTreeMap<&str, usize> = BTreeMap::new();
-    for slot in case.read_view.terminating(&active.selector) {
+    for slot in case.read_view.terminating(active.counted()) {
         let node = case.read_view.nodes.get(slot);
         if let Some(value) = node.and_then(|node| node.label_text(key)) {
             *by_value.entry(value).or_default() += 1;

@@ -161,12 +161,6 @@ impl LabelSets {
         selector: &Selector,
         budget: &'s Budget<'s>,
     ) -> impl Iterator<Item = LabelSetId> + use<'s> {
-        // An empty selector counts nothing: the plugin's own rule.
-        let selector = if selector.is_empty() {
-            &Selector::Nothing
-        } else {
-            selector
-        };
         let selector = selector.map(|text| self.symbols.find(text).unwrap_or(Symbol::ABSENT));
         let each = UNITS_PER_SET + selector.len();
         let matches = move |set: &LabelSet| {
@@ -214,14 +208,14 @@ impl LabelSets {
         having.filter(|id| self.matches(*id, selector)).collect()
     }
 
-    /// Whether a selector matches a label set, as far as counting goes.
+    /// Whether a selector matches a label set.
     pub fn matches(&self, id: LabelSetId, selector: &Selector) -> bool {
         let value = |key: &str| {
             self.texts(id)
                 .find(|(k, _)| *k == key)
                 .map(|(_, value)| value)
         };
-        !selector.is_empty() && selector.matches::<str>(value)
+        selector.matches::<str>(value)
     }
 
     /// Whether a number is that of a label set.

@@ -186,8 +186,6 @@ impl<'c, 'a> Survey<'c, 'a> {
 
     /// How the pods that a selector matches are spread over a topology key.
     pub fn judge_selected(&self, selector: &Selector, key: &Arc<str>) -> (usize, Balance) {
-        // In a question `{}` means everything; in a constraint it counts nothing.
-        let selector = selector.clone().or_everything();
         let matches = |member: &&Member<'_>| {
             let metadata = member.pod.metadata.as_ref();
             metadata.is_some_and(|metadata| selector.matches_labels(&metadata.labels))
@@ -254,7 +252,7 @@ impl<'c, 'a> Survey<'c, 'a> {
             .into_iter()
             .map(|(active, partition, nodes)| {
                 let counted = self.pod_groups.count(Query {
-                    selector: &active.selector,
+                    selector: active.counted(),
                     partition: &partition,
                 });
                 let outside = self.outside(&partition, nodes.into_iter().flatten());

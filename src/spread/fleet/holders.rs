@@ -52,7 +52,7 @@ impl HolderSpread {
     /// Counts the holders of each domain, over all clusters.
     pub fn of(active: &Active, read_view: &ReadView<'_>) -> Self {
         let in_use = read_view.in_use(&active.partition);
-        let held = holders(&active.selector, read_view);
+        let held = holders(active.counted(), read_view);
         let mut domains = vec![HolderDomain::default(); in_use.topology.id_bound()];
         for id in in_use.partition.domains() {
             let domain = &mut domains[id.index()];

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::active::{Active, topology_of};
+use super::super::active::{Active, EmptySelector, topology_of};
 use super::super::question;
 use crate::limits::Limit;
 use crate::matching::{Action, Constraint, Path, Policy, Selector, Violations, names};
@@ -46,20 +46,20 @@ impl PlacementSpec {
         }
         let no_labels = BTreeMap::new();
         let labels = pod.as_ref().map_or(&no_labels, |pod| &pod.subject.labels);
-        let holders = Selector::from_labels(labels).or_everything();
+        let holders = Selector::from_labels(labels);
         let mut compiled: Vec<Active> = Vec::with_capacity(count);
         for (index, wire) in constraints.iter().enumerate() {
             let path = list.index(index);
             let constraint = compile(wire, path, &mut faults);
             let selector = match &wire.label_selector {
                 None => holders.clone(),
-                own => Selector::compile(own.as_ref(), path.field("labelSelector"), &mut faults)
-                    .or_everything(),
+                own => Selector::compile(own.as_ref(), path.field("labelSelector"), &mut faults),
             };
             compiled.extend(constraint.map(|constraint| {
                 // It counts over all clusters.
                 let everywhere = partition::Key::everywhere(topology_of(&constraint));
-                Active::of(index, constraint, selector, everywhere, labels)
+                let counting = (selector, EmptySelector::CountsAll);
+                Active::of(index, constraint, counting, everywhere, labels)
             }));
         }
         // Stable: within a kind they stay in order.

@@ -218,7 +218,7 @@ fn passing(
 fn counted_on(slots: &[Slot], in_force: &Constraints, read_view: &ReadView<'_>) -> Vec<u32> {
     let by_node = partition::Key::everywhere(DomainKey::Node);
     let mut counted: Vec<u32> = vec![0; slots.len()];
-    let mut left: Vec<_> = in_force.all.iter().map(|active| &active.selector).collect();
+    let mut left: Vec<_> = in_force.all.iter().map(Active::counted).collect();
     while let Some(selector) = left.pop() {
         // Most constraints of a pod have one selector.
         let before = left.len();

@@ -7,6 +7,7 @@ use super::super::nominated::Nominated;
 use super::super::report::{Report, first};
 use super::super::scoring::Weight;
 use super::super::skew::{GlobalMinimum, SkewRule};
+use crate::matching::Selector;
 use crate::snapshot::{DomainCount, DomainId, DomainKey, Partition, ReadView, Slot};
 
 /// A hard constraint with more domains than this may group nodes by count.
@@ -99,7 +100,7 @@ impl TrackedConstraint {
             judged_by: nodes.iter().map(judged_by).collect(),
             counts_in: nodes.iter().map(|slot| partition.member(*slot)).collect(),
             keyed: keyed.collect(),
-            counts_picks: active.self_match > 0 && !active.selector.is_empty(),
+            counts_picks: active.self_match > 0 && *active.counted() != Selector::Nothing,
             domain_count: partition.domain_count(),
             active: active.clone(),
         };

@@ -1,0 +1,59 @@
+//! The selector `{}`, which counts every pod in the Fleet dialect and none in that of
+//! Kubernetes: the answers, and what is kept for them.
+
+use crate::support::build::{ZONE, hard, node, on, pod, spread};
+use crate::support::model::Stored;
+use crate::support::server::Server;
+use evenkeel::proto::v1::{
+    Dialect, FilterRequest, LabelSelector, NodeChecks, TopologySpreadConstraint,
+    VerifySnapshotRequest, View,
+};
+
+/// What the domains count, by a constraint whose selector is `{}`.
+async fn counts(server: &Server, dialect: Dialect) -> Vec<i64> {
+    let constraint = TopologySpreadConstraint {
+        label_selector: Some(LabelSelector::default()),
+        ..hard(5, ZONE, &[])
+    };
+    let request = FilterRequest {
+        pod: Some(spread(pod("", &[("app", "web")]), vec![constraint])),
+        node_checks: NodeChecks::SpreadOnly.into(),
+        view: View::Full.into(),
+        dialect: dialect.into(),
+        ..FilterRequest::default()
+    };
+    let answer = server.filter(request).await;
+    let domains = answer.constraints[0].domains.iter();
+    let mut counts: Vec<i64> = domains.map(|domain| domain.matching_pods).collect();
+    counts.sort_unstable();
+    counts
+}
+
+/// In either order, so that neither answers from what was kept for the other.
+#[tokio::test]
+async fn what_an_empty_selector_counts_is_what_a_recount_says() {
+    for fleet_first in [true, false] {
+        let server = Server::start().await;
+        let mut all: Vec<_> = [("n1", "a"), ("n2", "b")]
+            .map(|(name, zone)| node(name, &[(ZONE, zone)]).change())
+            .into();
+        let pods = ["web", "db", "cache"].map(|app| on(pod(app, &[("app", app)]), "n1").change());
+        all.extend(pods);
+        server.update("", all).await;
+        // What is asked again is kept.
+        for round in 0..6 {
+            match (round % 2 == 0) == fleet_first {
+                true => assert_eq!(counts(&server, Dialect::Fleet).await, [0, 1]),
+                false => assert_eq!(counts(&server, Dialect::Kubernetes).await, [0, 0]),
+            }
+        }
+        let more = on(pod("more", &[("app", "more")]), "n2").change();
+        server.update("", vec![more]).await;
+        assert_eq!(counts(&server, Dialect::Fleet).await, [1, 1]);
+        let request = VerifySnapshotRequest::default();
+        let verified = server.client().verify_snapshot(request).await;
+        let verified = verified.expect("verified").into_inner();
+        assert!(verified.view_count > 0, "nothing is kept");
+        assert_eq!(verified.mismatches, []);
+    }
+}
