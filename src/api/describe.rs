@@ -145,17 +145,25 @@ impl ValidDescription {
         namespace: &str,
         look: impl FnOnce(&Survey<'_, '_>, &ReadView<'_>) -> Result<T, UnknownKey>,
     ) -> Result<(i64, T), Error> {
-        let look = |pod_groups: PodGroups<'_>| -> Result<(i64, T), UnknownKey> {
-            let read_view = pod_groups.read_view();
-            if let By::Key(key) = &self.by {
-                check_key(key, read_view)?;
-            }
-            let survey = Survey::of(&pod_groups, namespace, &self.limits, self.max_domains);
-            Ok((read_view.revision, look(&survey, read_view)?))
-        };
+        let look = |pod_groups: PodGroups<'_>| self.look_at(namespace, &pod_groups, look);
         let seen = at.snapshot.survey(namespace, at.is_given_up, look);
         let seen = seen.map_err(Error::of_aside)?;
         seen.map_err(Error::NoTopologyKey)
+    }
+
+    /// Looks at the pods of a namespace, and says at which revision.
+    fn look_at<T>(
+        &self,
+        namespace: &str,
+        pod_groups: &PodGroups<'_>,
+        look: impl FnOnce(&Survey<'_, '_>, &ReadView<'_>) -> Result<T, UnknownKey>,
+    ) -> Result<(i64, T), UnknownKey> {
+        let read_view = pod_groups.read_view();
+        if let By::Key(key) = &self.by {
+            check_key(key, read_view)?;
+        }
+        let survey = Survey::of(pod_groups, namespace, &self.limits, self.max_domains);
+        Ok((read_view.revision, look(&survey, read_view)?))
     }
 
     fn all(
@@ -170,33 +178,29 @@ impl ValidDescription {
             },
             ..DescriptionPage::default()
         };
-        let mut oldest: Option<i64> = None;
-        let namespaces = match namespace {
-            Some(namespace) => vec![namespace.into()],
-            None => at.snapshot.namespace_names(),
-        };
-        // Where there is nothing to look at, the topology key is still looked for.
-        let namespaces = match namespaces.is_empty() {
-            true => vec![names::namespace_or_default("").into()],
-            false => namespaces,
-        };
-        for namespace in namespaces {
-            let (revision, ()) = self.survey(at, &namespace, |survey, read_view| {
+        let mut is_first = true;
+        let mut look = |namespace: &str, pod_groups: PodGroups<'_>| {
+            let note = |survey: &Survey<'_, '_>, read_view: &ReadView<'_>| {
                 page.response.workload_count += count(survey.workload_count());
                 page.response.defaults = defaults_kind(read_view.defaults);
-                if self.by == By::Constraints && oldest.is_none() {
+                if self.by == By::Constraints && std::mem::take(&mut is_first) {
                     page.note_keys(read_view);
                 }
                 for judged in survey.judge_all(&self.by) {
-                    self.note(&namespace, judged, &mut page);
+                    self.note(namespace, judged, &mut page);
                 }
                 Ok(())
-            })?;
-            // The oldest revision that was looked at: the snapshot may move on
-            // meanwhile.
-            oldest = Some(oldest.map_or(revision, |oldest| oldest.min(revision)));
-        }
-        page.response.revision = oldest.unwrap_or_else(|| at.snapshot.revision());
+            };
+            let (revision, ()) = self.look_at(namespace, &pod_groups, note)?;
+            page.response.revision = revision;
+            Ok(())
+        };
+        let seen = match namespace {
+            Some(name) => (at.snapshot).survey(name, at.is_given_up, |pods| look(name, pods)),
+            None => at.snapshot.survey_all(at.is_given_up, look),
+        };
+        let seen = seen.map_err(Error::of_aside)?;
+        seen.map_err(Error::NoTopologyKey)?;
         Ok(page.finish())
     }
 

@@ -6,9 +6,11 @@ use std::time::{Duration, SystemTime};
 use super::error::Error;
 use super::named::Snapshot;
 use crate::account::Part;
+use crate::matching::names;
 use crate::snapshot::budget::{Attempt, Delay};
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
+use crate::snapshot::state::fork::Fork;
 use crate::snapshot::state::frozen::{COPY_SHARE, Frozen, Kept};
 use crate::snapshot::state::memory::MemoryUse;
 use crate::snapshot::state::pod_groups::PodGroups;
@@ -132,6 +134,47 @@ impl Snapshot {
         live.decide_on(&fork, &live.budget(is_given_up), |read_view| {
             look(read_view.pod_groups())
         })
+    }
+
+    /// Looks at all pods of all namespaces, ascending by name, of one revision: until
+    /// `look` fails or `is_given_up` says so. Where there are no namespaces it looks at
+    /// the default one. Batches wait while forks are made for that, whose memory is on
+    /// the account.
+    ///
+    /// # Errors
+    /// Those of [`Self::read_until`]; inside, that of `look`.
+    pub fn survey_all<E>(
+        &self,
+        is_given_up: &dyn Fn() -> bool,
+        mut look: impl FnMut(&str, PodGroups<'_>) -> Result<(), E>,
+    ) -> Result<Result<(), E>, Delay> {
+        let position = self.position.lock();
+        let live = self.live();
+        let held = live.budget(is_given_up);
+        let mut names = live.namespace_names();
+        if names.is_empty() {
+            names.push(names::namespace_or_default("").into());
+        }
+        // With the position locked: no batch comes between two of them.
+        let forks: Vec<_> = names
+            .iter()
+            .take_while(|_| held.holds(Fork::BYTES))
+            .map(|name| live.fork(name, false))
+            .collect();
+        drop(position);
+        if let Some(delay) = held.delay() {
+            return Err(delay);
+        }
+        for (name, fork) in names.iter().zip(forks) {
+            let budget = live.budget(is_given_up);
+            let looked = live.decide_on(&fork, &budget, |read_view| {
+                look(name, read_view.pod_groups())
+            })?;
+            if looked.is_err() {
+                return Ok(looked);
+            }
+        }
+        Ok(Ok(()))
     }
 
     /// As [`Self::read`], if it costs no more than this attempt may. Unless that

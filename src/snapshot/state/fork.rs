@@ -125,6 +125,9 @@ impl State {
 }
 
 impl Fork<'_> {
+    /// What one takes in memory by itself, in bytes, beside what it shares.
+    pub(in crate::snapshot) const BYTES: usize = size_of::<Self>() + Namespace::EMPTY_BYTES;
+
     /// What applying a batch takes in memory: copies of what it changes.
     fn bytes_for(&self, batch: &Batch) -> usize {
         let namespaces = self.others.values().chain([&self.namespace]);
