@@ -18,6 +18,9 @@ use crate::spread::describe::UnknownKey;
 /// Domain of every `ErrorInfo`.
 const DOMAIN: &str = "evenkeel";
 
+/// Reason of the `ErrorInfo` when a snapshot did not reach `min_revision` in time.
+pub(crate) const MIN_REVISION_NOT_REACHED: &str = "MIN_REVISION_NOT_REACHED";
+
 /// How many bytes of violations a status carries. Details travel in a header,
 /// and common clients take no more than 8 KiB of headers.
 const MAX_VIOLATION_BYTES: usize = 4_000;
@@ -165,7 +168,7 @@ impl Error {
                 snapshot::Error::NotStored(_) => (Code::Unavailable, "STORAGE_FAILED"),
                 snapshot::Error::OverLimit(_) => (Code::ResourceExhausted, "OVER_LIMIT"),
             },
-            Self::MinRevision { .. } => (Code::DeadlineExceeded, "MIN_REVISION_NOT_REACHED"),
+            Self::MinRevision { .. } => (Code::DeadlineExceeded, MIN_REVISION_NOT_REACHED),
             Self::NoWorkload { .. } => (Code::NotFound, "WORKLOAD_NOT_FOUND"),
             Self::NoTopologyKey(_) => (Code::FailedPrecondition, "TOPOLOGY_KEY_NOT_FOUND"),
             Self::Deadline => (Code::DeadlineExceeded, "DEADLINE_EXCEEDED"),

@@ -47,6 +47,8 @@ pub use client::{MAX_MESSAGE_BYTES, Transport};
 pub use deadline::last as last_moment;
 pub use decision_stream::{LARGE_REQUEST, ObserveQuestions, QuestionObserver, STREAMED_METHODS};
 pub use error::Error;
+#[cfg(feature = "cli")]
+pub(crate) use error::MIN_REVISION_NOT_REACHED;
 pub use export::summary as describe;
 pub use feeding::MAX_GROUP;
 pub use measured::{Decision, Size};

@@ -98,11 +98,9 @@ impl Endpoint {
             Err(error) => {
                 let causes = || causes(error.source().unwrap_or(&error));
                 let fault = probe::fault_of(&uri).await.unwrap_or_else(causes);
-                return Err(Unreachable(format!(
-                    "cannot reach the server at {address}: {fault}\n  start one with `evenkeel \
-                     serve`, name another with --server, or decide without one with --load FILE"
-                ))
-                .into());
+                let advice = advice(&fault);
+                let message = format!("cannot reach the server at {address}: {fault}\n  {advice}");
+                return Err(Unreachable(message).into());
             }
         };
         let signed = channel.then(move |answered| told(uri.clone(), answered));
@@ -176,6 +174,23 @@ impl Endpoint {
     }
 }
 
+/// What to do about a connection that failed by `fault`.
+fn advice(fault: &str) -> &'static str {
+    match fault.contains("invalid peer certificate") {
+        true if fault.contains("UnknownIssuer") => {
+            "name the certificate of its authority with --tls-ca FILE"
+        }
+        true if fault.contains("not valid for") => {
+            "connect to a name of its certificate, or give that with --tls-server-name"
+        }
+        true => "the server needs another certificate",
+        false => {
+            "start one with `evenkeel serve`, name another with --server, or decide without one \
+             with --load FILE"
+        }
+    }
+}
+
 /// An answer, unless it says that what answers is no such server.
 async fn told(
     uri: Uri,
@@ -199,4 +214,24 @@ fn is_local(host: Option<&str>) -> bool {
     let host = host.unwrap_or_default().trim_matches(['[', ']']);
     let is_loopback = |ip: std::net::IpAddr| ip.is_loopback();
     host == "localhost" || host.parse().is_ok_and(is_loopback)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::advice;
+
+    #[test]
+    fn advice_is_about_what_failed() {
+        let cases = [
+            ("invalid peer certificate: UnknownIssuer", "--tls-ca"),
+            (
+                "invalid peer certificate: certificate not valid for name \"a\"",
+                "--tls-server-name",
+            ),
+            ("Connection refused (os error 111)", "evenkeel serve"),
+        ];
+        for (fault, expected) in cases {
+            assert!(advice(fault).contains(expected), "{fault}");
+        }
+    }
 }

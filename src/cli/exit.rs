@@ -12,6 +12,7 @@ use anyhow::Result;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
+use crate::api;
 use crate::kubernetes;
 use crate::visible;
 
@@ -23,7 +24,8 @@ pub(crate) enum Exit {
     Success = 0,
     /// No node is feasible, or the server is not serving.
     Negative = 1,
-    /// The request or its input was refused.
+    /// The request or its input was refused, or the snapshot did not reach the revision
+    /// that was waited for.
     Refused = 2,
     /// The server could not be reached or did not answer in time.
     Unreachable = 3,
@@ -93,6 +95,11 @@ pub(super) fn report(error: &anyhow::Error) -> Exit {
 #[error("{0}")]
 pub(crate) struct Unreachable(pub String);
 
+/// The server answered that the snapshot did not reach a revision in time.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} (see --min-revision and --timeout)")]
+pub(crate) struct NotReached(String);
+
 /// A request was refused.
 #[derive(Debug)]
 pub(crate) struct RefusedCall {
@@ -106,6 +113,11 @@ impl RefusedCall {
     /// names the changes of the request, so that a violation of `changes[3]` or
     /// `overlay[3]` can name the object.
     pub(crate) fn or_unreachable(status: Status, objects: Vec<String>) -> anyhow::Error {
+        // An answer, though its code is that of a call without one.
+        let reason = status.get_details_error_info().map(|info| info.reason);
+        if reason.as_deref() == Some(api::MIN_REVISION_NOT_REACHED) {
+            return NotReached(visible::text(status.message()).into_owned()).into();
+        }
         match status.code() {
             Code::Unavailable | Code::DeadlineExceeded => Unreachable(format!(
                 "the server did not answer: {}",

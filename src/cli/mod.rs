@@ -72,7 +72,7 @@ Exit codes:
   1  no node is feasible; place: some found no node; reservation: some had ended;
      healthcheck: not serving; verify: counts differ; spread, report: a constraint is violated;
      replay: a decision differs; lint: something was found; state, log: it is damaged
-  2  the request or its input was refused
+  2  the request or its input was refused; the snapshot did not reach --min-revision in time
   3  the server could not be reached, or did not answer in time
 
 Colours: only on a terminal; NO_COLOR, CLICOLOR and CLICOLOR_FORCE are respected.

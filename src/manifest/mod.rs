@@ -1,7 +1,8 @@
 //! Kubernetes objects in files: kubectl's JSON or YAML, lists, several documents
 //! in a file, many files, directories, standard input.
 //!
-//! `source` says which files there are, `document` takes one apart into single
+//! `source` says which files there are, `utf16` converts those that are in UTF-16,
+//! `document` takes one apart into single
 //! objects, each an `item` until its kind is known, and `lean` leaves out what no
 //! decision reads. `naming` reads names of objects as people type them, and `finder`
 //! finds the one that is meant. `object`, `workload`, `fleet` and `defaults` decode what
@@ -26,6 +27,7 @@ mod source;
 mod templates;
 #[cfg(test)]
 mod tests;
+mod utf16;
 mod workload;
 
 pub(crate) use defaults::{

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use indicatif::ProgressBar;
 
 use super::error::{ManifestError, Position};
+use super::utf16;
 
 /// How much of a file is read at a time, in bytes.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -61,7 +62,9 @@ impl InputSource {
             InputSource::StandardInput => Box::new(io::stdin()),
             InputSource::Cluster(_) => return Err(self.io(io::ErrorKind::Unsupported.into())),
         };
-        let mut input = BufReader::with_capacity(BUFFER_BYTES, progress.wrap_read(input));
+        let input: Box<dyn Read> = Box::new(progress.wrap_read(input));
+        let input = BufReader::with_capacity(BUFFER_BYTES, input);
+        let mut input = utf16::to_utf8(input).map_err(|error| self.io(error))?;
         let start = input.fill_buf().map_err(|error| self.io(error))?;
         let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
         let mark_bytes = start.len() - text.len();

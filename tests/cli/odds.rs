@@ -183,3 +183,23 @@ fn a_reader_that_has_seen_enough_is_no_error() {
         );
     }
 }
+
+#[test]
+fn files_in_utf_16_are_read_as_those_in_utf_8() {
+    let desk = desk();
+    let line = "filter -f workloads.yaml --name db -o name --load";
+    let expected = desk.run(&format!("{line} cluster.yaml")).out;
+    let text = std::fs::read_to_string(desk.path("cluster.yaml")).expect("it is there");
+    let marked = format!("\u{feff}{text}");
+    let encodings: [fn(u16) -> [u8; 2]; 2] = [u16::to_le_bytes, u16::to_be_bytes];
+    for encode in encodings {
+        let bytes: Vec<u8> = marked.encode_utf16().flat_map(encode).collect();
+        std::fs::write(desk.path("wide.yaml"), &bytes).expect("it can be written");
+        let outcome = desk.run(&format!("{line} wide.yaml")).expect(0);
+        assert_eq!(outcome.out, expected);
+        // Half a character at the end.
+        std::fs::write(desk.path("wide.yaml"), &bytes[..bytes.len() - 1]).expect("as before");
+        let refused = desk.run(&format!("{line} wide.yaml")).expect(2);
+        refused.complains("wide.yaml: not valid UTF-16");
+    }
+}

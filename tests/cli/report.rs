@@ -33,8 +33,8 @@ fn a_report_has_the_score_and_what_it_is_made_of() {
     assert_eq!(
         unbalanced,
         [
-            json!(["StatefulSet/shop/cache", 1, 2, 50]),
-            json!(["Deployment/shop/web", 2, 3, 66]),
+            json!(["StatefulSet/shop/cache", 1, 2, 50.0]),
+            json!(["Deployment/shop/web", 2, 3, 66.7]),
         ]
     );
     assert_eq!(answer["constraints"]["violatingCount"], "2");
@@ -56,6 +56,10 @@ fn a_server_reports_the_same() {
     assert!(page.contains(&format!("server {}", server.url())), "{page}");
     let refused = alone.run("report --by racks --load cluster.yaml").expect(2);
     refused.complains("no node has the label");
+    for (desk, flags) in [(&asking, ""), (&alone, "--load cluster.yaml")] {
+        let refused = desk.run(&format!("report -n nope {flags}")).expect(2);
+        refused.complains("there is no such namespace in snapshot \"default\"");
+    }
 }
 
 #[test]
@@ -221,25 +225,25 @@ fn each_workload_counts_as_the_formula_says() {
         (
             &[(DB, "db", "", "a1 a2")],
             Some(50),
-            json!([["db", 2, 2, 1, 50]]),
+            json!([["db", 2, 2, 1, 50.0]]),
             vec![in_zone(2)],
         ),
         (
             &[(DB, "db", "", "a1 a1")],
             Some(50),
-            json!([["db", 2, 2, 1, 50]]),
+            json!([["db", 2, 2, 1, 50.0]]),
             vec![on_node(2)],
         ),
         (
             &[(DB, "db", "", "a1 a2 a1")],
             Some(66),
-            json!([["db", 3, 3, 2, 66]]),
+            json!([["db", 3, 3, 2, 66.7]]),
             vec![in_zone(3)],
         ),
         (
             &[(DB, "db", "", "a1 a1 a2 b1")],
             Some(66),
-            json!([["db", 4, 3, 2, 66]]),
+            json!([["db", 4, 3, 2, 66.7]]),
             vec![],
         ),
         (&[("DaemonSet", "db", "", "a1 a2")], None, json!([]), vec![]),
@@ -251,19 +255,19 @@ fn each_workload_counts_as_the_formula_says() {
         (
             &[(DB, "db", "", "a1 a2 x")],
             Some(50),
-            json!([["db", 2, 2, 1, 50]]),
+            json!([["db", 2, 2, 1, 50.0]]),
             vec![in_zone(2)],
         ),
         (
             &[(DB, "db", "hard", "a1 a2")],
             Some(0),
-            json!([["db", 2, 2, 1, 50]]),
+            json!([["db", 2, 2, 1, 50.0]]),
             vec![in_zone(2)],
         ),
         (
             &[(DB, "db", "soft", "a1 a2")],
             Some(50),
-            json!([["db", 2, 2, 1, 50]]),
+            json!([["db", 2, 2, 1, 50.0]]),
             vec![in_zone(2)],
         ),
         // The average of 50, 66 and 100, rounded down. The least even comes first,
@@ -275,7 +279,7 @@ fn each_workload_counts_as_the_formula_says() {
                 (DB, "small", "", "a1 a2"),
             ],
             Some(72),
-            json!([["small", 2, 2, 1, 50], ["large", 3, 3, 2, 66]]),
+            json!([["small", 2, 2, 1, 50.0], ["large", 3, 3, 2, 66.7]]),
             vec![on_node(3), in_zone(2)],
         ),
     ];

@@ -75,6 +75,6 @@ fn row(one: &Unbalanced) -> [String; 5] {
         number(one.pods),
         format!("{} {}", one.fullest, number(one.most)),
         number(one.even),
-        format!("{} %", one.percent),
+        format!("{:.1} %", one.percent),
     ]
 }

@@ -69,8 +69,15 @@ pub(crate) struct Unbalanced {
     pub(crate) most: i64,
     /// How many would be in the fullest domain if they were even.
     pub(crate) even: i64,
-    /// `even` in percent of `most`, rounded down.
-    pub(crate) percent: i64,
+    /// `even` in percent of `most`, to a tenth.
+    pub(crate) percent: f64,
+}
+
+/// `part` in percent of `whole`, to the nearest tenth; 100 only if it is all of it.
+fn percent(part: i64, whole: i64) -> f64 {
+    let tenths = (1000.0 * part as f64 / whole as f64).round();
+    let most = if part < whole { 999.0 } else { 1000.0 };
+    tenths.min(most) / 10.0
 }
 
 impl Score {
@@ -115,8 +122,10 @@ pub(super) fn report(
     };
     let mut unbalanced = could_be_even;
     unbalanced.retain(|one| one.even < one.most);
-    unbalanced
-        .sort_by(|a, b| (a.percent, -a.pods, &a.workload).cmp(&(b.percent, -b.pods, &b.workload)));
+    unbalanced.sort_by(|a, b| {
+        let ties = (-a.pods, &a.workload).cmp(&(-b.pods, &b.workload));
+        a.percent.total_cmp(&b.percent).then(ties)
+    });
     ClusterReport {
         revision: constraints.revision,
         node_count: snapshot.node_count,
@@ -153,7 +162,7 @@ fn unbalanced(spread: &WorkloadSpread) -> Option<Unbalanced> {
         fullest: fullest.value.clone(),
         most: fullest.matching_pods,
         even,
-        percent: 100 * even / fullest.matching_pods,
+        percent: percent(even, fullest.matching_pods),
     })
 }
 

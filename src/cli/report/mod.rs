@@ -97,6 +97,14 @@ impl ReportCommand {
     async fn gather(&self, client: &Client) -> Result<ClusterReport> {
         let snapshot = client.describe(self.state.snapshot()).await?;
         let constraints = self.describe(client, "").await?;
+        if let Some(namespace) = &self.namespace {
+            // A snapshot knows namespaces by what is in them.
+            anyhow::ensure!(
+                constraints.workload_count > 0,
+                "there is no such namespace in {}, or no pod in it: {namespace}",
+                self.state.title()
+            );
+        }
         let key = self.by.as_deref();
         let key = key
             .or(render::suggested_key(&constraints))

@@ -69,7 +69,7 @@ fn unbalanced(report: &ClusterReport) -> Markup {
                 (number_cell("pods", &number(one.pods)))
                 (number_cell("fullest", &format!("{} {}", one.fullest, number(one.most))))
                 (number_cell("if even", &number(one.even)))
-                (number_cell("evenness", &format!("{} %", one.percent)))
+                (number_cell("evenness", &format!("{:.1} %", one.percent)))
             }
         }
     };
