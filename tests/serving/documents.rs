@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// How the documents call the binary.
-const BINARY: &str = "target/release/evenkeel ";
+const BINARY: &str = "target/debug/evenkeel ";
 
 #[test]
 fn documents_show_what_commands_print() {
@@ -28,7 +28,7 @@ fn documents_show_what_commands_print() {
 fn the_tour_of_the_readme_is_real() {
     let tour = sessions(&read(&root().join("README.md")));
     let served = |command: &str| -> Option<Vec<String>> {
-        let arguments = command.strip_prefix("cargo run --release -- serve ")?;
+        let arguments = command.strip_prefix("cargo run -- serve ")?;
         Some(arguments.split_whitespace().map(str::to_owned).collect())
     };
     let start = |(command, log): &(String, String)| Some((served(command)?, log.clone()));
