@@ -252,6 +252,6 @@ fn describe(violations: &Violations, details: &mut ErrorDetails) -> String {
     };
     match total - listed {
         0 => format!("{first} (and {more})"),
-        unlisted => format!("{first} (and {more}, {unlisted} of them too many to list)"),
+        unlisted => format!("{first} (and {more}, {unlisted} of them not listed)"),
     }
 }

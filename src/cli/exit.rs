@@ -190,7 +190,7 @@ impl fmt::Display for RefusedCall {
         }
         // A long list is cut; the message says so.
         match message.rsplit_once(", ") {
-            Some((_, cut)) if cut.ends_with("too many to list)") => {
+            Some((_, cut)) if cut.ends_with("not listed)") => {
                 write!(f, "\n  ... and more: {}", cut.trim_end_matches(')'))
             }
             _ => Ok(()),

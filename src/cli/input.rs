@@ -111,7 +111,7 @@ impl Input {
         let missing = self.missing_kinds();
         if replace && !self.is_complete && !missing.is_empty() {
             warnings.push(format!(
-                "no {} in the files: by these default constraints find which pods belong together",
+                "the files have no {}; default constraints apply only to pods that one of these selects",
                 missing.join(", ")
             ));
         }

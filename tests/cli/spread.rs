@@ -22,7 +22,7 @@ fn violators_come_worst_first() {
     let expected = "\
 snapshot \"default\", revision 1, default constraints: system
 violating: 2 of 3 workloads with constraints
-3 workloads: 3 with constraints of their own, 0 by default constraints, 0 of several pods without any, 0 of a single pod, 0 tied to nodes
+3 workloads: 3 with constraints of their own
 
 NAMESPACE  WORKLOAD           PODS  OVER                                                    SKEW   MOST       FEWEST
 shop       Deployment/web     5     topology.kubernetes.io/zone, max skew 1, DoNotSchedule  3 > 1  zone-b 3   zone-a 0
@@ -230,7 +230,7 @@ fn what_no_constraint_holds_is_counted() {
     let expected = "\
 snapshot \"default\", revision 1, default constraints: system
 violating: nothing to violate, no constraint is in force for 5 workloads
-5 workloads: 0 with constraints of their own, 0 by default constraints, 3 of several pods without any, 1 of a single pod, 1 tied to nodes
+5 workloads: 3 with several pods and no constraints, 1 with a single pod, 1 whose pods are tied to their nodes
 pending: 1 pod, counted in no domain yet
 without any constraint: 2 all in one zone, 1 all on one node
 see how they are spread with --by topology.kubernetes.io/zone
@@ -256,8 +256,8 @@ default    StatefulSet/zonal  2             rack  0     r1 1  r2 1
 
     let line = "spread --load cluster.yaml --default-constraints system";
     let defaults = desk.run(line).expect(0);
-    let missing = "warning: no Service, ReplicaSet, StatefulSet in the files: by these default \
-                   constraints find which pods belong together\n";
+    let missing = "warning: the files have no Service, ReplicaSet, StatefulSet; default constraints \
+                   apply only to pods that one of these selects\n";
     assert_eq!(defaults.err, missing);
 }
 

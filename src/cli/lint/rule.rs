@@ -56,7 +56,7 @@ pub(crate) enum LintRule {
     SharedSelector,
     /// A workload with several replicas has no constraints.
     NoConstraints,
-    /// An annotation ignores a rule that there is not.
+    /// An annotation names a rule that does not exist.
     UnknownRule,
     /// No node of the given cluster has the topology key.
     UnknownTopologyKey,

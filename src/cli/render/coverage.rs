@@ -42,15 +42,25 @@ pub(super) fn lines(answer: &DescribeSpreadResponse, loaded: bool) -> Vec<String
     else {
         return Vec::new();
     };
+    let groups = [
+        (coverage.own_count, "with constraints of their own"),
+        (coverage.default_count, "with default constraints"),
+        (
+            coverage.unconstrained_count,
+            "with several pods and no constraints",
+        ),
+        (coverage.single_count, "with a single pod"),
+        (coverage.fixed_count, "whose pods are tied to their nodes"),
+    ];
+    let groups: Vec<String> = groups
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{} {what}", number(*count)))
+        .collect();
     let mut lines = vec![format!(
-        "{}: {} with constraints of their own, {} by default constraints, {} of several pods \
-         without any, {} of a single pod, {} tied to nodes",
+        "{}: {}",
         plural(answer.workload_count, "workload"),
-        number(coverage.own_count),
-        number(coverage.default_count),
-        number(coverage.unconstrained_count),
-        number(coverage.single_count),
-        number(coverage.fixed_count),
+        groups.join(", ")
     )];
     if coverage.pending_pods > 0 {
         let pods = plural(coverage.pending_pods, "pod");

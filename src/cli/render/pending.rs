@@ -21,7 +21,7 @@ pub(crate) fn pending(snapshot: &str, pending: &PendingPods) -> String {
         (0, _) => ("no pod is pending".to_owned(), GOOD),
         (pods, 0) => (
             format!(
-                "pending: {}, each of which a node could take",
+                "pending: {}; for each, some node satisfies what was checked",
                 plural(pods, "pod")
             ),
             GOOD,
