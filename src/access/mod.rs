@@ -1,4 +1,4 @@
-//! Who may do what: roles, the rules that grant them, and how callers are
+//! Decides which caller may do what: roles, the rules that grant them, and how callers are
 //! identified. Pure, except for making tokens; knows nothing of gRPC, files or
 //! sockets.
 

@@ -72,7 +72,7 @@ enum AskedPod<'e> {
 pub struct ValidQuestion {
     /// What is asked.
     pub request: ValidDecision,
-    /// Who takes the record.
+    /// The queue that takes the record of the decision.
     pub pending: Option<Pending>,
 }
 

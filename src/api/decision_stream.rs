@@ -57,7 +57,7 @@ pub trait ObserveQuestions: Send + Sync {
     fn answered(&self, method: &str, arrived: Moment, ended: Result<Option<&Decision>, &Status>);
 }
 
-/// Who is told of questions; an extension of the request of a stream.
+/// The observer that is told of questions; an extension of the request of a stream.
 #[derive(Clone)]
 pub struct QuestionObserver(pub Arc<dyn ObserveQuestions>);
 
@@ -196,7 +196,7 @@ impl DecisionStream {
         Ok((question.ask.ok_or(Error::Internal)?, timeout))
     }
 
-    /// Who asks a question with a timeout of its own.
+    /// The asker of a question that has a timeout of its own.
     pub(super) fn asker_within(&self, timeout: Duration) -> Asker {
         let at = Instant::now() + timeout;
         Asker {

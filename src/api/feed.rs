@@ -22,7 +22,7 @@ const MAX_REPLACES: usize = 4;
 /// One feed: what its stream has begun and not yet committed.
 pub struct Feed {
     registry: Arc<Registry>,
-    /// Who feeds, where callers are told apart.
+    /// The caller that feeds; `None` where callers are not told apart.
     caller: Option<Caller>,
     /// The right to feed, if that may end.
     fence: Option<Fence>,

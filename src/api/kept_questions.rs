@@ -1,6 +1,6 @@
 //! Compiled questions about pods that were asked about before, by the encoding
 //! of the pod: orchestrators ask about the pods of one workload again and again.
-//! Who asks one of them again pays for no decoding, checking and compiling.
+//! A question that is asked again is not decoded, checked and compiled again.
 //!
 //! What was compiled depends on nothing but these bytes, the dialect and the
 //! limits of the process. The default constraints that hold for a pod depend on

@@ -1,5 +1,5 @@
-//! How every call begins: who makes it, what it asks for, and by when it is to
-//! be answered.
+//! Opens a call: identifies its caller, checks the permission, decodes the request, and
+//! reads the deadline.
 
 use prost::Message;
 use prost::bytes::Bytes;
@@ -13,20 +13,20 @@ use crate::access::{Caller, Role};
 
 /// A call whose caller may make it.
 pub struct OpenedCall<M> {
-    /// What is asked for.
+    /// The decoded request.
     pub request: M,
-    /// Who asks for it.
+    /// The asker: the caller, and the deadline.
     pub by: Asker,
 }
 
-/// Who asks for something, and until when.
+/// The caller of a request, and its deadline.
 #[derive(Clone)]
 pub struct Asker {
-    /// When it has to be answered, if the call says so.
+    /// The deadline of the call, if it has one.
     pub deadline: Option<Instant>,
-    /// Who makes the call; `None` where callers are not told apart.
+    /// The caller; `None` where callers are not told apart.
     pub caller: Option<Caller>,
-    /// With whom it shares what there are few of.
+    /// The caller whose share of slots and threads this call uses.
     pub who: CallerKey,
 }
 

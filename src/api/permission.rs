@@ -1,4 +1,4 @@
-//! Who may make a call: the one place that asks. The role that a call needs is
+//! Asks the access rules whether a caller may make a call. The role that a call needs is
 //! in the first line of its method in `service.rs`.
 
 use tracing::debug;

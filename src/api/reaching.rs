@@ -1,4 +1,4 @@
-//! How calls wait until a snapshot has come to what they have seen of it before.
+//! Read your writes: a call that names a revision waits until the snapshot has reached it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::{deadline, request};
 use crate::matching::{Path, Violations};
 use crate::snapshot::{self, Limits, Snapshot};
 
-/// How often a snapshot is looked for that another server has begun.
+/// The pause between two looks for a snapshot that another server has created.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// What a snapshot has to have come to before it is asked.
+/// The revision, and its epoch, that a snapshot must have reached before it is asked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AtLeast {
     revision: i64,
@@ -23,7 +23,7 @@ pub struct AtLeast {
 }
 
 impl AtLeast {
-    /// That of a request.
+    /// Reads it from a request.
     pub fn of(revision: i64, epoch: String, limits: &Limits, faults: &mut Violations) -> Self {
         request::check_not_negative(revision, Path::root("minRevision"), faults);
         request::check_length(&epoch, Path::root("epoch"), limits, faults);
@@ -43,7 +43,7 @@ impl AtLeast {
         self.is_epoch_of(snapshot) && snapshot.revision() >= self.revision
     }
 
-    /// Why a snapshot that did not come to it is not asked.
+    /// The error for a snapshot that has not reached it.
     fn refusal(&self, snapshot: &Snapshot) -> Error {
         let name = snapshot.name().to_owned();
         if self.is_epoch_of(snapshot) {

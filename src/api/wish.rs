@@ -14,7 +14,7 @@ use crate::spread::{Holding, Wish};
 /// How far a bonus may be from 0, so that no sum overflows.
 const MAX_BONUS: i64 = 1_000_000_000;
 
-/// For whom and how long picks are to be held.
+/// Reads the owner of a reservation and how long it holds picks.
 pub fn hold(
     wire: Option<&v1::Reservation>,
     limits: &Limits,

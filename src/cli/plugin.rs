@@ -21,7 +21,7 @@ const COMPLETER: &str = "kubectl_complete-evenkeel";
 /// What people type.
 const TYPED: &str = "kubectl evenkeel";
 
-/// Where to start, as a plugin.
+/// The first commands to try, for the plugin of kubectl.
 const START_HERE: &str = "\
 Start here:
   kubectl evenkeel explain --pending           why pods wait, worst first

@@ -52,7 +52,7 @@ pub(crate) struct SnapshotSource {
 
 /// A snapshot that can be asked about.
 pub(crate) struct Opened {
-    /// Who answers.
+    /// The client that answers questions.
     pub(crate) client: Client,
     /// The objects, where this process has read them.
     pub(crate) objects: Option<Arc<LoadedObjects>>,
@@ -220,7 +220,7 @@ impl SnapshotSource {
         files.collect::<Vec<_>>().join(", ")
     }
 
-    /// Who is asked, e.g. `files cluster.json`.
+    /// A name for the source of answers, e.g. `files cluster.json`.
     fn asked(&self) -> String {
         match (self.asks_cluster(), self.load.is_empty()) {
             (true, _) => self.cluster_title(),

@@ -41,7 +41,7 @@ impl Default for Pace {
 pub struct Lease {
     log: Arc<dyn Log>,
     key: String,
-    /// Who this server is: no other has this value.
+    /// Identifies this server: no other has this value.
     own: Bytes,
     pace: Pace,
     known: Mutex<Known>,
@@ -52,7 +52,7 @@ pub struct Lease {
 struct Known {
     /// Until when this server has it, if it does.
     until: Option<Instant>,
-    /// Who had it when it was last looked at; nobody if empty.
+    /// The server that held the lease when it was last read; none if empty.
     holder: Bytes,
     /// How often this server tried to take it.
     taken: u64,

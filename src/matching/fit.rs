@@ -44,7 +44,7 @@ pub enum Lack {
 /// How much of something a node has too little.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shortage {
-    /// Of what.
+    /// The resource, or the number of pods, that the node lacks.
     pub of: Lack,
     /// How much the pod requests of it.
     pub asked: i128,

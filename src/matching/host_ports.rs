@@ -76,7 +76,7 @@ impl HostPort {
         }
     }
 
-    /// By what ports are ordered before their addresses.
+    /// The key that orders ports before their addresses do.
     pub(super) fn number(&self) -> impl Ord + use<> {
         (self.port, self.protocol)
     }

@@ -119,7 +119,7 @@ pub(super) fn parse_int(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
-/// Whose labels a requirement is about.
+/// The kind of object whose labels a requirement matches.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum LabelsOf {
     /// Of pods: a label selector, which names what is wrong with its values itself.

@@ -61,9 +61,10 @@ pub struct Reading {
     pub is_closed: bool,
     /// Whether it is not known what became of the last record that was sent.
     pub is_unanswered: bool,
-    /// Who else has appended since this server did.
+    /// The other servers that have appended since this one did.
     pub others: Vec<String>,
-    /// Whom this server lets append before it does so again: how many, and until when.
+    /// The number of other servers that may append before this one does again, and until when
+    /// it waits for them.
     pub owed: Option<(usize, Moment)>,
 }
 

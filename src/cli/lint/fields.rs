@@ -21,7 +21,7 @@ use crate::proto::v1::FILE_DESCRIPTOR_SET;
 /// The field that has the constraints.
 const CONSTRAINTS: &str = "topologySpreadConstraints";
 
-/// Who owns which field of an object, with names of fields as keys.
+/// The field that says which manager owns which fields of an object. Its keys are names of fields.
 const MANAGED_FIELDS: &str = "managedFields";
 
 /// Messages of the protocol by full name.

@@ -1,5 +1,4 @@
-//! By what constraints workloads are held even, and what is known of those that
-//! none holds.
+//! Renders how many workloads have constraints of their own, default ones, or none.
 
 use super::text::{number, plural};
 use crate::proto::v1::{ConstraintCoverage, DefaultsKind, DescribeSpreadResponse};

@@ -1,4 +1,4 @@
-//! Who can connect, and how callers are identified.
+//! Settings of TLS, tokens and access rules.
 
 use std::path::PathBuf;
 use std::time::Duration;

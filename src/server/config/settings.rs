@@ -80,7 +80,7 @@ pub struct Config {
     #[command(flatten)]
     pub replication: ReplicationSettings,
 
-    /// Who can connect, and how callers are identified.
+    /// TLS, tokens and access rules.
     #[command(flatten)]
     pub security: SecuritySettings,
 

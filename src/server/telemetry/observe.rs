@@ -52,7 +52,7 @@ pub struct ObservedCall {
     arrived: Instant,
     started: Option<SpanStart>,
     decision: Option<Decision>,
-    /// How it ended, once that is known.
+    /// The status code of the call, once it has ended.
     code: Option<Code>,
 }
 

@@ -1,4 +1,4 @@
-//! By what selectors with views are found.
+//! Finds the selectors with views that can match a label set.
 
 use std::sync::Arc;
 

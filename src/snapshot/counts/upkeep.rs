@@ -1,5 +1,4 @@
-//! What keeps the views of a state in bounds: their version, their age, their
-//! room.
+//! The version, the age and the size of the views of a state, and their limits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -20,15 +19,15 @@ pub struct Upkeep {
     partition_bytes: Gauge,
     view_count: AtomicUsize,
     max_view_bytes: usize,
-    /// Whether a view was not kept because others have taken the room.
+    /// Whether a view was dropped for lack of room since the last sweep.
     wanted: AtomicBool,
     discarded: Discarded,
-    /// Where what happens to views is counted.
+    /// The counters of views that are built, kept and dropped.
     counters: Arc<SnapshotCounters>,
 }
 
 impl Upkeep {
-    /// For a state whose views may take this many bytes, on an account.
+    /// The upkeep of a state whose views may take this many bytes, which the account is charged for.
     pub fn new(max_view_bytes: usize, account: &Arc<Account>) -> Self {
         Self {
             version: AtomicU64::new(0),
@@ -43,7 +42,7 @@ impl Upkeep {
         }
     }
 
-    /// Counts what happens from here on elsewhere.
+    /// Counts in other counters from now on.
     pub fn set_counters(&mut self, counters: Arc<SnapshotCounters>) {
         self.counters = counters;
     }
@@ -124,8 +123,7 @@ impl Upkeep {
             && self.process().has_room(Part::Views, bytes)
     }
 
-    /// Notes that a view found no room, or something else did that is worth
-    /// more than views.
+    /// Notes that a view, or something that takes precedence over views, found no room.
     pub fn note_want(&self) {
         self.wanted.store(true, Ordering::Relaxed);
     }
@@ -138,8 +136,8 @@ impl Upkeep {
             || self.is_process_full()
     }
 
-    /// Notes that views go, given as bytes and count, in whose place a copy of
-    /// them comes that was noted as changing since they were these.
+    /// Notes that a copy replaces views, whose bytes and count are given. The copy has been noted
+    /// already.
     pub fn replace_views(&self, gone: (usize, usize), at_copy: (usize, usize)) {
         self.view_bytes.change(gone.0, at_copy.0);
         let more = at_copy.1.wrapping_sub(gone.1);
@@ -148,8 +146,7 @@ impl Upkeep {
         }
     }
 
-    /// Notes that the views of a namespace take other bytes and are more or
-    /// fewer than before, both given as bytes and count.
+    /// Notes the bytes and the count of the views of a namespace, before and after a change.
     pub fn note_views(&self, before: (usize, usize), now: (usize, usize)) {
         self.replace_views(before, now);
         let dropped = before.1.saturating_sub(now.1);

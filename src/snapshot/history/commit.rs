@@ -20,7 +20,7 @@ const MAX_GROUP_CHANGES: usize = 100_000;
 
 /// What passed its checks, and has its place in the order.
 struct Planned {
-    /// Whose it is: the index of its job.
+    /// The index of the job that wants this change.
     job: usize,
     /// The batch; `None` where only reservations end.
     offer: Option<Offer>,

@@ -17,7 +17,7 @@ use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::reservation::Serial;
 use crate::snapshot::state::shards::State;
 
-/// The right to change a snapshot. Nobody else changes it meanwhile.
+/// The right to change a snapshot. While one caller has it, no other changes the snapshot.
 pub(super) struct WriteTurn<'s> {
     pub snapshot: &'s Snapshot,
     pub position: MutexGuard<'s, JournalPosition>,
@@ -41,7 +41,7 @@ impl<'s> WriteTurn<'s> {
         Some(Self::take(snapshot)).filter(|turn| !turn.position.deleted)
     }
 
-    /// How far the snapshot has come in its journal.
+    /// The position of the snapshot in its journal.
     pub fn standing(&self) -> Standing<'s> {
         Standing {
             snapshot: self.snapshot.name(),
@@ -50,7 +50,7 @@ impl<'s> WriteTurn<'s> {
         }
     }
 
-    /// Tells a journal where the snapshot stands.
+    /// Tells a journal the position of the snapshot.
     pub fn tell_standing(&self, journal: &dyn Journal) {
         journal.stands(self.standing(), &|| self.whole());
     }
@@ -94,11 +94,11 @@ impl<'s> WriteTurn<'s> {
         }
     }
 
-    /// Numbers entries and puts them into the journal, if there is one, before
-    /// what they say is done.
+    /// Numbers entries and records them in the journal, if there is one, before
+    /// they are applied.
     ///
     /// # Errors
-    /// [`Error::NotStored`]; then it must not be done.
+    /// [`Error::NotStored`]; the entries must not be applied then.
     pub fn record(&mut self, mut entries: Vec<Entry<'_>>) -> Result<(), Error> {
         let journal = self.snapshot.around.journal.as_deref();
         // A deleted snapshot is no longer in the journal.
@@ -127,7 +127,7 @@ impl<'s> WriteTurn<'s> {
         appended.map_err(|error| self.not_stored(error))
     }
 
-    /// Why something was not recorded. A snapshot that cannot be trusted stops
+    /// The error for an entry that was not recorded. A snapshot that cannot be trusted stops
     /// answering.
     pub fn not_stored(&self, error: JournalError) -> Error {
         let is_untrusted = match &error {
@@ -185,16 +185,16 @@ impl<'s> WriteTurn<'s> {
 }
 
 impl Snapshot {
-    /// A copy of everything, with what `mark` makes of the place in the journal
-    /// that it is of; `None` where `mark` wants none, and when it is deleted.
+    /// Copies the whole snapshot. `mark` gets the position in the journal that the copy is of, and
+    /// may refuse it. `None` then, and when the snapshot is deleted.
     pub fn whole<M>(&self, mark: impl FnOnce(Standing<'_>) -> Option<M>) -> Option<(Whole, M)> {
         let turn = WriteTurn::take_unless_deleted(self)?;
         let mark = mark(turn.standing())?;
         Some((turn.whole(), mark))
     }
 
-    /// Does something with a copy of everything, and with how far it has come. Nothing
-    /// changes meanwhile. `None` when it is deleted.
+    /// Calls a function with a copy of the whole snapshot and its position in the journal. The
+    /// snapshot does not change meanwhile. `None` when it is deleted.
     pub fn with_whole<T>(&self, act: impl FnOnce(Standing<'_>, Whole) -> T) -> Option<T> {
         let turn = WriteTurn::take_unless_deleted(self)?;
         Some(act(turn.standing(), turn.whole()))

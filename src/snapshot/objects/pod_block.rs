@@ -91,7 +91,7 @@ impl PodName<'_> {
         }
     }
 
-    /// How it begins: at least its first character.
+    /// The beginning of the name: at least its first character.
     pub fn beginning(&self) -> &str {
         match self.prefix {
             "" => self.suffix,

@@ -17,7 +17,7 @@ use crate::snapshot::clock::{Moment, Now};
 /// it.
 const MARK: char = '~';
 
-/// For whom and how long picks are held, and as what they count.
+/// The owner of reserved picks, how long they are held, and the labels that they count with.
 #[derive(Debug, Clone)]
 pub struct Hold {
     /// The owner.
@@ -35,7 +35,7 @@ pub struct Hold {
 /// A pick that is held.
 #[derive(Debug, Clone)]
 pub struct Reservation {
-    /// For whom, and as what.
+    /// The owner, and the labels that the pick counts with.
     pub hold: Hold,
     /// The node.
     pub node: Box<str>,

@@ -27,7 +27,7 @@ const BYTES_PER_MEMBER: usize =
 /// messages themselves.
 const TIMES_ENCODED: usize = 8;
 
-/// By what workloads are judged.
+/// The constraints or the topology key that workloads are judged by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum By {
     /// Their constraints: their own, or the default ones.

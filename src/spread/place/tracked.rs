@@ -23,7 +23,7 @@ const FEW_NODES: usize = 64;
 pub struct TrackedConstraint {
     /// The constraint.
     pub active: Active,
-    /// How it tells nodes apart.
+    /// The way in which the constraint groups nodes.
     pub grain: Grain,
     /// The last weight of a count in scoring.
     pub weight: Weight,
