@@ -37,7 +37,7 @@ impl Background {
     fn build(builder: &mut Builder, name: &str, niceness: i32) -> io::Result<Self> {
         // From the thread that builds it, not from the one that starts a thread:
         // that may have a lower priority already.
-        let priority = priority_here() + niceness;
+        let priority = priority_here().saturating_add(niceness);
         let runtime = builder
             .thread_name(name)
             .on_thread_start(move || set_priority(priority))

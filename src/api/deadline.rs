@@ -13,18 +13,29 @@ const MAX_WAIT: Duration = Duration::from_secs(60);
 /// less.
 const MARGIN: Duration = Duration::from_millis(5);
 
+/// The longest timeout that is told from none: clocks count that far, whatever a client
+/// asks for.
+const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// The moment that comes after `timeout` from now.
+pub fn after(timeout: Duration) -> Instant {
+    let at = Instant::now().checked_add(timeout.min(LONGEST));
+    at.expect("a clock counts a year ahead")
+}
+
 /// The deadline of a call that arrives now, from its `grpc-timeout`, if it has
 /// one.
 pub fn given(headers: &HeaderMap) -> Option<Instant> {
     let timeout = timeout(headers)?;
-    Some(Instant::now() + timeout - margin(timeout))
+    Some(after(timeout.saturating_sub(margin(timeout))))
 }
 
 /// The last moment for an answer of any kind to a call that arrives now, a
 /// little after [`given`].
 pub fn last(headers: &HeaderMap) -> Option<Instant> {
     let timeout = timeout(headers)?;
-    Some(Instant::now() + timeout - margin(timeout) / 2)
+    let half = margin(timeout).checked_div(2).unwrap_or_default();
+    Some(after(timeout.saturating_sub(half)))
 }
 
 fn timeout(headers: &HeaderMap) -> Option<Duration> {
@@ -32,12 +43,12 @@ fn timeout(headers: &HeaderMap) -> Option<Duration> {
 }
 
 fn margin(timeout: Duration) -> Duration {
-    MARGIN.min(timeout / 10)
+    MARGIN.min(timeout.checked_div(10).unwrap_or_default())
 }
 
 /// Until when a call waits for a revision: by its deadline, if it has one.
 pub fn or_patience(deadline: Option<Instant>) -> Instant {
-    deadline.unwrap_or_else(|| Instant::now() + MAX_WAIT)
+    deadline.unwrap_or_else(|| after(MAX_WAIT))
 }
 
 /// Reads a `grpc-timeout`: up to 8 digits and a unit.
@@ -48,8 +59,8 @@ fn parse(text: &str) -> Option<Duration> {
     }
     let n: u64 = digits.parse().ok()?;
     match unit {
-        "H" => Some(Duration::from_secs(n * 3600)),
-        "M" => Some(Duration::from_secs(n * 60)),
+        "H" => Some(Duration::from_secs(n.saturating_mul(3_600))),
+        "M" => Some(Duration::from_secs(n.saturating_mul(60))),
         "S" => Some(Duration::from_secs(n)),
         "m" => Some(Duration::from_millis(n)),
         "u" => Some(Duration::from_micros(n)),

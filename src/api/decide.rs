@@ -97,13 +97,19 @@ impl ValidDecision {
         };
         let constraints = self.question.constraint_count(read_view);
         let listed = match self.terms.view {
-            v1::View::Full => 3 * judged,
+            v1::View::Full => judged.saturating_mul(3),
             _ if self.terms.lists_nodes() => judged,
-            _ => judged / usize::BITS as usize,
+            _ => judged >> usize::BITS.trailing_zeros(),
         };
-        let domains = constraints * self.terms.max_domains.min(nodes);
-        let verdicts = judged * constraints * self.question.units_per_verdict() / 8;
-        named * UNITS_PER_CANDIDATE + (listed + domains) * UNITS_PER_NAME + verdicts
+        let domains = constraints.saturating_mul(self.terms.max_domains.min(nodes));
+        let eighths = judged
+            .saturating_mul(constraints)
+            .saturating_mul(self.question.units_per_verdict());
+        let names = listed.saturating_add(domains);
+        named
+            .saturating_mul(UNITS_PER_CANDIDATE)
+            .saturating_add(names.saturating_mul(UNITS_PER_NAME))
+            .saturating_add(eighths >> 3)
     }
 }
 

@@ -14,7 +14,7 @@ use futures::stream::FuturesUnordered;
 use prost::Message;
 use prost::bytes::Bytes;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Sleep, sleep_until};
 use tokio_stream::Stream;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use tonic::{Status, Streaming};
@@ -22,6 +22,7 @@ use tonic::{Status, Streaming};
 use super::asked::AboutOnePod;
 use super::asking::{Answered, FILTER, SCORE};
 use super::base::Service;
+use super::deadline;
 use super::decide::AnswerBy;
 use super::error::Error;
 use super::lanes::until;
@@ -40,7 +41,7 @@ use crate::proto::v1;
 pub const LARGE_REQUEST: usize = 32 << 10;
 
 /// How many steps are taken before others have a turn.
-const STEPS_PER_TURN: usize = 64;
+pub(super) const STEPS_PER_TURN: usize = 64;
 
 /// What a question takes while it waits, besides its request.
 const WAITING_BYTES: usize = 4 << 10;
@@ -73,6 +74,13 @@ pub struct Slip {
     method: usize,
     /// When it arrived; known only if somebody is told.
     arrived: Option<Moment>,
+}
+
+impl Slip {
+    /// The number of the field that has the answer.
+    fn answer_field(self) -> u32 {
+        [2, 3, 4][self.method]
+    }
 }
 
 pub type WaitingQuestions = Pin<Box<dyn Future<Output = Vec<(Slip, QuestionOutcome)>> + Send>>;
@@ -132,7 +140,14 @@ impl DecisionStream {
         match Step::read(step) {
             Ok(Step::Ask(question)) => self.ask(question),
             Ok(Step::Together(questions)) => {
-                self.ask_together(questions);
+                let limits = self.service.registry.limits();
+                match limits.check(Limit::StreamQuestions, questions.len()) {
+                    Ok(()) => self.ask_together(questions),
+                    Err(over) => {
+                        let end = Error::OverLimit(over).into();
+                        self.reading = StepsRead::Over(Some(end));
+                    }
+                }
                 self.ready.pop_front()
             }
             Ok(Step::Cancel(id)) => {
@@ -198,7 +213,7 @@ impl DecisionStream {
 
     /// The asker of a question that has a timeout of its own.
     pub(super) fn asker_within(&self, timeout: Duration) -> Asker {
-        let at = Instant::now() + timeout;
+        let at = deadline::after(timeout);
         Asker {
             deadline: Some(self.by.deadline.map_or(at, |deadline| deadline.min(at))),
             ..self.by.clone()
@@ -285,14 +300,16 @@ impl DecisionStream {
     pub(super) fn admit(&self, questions: usize, bytes: usize) -> Result<Charge, Error> {
         let registry = &self.service.registry;
         let most = registry.limits().max_stream_questions;
-        if self.unanswered.len() + questions > most {
+        if self.unanswered.len().saturating_add(questions) > most {
             return Err(Error::OverLimit(Exceeded {
                 limit: Limit::StreamQuestions,
                 most,
                 actual: None,
             }));
         }
-        let bytes = questions * WAITING_BYTES + bytes.saturating_mul(MEMORY_PER_BYTE);
+        let bytes = questions
+            .saturating_mul(WAITING_BYTES)
+            .saturating_add(bytes.saturating_mul(MEMORY_PER_BYTE));
         Ok(registry.account().charge(Part::Requests, bytes)?)
     }
 
@@ -312,9 +329,9 @@ impl DecisionStream {
         match outcome {
             Ok(done) => {
                 tell(Ok(done.decision.as_ref()));
-                bytes.reserve(done.bytes.len() + 16);
+                bytes.reserve(done.bytes.len().saturating_add(16));
                 bytes.int(1, slip.id.cast_signed());
-                bytes.item(2 + slip.method as u32, &done.bytes);
+                bytes.item(slip.answer_field(), &done.bytes);
             }
             Err(status) => {
                 tell(Err(&status));
@@ -372,7 +389,7 @@ impl Stream for DecisionStream {
             }
             match Pin::new(&mut this.steps).poll_next(context) {
                 Poll::Ready(Some(Ok(step))) => {
-                    this.taken += 1;
+                    this.taken = this.taken.saturating_add(1);
                     if let Some(answer) = this.take(&Encoded::new(step)) {
                         return Poll::Ready(Some(Ok(answer.into_bytes())));
                     }

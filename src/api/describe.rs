@@ -181,7 +181,10 @@ impl ValidDescription {
         let mut is_first = true;
         let mut look = |namespace: &str, pod_groups: PodGroups<'_>| {
             let note = |survey: &Survey<'_, '_>, read_view: &ReadView<'_>| {
-                page.response.workload_count += count(survey.workload_count());
+                page.response.workload_count = page
+                    .response
+                    .workload_count
+                    .saturating_add(count(survey.workload_count()));
                 page.response.defaults = defaults_kind(read_view.defaults);
                 if self.by == By::Constraints && std::mem::take(&mut is_first) {
                     page.note_keys(read_view);
@@ -208,15 +211,24 @@ impl ValidDescription {
     fn note(&self, namespace: &str, judged: JudgedWorkload, page: &mut DescriptionPage) {
         let rank = WorkloadRank::of(namespace, &judged);
         let violates = rank.violates();
-        page.response.violating_count += i64::from(violates);
-        page.response.faulty_count += i64::from(judged.fault.is_some());
+        page.response.violating_count = page
+            .response
+            .violating_count
+            .saturating_add(i64::from(violates));
+        page.response.faulty_count = page
+            .response
+            .faulty_count
+            .saturating_add(i64::from(judged.fault.is_some()));
         if let Some(standing) = judged.standing {
             let coverage = page.response.coverage.get_or_insert_default();
-            coverage.pending_pods += count(judged.pending);
+            coverage.pending_pods = coverage.pending_pods.saturating_add(count(judged.pending));
             note_standing(standing, coverage);
         }
         let unranked = self.by != By::Constraints && !judged.is_ranked();
-        page.response.unranked_count += i64::from(unranked);
+        page.response.unranked_count = page
+            .response
+            .unranked_count
+            .saturating_add(i64::from(unranked));
         let listed = violates || judged.fault.is_some() || self.by != By::Constraints;
         let listed = listed && !unranked;
         if !listed || self.after.as_ref().is_some_and(|after| rank <= *after) {
@@ -294,15 +306,21 @@ impl ValidDescription {
 /// Counts a workload by what holds it even.
 fn note_standing(standing: SpreadStanding, coverage: &mut v1::ConstraintCoverage) {
     match standing {
-        SpreadStanding::Constrained => coverage.own_count += 1,
-        SpreadStanding::Defaulted => coverage.default_count += 1,
-        SpreadStanding::Single => coverage.single_count += 1,
-        SpreadStanding::Fixed => coverage.fixed_count += 1,
+        SpreadStanding::Constrained => coverage.own_count = coverage.own_count.saturating_add(1),
+        SpreadStanding::Defaulted => {
+            coverage.default_count = coverage.default_count.saturating_add(1)
+        }
+        SpreadStanding::Single => coverage.single_count = coverage.single_count.saturating_add(1),
+        SpreadStanding::Fixed => coverage.fixed_count = coverage.fixed_count.saturating_add(1),
         SpreadStanding::Faulty => {}
         SpreadStanding::Unconstrained(concentration) => {
-            coverage.unconstrained_count += 1;
-            coverage.in_one_zone_count += i64::from(concentration.in_one_zone);
-            coverage.on_one_node_count += i64::from(concentration.on_one_node);
+            coverage.unconstrained_count = coverage.unconstrained_count.saturating_add(1);
+            coverage.in_one_zone_count = coverage
+                .in_one_zone_count
+                .saturating_add(i64::from(concentration.in_one_zone));
+            coverage.on_one_node_count = coverage
+                .on_one_node_count
+                .saturating_add(i64::from(concentration.on_one_node));
         }
     }
 }
@@ -321,11 +339,12 @@ impl DescriptionPage {
 
     /// Adds a workload, and drops the least bad ones if they do not all fit.
     fn add(&mut self, rank: WorkloadRank, spread: v1::WorkloadSpread, page_size: usize) {
-        self.bytes += spread.encoded_len();
+        self.bytes = self.bytes.saturating_add(spread.encoded_len());
         self.worst.insert(rank, spread);
         while self.worst.len() > page_size || (self.bytes > PAGE_BYTES && self.worst.len() > 1) {
             let dropped = self.worst.pop_last();
-            self.bytes -= dropped.map_or(0, |(_, spread)| spread.encoded_len());
+            let dropped = dropped.map_or(0, |(_, spread)| spread.encoded_len());
+            self.bytes = self.bytes.saturating_sub(dropped);
             self.goes_on = true;
         }
     }
@@ -358,7 +377,7 @@ fn topology_spread(balance: Balance) -> v1::TopologySpread {
     let domains = domains.map(|share| v1::DomainSpread {
         value: share.value,
         matching_pods: share.pods,
-        skew: share.pods - balance.global_minimum,
+        skew: share.pods.saturating_sub(balance.global_minimum),
         eligible_nodes: share.eligible_nodes,
     });
     let active = balance.constraint.as_ref();

@@ -108,7 +108,7 @@ impl DecisionTerms {
         };
         let mut tallies = Tallies::default();
         for (name, refused) in nodes {
-            response.node_count += 1;
+            response.node_count = response.node_count.saturating_add(1);
             match refused {
                 Some(refusal) => {
                     for reason in refusal.reasons() {
@@ -118,7 +118,7 @@ impl DecisionTerms {
                     response.infeasible.extend(lists_infeasible.then(verdict));
                 }
                 None => {
-                    response.feasible_count += 1;
+                    response.feasible_count = response.feasible_count.saturating_add(1);
                     let name = self.lists_nodes().then(|| name.to_owned());
                     response.feasible.extend(name);
                 }

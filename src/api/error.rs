@@ -234,13 +234,17 @@ fn describe(violations: &Violations, details: &mut ErrorDetails) -> String {
     let mut bytes = 0;
     let mut listed = 0;
     for violation in violations.iter() {
-        bytes += violation.field.len() + violation.description.len();
+        let length = violation
+            .field
+            .len()
+            .saturating_add(violation.description.len());
+        bytes = length.saturating_add(bytes);
         // The first one is listed however long it is: names are limited.
         if listed > 0 && bytes > MAX_VIOLATION_BYTES {
             break;
         }
         details.add_bad_request_violation(&violation.field, &violation.description);
-        listed += 1;
+        listed = usize::saturating_add(listed, 1);
     }
     let total = violations.total();
     let first = violations.iter().next();
@@ -250,7 +254,7 @@ fn describe(violations: &Violations, details: &mut ErrorDetails) -> String {
         1 => "1 more violation".to_owned(),
         more => format!("{more} more violations"),
     };
-    match total - listed {
+    match total.saturating_sub(listed) {
         0 => format!("{first} (and {more})"),
         unlisted => format!("{first} (and {more}, {unlisted} of them not listed)"),
     }

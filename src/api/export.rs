@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use super::answer::count;
+use super::deadline;
 use super::error::Error;
 use super::sum::ExportSum;
 use crate::proto::encoded::encode;
@@ -42,7 +43,7 @@ pub fn sender(
     let runtime = Handle::current();
     move |part| {
         let part = encode(part);
-        let patience = Instant::now() + MAX_UNREAD;
+        let patience = deadline::after(MAX_UNREAD);
         let latest = deadline.map_or(patience, |at| at.min(patience));
         runtime.block_on(async {
             tokio::select! {
@@ -86,7 +87,7 @@ pub fn parts(
     let mut changes = Vec::new();
     let mut bytes = 0;
     for change in frozen.changes() {
-        bytes += change.encoded_len();
+        bytes = change.encoded_len().saturating_add(bytes);
         changes.push(change);
         if bytes >= PART_BYTES || changes.len() >= PART_CHANGES {
             bytes = 0;

@@ -1,6 +1,7 @@
 //! The Fleet dialect: the topology spread of KubeFleet's scheduler.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 
 use super::answer;
 use super::dialect::{DecisionTerms, Dialect};
@@ -66,7 +67,7 @@ impl Dialect for PlacementSpec {
         };
         let mut tallies = Tallies {
             judged: judged.len(),
-            feasible: judged.len() - refused().count(),
+            feasible: judged.len().saturating_sub(refused().count()),
             ..Tallies::default()
         };
         for reason in refused().flat_map(|(_, refusal)| refusal.reasons()) {
@@ -121,7 +122,9 @@ impl Dialect for PlacementSpec {
         match terms.view {
             v1::View::Unspecified | v1::View::Basic | v1::View::Full => {
                 if let Some(top) = terms.top {
-                    let rank = |(slot, score): &(Slot, i64)| (-score, read_view.nodes.name(*slot));
+                    let rank = |(slot, score): &(Slot, i64)| {
+                        (Reverse(*score), read_view.nodes.name(*slot))
+                    };
                     scored.sort_unstable_by(|a, b| rank(a).cmp(&rank(b)));
                     scored.truncate(top);
                 }

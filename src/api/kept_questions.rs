@@ -130,9 +130,9 @@ impl KeptQuestions {
             return;
         }
         let bytes = ENTRY_BYTES
-            + heap::block(outline.pod.len())
-            + heap::shared(size_of::<CompiledQuestion>())
-            + question.memory_bytes();
+            .saturating_add(heap::block(outline.pod.len()))
+            .saturating_add(heap::shared(size_of::<CompiledQuestion>()))
+            .saturating_add(question.memory_bytes());
         if bytes > self.most {
             return;
         }

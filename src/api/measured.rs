@@ -66,7 +66,7 @@ answers! {
     PlaceResponse: |answer: &Self| {
         let placed = count(answer.placements.len());
         Size {
-            nodes: placed + i64::from(answer.unplaced),
+            nodes: placed.saturating_add(answer.unplaced.into()),
             domains: domains(&answer.constraints),
             feasible: placed,
         }

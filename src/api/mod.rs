@@ -1,6 +1,9 @@
 //! The one room that knows gRPC: requests in, plain calls, responses out,
 //! errors to status.
 
+// What a client sends is never added, multiplied or subtracted unchecked.
+#![warn(clippy::arithmetic_side_effects)]
+
 mod answer;
 mod asked;
 mod asking;

@@ -141,7 +141,7 @@ pub fn list(
         }),
     };
     faults.finish(())?;
-    let mut page = snapshot.reservations(after, &wire.owner, size + 1);
+    let mut page = snapshot.reservations(after, &wire.owner, size.saturating_add(1));
     let goes_on = page.len() > size;
     page.truncate(size);
     let last = page.last().filter(|_| goes_on);

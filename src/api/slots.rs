@@ -104,15 +104,16 @@ impl CallSlots {
     /// than are.
     pub fn take(&self, who: &CallerKey) -> Result<CallSlot, Error> {
         let mut held = self.0.held.lock();
-        let free = self.0.count - held.all;
+        let free = self.0.count.saturating_sub(held.all);
         let own = held.by_caller.get(who).map_or(0, |own| own.count);
         // Whoever is nowhere may be many.
         let takes_too_many = own > free && *who != CallerKey::Nobody;
         if free == 0 || takes_too_many {
             return Err(self.0.over.into());
         }
-        held.all += 1;
-        held.by_caller.entry(who.clone()).or_default().count += 1;
+        held.all = held.all.saturating_add(1);
+        let own = held.by_caller.entry(who.clone()).or_default();
+        own.count = own.count.saturating_add(1);
         Ok(CallSlot {
             slots: Arc::clone(&self.0),
             who: who.clone(),
@@ -179,9 +180,9 @@ pub type Seat = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 impl Drop for CallSlot {
     fn drop(&mut self) {
         let mut held = self.slots.held.lock();
-        held.all -= 1;
+        held.all = held.all.saturating_sub(1);
         if let Some(own) = held.by_caller.get_mut(&self.who) {
-            own.count -= 1;
+            own.count = own.count.saturating_sub(1);
             if own.count == 0 {
                 held.by_caller.remove(&self.who);
             }

@@ -7,6 +7,7 @@ use prost::Message;
 use prost::bytes::Bytes;
 use prost::encoding::{WireType, decode_key, decode_varint};
 
+use super::decision_stream::LARGE_REQUEST;
 use super::error::Error;
 use crate::matching::{Path, Violations};
 use crate::proto::encoded::Encoded;
@@ -56,6 +57,16 @@ impl Step {
         if let Some(question) = StreamedQuestion::outlined(&encoded.bytes) {
             return Ok(Self::Ask(question));
         }
+        if let Some(questions) = StreamedQuestion::group_outlined(&encoded.bytes) {
+            return Ok(Self::Together(questions));
+        }
+        if encoded.bytes.len() > LARGE_REQUEST {
+            let rule = format!(
+                "a step of more than {LARGE_REQUEST} bytes must be encoded with each field once, \
+                 in the order of their numbers"
+            );
+            return Err(Error::Undecodable(rule));
+        }
         match encoded.decode()?.step {
             Some(Step::Question(question)) => Ok(Self::Ask(question.into())),
             Some(Step::SameRevision(group)) => {
@@ -95,6 +106,28 @@ impl StreamedQuestion {
         if !rest.is_empty() {
             return None;
         }
+        Self::of_fields(step, fields)
+    }
+
+    /// The questions of one revision in a step, without looking at what they ask.
+    /// `None` as for [`outlined`](Self::outlined).
+    fn group_outlined(step: &Bytes) -> Option<Vec<Self>> {
+        let mut rest: &[u8] = step;
+        let (3, mut group) = field(&mut rest)? else {
+            return None;
+        };
+        let mut questions = Vec::new();
+        while !group.is_empty() {
+            let (1, fields) = field(&mut group)? else {
+                return None;
+            };
+            questions.push(Self::of_fields(step, fields)?);
+        }
+        rest.is_empty().then_some(questions)
+    }
+
+    /// A question with these fields, which are a part of the step.
+    fn of_fields(step: &Bytes, fields: &[u8]) -> Option<Self> {
         let mut question = Self {
             id: 0,
             timeout: None,
@@ -109,6 +142,10 @@ impl StreamedQuestion {
             let (tag, value) = field(&mut rest)?;
             if tag == 2 && question.timeout.is_none() {
                 question.timeout = Some(Message::decode(value).ok()?);
+                continue;
+            }
+            // A field that a newer client knows.
+            if tag > 5 {
                 continue;
             }
             if question.ask.is_some() {

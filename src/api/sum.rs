@@ -31,7 +31,7 @@ impl ExportSum {
 
     /// Adds the next object.
     pub fn add(&mut self, change: &v1::Change) {
-        self.objects += 1;
+        self.objects = self.objects.saturating_add(1);
         self.add_line(change);
     }
 

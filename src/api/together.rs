@@ -1,15 +1,20 @@
 //! Questions of a stream that see one revision of one snapshot.
 
+use std::collections::HashSet;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::sync::oneshot::{self, error::TryRecvError};
+use tokio::task::yield_now;
 use tonic::{Response, Status};
 
 use super::asked::AboutOnePod;
 use super::asking::{FILTER, SCORE, ValidQuestion};
 use super::base::Service;
 use super::decide::{AnswerBy, Deciding};
-use super::decision_stream::{DecisionStream, Slip};
+use super::decision_stream::{
+    DecisionStream, LARGE_REQUEST, QuestionOutcome, STEPS_PER_TURN, Slip,
+};
 use super::error::Error;
 use super::lanes::until;
 use super::logged::logged;
@@ -26,27 +31,41 @@ use crate::snapshot::{Attempt, Delay, ReadView, Snapshot};
 /// each time, it is asked on copies.
 const ATTEMPTS: usize = 3;
 
-/// The valid questions of a group.
+/// The questions of a group, before anything but their ids and timeouts was looked at.
 #[derive(Default)]
 struct Group {
     slips: Vec<Slip>,
-    members: Vec<GroupQuestion>,
+    asks: Vec<Ask>,
     /// How many bytes their requests have.
     bytes: usize,
-    /// The one with the least timeout.
+    /// The asker with the least timeout.
     by: Option<Asker>,
+}
+
+impl Group {
+    /// Whether compiling or deciding it here would hold up other calls.
+    fn is_large(&self) -> bool {
+        self.bytes > LARGE_REQUEST || self.asks.len() > STEPS_PER_TURN
+    }
 }
 
 impl DecisionStream {
     /// Asks questions that see one revision. Those that are refused are answered.
     pub(super) fn ask_together(&mut self, questions: Vec<StreamedQuestion>) {
         let mut group = Group::default();
+        let mut ids = HashSet::new();
         for question in questions {
             let slip = self.slip(&question);
-            if let Err(error) = self.add(question, &mut group) {
-                self.refuse(slip, error.into());
-            } else {
-                group.slips.push(slip);
+            let added = match ids.insert(question.id) {
+                true => self.add(question, &mut group),
+                false => {
+                    let rule = "is that of another question of the group";
+                    Err(Error::fault(Path::root("id"), rule))
+                }
+            };
+            match added {
+                Ok(()) => group.slips.push(slip),
+                Err(error) => self.refuse(slip, error.into()),
             }
         }
         let charge = match self.admit(group.slips.len(), group.bytes) {
@@ -59,25 +78,31 @@ impl DecisionStream {
                 return;
             }
         };
+        let is_large = group.is_large();
         let mut waiting = Vec::new();
         for slip in group.slips {
             let (sender, cancelled) = oneshot::channel();
             self.unanswered.insert(slip.id, Some(sender));
             waiting.push((slip, cancelled));
         }
-        let service = self.service.clone();
+        let (service, asks) = (self.service.clone(), group.asks);
         let by = group.by.unwrap_or_else(|| self.by.clone());
+        let deadline = by.deadline;
+        let asked = async move { service.together(asks, &by, is_large).await };
+        let asked: Pin<Box<dyn Future<Output = _> + Send>> = match is_large {
+            true => {
+                let task = self.service.spawn_feed(asked).owned();
+                Box::pin(async move { task.await.map_err(|_| Error::Internal) })
+            }
+            false => Box::pin(async move { Ok(asked.await) }),
+        };
         self.waiting.push(Box::pin(async move {
             let _charge = charge;
-            let asked = service.together(group.members, &by);
-            let answers = until(by.deadline, asked).await.and_then(|asked| asked);
+            let answers = until(deadline, asked).await.and_then(|asked| asked);
             let mut answers = answers.map(Vec::into_iter).map_err(Status::from);
             let answered = waiting.into_iter().map(|(slip, mut cancelled)| {
                 let answer = match &mut answers {
-                    Ok(each) => {
-                        let next = each.next().unwrap_or(Err(Error::Internal));
-                        next.map_err(Status::from)
-                    }
+                    Ok(each) => each.next().unwrap_or(Err(Error::Internal.into())),
                     Err(status) => Err(status.clone()),
                 };
                 let outcome = match cancelled.try_recv() {
@@ -92,23 +117,11 @@ impl DecisionStream {
 
     /// Adds a question to a group.
     fn add(&self, question: StreamedQuestion, group: &mut Group) -> Result<(), Error> {
-        if group.slips.iter().any(|slip| slip.id == question.id) {
-            let rule = "is that of another question of the group";
-            return Err(Error::fault(Path::root("id"), rule));
-        }
         let (ask, timeout) = self.check(question)?;
-        let bytes = ask.len();
-        let first = group.members.first();
-        let name = first.map(|member| &*member.snapshot);
-        let (service, by) = (&self.service, &self.by);
-        let member = match ask {
-            Ask::Filter(encoded) => service.member(&encoded, by, FILTER, name)?,
-            Ask::Score(encoded) => service.member(&encoded, by, SCORE, name)?,
-            Ask::Place(_) => {
-                let rule = "cannot be asked with the same revision as others";
-                return Err(Error::fault(Path::root("place"), rule));
-            }
-        };
+        if matches!(ask, Ask::Place(_)) {
+            let rule = "cannot be asked with the same revision as others";
+            return Err(Error::fault(Path::root("place"), rule));
+        }
         if let Some(own) = timeout.map(|timeout| self.asker_within(timeout))
             && group
                 .by
@@ -117,8 +130,8 @@ impl DecisionStream {
         {
             group.by = Some(own);
         }
-        group.bytes += bytes;
-        group.members.push(member);
+        group.bytes = group.bytes.saturating_add(ask.len());
+        group.asks.push(ask);
         Ok(())
     }
 
@@ -198,14 +211,52 @@ impl Service {
         })?)
     }
 
-    /// Answers the questions of a group.
+    /// Compiles the questions of a group, and answers them. Where that `is_large`, the
+    /// task lets others run after each question, and ends there when nobody waits for it.
+    async fn together(&self, asks: Vec<Ask>, by: &Asker, is_large: bool) -> Vec<QuestionOutcome> {
+        let mut members: Vec<Result<GroupQuestion, Error>> = Vec::new();
+        let mut name: Option<String> = None;
+        for ask in asks {
+            let member = match ask {
+                Ask::Filter(encoded) => self.member(&encoded, by, FILTER, name.as_deref()),
+                Ask::Score(encoded) => self.member(&encoded, by, SCORE, name.as_deref()),
+                Ask::Place(_) => Err(Error::Internal),
+            };
+            if let (Ok(member), None) = (&member, &name) {
+                name = Some(member.snapshot.clone());
+            }
+            members.push(member);
+            if is_large {
+                yield_now().await;
+            }
+        }
+        let mut valid = Vec::new();
+        let refused: Vec<Option<Error>> = members
+            .into_iter()
+            .map(|member| member.map(|member| valid.push(member)).err())
+            .collect();
+        let decided = self.decide_group(valid, by, is_large).await;
+        let mut decided = decided.map(Vec::into_iter).map_err(Status::from);
+        let outcome = |refused: Option<Error>| match (refused, &mut decided) {
+            (Some(error), _) => Err(error.into()),
+            (None, Ok(each)) => {
+                let next = each.next().unwrap_or(Err(Error::Internal));
+                next.map_err(Status::from)
+            }
+            (None, Err(status)) => Err(status.clone()),
+        };
+        refused.into_iter().map(outcome).collect()
+    }
+
+    /// Decides the valid questions of a group on one revision.
     ///
     /// # Errors
     /// Why none is answered.
-    async fn together(
+    async fn decide_group(
         &self,
         members: Vec<GroupQuestion>,
         by: &Asker,
+        is_large: bool,
     ) -> Result<Vec<Result<Done, Error>>, Error> {
         let (mut reached, mut put_to) = (None, Vec::new());
         for member in members {
@@ -218,7 +269,7 @@ impl Service {
         };
         let put = put_to.into_iter().map(|put_to| put_to(Arc::clone(&on)));
         let mut asked: Vec<_> = put.collect();
-        if !decided_at_once(&mut asked) {
+        if is_large || !decided_at_once(&mut asked) {
             let work = move |is_given_up: &dyn Fn() -> bool| {
                 on_copies(&mut asked, &on, is_given_up).map(|()| asked)
             };

@@ -79,7 +79,7 @@ impl<M: Writable> Written<M> {
         words: ConstraintWords,
     ) {
         for report in reports {
-            self.size.domains += count(report.domain_count);
+            self.size.domains = self.size.domains.saturating_add(count(report.domain_count));
             self.bytes
                 .message(M::CONSTRAINTS, &ConstraintFields { report, words });
         }
@@ -166,7 +166,10 @@ impl Written<v1::ScoreResponse> {
     pub fn packed(&mut self, scores: &[u8]) {
         if !scores.is_empty() {
             // For them and for the bits that say whose they are, at once.
-            let bytes = scores.len() + scores.len().div_ceil(8) + USUAL_BYTES;
+            let bytes = scores
+                .len()
+                .saturating_add(scores.len().div_ceil(8))
+                .saturating_add(USUAL_BYTES);
             self.bytes.reserve(bytes);
             // Numbers below 128 are bytes of a packed field as they stand.
             self.bytes.item(6, scores);
@@ -190,7 +193,7 @@ impl Written<v1::ScoreResponse> {
     }
 
     fn note_scored(&mut self, more: usize) {
-        self.size.nodes += count(more);
+        self.size.nodes = self.size.nodes.saturating_add(count(more));
         self.size.feasible = self.size.nodes;
     }
 }

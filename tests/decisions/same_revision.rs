@@ -1,6 +1,7 @@
 //! Questions of a stream that ask for the same revision: all are answered of one,
 //! and one that cannot be keeps no other from its answer.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use evenkeel::limits::Limits;
@@ -124,4 +125,47 @@ async fn a_question_that_cannot_be_in_a_group_keeps_no_other_from_its_answer() {
     update(&server, vec![]).await;
     assert_eq!(asking.code().await, (1, Code::Ok));
     assert_eq!(asking.code().await, (2, Code::Cancelled));
+}
+
+#[tokio::test]
+async fn a_group_over_the_limit_ends_its_stream_and_no_other() {
+    let server = server(Limits::default()).await;
+    let mut asking = Asking::open(&server.client()).await;
+    let most = Limits::default().max_stream_questions;
+    ask(&asking, vec![Question::default(); most + 1]).await;
+    let status = asking.next().await.expect_err("too many questions");
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+    assert!(
+        status.message().contains("max-stream-questions of 256"),
+        "{status}"
+    );
+
+    let mut asking = Asking::open(&server.client()).await;
+    let questions = (0..most as u64).map(|id| question(id, filter(0))).collect();
+    ask(&asking, questions).await;
+    let mut ids = HashSet::new();
+    for _ in 0..most {
+        let (id, code) = asking.code().await;
+        assert_eq!(code, Code::Ok);
+        ids.insert(id);
+    }
+    assert_eq!(ids.len(), most);
+}
+
+#[tokio::test]
+async fn no_timeout_is_too_long() {
+    let server = server(Limits::default()).await;
+    let mut asking = Asking::open(&server.client()).await;
+    let timeouts = [(i64::MAX, 999_999_999), (i64::MAX, 0), (1 << 40, 0)];
+    for (id, (seconds, nanos)) in (1..).zip(timeouts) {
+        let question = Question {
+            timeout: Some(pbjson_types::Duration { seconds, nanos }),
+            ..question(id, filter(0))
+        };
+        asking.step(Step::Question(question.clone())).await;
+        assert_eq!(asking.code().await, (id, Code::Ok), "{seconds} s");
+        ask(&asking, vec![question]).await;
+        let (answered, code) = asking.code().await;
+        assert_eq!((answered, code), (id, Code::Ok), "{seconds} s");
+    }
 }

@@ -15,6 +15,7 @@ mod attack;
 mod crowd;
 mod deadlines;
 mod feeds;
+mod groups;
 #[path = "../support/http.rs"]
 mod http;
 mod idle;

@@ -69,7 +69,7 @@ impl CallLimits {
         account: &Arc<Account>,
         decoders: DecodersHandle,
     ) -> Result<Self, Error> {
-        let sizes = DecodedSizes::new().map_err(Error::serve)?;
+        let sizes = DecodedSizes::new(&config.limits).map_err(Error::serve)?;
         let max_message_bytes = config.limits.max_message_bytes;
         Ok(Self {
             shared: Arc::new(SharedLimits {

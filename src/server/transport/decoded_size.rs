@@ -12,7 +12,8 @@ use prost::bytes::Bytes;
 use prost_types::FileDescriptorSet;
 
 use super::message::{HEAD, WholeMessage};
-use super::message_layout::{Content, Layout, LayoutPlan};
+use super::message_layout::{Content, Field, Layout, LayoutPlan};
+use crate::limits::{Exceeded, Limits};
 use crate::proto::v1::FILE_DESCRIPTOR_SET;
 
 /// Messages within messages that a decoder goes into.
@@ -34,7 +35,7 @@ impl DecodedSizes {
     ///
     /// # Errors
     /// When the descriptors cannot be read.
-    pub fn new() -> Result<Self, prost::DecodeError> {
+    pub fn new(limits: &Limits) -> Result<Self, prost::DecodeError> {
         let files = FileDescriptorSet::decode(FILE_DESCRIPTOR_SET)?.file;
         let mut plan = LayoutPlan::default();
         for file in &files {
@@ -53,7 +54,7 @@ impl DecodedSizes {
             }
         }
         Ok(Self {
-            layouts: plan.layouts(),
+            layouts: plan.layouts(limits),
             requests,
         })
     }
@@ -65,19 +66,28 @@ impl DecodedSizes {
 
     /// An upper bound of the bytes that a request takes when it is decoded,
     /// without its own.
-    pub fn of(&self, RequestLayout(layout): RequestLayout, message: &WholeMessage) -> usize {
+    ///
+    /// # Errors
+    /// When it has more entries than a limit allows. They are not read to their end.
+    pub fn of(
+        &self,
+        RequestLayout(layout): RequestLayout,
+        message: &WholeMessage,
+    ) -> Result<usize, Exceeded> {
         let mut scan = Scan {
             layouts: &self.layouts,
             blocks: message.blocks(),
             block: &[],
             read: 0,
             weight: self.layouts[layout].size,
+            counted: 0,
+            over: None,
         };
         // What follows a fault is not decoded either.
         let _ = scan
             .skip(HEAD)
             .and_then(|()| scan.message(layout, message.len(), 0));
-        scan.weight
+        scan.over.map_or(Ok(scan.weight), Err)
     }
 }
 
@@ -89,6 +99,10 @@ struct Scan<'a, I> {
     /// How many bytes were read.
     read: usize,
     weight: usize,
+    /// The entries that a limit counts, so far.
+    counted: usize,
+    /// The limit that they exceed.
+    over: Option<Exceeded>,
 }
 
 impl<'a, I: Iterator<Item = &'a Bytes>> Scan<'a, I> {
@@ -109,6 +123,7 @@ impl<'a, I: Iterator<Item = &'a Bytes>> Scan<'a, I> {
                 let is_first = seen & bit == 0;
                 seen |= bit;
                 self.add(if is_first { field.first } else { field.more });
+                self.count(field)?;
             }
             match tag & 7 {
                 0 => drop(self.varint()?),
@@ -138,6 +153,16 @@ impl<'a, I: Iterator<Item = &'a Bytes>> Scan<'a, I> {
             }
         }
         Some(())
+    }
+
+    /// Counts a field; none if there are too many.
+    fn count(&mut self, field: &Field) -> Option<()> {
+        let Some(over) = field.over else {
+            return Some(());
+        };
+        self.counted += 1;
+        self.over = (self.counted > over.most).then_some(over);
+        self.over.is_none().then_some(())
     }
 
     fn add(&mut self, bytes: usize) {
@@ -210,15 +235,17 @@ mod tests {
     fn weight(weights: &DecodedSizes, method: &str, message: &impl Message) -> usize {
         let mut bytes = vec![0; HEAD];
         message.encode(&mut bytes).expect("there is room");
-        weights.of(
-            request(weights, method),
-            &WholeMessage::from(Bytes::from(bytes)),
-        )
+        weights
+            .of(
+                request(weights, method),
+                &WholeMessage::from(Bytes::from(bytes)),
+            )
+            .expect("no list is too long")
     }
 
     #[test]
     fn structs_are_no_larger_than_told() {
-        let weights = DecodedSizes::new().expect("descriptors");
+        let weights = DecodedSizes::new(&Limits::default()).expect("descriptors");
         let empty = [
             ("Filter", size_of::<v1::FilterRequest>()),
             ("Place", size_of::<v1::PlaceRequest>()),
@@ -235,7 +262,7 @@ mod tests {
 
     #[test]
     fn lists_of_nothing_weigh_what_they_become() {
-        let weights = DecodedSizes::new().expect("descriptors");
+        let weights = DecodedSizes::new(&Limits::default()).expect("descriptors");
         let count = 10_000;
         let tolerations = v1::FilterRequest {
             pod: Some(v1::Pod {
@@ -269,12 +296,12 @@ mod tests {
 
     #[test]
     fn no_bytes_are_too_strange() {
-        let weights = DecodedSizes::new().expect("descriptors");
+        let weights = DecodedSizes::new(&Limits::default()).expect("descriptors");
         let mut random = fastrand::Rng::with_seed(7);
         for _ in 0..2_000 {
             let bytes: Vec<u8> = (0..random.usize(..200)).map(|_| random.u8(..)).collect();
             let whole = WholeMessage::from(Bytes::from(bytes));
-            weights.of(request(&weights, "Filter"), &whole);
+            let _ = weights.of(request(&weights, "Filter"), &whole);
         }
     }
 }

@@ -6,6 +6,8 @@ use std::collections::HashMap;
 use prost_types::field_descriptor_proto::{Label, Type};
 use prost_types::{DescriptorProto, FieldDescriptorProto};
 
+use crate::limits::{Exceeded, Limit, Limits};
+
 /// What a list, a map or a text takes in the struct that it is a field of.
 const HANDLE: usize = 24;
 
@@ -34,6 +36,9 @@ pub struct Field {
     pub first: usize,
     /// For each that follows.
     pub more: usize,
+    /// The refusal of a message that has more of these fields than a limit allows, where
+    /// the limit counts them before the message is decoded.
+    pub over: Option<Exceeded>,
     pub content: Content,
 }
 
@@ -78,12 +83,12 @@ impl<'a> LayoutPlan<'a> {
     }
 
     /// The layouts of all messages, by number.
-    pub fn layouts(&self) -> Vec<Layout> {
+    pub fn layouts(&self, limits: &Limits) -> Vec<Layout> {
         let all = 0..self.messages.len();
-        all.map(|number| self.layout(number)).collect()
+        all.map(|number| self.layout(number, limits)).collect()
     }
 
-    fn layout(&self, number: usize) -> Layout {
+    fn layout(&self, number: usize, limits: &Limits) -> Layout {
         let mut layout = Layout {
             size: self.size(number, &mut Vec::new()),
             fields: Vec::new(),
@@ -94,13 +99,30 @@ impl<'a> LayoutPlan<'a> {
             };
             let missing = (at + 1).saturating_sub(layout.fields.len());
             layout.fields.extend((0..missing).map(|_| None));
-            layout.fields[at] = Some(self.field(number, field));
+            let over = self.limit(number, field).map(|limit| Exceeded {
+                limit,
+                most: limits.get(limit),
+                actual: None,
+            });
+            layout.fields[at] = Some(Field {
+                over,
+                ..self.field(number, field)
+            });
         }
         layout
     }
 
     fn fields(&self, number: usize) -> &'a [FieldDescriptorProto] {
         self.messages[number].map_or(&[], |message| &message.field)
+    }
+
+    /// The limit that counts the entries of a list while its message is read.
+    fn limit(&self, within: usize, field: &FieldDescriptorProto) -> Option<Limit> {
+        let message = self.messages[within].map_or("", DescriptorProto::name);
+        match (message, field.name()) {
+            ("SameRevision", "questions") => Some(Limit::StreamQuestions),
+            _ => None,
+        }
     }
 
     /// The message that a field is of, if it is of one.
@@ -141,6 +163,7 @@ impl<'a> LayoutPlan<'a> {
         Field {
             first,
             more,
+            over: None,
             content,
         }
     }

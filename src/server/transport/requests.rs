@@ -88,14 +88,15 @@ impl IncomingRequest {
     /// whole message, so it runs only where decoding may run too.
     ///
     /// # Errors
-    /// When there is no memory for it.
+    /// When there is no memory for it, or a list has more entries than a limit allows.
     pub fn weigh(&mut self) -> Result<(), Status> {
         // Health checks have their own memory.
         if self.messages.kind == CallKind::Check || self.current.is_empty() {
             return Ok(());
         }
         let size = |request| self.sizes.of(request, &self.current);
-        let decoded = self.request.map_or(0, size);
+        let decoded = self.request.map_or(Ok(0), size);
+        let decoded = decoded.map_err(|over| Status::from(api::Error::OverLimit(over)))?;
         // Decoders gather a message before they decode it. Then it is compiled,
         // to something of its size, and an answer may repeat what it says.
         let takes = decoded.saturating_add(self.current.len()).saturating_mul(2);
