@@ -13,6 +13,8 @@ pub mod access;
 pub mod account;
 #[cfg(feature = "server")]
 pub mod api;
+#[cfg(feature = "server")]
+mod backoff;
 #[cfg(feature = "cli")]
 pub mod cli;
 #[cfg(feature = "server")]

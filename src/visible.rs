@@ -7,7 +7,6 @@
 
 use std::borrow::Cow;
 use std::fmt::Write;
-use std::io;
 use std::iter::successors;
 
 use serde::Serialize;
@@ -86,35 +85,6 @@ fn make_visible(value: &mut Value) -> bool {
     }
 }
 
-/// Writes log lines, one at a time, each on one line.
-pub struct Lines<W> {
-    /// Where they go.
-    pub to: W,
-    /// Whether they are JSON.
-    pub are_json: bool,
-}
-
-impl<W: io::Write> io::Write for Lines<W> {
-    /// Takes a whole line with its end.
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let text = String::from_utf8_lossy(line);
-        let (text, end) = match text.strip_suffix('\n') {
-            Some(text) => (text, "\n"),
-            None => (&*text, ""),
-        };
-        let seen = match self.are_json {
-            true => json(text).into_owned(),
-            false => styled(text).replace('\n', "\\n"),
-        };
-        self.to.write_all((seen + end).as_bytes())?;
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.to.flush()
-    }
-}
-
 fn escape(
     text: &str,
     keep: impl Fn(char) -> bool,
@@ -188,8 +158,6 @@ pub fn causes(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
 
     #[test]
@@ -240,20 +208,6 @@ mod tests {
             ("é\u{1b}é\u{1b}[mé", "é\\u{1b}é\u{1b}[mé"),
         ] {
             assert_eq!(styled(given), shown, "{given:?}");
-        }
-    }
-
-    #[test]
-    fn a_log_line_is_one_line() {
-        for (are_json, shown) in [(false, "a\\nb\\u{202e}\n"), (true, "a\nb\\u202e\n")] {
-            let mut written = Vec::new();
-            let mut log = Lines {
-                to: &mut written,
-                are_json,
-            };
-            log.write_all("a\nb\u{202e}\n".as_bytes())
-                .expect("a buffer");
-            assert_eq!(String::from_utf8_lossy(&written), shown);
         }
     }
 }

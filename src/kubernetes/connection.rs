@@ -12,6 +12,7 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use tower::layer::layer_fn;
 
 use super::error::{ApiRequest, Error};
+use super::guard::{Guarding, SentRequests};
 use super::protobuf::Translating;
 use super::pulse::{Listening, Pulses};
 use super::resource::ApiResource;
@@ -172,6 +173,11 @@ impl ClusterClient {
             cluster: name.clone(),
             message: causes(&error),
         })?;
+        let sent = SentRequests::default();
+        let client = client.with_layer(&layer_fn(|inner| Guarding {
+            inner,
+            sent: sent.clone(),
+        }));
         let client = client.with_layer(&layer_fn(|inner| Listening {
             inner,
             pulses: pulses.clone(),

@@ -5,6 +5,9 @@ use super::sink::Undone;
 use crate::manifest::ManifestError;
 use crate::visible::causes;
 
+/// How much is told of what an API server says of a refusal.
+const MAX_MESSAGE_BYTES: usize = 1 << 10;
+
 /// Why a cluster could not be found, reached or read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
@@ -107,6 +110,18 @@ pub(crate) enum Error {
         /// Its HTTP status.
         code: u16,
     },
+    /// An answer that is not what was asked for.
+    #[error("cannot {verb} {} of {cluster}: {cause}", .resource.plural)]
+    Unreadable {
+        /// The cluster, by its context.
+        cluster: String,
+        /// `get`, `list` or `watch`.
+        verb: &'static str,
+        /// What it is about.
+        resource: &'static ApiResource,
+        /// Where it is wrong, without what stands there.
+        cause: String,
+    },
     /// A scheduler's configuration that is not there.
     #[error("{place}: {what}")]
     Configuration {
@@ -181,6 +196,13 @@ impl ApiRequest<'_> {
         match error {
             kube::Error::Api(status) => self.refused(status),
             kube::Error::Auth(error) => self.unauthorized(causes(error)),
+            // Its words may quote what the answer holds.
+            kube::Error::SerdeError(error) => self.unreadable(format!(
+                "its answer ends or is wrong at line {}, column {}",
+                error.line(),
+                error.column()
+            )),
+            kube::Error::FromUtf8(_) => self.unreadable("its answer is no text".to_owned()),
             error => Error::Unreachable {
                 cluster: self.cluster.to_owned(),
                 address: self.address.to_owned(),
@@ -195,9 +217,10 @@ impl ApiRequest<'_> {
         let Self { verb, resource, .. } = *self;
         let cluster = self.cluster.to_owned();
         let message = match status.message.as_str() {
-            "" => status.reason.clone(),
-            message => message.to_owned(),
+            "" => &status.reason,
+            message => message,
         };
+        let message = message[..message.floor_char_boundary(MAX_MESSAGE_BYTES)].to_owned();
         match status.code {
             401 => self.unauthorized(message),
             403 => Error::Forbidden {
@@ -223,6 +246,15 @@ impl ApiRequest<'_> {
                 message,
                 code,
             },
+        }
+    }
+
+    fn unreadable(&self, cause: String) -> Error {
+        Error::Unreadable {
+            cluster: self.cluster.to_owned(),
+            verb: self.verb,
+            resource: self.resource,
+            cause,
         }
     }
 

@@ -18,7 +18,8 @@ use super::following::FollowedKinds;
 use super::known::LeftOut;
 use super::resource::ApiResource;
 use super::sink::{SnapshotSink, Undone};
-use super::watch::{KindEvent, Pauses, follow};
+use super::watch::{KindEvent, LONGEST_PAUSE, SHORTEST_PAUSE, follow};
+use crate::backoff::Backoff;
 use crate::log::lease::Lease;
 use crate::proto::v1::{DefaultConstraints, UpdateSnapshotResponse};
 use crate::server::FeedCounts;
@@ -83,15 +84,15 @@ impl ClusterFeed {
     /// Feeds for ever. After each failure everything is listed again and replaced,
     /// and the old state answers meanwhile.
     pub(crate) async fn run(mut self) -> Infallible {
-        let mut pauses = Pauses::default();
+        let mut pauses = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
         loop {
-            let broken = self.feed(&mut pauses).await;
+            let broken = self.feed().await;
             if let Broken::Undone(Undone::Refused(refused)) = &broken {
                 let refused = refused.iter().take(3).map(|(_, why)| why.as_str());
                 let refused: Vec<&str> = refused.collect();
                 warn!(refused = refused.join("; "), "objects are left out");
             }
-            let pause = pauses.next();
+            let pause = pauses.after_failure();
             let what = broken.to_string();
             self.counts.trouble(WHOLE, Some(what.clone()));
             warn!(
@@ -109,14 +110,14 @@ impl ClusterFeed {
     }
 
     /// Feeds as long as this server may, until something breaks.
-    async fn feed(&mut self, pauses: &mut Pauses) -> Broken {
+    async fn feed(&mut self) -> Broken {
         let Some(lease) = self.lease.clone() else {
-            let Err(broken) = self.keep_right(pauses).await;
+            let Err(broken) = self.keep_right().await;
             return broken;
         };
         let held = lease.acquire().await;
         tokio::select! {
-            kept = self.keep_right(pauses) => {
+            kept = self.keep_right() => {
                 let Err(broken) = kept;
                 broken
             }
@@ -125,7 +126,7 @@ impl ClusterFeed {
     }
 
     /// List, replace, then watch, until something breaks.
-    async fn keep_right(&mut self, pauses: &mut Pauses) -> Result<Infallible, Broken> {
+    async fn keep_right(&mut self) -> Result<Infallible, Broken> {
         let cluster = self.target.clone().connect(Reads::Decisions).await?;
         let defaults = self.defaults.read(&cluster).await?;
         let (to, mut events) = mpsc::channel(AT_ONCE);
@@ -139,7 +140,6 @@ impl ClusterFeed {
         let epoch = replace(&self.sink, defaults, &mut following, &mut events).await?;
         following.is_live = true;
         self.counts.trouble(WHOLE, None);
-        pauses.reset();
         info!(
             snapshot = self.counts.snapshot(),
             cluster = cluster.name,

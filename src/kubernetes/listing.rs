@@ -124,6 +124,11 @@ impl ClusterClient {
                 remaining: page.metadata.remaining_item_count,
             });
             match page.metadata.next.filter(|token| !token.is_empty()) {
+                Some(token) if wanted.continue_token.as_ref() == Some(&token) => {
+                    let again =
+                        kube::core::Status::failure("a page that continues with itself", "");
+                    return Err(asked.refused(&again));
+                }
                 Some(token) => wanted.continue_token = Some(token),
                 None => return Ok(()),
             }

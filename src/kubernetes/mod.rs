@@ -14,6 +14,7 @@ mod defaults;
 mod error;
 mod feed;
 mod following;
+mod guard;
 mod known;
 mod listing;
 mod pending;

@@ -18,6 +18,7 @@ use tonic::codegen::http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
 use tonic::codegen::http::{HeaderValue, Request, Response};
 use tower::{BoxError, Service};
 
+use super::guard::MAX_EVENT_BYTES;
 use super::resource::ApiResource;
 use crate::proto::v1;
 use crate::snapshot::{ObjectKind, of_kind};
@@ -30,8 +31,6 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// How a message of its own begins.
 const MAGIC: &[u8] = b"k8s\0";
-/// The largest event: etcd keeps no object of more than 1.5 MiB by default.
-const MAX_EVENT_BYTES: usize = 64 << 20;
 
 /// `runtime.Unknown`: the kind of a message, and the message.
 #[derive(Message)]

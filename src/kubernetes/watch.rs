@@ -3,12 +3,12 @@
 
 use std::borrow::Cow;
 use std::pin::pin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::StreamExt;
 use kube::Api;
 use kube::core::{DynamicResourceScope, ObjectMeta};
-use kube::runtime::watcher::{self, Config, DefaultBackoff, Event};
+use kube::runtime::watcher::{self, Config, Event};
 use serde::{Deserialize, Deserializer};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
@@ -16,6 +16,7 @@ use tokio::time::sleep;
 use super::connection::ClusterClient;
 use super::error::{ApiRequest, Error};
 use super::resource::ApiResource;
+use crate::backoff::Backoff;
 use crate::manifest::LeanValue;
 use crate::server::ListReason;
 use crate::snapshot::ObjectKind;
@@ -25,11 +26,11 @@ use crate::snapshot::ObjectKind;
 /// ever changed. A connection that is dead is noticed 5 s later.
 const WATCH_SECONDS: u32 = 30;
 
-/// How long a watch has to last not to expire again and again.
-const CALM: Duration = Duration::from_secs(30);
-
-/// The longest pause: an API server that returns is heard within seconds.
-const LONGEST: Duration = Duration::from_secs(10);
+/// The shortest pause before an API server is asked again.
+pub(super) const SHORTEST_PAUSE: Duration = Duration::from_millis(400);
+/// The longest: an API server that returns is heard within seconds. A watch that lasts
+/// for twice this is followed by the next at once.
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// An object of a list or a watch: what `kube` needs of one, and what decisions read.
 #[derive(Debug, Clone)]
@@ -94,30 +95,13 @@ pub(super) struct KindEvent {
     pub(super) reason: ListReason,
 }
 
-/// Pauses that double, with some luck in them, so that many do not return to a server
-/// at the same moment.
-#[derive(Default)]
-pub(super) struct Pauses(DefaultBackoff);
-
-impl Pauses {
-    /// The next one.
-    pub(super) fn next(&mut self) -> Duration {
-        let pause = self.0.next().unwrap_or(LONGEST).min(LONGEST);
-        pause.mul_f64(0.5 + fastrand::f64() / 2.0)
-    }
-
-    /// All is well: the next one is the shortest.
-    pub(super) fn reset(&mut self) {
-        *self = Self::default();
-    }
-}
-
 /// Follows the objects of `kind` until nobody listens any more.
 pub(super) async fn follow(cluster: ClusterClient, kind: ObjectKind, to: mpsc::Sender<KindEvent>) {
     let resource = ApiResource::of(kind);
     let mut reason = ListReason::Start;
-    let mut pauses = Pauses::default();
-    let mut expiries = Expiries::default();
+    let mut failures = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
+    // A watch that expires is followed by a list at once, unless it does so again.
+    let mut expiries = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
     loop {
         let api = Api::<Watched>::all_with(cluster.client.clone(), &resource);
         let mut events = pin!(watcher::watcher(
@@ -140,34 +124,14 @@ pub(super) async fn follow(cluster: ClusterClient, kind: ObjectKind, to: mpsc::S
             if to.send(event).await.is_err() {
                 return;
             }
-            if !has_failed {
-                pauses.reset();
-            } else if again == Some(ListReason::Expired) {
-                expiries.pause().await;
-            } else {
-                sleep(pauses.next()).await;
+            if again == Some(ListReason::Expired) {
+                sleep(expiries.before_attempt()).await;
+            } else if has_failed {
+                sleep(failures.after_failure()).await;
             }
             if again.is_some() {
                 break;
             }
-        }
-    }
-}
-
-/// Watches that expired. One is followed by a list at once; those that expire again and
-/// again are not.
-#[derive(Default)]
-struct Expiries {
-    last: Option<Instant>,
-    pauses: Pauses,
-}
-
-impl Expiries {
-    /// One more. Waits as long as it has to.
-    async fn pause(&mut self) {
-        match self.last.replace(Instant::now()) {
-            Some(last) if last.elapsed() < CALM => sleep(self.pauses.next()).await,
-            _ => self.pauses.reset(),
         }
     }
 }

@@ -15,6 +15,7 @@ mod each_limit;
 mod feeding;
 mod health;
 mod health_probe;
+mod hostile_clusters;
 mod kubernetes;
 mod kubernetes_settings;
 mod limits;

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use async_nats::connection::State;
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, ServerAddr, jetstream};
+use parking_lot::Mutex;
 use tracing::{info, warn};
 
 use super::version::{self, TooOld};
+use crate::backoff::Backoff;
 use crate::log::Error;
 
 /// How long a request may take. A leader that dies costs up to 9 seconds, but a
@@ -21,6 +23,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// without an answer ends it.
 const PING_INTERVAL: Duration = Duration::from_secs(2);
 
+/// The shortest pause between attempts to connect again.
+const MIN_PAUSE: Duration = Duration::from_millis(20);
 /// The longest pause between attempts to connect again.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
@@ -166,12 +170,15 @@ fn addresses(servers: &[String]) -> Result<Vec<ServerAddr>, ConnectError> {
 }
 
 async fn options(access: &Access, name: &str) -> Result<ConnectOptions, ConnectError> {
+    let pauses = Mutex::new(Backoff::new(MIN_PAUSE, MAX_PAUSE));
     let mut options = ConnectOptions::new()
         .name(name)
         .connection_timeout(CONNECT_TIMEOUT)
         .request_timeout(Some(REQUEST_TIMEOUT))
         .ping_interval(PING_INTERVAL)
-        .reconnect_delay_callback(pause)
+        // By time, not by attempts: those begin anew with each connection, however soon it
+        // ends.
+        .reconnect_delay_callback(move |_| pauses.lock().before_attempt())
         .event_callback(|event| async move { tell(&event) });
     if let Some(path) = &access.credentials {
         options = with_credentials(options, path).await?;
@@ -216,14 +223,6 @@ async fn readable(path: &Path) -> Result<PathBuf, ConnectError> {
 
 fn bad_file(path: &Path, why: impl ToString) -> ConnectError {
     ConnectError::BadFile(path.display().to_string(), why.to_string())
-}
-
-/// How long to wait before this attempt to connect again.
-fn pause(attempt: usize) -> Duration {
-    let doublings = attempt.saturating_sub(1).min(8) as u32;
-    let most = MAX_PAUSE.min(Duration::from_millis(20) * 2_u32.pow(doublings));
-    // Replicas do not all come back at the same moment.
-    most.mul_f64(0.5 + 0.5 * fastrand::f64())
 }
 
 fn tell(event: &Event) {

@@ -4,10 +4,13 @@ use std::io::{self, IsTerminal};
 
 use parking_lot::Mutex;
 use tracing::info;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, reload};
 
+use super::log_lines::{LogLines, may_be_heard};
 use crate::server::config::telemetry::{LogFormat, parse_filter};
-use crate::visible;
 
 /// What is logged, which can be changed while the program runs.
 pub struct Levels {
@@ -57,26 +60,16 @@ pub fn init(format: LogFormat, filter: Option<&str>) -> Result<Levels, FilterErr
     let human = format == LogFormat::Human || format == LogFormat::Auto && terminal;
     let lines = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(&filter))
-        // Fields hold what clients have sent.
-        .with_writer(move || visible::Lines {
-            to: io::stderr(),
-            are_json: !human,
-        })
         .with_ansi(terminal)
         // An error would be written to standard error, and panic: a server
         // outlives the reader of its logs.
-        .log_internal_errors(false);
-    let reload: Box<dyn Fn(_) -> _ + Send + Sync> = if human {
-        let lines = lines.with_filter_reloading();
-        let handle = lines.reload_handle();
-        lines.init();
-        Box::new(move |filter| handle.reload(filter))
-    } else {
-        let lines = lines.json().flatten_event(true).with_filter_reloading();
-        let handle = lines.reload_handle();
-        lines.init();
-        Box::new(move |filter| handle.reload(filter))
-    };
+        .log_internal_errors(false)
+        .event_format(LogLines { are_json: !human })
+        .with_writer(io::stderr)
+        .with_filter_reloading();
+    let handle = lines.reload_handle();
+    lines.finish().with(filter_fn(may_be_heard)).init();
+    let reload: Box<dyn Fn(_) -> _ + Send + Sync> = Box::new(move |filter| handle.reload(filter));
     Ok(Levels {
         current: Mutex::new(filter),
         reload,

@@ -1,0 +1,183 @@
+//! Bounds of what is taken from an API server, and of how often the same is asked of it.
+//! Every call of a client passes here, so no caller can do without.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use http_body_util::BodyExt;
+use kube::client::{Body, DynBody};
+use parking_lot::Mutex;
+use tokio::time::sleep;
+use tonic::codegen::http::header::CONTENT_TYPE;
+use tonic::codegen::http::{HeaderMap, Request, Response, Uri};
+use tower::{BoxError, Service};
+
+use super::watch::{LONGEST_PAUSE, SHORTEST_PAUSE};
+use crate::backoff::Backoff;
+
+/// The longest answer in bytes, which is a page of 500 objects.
+const MAX_ANSWER_BYTES: usize = 32 << 20;
+/// The longest event of a watch: etcd keeps no object of more than 1.5 MiB by default.
+pub(super) const MAX_EVENT_BYTES: usize = 8 << 20;
+
+/// An answer, or an event of a watch, that is longer than it may be.
+#[derive(Debug, thiserror::Error)]
+#[error("{what} of more than {} MiB", .most >> 20)]
+struct TooLong {
+    what: &'static str,
+    most: usize,
+}
+
+/// The requests that may come too often, with when each was sent last: watches by path,
+/// and continued lists with their last address.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SentRequests(Arc<Mutex<HashMap<String, SentRequest>>>);
+
+#[derive(Debug)]
+struct SentRequest {
+    address: String,
+    backoff: Backoff,
+}
+
+impl SentRequests {
+    /// How long a request has to wait.
+    fn pause(&self, uri: &Uri) -> Duration {
+        let is_continued = query_has(uri, "continue=");
+        if !is_watch(uri) && !is_continued {
+            return Duration::ZERO;
+        }
+        let address = match is_continued {
+            true => uri.to_string(),
+            false => String::new(),
+        };
+        let mut sent = self.0.lock();
+        let key = format!("{is_continued} {}", uri.path());
+        let known = sent.get_mut(&key).filter(|sent| sent.address == address);
+        if let Some(known) = known {
+            return known.backoff.before_attempt();
+        }
+        let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
+        let pause = backoff.before_attempt();
+        sent.insert(key, SentRequest { address, backoff });
+        pause
+    }
+}
+
+fn query_has(uri: &Uri, start: &str) -> bool {
+    let mut parts = uri.query().unwrap_or("").split('&');
+    parts.any(|part| part.starts_with(start))
+}
+
+fn is_watch(uri: &Uri) -> bool {
+    query_has(uri, "watch=")
+}
+
+/// What is counted of a body.
+struct BodyBound {
+    what: &'static str,
+    most: usize,
+    /// Whether each line is counted for itself.
+    by_line: bool,
+    bytes: usize,
+}
+
+impl BodyBound {
+    fn take(&mut self, data: &[u8]) -> Result<(), TooLong> {
+        let mut rest = data;
+        while let Some(end) = rest
+            .iter()
+            .position(|byte| *byte == b'\n')
+            .filter(|_| self.by_line)
+        {
+            self.add(end)?;
+            self.bytes = 0;
+            rest = &rest[end + 1..];
+        }
+        self.add(rest.len())
+    }
+
+    fn add(&mut self, more: usize) -> Result<(), TooLong> {
+        self.bytes = self.bytes.saturating_add(more);
+        match self.bytes > self.most {
+            true => Err(TooLong {
+                what: self.what,
+                most: self.most,
+            }),
+            false => Ok(()),
+        }
+    }
+
+    /// The bound of an answer; `None` where it is read event by event, within bounds.
+    fn of(is_watch: bool, headers: &HeaderMap) -> Option<Self> {
+        let encoding = headers.get(CONTENT_TYPE);
+        let encoding = encoding.and_then(|it| it.to_str().ok()).unwrap_or("");
+        let is_protobuf = encoding.contains("protobuf");
+        if is_watch && is_protobuf && encoding.contains("stream=watch") {
+            return None;
+        }
+        let by_line = is_watch && !is_protobuf;
+        let (what, most) = match by_line {
+            true => ("an event", MAX_EVENT_BYTES),
+            false => ("an answer", MAX_ANSWER_BYTES),
+        };
+        Some(Self {
+            what,
+            most,
+            by_line,
+            bytes: 0,
+        })
+    }
+}
+
+/// A client's calls within these bounds.
+#[derive(Debug, Clone)]
+pub(super) struct Guarding<S> {
+    pub(super) inner: S,
+    pub(super) sent: SentRequests,
+}
+
+impl<S> Service<Request<Body>> for Guarding<S>
+where
+    S: Service<Request<Body>, Response = Response<Box<DynBody>>, Error = BoxError>,
+    S::Future: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let is_watch = is_watch(request.uri());
+        let pause = self.sent.pause(request.uri());
+        // Nothing is sent before it is waited for.
+        let answered = self.inner.call(request);
+        Box::pin(async move {
+            sleep(pause).await;
+            let answer = answered.await?;
+            let is_watch = is_watch && answer.status().is_success();
+            let Some(mut bound) = BodyBound::of(is_watch, answer.headers()) else {
+                return Ok(answer);
+            };
+            Ok(answer.map(|body| -> Box<DynBody> {
+                let mut ended = false;
+                let body = http_body_util::BodyStream::new(body);
+                let frames = futures::StreamExt::filter_map(body, move |frame| {
+                    let frame = frame.and_then(|frame| {
+                        let taken = frame.data_ref().map_or(Ok(()), |data| bound.take(data));
+                        taken.map(|()| frame).map_err(BoxError::from)
+                    });
+                    let frame = (!ended).then_some(frame);
+                    ended |= frame.as_ref().is_some_and(Result::is_err);
+                    futures::future::ready(frame)
+                });
+                Box::new(http_body_util::StreamBody::new(frames).map_err(BoxError::from))
+            }))
+        })
+    }
+}

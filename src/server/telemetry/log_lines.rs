@@ -1,0 +1,218 @@
+//! Log lines as text or as JSON, of every event, whoever logs it: each field is made
+//! visible, and cut where it is too long, while it is formatted.
+
+use std::fmt::{self, Debug, Write};
+
+use serde_json::{Map, Value};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::visible;
+
+/// The longest field in bytes.
+const MAX_FIELD_BYTES: usize = 4 << 10;
+/// The fields of a line together.
+const MAX_LINE_BYTES: usize = 16 << 10;
+
+/// How much libraries may say that otherwise log what they read or send, and so what
+/// pods, tokens and headers hold. The first that fits counts.
+const LIBRARIES: [(&str, Option<Level>); 9] = [
+    ("kube_client", None),
+    ("kube_runtime", None),
+    ("async_nats", Some(Level::INFO)),
+    ("h2", Some(Level::INFO)),
+    ("hyper", Some(Level::INFO)),
+    ("hyper_util", Some(Level::INFO)),
+    ("rustls", Some(Level::INFO)),
+    ("tonic", Some(Level::INFO)),
+    ("tower", Some(Level::INFO)),
+];
+
+/// Whether an event may be heard, whatever the level that is set.
+pub(super) fn may_be_heard(metadata: &Metadata<'_>) -> bool {
+    let root = metadata.target().split("::").next().unwrap_or_default();
+    let found = LIBRARIES.iter().find(|(name, _)| *name == root);
+    found.is_none_or(|(_, most)| most.is_some_and(|most| *metadata.level() <= most))
+}
+
+/// Formats events.
+pub(super) struct LogLines {
+    /// Whether as JSON.
+    pub(super) are_json: bool,
+}
+
+/// The fields of an event.
+#[derive(Default)]
+struct Fields {
+    values: Map<String, Value>,
+    /// Of an event of the crate `log`: what logs it.
+    target: Option<String>,
+    bytes: usize,
+}
+
+impl Fields {
+    fn add(&mut self, field: &Field, value: Value) {
+        let name = field.name().trim_start_matches("r#");
+        match (name, value) {
+            ("log.target", Value::String(target)) => self.target = Some(target),
+            (name, _) if name.starts_with("log.") => {}
+            (name, value) => drop(self.values.insert(name.to_owned(), value)),
+        }
+    }
+
+    fn write(&mut self, field: &Field, write: impl FnOnce(&mut Bounded) -> fmt::Result) {
+        let room = MAX_FIELD_BYTES.min(MAX_LINE_BYTES.saturating_sub(self.bytes));
+        let mut text = Bounded {
+            text: String::new(),
+            room,
+        };
+        // It fails only where it is full, and then stops what is formatted.
+        if write(&mut text).is_err() {
+            text.text.push('…');
+        }
+        self.bytes += text.text.len();
+        self.add(field, Value::String(text.text));
+    }
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.write(field, |text| write!(text, "{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.write(field, |text| text.write_str(value));
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.add(field, value.into());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.add(field, value.into());
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.add(field, value.into());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.add(field, value.into());
+    }
+}
+
+/// Visible text that takes no more than there is room for.
+struct Bounded {
+    text: String,
+    room: usize,
+}
+
+impl Write for Bounded {
+    fn write_str(&mut self, more: &str) -> fmt::Result {
+        let end = more.floor_char_boundary(self.room.saturating_sub(self.text.len()));
+        self.text.push_str(&visible::text(&more[..end]));
+        match end == more.len() {
+            true => Ok(()),
+            false => Err(fmt::Error),
+        }
+    }
+}
+
+impl LogLines {
+    fn json(level: Level, target: String, fields: Fields) -> Map<String, Value> {
+        let mut time = String::new();
+        // A time can be written to a string.
+        let _ = SystemTime.format_time(&mut Writer::new(&mut time));
+        let mut line = Map::from_iter([
+            ("timestamp".to_owned(), time.into()),
+            ("level".to_owned(), level.as_str().into()),
+        ]);
+        line.extend(fields.values);
+        line.insert("target".to_owned(), target.into());
+        line
+    }
+
+    fn text(mut to: Writer<'_>, level: Level, target: &str, mut fields: Fields) -> fmt::Result {
+        let is_coloured = to.has_ansi_escapes();
+        let style = |code: &'static str| if is_coloured { code } else { "" };
+        let colour = match level {
+            Level::ERROR => "\u{1b}[31m",
+            Level::WARN => "\u{1b}[33m",
+            Level::INFO => "\u{1b}[32m",
+            Level::DEBUG => "\u{1b}[34m",
+            Level::TRACE => "\u{1b}[35m",
+        };
+        let (dim, end, colour) = (style("\u{1b}[2m"), style("\u{1b}[0m"), style(colour));
+        to.write_str(dim)?;
+        SystemTime.format_time(&mut to)?;
+        write!(to, "{end} {colour}{level:>5}{end} {dim}{target}:{end}")?;
+        if let Some(Value::String(message)) = fields.values.remove("message") {
+            write!(to, " {message}")?;
+        }
+        for (name, value) in &fields.values {
+            match value {
+                Value::String(text) if text.contains([' ', '"', '=']) || text.is_empty() => {
+                    write!(to, " {name}={value}")?;
+                }
+                Value::String(text) => write!(to, " {name}={text}")?,
+                value => write!(to, " {name}={value}")?,
+            }
+        }
+        writeln!(to)
+    }
+}
+
+impl<S, N> FormatEvent<S, N> for LogLines
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        _: &FmtContext<'_, S, N>,
+        mut to: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        let level = *event.metadata().level();
+        let target = fields.target.take();
+        let target = target.unwrap_or_else(|| event.metadata().target().to_owned());
+        if !self.are_json {
+            return Self::text(to, level, &target, fields);
+        }
+        let line = Value::Object(Self::json(level, target, fields));
+        writeln!(to, "{line}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A value that never ends.
+    struct Endless;
+
+    impl Debug for Endless {
+        fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+            loop {
+                to.write_str("a\nb\u{202e}")?;
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_is_visible_and_cut_while_it_is_formatted() {
+        let mut text = Bounded {
+            text: String::new(),
+            room: 20,
+        };
+        assert!(write!(text, "{Endless:?}").is_err());
+        assert!(text.text.starts_with("a\\nb\\u{202e}a"), "{}", text.text);
+        assert!(text.text.len() < 40, "{}", text.text);
+    }
+}
