@@ -52,6 +52,7 @@ pub fn update(world: &World, batch: &Arc<Batch>) {
         expected_revision: None,
         fence: None,
         arrived: world.registry.now().steady,
+        age: std::time::Duration::ZERO,
     };
     let update = world.registry.update(world::NAME, offer);
     update.expect("it is within limits");

@@ -131,6 +131,20 @@ pub fn ttl(
     Some(ttl)
 }
 
+/// How old what a feed knows is; no time if it does not say so.
+pub fn age(
+    wire: Option<pbjson_types::Duration>,
+    path: Path<'_>,
+    faults: &mut Violations,
+) -> Duration {
+    wire.map_or(Duration::ZERO, |wire| {
+        Duration::try_from(wire).unwrap_or_else(|_| {
+            faults.add(path, "must not be negative");
+            Duration::ZERO
+        })
+    })
+}
+
 /// Checks the length of a string that has no rule of its own.
 pub fn check_length(text: &str, path: Path<'_>, limits: &Limits, faults: &mut Violations) {
     faults.within(path, limits, Limit::StringBytes, text.len());

@@ -1,6 +1,7 @@
 //! `UpdateSnapshot`: a request becomes a batch.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::error::Error;
 use super::request;
@@ -26,6 +27,8 @@ pub struct ValidUpdate {
     pub fence: Option<Fence>,
     /// When the server had read it, by the clock of the registry.
     pub arrived: Moment,
+    /// How old what its feed knows was then.
+    pub age: Duration,
 }
 
 impl ValidUpdate {
@@ -55,6 +58,7 @@ impl ValidUpdate {
             let path = field("defaultConstraints");
             faults.collect(Defaults::compile(&wire, limits, path))
         });
+        let age = request::age(wire.age, field("age"), &mut faults);
         let path = field("changes");
         let count = wire.changes.len();
         let batch = match faults.within(path, limits, Limit::ChangesPerBatch, count) {
@@ -73,6 +77,7 @@ impl ValidUpdate {
             expected_revision: wire.expected_revision,
             fence: None,
             arrived,
+            age,
         })?)
     }
 
@@ -100,6 +105,7 @@ impl ValidUpdate {
             expected_revision: self.expected_revision,
             fence: self.fence,
             arrived: self.arrived,
+            age: self.age,
         };
         (self.snapshot, offer)
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
@@ -14,6 +15,10 @@ use super::backend::Client;
 use crate::api;
 use crate::kubernetes::{ClusterFeed, DefaultsSource, SnapshotSink, Target};
 use crate::server::{Config, FeedCounts, Started};
+
+/// How old a snapshot that is fed from a cluster may get, where nobody says so: three times
+/// as old as it gets while all is well.
+const MAX_AGE: Duration = Duration::from_secs(120);
 
 /// Flags about the clusters that a server watches.
 #[derive(Debug, Clone, Args)]
@@ -135,6 +140,7 @@ impl WatchSettings {
                 context,
             };
             feeds.push((target, ClusterFeed::counts_of(&snapshot)));
+            config.trust.default_max_age(&snapshot, MAX_AGE);
             if !config.expect_snapshot.contains(&snapshot) {
                 config.expect_snapshot.push(snapshot);
             }

@@ -16,12 +16,12 @@ use super::defaults::DefaultsSource;
 use super::error::Broken;
 use super::following::FollowedKinds;
 use super::known::LeftOut;
-use super::resource::ApiResource;
+use super::pulse::Pulses;
 use super::sink::{SnapshotSink, Undone};
 use super::watch::{KindEvent, LONGEST_PAUSE, SHORTEST_PAUSE, follow};
 use crate::backoff::Backoff;
 use crate::log::lease::Lease;
-use crate::proto::v1::{DefaultConstraints, UpdateSnapshotResponse};
+use crate::proto::v1::{Change, DefaultConstraints};
 use crate::server::FeedCounts;
 use crate::snapshot::ObjectKind;
 use crate::tasks;
@@ -137,7 +137,10 @@ impl ClusterFeed {
         }
         let mut following = FollowedKinds::new(&cluster, &self.counts, &mut self.left_out);
 
-        let epoch = replace(&self.sink, defaults, &mut following, &mut events).await?;
+        let epoch = {
+            let pulses = &cluster.pulses;
+            replace(&self.sink, defaults, &mut following, (&mut events, pulses)).await?
+        };
         following.is_live = true;
         self.counts.trouble(WHOLE, None);
         info!(
@@ -151,6 +154,7 @@ impl ClusterFeed {
             cluster: &cluster,
             epoch,
             spoken: Instant::now(),
+            told: Instant::now(),
         };
         live.run(following, events).await
     }
@@ -161,13 +165,17 @@ async fn replace(
     sink: &SnapshotSink,
     defaults: DefaultConstraints,
     following: &mut FollowedKinds<'_>,
-    events: &mut mpsc::Receiver<KindEvent>,
+    (events, pulses): (&mut mpsc::Receiver<KindEvent>, &Pulses),
 ) -> Result<String, Broken> {
     let mut replace = sink.replace().await?;
     replace.update(Vec::new(), Some(defaults)).await?;
     let mut taken = Vec::new();
     while !following.is_complete() {
-        events.recv_many(&mut taken, AT_ONCE).await;
+        tokio::select! {
+            _ = events.recv_many(&mut taken, AT_ONCE) => {}
+            () = pulses.any() => {}
+        }
+        following.hear(pulses);
         for event in taken.drain(..) {
             following.take(event)?;
             let waits = &mut following.pending;
@@ -191,6 +199,8 @@ struct Live<'a> {
     epoch: String,
     /// When the last batch was applied.
     spoken: Instant,
+    /// The moment of which all was known by that batch.
+    told: Instant,
 }
 
 impl Live<'_> {
@@ -212,9 +222,9 @@ impl Live<'_> {
                 }
                 _ = look.tick() => {
                     following.hear(&self.cluster.pulses);
-                    let silent = self.spoken.elapsed();
-                    if silent >= HEARTBEAT && self.all_heard(&following, silent) {
-                        self.applied(self.sink.update(Vec::new()).await?)?;
+                    let is_known = following.known_at().is_some_and(|known| known > self.told);
+                    if is_known && self.spoken.elapsed() >= HEARTBEAT {
+                        self.update(&following, Vec::new()).await?;
                     }
                 }
             }
@@ -225,33 +235,32 @@ impl Live<'_> {
     async fn send(&mut self, following: &mut FollowedKinds<'_>) -> Result<(), Broken> {
         while !following.pending.changes.is_empty() {
             let batch = take(&mut following.pending);
-            match self.sink.update(batch.changes.clone()).await {
-                Ok(answer) => {
-                    self.applied(answer)?;
-                    following.sent(&batch);
+            match self.update(following, batch.changes.clone()).await {
+                Ok(()) => following.sent(&batch),
+                Err(Broken::Undone(Undone::Refused(refused))) => {
+                    following.leave_out(batch, &refused);
                 }
-                Err(Undone::Refused(refused)) => following.leave_out(batch, &refused),
-                Err(undone) => return Err(undone.into()),
+                Err(broken) => return Err(broken),
             }
         }
         Ok(())
     }
 
-    fn applied(&mut self, answer: UpdateSnapshotResponse) -> Result<(), Broken> {
+    /// Sends a batch, with the age of what is known of the kind that was silent for
+    /// longest.
+    async fn update(
+        &mut self,
+        following: &FollowedKinds<'_>,
+        changes: Vec<Change>,
+    ) -> Result<(), Broken> {
+        if let Some(known) = following.known_at() {
+            self.told = known;
+        }
+        let answer = self.sink.update(changes, self.told.elapsed()).await?;
         self.spoken = Instant::now();
         match answer.epoch == self.epoch {
             true => Ok(()),
             false => Err(Broken::OtherHistory),
         }
-    }
-
-    /// Whether every watch was heard since the last batch: the snapshot is as right
-    /// as it was then.
-    fn all_heard(&self, following: &FollowedKinds<'_>, silent: Duration) -> bool {
-        let pulses = &self.cluster.pulses;
-        following.expected().all(|kind| {
-            let heard = pulses.silent_for(ApiResource::of(kind));
-            heard.is_some_and(|heard| heard < silent)
-        })
     }
 }

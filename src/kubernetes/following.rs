@@ -44,6 +44,11 @@ struct FollowedKind {
     is_missing: bool,
     /// When its list or watch failed, if nothing was heard since.
     failed: Option<Instant>,
+    /// The last moment of which all is known: its watch was heard, or its list was
+    /// complete.
+    known_at: Option<Instant>,
+    /// Whether its watch was heard since it was listed for the first time.
+    is_watched: bool,
 }
 
 /// All kinds.
@@ -71,6 +76,8 @@ impl<'a> FollowedKinds<'a> {
             known: SentObjects::new(kind, left_out.hashes.clone()),
             is_missing: false,
             failed: None,
+            known_at: None,
+            is_watched: false,
         };
         Self {
             kinds: ObjectKind::all().map(new).collect(),
@@ -82,16 +89,21 @@ impl<'a> FollowedKinds<'a> {
         }
     }
 
-    /// Whether all kinds are listed.
+    /// Whether all kinds are listed and watched.
     pub(super) fn is_complete(&self) -> bool {
-        let mut kinds = self.kinds.iter();
-        kinds.all(|kind| kind.is_missing || matches!(kind.phase, ListPhase::Follows))
+        let is_there = |kind: &FollowedKind| {
+            let is_listed = matches!(kind.phase, ListPhase::Follows);
+            kind.is_missing || is_listed && kind.is_watched
+        };
+        self.kinds.iter().all(is_there)
     }
 
-    /// The kinds without which the snapshot is not right.
-    pub(super) fn expected(&self) -> impl Iterator<Item = ObjectKind> {
+    /// The last moment of which all is known of every kind without which the snapshot
+    /// is not right.
+    pub(super) fn known_at(&self) -> Option<Instant> {
         let there = self.kinds.iter().filter(|kind| !kind.is_missing);
-        there.map(|kind| kind.kind)
+        // `None` is before all others.
+        there.map(|kind| kind.known_at).min().flatten()
     }
 
     /// How many objects there are.
@@ -219,6 +231,7 @@ impl<'a> FollowedKinds<'a> {
         if let ListPhase::Again(pending) = std::mem::replace(&mut kind.phase, ListPhase::Follows) {
             self.pending.append(pending);
         }
+        self.kind(wanted).known_at = Some(Instant::now());
         self.recovered(wanted);
         Ok(())
     }
@@ -251,15 +264,19 @@ impl<'a> FollowedKinds<'a> {
         }
     }
 
-    /// Notes which watches were heard since they failed.
+    /// Notes when the watches of what is listed were heard.
     pub(super) fn hear(&mut self, pulses: &Pulses) {
-        for kind in ObjectKind::all() {
-            let FollowedKind { phase, failed, .. } = self.kind(kind);
-            let failed = failed.filter(|_| matches!(phase, ListPhase::Follows));
-            let heard = pulses.silent_for(ApiResource::of(kind));
-            let both = failed.zip(heard);
-            if both.is_some_and(|(at, heard)| heard < at.elapsed()) {
-                self.recovered(kind);
+        for wanted in ObjectKind::all() {
+            let kind = self.kind(wanted);
+            let heard = pulses.heard(ApiResource::of(wanted));
+            let heard = heard.filter(|heard| {
+                matches!(kind.phase, ListPhase::Follows)
+                    && kind.failed.is_none_or(|failed| *heard > failed)
+            });
+            if let Some(heard) = heard {
+                kind.is_watched = true;
+                kind.known_at = kind.known_at.max(Some(heard));
+                self.recovered(wanted);
             }
         }
     }

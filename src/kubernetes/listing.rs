@@ -43,6 +43,7 @@ struct ListPage {
 struct PageMetadata {
     #[serde(rename = "continue")]
     next: Option<String>,
+    resource_version: Option<String>,
     remaining_item_count: Option<u64>,
 }
 
@@ -154,6 +155,24 @@ impl ClusterClient {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
             Err(error) => Err(asked.failed(&error)),
         }
+    }
+
+    /// The resource version that the API server has now; `None` if that is no number.
+    ///
+    /// # Errors
+    /// Why it could not be asked for.
+    pub(super) async fn version(
+        &self,
+        resource: &'static ApiResource,
+    ) -> Result<Option<u64>, Error> {
+        let request = Request::new(resource.path(None)).list(&ListParams::default().limit(1));
+        let asked = self.asked("list", resource, false);
+        let text = self.text(request).await;
+        let text = text.map_err(|error| asked.failed(&error))?;
+        let page: ListPage =
+            serde_json::from_str(&text).map_err(|error| self.source().not_json(&error))?;
+        let version = page.metadata.resource_version;
+        Ok(version.and_then(|version| version.parse().ok()))
     }
 
     async fn text(

@@ -6,7 +6,8 @@
 //! they are the same as those of files.
 //!
 //! `feed` keeps a snapshot right: `watch` follows each kind with `kube`'s watcher,
-//! in the encoding of `protobuf`, `following` finds what is new by what
+//! in the encoding of `protobuf`, `progress` notices where it is ahead of its API
+//! server, `following` finds what is new by what
 //! is `known`, `pending` makes batches of it, and `sink` sends them.
 
 mod connection;
@@ -18,6 +19,7 @@ mod guard;
 mod known;
 mod listing;
 mod pending;
+mod progress;
 mod protobuf;
 mod pulse;
 mod resource;

@@ -1,5 +1,5 @@
-//! When each watch was last heard: it was granted, or an event or a bookmark came, any
-//! byte of one.
+//! When each watch was last heard (it was granted, or an event or a bookmark came, any
+//! byte of one), and from which resource version it was asked for.
 //! `kube` keeps bookmarks to itself, so the answers are listened to on their way.
 
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use futures::future::BoxFuture;
 use http_body_util::BodyExt;
 use kube::client::{Body, DynBody};
+use tokio::sync::Notify;
 use tonic::codegen::http::{Request, Response};
 use tower::{BoxError, Service};
 
@@ -22,40 +23,87 @@ pub(super) struct Pulses(Arc<HeardWatches>);
 #[derive(Debug)]
 struct HeardWatches {
     begun: Instant,
-    /// Milliseconds after `begun`; 0 for never.
-    heard: Vec<(&'static ApiResource, AtomicU64)>,
+    watches: Vec<HeardWatch>,
+    /// Notified whenever one is heard.
+    any: Notify,
+}
+
+/// The watch of one resource.
+#[derive(Debug)]
+struct HeardWatch {
+    resource: &'static ApiResource,
+    /// Milliseconds after the beginning; 0 for never.
+    heard: AtomicU64,
+    /// The resource version that it was last asked for from; 0 if that is no number.
+    from: AtomicU64,
 }
 
 impl Pulses {
     /// Of watches of these resources.
     pub(super) fn new(resources: impl IntoIterator<Item = &'static ApiResource>) -> Self {
-        let never = |resource| (resource, AtomicU64::new(0));
+        let never = |resource| HeardWatch {
+            resource,
+            heard: AtomicU64::new(0),
+            from: AtomicU64::new(0),
+        };
         Self(Arc::new(HeardWatches {
             begun: Instant::now(),
-            heard: resources.into_iter().map(never).collect(),
+            watches: resources.into_iter().map(never).collect(),
+            any: Notify::new(),
         }))
     }
 
-    /// How long before now a watch was heard; `None` for never.
-    pub(super) fn silent_for(&self, resource: &ApiResource) -> Option<Duration> {
-        let (_, heard) = self.0.heard.iter().find(|(it, _)| *it == resource)?;
-        let heard = heard.load(Ordering::Relaxed);
-        let at = self.0.begun + Duration::from_millis(heard);
-        (heard > 0).then(|| at.elapsed())
+    /// When a watch was last heard; `None` for never.
+    pub(super) fn heard(&self, resource: &ApiResource) -> Option<Instant> {
+        let heard = self.watch(resource)?.heard.load(Ordering::Relaxed);
+        (heard > 0).then(|| self.0.begun + Duration::from_millis(heard))
     }
 
-    /// The place in `heard` of what is watched at this address.
-    fn place(&self, path: &str, query: &str) -> Option<usize> {
-        let is_watch = query.split('&').any(|part| part.starts_with("watch="));
-        let plural = path.rsplit('/').next().filter(|_| is_watch)?;
-        let mut resources = self.0.heard.iter();
-        resources.position(|(resource, _)| resource.plural == plural)
+    /// The resource version from which a watch was last asked for; 0 if that is no number.
+    pub(super) fn watched_from(&self, resource: &ApiResource) -> u64 {
+        let watch = self.watch(resource);
+        watch.map_or(0, |watch| watch.from.load(Ordering::Relaxed))
+    }
+
+    /// Forgets from which resource version a watch was asked for: it is listed anew.
+    pub(super) fn forget_version(&self, resource: &ApiResource) {
+        if let Some(watch) = self.watch(resource) {
+            watch.from.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits until any watch is heard, or was since the last call.
+    pub(super) async fn any(&self) {
+        self.0.any.notified().await;
+    }
+
+    fn watch(&self, resource: &ApiResource) -> Option<&HeardWatch> {
+        let mut watches = self.0.watches.iter();
+        watches.find(|watch| watch.resource == resource)
+    }
+
+    /// The place of what is watched at this address, which is noted.
+    fn asked(&self, path: &str, query: &str) -> Option<usize> {
+        let value = |of: &str| {
+            let mut parts = query.split('&').filter_map(|part| part.split_once('='));
+            parts.find(|(name, _)| *name == of).map(|(_, value)| value)
+        };
+        value("watch")?;
+        let plural = path.rsplit('/').next()?;
+        let mut watches = self.0.watches.iter();
+        let place = watches.position(|watch| watch.resource.plural == plural)?;
+        let from = value("resourceVersion").and_then(|version| version.parse().ok());
+        let watch = &self.0.watches[place];
+        watch.from.store(from.unwrap_or(0), Ordering::Relaxed);
+        Some(place)
     }
 
     fn note(&self, place: usize) {
         let after = self.0.begun.elapsed().as_millis();
         let after = u64::try_from(after).unwrap_or(u64::MAX).max(1);
-        self.0.heard[place].1.store(after, Ordering::Relaxed);
+        let heard = &self.0.watches[place].heard;
+        heard.store(after, Ordering::Relaxed);
+        self.0.any.notify_one();
     }
 }
 
@@ -81,7 +129,7 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let uri = request.uri();
-        let place = self.pulses.place(uri.path(), uri.query().unwrap_or(""));
+        let place = self.pulses.asked(uri.path(), uri.query().unwrap_or(""));
         let (answered, pulses) = (self.inner.call(request), self.pulses.clone());
         Box::pin(async move {
             let answer = answered.await?;

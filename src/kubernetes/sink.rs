@@ -109,12 +109,17 @@ impl SnapshotSink {
         Ok(replace)
     }
 
-    /// Applies one batch to the live state; without changes it is a heartbeat.
+    /// Applies one batch to the live state; without changes it is a heartbeat. What is
+    /// known of the cluster is of this age.
     pub(super) async fn update(
         &self,
         changes: Vec<Change>,
+        age: Duration,
     ) -> Result<UpdateSnapshotResponse, Undone> {
-        let mut request = Request::new(batch(&self.snapshot, changes, None));
+        let mut request = Request::new(UpdateSnapshotRequest {
+            age: age.try_into().ok(),
+            ..batch(&self.snapshot, changes, None)
+        });
         request.set_timeout(PATIENCE);
         let mut rpc = self.rpc.clone();
         let answer = timeout(PATIENCE, rpc.update_snapshot(request)).await;

@@ -15,6 +15,7 @@ use tokio::time::sleep;
 
 use super::connection::ClusterClient;
 use super::error::{ApiRequest, Error};
+use super::progress::WatchProgress;
 use super::resource::ApiResource;
 use crate::backoff::Backoff;
 use crate::manifest::LeanValue;
@@ -108,13 +109,24 @@ pub(super) async fn follow(cluster: ClusterClient, kind: ObjectKind, to: mpsc::S
             api,
             Config::default().timeout(WATCH_SECONDS)
         ));
-        while let Some(event) = events.next().await {
+        let progress = WatchProgress::new(&cluster, resource);
+        let mut ahead = pin!(progress.is_ahead());
+        loop {
+            let event = tokio::select! {
+                event = events.next() => event,
+                () = &mut ahead => {
+                    reason = ListReason::Restored;
+                    break;
+                }
+            };
+            let Some(event) = event else { break };
             let mut again = None;
             let happened = event.map_err(|error| {
                 again = must_list_again(&error);
                 reason = again.unwrap_or(ListReason::Failed);
                 failed(&error, |verb| cluster.asked(verb, resource, false))
             });
+            progress.note(&happened);
             let has_failed = happened.is_err();
             let event = KindEvent {
                 kind,

@@ -71,6 +71,7 @@ fn update_of(registry: &Registry, snapshot: &str, changes: Value) {
         expected_revision: None,
         fence: None,
         arrived: registry.now().steady,
+        age: std::time::Duration::ZERO,
     };
     let updated = registry.update(snapshot, offer);
     updated.expect("it is applied");

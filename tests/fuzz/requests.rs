@@ -270,6 +270,7 @@ async fn sound(mut client: Client) {
             default_constraints: parts
                 .iter()
                 .find_map(|part| part.default_constraints.clone()),
+            age: None,
             expected_revision: None,
         };
         let service = Service::new(unobserved(Limits::default()), Default::default());

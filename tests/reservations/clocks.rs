@@ -79,6 +79,7 @@ pub fn hold(registry: &Registry, seconds: u64) {
         expected_revision: None,
         fence: None,
         arrived: registry.now().steady,
+        age: std::time::Duration::ZERO,
     };
     let updated = registry.update("default", offer);
     let revision = updated.expect("it is applied").revision;

@@ -180,6 +180,66 @@ fn a_silent_api_server_is_seen_in_the_age_and_bookmarks_are_signs_of_life() {
     });
 }
 
+/// A watch from a version that the restored API server does not have yet is granted, and
+/// tells nothing.
+#[test]
+fn a_cluster_that_is_restored_from_a_backup_is_listed_again() {
+    let cluster = one_node();
+    cluster.put("pods", pod("p", json!({"v": "1"})));
+    let backup = cluster.backup();
+    let watching = Watching::started(&cluster, &[]);
+    cluster.put("pods", pod("p", json!({"v": "2"})));
+    cluster.put("pods", pod("q", json!({})));
+    cluster.put("nodes", node("m", "b"));
+    let before = watching.holds(&["m", "n", "p2", "q"]);
+    cluster.restore(backup);
+    let after = watching.holds(&["n", "p1"]);
+    assert_eq!(after.epoch, before.epoch);
+    let name = "evenkeel_kubernetes_lists_total";
+    for kind in ["kind=\"Pod\"", "kind=\"Node\""] {
+        let restored = watching.metric(name, &[kind, "reason=\"restored\""]);
+        assert_eq!(restored, 1.0, "{kind}");
+    }
+    cluster.put("pods", pod("r", json!({})));
+    watching.holds(&["n", "p1", "r"]);
+}
+
+#[test]
+fn a_snapshot_is_as_old_as_what_is_known_of_its_oldest_kind() {
+    let cluster = one_node();
+    let watching = Watching::started(&cluster, &["--max-age=12s"]);
+    cluster.fault(|faults| faults.unwatched.extend(["pods"]));
+    cluster.cut();
+    let mut labels = 0;
+    until("it is stale", || {
+        // Of all other kinds is heard all the time.
+        labels += 1;
+        cluster.put("nodes", node("n", &labels.to_string()));
+        cluster.bookmark();
+        let told = get(&watching.admin, "/readyz").body;
+        (told.contains("may not watch pods") && told.contains("snapshot default is stale"))
+            .then_some(())
+    });
+    cluster.fault(|faults| faults.unwatched.clear());
+    until("it is fresh", || {
+        cluster.bookmark();
+        (!watching.described()?.stale).then_some(())
+    });
+}
+
+#[test]
+fn what_may_be_listed_and_not_watched_does_not_make_ready() {
+    let cluster = one_node();
+    cluster.fault(|faults| faults.unwatched.extend(["pods"]));
+    let watching = Watching::start(&cluster, &[]);
+    watching.says("may not watch pods");
+    assert!(!watching.is_ready());
+    cluster.fault(|faults| faults.unwatched.clear());
+    watching.ready();
+    // Nobody said how old it may get, and answers have an age.
+    assert!(watching.described().expect("it exists").age.is_some());
+}
+
 #[test]
 fn an_object_that_is_refused_is_left_out_and_the_others_are_not() {
     // No API server would store such a label; limits of the server refuse real ones.

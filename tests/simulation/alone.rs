@@ -94,5 +94,6 @@ pub fn offer(number: usize, fence: Option<Fence>) -> Offer {
         expected_revision: None,
         fence,
         arrived: system_clock()().steady,
+        age: std::time::Duration::ZERO,
     }
 }

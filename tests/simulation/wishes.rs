@@ -68,6 +68,7 @@ impl Server {
             expected_revision: expected.filter(|_| dice.happens(300)),
             fence: None,
             arrived: self.registry.now().steady,
+            age: std::time::Duration::ZERO,
         };
         let result = self.registry.update(NAME, offer);
         self.told(&format!("put {name}"), &result);

@@ -185,6 +185,7 @@ fn a_large_batch_holds_up_nobody() {
         expected_revision: None,
         fence: None,
         arrived: registry.now().steady,
+        age: std::time::Duration::ZERO,
     };
     late("a batch", &mut || {
         registry

@@ -18,6 +18,8 @@ use tempfile::TempDir;
 pub(crate) struct Faults {
     /// Resources that may not be listed or watched.
     pub(crate) forbidden: BTreeSet<&'static str>,
+    /// Resources that may be listed and not watched.
+    pub(crate) unwatched: BTreeSet<&'static str>,
     /// Resources whose lists wait.
     pub(crate) held: BTreeSet<&'static str>,
     /// How many more continued lists have expired.
@@ -45,6 +47,9 @@ struct State {
     /// How often each resource was listed from the start.
     lists: BTreeMap<String, u32>,
 }
+
+/// What was stored at a version.
+pub(crate) struct Backup(u64, BTreeMap<(&'static str, String), Value>);
 
 type Shared = Arc<(Mutex<State>, Condvar)>;
 
@@ -144,6 +149,21 @@ impl ApiServer {
         self.shared.1.notify_all();
     }
 
+    /// A copy of what is stored.
+    pub(crate) fn backup(&self) -> Backup {
+        let state = lock(&self.shared);
+        Backup(state.version, state.objects.clone())
+    }
+
+    /// Puts a copy in the place of what is stored, and begins anew with it.
+    pub(crate) fn restore(&self, backup: Backup) {
+        let mut state = lock(&self.shared);
+        (state.version, state.objects) = (backup.0, backup.1);
+        state.events.clear();
+        state.generation += 1;
+        self.shared.1.notify_all();
+    }
+
     /// Cuts all connections.
     pub(crate) fn cut(&self) {
         lock(&self.shared).generation += 1;
@@ -198,7 +218,8 @@ fn serve(mut stream: &TcpStream, shared: &Shared) {
     if state.faults.is_away {
         return;
     }
-    let answer = if state.faults.forbidden.contains(resource) {
+    let is_unwatched = is_watch && state.faults.unwatched.contains(resource);
+    let answer = if is_unwatched || state.faults.forbidden.contains(resource) {
         status(
             403,
             &format!("{resource} is forbidden: User \"u\" cannot {verb} them"),
@@ -258,7 +279,7 @@ fn list(state: &mut State, resource: &str, query: &BTreeMap<&str, &str>) -> (u16
         state.faults.expired_pages -= 1;
         return status(410, "the list is too old to continue");
     }
-    if from == 0 {
+    if from == 0 && query.get("limit") != Some(&"1") {
         *state.lists.entry(resource.to_owned()).or_default() += 1;
     }
     let limit: usize = query
@@ -331,7 +352,7 @@ fn watch<'a>(
             return;
         }
         state = lock(shared);
-        if state.version == version
+        if state.version <= version
             && state.generation == generation
             && bookmarks == state.bookmarks
         {

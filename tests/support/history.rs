@@ -104,6 +104,7 @@ pub async fn live_through(server: &Server, steps: Vec<Step>) {
             changes: step.changes,
             mode: mode as i32,
             default_constraints: step.defaults,
+            age: None,
             expected_revision: None,
         };
         let response = server.send(request).await;

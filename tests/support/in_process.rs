@@ -58,6 +58,7 @@ pub fn update(registry: &Registry, changes: Vec<Change>) {
         expected_revision: None,
         fence: None,
         arrived: registry.now().steady,
+        age: std::time::Duration::ZERO,
     };
     registry.update("default", offer).expect("it is applied");
 }

@@ -86,6 +86,7 @@ impl Cluster {
             expected_revision: None,
             fence: None,
             arrived: self.registry.now().steady,
+            age: std::time::Duration::ZERO,
         };
         self.registry.update(SNAPSHOT, offer)?;
         Ok(())

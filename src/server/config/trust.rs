@@ -15,7 +15,8 @@ pub struct TrustSettings {
     /// How old a snapshot may get without a batch; repeatable.
     ///
     /// DURATION is for all snapshots, NAME=DURATION for one. `none` allows any
-    /// age and is the default. An empty batch counts, so a feed with nothing
+    /// age and is the default, but for snapshots of --kubernetes: those have 2
+    /// minutes. An empty batch counts, so a feed with nothing
     /// to say sends one now and then. The health of an older snapshot is
     /// NOT_SERVING until its next batch, and answers carry its age. Separate
     /// several ages in one value by commas. Of two for the same snapshot the
@@ -88,6 +89,19 @@ impl FromStr for MaxAge {
             age => Some(positive_duration(age)?),
         };
         Ok(Self { snapshot, age })
+    }
+}
+
+impl TrustSettings {
+    /// Gives a snapshot a maximum age where the settings say nothing about it.
+    pub(crate) fn default_max_age(&mut self, snapshot: &str, age: Duration) {
+        let is_about = |it: &MaxAge| it.snapshot.as_deref().is_none_or(|name| name == snapshot);
+        if !self.max_age.iter().any(is_about) {
+            self.max_age.push(MaxAge {
+                snapshot: Some(snapshot.to_owned()),
+                age: Some(age),
+            });
+        }
     }
 }
 

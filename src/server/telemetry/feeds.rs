@@ -20,10 +20,12 @@ pub enum ListReason {
     Expired,
     /// A list or a watch failed, and events may be lost.
     Failed,
+    /// The API server has less than was watched: its storage was restored.
+    Restored,
 }
 
 impl ListReason {
-    pub(super) const ALL: [Self; 3] = [Self::Start, Self::Expired, Self::Failed];
+    pub(super) const ALL: [Self; 4] = [Self::Start, Self::Expired, Self::Failed, Self::Restored];
 
     /// As metrics and log lines say it.
     pub fn as_str(self) -> &'static str {
@@ -31,6 +33,7 @@ impl ListReason {
             Self::Start => "start",
             Self::Expired => "expired",
             Self::Failed => "failed",
+            Self::Restored => "restored",
         }
     }
 }

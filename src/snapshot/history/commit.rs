@@ -283,7 +283,7 @@ impl Commit<'_> {
         // That reservations end is not the caller's doing.
         applied.changed = applied.changed.saturating_sub(ended.len());
         snapshot.forget(&ended);
-        snapshot.fed(at, offer.arrived);
+        snapshot.fed(at, offer.arrived, offer.age);
         snapshot.moved_on(revision, applied, !snapshot.is_expected())
     }
 }

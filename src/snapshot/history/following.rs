@@ -3,6 +3,7 @@
 //! fit.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::error::Error;
 use super::journal::{JournalError, OwnedChange, OwnedEntry, SavedSnapshot};
@@ -155,7 +156,7 @@ fn apply(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), String> {
         return Ok(());
     }
     match is_fed {
-        true => snapshot.fed(at, at.steady),
+        true => snapshot.fed(at, at.steady, Duration::ZERO),
         false => *snapshot.updated.lock() = at,
     }
     snapshot.moved_on(revision, applied, synced);

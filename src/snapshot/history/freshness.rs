@@ -1,5 +1,5 @@
-//! How old a snapshot is (the time since the last batch of its feed), and how
-//! old it may get.
+//! How old a snapshot is (the time since the last batch of its feed, and how old what
+//! the feed knew was then), and how old it may get.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -31,7 +31,7 @@ impl MaxAges {
 pub struct Freshness {
     max_age: Option<Duration>,
     refuse: bool,
-    /// The [`Moment`] when the last batch came.
+    /// The [`Moment`] from which the knowledge behind the last batch is.
     fed: AtomicI64,
     /// How long the last batch took from its arrival until it was applied, in
     /// microseconds.
@@ -90,12 +90,14 @@ impl Freshness {
         })
     }
 
-    /// Notes a batch that took `lag` from its arrival until it was applied, and
-    /// reports if the snapshot is no longer stale.
-    pub fn feed(&self, at: Moment, lag: Duration, tell: impl FnOnce(bool)) {
+    /// Notes a batch that took `lag` from its arrival until it was applied, from a feed
+    /// whose knowledge was of this age, and reports if the snapshot became stale or
+    /// stopped being so.
+    pub fn feed(&self, at: Moment, (lag, age): (Duration, Duration), tell: impl FnOnce(bool)) {
         let lag = u64::try_from(lag.as_micros()).unwrap_or(u64::MAX);
         self.lag.store(lag, Ordering::Relaxed);
-        self.fed.store(at.to_number(), Ordering::Relaxed);
+        let fed = at.before(age).to_number();
+        self.fed.store(fed, Ordering::Relaxed);
         self.look(at, tell);
     }
 

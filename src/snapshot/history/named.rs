@@ -293,12 +293,13 @@ impl Snapshot {
         unused
     }
 
-    /// Notes that a batch, which arrived at that moment, was applied.
-    pub(super) fn fed(&self, at: Now, arrived: Moment) {
+    /// Notes that a batch was applied, which arrived at that moment from a feed whose
+    /// knowledge was of this age.
+    pub(super) fn fed(&self, at: Now, arrived: Moment, age: Duration) {
         *self.updated.lock() = at;
         let lag = self.now().steady.since(arrived);
         let tell = |stale| self.tell_stale(stale);
-        self.freshness.feed(at.steady, lag, tell);
+        self.freshness.feed(at.steady, (lag, age), tell);
     }
 
     fn tell_stale(&self, stale: bool) {

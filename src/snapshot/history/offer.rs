@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::error::Error;
 use crate::snapshot::clock::Moment;
@@ -22,6 +23,8 @@ pub struct Offer {
     pub fence: Option<Fence>,
     /// When the server had read it, by the clock of the registry.
     pub arrived: Moment,
+    /// How old what its feed knows was then.
+    pub age: Duration,
 }
 
 /// A right to change a snapshot that may end, such as a lease. It is asked for each

@@ -2,6 +2,7 @@
 //! aside, or one made of the live state's own objects.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::error::Error;
 use super::journal::{Change, Entry};
@@ -70,7 +71,7 @@ impl Snapshot {
         swap_in(turn, state, (revision, defaults), &taken);
         self.forget(&taken);
         counters::add(&self.around.counters.replaces, 1);
-        self.fed(now, arrived);
+        self.fed(now, arrived, Duration::ZERO);
         Ok(self.moved_on(revision, applied, true))
     }
 

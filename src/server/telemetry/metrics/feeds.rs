@@ -20,7 +20,7 @@ const CHANGES: Family = plain(
 );
 const LISTS: Family = plain(
     "kubernetes_lists",
-    "Lists of a whole kind that began, by reason: start, expired or failed",
+    "Lists of a whole kind that began, by reason: start, expired, failed or restored",
 );
 const ERRORS: Family = plain(
     "kubernetes_errors",

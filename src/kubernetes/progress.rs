@@ -1,0 +1,100 @@
+//! Compares how far a watch has come with what the API server has. An API server whose
+//! storage was restored from a backup is behind, and grants a watch from a version that it
+//! does not have yet: nothing comes then of what it lost, nor of what is new until it is there.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use kube::Resource;
+use kube::runtime::watcher::Event;
+use tokio::sync::Notify;
+use tokio::time::sleep;
+use tracing::warn;
+
+use super::connection::ClusterClient;
+use super::error::Error;
+use super::resource::ApiResource;
+
+/// How long it takes at most until the API server is asked.
+const ASK: Duration = Duration::from_secs(30);
+/// The same after a list or a watch failed: a restore ends all connections.
+const ASK_AFTER_FAILURE: Duration = Duration::from_secs(2);
+
+/// How far the watch of one resource has come.
+pub(super) struct WatchProgress<'a> {
+    cluster: &'a ClusterClient,
+    resource: &'static ApiResource,
+    /// The highest resource version of an object that came.
+    highest: AtomicU64,
+    /// Notified when a list or a watch failed.
+    failed: Notify,
+}
+
+impl<'a> WatchProgress<'a> {
+    /// Of a watch that begins with a list.
+    pub(super) fn new(cluster: &'a ClusterClient, resource: &'static ApiResource) -> Self {
+        Self {
+            cluster,
+            resource,
+            highest: AtomicU64::new(0),
+            failed: Notify::new(),
+        }
+    }
+
+    /// Notes what came.
+    pub(super) fn note(&self, happened: &Result<Event<impl Resource>, Error>) {
+        match happened {
+            Ok(Event::Init) => {
+                self.highest.store(0, Ordering::Relaxed);
+                self.cluster.pulses.forget_version(self.resource);
+            }
+            Ok(Event::InitApply(object) | Event::Apply(object) | Event::Delete(object)) => {
+                let version = object.meta().resource_version.as_deref();
+                let version = version.and_then(|version| version.parse().ok());
+                self.highest
+                    .fetch_max(version.unwrap_or(0), Ordering::Relaxed);
+            }
+            Ok(Event::InitDone) => {}
+            Err(_) => self.failed.notify_one(),
+        }
+    }
+
+    /// The highest resource version that is known.
+    fn version(&self) -> u64 {
+        let highest = self.highest.load(Ordering::Relaxed);
+        highest.max(self.cluster.pulses.watched_from(self.resource))
+    }
+
+    /// Waits until the watch is ahead of the API server, if it ever is.
+    pub(super) async fn is_ahead(&self) {
+        let mut pause = ASK;
+        loop {
+            tokio::select! {
+                () = sleep(part_of(pause)) => {}
+                () = self.failed.notified() => sleep(part_of(ASK_AFTER_FAILURE)).await,
+            }
+            let watched = self.version();
+            pause = match self.cluster.version(self.resource).await {
+                Ok(Some(now)) if now < watched => {
+                    warn!(
+                        cluster = self.cluster.name,
+                        kind = self.resource.kind,
+                        watched,
+                        now,
+                        "the API server is behind what was watched, as after a restore from a \
+                         backup: listing again"
+                    );
+                    return;
+                }
+                Ok(_) => ASK,
+                // The list or the watch says what is wrong.
+                Err(_) => ASK_AFTER_FAILURE,
+            }
+        }
+    }
+}
+
+/// Between half and all of a time, by chance.
+fn part_of(span: Duration) -> Duration {
+    span.mul_f64(0.5 + fastrand::f64() / 2.0)
+}
