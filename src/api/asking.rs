@@ -16,9 +16,9 @@ use super::kept_questions::{CompiledQuestion, KeptQuestions};
 use super::logged::{Loggable, logged};
 use super::measured::MeasuredAnswer;
 use super::opening::{Asker, OpenedCall, open_later};
-use super::permission;
 use super::written::{Writable, Written};
-use crate::access::Role;
+use super::{permission, request};
+use crate::access::{Caller, Role};
 use crate::decision_log::Pending;
 use crate::proto::encoded::Encoded;
 use crate::proto::v1;
@@ -147,7 +147,7 @@ impl Service {
         encoded: &Encoded<M>,
         by: &Asker,
     ) -> Result<ValidQuestion, Error> {
-        let asked = self.read(encoded)?;
+        let asked = self.read(encoded, by.caller.as_ref())?;
         permission::allow(by.caller.as_ref(), Role::Reader, &asked.fields.snapshot)?;
         let pending = self.begin(|| encoded.decode().ok());
         let limits = self.registry.limits();
@@ -175,11 +175,15 @@ impl Service {
     }
 
     /// Reads a request: without its pod, if a question about the same one is
-    /// kept. That one was decoded and checked, so what is refused, and why, does
-    /// not depend on what is kept.
-    fn read<'e, M: AboutOnePod>(&self, encoded: &'e Encoded<M>) -> Result<ReadRequest<'e>, Error> {
+    /// kept and the caller may read the snapshot. That one was decoded and checked,
+    /// so what is refused, and why, does not depend on what is kept.
+    fn read<'e, M: AboutOnePod>(
+        &self,
+        encoded: &'e Encoded<M>,
+        caller: Option<&Caller>,
+    ) -> Result<ReadRequest<'e>, Error> {
         let outline = Outline::of(&encoded.bytes);
-        let keeps = outline.and_then(|outline| Some((self.snapshot_of(outline)?, outline)));
+        let keeps = outline.and_then(|outline| Some((self.snapshot_of(outline, caller)?, outline)));
         if let Some((snapshot, outline)) = &keeps
             && let Some(question) = self.kept_with(snapshot).find(*outline)
             && let Some(fields) = fields_of(encoded)
@@ -194,12 +198,12 @@ impl Service {
         })
     }
 
-    /// The snapshot that keeps questions with an outline, if it exists.
-    fn snapshot_of(&self, outline: Outline<'_>) -> Option<Arc<Snapshot>> {
-        let name = str::from_utf8(outline.snapshot).ok()?;
-        self.registry
-            .get(super::request::named_or_default(name))
-            .ok()
+    /// The snapshot that keeps questions with an outline, if it exists and the caller
+    /// may read it.
+    fn snapshot_of(&self, outline: Outline<'_>, caller: Option<&Caller>) -> Option<Arc<Snapshot>> {
+        let name = request::named_or_default(str::from_utf8(outline.snapshot).ok()?);
+        let is_allowed = permission::may_read(caller, name);
+        is_allowed.then(|| self.registry.get(name).ok()).flatten()
     }
 
     fn kept_with<'s>(&self, snapshot: &'s Snapshot) -> &'s KeptQuestions {

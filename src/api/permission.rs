@@ -1,4 +1,5 @@
-//! Asks the access rules whether a caller may make a call. The role that a call needs is
+//! Asks the access rules whether a caller may make a call. The caller was identified
+//! before, in `server/transport/identity.rs`. The role that a call needs is
 //! in the first line of its method in `service.rs`.
 
 use tracing::debug;
@@ -39,7 +40,7 @@ pub fn allow_somewhere(caller: Option<&Caller>, role: Role) -> Result<(), Error>
     }
 }
 
-/// Whether a caller may see a snapshot in a list.
+/// Whether a caller may see a snapshot.
 pub fn may_read(caller: Option<&Caller>, snapshot: &str) -> bool {
     caller.is_none_or(|caller| caller.may(Role::Reader, snapshot))
 }

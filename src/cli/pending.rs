@@ -1,13 +1,15 @@
 //! `evenkeel explain --pending`: every pod that waits for a node, by workload.
 
+pub(crate) mod answer;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use anyhow::Result;
 use indicatif::ProgressBar;
 use prost::Message;
-use serde::{Deserialize, Serialize};
 
+use self::answer::{PendingPods, PendingWorkload};
 use super::decide::QuestionArgs;
 use super::exit::Exit;
 use super::output::{self, AnswerFormat};
@@ -17,46 +19,11 @@ use super::source::Opened;
 use super::stored;
 use super::what_if::Overlay;
 use crate::matching::Selector;
-use crate::proto::v1::{ExplainResponse, FilterRequest, LabelSelector, Pod, View};
+use crate::proto::v1::{FilterRequest, LabelSelector, Pod, View};
 use crate::spread::describe::WorkloadId;
 
 /// Different pods from which on a progress bar is shown.
 const BAR_FROM_PODS: u64 = 200;
-
-/// The pods of a snapshot that wait for a node.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct PendingPods {
-    /// How many there are.
-    pub(crate) pod_count: usize,
-    /// How many of them no node can take.
-    pub(crate) stuck_count: usize,
-    /// Their workloads: most pods that no node can take first, then fewest
-    /// nodes that one could go to, then most pods, then by name.
-    pub(crate) workloads: Vec<PendingWorkload>,
-}
-
-/// The pending pods of one workload.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct PendingWorkload {
-    /// Namespace.
-    pub(crate) namespace: String,
-    /// Kind of the controller; empty without one.
-    pub(crate) kind: String,
-    /// Its name; empty without one.
-    pub(crate) name: String,
-    /// The labels of pods without a controller.
-    pub(crate) labels: BTreeMap<String, String>,
-    /// Names of the pods.
-    pub(crate) pods: Vec<String>,
-    /// How many of them no node can take.
-    pub(crate) stuck_count: usize,
-    /// The pod that is explained: the one with the fewest nodes to go to.
-    pub(crate) explained_pod: String,
-    /// Why it may run where it may.
-    pub(crate) explanation: ExplainResponse,
-}
 
 /// Pods of a workload that differ in their names alone.
 struct Alike {

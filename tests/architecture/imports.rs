@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use syn::punctuated::Punctuated;
+use syn::buffer::Cursor;
+use syn::parse::ParseStream;
 use syn::visit::{self, Visit};
-use syn::{Expr, Item, ItemUse, Macro, Token, UseTree};
+use syn::{Item, ItemUse, Macro, UseTree};
 
 /// A path of segments, as `use` lines write them.
 type Segments = Vec<String>;
@@ -126,14 +127,19 @@ impl Crate {
     fn find(&self, module: &[String], path: &[String], hops: usize) -> Option<(&str, String)> {
         let (first, rest) = path.split_first()?;
         let inner = child(module, first);
-        if self.files.contains_key(&inner) {
+        let is_module = self.files.contains_key(&inner);
+        if is_module && !rest.is_empty() {
             return self.find(&inner, rest, hops);
         }
         let (name, file) = self.files.get(module)?;
         if file.defined.contains(first) {
             return Some((name, first.clone()));
         }
-        let handed_on = file.imported.iter().filter(|(name, _)| name == first);
+        // A module and a function in it can have the same name.
+        let handed_on = file
+            .imported
+            .iter()
+            .filter(|(name, path)| name == first && path.len() > 1);
         let named = handed_on.filter_map(|(_, path)| {
             let path = [path.as_slice(), rest].concat();
             self.resolve(module, &path, hops)
@@ -142,11 +148,9 @@ impl Crate {
             let path = [glob.as_slice(), path].concat();
             self.resolve(module, &path, hops)
         });
+        let found = named.chain(globs).next();
         // What a macro or generated code defines is not seen.
-        named
-            .chain(globs)
-            .next()
-            .or_else(|| Some((name, first.clone())))
+        found.or_else(|| (!is_module).then(|| (name.as_str(), first.clone())))
     }
 }
 
@@ -255,19 +259,48 @@ impl<'a> Visit<'a> for File {
 
     fn visit_macro(&mut self, found: &'a Macro) {
         visit::visit_macro(self, found);
-        // Most macros take expressions, as `format!` does.
-        let arguments = found.parse_body_with(Punctuated::<Expr, Token![,]>::parse_terminated);
-        for argument in arguments.into_iter().flatten() {
-            self.visit_nested(&argument);
-        }
+        let read = |input: ParseStream| {
+            input.step(|start| {
+                self.take_tokens(*start);
+                Ok(((), Cursor::empty()))
+            })
+        };
+        let _ = found.parse_body_with(read);
     }
 }
 
 impl File {
-    /// What is parsed here does not live as long as the file.
-    fn visit_nested(&mut self, expression: &Expr) {
-        let mut nested = Self::default();
-        nested.visit_expr(expression);
-        self.paths.extend(nested.paths);
+    /// Takes the paths from a macro's arguments, whatever its grammar is.
+    fn take_tokens(&mut self, mut rest: Cursor<'_>) {
+        let mut path = Segments::new();
+        let mut joined = 0;
+        while let Some((_, next)) = rest.token_tree() {
+            if let Some((inner, ..)) = rest.any_group() {
+                self.take_tokens(inner);
+            }
+            match (rest.ident(), rest.punct()) {
+                (Some((name, _)), _) => {
+                    if joined != 2 {
+                        self.end_path(&mut path);
+                    }
+                    path.push(name.to_string());
+                    joined = 0;
+                }
+                (None, Some((mark, _))) if mark.as_char() == ':' && joined < 2 => joined += 1,
+                _ => {
+                    self.end_path(&mut path);
+                    joined = 0;
+                }
+            }
+            rest = next;
+        }
+        self.end_path(&mut path);
+    }
+
+    fn end_path(&mut self, path: &mut Segments) {
+        let path = std::mem::take(path);
+        if path.len() > 1 {
+            self.paths.insert(path);
+        }
     }
 }

@@ -3,7 +3,7 @@
 use super::layout::paragraph;
 use super::spread::name_of_workload;
 use super::text::{BAD, GOOD, HEADING, not_checked, number, plural, source_line, styled};
-use crate::cli::pending::{PendingPods, PendingWorkload};
+use crate::cli::pending::answer::{PendingPods, PendingWorkload};
 use crate::explain::verb;
 use crate::visible;
 

@@ -4,7 +4,7 @@ use super::coverage;
 use super::layout::paragraph;
 use super::spread;
 use super::text::{BAD, GOOD, HEADING, number, plural, source_line, styled, table};
-use crate::cli::report::{ClusterReport, Unbalanced};
+use crate::cli::report::judge::{ClusterReport, Unbalanced};
 
 /// How the score is made.
 pub(super) const FORMULA: &str = "score = 100 × the average, over all workloads of at least two \

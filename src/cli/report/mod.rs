@@ -1,12 +1,11 @@
 //! `evenkeel report`: how a whole cluster is spread, on one page.
 
-mod judge;
+pub(crate) mod judge;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
-pub(crate) use judge::{ClusterReport, Risk, Unbalanced};
-
+use self::judge::ClusterReport;
 use super::backend::Client;
 use super::exit::Exit;
 use super::output::{self, AnswerFormat};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::metrics::Histogram;
+use super::histogram::Histogram;
 use crate::log::lease::Lease;
 
 /// Why a kind is listed, from the first object to the last.

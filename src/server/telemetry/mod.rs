@@ -4,6 +4,7 @@ mod admin;
 pub(super) mod counts;
 pub(super) mod decisions;
 pub mod feeds;
+mod histogram;
 mod log_lines;
 pub mod logging;
 pub(super) mod metrics;

@@ -6,7 +6,7 @@ use super::page::{Column, Page, header, listed, number_cell};
 use super::spread::workload;
 use crate::cli::render::report::{FORMULA, counts, coverage_lines};
 use crate::cli::render::text::{Provenance, number};
-use crate::cli::report::{ClusterReport, Risk, Unbalanced};
+use crate::cli::report::judge::{ClusterReport, Risk, Unbalanced};
 
 /// The report as a page.
 pub(crate) fn report_html(origin: &Provenance<'_>, report: &ClusterReport) -> String {

@@ -13,9 +13,9 @@ use prometheus_client::encoding::DescriptorEncoder;
 use tonic::Code;
 
 use super::family::{Family, plain, seconds};
-use super::histogram::{Histogram, Totals};
 use crate::api::{Decision, STREAMED_METHODS};
 use crate::server::telemetry::counts::Refusals;
+use crate::server::telemetry::histogram::{Histogram, Totals};
 
 const CALLS: Family = plain("calls", "Calls that ended, by method and gRPC status code");
 const DURATION: Family = seconds(

@@ -9,7 +9,7 @@ use prometheus_client::encoding::{
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
-use super::histogram::Totals;
+use crate::server::telemetry::histogram::Totals;
 
 /// What a family is called, without its unit and `_total`; its unit; and what
 /// it means.

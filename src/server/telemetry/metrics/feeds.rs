@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::family::{Family, plain, seconds};
-use super::histogram::Totals;
 use crate::server::telemetry::feeds::{FeedCounts, KindCounts, ListReason};
+use crate::server::telemetry::histogram::Totals;
 
 const EVENTS: Family = plain(
     "kubernetes_events",

@@ -4,7 +4,6 @@
 mod calls;
 mod family;
 mod feeds;
-mod histogram;
 mod load;
 mod parts;
 mod process;
@@ -21,7 +20,6 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry;
 
 pub use self::calls::{Calls, Method, Recorder};
-pub(super) use self::histogram::Histogram;
 use super::sources::Sources;
 use crate::limits::Limits;
 use crate::server::config::Config;
