@@ -84,6 +84,9 @@ fn rule(wire: WireRule) -> Result<AccessRule, (&'static str, &'static str)> {
         (Some(hash), None, false) => {
             let hash = TokenHash::parse(&hash);
             let hash = hash.ok_or((".token_sha256", "must be 64 hexadecimal digits"))?;
+            if hash == TokenHash::of("") {
+                return Err((".token_sha256", "must not be that of an empty token"));
+            }
             // Enough to distinguish tokens in a log.
             let label = format!("token {}", &hash.to_string()[..8]);
             (Whom::Token(hash), label)

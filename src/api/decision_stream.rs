@@ -25,7 +25,7 @@ use super::base::Service;
 use super::deadline;
 use super::decide::AnswerBy;
 use super::error::Error;
-use super::lanes::until;
+use super::lanes::{LARGE_REQUEST, until};
 use super::measured::Decision;
 use super::opening::{Asker, OpenedCall};
 use super::stream_steps::{Ask, Step, StreamedQuestion};
@@ -36,9 +36,6 @@ use crate::matching::Path;
 use crate::proto::encoded::Encoded;
 use crate::proto::encoding::Sink;
 use crate::proto::v1;
-
-/// A request with more bytes is decoded beside the threads that serve.
-pub const LARGE_REQUEST: usize = 32 << 10;
 
 /// How many steps are taken before others have a turn.
 pub(super) const STEPS_PER_TURN: usize = 64;

@@ -17,6 +17,9 @@ use super::slots::{CallSlots, Seats};
 use crate::limits::{Limit, Limits};
 use crate::tasks::{self, Task};
 
+/// A request with more bytes is decoded beside the threads that serve.
+pub const LARGE_REQUEST: usize = 32 << 10;
+
 /// A batch with at least this many changes is applied beside the threads that
 /// serve.
 pub const LARGE_BATCH: usize = 256;

@@ -2,7 +2,7 @@
 //! errors to status.
 
 // What a client sends is never added, multiplied or subtracted unchecked.
-#![warn(clippy::arithmetic_side_effects)]
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod answer;
 mod asked;
@@ -48,12 +48,13 @@ pub use background::Background;
 pub use base::Service;
 pub use client::{MAX_MESSAGE_BYTES, Transport};
 pub use deadline::last as last_moment;
-pub use decision_stream::{LARGE_REQUEST, ObserveQuestions, QuestionObserver, STREAMED_METHODS};
+pub use decision_stream::{ObserveQuestions, QuestionObserver, STREAMED_METHODS};
 pub use error::Error;
 #[cfg(feature = "cli")]
 pub(crate) use error::MIN_REVISION_NOT_REACHED;
 pub use export::summary as describe;
 pub use feeding::MAX_GROUP;
+pub use lanes::LARGE_REQUEST;
 pub use measured::{Decision, Size};
 pub use request::parse_snapshot_name;
 pub use sum::ExportSum;

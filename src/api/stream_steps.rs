@@ -7,8 +7,8 @@ use prost::Message;
 use prost::bytes::Bytes;
 use prost::encoding::{WireType, decode_key, decode_varint};
 
-use super::decision_stream::LARGE_REQUEST;
 use super::error::Error;
+use super::lanes::LARGE_REQUEST;
 use crate::matching::{Path, Violations};
 use crate::proto::encoded::Encoded;
 use crate::proto::v1;

@@ -12,11 +12,9 @@ use super::asked::AboutOnePod;
 use super::asking::{FILTER, SCORE, ValidQuestion};
 use super::base::Service;
 use super::decide::{AnswerBy, Deciding};
-use super::decision_stream::{
-    DecisionStream, LARGE_REQUEST, QuestionOutcome, STEPS_PER_TURN, Slip,
-};
+use super::decision_stream::{DecisionStream, QuestionOutcome, STEPS_PER_TURN, Slip};
 use super::error::Error;
-use super::lanes::until;
+use super::lanes::{LARGE_REQUEST, until};
 use super::logged::logged;
 use super::opening::Asker;
 use super::reaching::AtLeast;

@@ -213,6 +213,8 @@ async fn ask(client: &Client, request: LoggedRequest) -> Result<ReplayedAnswer> 
         LoggedRequest::Place(mut request) => {
             // Deciding again must not hold anything.
             request.reserve = None;
+            // It names a reservation, and there is none.
+            request.request_id.clear();
             asked!(request, of_place)
         }
     })

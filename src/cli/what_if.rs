@@ -98,8 +98,9 @@ impl Overlay {
 /// # Errors
 /// A sentence that names them.
 pub(crate) fn check_deleted(unknown: &[ObjectReference]) -> Result<()> {
-    let objects = unknown.iter().cloned().map(Object::Delete);
-    let names: Vec<String> = objects.map(|it| manifest::object_name(&it)).collect();
+    // A kind that a newer server knows is named as the server names it.
+    let name = |it: &ObjectReference| manifest::full_name(&it.kind, &it.namespace, &it.name);
+    let names: Vec<String> = unknown.iter().map(name).collect();
     anyhow::ensure!(
         names.is_empty(),
         "--overlay-delete: the snapshot has no {}",

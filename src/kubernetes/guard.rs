@@ -15,8 +15,13 @@ use tonic::codegen::http::header::CONTENT_TYPE;
 use tonic::codegen::http::{HeaderMap, Request, Response, Uri};
 use tower::{BoxError, Service};
 
-use super::watch::{LONGEST_PAUSE, SHORTEST_PAUSE};
 use crate::backoff::Backoff;
+
+/// The shortest pause before an API server is asked again.
+pub(super) const SHORTEST_PAUSE: Duration = Duration::from_millis(400);
+/// The longest: an API server that returns is heard within seconds. A watch that lasts
+/// for twice this is followed by the next at once.
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// The longest answer in bytes, which is a page of 500 objects.
 const MAX_ANSWER_BYTES: usize = 32 << 20;

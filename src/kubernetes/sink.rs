@@ -117,7 +117,7 @@ impl SnapshotSink {
         age: Duration,
     ) -> Result<UpdateSnapshotResponse, Undone> {
         let mut request = Request::new(UpdateSnapshotRequest {
-            age: age.try_into().ok(),
+            age: Some(age.into()),
             ..batch(&self.snapshot, changes, None)
         });
         request.set_timeout(PATIENCE);

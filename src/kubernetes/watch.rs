@@ -15,6 +15,7 @@ use tokio::time::sleep;
 
 use super::connection::ClusterClient;
 use super::error::{ApiRequest, Error};
+use super::guard::{LONGEST_PAUSE, SHORTEST_PAUSE};
 use super::progress::WatchProgress;
 use super::resource::ApiResource;
 use crate::backoff::Backoff;
@@ -26,12 +27,6 @@ use crate::snapshot::ObjectKind;
 /// server grants it is a sign of life: bookmarks are none for kinds of which nothing
 /// ever changed. A connection that is dead is noticed 5 s later.
 const WATCH_SECONDS: u32 = 30;
-
-/// The shortest pause before an API server is asked again.
-pub(super) const SHORTEST_PAUSE: Duration = Duration::from_millis(400);
-/// The longest: an API server that returns is heard within seconds. A watch that lasts
-/// for twice this is followed by the next at once.
-pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// An object of a list or a watch: what `kube` needs of one, and what decisions read.
 #[derive(Debug, Clone)]

@@ -133,7 +133,7 @@ pub(super) fn describe(value: &Value) -> String {
 }
 
 /// E.g. `Pod default/web-1` or `Node node-a`.
-pub(super) fn full_name(kind: &str, namespace: &str, name: &str) -> String {
+pub(crate) fn full_name(kind: &str, namespace: &str, name: &str) -> String {
     let name = if name.is_empty() { "(no name)" } else { name };
     match (kind, namespace) {
         ("Node" | "MemberCluster" | "ClusterResourcePlacement" | DEFAULT_CONSTRAINTS_KIND, _) => {

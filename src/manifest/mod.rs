@@ -36,6 +36,7 @@ pub(crate) use defaults::{
 pub(crate) use error::{ManifestError, Position};
 pub(crate) use finder::{WorkloadFinder, read_workload};
 pub(crate) use fleet::{PlacementPolicy, Preference};
+pub(crate) use item::full_name;
 pub(crate) use lean::LeanValue;
 pub(crate) use list_file::ListFile;
 pub(crate) use naming::ObjectName;

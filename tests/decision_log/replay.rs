@@ -22,6 +22,7 @@ async fn a_replay_on_the_same_state_is_the_same() {
                 nanos: 0,
             }),
         }),
+        request_id: "first".into(),
         ..PlaceRequest::default()
     };
     let (saved, _) = log.told("snapshot save state.json");

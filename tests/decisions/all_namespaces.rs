@@ -51,7 +51,8 @@ async fn all_namespaces_are_of_one_revision() {
             let answer = ask(&server, request).await;
             let workloads = answer.workloads.iter().map(|found| &*found.namespace);
             let moving: Vec<_> = workloads.filter(|name| !name.starts_with('m')).collect();
-            let there = ["a", "z"][usize::try_from(answer.revision - first).unwrap() % 2];
+            let there =
+                ["a", "z"][usize::try_from(answer.revision - first).expect("revisions grow") % 2];
             assert_eq!(moving, [there], "at revision {}", answer.revision);
             assert_eq!(answer.workload_count, BETWEEN as i64 + 1);
         }

@@ -76,6 +76,17 @@ fn bad_files_exit_with_1_and_are_named() {
             vec!["allow[0].token_sha256", "64"],
         ),
         (
+            // What `printf '' | sha256sum` prints.
+            rules(
+                "r8",
+                &rule(
+                    "token_sha256 = \
+                     \"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\"",
+                ),
+            ),
+            vec!["allow[0].token_sha256", "empty token"],
+        ),
+        (
             rules("r4", &rule("anyone = false")),
             vec!["allow[0]:", "exactly one"],
         ),

@@ -47,14 +47,14 @@ pub(super) struct LogLines {
 
 /// The fields of an event.
 #[derive(Default)]
-struct Fields {
+struct LineFields {
     values: Map<String, Value>,
     /// Of an event of the crate `log`: what logs it.
     target: Option<String>,
     bytes: usize,
 }
 
-impl Fields {
+impl LineFields {
     fn add(&mut self, field: &Field, value: Value) {
         let name = field.name().trim_start_matches("r#");
         match (name, value) {
@@ -79,7 +79,7 @@ impl Fields {
     }
 }
 
-impl Visit for Fields {
+impl Visit for LineFields {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         self.write(field, |text| write!(text, "{value:?}"));
     }
@@ -123,7 +123,7 @@ impl Write for Bounded {
 }
 
 impl LogLines {
-    fn json(level: Level, target: String, fields: Fields) -> Map<String, Value> {
+    fn json(level: Level, target: String, fields: LineFields) -> Map<String, Value> {
         let mut time = String::new();
         // A time can be written to a string.
         let _ = SystemTime.format_time(&mut Writer::new(&mut time));
@@ -136,7 +136,7 @@ impl LogLines {
         line
     }
 
-    fn text(mut to: Writer<'_>, level: Level, target: &str, mut fields: Fields) -> fmt::Result {
+    fn text(mut to: Writer<'_>, level: Level, target: &str, mut fields: LineFields) -> fmt::Result {
         let is_coloured = to.has_ansi_escapes();
         let style = |code: &'static str| if is_coloured { code } else { "" };
         let colour = match level {
@@ -177,7 +177,7 @@ where
         mut to: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let mut fields = Fields::default();
+        let mut fields = LineFields::default();
         event.record(&mut fields);
         let level = *event.metadata().level();
         let target = fields.target.take();

@@ -94,7 +94,8 @@ fn identify(
     }
     let token = value.to_str().ok().and_then(|value| {
         let (scheme, token) = value.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+        let token = token.trim();
+        (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
     });
     let token = token.ok_or("authorization must be \"Bearer TOKEN\"")?;
     Ok(CallerIdentity::Token(TokenHash::of(token)))
