@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 use std::pin::pin;
-use std::time::Duration;
 
 use futures::StreamExt;
 use kube::Api;

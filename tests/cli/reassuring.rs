@@ -68,8 +68,8 @@ fn files_that_lack_what_default_constraints_need_say_so() {
         let warning = match &*missing {
             "" => String::new(),
             missing => format!(
-                "warning: no {missing} in the files: by these default constraints find which pods \
-                 belong together\n"
+                "warning: the files have no {missing}; default constraints apply only to pods that \
+                 one of these selects\n"
             ),
         };
         let told = desk.run("spread --load cluster.yaml --default-constraints system");

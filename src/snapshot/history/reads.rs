@@ -15,7 +15,10 @@ use crate::snapshot::state::frozen::{COPY_SHARE, Frozen, Kept};
 use crate::snapshot::state::memory::MemoryUse;
 use crate::snapshot::state::pod_groups::PodGroups;
 use crate::snapshot::state::read_view::ReadView;
-use crate::snapshot::state::shards::Sizes;
+use crate::snapshot::state::shards::{Sizes, State};
+
+/// How often several parts are copied before batches have to wait for that.
+const FREE_ATTEMPTS: usize = 16;
 
 /// What a snapshot is about, at one moment.
 #[derive(Debug, Clone)]
@@ -91,7 +94,7 @@ impl Snapshot {
     }
 
     /// Runs a decision on each of some namespaces, on one revision of all of them,
-    /// until `is_given_up` says so. Batches wait while copies are made for that.
+    /// until `is_given_up` says so.
     ///
     /// # Errors
     /// Those of [`Self::read_until`].
@@ -101,16 +104,30 @@ impl Snapshot {
         is_given_up: &dyn Fn() -> bool,
         mut decide: impl FnMut(usize, ReadView<'_>),
     ) -> Result<(), Delay> {
-        let position = self.position.lock();
         let live = self.live();
-        // With the position locked: no batch comes between two of them.
-        let forks: Vec<_> = namespaces.iter().map(|n| live.fork(n, true)).collect();
-        drop(position);
+        let forks: Vec<Fork<'_>> = self.at_one_revision(&live, |live| {
+            namespaces.iter().map(|n| live.fork(n, true)).collect()
+        });
         let mut forks = forks.iter().enumerate();
         forks.try_for_each(|(at, fork)| {
             let budget = live.budget(is_given_up);
             live.decide_on(fork, &budget, |read_view| decide(at, read_view))
         })
+    }
+
+    /// Copies several parts of a state that is or was live, all of one revision. Copying is
+    /// tried without a lock on the whole first, because whoever has that may wait for a
+    /// disk; where batches come between two parts each time, they have to wait at last.
+    fn at_one_revision<'l, T>(&self, live: &'l State, copy: impl Fn(&'l State) -> T) -> T {
+        for _ in 0..FREE_ATTEMPTS {
+            let before = live.revision();
+            let copies = copy(live);
+            if live.revision() == before {
+                return copies;
+            }
+        }
+        let _position = self.position.lock();
+        copy(live)
     }
 
     /// The namespaces that hold something, ascending by name.
@@ -148,21 +165,27 @@ impl Snapshot {
         is_given_up: &dyn Fn() -> bool,
         mut look: impl FnMut(&str, PodGroups<'_>) -> Result<(), E>,
     ) -> Result<Result<(), E>, Delay> {
-        let position = self.position.lock();
         let live = self.live();
+        let (names, forks, over) = self.at_one_revision(&live, |live| {
+            let held = live.budget(is_given_up);
+            let mut names = live.namespace_names();
+            if names.is_empty() {
+                names.push(names::namespace_or_default("").into());
+            }
+            let forks: Vec<Fork<'_>> = names
+                .iter()
+                .take_while(|_| held.holds(Fork::BYTES))
+                .map(|name| live.fork(name, false))
+                .collect();
+            (names, forks, held.delay())
+        });
         let held = live.budget(is_given_up);
-        let mut names = live.namespace_names();
-        if names.is_empty() {
-            names.push(names::namespace_or_default("").into());
+        for _ in &forks {
+            if !held.holds(Fork::BYTES) {
+                break;
+            }
         }
-        // With the position locked: no batch comes between two of them.
-        let forks: Vec<_> = names
-            .iter()
-            .take_while(|_| held.holds(Fork::BYTES))
-            .map(|name| live.fork(name, false))
-            .collect();
-        drop(position);
-        if let Some(delay) = held.delay() {
+        if let Some(delay) = over.or(held.delay()) {
             return Err(delay);
         }
         for (name, fork) in names.iter().zip(forks) {
