@@ -92,6 +92,7 @@ impl FromStr for MaxAge {
     }
 }
 
+#[cfg(feature = "cli")]
 impl TrustSettings {
     /// Gives a snapshot a maximum age where the settings say nothing about it.
     pub(crate) fn default_max_age(&mut self, snapshot: &str, age: Duration) {
