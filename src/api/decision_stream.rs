@@ -136,26 +136,22 @@ impl DecisionStream {
     fn take(&mut self, step: &Encoded<v1::DecideRequest>) -> Option<Encoded<v1::DecideResponse>> {
         match Step::read(step) {
             Ok(Step::Ask(question)) => self.ask(question),
-            Ok(Step::Together(questions)) => {
-                let limits = self.service.registry.limits();
-                match limits.check(Limit::StreamQuestions, questions.len()) {
-                    Ok(()) => self.ask_together(questions),
-                    Err(over) => {
-                        let end = Error::OverLimit(over).into();
-                        self.reading = StepsRead::Over(Some(end));
-                    }
-                }
-                self.ready.pop_front()
-            }
+            Ok(Step::Together(questions)) => match self.ask_together(questions) {
+                Ok(()) => self.ready.pop_front(),
+                Err(error) => self.end(error),
+            },
             Ok(Step::Cancel(id)) => {
                 drop(self.unanswered.get_mut(&id).and_then(Option::take));
                 None
             }
-            Err(error) => {
-                self.reading = StepsRead::Over(Some(error.into()));
-                None
-            }
+            Err(error) => self.end(error),
         }
+    }
+
+    /// Reads no further step, and ends the stream with this error.
+    fn end<T>(&mut self, error: Error) -> Option<T> {
+        self.reading = StepsRead::Over(Some(error.into()));
+        None
     }
 
     /// Asks a question. Returns the answer if it is there at once.

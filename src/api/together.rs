@@ -21,6 +21,7 @@ use super::reaching::AtLeast;
 use super::stream_steps::{Ask, StreamedQuestion};
 use super::written::{Done, Writable, Written};
 use crate::decision_log::Pending;
+use crate::limits::Limit;
 use crate::matching::{Path, Violations};
 use crate::proto::encoded::Encoded;
 use crate::snapshot::{Attempt, Delay, ReadView, Snapshot};
@@ -49,23 +50,13 @@ impl Group {
 
 impl DecisionStream {
     /// Asks questions that see one revision. Those that are refused are answered.
-    pub(super) fn ask_together(&mut self, questions: Vec<StreamedQuestion>) {
-        let mut group = Group::default();
-        let mut ids = HashSet::new();
-        for question in questions {
-            let slip = self.slip(&question);
-            let added = match ids.insert(question.id) {
-                true => self.add(question, &mut group),
-                false => {
-                    let rule = "is that of another question of the group";
-                    Err(Error::fault(Path::root("id"), rule))
-                }
-            };
-            match added {
-                Ok(()) => group.slips.push(slip),
-                Err(error) => self.refuse(slip, error.into()),
-            }
-        }
+    ///
+    /// # Errors
+    /// When there are more than a stream may have.
+    pub(super) fn ask_together(&mut self, questions: Vec<StreamedQuestion>) -> Result<(), Error> {
+        let limits = self.service.registry.limits();
+        limits.check(Limit::StreamQuestions, questions.len())?;
+        let group = self.gather(questions);
         let charge = match self.admit(group.slips.len(), group.bytes) {
             Ok(charge) => charge,
             Err(error) => {
@@ -73,7 +64,7 @@ impl DecisionStream {
                 for slip in group.slips {
                     self.refuse(slip, status.clone());
                 }
-                return;
+                return Ok(());
             }
         };
         let is_large = group.is_large();
@@ -111,6 +102,28 @@ impl DecisionStream {
             });
             answered.collect()
         }));
+        Ok(())
+    }
+
+    /// Checks ids and timeouts of a group's questions. Those that are refused are answered.
+    fn gather(&mut self, questions: Vec<StreamedQuestion>) -> Group {
+        let mut group = Group::default();
+        let mut ids = HashSet::new();
+        for question in questions {
+            let slip = self.slip(&question);
+            let added = match ids.insert(question.id) {
+                true => self.add(question, &mut group),
+                false => {
+                    let rule = "is that of another question of the group";
+                    Err(Error::fault(Path::root("id"), rule))
+                }
+            };
+            match added {
+                Ok(()) => group.slips.push(slip),
+                Err(error) => self.refuse(slip, error.into()),
+            }
+        }
+        group
     }
 
     /// Adds a question to a group.
