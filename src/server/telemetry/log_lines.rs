@@ -3,7 +3,9 @@
 
 use std::fmt::{self, Debug, Write};
 
-use serde_json::{Map, Value};
+use serde::Serializer as _;
+use serde::ser::SerializeMap;
+use serde_json::Value;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
@@ -48,7 +50,8 @@ pub(super) struct LogLines {
 /// The fields of an event.
 #[derive(Default)]
 struct LineFields {
-    values: Map<String, Value>,
+    /// In the order in which they were logged.
+    values: Vec<(&'static str, Value)>,
     /// Of an event of the crate `log`: what logs it.
     target: Option<String>,
     bytes: usize,
@@ -60,7 +63,7 @@ impl LineFields {
         match (name, value) {
             ("log.target", Value::String(target)) => self.target = Some(target),
             (name, _) if name.starts_with("log.") => {}
-            (name, value) => drop(self.values.insert(name.to_owned(), value)),
+            (name, value) => self.values.push((name, value)),
         }
     }
 
@@ -123,17 +126,21 @@ impl Write for Bounded {
 }
 
 impl LogLines {
-    fn json(level: Level, target: String, fields: LineFields) -> Map<String, Value> {
+    fn json(level: Level, target: &str, fields: &LineFields) -> serde_json::Result<String> {
         let mut time = String::new();
         // A time can be written to a string.
         let _ = SystemTime.format_time(&mut Writer::new(&mut time));
-        let mut line = Map::from_iter([
-            ("timestamp".to_owned(), time.into()),
-            ("level".to_owned(), level.as_str().into()),
-        ]);
-        line.extend(fields.values);
-        line.insert("target".to_owned(), target.into());
-        line
+        let mut json = Vec::new();
+        let mut writer = serde_json::Serializer::new(&mut json);
+        let mut line = writer.serialize_map(None)?;
+        line.serialize_entry("timestamp", &time)?;
+        line.serialize_entry("level", level.as_str())?;
+        for (name, value) in &fields.values {
+            line.serialize_entry(name, value)?;
+        }
+        line.serialize_entry("target", target)?;
+        line.end()?;
+        Ok(String::from_utf8_lossy(&json).into_owned())
     }
 
     fn text(mut to: Writer<'_>, level: Level, target: &str, mut fields: LineFields) -> fmt::Result {
@@ -150,7 +157,11 @@ impl LogLines {
         to.write_str(dim)?;
         SystemTime.format_time(&mut to)?;
         write!(to, "{end} {colour}{level:>5}{end} {dim}{target}:{end}")?;
-        if let Some(Value::String(message)) = fields.values.remove("message") {
+        let message = fields
+            .values
+            .iter()
+            .position(|(name, _)| *name == "message");
+        if let Some((_, Value::String(message))) = message.map(|at| fields.values.remove(at)) {
             write!(to, " {message}")?;
         }
         for (name, value) in &fields.values {
@@ -185,7 +196,7 @@ where
         if !self.are_json {
             return Self::text(to, level, &target, fields);
         }
-        let line = Value::Object(Self::json(level, target, fields));
+        let line = Self::json(level, &target, &fields).map_err(|_| fmt::Error)?;
         writeln!(to, "{line}")
     }
 }
@@ -203,6 +214,18 @@ mod tests {
                 to.write_str("a\nb\u{202e}")?;
             }
         }
+    }
+
+    #[test]
+    fn json_keeps_the_order_of_fields() {
+        let fields = LineFields {
+            values: vec![("message", "listening".into()), ("address", 1.into())],
+            ..LineFields::default()
+        };
+        let line = LogLines::json(Level::INFO, "port", &fields).expect("JSON");
+        let (_, line) = line.split_once(',').expect("a time, and more");
+        let expected = r#""level":"INFO","message":"listening","address":1,"target":"port"}"#;
+        assert_eq!(line, expected);
     }
 
     #[test]
