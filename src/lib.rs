@@ -28,6 +28,8 @@ pub mod log;
 #[cfg(feature = "cli")]
 mod manifest;
 pub mod matching;
+#[cfg(feature = "cli")]
+mod misspelt;
 pub mod proto;
 pub mod recount;
 #[cfg(feature = "server")]

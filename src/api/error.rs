@@ -20,6 +20,8 @@ const DOMAIN: &str = "evenkeel";
 
 /// Reason of the `ErrorInfo` when a snapshot did not reach `min_revision` in time.
 pub(crate) const MIN_REVISION_NOT_REACHED: &str = "MIN_REVISION_NOT_REACHED";
+/// The reason of a question about a workload that has no pods.
+pub(crate) const WORKLOAD_NOT_FOUND: &str = "WORKLOAD_NOT_FOUND";
 
 /// How many bytes of violations a status carries. Details travel in a header,
 /// and common clients take no more than 8 KiB of headers.
@@ -169,7 +171,7 @@ impl Error {
                 snapshot::Error::OverLimit(_) => (Code::ResourceExhausted, "OVER_LIMIT"),
             },
             Self::MinRevision { .. } => (Code::DeadlineExceeded, MIN_REVISION_NOT_REACHED),
-            Self::NoWorkload { .. } => (Code::NotFound, "WORKLOAD_NOT_FOUND"),
+            Self::NoWorkload { .. } => (Code::NotFound, WORKLOAD_NOT_FOUND),
             Self::NoTopologyKey(_) => (Code::FailedPrecondition, "TOPOLOGY_KEY_NOT_FOUND"),
             Self::Deadline => (Code::DeadlineExceeded, "DEADLINE_EXCEEDED"),
             Self::NotReceived(_) => (Code::DeadlineExceeded, "REQUEST_NOT_RECEIVED"),

@@ -51,7 +51,7 @@ pub use deadline::last as last_moment;
 pub use decision_stream::{ObserveQuestions, QuestionObserver, STREAMED_METHODS};
 pub use error::Error;
 #[cfg(feature = "cli")]
-pub(crate) use error::MIN_REVISION_NOT_REACHED;
+pub(crate) use error::{MIN_REVISION_NOT_REACHED, WORKLOAD_NOT_FOUND};
 pub use export::summary as describe;
 pub use feeding::MAX_GROUP;
 pub use lanes::LARGE_REQUEST;

@@ -132,10 +132,11 @@ pub(crate) async fn find(cluster: &ClusterClient, name: &ObjectName) -> Result<W
 /// The resource whose objects are of `kind`.
 pub(crate) fn resource(kind: &str) -> Result<&'static ApiResource> {
     ApiResource::of_kind(kind).with_context(|| {
+        let fault = ObjectName::unknown_kind(kind);
+        let fault = fault.unwrap_or_else(|| format!("{kind} is no workload"));
         format!(
-            "{kind} is no kind that can be looked up in a cluster: name a Pod, Deployment, \
-             ReplicaSet, StatefulSet, DaemonSet, Job, CronJob or ReplicationController, or give \
-             a file with -f"
+            "{fault}: in a cluster a Pod, Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, \
+             CronJob or ReplicationController can be looked up; name one, or give a file with -f"
         )
     })
 }

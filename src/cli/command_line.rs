@@ -3,11 +3,13 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use clap::error::{ContextKind, ContextValue};
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Command};
 
 use super::plugin;
 use super::source::check_source;
+use crate::manifest::ObjectName;
 use crate::server::config::{BAD_CONFIGURATION, SettingsFileError, apply_file};
 
 /// Why a command line was refused, or that it only asked for help.
@@ -75,12 +77,30 @@ pub fn parse<C: clap::Parser>(args: impl IntoIterator<Item = OsString>) -> Resul
             check_source(&mut command, &matches)?;
             C::from_arg_matches(&matches)
         })
+        .map_err(|error| with_slash(&args, error))
         .map_err(|error| match subcommand {
             Some(("serve", _)) if error.use_stderr() => {
                 ParseError::Serve(one_line(&command, &args, &error))
             }
             _ => error.into(),
         })
+}
+
+/// The error about an object that is named as kubectl takes it, in two words, with the
+/// one word to write.
+fn with_slash(args: &[OsString], mut error: clap::Error) -> clap::Error {
+    let (ErrorKind::UnknownArgument, Some(ContextValue::String(name))) =
+        (error.kind(), error.get(ContextKind::InvalidArg))
+    else {
+        return error;
+    };
+    let place = args.iter().position(|arg| arg == name.as_str());
+    let before = place.and_then(|place| args.get(place.checked_sub(1)?)?.to_str());
+    if let Some(kind) = before.filter(|before| ObjectName::is_kind(before)) {
+        let tip = StyledStr::from(format!("name it as one word: {kind}/{name}"));
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    }
+    error
 }
 
 /// clap's message without its usage lines, on one line, with the environment

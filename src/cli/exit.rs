@@ -148,6 +148,14 @@ impl RefusedCall {
         }
     }
 
+    /// Whether a failed call was about a workload that has no pods.
+    pub(crate) fn is_without_pods(error: &anyhow::Error) -> bool {
+        let info = error
+            .downcast_ref::<Self>()
+            .and_then(|refused| refused.status.get_details_error_info());
+        info.is_some_and(|info| info.reason == api::WORKLOAD_NOT_FOUND)
+    }
+
     /// Takes `changes[3].node.metadata.name` (of a feed: after `update.`) apart into the object's name and
     /// `metadata.name`. Other fields have no object.
     fn locate<'f>(&self, field: &'f str) -> (String, &'f str) {

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use super::backend::{Client, all_pages};
-use super::exit::Exit;
+use super::exit::{Exit, RefusedCall};
 use super::output::{self, AnswerFormat};
 use super::render;
 use super::selector;
@@ -140,7 +140,7 @@ impl SpreadCommand {
             return self.keep_showing().await;
         }
         let client = self.state.client().await?;
-        let answer = ask_all(&client, self.request()).await?;
+        let answer = self.ask(&client).await?;
         let text = self.text(&answer)?;
         match self.output {
             SpreadFormat::Html => output::print_bytes(text.as_bytes())?,
@@ -159,7 +159,7 @@ impl SpreadCommand {
         let client = self.state.follow().await?;
         let mut shown: Option<DescribeSpreadResponse> = None;
         loop {
-            let answer = ask_all(&client, self.request()).await?;
+            let answer = self.ask(&client).await?;
             // When it was given changes though nothing else does.
             let unchanged = shown.map(|shown| DescribeSpreadResponse {
                 epoch: answer.epoch.clone(),
@@ -173,6 +173,19 @@ impl SpreadCommand {
             wait_for_another(&client, self.state.snapshot(), &answer).await?;
             shown = Some(answer);
         }
+    }
+
+    /// Asks for all that is asked about.
+    async fn ask(&self, client: &Client) -> Result<DescribeSpreadResponse> {
+        ask_all(client, self.request()).await.map_err(|error| {
+            let named = self
+                .named()
+                .filter(|_| RefusedCall::is_without_pods(&error));
+            match named.and_then(ObjectName::of_unknown_kind) {
+                Some(unknown) => error.context(unknown),
+                None => error,
+            }
+        })
     }
 
     /// An answer as it is to be written.

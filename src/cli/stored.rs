@@ -11,6 +11,7 @@ use crate::manifest::{ObjectName, WorkloadPod};
 use crate::matching::names;
 use crate::proto::v1::change::Object;
 use crate::proto::v1::{Change, ExportSnapshotRequest, ExportSnapshotResponse, ExportSummary, Pod};
+use crate::snapshot::ObjectId;
 use crate::spread::describe::{WorkloadId, controller, is_controlled_by};
 
 /// Labels that a controller gives to one pod alone: its number.
@@ -62,16 +63,25 @@ pub(crate) async fn pods(
     mut keep: impl FnMut(&Pod) -> bool,
 ) -> Result<Vec<Pod>> {
     let mut pods = Vec::new();
+    let take = |object| match object {
+        Object::Pod(pod) if keep(&pod) => pods.push(pod),
+        _ => {}
+    };
+    objects(client, snapshot, take).await?;
+    Ok(pods)
+}
+
+/// All objects of a snapshot.
+async fn objects(client: &Client, snapshot: &str, mut take: impl FnMut(Object)) -> Result<()> {
     let take = |part: ExportSnapshotResponse| {
         let changes = part.update.unwrap_or_default().changes.into_iter();
-        pods.extend(changes.filter_map(|change| match change.object {
-            Some(Object::Pod(pod)) if keep(&pod) => Some(pod),
-            _ => None,
-        }));
+        changes
+            .filter_map(|change| change.object)
+            .for_each(&mut take);
         Ok(())
     };
     export(client, snapshot, take).await?;
-    Ok(pods)
+    Ok(())
 }
 
 /// The pods among changes.
@@ -106,10 +116,28 @@ pub(crate) async fn workload(
     name: &ObjectName,
 ) -> Result<WorkloadPod> {
     let kind = name.kind.as_deref().unwrap_or_default();
-    let is_it = |pod: &Pod| is_of(pod, kind, name);
-    let found = pods(client, snapshot, is_it).await?;
+    let (mut found, mut is_there) = (Vec::new(), false);
+    let take = |object| {
+        is_there |= is_called(&object, kind, name);
+        match object {
+            Object::Pod(pod) if is_of(&pod, kind, name) => found.push(pod),
+            _ => {}
+        }
+    };
+    objects(client, snapshot, take).await?;
     let first = found.first().with_context(|| {
-        format!("snapshot {snapshot:?} has no {name}, nor a pod that it made: give a file with -f")
+        let unknown = name.of_unknown_kind();
+        let unknown = unknown.map_or_else(String::new, |unknown| format!("{unknown}: "));
+        match is_there {
+            true => format!(
+                "snapshot {snapshot:?} has {name}, without its template, and no pod that it made: \
+                 give a file with -f"
+            ),
+            false => format!(
+                "{unknown}snapshot {snapshot:?} has no {name}, nor a pod that it made: give a \
+                 file with -f"
+            ),
+        }
     })?;
     let mut workload = WorkloadPod {
         name: format!("{kind} {}/{}", namespace_of(first), name.name),
@@ -132,6 +160,14 @@ pub(crate) async fn workload(
     workload.name += &format!(", a pod like {}", name_of(first));
     make_new(&mut workload.pod);
     Ok(workload)
+}
+
+/// Whether an object has this name.
+fn is_called(object: &Object, kind: &str, name: &ObjectName) -> bool {
+    let id = ObjectId::of(object);
+    id.kind.as_str() == kind
+        && id.name == name.name
+        && name.namespace.as_deref() == Some(id.namespace)
 }
 
 /// Whether a pod is called so, or is one of the workload that is.

@@ -9,6 +9,7 @@ use indicatif::ProgressBar;
 
 use super::output;
 use crate::manifest::{self, ObjectName};
+use crate::misspelt;
 use crate::proto::v1::change::Object;
 use crate::proto::v1::{Change, ObjectReference, Pod};
 use crate::snapshot::{ObjectId, ObjectKind};
@@ -126,7 +127,8 @@ fn deletion(text: &str) -> Result<ObjectReference, String> {
     let named: ObjectName = text.parse()?;
     let kind = named.kind.ok_or("want KIND/NAME or KIND/NAMESPACE/NAME")?;
     if !ObjectKind::all().any(|known| known.as_str() == kind) {
-        return Err(format!("{kind:?} is none of {}", ObjectKind::list()));
+        let hint = misspelt::hint(&kind, ObjectKind::all().map(ObjectKind::as_str));
+        return Err(format!("{kind:?} is none of {}{hint}", ObjectKind::list()));
     }
     Ok(ObjectReference {
         kind,

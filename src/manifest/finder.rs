@@ -63,8 +63,8 @@ impl WorkloadFinder {
             }
             // Thousands of pods are no help to somebody who looks for a
             // Deployment.
-            let is_close = |name: &ObjectName| name.kind.as_deref() == Some(kind);
-            if !is_named && !self.name.as_ref().is_some_and(is_close) {
+            let wanted = self.name.as_ref().and_then(|name| name.kind.as_deref());
+            if !is_named && !wanted.is_some_and(|wanted| wanted.eq_ignore_ascii_case(kind)) {
                 return;
             }
         }
@@ -154,8 +154,28 @@ impl WorkloadFinder {
         current.cloned()
     }
 
+    /// That the kind of the name is unknown, where nothing is of that kind.
+    fn unknown_kind(&self) -> Option<String> {
+        let kind = self.name.as_ref()?.kind.as_deref()?;
+        let is_of = |choice: &String| {
+            let (of, _) = choice.split_once('/').unwrap_or_default();
+            of.eq_ignore_ascii_case(kind)
+        };
+        let is_there = self.choices.iter().any(is_of);
+        ObjectName::unknown_kind(kind).filter(|_| !is_there)
+    }
+
     /// Why not exactly one object is meant.
     fn problem(&self) -> String {
+        let problem = self.miscount();
+        match self.unknown_kind() {
+            Some(unknown) => format!("{unknown}: {problem}"),
+            None => problem,
+        }
+    }
+
+    /// How many objects are meant, and which there are.
+    fn miscount(&self) -> String {
         let count = self.found.len();
         let matching = self.found.iter().map(|(item, _)| choice(&item.value));
         let matching: Vec<String> = matching.collect();

@@ -3,6 +3,8 @@
 
 use std::str::FromStr;
 
+use crate::misspelt::did_you_mean;
+
 /// Kubernetes' words for kinds, each with what kubectl calls it besides, as `kubectl
 /// api-resources` lists them: the plural, and short names.
 const KINDS: [&[&str]; 13] = [
@@ -71,6 +73,29 @@ impl ObjectName {
         let is_name = |name: &&str| name.eq_ignore_ascii_case(bare);
         let known = KINDS.iter().find(|names| names.iter().any(is_name));
         known.map_or(text, |names| names[0])
+    }
+
+    /// Whether it is a name of one of Kubernetes' own kinds.
+    pub(crate) fn is_kind(text: &str) -> bool {
+        let kind = Self::full_kind(text);
+        KINDS.iter().any(|names| names[0] == kind)
+    }
+
+    /// That a kind, as [`Self::full_kind`] gives it, is none of Kubernetes' own, and which
+    /// was probably meant; `None` for one of them. It is to be said where nothing of that
+    /// kind was found: people may have kinds of their own.
+    pub(crate) fn unknown_kind(kind: &str) -> Option<String> {
+        if Self::is_kind(kind) {
+            return None;
+        }
+        let meant = did_you_mean(kind, KINDS.iter().flat_map(|names| *names).copied());
+        let meant = meant.map_or_else(String::new, |meant| format!(" (did you mean {meant}?)"));
+        Some(format!("unknown kind {kind}{meant}"))
+    }
+
+    /// The same of its own kind, if it has one.
+    pub(crate) fn of_unknown_kind(&self) -> Option<String> {
+        Self::unknown_kind(self.kind.as_deref()?)
     }
 
     /// The same, in `namespace` if it says none.
@@ -151,6 +176,18 @@ mod tests {
             assert_eq!(name.namespace.as_deref(), namespace, "{text}");
             assert_eq!(name.name, "web", "{text}");
         }
+        let unknown = |text: &str| text.parse::<ObjectName>().expect(text).of_unknown_kind();
+        for (text, said) in [
+            ("deployy/web", "unknown kind deployy (did you mean deploy?)"),
+            (
+                "StatefullSet/web",
+                "unknown kind StatefullSet (did you mean StatefulSet?)",
+            ),
+            ("Rollout/web", "unknown kind Rollout"),
+        ] {
+            assert_eq!(unknown(text).as_deref(), Some(said), "{text}");
+        }
+        assert_eq!(unknown("deploy/web"), None);
         for bad in ["", "/web", "deploy/", "deploy//web", "a/b/c/d"] {
             assert!(bad.parse::<ObjectName>().is_err(), "{bad:?}");
         }

@@ -171,11 +171,15 @@ fn names_that_mean_nothing_are_refused() {
         ),
         (
             "filter rollout/db --kubeconfig kube.yaml",
-            "rollout is no kind that can be looked up in a cluster",
+            "unknown kind rollout: in a cluster a Pod, Deployment",
         ),
         (
             "filter deploy/db",
             "snapshot \"default\" has no Deployment/default/db, nor a pod that it made",
+        ),
+        (
+            "filter deploy web --load cluster.json",
+            "tip: name it as one word: deploy/web",
         ),
         ("filter deploy/web -f x.yaml", "cannot be used with"),
         ("explain --pending deploy/web", "cannot be used with"),
@@ -202,6 +206,59 @@ fn names_that_mean_nothing_are_refused() {
         .run("explain --pending --kubeconfig kube.yaml --context gone")
         .expect(3);
     gone.complains("cannot reach the API server of gone");
+}
+
+#[test]
+fn an_unknown_kind_is_said_wherever_a_name_is_looked_up() {
+    let (_served, desk) = served("load cluster.json");
+    let unknown = "unknown kind deployy (did you mean deploy?)";
+    let places = ["", FILES, CLUSTER];
+    for place in places {
+        for line in [
+            "explain deployy/shop/web",
+            "place deployy/shop/web --replicas 2",
+        ] {
+            desk.run(&format!("{line} {place}"))
+                .expect(2)
+                .complains(unknown);
+        }
+    }
+    for line in [
+        "spread deployy/shop/web",
+        "spread deployy/shop/web --load cluster.json",
+        "lint deployy --load cluster.json",
+        "lint deployy/web --kubeconfig kube.yaml",
+        "filter -f cluster.json --name deployy/web --load cluster.json",
+    ] {
+        desk.run(line).expect(2).complains(unknown);
+    }
+    desk.run("filter pod/shop/web-new-1 --overlay-delete nod/a1 --load cluster.json")
+        .expect(2)
+        .complains("did you mean Node?");
+    // People may have kinds of their own.
+    let rollout = desk.run("spread rollout/shop/web").expect(2);
+    rollout.complains("unknown kind rollout: rollout web of namespace shop has no pods");
+}
+
+/// A snapshot has what a ReplicaSet selects, and not the template of its pods.
+#[test]
+fn a_workload_that_is_there_without_pods_is_not_said_to_be_missing() {
+    let (_served, desk) = served("load cluster.json");
+    let told = desk.run("explain rs/web-old -n shop").expect(2);
+    told.complains(
+        "snapshot \"default\" has ReplicaSet/shop/web-old, without its template, and no pod that \
+         it made",
+    );
+    let told = desk.run("explain rs/web-older -n shop").expect(2);
+    told.complains("snapshot \"default\" has no ReplicaSet/shop/web-older, nor a pod");
+    // Files and clusters have the template.
+    for source in [FILES, CLUSTER] {
+        let told = desk.run(&format!("explain rs/web-old -n shop {source}"));
+        told.expect(0).says("ReplicaSet shop/web-old");
+    }
+    desk.run("snapshot save saved.json").expect(0);
+    let told = desk.run("explain rs/web-old -n shop --load saved.json");
+    told.expect(2).complains("no pod template there");
 }
 
 /// Pods of a server's snapshot stand for the workload that made them.

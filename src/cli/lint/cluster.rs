@@ -3,11 +3,11 @@
 use anyhow::Result;
 
 use super::finding::Said;
-use super::names::hint;
 use super::rule::LintRule;
 use crate::cli::backend::Client;
 use crate::explain;
 use crate::manifest::Template;
+use crate::misspelt::hint;
 use crate::proto::v1::hint::Kind;
 use crate::proto::v1::left_out::Cause;
 use crate::proto::v1::{ConstraintInsight, Dialect, ExplainRequest, Hint, Pod, View};

@@ -13,9 +13,9 @@ use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet};
 use serde_json::Value;
 
 use super::finding::Said;
-use super::names::did_you_mean;
 use super::rule::LintRule;
 use crate::manifest::{Template, TemplateObject};
+use crate::misspelt::did_you_mean;
 use crate::proto::v1::FILE_DESCRIPTOR_SET;
 
 /// The field that has the constraints.

@@ -7,7 +7,6 @@ mod fields;
 pub(super) mod finding;
 mod ignores;
 mod named;
-mod names;
 mod placeholders;
 pub(super) mod rule;
 mod sarif;

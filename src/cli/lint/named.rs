@@ -137,8 +137,13 @@ impl NamedObjects {
     /// arguments that some have.
     pub(super) fn ensure_found(&self, found: &BTreeSet<usize>, place: &str) -> Result<()> {
         let named = self.objects.iter().enumerate();
-        let mut missing = named.filter(|(at, _)| !found.contains(at));
-        let Some(mut name) = missing.find_map(|(_, named)| named.one.clone()) else {
+        let missing = named.filter(|(at, _)| !found.contains(at));
+        let missing: Vec<&ObjectOrKind> = missing.map(|(_, named)| named).collect();
+        let mut kinds = missing.iter().map(|named| &*named.kind);
+        if let Some(unknown) = kinds.find_map(ObjectName::unknown_kind) {
+            anyhow::bail!("{place}: {unknown}: nothing in it is of that kind");
+        }
+        let Some(mut name) = missing.iter().find_map(|named| named.one.clone()) else {
             return Ok(());
         };
         if !self.all_namespaces {

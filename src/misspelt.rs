@@ -2,7 +2,7 @@
 
 /// The name of `known` that `name` was probably meant to be; none if it is too
 /// far from all of them, or one of them.
-pub(super) fn did_you_mean<'k>(
+pub(crate) fn did_you_mean<'k>(
     name: &str,
     known: impl IntoIterator<Item = &'k str>,
 ) -> Option<&'k str> {
@@ -20,7 +20,7 @@ pub(super) fn did_you_mean<'k>(
 }
 
 /// The end of a message about `name`: what was probably meant, if anything was.
-pub(super) fn hint<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> String {
+pub(crate) fn hint<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> String {
     let close = did_you_mean(name, known);
     close.map_or_else(String::new, |close| format!(", did you mean {close}?"))
 }
