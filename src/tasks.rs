@@ -36,9 +36,9 @@ pub fn spawn_on<T: Send + 'static>(
 pub fn spawn_in<T: Send + 'static>(
     set: &mut JoinSet<T>,
     task: impl Future<Output = T> + Send + 'static,
-) {
+) -> AbortHandle {
     let task: Boxed<T> = Box::pin(task);
-    set.spawn(task);
+    set.spawn(task)
 }
 
 /// Runs work on a thread that may wait, of the runtime that this is called on.

@@ -11,6 +11,7 @@ mod pods;
 #[path = "../../examples/attack/request.rs"]
 mod request;
 
+mod admin;
 mod attack;
 mod crowd;
 mod deadlines;

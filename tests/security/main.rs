@@ -2,8 +2,11 @@
 //! roles, and their files changing while the server runs.
 
 mod access;
+mod admin;
 mod cli;
 mod client;
+#[path = "../support/http.rs"]
+mod http;
 mod identity;
 mod pki;
 #[path = "../support/process.rs"]

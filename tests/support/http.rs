@@ -17,10 +17,24 @@ pub(crate) struct Answer {
 
 /// Asks an address; the server closes the connection after its answer.
 pub(crate) fn ask(address: &str, method: &str, path: &str, body: &str) -> Answer {
+    ask_with(address, method, path, &[("host", address)], body)
+}
+
+/// Asks an address with these headers.
+pub(crate) fn ask_with(
+    address: &str,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Answer {
+    let headers: String = headers
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}\r\n"))
+        .collect();
     let length = body.len();
-    let request = format!(
-        "{method} {path} HTTP/1.1\r\nhost: admin\r\ncontent-length: {length}\r\n\r\n{body}"
-    );
+    let request =
+        format!("{method} {path} HTTP/1.1\r\n{headers}content-length: {length}\r\n\r\n{body}");
     parse(&exchange(address, request.as_bytes()))
 }
 

@@ -1,6 +1,8 @@
 //! The admin port: HTTP on an address and a thread of its own, so that a
 //! server that is busy still says how it is.
 
+mod open;
+mod origin;
 mod pages;
 
 use std::convert::Infallible;
@@ -14,25 +16,28 @@ use axum::extract::ConnectInfo;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::runtime;
-use tokio::sync::Semaphore;
+use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tower::ServiceExt;
 use tracing::{debug, info};
 
+use self::open::OpenConnections;
 use self::pages::Restored;
 pub(super) use self::pages::{Pages, RestoredPages};
 use crate::server::error::Error;
-use crate::tasks;
 
-/// Connections at once. More are closed: a scraper or a probe tries again.
+/// Connections at once.
 const MAX_CONNECTIONS: usize = 64;
 
 /// How long a connection may take for its one request and the answer.
 const MAX_DURATION: Duration = Duration::from_secs(10);
+
+/// How long the head of the request may take of that. Those who ask send it at once.
+const MAX_HEAD_DURATION: Duration = Duration::from_secs(2);
 
 /// Bytes of a request's head.
 const MAX_HEAD_BYTES: usize = 16 << 10;
@@ -94,22 +99,19 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 /// Accepts connections for as long as it is polled.
 async fn serve(listener: TcpListener, router: Router) -> io::Result<Infallible> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut connections = OpenConnections::new(MAX_CONNECTIONS);
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
             sleep(ACCEPT_RETRY).await;
             continue;
         };
-        let Ok(slot) = slots.clone().try_acquire_owned() else {
-            debug!(%peer, "closing a connection over those of the admin port");
-            continue;
-        };
         let router = router.clone();
-        tasks::spawn(async move {
+        connections.add(peer.ip(), async move {
             // A slower client is cut off.
             let _ = timeout(MAX_DURATION, answer(stream, peer, router)).await;
-            drop(slot);
         });
+        // What has arrived on it is read before others are accepted that may close it.
+        yield_now().await;
     }
 }
 
@@ -122,6 +124,8 @@ async fn answer(stream: TcpStream, peer: SocketAddr, router: Router) {
     let served = http1::Builder::new()
         .keep_alive(false)
         .max_buf_size(MAX_HEAD_BYTES)
+        .timer(TokioTimer::new())
+        .header_read_timeout(MAX_HEAD_DURATION)
         .serve_connection(TokioIo::new(stream), service)
         .await;
     if let Err(error) = served {
