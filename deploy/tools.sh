@@ -4,6 +4,8 @@
 # is none and fails.
 
 TOOLS="${EVENKEEL_TOOLS:-${XDG_CACHE_HOME:-${HOME:-$PWD/target}/.cache}/evenkeel}"
+ACTIONLINT_VERSION=v1.7.12
+COSIGN_VERSION=v3.1.3
 HELM_VERSION=v3.22.0
 KUSTOMIZE_VERSION=v5.7.1
 PROBE_VERSION=v0.4.40
@@ -44,6 +46,14 @@ install_go_tool() {
 install_cargo_deny() { install_cargo_tool cargo-deny "$CARGO_DENY_VERSION"; }
 
 install_cargo_fuzz() { install_cargo_tool cargo-fuzz "$CARGO_FUZZ_VERSION"; }
+
+install_actionlint() {
+    install_go_tool actionlint "$ACTIONLINT_VERSION" github.com/rhysd/actionlint/cmd/actionlint
+}
+
+install_cosign() {
+    install_go_tool cosign "$COSIGN_VERSION" github.com/sigstore/cosign/v3/cmd/cosign
+}
 
 install_helm() { install_go_tool helm "$HELM_VERSION" helm.sh/helm/v3/cmd/helm; }
 
