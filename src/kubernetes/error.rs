@@ -1,5 +1,6 @@
 //! What can be wrong with a cluster, in words that say what to do about it.
 
+use super::credentials::Credentials;
 use super::resource::ApiResource;
 use super::sink::Undone;
 use crate::manifest::ManifestError;
@@ -59,12 +60,34 @@ pub(crate) enum Error {
         /// What went wrong.
         cause: String,
     },
-    /// Credentials that the API server does not accept, or that could not be got.
-    #[error("the API server of {cluster} does not accept these credentials: {message}")]
+    /// Nothing to connect with: credentials that cannot be read or got, or a proxy that
+    /// cannot be used. The API server was not asked.
+    #[error("cannot connect to {cluster}: {fault}")]
+    NoClient {
+        /// The cluster, by its context.
+        cluster: String,
+        /// What is wrong with which of them.
+        fault: String,
+    },
+    /// Credentials that the API server does not accept (401).
+    #[error("the API server of {cluster} does not accept these credentials, {which}: {message}")]
     Unauthorized {
         /// The cluster, by its context.
         cluster: String,
-        /// The API server's words, or those of what gives the credentials.
+        /// Where they are from.
+        which: String,
+        /// The API server's words.
+        message: String,
+    },
+    /// It wants credentials (401), and there are none.
+    #[error(
+        "the API server of {cluster} wants credentials, and its user has neither a token nor a \
+         client certificate nor a command that gives one: {message}"
+    )]
+    Anonymous {
+        /// The cluster, by its context.
+        cluster: String,
+        /// The API server's words.
         message: String,
     },
     /// An account that may not do this.
@@ -168,6 +191,9 @@ pub(super) enum Broken {
     /// The snapshot was deleted, or the server restarted.
     #[error("the snapshot has another history")]
     OtherHistory,
+    /// The kubeconfig has another address for the cluster.
+    #[error("the kubeconfig has another address for the cluster")]
+    Moved,
     /// The lease was lost: another server feeds, or may.
     #[error("another server may feed now")]
     Superseded,
@@ -182,6 +208,8 @@ pub(super) struct ApiRequest<'a> {
     pub(super) cluster: &'a str,
     /// Address of its API server.
     pub(super) address: &'a str,
+    /// What was presented.
+    pub(super) credentials: &'a Credentials,
     /// `get`, `list` or `watch`.
     pub(super) verb: &'static str,
     /// What was asked for.
@@ -193,9 +221,12 @@ pub(super) struct ApiRequest<'a> {
 impl ApiRequest<'_> {
     /// What `error` means.
     pub(super) fn failed(&self, error: &kube::Error) -> Error {
+        if let Some(fault) = self.credentials.fault(error) {
+            let cluster = self.cluster.to_owned();
+            return Error::NoClient { cluster, fault };
+        }
         match error {
             kube::Error::Api(status) => self.refused(status),
-            kube::Error::Auth(error) => self.unauthorized(causes(error)),
             // Its words may quote what the answer holds.
             kube::Error::SerdeError(error) => self.unreadable(format!(
                 "its answer ends or is wrong at line {}, column {}",
@@ -260,6 +291,13 @@ impl ApiRequest<'_> {
 
     fn unauthorized(&self, message: String) -> Error {
         let cluster = self.cluster.to_owned();
-        Error::Unauthorized { cluster, message }
+        match self.credentials.what.clone() {
+            Some(which) => Error::Unauthorized {
+                cluster,
+                which,
+                message,
+            },
+            None => Error::Anonymous { cluster, message },
+        }
     }
 }

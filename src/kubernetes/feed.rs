@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tracing::{info, warn};
 
-use super::connection::{ClusterClient, Reads, Target};
+use super::connection::{ClusterClient, Reads};
 use super::defaults::DefaultsSource;
 use super::error::Broken;
 use super::following::FollowedKinds;
@@ -19,6 +19,7 @@ use super::guard::{LONGEST_PAUSE, SHORTEST_PAUSE};
 use super::known::LeftOut;
 use super::pulse::Pulses;
 use super::sink::{SnapshotSink, Undone};
+use super::target::Target;
 use super::watch::{KindEvent, follow};
 use crate::backoff::Backoff;
 use crate::log::lease::Lease;
@@ -126,17 +127,27 @@ impl ClusterFeed {
         }
     }
 
-    /// List, replace, then watch, until something breaks.
+    /// Finds the cluster, and keeps the snapshot equal to it until something breaks.
     async fn keep_right(&mut self) -> Result<Infallible, Broken> {
         let cluster = self.target.clone().connect(Reads::Decisions).await?;
-        let defaults = self.defaults.read(&cluster).await?;
+        // It stays this one, whatever the current context is later.
+        self.target = cluster.target.clone();
+        tokio::select! {
+            kept = self.keep_equal(&cluster) => kept,
+            () = cluster.moved() => Err(Broken::Moved),
+        }
+    }
+
+    /// List, replace, then watch, until something breaks.
+    async fn keep_equal(&mut self, cluster: &ClusterClient) -> Result<Infallible, Broken> {
+        let defaults = self.defaults.read(cluster).await?;
         let (to, mut events) = mpsc::channel(AT_ONCE);
         // Dropped with this call, and then nobody is asked any more.
         let mut watches = JoinSet::new();
         for kind in ObjectKind::all() {
             tasks::spawn_in(&mut watches, follow(cluster.clone(), kind, to.clone()));
         }
-        let mut following = FollowedKinds::new(&cluster, &self.counts, &mut self.left_out);
+        let mut following = FollowedKinds::new(cluster, &self.counts, &mut self.left_out);
 
         let epoch = {
             let pulses = &cluster.pulses;
@@ -152,7 +163,7 @@ impl ClusterFeed {
         );
         let live = Live {
             sink: &self.sink,
-            cluster: &cluster,
+            cluster,
             epoch,
             spoken: Instant::now(),
             told: Instant::now(),

@@ -1,7 +1,8 @@
 //! Kubernetes API servers: connecting to them, listing what they hold, and keeping
 //! snapshots equal to that.
 //!
-//! `connection` finds a cluster and reaches it, `resource` says what can be asked
+//! `target` finds a cluster, `credentials` says what is presented to it, `connection`
+//! reaches it, and `renewal` reads credentials again when they change. `resource` says what can be asked
 //! for, `listing` lists it page by page. Objects are read by `manifest`, so
 //! they are the same as those of files.
 //!
@@ -11,6 +12,7 @@
 //! is `known`, `pending` makes batches of it, and `sink` sends them.
 
 mod connection;
+mod credentials;
 mod defaults;
 mod error;
 mod feed;
@@ -22,14 +24,17 @@ mod pending;
 mod progress;
 mod protobuf;
 mod pulse;
+mod renewal;
 mod resource;
 mod sink;
+mod target;
 mod watch;
 
-pub(crate) use connection::{ClusterClient, Reads, Target};
+pub(crate) use connection::{ClusterClient, Reads};
 pub(crate) use defaults::DefaultsSource;
 pub(crate) use error::Error;
 pub(crate) use feed::ClusterFeed;
 pub(crate) use listing::ListProgress;
 pub(crate) use resource::ApiResource;
 pub(crate) use sink::SnapshotSink;
+pub(crate) use target::Target;

@@ -21,15 +21,35 @@ const PLURALS: [(&str, &str); 8] = [
     ("StatefulSet", "statefulsets"),
 ];
 
+/// What is refused.
+#[derive(Clone, Copy, Default)]
+pub struct Refusals {
+    /// The resource that may not be read at all.
+    pub forbidden: &'static str,
+    /// Whether what is in namespaces may be read in the namespace `shop` alone.
+    pub elsewhere: bool,
+    /// The token without which nothing is answered.
+    pub token: &'static str,
+}
+
 /// An API server that holds `objects`, and refuses to list `forbidden`; its
 /// address. It serves until the tests end.
 pub fn start(objects: Vec<Value>, forbidden: &'static str) -> String {
+    let refusals = Refusals {
+        forbidden,
+        ..Refusals::default()
+    };
+    start_with(objects, refusals)
+}
+
+/// The same, with these refusals.
+pub fn start_with(objects: Vec<Value>, refusals: Refusals) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = listener.local_addr().expect("it is bound");
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let objects = objects.clone();
-            thread::spawn(move || serve(&stream, &objects, forbidden));
+            thread::spawn(move || serve(&stream, &objects, refusals));
         }
     });
     format!("http://{address}")
@@ -49,12 +69,17 @@ pub fn kubeconfig(address: &str) -> String {
     config.to_string()
 }
 
-fn serve(stream: &TcpStream, objects: &[Value], forbidden: &str) {
+fn serve(stream: &TcpStream, objects: &[Value], refusals: Refusals) {
     let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
     while let Some(first) = lines.next() {
         let target = first.split(' ').nth(1).unwrap_or_default().to_owned();
-        while lines.next().is_some_and(|line| !line.is_empty()) {}
-        let (code, answer) = answer(&target, objects, forbidden);
+        let head: Vec<String> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
+        let token = format!("authorization: bearer {}", refusals.token);
+        let is_known = head.iter().any(|line| line.to_lowercase() == token);
+        let (code, answer) = match refusals.token.is_empty() || is_known {
+            true => answer(&target, objects, refusals),
+            false => status(401, "Unauthorized"),
+        };
         let body = answer.to_string();
         let head = format!(
             "HTTP/1.1 {code} x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
@@ -67,7 +92,15 @@ fn serve(stream: &TcpStream, objects: &[Value], forbidden: &str) {
     }
 }
 
-fn answer(target: &str, objects: &[Value], forbidden: &str) -> (u16, Value) {
+fn status(code: u16, message: &str) -> (u16, Value) {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
+        "message": message, "reason": "x",
+    });
+    (code, status)
+}
+
+fn answer(target: &str, objects: &[Value], refusals: Refusals) -> (u16, Value) {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     // api/v1/... or apis/GROUP/VERSION/...
@@ -76,15 +109,9 @@ fn answer(target: &str, objects: &[Value], forbidden: &str) -> (u16, Value) {
         ["namespaces", namespace, ref rest @ ..] => (Some(namespace), rest.to_vec()),
         ref rest => (None, rest.to_vec()),
     };
-    let status = |code: u16, message: &str| {
-        let status = json!({
-            "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
-            "message": message, "reason": "x",
-        });
-        (code, status)
-    };
     let plural = rest.first().copied().unwrap_or_default();
-    if plural == forbidden {
+    let is_elsewhere = plural != "nodes" && namespace != Some("shop");
+    if plural == refusals.forbidden || refusals.elsewhere && is_elsewhere {
         return status(403, "the account may not");
     }
     let kind = PLURALS.iter().find(|(_, known)| *known == plural);

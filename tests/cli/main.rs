@@ -3,6 +3,7 @@
 #[allow(dead_code, reason = "each test program uses its part")]
 #[path = "../support/api_server.rs"]
 mod api_server;
+mod credentials;
 mod evenkeel;
 mod hostile;
 mod in_process;

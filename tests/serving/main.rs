@@ -8,6 +8,7 @@ mod admin;
 mod chart;
 mod configuration;
 mod counted;
+mod credentials;
 mod described;
 mod documents;
 mod drain;
@@ -39,3 +40,5 @@ mod ports;
 mod process;
 #[path = "../support/streams.rs"]
 mod streams;
+#[path = "../support/tls_server.rs"]
+mod tls_server;

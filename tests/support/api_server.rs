@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -12,6 +12,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+/// What a client has connected with.
+pub(crate) trait Connection: Read + Write {}
+
+impl<C: Read + Write> Connection for C {}
+
+/// What makes a connection of a stream.
+pub(crate) type Handshake = Arc<dyn Fn(TcpStream) -> Box<dyn Connection> + Send + Sync>;
 
 /// What goes wrong.
 #[derive(Debug, Default)]
@@ -30,6 +38,8 @@ pub(crate) struct Faults {
     pub(crate) gone_by_status: bool,
     /// Whether nothing is answered at all.
     pub(crate) is_away: bool,
+    /// The token without which nothing is answered.
+    pub(crate) token: Option<&'static str>,
 }
 
 #[derive(Debug, Default)]
@@ -57,6 +67,8 @@ type Shared = Arc<(Mutex<State>, Condvar)>;
 pub(crate) struct ApiServer {
     shared: Shared,
     directory: TempDir,
+    /// Where it listens, e.g. `127.0.0.1:40123`.
+    pub(crate) address: String,
 }
 
 const RESOURCES: [&str; 7] = [
@@ -76,26 +88,37 @@ fn lock(shared: &Shared) -> MutexGuard<'_, State> {
 impl ApiServer {
     /// An empty one.
     pub(crate) fn start() -> Self {
+        Self::start_behind(Arc::new(|stream| Box::new(stream)))
+    }
+
+    /// An empty one, behind this handshake.
+    pub(crate) fn start_behind(handshake: Handshake) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("it is bound");
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let contexts =
-            ["one", "two"].map(|name| json!({"name": name, "context": {"cluster": "c"}}));
-        let config = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "one", "contexts": contexts,
-            "clusters": [{"name": "c", "cluster": {"server": format!("http://{address}")}}],
-        });
-        std::fs::write(directory.path().join("config"), config.to_string()).expect("it can be");
         let shared = Shared::default();
         lock(&shared).version = 100;
         let accepting = Arc::clone(&shared);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let shared = Arc::clone(&accepting);
-                thread::spawn(move || serve(&stream, &shared));
+                let handshake = Arc::clone(&handshake);
+                thread::spawn(move || serve(&mut *handshake(stream), &shared));
             }
         });
-        Self { shared, directory }
+        let server = Self {
+            shared,
+            directory: tempfile::tempdir().expect("a temporary directory"),
+            address: address.to_string(),
+        };
+        let contexts =
+            ["one", "two"].map(|name| json!({"name": name, "context": {"cluster": "c"}}));
+        let url = format!("http://{}", server.address);
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "one", "contexts": contexts,
+            "clusters": [{"name": "c", "cluster": {"server": url}}],
+        });
+        std::fs::write(server.kubeconfig(), config.to_string()).expect("it can be written");
+        server
     }
 
     /// Where its kubeconfig is, with the contexts `one` and `two`.
@@ -191,9 +214,9 @@ fn name_of(object: &Value) -> String {
 }
 
 /// Answers one request, and closes the connection.
-fn serve(mut stream: &TcpStream, shared: &Shared) {
+fn serve(stream: &mut dyn Connection, shared: &Shared) {
     let mut head = String::new();
-    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+    let mut lines = BufReader::new(&mut *stream).lines().map_while(Result::ok);
     for line in lines.by_ref().take_while(|line| !line.is_empty()) {
         head.push_str(&line);
         head.push('\n');
@@ -218,8 +241,15 @@ fn serve(mut stream: &TcpStream, shared: &Shared) {
     if state.faults.is_away {
         return;
     }
+    let token = state
+        .faults
+        .token
+        .map(|token| format!(": bearer {token}\n"));
+    let is_unknown = token.is_some_and(|token| !head.to_lowercase().contains(&token));
     let is_unwatched = is_watch && state.faults.unwatched.contains(resource);
-    let answer = if is_unwatched || state.faults.forbidden.contains(resource) {
+    let answer = if is_unknown {
+        status(401, "Unauthorized")
+    } else if is_unwatched || state.faults.forbidden.contains(resource) {
         status(
             403,
             &format!("{resource} is forbidden: User \"u\" cannot {verb} them"),
@@ -260,6 +290,7 @@ fn serve(mut stream: &TcpStream, shared: &Shared) {
 
 fn status(code: u16, message: &str) -> (u16, Value) {
     let reason = match code {
+        401 => "Unauthorized",
         403 => "Forbidden",
         404 => "NotFound",
         _ => "Expired",
@@ -299,7 +330,7 @@ fn list(state: &mut State, resource: &str, query: &BTreeMap<&str, &str>) -> (u16
 
 /// Sends events until the connection is cut.
 fn watch<'a>(
-    mut stream: &TcpStream,
+    stream: &mut dyn Connection,
     shared: &'a Shared,
     mut state: MutexGuard<'a, State>,
     resource: &str,

@@ -1,0 +1,156 @@
+//! A client of an API server that is made again when the files of its credentials change,
+//! or when a command gave credentials that expire. Watches go on meanwhile: what is asked
+//! next, within seconds, is asked with the new ones.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use futures::future::BoxFuture;
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::client::{Body, DynBody};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tonic::codegen::http::{Request, Response, Uri};
+use tower::{BoxError, Service};
+use tracing::{info, warn};
+
+use super::error::Error;
+use super::target::{ClusterAccess, ReadFiles, Target};
+
+/// How often the files are looked at, at most.
+const LOOK: Duration = Duration::from_secs(1);
+/// How often a command is asked for others before its credentials expire, at most.
+const ASK_AGAIN: Duration = Duration::from_secs(10);
+/// How long before they expire credentials are renewed.
+const BEFORE_EXPIRY: Duration = Duration::from_secs(60);
+
+/// The client of a cluster, and how to make it again.
+#[derive(Clone)]
+pub(super) struct Renewing(Arc<RenewedClient>);
+
+struct RenewedClient {
+    target: Target,
+    cluster: String,
+    address: Uri,
+    current: Mutex<CurrentClient>,
+    /// Notified when the kubeconfig has another address for the cluster.
+    moved: Notify,
+}
+
+struct CurrentClient {
+    client: Client,
+    files: ReadFiles,
+    looked: Instant,
+    renewed: Instant,
+    /// Why the files could not be used the last time.
+    trouble: String,
+}
+
+impl CurrentClient {
+    /// Whether it is time to make another; looks at the files.
+    fn is_outdated(&mut self) -> bool {
+        if self.looked.elapsed() < LOOK {
+            return false;
+        }
+        self.looked = Instant::now();
+        let expires = self.client.valid_until().as_ref();
+        let expires = expires.and_then(|at| u64::try_from(at.as_second()).ok());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let soon = now.unwrap_or_default() + BEFORE_EXPIRY;
+        let is_expiring = expires.is_some_and(|at| at <= soon.as_secs());
+        self.files.have_changed() || is_expiring && self.renewed.elapsed() >= ASK_AGAIN
+    }
+}
+
+impl Renewing {
+    /// A client of what `access` says.
+    ///
+    /// # Errors
+    /// What is wrong with the credentials.
+    pub(super) fn new(access: ClusterAccess) -> Result<Self, Error> {
+        let client = access.client()?;
+        let now = Instant::now();
+        Ok(Self(Arc::new(RenewedClient {
+            target: access.target,
+            cluster: access.name,
+            address: access.config.cluster_url,
+            current: Mutex::new(CurrentClient {
+                client,
+                files: access.files,
+                looked: now,
+                renewed: now,
+                trouble: String::new(),
+            }),
+            moved: Notify::new(),
+        })))
+    }
+
+    /// Waits until the kubeconfig has another address for the cluster, if it ever has.
+    pub(super) async fn moved(&self) {
+        self.0.moved.notified().await;
+    }
+
+    /// The client to ask with.
+    async fn client(&self) -> Client {
+        let old = {
+            let mut current = self.0.current.lock();
+            if !current.is_outdated() {
+                return current.client.clone();
+            }
+            current.renewed = Instant::now();
+            current.client.clone()
+        };
+        let read = self.0.target.read().await;
+        let made = read.and_then(|access| Ok((access.client()?, access)));
+        let cluster = &self.0.cluster;
+        let mut current = self.0.current.lock();
+        match made {
+            Ok((_, access)) if access.config.cluster_url != self.0.address => {
+                current.files = access.files;
+                self.0.moved.notify_one();
+                old
+            }
+            Ok((client, access)) => {
+                info!(cluster, "credentials have changed and are read again");
+                current.files = access.files;
+                current.client = client.clone();
+                current.trouble.clear();
+                client
+            }
+            // They may be in the middle of being written.
+            Err(error) => {
+                let trouble = error.to_string();
+                if current.trouble != trouble {
+                    warn!(
+                        cluster,
+                        error = trouble,
+                        "credentials have changed and cannot be used: those before stay in use"
+                    );
+                    current.trouble = trouble;
+                }
+                old
+            }
+        }
+    }
+}
+
+impl Service<Request<Body>> for Renewing {
+    type Response = Response<Box<DynBody>>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let this = self.clone();
+        Box::pin(async move {
+            let client = this.client().await;
+            let answer = client.send(request).await?;
+            Ok(answer.map(|body| -> Box<DynBody> { Box::new(body.map_err(BoxError::from)) }))
+        })
+    }
+}
