@@ -198,6 +198,15 @@ table! {
     OverlayChanges, max_overlay_changes, "max-overlay-changes", "changes":
         Row { default: Some(1_000), ..COUNT };
 
+    /// Entries of one list or map in a request that has no limit of its own, such as
+    /// the tolerations of a pod.
+    ///
+    /// They are counted before the message is decoded. Kubernetes keeps objects of at
+    /// most 1.5 MiB, in which no list of anything that has a name is longer than the
+    /// default.
+    ListEntries, max_list_entries, "max-list-entries", "entries of a list":
+        Row { default: Some(100_000), ..COUNT };
+
     /// Spread constraints of one pod, and default constraints of a snapshot.
     ///
     /// The time of a decision grows with their number.

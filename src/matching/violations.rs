@@ -117,6 +117,16 @@ impl Violations {
         self.limited(path, limits, limit, given, || format!("{given} is"))
     }
 
+    /// The refusal of a list that has more than `most` entries, which nobody counted to
+    /// their end.
+    pub fn too_many(path: Path<'_>, limit: Limit, most: usize) -> Self {
+        let mut faults = Self::default();
+        let name = limit.name();
+        let description = || format!("has too many entries, over {name} of {most}");
+        faults.push(path, description, Some(limit));
+        faults
+    }
+
     fn limited(
         &mut self,
         path: Path<'_>,

@@ -15,10 +15,10 @@ use crate::world::{fill, spread_pod};
 const ATTACKERS: usize = 6;
 
 /// What anybody may wait on a machine that has other work, in milliseconds.
-const LONGEST_MS: f64 = 750.0;
+pub(crate) const LONGEST_MS: f64 = 750.0;
 
 /// Held while one attack is measured.
-static MEASURING: Mutex<()> = Mutex::const_new(());
+pub(crate) static MEASURING: Mutex<()> = Mutex::const_new(());
 
 /// Asks a group, and leaves after the first answer or the end of the stream.
 async fn attack(mut client: Client, questions: Vec<Question>) -> Result<(), Status> {

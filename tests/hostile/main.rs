@@ -15,12 +15,17 @@ mod admin;
 mod attack;
 mod crowd;
 mod deadlines;
+#[path = "../support/descriptors.rs"]
+mod descriptors;
+#[path = "../support/examples.rs"]
+mod examples;
 mod feeds;
 mod groups;
 #[path = "../support/http.rs"]
 mod http;
 mod idle;
 mod large;
+mod lists;
 mod memory;
 #[path = "../support/metrics.rs"]
 mod metrics;

@@ -10,7 +10,7 @@ use crate::limits::{assert_over, update};
 use crate::metrics::Page;
 use crate::over_limits::{
     self, Client, batch, choosy, constrained, filtered, node, of_candidate, overlaid, place,
-    placed, refusal, reserving, service, step_by_step, stored, two, updated,
+    placed, refusal, reserving, service, step_by_step, stored, tolerating, two, updated,
 };
 use crate::process::{Server, until};
 
@@ -76,6 +76,7 @@ async fn exceed(limit: Limit, server: &Server) {
         Limit::PodSpecBytes => updated(client, batch([choosy()])).await,
         Limit::Snapshots => over_limits::second_snapshot(client).await,
         Limit::OverlayChanges => filtered(client, overlaid()).await,
+        Limit::ListEntries => filtered(client, tolerating()).await,
         Limit::ConstraintsPerPod => filtered(client, constrained()).await,
         Limit::StringBytes => filtered(client, of_candidate("ab")).await,
         Limit::Replicas => refusal(client.place(place()).await),

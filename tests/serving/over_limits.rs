@@ -7,8 +7,8 @@ use std::time::Duration;
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::{
     Change, DecideRequest, Dialect, FilterRequest, Mode, Node, NodeNames, ObjectMeta, PlaceRequest,
-    Pod, PodSpec, Question, Reservation, Service, TopologySpreadConstraint, UpdateSnapshotRequest,
-    View, change, decide_request, decide_response, question,
+    Pod, PodSpec, Question, Reservation, Service, Toleration, TopologySpreadConstraint,
+    UpdateSnapshotRequest, View, change, decide_request, decide_response, question,
 };
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -325,6 +325,15 @@ pub(crate) fn overlaid() -> FilterRequest {
 pub(crate) fn constrained() -> FilterRequest {
     let pod = pod(PodSpec {
         topology_spread_constraints: ["a", "b"].map(constraint).into(),
+        ..PodSpec::default()
+    });
+    FilterRequest { pod, ..filter() }
+}
+
+/// A Filter of a pod with two tolerations.
+pub(crate) fn tolerating() -> FilterRequest {
+    let pod = pod(PodSpec {
+        tolerations: vec![Toleration::default(); 2],
         ..PodSpec::default()
     });
     FilterRequest { pod, ..filter() }

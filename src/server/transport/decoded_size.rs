@@ -3,7 +3,8 @@
 //!
 //! Two bytes on the wire can become a struct of hundreds: an empty message in a
 //! list. So the fields of a message are counted first, by the protocol's
-//! descriptors. The result is an upper bound.
+//! descriptors. The result is an upper bound. A message that has a longer list than a
+//! limit allows is refused there, whatever list it is.
 
 use std::collections::HashMap;
 
@@ -11,9 +12,11 @@ use prost::Message;
 use prost::bytes::Bytes;
 use prost_types::FileDescriptorSet;
 
+use super::list_counts::ListCounts;
 use super::message::{HEAD, WholeMessage};
-use super::message_layout::{Content, Field, Layout, LayoutPlan};
-use crate::limits::{Exceeded, Limits};
+use super::message_layout::{Content, Field, Layout, LayoutPlan, ListLimit};
+use crate::limits::Limits;
+use crate::matching::{Path, Violations};
 use crate::proto::v1::FILE_DESCRIPTOR_SET;
 
 /// Messages within messages that a decoder goes into.
@@ -22,6 +25,8 @@ const MAX_DEPTH: usize = 100;
 /// The sizes of the protocol's messages.
 pub struct DecodedSizes {
     layouts: Vec<Layout>,
+    /// How many lists they have.
+    lists: usize,
     /// The layout of the request of each method, by its path.
     requests: HashMap<String, usize>,
 }
@@ -53,8 +58,10 @@ impl DecodedSizes {
                 }
             }
         }
+        let (layouts, lists) = plan.layouts(limits);
         Ok(Self {
-            layouts: plan.layouts(limits),
+            layouts,
+            lists,
             requests,
         })
     }
@@ -68,26 +75,34 @@ impl DecodedSizes {
     /// without its own.
     ///
     /// # Errors
-    /// When it has more entries than a limit allows. They are not read to their end.
+    /// When a list has more entries than its limit allows. The message is not read to
+    /// its end then.
     pub fn of(
         &self,
         RequestLayout(layout): RequestLayout,
         message: &WholeMessage,
-    ) -> Result<usize, Exceeded> {
+    ) -> Result<usize, Violations> {
         let mut scan = Scan {
             layouts: &self.layouts,
             blocks: message.blocks(),
             block: &[],
             read: 0,
             weight: self.layouts[layout].size,
-            counted: 0,
+            lists: ListCounts::new(self.lists),
             over: None,
         };
         // What follows a fault is not decoded either.
         let _ = scan
             .skip(HEAD)
             .and_then(|()| scan.message(layout, message.len(), 0));
-        scan.over.map_or(Ok(scan.weight), Err)
+        let Some(LongList { list, path }) = scan.over else {
+            return Ok(scan.weight);
+        };
+        Err(Violations::too_many(
+            Path::root(&path),
+            list.limit,
+            list.most,
+        ))
     }
 }
 
@@ -99,10 +114,24 @@ struct Scan<'a, I> {
     /// How many bytes were read.
     read: usize,
     weight: usize,
-    /// The entries that a limit counts, so far.
-    counted: usize,
-    /// The limit that they exceed.
-    over: Option<Exceeded>,
+    lists: ListCounts,
+    over: Option<LongList>,
+}
+
+/// A list that has more entries than its limit allows.
+struct LongList {
+    list: ListLimit,
+    /// Its path in the message that is being read.
+    path: String,
+}
+
+impl LongList {
+    /// Puts the field before the path that the rest of it is in; the `index` is that of
+    /// an element.
+    fn within(&mut self, field: &Field, index: Option<usize>) {
+        let index = index.map_or(String::new(), |index| format!("[{index}]"));
+        self.path = format!("{}{index}.{}", field.name, self.path);
+    }
 }
 
 impl<'a, I: Iterator<Item = &'a Bytes>> Scan<'a, I> {
@@ -123,7 +152,9 @@ impl<'a, I: Iterator<Item = &'a Bytes>> Scan<'a, I> {
                 let is_first = seen & bit == 0;
                 seen |= bit;
                 self.add(if is_first { field.first } else { field.more });
-                self.count(field)?;
+                if tag & 7 != 2 || !matches!(field.content, Content::Number(_)) {
+                    self.count(field)?;
+                }
             }
             match tag & 7 {
                 0 => drop(self.varint()?),
@@ -132,16 +163,24 @@ impl<'a, I: Iterator<Item = &'a Bytes>> Scan<'a, I> {
                     let length = usize::try_from(self.varint()?).ok()?;
                     let inner = self.read.checked_add(length).filter(|&at| at <= end)?;
                     match field.map(|field| field.content) {
-                        Some(Content::Message(layout)) => self.message(layout, inner, depth + 1)?,
+                        Some(Content::Message(layout)) => {
+                            self.inner(field?, layout, inner, depth + 1)?;
+                        }
                         Some(Content::Texts(count)) => {
                             // As allocators round.
                             self.add(length + length / 8 + 16 * count);
                             self.skip(length)?;
                         }
-                        Some(Content::Number) => {
+                        Some(Content::Number(bytes)) => {
                             // Packed: a byte each at least, in a list that doubles.
                             self.add(length.saturating_mul(16));
-                            self.skip(length)?;
+                            while self.read < inner {
+                                self.count(field?)?;
+                                match bytes {
+                                    0 => drop(self.varint()?),
+                                    bytes => self.skip(bytes)?,
+                                }
+                            }
                         }
                         None => self.skip(length)?,
                     }
@@ -155,14 +194,27 @@ impl<'a, I: Iterator<Item = &'a Bytes>> Scan<'a, I> {
         Some(())
     }
 
-    /// Counts a field; none if there are too many.
+    /// Adds what a message takes that is in a field and ends at `end`.
+    fn inner(&mut self, field: &Field, layout: usize, end: usize, depth: usize) -> Option<()> {
+        let element = field.list.is_some().then(|| self.lists.enter());
+        let read = self.message(layout, end, depth);
+        if let Some(outer) = element {
+            self.lists.leave(&outer);
+        }
+        if let Some(over) = &mut self.over {
+            over.within(field, field.list.map(|list| self.lists.last(&list)));
+        }
+        read
+    }
+
+    /// Counts an entry of a field, if that is a list; none if it has too many.
     fn count(&mut self, field: &Field) -> Option<()> {
-        let Some(over) = field.over else {
+        let Some(list) = field.list.filter(|list| !self.lists.count(list)) else {
             return Some(());
         };
-        self.counted += 1;
-        self.over = (self.counted > over.most).then_some(over);
-        self.over.is_none().then_some(())
+        let path = field.name.clone();
+        self.over = Some(LongList { list, path });
+        None
     }
 
     fn add(&mut self, bytes: usize) {
@@ -223,85 +275,4 @@ impl<'a, I: Iterator<Item = &'a Bytes>> Scan<'a, I> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::proto::v1;
-
-    fn request(weights: &DecodedSizes, method: &str) -> RequestLayout {
-        let path = format!("/evenkeel.v1.SpreadService/{method}");
-        weights.request(&path).expect("a method of the service")
-    }
-
-    fn weight(weights: &DecodedSizes, method: &str, message: &impl Message) -> usize {
-        let mut bytes = vec![0; HEAD];
-        message.encode(&mut bytes).expect("there is room");
-        weights
-            .of(
-                request(weights, method),
-                &WholeMessage::from(Bytes::from(bytes)),
-            )
-            .expect("no list is too long")
-    }
-
-    #[test]
-    fn structs_are_no_larger_than_told() {
-        let weights = DecodedSizes::new(&Limits::default()).expect("descriptors");
-        let empty = [
-            ("Filter", size_of::<v1::FilterRequest>()),
-            ("Place", size_of::<v1::PlaceRequest>()),
-            ("UpdateSnapshot", size_of::<v1::UpdateSnapshotRequest>()),
-            ("StreamSnapshot", size_of::<v1::StreamSnapshotRequest>()),
-            ("DescribeSpread", size_of::<v1::DescribeSpreadRequest>()),
-        ];
-        for (method, size) in empty {
-            let told = weight(&weights, method, &v1::FilterRequest::default());
-            assert!(told >= size, "{method}: {size} bytes, told {told}");
-            assert!(told <= 2 * size, "{method}: {size} bytes, told {told}");
-        }
-    }
-
-    #[test]
-    fn lists_of_nothing_weigh_what_they_become() {
-        let weights = DecodedSizes::new(&Limits::default()).expect("descriptors");
-        let count = 10_000;
-        let tolerations = v1::FilterRequest {
-            pod: Some(v1::Pod {
-                spec: Some(v1::PodSpec {
-                    tolerations: vec![v1::Toleration::default(); count],
-                    ..v1::PodSpec::default()
-                }),
-                ..v1::Pod::default()
-            }),
-            ..v1::FilterRequest::default()
-        };
-        let told = weight(&weights, "Filter", &tolerations);
-        assert!(told >= count * size_of::<v1::Toleration>());
-        assert!(told <= 4 * count * size_of::<v1::Toleration>());
-        let changes = v1::UpdateSnapshotRequest {
-            changes: vec![v1::Change::default(); count],
-            ..v1::UpdateSnapshotRequest::default()
-        };
-        let told = weight(&weights, "UpdateSnapshot", &changes);
-        assert!(told >= count * size_of::<v1::Change>());
-        assert!(told <= 4 * count * size_of::<v1::Change>());
-        let names = v1::FilterRequest {
-            candidates: Some(v1::NodeNames {
-                names: vec![String::new(); count],
-            }),
-            ..v1::FilterRequest::default()
-        };
-        let told = weight(&weights, "Filter", &names);
-        assert!(told >= count * size_of::<String>());
-    }
-
-    #[test]
-    fn no_bytes_are_too_strange() {
-        let weights = DecodedSizes::new(&Limits::default()).expect("descriptors");
-        let mut random = fastrand::Rng::with_seed(7);
-        for _ in 0..2_000 {
-            let bytes: Vec<u8> = (0..random.usize(..200)).map(|_| random.u8(..)).collect();
-            let whole = WholeMessage::from(Bytes::from(bytes));
-            let _ = weights.of(request(&weights, "Filter"), &whole);
-        }
-    }
-}
+mod tests;

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use prost_types::field_descriptor_proto::{Label, Type};
 use prost_types::{DescriptorProto, FieldDescriptorProto};
 
-use crate::limits::{Exceeded, Limit, Limits};
+use crate::limits::{Limit, Limits};
 
 /// What a list, a map or a text takes in the struct that it is a field of.
 const HANDLE: usize = 24;
@@ -30,22 +30,33 @@ pub struct Layout {
 }
 
 /// What a field of a message points to.
-#[derive(Clone, Copy)]
 pub struct Field {
+    /// Its name, as in the JSON of the message.
+    pub name: String,
     /// For the first occurrence.
     pub first: usize,
     /// For each that follows.
     pub more: usize,
-    /// The refusal of a message that has more of these fields than a limit allows, where
-    /// the limit counts them before the message is decoded.
-    pub over: Option<Exceeded>,
+    /// How many entries it may have; none if it is neither a list nor a map.
+    pub list: Option<ListLimit>,
     pub content: Content,
+}
+
+/// How many entries a list or a map may have.
+#[derive(Clone, Copy)]
+pub struct ListLimit {
+    /// Its number among all lists and maps of the protocol.
+    pub number: usize,
+    pub limit: Limit,
+    pub most: usize,
 }
 
 /// What is in a field.
 #[derive(Clone, Copy)]
 pub enum Content {
-    Number,
+    /// A number, which has this many bytes where lists of them are packed; 0 if that
+    /// differs from number to number.
+    Number(usize),
     /// A text, or a message of numbers and so many texts: as many bytes at most
     /// as on the wire, in so many pieces.
     Texts(usize),
@@ -82,13 +93,14 @@ impl<'a> LayoutPlan<'a> {
         number
     }
 
-    /// The layouts of all messages, by number.
-    pub fn layouts(&self, limits: &Limits) -> Vec<Layout> {
-        let all = 0..self.messages.len();
-        all.map(|number| self.layout(number, limits)).collect()
+    /// The layouts of all messages, by number, and how many lists they have.
+    pub fn layouts(&self, limits: &Limits) -> (Vec<Layout>, usize) {
+        let (all, mut lists) = (0..self.messages.len(), 0);
+        let layouts = all.map(|number| self.layout(number, limits, &mut lists));
+        (layouts.collect(), lists)
     }
 
-    fn layout(&self, number: usize, limits: &Limits) -> Layout {
+    fn layout(&self, number: usize, limits: &Limits, lists: &mut usize) -> Layout {
         let mut layout = Layout {
             size: self.size(number, &mut Vec::new()),
             fields: Vec::new(),
@@ -99,15 +111,16 @@ impl<'a> LayoutPlan<'a> {
             };
             let missing = (at + 1).saturating_sub(layout.fields.len());
             layout.fields.extend((0..missing).map(|_| None));
-            let over = self.limit(number, field).map(|limit| Exceeded {
-                limit,
-                most: limits.get(limit),
-                actual: None,
+            let list = (field.label() == Label::Repeated).then(|| {
+                let limit = self.limit(number, field);
+                *lists += 1;
+                ListLimit {
+                    number: *lists - 1,
+                    limit,
+                    most: limits.get(limit),
+                }
             });
-            layout.fields[at] = Some(Field {
-                over,
-                ..self.field(number, field)
-            });
+            layout.fields[at] = Some(self.field(number, field, list));
         }
         layout
     }
@@ -116,12 +129,21 @@ impl<'a> LayoutPlan<'a> {
         self.messages[number].map_or(&[], |message| &message.field)
     }
 
-    /// The limit that counts the entries of a list while its message is read.
-    fn limit(&self, within: usize, field: &FieldDescriptorProto) -> Option<Limit> {
+    /// The limit of the entries of a list. One that is not named here has the general
+    /// limit. So have the constraints of a pod: only those of a question are limited
+    /// more, when they are checked, and stored ones are kept as they are.
+    fn limit(&self, within: usize, field: &FieldDescriptorProto) -> Limit {
         let message = self.messages[within].map_or("", DescriptorProto::name);
         match (message, field.name()) {
-            ("SameRevision", "questions") => Some(Limit::StreamQuestions),
-            _ => None,
+            ("SameRevision", "questions") => Limit::StreamQuestions,
+            ("UpdateSnapshotRequest", "changes") => Limit::ChangesPerBatch,
+            (_, "overlay") => Limit::OverlayChanges,
+            ("DefaultConstraints", "constraints") => Limit::ConstraintsPerPod,
+            ("NodeNames", "names")
+            | ("PlaceRequest", "bonuses" | "capacities" | "holders" | "sticky") => Limit::Nodes,
+            ("ConfirmReservationsRequest", "confirmations")
+            | ("RenewReservationsRequest" | "ReleaseReservationsRequest", "ids") => Limit::Replicas,
+            _ => Limit::ListEntries,
         }
     }
 
@@ -138,7 +160,7 @@ impl<'a> LayoutPlan<'a> {
         options.is_some_and(|options| options.map_entry())
     }
 
-    fn field(&self, within: usize, field: &FieldDescriptorProto) -> Field {
+    fn field(&self, within: usize, field: &FieldDescriptorProto, list: Option<ListLimit>) -> Field {
         let message = self.message(field);
         let content = match (message, field.r#type()) {
             (Some(number), _) => match self.texts(number) {
@@ -146,13 +168,15 @@ impl<'a> LayoutPlan<'a> {
                 None => Content::Message(number),
             },
             (None, Type::String | Type::Bytes) => Content::Texts(1),
-            (None, _) => Content::Number,
+            (None, Type::Double | Type::Fixed64 | Type::Sfixed64) => Content::Number(8),
+            (None, Type::Float | Type::Fixed32 | Type::Sfixed32) => Content::Number(4),
+            (None, _) => Content::Number(0),
         };
         let size = self.value_size(field, &mut Vec::new());
         let (first, more) = if self.is_map(field) {
             let node = MAP_NODE * size + 2 * HANDLE;
             (node, node.div_ceil(MAP_NODE_MIN))
-        } else if field.label() == Label::Repeated {
+        } else if list.is_some() {
             // A list has room for four at first and doubles then.
             (4 * size, 2 * size)
         } else if message.is_some_and(|number| self.is_boxed(within, number)) {
@@ -161,9 +185,10 @@ impl<'a> LayoutPlan<'a> {
             (0, 0)
         };
         Field {
+            name: field.json_name().to_owned(),
             first,
             more,
-            over: None,
+            list,
             content,
         }
     }

@@ -9,6 +9,7 @@ pub(super) mod decoders;
 pub(super) mod endings;
 pub(super) mod identity;
 pub(super) mod kinds;
+mod list_counts;
 mod message;
 mod message_layout;
 mod messages;

@@ -96,7 +96,7 @@ impl IncomingRequest {
         }
         let size = |request| self.sizes.of(request, &self.current);
         let decoded = self.request.map_or(Ok(0), size);
-        let decoded = decoded.map_err(|over| Status::from(api::Error::OverLimit(over)))?;
+        let decoded = decoded.map_err(api::Error::from)?;
         // Decoders gather a message before they decode it. Then it is compiled,
         // to something of its size, and an answer may repeat what it says.
         let takes = decoded.saturating_add(self.current.len()).saturating_mul(2);

@@ -1,0 +1,162 @@
+//! Every list and map of every request, at its limit and beyond. They come from the
+//! protocol's descriptors: a new one is tried without being named here.
+
+use futures::StreamExt;
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+use crate::beside::Bystanders;
+use crate::descriptors::{Call, FieldPath, Protocol};
+use crate::groups::{LONGEST_MS, MEASURING};
+use crate::metrics::Page;
+use crate::process::{Server, command, until};
+use crate::request::client;
+use crate::world::{fill, info_of, limit_of};
+
+/// How many calls are under way at once.
+const AT_ONCE: usize = 4;
+
+/// The limits of lists, as flags of a server that allows this many entries.
+fn flags(most: usize) -> Vec<String> {
+    let limits = [
+        "max-list-entries",
+        "max-changes-per-batch",
+        "max-overlay-changes",
+        "max-constraints-per-pod",
+        "max-nodes",
+        "max-replicas",
+        "max-stream-questions",
+    ];
+    let flags = limits
+        .iter()
+        .map(|limit| [format!("--{limit}"), most.to_string()]);
+    flags.flatten().collect()
+}
+
+/// A server on one thread, so that whatever holds that up holds up everybody, and
+/// others who ask meanwhile.
+struct Scene {
+    server: Server,
+    admin: String,
+    channel: Channel,
+    bystanders: Bystanders,
+}
+
+impl Scene {
+    async fn start(flags: &[String]) -> Self {
+        let mut command = command(&["serve", "--threads", "1", "--admin-listen", "127.0.0.1:0"]);
+        let mut server = Server::spawn(command.args(flags));
+        let admin = server.logged("admin listening", "address");
+        fill(&mut client(server.address()), 10).await;
+        Self {
+            channel: server.channel(),
+            bystanders: Bystanders::start(server.address()),
+            admin,
+            server,
+        }
+    }
+
+    /// What requests and their answers hold, in bytes.
+    fn held(&self) -> f64 {
+        let page = Page::of(&self.admin);
+        let part = |part| {
+            let label = format!("part=\"{part}\"");
+            page.value("evenkeel_accounted_memory_bytes", &[&label])
+        };
+        ["requests", "answers", "streams"].map(part).iter().sum()
+    }
+
+    /// Nobody waited long, nothing is held, and nothing went wrong.
+    fn end(self) {
+        until("the memory of requests returns", || {
+            (self.held() <= 1e6).then_some(())
+        });
+        let (health, filter) = self.bystanders.stop();
+        for (who, waits) in [("health", health), ("a small Filter", filter)] {
+            assert!(waits.failures().is_empty(), "{who}: {waits:?}");
+            let longest = waits.longest();
+            assert!(longest < LONGEST_MS, "{who} waited {longest:.0} ms");
+        }
+        let lines = self.server.lines();
+        let panic = lines.iter().find(|line| line.contains("panicked"));
+        assert_eq!(panic, None);
+    }
+}
+
+/// A list, and the call whose request it is in.
+struct Case<'a> {
+    call: &'a Call,
+    list: FieldPath<'a>,
+    most: usize,
+}
+
+impl Case<'_> {
+    fn request(&self, protocol: &Protocol, count: usize) -> Vec<u8> {
+        let entry = |number| protocol.entry(self.list.field(), number);
+        let entries: Vec<u8> = (0..count).flat_map(entry).collect();
+        self.list.request(self.call, &entries)
+    }
+
+    async fn ends_well(&self, protocol: &Protocol, channel: &Channel) {
+        let told = format!("{} {}", self.call.name, self.list.name());
+        let within = self.request(protocol, self.most);
+        if let Err(status) = self.call.send(channel, within).await {
+            let proper = [
+                Code::InvalidArgument,
+                Code::ResourceExhausted,
+                Code::NotFound,
+                Code::FailedPrecondition,
+            ];
+            assert!(proper.contains(&status.code()), "{told}: {status:?}");
+            assert!(!status.message().contains("too many"), "{told}: {status:?}");
+        }
+        let beyond = self.request(protocol, self.most + 1);
+        let refused = self.call.send(channel, beyond).await;
+        self.assert_refused(&refused.expect_err(&told));
+    }
+
+    #[track_caller]
+    fn assert_refused(&self, status: &Status) {
+        let told = format!("{} {}: {status:?}", self.call.name, self.list.name());
+        assert_eq!(status.code(), Code::ResourceExhausted, "{told}");
+        assert_eq!(info_of(status).reason, "OVER_LIMIT", "{told}");
+        assert!(limit_of(status).is_some(), "{told}");
+        let faults = status.get_details_bad_request().expect(&told);
+        let field = &faults.field_violations[0].field;
+        assert_eq!(*field, self.list.name(), "{told}");
+    }
+}
+
+async fn try_all(protocol: &Protocol, scene: Scene, cases: Vec<Case<'_>>) {
+    let channel = &scene.channel;
+    let tried = futures::stream::iter(&cases).map(|case| case.ends_well(protocol, channel));
+    tried.buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
+    scene.end();
+}
+
+/// The lists of all requests.
+fn lists(protocol: &Protocol) -> impl Iterator<Item = (&Call, FieldPath<'_>)> {
+    protocol.calls.iter().flat_map(|call| {
+        let fields = protocol.fields(&call.request).into_iter();
+        fields
+            .filter(FieldPath::is_list)
+            .map(move |list| (call, list))
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_list_of_each_request_has_a_limit() {
+    const MOST: usize = 40;
+    let _alone = MEASURING.lock().await;
+    let protocol = Protocol::read();
+    let cases: Vec<Case<'_>> = lists(&protocol)
+        .map(|(call, list)| Case {
+            call,
+            list,
+            most: MOST,
+        })
+        .collect();
+    assert!(cases.len() > 500, "{} lists", cases.len());
+    try_all(&protocol, Scene::start(&flags(MOST)).await, cases).await;
+}

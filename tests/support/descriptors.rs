@@ -1,0 +1,251 @@
+//! The requests of all calls by the protocol's descriptors: every field that one can
+//! have, at any depth, and the bytes of a request that has it.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use evenkeel::proto::encoded::BytesCodec;
+use evenkeel::proto::v1::{DecideResponse, FILE_DESCRIPTOR_SET, decide_response};
+use prost::Message;
+use prost::bytes::Bytes;
+use prost::encoding::{WireType, encode_key, encode_varint};
+use prost_types::field_descriptor_proto::{Label, Type};
+use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet};
+
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::Channel;
+use tonic::{Request, Status};
+
+use crate::examples;
+
+/// How long a call may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The calls and messages of the protocol.
+pub(crate) struct Protocol {
+    messages: HashMap<String, DescriptorProto>,
+    pub(crate) calls: Vec<Call>,
+}
+
+/// A call of a service.
+pub(crate) struct Call {
+    /// Where it is called, such as `/evenkeel.v1.SpreadService/Filter`.
+    pub(crate) path: String,
+    pub(crate) name: String,
+    /// The full name of its request.
+    pub(crate) request: String,
+}
+
+/// A field of a request, with the fields around it, outermost first.
+#[derive(Clone)]
+pub(crate) struct FieldPath<'a>(pub(crate) Vec<&'a FieldDescriptorProto>);
+
+impl Protocol {
+    pub(crate) fn read() -> Self {
+        let files = FileDescriptorSet::decode(FILE_DESCRIPTOR_SET).expect("descriptors");
+        let mut protocol = Self {
+            messages: HashMap::new(),
+            calls: Vec::new(),
+        };
+        for file in files.file {
+            let package = format!(".{}", file.package());
+            for service in &file.service {
+                let service_path = format!("/{}.{}", file.package(), service.name());
+                let calls = service.method.iter().map(|method| Call {
+                    path: format!("{service_path}/{}", method.name()),
+                    name: method.name().to_owned(),
+                    request: method.input_type().to_owned(),
+                });
+                protocol.calls.extend(calls);
+            }
+            for message in file.message_type {
+                protocol.add(&package, message);
+            }
+        }
+        assert!(protocol.calls.len() > 10, "the calls of the service");
+        protocol
+    }
+
+    fn add(&mut self, scope: &str, message: DescriptorProto) {
+        let name = format!("{scope}.{}", message.name());
+        for nested in message.nested_type.clone() {
+            self.add(&name, nested);
+        }
+        self.messages.insert(name, message);
+    }
+
+    /// Every field of a message, and of those within it.
+    pub(crate) fn fields(&self, message: &str) -> Vec<FieldPath<'_>> {
+        let mut found = Vec::new();
+        self.find(message, &mut FieldPath(Vec::new()), &mut found);
+        found
+    }
+
+    fn find<'a>(
+        &'a self,
+        message: &str,
+        around: &mut FieldPath<'a>,
+        found: &mut Vec<FieldPath<'a>>,
+    ) {
+        let message = &self.messages[message];
+        for field in &message.field {
+            let is_within = |outer: &&FieldDescriptorProto| {
+                is_message(field) && outer.type_name() == field.type_name()
+            };
+            if around.0.iter().any(is_within) {
+                continue;
+            }
+            around.0.push(field);
+            found.push(around.clone());
+            if is_message(field) {
+                self.find(field.type_name(), around, found);
+            }
+            around.0.pop();
+        }
+    }
+}
+
+fn is_message(field: &FieldDescriptorProto) -> bool {
+    field.r#type() == Type::Message
+}
+
+impl Protocol {
+    /// An entry of a list or a map that differs from all with other numbers.
+    pub(crate) fn entry(&self, list: &FieldDescriptorProto, number: usize) -> Vec<u8> {
+        let text = format!("entry-{number}").into_bytes();
+        let value = match list.r#type() {
+            Type::String | Type::Bytes => text,
+            Type::Message => {
+                let name = list.type_name();
+                let distinct = match name.trim_start_matches(".evenkeel.v1.") {
+                    "Change" => bytes_of(15, &bytes_of(3, &text)),
+                    "Question" => varint_of(1, number as u64),
+                    _ => self.named(name, &text),
+                };
+                [examples::of(name, None), distinct].concat()
+            }
+            _ => return varint_of(list.number(), number as u64),
+        };
+        bytes_of(list.number(), &value)
+    }
+
+    /// The field that names a message, if it has one.
+    fn named(&self, message: &str, text: &[u8]) -> Vec<u8> {
+        let is_name = |field: &&FieldDescriptorProto| {
+            let names = ["name", "key", "node", "id", "uid"];
+            field.r#type() == Type::String && names.contains(&field.name())
+        };
+        let fields = &self.messages[message].field;
+        let field = fields.iter().find(is_name);
+        field.map_or(Vec::new(), |field| bytes_of(field.number(), text))
+    }
+}
+
+impl Call {
+    /// Calls it with these bytes, and reads the answer to its end. Returns the first
+    /// error of any answer.
+    pub(crate) async fn send(&self, channel: &Channel, message: Vec<u8>) -> Result<(), Status> {
+        let mut grpc = Grpc::new(channel.clone()).max_decoding_message_size(usize::MAX);
+        grpc.ready()
+            .await
+            .map_err(|error| Status::from_error(Box::new(error)))?;
+        let path = PathAndQuery::try_from(self.path.as_str()).expect("a path");
+        let mut request = Request::new(tokio_stream::iter([Bytes::from(message)]));
+        // Some wait for a revision that never comes.
+        request.set_timeout(PATIENCE);
+        let answer = grpc.streaming(request, path, BytesCodec).await?;
+        let mut answers = answer.into_inner();
+        while let Some(answer) = answers.message().await? {
+            if self.name == "Decide"
+                && let Ok(answer) = DecideResponse::decode(answer)
+                && let Some(decide_response::Answer::Error(error)) = answer.answer
+            {
+                // Its fields are those of a status.
+                let details = error.encode_to_vec().into();
+                return Err(Status::with_details(
+                    error.code.into(),
+                    error.message,
+                    details,
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FieldPath<'_> {
+    /// The field itself.
+    pub(crate) fn field(&self) -> &FieldDescriptorProto {
+        self.0.last().expect("a path is not empty")
+    }
+
+    /// Whether it is a list or a map.
+    pub(crate) fn is_list(&self) -> bool {
+        self.field().label() == Label::Repeated
+    }
+
+    /// Whether it is a message of this name.
+    pub(crate) fn is_a(&self, message: &str) -> bool {
+        is_message(self.field()) && self.field().type_name() == message
+    }
+
+    /// Its path as in JSON. Of lists around it, it is in the first element.
+    pub(crate) fn name(&self) -> String {
+        let (last, around) = self.0.split_last().expect("a path is not empty");
+        let around = around.iter().map(|field| match field.label() {
+            Label::Repeated => format!("{}[0].", field.json_name()),
+            _ => format!("{}.", field.json_name()),
+        });
+        around.collect::<String>() + last.json_name()
+    }
+
+    /// A valid request of a call that has `content` in the innermost message around the
+    /// field. It is valid but for that, as far as there are examples of its messages.
+    pub(crate) fn request(&self, call: &Call, content: &[u8]) -> Vec<u8> {
+        let mut bytes = content.to_vec();
+        let (last, around) = self.0.split_last().expect("a path is not empty");
+        let mut inner = *last;
+        for field in around.iter().rev() {
+            let example = examples::of(field.type_name(), Some(inner));
+            bytes = bytes_of(field.number(), &[example, bytes].concat());
+            inner = field;
+        }
+        [examples::of(&call.request, Some(inner)), bytes].concat()
+    }
+}
+
+/// A field that has bytes.
+pub(crate) fn bytes_of(number: i32, value: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    key(number, WireType::LengthDelimited, &mut bytes);
+    encode_varint(value.len() as u64, &mut bytes);
+    bytes.extend(value);
+    bytes
+}
+
+/// A field that has a number of variable length.
+pub(crate) fn varint_of(number: i32, value: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    key(number, WireType::Varint, &mut bytes);
+    encode_varint(value, &mut bytes);
+    bytes
+}
+
+/// A field that has a number of four or eight bytes.
+pub(crate) fn fixed_of(number: i32, value: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let wire_type = match value.len() {
+        4 => WireType::ThirtyTwoBit,
+        _ => WireType::SixtyFourBit,
+    };
+    key(number, wire_type, &mut bytes);
+    bytes.extend(value);
+    bytes
+}
+
+fn key(number: i32, wire_type: WireType, to: &mut Vec<u8>) {
+    encode_key(u32::try_from(number).expect("a number"), wire_type, to);
+}
