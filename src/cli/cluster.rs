@@ -12,11 +12,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tokio::runtime::Builder;
 
 use super::backend::Client;
+use super::live_names;
 use crate::explain::number;
 use crate::kubernetes::{
-    ApiResource, ClusterClient, ClusterFeed, DefaultsSource, ListProgress, SnapshotSink, Target,
+    ApiResource, ClusterClient, ClusterFeed, DefaultsSource, ListProgress, ListedCluster,
+    SnapshotSink, Target,
 };
-use crate::manifest::{LoadedObjects, ObjectName, WorkloadFinder, WorkloadPod};
+use crate::manifest::{ObjectName, WorkloadFinder, WorkloadPod};
 use crate::snapshot::{ObjectKind, OwnerKind};
 
 /// How often the progress that is shown moves.
@@ -35,7 +37,7 @@ pub(crate) struct ClusterArgs {
     pub(super) from_cluster: bool,
 
     /// Context of the kubeconfig whose cluster to list, as --from-cluster does
-    #[arg(id = "context", long, value_name = "NAME")]
+    #[arg(id = "context", long, value_name = "NAME", add = live_names::contexts())]
     context: Option<String>,
 
     /// Kubeconfig instead of KUBECONFIG or ~/.kube/config; its cluster is listed
@@ -62,10 +64,12 @@ impl ClusterArgs {
     }
 }
 
-/// Lists all that decisions read. A person sees how far it is.
-pub(crate) async fn load(cluster: &ClusterClient) -> Result<LoadedObjects> {
+/// Lists all that decisions read; in the namespace `enough` what may not be listed in all.
+/// A person sees how far it is.
+pub(crate) async fn load(cluster: &ClusterClient, enough: Option<&str>) -> Result<ListedCluster> {
     let bar = bar(cluster);
-    let loaded = cluster.load(&mut |progress| tell(&bar, progress)).await;
+    let mut told = |progress| tell(&bar, progress);
+    let loaded = cluster.load(enough, &mut told).await;
     bar.finish_and_clear();
     Ok(loaded?)
 }

@@ -1,15 +1,24 @@
 //! `evenkeel completions`: what a shell needs to complete commands and flags.
 
+use std::ffi::OsString;
+
 use anyhow::Result;
 use clap::{Args, Command};
 use clap_complete::Shell;
+use clap_complete::env::{CompleteEnv, Shells};
 
 use super::exit::Exit;
 use super::output;
 
+/// The variable by which a shell's script asks for completions.
+const ASKED: &str = "_EVENKEEL_COMPLETE";
+
 /// Flags of `evenkeel completions`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+The script asks the program, which offers commands and flags, and with --context, --kubeconfig or
+--from-cluster before them, the namespaces and objects of that cluster.
+
 Examples:
   evenkeel completions bash > ~/.local/share/bash-completion/completions/evenkeel
   evenkeel completions zsh > \"${fpath[1]}/_evenkeel\"
@@ -21,11 +30,25 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    /// Writes the script for a command line.
-    pub(crate) fn run(self, commands: &mut Command) -> Result<Exit> {
+    /// Writes the script of a shell.
+    pub(crate) fn run(self) -> Result<Exit> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, commands, "evenkeel", &mut script);
+        let shells = Shells::builtins();
+        let shell = shells.completer(&self.shell.to_string());
+        let shell = shell.expect("each shell that can be named is built in");
+        shell.write_registration(ASKED, "evenkeel", "evenkeel", "evenkeel", &mut script)?;
         output::print_bytes(&script)?;
         Ok(Exit::Success)
     }
+}
+
+/// Completes a command line, if the script of a shell asks for that. Returns whether it
+/// did.
+pub(super) fn complete(
+    commands: impl Fn() -> Command,
+    args: &[OsString],
+) -> Result<bool, clap::Error> {
+    let current = std::env::current_dir().ok();
+    let asked = CompleteEnv::with_factory(commands).var(ASKED);
+    asked.try_complete(args.iter().cloned(), current.as_deref())
 }

@@ -9,9 +9,11 @@ use serde::de::DeserializeOwned;
 
 use super::backend::{Client, UnaryRequest};
 use super::exit::Unreachable;
+use super::live_names;
 use super::output::{self, AnswerFormat};
 use super::render;
-use super::source;
+use super::source::{self, QuestionScope};
+use super::stored;
 use super::what_if::{self, Overlay, WhatIf};
 use crate::manifest::{self, ObjectName, WorkloadPod};
 use crate::proto::v1::{
@@ -21,6 +23,9 @@ use crate::proto::v1::{
 
 /// Domains of a constraint that a table lists by default.
 const TABLE_DOMAINS: i32 = 20;
+
+/// What is not checked where only the pods of one namespace may be listed.
+const OTHER_NAMESPACES: &str = "pods of other namespaces";
 
 /// Headings of the flags in `--help`.
 const QUESTION: &str = "The question";
@@ -39,7 +44,8 @@ pub(crate) struct QuestionArgs {
         value_name = "KIND/NAME",
         value_parser = ObjectName::with_kind,
         conflicts_with_all = ["file", "name"],
-        help_heading = "The pod"
+        help_heading = "The pod",
+        add = live_names::objects()
     )]
     object: Option<ObjectName>,
 
@@ -62,7 +68,13 @@ pub(crate) struct QuestionArgs {
     name: Option<ObjectName>,
 
     /// Namespace of KIND/NAME; with --file, decide as if the pod were in it
-    #[arg(short, long, value_name = "NAMESPACE", help_heading = "The pod")]
+    #[arg(
+        short,
+        long,
+        value_name = "NAMESPACE",
+        help_heading = "The pod",
+        add = live_names::namespaces()
+    )]
     pub(super) namespace: Option<String>,
 
     #[command(flatten, next_help_heading = "Cluster state")]
@@ -138,6 +150,8 @@ pub(crate) trait Answer {
     fn unknown_candidates(&self) -> &[String];
     /// Deletions of the overlay that hit nothing.
     fn unknown_deletes(&self) -> &[ObjectReference];
+    /// What was not checked.
+    fn unchecked(&mut self) -> &mut Vec<String>;
 }
 
 macro_rules! answers {
@@ -149,6 +163,10 @@ macro_rules! answers {
 
             fn unknown_deletes(&self) -> &[ObjectReference] {
                 &self.unknown_deletes
+            }
+
+            fn unchecked(&mut self) -> &mut Vec<String> {
+                &mut self.unchecked
             }
         }
     )*};
@@ -201,6 +219,8 @@ impl QuestionArgs {
             (Some(file), _) => {
                 let overlay = self.overlay()?;
                 let workload = manifest::read_workload(file, self.name.as_ref(), namespace)?;
+                let of_pod = stored::namespace_of(&workload.pod).to_owned();
+                self.state.is_about(QuestionScope::Namespace(of_pod));
                 (overlay, self.state.open().await?, workload)
             }
             (None, Some(name)) => {
@@ -293,8 +313,11 @@ impl QuestionArgs {
     {
         let names = || overlay.names.clone();
         let answer = client.call_about(request, names).await;
-        let answer = answer.map_err(|error| self.explain(error))?;
+        let mut answer = answer.map_err(|error| self.explain(error))?;
         what_if::check_deleted(answer.unknown_deletes())?;
+        if self.state.is_narrowed() {
+            answer.unchecked().push(OTHER_NAMESPACES.to_owned());
+        }
         Ok(answer)
     }
 

@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::args;
 use super::exit::Exit;
+use super::live_names;
 use crate::kubernetes::{ClusterFeed, DefaultsSource, Reads, SnapshotSink, Target};
 use crate::server::config::LogFormat;
 use crate::server::logging;
@@ -23,7 +24,7 @@ pub(crate) struct FeedCluster {
 
     /// Context of the kubeconfig; else its current one, else the cluster around
     /// this pod
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = live_names::contexts())]
     context: Option<String>,
 
     /// The scheduler's configuration, whose default constraints hold

@@ -17,6 +17,7 @@ mod filter;
 mod healthcheck;
 mod input;
 mod lint;
+mod live_names;
 mod load;
 mod log;
 mod output;
@@ -137,9 +138,15 @@ enum Command {
     Completions(completions::Completions),
 }
 
-/// Completes a command line for kubectl, if the program was called for that; the
-/// exit code then.
+/// Completes a command line for kubectl or a shell, if the program was called for that;
+/// the exit code then.
 pub fn complete(args: &[OsString]) -> Option<ExitCode> {
+    match completions::complete(Cli::command, args) {
+        Ok(false) => {}
+        Ok(true) => return Some(ExitCode::SUCCESS),
+        // A shell shows nothing of it.
+        Err(_) => return Some(ExitCode::FAILURE),
+    }
     let completed = plugin::complete(Cli::command(), args)?;
     Some(completed.unwrap_or_else(|error| {
         eprintln!("error: {error}");
@@ -179,7 +186,7 @@ impl Cli {
             Command::Descriptor(descriptor) => descriptor.run(),
             Command::Healthcheck(healthcheck) => wait_for(healthcheck.run()),
             Command::Token(token) => token.run(),
-            Command::Completions(completions) => completions.run(&mut Self::command()),
+            Command::Completions(completions) => completions.run(),
         };
         done.unwrap_or_else(|error| report(&error)).into()
     }

@@ -15,7 +15,7 @@ use super::exit::Exit;
 use super::output::{self, AnswerFormat};
 use super::render;
 use super::selector;
-use super::source::Opened;
+use super::source::{Opened, QuestionScope};
 use super::stored;
 use super::what_if::Overlay;
 use crate::matching::Selector;
@@ -42,6 +42,8 @@ pub(super) async fn explain(
     selector: Option<&LabelSelector>,
     format: AnswerFormat,
 ) -> Result<Exit> {
+    let scope = QuestionScope::of(question.namespace.as_deref(), QuestionScope::All);
+    question.state.is_about(scope);
     let is_meant = meant(question.namespace.as_deref(), selector)?;
     let asking = Asking {
         question,

@@ -14,9 +14,10 @@ use super::backend::Client;
 use super::cluster::{self, ClusterArgs};
 use super::endpoint::Endpoint;
 use super::input::{self, Input};
+use super::output;
 use super::render::Provenance;
 use super::stored;
-use crate::kubernetes::{ClusterClient, Reads};
+use crate::kubernetes::{self, ApiResource, ClusterClient, Reads};
 use crate::limits::NodeNames;
 use crate::manifest::{LoadedObjects, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::matching::names;
@@ -43,11 +44,37 @@ pub(crate) struct SnapshotSource {
     #[arg(skip)]
     context_names: OnceLock<(String, String)>,
 
+    /// What a question is about, of a command that can name a namespace.
+    #[arg(skip)]
+    scope: OnceLock<QuestionScope>,
+
+    /// Whether pods of other namespaces were not listed.
+    #[arg(skip)]
+    is_narrowed: OnceLock<()>,
+
     #[command(flatten)]
     defaults: DefaultConstraintsFlag,
 
     #[command(flatten)]
     node_names: NodeNamesSetting,
+}
+
+/// What a question is about. Where an account may not list all namespaces, one is enough.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum QuestionScope {
+    /// All namespaces.
+    All,
+    /// The namespace of the context.
+    Own,
+    /// This one.
+    Namespace(String),
+}
+
+impl QuestionScope {
+    /// A namespace if it is given, else `other`.
+    pub(crate) fn of(namespace: Option<&str>, other: Self) -> Self {
+        namespace.map_or(other, |namespace| Self::Namespace(namespace.to_owned()))
+    }
 }
 
 /// A snapshot that can be asked about.
@@ -102,6 +129,10 @@ impl SnapshotSource {
         if self.asks_cluster() {
             let cluster = self.connect().await?;
             let name = in_namespace(&cluster.namespace);
+            self.is_about(QuestionScope::of(
+                name.namespace.as_deref(),
+                QuestionScope::Own,
+            ));
             // What is misspelt is said before thousands of pods are listed.
             let pod = cluster::find(&cluster, &name).await?;
             return Ok((self.open_cluster(&cluster).await?, pod));
@@ -153,9 +184,54 @@ impl SnapshotSource {
 
     /// Lists the cluster.
     pub(super) async fn open_cluster(&self, cluster: &ClusterClient) -> Result<Opened> {
-        let objects = cluster::load(cluster).await?;
+        let enough = match self.scope.get() {
+            None | Some(QuestionScope::All) => None,
+            Some(QuestionScope::Own) => Some(&*cluster.namespace),
+            Some(QuestionScope::Namespace(namespace)) => Some(&**namespace),
+        };
+        let listed = cluster::load(cluster, enough).await;
+        let listed = listed.map_err(|error| match error.downcast_ref() {
+            Some(kubernetes::Error::Forbidden { .. })
+                if self.scope.get() == Some(&QuestionScope::All) =>
+            {
+                anyhow::anyhow!("{error}; or ask about one namespace, with -n")
+            }
+            _ => error,
+        })?;
+        self.tell_narrowed(&listed.narrowed, enough.unwrap_or_default());
+        let objects = listed.objects;
         let input = Input::of_cluster(objects, self.defaults.default_constraints.as_deref())?;
         self.decide_on(input).await
+    }
+
+    /// Says what the question is about.
+    pub(crate) fn is_about(&self, scope: QuestionScope) {
+        let _ = self.scope.set(scope);
+    }
+
+    /// Whether the pods of other namespaces than the one in question are not known.
+    pub(crate) fn is_narrowed(&self) -> bool {
+        self.is_narrowed.get().is_some()
+    }
+
+    fn tell_narrowed(&self, narrowed: &[&'static ApiResource], namespace: &str) {
+        let kinds: Vec<&str> = narrowed.iter().map(|resource| resource.plural).collect();
+        if kinds.is_empty() {
+            return;
+        }
+        let mut text = format!(
+            "this account may not list {} in all namespaces: those of namespace {namespace} alone \
+             are known",
+            kinds.join(", ")
+        );
+        if kinds.contains(&"pods") {
+            let _ = self.is_narrowed.set(());
+            text.push_str(
+                ". What other pods take on the nodes is not: a node may have less room and fewer \
+                 free ports than is said",
+            );
+        }
+        output::warn(&text);
     }
 
     async fn decide_on(&self, input: Input) -> Result<Opened> {

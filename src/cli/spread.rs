@@ -7,10 +7,11 @@ use clap::{Args, ValueEnum};
 
 use super::backend::{Client, all_pages};
 use super::exit::{Exit, RefusedCall};
+use super::live_names;
 use super::output::{self, AnswerFormat};
 use super::render;
 use super::selector;
-use super::source;
+use super::source::{self, QuestionScope};
 use crate::manifest::ObjectName;
 use crate::proto::v1::describe_spread_request::Subject;
 use crate::proto::v1::{
@@ -54,12 +55,13 @@ pub(crate) struct SpreadCommand {
     #[arg(
         value_name = "KIND/NAME",
         value_parser = ObjectName::with_kind,
-        conflicts_with_all = ["workload", "selector"]
+        conflicts_with_all = ["workload", "selector"],
+        add = live_names::objects()
     )]
     object: Option<ObjectName>,
 
     /// Namespace; by default all, or `default` with a workload or --selector
-    #[arg(short, long, value_name = "NAMESPACE")]
+    #[arg(short, long, value_name = "NAMESPACE", add = live_names::namespaces())]
     namespace: Option<String>,
 
     /// All namespaces, which is the default for what is about all workloads
@@ -139,6 +141,7 @@ impl SpreadCommand {
         if self.watch {
             return self.keep_showing().await;
         }
+        self.state.is_about(self.scope());
         let client = self.state.client().await?;
         let answer = self.ask(&client).await?;
         let text = self.text(&answer)?;
@@ -218,6 +221,16 @@ impl SpreadCommand {
     /// The workload that is asked about.
     fn named(&self) -> Option<&ObjectName> {
         self.object.as_ref().or(self.workload.as_ref())
+    }
+
+    fn scope(&self) -> QuestionScope {
+        let named = self.named();
+        let of_name = named.and_then(|named| named.namespace.as_deref());
+        let other = match named.is_some() || self.selector.is_some() {
+            true => QuestionScope::Own,
+            false => QuestionScope::All,
+        };
+        QuestionScope::of(of_name.or(self.namespace.as_deref()), other)
     }
 
     fn request(&self) -> DescribeSpreadRequest {

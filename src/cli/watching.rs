@@ -12,6 +12,7 @@ use clap::Args;
 use tokio::runtime::Builder;
 
 use super::backend::Client;
+use super::live_names;
 use crate::api;
 use crate::kubernetes::{ClusterFeed, DefaultsSource, SnapshotSink, Target};
 use crate::server::{Config, FeedCounts, Started};
@@ -69,7 +70,7 @@ pub(crate) struct WatchSettings {
     kubeconfig: Option<PathBuf>,
 
     /// Context of the kubeconfig for --kubernetes without one.
-    #[arg(long, env = "EVENKEEL_CONTEXT", value_name = "NAME")]
+    #[arg(long, env = "EVENKEEL_CONTEXT", value_name = "NAME", add = live_names::contexts())]
     context: Option<String>,
 }
 

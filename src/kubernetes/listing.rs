@@ -29,6 +29,15 @@ pub(crate) struct ListProgress {
 /// Hears how far a list has come.
 pub(crate) type OnProgress<'a> = &'a mut (dyn FnMut(ListProgress) + Send);
 
+/// What a cluster holds.
+#[derive(Default)]
+pub(crate) struct ListedCluster {
+    /// The objects.
+    pub(crate) objects: LoadedObjects,
+    /// What was listed in one namespace, because it may not be listed in all.
+    pub(crate) narrowed: Vec<&'static ApiResource>,
+}
+
 /// What a page says of itself, its objects left out.
 #[derive(Deserialize)]
 struct ListPage {
@@ -48,20 +57,40 @@ struct PageMetadata {
 }
 
 impl ClusterClient {
-    /// Lists all objects that decisions read.
+    /// Lists all objects that decisions read. What may not be listed in all namespaces is
+    /// listed in `enough`, if that is given.
     ///
     /// # Errors
     /// The first kind that could not be listed, and why.
-    pub(crate) async fn load(&self, progress: OnProgress<'_>) -> Result<LoadedObjects, Error> {
-        let mut all = LoadedObjects::default();
+    pub(crate) async fn load(
+        &self,
+        enough: Option<&str>,
+        progress: OnProgress<'_>,
+    ) -> Result<ListedCluster, Error> {
+        let mut all = ListedCluster::default();
         for resource in ApiResource::read_by_decisions() {
-            let new = || ObjectReader::of(vec![self.source()]);
-            let listed = self.list(resource, None, "", progress, new, |reader, text| {
-                reader.read_page(&text)
-            });
-            all.append(listed.await?.objects);
+            let listed = match self.load_one(resource, None, progress).await {
+                Err(Error::Forbidden { .. }) if resource.is_namespaced && enough.is_some() => {
+                    all.narrowed.push(resource);
+                    self.load_one(resource, enough, progress).await
+                }
+                listed => listed,
+            };
+            all.objects.append(listed?);
         }
         Ok(all)
+    }
+
+    async fn load_one(
+        &self,
+        resource: &'static ApiResource,
+        namespace: Option<&str>,
+        progress: OnProgress<'_>,
+    ) -> Result<LoadedObjects, Error> {
+        let new = || ObjectReader::of(vec![self.source()]);
+        let read = |reader: &mut ObjectReader, text: String| reader.read_page(&text);
+        let listed = self.list(resource, namespace, "", progress, new, read);
+        Ok(listed.await?.objects)
     }
 
     /// This cluster as the source of objects.

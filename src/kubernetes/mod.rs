@@ -34,7 +34,7 @@ pub(crate) use connection::{ClusterClient, Reads};
 pub(crate) use defaults::DefaultsSource;
 pub(crate) use error::Error;
 pub(crate) use feed::ClusterFeed;
-pub(crate) use listing::ListProgress;
+pub(crate) use listing::{ListProgress, ListedCluster};
 pub(crate) use resource::ApiResource;
 pub(crate) use sink::SnapshotSink;
 pub(crate) use target::Target;

@@ -31,6 +31,12 @@ const fn namespaced(
 /// What a scheduler's configuration can be in.
 pub(super) static CONFIG_MAPS: ApiResource = namespaced("ConfigMap", "v1", "configmaps");
 
+/// Asked for only by names, while somebody types one.
+static NAMESPACES: ApiResource = ApiResource {
+    is_namespaced: false,
+    ..namespaced("Namespace", "v1", "namespaces")
+};
+
 /// Those that decisions read, and the other workloads of Kubernetes' own.
 static RESOURCES: [ApiResource; 10] = [
     ApiResource {
@@ -52,6 +58,11 @@ impl ApiResource {
     /// Those that decisions read, nodes first.
     pub(crate) fn read_by_decisions() -> impl Iterator<Item = &'static Self> {
         ObjectKind::all().map(Self::of)
+    }
+
+    /// That of namespaces.
+    pub(crate) fn of_namespaces() -> &'static Self {
+        &NAMESPACES
     }
 
     /// The one whose objects are of `kind`.

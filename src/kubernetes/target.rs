@@ -119,6 +119,16 @@ impl Target {
         Ok(ClusterAccess::of(context, config, files, target))
     }
 
+    /// The names of the contexts; none where no kubeconfig can be read.
+    pub(crate) fn contexts(&self) -> Vec<String> {
+        let kubeconfig = match &self.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path),
+            None => Kubeconfig::read(),
+        };
+        let contexts = kubeconfig.unwrap_or_default().contexts.into_iter();
+        contexts.map(|context| context.name).collect()
+    }
+
     /// The context that is meant.
     fn context_in(&self, kubeconfig: &Kubeconfig, file: &str) -> Result<String, Error> {
         let file = file.to_owned();

@@ -1,5 +1,6 @@
 //! A small API server: lists and gets objects as Kubernetes' does, page by page.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
@@ -10,9 +11,10 @@ use serde_json::{Value, json};
 const PAGE: usize = 2;
 
 /// The plurals of the kinds that it knows.
-const PLURALS: [(&str, &str); 8] = [
+const PLURALS: [(&str, &str); 9] = [
     ("Deployment", "deployments"),
     ("DaemonSet", "daemonsets"),
+    ("Namespace", "namespaces"),
     ("Node", "nodes"),
     ("Pod", "pods"),
     ("ReplicaSet", "replicasets"),
@@ -43,7 +45,15 @@ pub fn start(objects: Vec<Value>, forbidden: &'static str) -> String {
 }
 
 /// The same, with these refusals.
-pub fn start_with(objects: Vec<Value>, refusals: Refusals) -> String {
+pub fn start_with(mut objects: Vec<Value>, refusals: Refusals) -> String {
+    let namespaces = objects
+        .iter()
+        .map(|object| &object["metadata"]["namespace"]);
+    let namespaces: BTreeSet<&str> = namespaces.filter_map(Value::as_str).collect();
+    let namespaces = namespaces.into_iter().filter(|name| !name.is_empty());
+    let namespace = |name| json!({"kind": "Namespace", "metadata": {"name": name}});
+    let namespaces: Vec<Value> = namespaces.map(namespace).collect();
+    objects.extend(namespaces);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = listener.local_addr().expect("it is bound");
     thread::spawn(move || {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use crate::evenkeel::{Desk, Outcome};
-use crate::kube_api;
+use crate::kube_api::{self, Refusals};
 use crate::shop::{CLUSTER, FILES, desk, objects};
 use crate::support::server::Server;
 
@@ -318,4 +318,47 @@ fn files_start_with_the_default_constraints_of_kube_scheduler() {
         .expect(0)
         .json();
     assert_eq!(answer["defaults"], "DEFAULTS_KIND_SYSTEM");
+}
+
+/// A tenant may read its own namespace, and the nodes.
+#[test]
+fn who_may_list_one_namespace_alone_can_ask_about_it() {
+    let refusals = Refusals {
+        elsewhere: true,
+        ..Refusals::default()
+    };
+    let address = kube_api::start_with(objects(), refusals);
+    let desk = desk().file("kube.yaml", &kube_api::kubeconfig(&address));
+    let not_known = "this account may not list pods, services, replicasets, \
+                     statefulsets, replicationcontrollers in all namespaces: those of namespace shop alone \
+                     are known. What other pods take on the nodes is not";
+    for (line, code) in [
+        ("explain deploy/web", 1),
+        ("explain --pending -n shop", 1),
+        ("filter pod/shop/web-new-1", 0),
+        ("spread -n shop", 0),
+        ("spread deploy/web", 0),
+        ("report -n shop", 0),
+        ("lint deploy -n shop", 1),
+    ] {
+        let told = desk.run(&format!("{line} {CLUSTER}")).expect(code);
+        told.complains(not_known);
+    }
+    for line in ["explain deploy/web", "place deploy/web --replicas 1"] {
+        let answer = desk.run(&format!("{line} {CLUSTER} -o json")).json();
+        let unchecked = answer["unchecked"].as_array().expect("a list");
+        assert!(
+            unchecked.contains(&json!("pods of other namespaces")),
+            "{line}: {answer}"
+        );
+    }
+    for line in ["explain --pending", "spread -A", "report"] {
+        let refused = desk.run(&format!("{line} {CLUSTER}")).expect(2);
+        refused.complains("may not list pods in one");
+        refused.complains("; or ask about one namespace, with -n");
+    }
+    let refused = desk.run(&format!("explain pod/default/db-0 {CLUSTER}"));
+    refused
+        .expect(2)
+        .complains("add this rule to a Role of the account");
 }

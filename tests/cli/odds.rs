@@ -113,7 +113,7 @@ fn completions_are_written_for_every_shell() {
             .run(&format!("completions {shell}"))
             .expect(0)
             .out;
-        assert!(script.contains("overlay-delete"), "{shell}");
+        assert!(script.contains("_EVENKEEL_COMPLETE"), "{shell}");
     }
 }
 

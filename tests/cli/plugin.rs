@@ -69,11 +69,18 @@ fn as_a_plugin_it_asks_the_current_context() {
 #[test]
 fn kubectl_gets_completions() {
     let desk = desk();
-    let cases: [(&[&str], &[&str]); 4] = [
+    let cases: [(&[&str], &[&str]); 11] = [
         (&["expl"], &["explain"]),
         (&["explain", "--pend"], &["--pending"]),
         (&["explain", "-o", "y"], &["yaml"]),
         (&["snapshot", "g"], &["get"]),
+        (&["explain", "deploy/"], &["deploy/web"]),
+        (&["spread", "rs/web-n"], &["rs/web-new"]),
+        (&["explain", "-n", "default", "pod/"], &["pod/db-0"]),
+        (&["explain", "pod/default/"], &["pod/default/db-0"]),
+        (&["report", "-n", ""], &["default", "shop"]),
+        (&["lint", "--context", "o"], &["one"]),
+        (&["explain", "--context", "gone", "deploy/"], &[]),
     ];
     for (args, expected) in cases {
         let outcome = plugin(&desk, "kubectl_complete-evenkeel", args).expect(0);
@@ -84,5 +91,26 @@ fn kubectl_gets_completions() {
             .filter_map(|line| line.split('\t').next())
             .collect();
         assert_eq!(words, expected, "{args:?}");
+    }
+}
+
+#[test]
+fn a_shell_gets_the_names_of_a_cluster() {
+    let desk = desk();
+    let cases = [
+        ("explain --kubeconfig kube.yaml deploy/", "deploy/web"),
+        ("spread --kubeconfig kube.yaml -n s", "shop"),
+        ("filter --kubeconfig kube.yaml --context g", "gone"),
+        // Without a cluster, kinds alone.
+        ("explain s", "sts/"),
+        ("explain deploy/", ""),
+    ];
+    for (line, expected) in cases {
+        let index = line.split(' ').count().to_string();
+        let mut command = desk.command(&format!("-- evenkeel {line}"));
+        command.env("_EVENKEEL_COMPLETE", "bash");
+        command.env("_CLAP_COMPLETE_INDEX", index);
+        let outcome = Outcome::of(crate::process::run(command)).expect(0);
+        assert_eq!(outcome.out, expected, "{line}");
     }
 }

@@ -140,6 +140,8 @@ impl LintCommand {
     /// Looks and prints.
     pub(crate) async fn run(mut self) -> Result<Exit> {
         let texts = self.named.texts(&mut self.state).await?;
+        let scope = source::QuestionScope::of(self.named.namespace(), source::QuestionScope::All);
+        self.state.is_about(scope);
         let sources = manifest::expand(&self.files)?;
         anyhow::ensure!(
             !(sources.contains(&InputSource::StandardInput) && self.state.reads_standard_input()),

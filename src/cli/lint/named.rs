@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::cli::source::SnapshotSource;
-use crate::cli::{cluster, selector};
+use crate::cli::{cluster, live_names, selector};
 use crate::manifest::{self, InputSource, ManifestError, ObjectName, Template};
 use crate::matching::{Selector, names, selector_text};
 use crate::proto::v1::LabelSelector;
@@ -20,11 +20,11 @@ pub(crate) struct NamedObjects {
     ///
     /// It is looked up in the files of --load, else in the cluster of the current
     /// context or of --context, which is what it is checked on, too.
-    #[arg(value_name = "KIND[/NAME]", value_delimiter = ',', conflicts_with_all = ["files", "on_server"])]
+    #[arg(value_name = "KIND[/NAME]", value_delimiter = ',', conflicts_with_all = ["files", "on_server"], add = live_names::objects())]
     objects: Vec<ObjectOrKind>,
 
     /// Namespace of these objects [default: the context's, or `default`]
-    #[arg(short, long, value_name = "NAMESPACE", requires = "objects")]
+    #[arg(short, long, value_name = "NAMESPACE", requires = "objects", add = live_names::namespaces())]
     namespace: Option<String>,
 
     /// These objects in all namespaces
@@ -107,6 +107,11 @@ impl NamedObjects {
             texts.extend(pages.into_iter().map(|page| (cluster.source(), page)));
         }
         Ok(texts)
+    }
+
+    /// The namespace of these objects, once they are read; `None` for all.
+    pub(super) fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
     }
 
     /// Whether a template is one of these objects. Of a file all are. Adds to `found`

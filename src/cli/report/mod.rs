@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use self::judge::ClusterReport;
 use super::backend::Client;
 use super::exit::Exit;
+use super::live_names;
 use super::output::{self, AnswerFormat};
 use super::render;
 use super::source;
@@ -35,7 +36,7 @@ Exit codes:
   3  the server could not be reached, or did not answer in time")]
 pub(crate) struct ReportCommand {
     /// Namespace; by default all
-    #[arg(short, long, value_name = "NAMESPACE")]
+    #[arg(short, long, value_name = "NAMESPACE", add = live_names::namespaces())]
     namespace: Option<String>,
 
     /// All namespaces, which is the default
@@ -74,6 +75,9 @@ enum ReportFormat {
 impl ReportCommand {
     /// Asks and prints.
     pub(crate) async fn run(self) -> Result<Exit> {
+        let namespace = self.namespace.as_deref();
+        let scope = source::QuestionScope::of(namespace, source::QuestionScope::All);
+        self.state.is_about(scope);
         let client = self.state.client().await?;
         let report = self.gather(&client).await?;
         let format = match self.output {

@@ -1,0 +1,187 @@
+//! Completes names while somebody types them: contexts of the kubeconfig, and namespaces
+//! and objects of the cluster that the words before them mean.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::time::Duration;
+
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use serde::Deserialize;
+use tokio::runtime::Builder;
+use tokio::time::timeout;
+
+use crate::kubernetes::{ApiResource, ClusterClient, Reads, Target};
+use crate::manifest::ObjectName;
+
+/// How long somebody who types waits for an API server at most.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The kinds that are offered, as people type them.
+const KINDS: [&str; 8] = ["cj", "deploy", "ds", "job", "pod", "rc", "rs", "sts"];
+
+/// How kubectl finds the program: then it asks the current cluster.
+const PLUGIN_NAMES: [&str; 2] = ["kubectl-evenkeel", "kubectl_complete-evenkeel"];
+
+/// What is read of the objects of a list.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NamedItem {
+    metadata: ItemMetadata,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ItemMetadata {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct NamedItems {
+    items: Vec<NamedItem>,
+}
+
+/// Completes `KIND/NAME` and `KIND/NAMESPACE/NAME`.
+pub(super) fn objects() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| offered(typed, &object_names(typed)))
+}
+
+/// Completes the name of a namespace.
+pub(super) fn namespaces() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| {
+        let namespaces = ApiResource::of_namespaces();
+        offered(typed, &ask(&TypedWords::read(), namespaces, None))
+    })
+}
+
+/// Completes the name of a context.
+pub(super) fn contexts() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| {
+        let target = TypedWords::read().target();
+        offered(typed, &target.contexts())
+    })
+}
+
+/// Those of `names` that begin like what is typed. What no name can have is not shown to
+/// a shell.
+fn offered(typed: &OsStr, names: &[String]) -> Vec<CompletionCandidate> {
+    let typed = typed.to_string_lossy();
+    let is_plain = |name: &&String| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-._/@:".contains(c);
+        name.starts_with(&*typed) && name.chars().all(plain)
+    };
+    let names = names.iter().filter(is_plain);
+    names.map(CompletionCandidate::new).collect()
+}
+
+/// Kinds, or the objects of the kind that is typed.
+fn object_names(typed: &OsStr) -> Vec<String> {
+    let typed = typed.to_string_lossy();
+    let words = TypedWords::read();
+    let Some((kind, rest)) = typed.split_once('/') else {
+        return KINDS.iter().map(|kind| format!("{kind}/")).collect();
+    };
+    let Some(resource) = ApiResource::of_kind(ObjectName::full_kind(kind)) else {
+        return Vec::new();
+    };
+    let namespace = rest.split_once('/').map(|(namespace, _)| namespace);
+    let start = match namespace {
+        Some(namespace) => format!("{kind}/{namespace}/"),
+        None => format!("{kind}/"),
+    };
+    let given = words.value("--namespace", "-n");
+    let namespace = namespace.map_or(given, |it| Some(it.to_owned()));
+    let names = ask(&words, resource, Some(namespace));
+    names.iter().map(|name| format!("{start}{name}")).collect()
+}
+
+/// The names of a resource's objects: of all, or of a namespace, which is the context's
+/// where none is given. None where no cluster is meant, or it does not answer in time.
+fn ask(
+    words: &TypedWords,
+    resource: &'static ApiResource,
+    namespace: Option<Option<String>>,
+) -> Vec<String> {
+    if !words.mean_cluster() {
+        return Vec::new();
+    }
+    let Ok(runtime) = Builder::new_current_thread().enable_all().build() else {
+        return Vec::new();
+    };
+    let asked = async {
+        let cluster = words.target().connect(Reads::WholeObjects).await.ok()?;
+        let namespace = namespace.map(|it| it.unwrap_or_else(|| cluster.namespace.clone()));
+        list(&cluster, resource, namespace.as_deref()).await
+    };
+    let names = runtime.block_on(async { timeout(PATIENCE, asked).await });
+    names.ok().flatten().unwrap_or_default()
+}
+
+async fn list(
+    cluster: &ClusterClient,
+    resource: &'static ApiResource,
+    namespace: Option<&str>,
+) -> Option<Vec<String>> {
+    let keep = |names: &mut Vec<String>, text: String| {
+        let page = serde_json::from_str(&text);
+        let page: NamedItems = page.unwrap_or(NamedItems { items: Vec::new() });
+        names.extend(page.items.into_iter().map(|item| item.metadata.name));
+        Ok(())
+    };
+    let mut silent = |_| {};
+    let listed = cluster.list(resource, namespace, "", &mut silent, Vec::new, keep);
+    listed.await.ok()
+}
+
+/// The words of the command line that is typed.
+struct TypedWords(Vec<OsString>);
+
+impl TypedWords {
+    /// A script of a shell has them behind `--`.
+    fn read() -> Self {
+        let mut words: Vec<OsString> = env::args_os().collect();
+        if let Some(place) = words.iter().position(|word| word == "--") {
+            words.drain(..=place);
+        }
+        Self(words)
+    }
+
+    /// The last value of a flag.
+    fn value(&self, long: &str, short: &str) -> Option<String> {
+        let words: Vec<&str> = self.0.iter().filter_map(|word| word.to_str()).collect();
+        let mut found = None;
+        for (place, word) in words.iter().enumerate() {
+            if *word == long || *word == short {
+                // The last word is the one that is typed.
+                found = words[..words.len() - 1].get(place + 1).copied();
+            } else if let Some(value) = word.strip_prefix(long).and_then(|it| it.strip_prefix('='))
+            {
+                found = Some(value);
+            }
+        }
+        found.map(str::to_owned)
+    }
+
+    fn target(&self) -> Target {
+        Target {
+            kubeconfig: self.value("--kubeconfig", "--kubeconfig").map(Into::into),
+            context: self.value("--context", "--context"),
+        }
+    }
+
+    /// Whether they mean a cluster: as for kubectl, or by a flag.
+    fn mean_cluster(&self) -> bool {
+        let has = |flag: &str| {
+            let is_it = |word: &OsString| word.to_str().is_some_and(|it| it.starts_with(flag));
+            self.0.iter().any(is_it)
+        };
+        let program = self
+            .0
+            .first()
+            .and_then(|program| Path::new(program).file_stem());
+        let is_plugin = program.is_some_and(|name| PLUGIN_NAMES.iter().any(|it| name == *it));
+        let flags = ["--from-cluster", "--kubeconfig", "--context"];
+        let is_flagged = flags.into_iter().any(has);
+        !has("--load") && (is_flagged || is_plugin && !has("--server"))
+    }
+}
