@@ -8,7 +8,7 @@ use std::{env, fs};
 
 use prost::Message;
 use prost_types::field_descriptor_proto::{Label, Type};
-use prost_types::{DescriptorProto, FileDescriptorSet};
+use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet};
 #[cfg(feature = "server")]
 use prost_types::{MethodDescriptorProto, ServiceDescriptorProto};
 #[cfg(feature = "server")]
@@ -24,15 +24,33 @@ const PROTOS: [&str; 3] = [
 /// to them: message and field.
 const DECODED_LATER: [(&str, &str); 1] = [("UpdateSnapshotRequest", "changes")];
 
+/// Fields of objects that nobody reads here: JSON that `kubectl` writes has them. They
+/// are in the descriptors for clients, and in no Rust type.
+const NEVER_READ: [&str; 2] = ["kind", "api_version"];
+
+/// From which number on fields are none of Kubernetes'.
+const OWN_FIELDS: i32 = 100;
+
 /// The package of the protocol.
 const PACKAGE: &str = ".evenkeel.v1.";
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");
-    let descriptors = protox::compile(PROTOS, ["proto"])?;
-    let encoded = descriptors.encode_to_vec();
+    let mut descriptors = protox::compile(PROTOS, ["proto"])?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    fs::write(out.join("evenkeel_descriptor.bin"), &encoded)?;
+    fs::write(
+        out.join("evenkeel_descriptor.bin"),
+        descriptors.encode_to_vec(),
+    )?;
+    let files = &mut descriptors.file;
+    for message in files.iter_mut().flat_map(|file| &mut file.message_type) {
+        let is_read = |field: &FieldDescriptorProto| {
+            field.number() < OWN_FIELDS || !NEVER_READ.contains(&field.name())
+        };
+        message.field.retain(is_read);
+    }
+    #[cfg(feature = "json")]
+    let encoded = descriptors.encode_to_vec();
 
     // Ordered maps: equal objects have equal bytes and equal JSON.
     let configured = || {
@@ -41,6 +59,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             .bytes(".")
             .compile_well_known_types(true)
             .extern_path(".google.protobuf", "::pbjson_types")
+            .extern_path(
+                ".google.protobuf.StringValue",
+                "crate::proto::quantity_text::QuantityText",
+            )
     };
     if cfg!(feature = "server") {
         let received = out.join("received");
@@ -70,8 +92,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .register_descriptors(&encoded)?
         .btree_map(["."])
         .ignore_unknown_fields()
-        // Kubernetes writes these two in a way of their own.
-        .exclude([".evenkeel.v1.Quantity", ".evenkeel.v1.Volume"])
+        // Kubernetes writes it in a way of its own.
+        .exclude([".evenkeel.v1.Volume"])
         .build(&[".evenkeel.v1"])?;
     Ok(())
 }

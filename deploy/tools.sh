@@ -6,6 +6,7 @@
 TOOLS="${EVENKEEL_TOOLS:-${XDG_CACHE_HOME:-${HOME:-$PWD/target}/.cache}/evenkeel}"
 ACTIONLINT_VERSION=v1.7.12
 COSIGN_VERSION=v3.1.3
+GRPCURL_VERSION=v1.9.3
 HELM_VERSION=v3.22.0
 KUSTOMIZE_VERSION=v5.7.1
 PROBE_VERSION=v0.4.40
@@ -69,6 +70,10 @@ build_go_module() {
     printf 'module tool\n\ngo 1.25\n\nrequire %s %s\n' "$3" "$4" >"$1/go.mod"
     (cd "$1" && timeout "$INSTALL_TIMEOUT" go build -mod=mod -o "$2" "$3${5:+/$5}") >&2 ||
         { echo "$2 $4 cannot be installed" >&2; return 1; }
+}
+
+install_grpcurl() {
+    install_go_tool grpcurl "$GRPCURL_VERSION" github.com/fullstorydev/grpcurl/cmd/grpcurl
 }
 
 install_probe() {

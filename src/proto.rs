@@ -9,6 +9,8 @@ pub mod encoded;
 pub mod encoding;
 #[cfg(feature = "json")]
 mod json;
+mod quantity_text;
+mod volume;
 
 /// Package `evenkeel.v1`.
 #[allow(missing_docs, clippy::all, clippy::pedantic, unreachable_pub)]
@@ -17,6 +19,7 @@ pub mod v1 {
     #[cfg(feature = "json")]
     include!(concat!(env!("OUT_DIR"), "/evenkeel.v1.serde.rs"));
 
+    pub use super::quantity_text::QuantityText as Quantity;
     #[cfg(feature = "server")]
     pub use super::received::spread_service_server;
 

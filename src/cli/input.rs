@@ -73,9 +73,14 @@ impl Input {
     /// kube-scheduler does: unless somebody says otherwise, Kubernetes' own default
     /// constraints hold.
     pub(crate) fn or_system_defaults(mut self) -> Self {
-        if !self.objects.is_fleet && self.default_constraints.is_none() {
-            self.is_supposed = true;
-            self.default_constraints = Some(manifest::system_default_constraints());
+        if self.default_constraints.is_none() {
+            let is_fleet = self.objects.is_fleet;
+            self.is_supposed = !is_fleet;
+            // Fleets have none.
+            self.default_constraints = Some(match is_fleet {
+                true => DefaultConstraints::default(),
+                false => manifest::system_default_constraints(),
+            });
         }
         self
     }

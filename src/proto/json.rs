@@ -54,7 +54,7 @@ fn quantity(text: impl ToString) -> Quantity {
 
 impl Serialize for Volume {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        self.volume_source.unwrap_or_default().serialize(to)
+        self.source().serialize(to)
     }
 }
 
@@ -64,6 +64,7 @@ impl<'de> Deserialize<'de> for Volume {
         let source = VolumeSource::deserialize(from)?;
         Ok(Self {
             volume_source: Some(source),
+            ..Self::default()
         })
     }
 }

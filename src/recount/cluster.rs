@@ -5,7 +5,7 @@ use crate::proto::v1::{
 };
 
 /// All that exists.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Cluster {
     /// Nodes, in any order.
     pub nodes: Vec<Node>,
@@ -21,4 +21,22 @@ pub struct Cluster {
     pub replication_controllers: Vec<ReplicationController>,
     /// Constraints of pods that have none of their own.
     pub defaults: DefaultConstraints,
+}
+
+/// Nothing, as a snapshot begins: with Kubernetes' own default constraints.
+impl Default for Cluster {
+    fn default() -> Self {
+        Self {
+            nodes: Vec::new(),
+            pods: Vec::new(),
+            services: Vec::new(),
+            replica_sets: Vec::new(),
+            stateful_sets: Vec::new(),
+            replication_controllers: Vec::new(),
+            defaults: DefaultConstraints {
+                constraints: Vec::new(),
+                system: true,
+            },
+        }
+    }
 }

@@ -12,20 +12,17 @@ pub fn fields(spec: &v1::PodSpec) -> Box<[&'static str]> {
     };
     let near = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
     let apart = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
-    let sources = spec
-        .volumes
-        .iter()
-        .filter_map(|volume| volume.volume_source.as_ref());
-    let mut claims = sources.filter(|source| {
+    let is_claim = |source: v1::VolumeSource| {
         source.persistent_volume_claim.is_some()
             || source.csi.is_some()
             || source.ephemeral.is_some()
-    });
+    };
+    let claims = |volume: &v1::Volume| is_claim(volume.source());
     let all = [
         ("spec.affinity.podAffinity", near.is_some_and(requires)),
         ("spec.affinity.podAntiAffinity", apart.is_some_and(requires)),
         ("spec.resourceClaims", !spec.resource_claims.is_empty()),
-        ("spec.volumes", claims.next().is_some()),
+        ("spec.volumes", spec.volumes.iter().any(claims)),
     ];
     let used = all.into_iter().filter(|(_, is_used)| *is_used);
     used.map(|(field, _)| field).collect()

@@ -7,9 +7,12 @@ use std::fmt::Debug;
 use crate::support::vectors;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use evenkeel::proto::v1::{Node, Pod, ReplicaSet, ReplicationController, Service, StatefulSet};
+use evenkeel::proto::v1::{
+    FILE_DESCRIPTOR_SET, Node, Pod, ReplicaSet, ReplicationController, Service, StatefulSet,
+};
 use pbjson_types::Timestamp;
 use prost::Message;
+use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -52,12 +55,26 @@ where
     let from_json: T = serde_json::from_value(vector.json.clone()).expect("Kubernetes' JSON");
     assert_eq!(from_bytes, from_json, "{name}");
     let known = serde_json::to_value(&from_bytes).expect("JSON");
+    let by_descriptor: T = as_clients_read(&vector.kind, &vector.json);
+    let by_descriptor = serde_json::to_value(&by_descriptor).expect("JSON");
+    assert_eq!(by_descriptor, known, "{name}: read by the descriptors");
 
     let again = T::decode(from_bytes.encode_to_vec().as_slice()).expect("our bytes");
     assert_eq!(again, from_bytes, "{name}: bytes written again");
     let again: T = serde_json::from_value(known.clone()).expect("our JSON");
     assert_eq!(again, from_bytes, "{name}: JSON written again");
     kept(&known, &vector.json, &name.to_string());
+}
+
+/// An object from its JSON, as clients read it that know the descriptors alone.
+fn as_clients_read<T: Message + Default>(kind: &str, json: &Value) -> T {
+    let pool = DescriptorPool::decode(FILE_DESCRIPTOR_SET).expect("descriptors");
+    let message = pool.get_message_by_name(&format!("evenkeel.v1.{kind}"));
+    let message = message.expect("a message of the protocol");
+    let options = DeserializeOptions::new().deny_unknown_fields(false);
+    let read = DynamicMessage::deserialize_with_options(message, json, &options);
+    let read = read.unwrap_or_else(|error| panic!("{error}: {json}"));
+    T::decode(read.encode_to_vec().as_slice()).expect("the same message")
 }
 
 /// All that we wrote is in Kubernetes' JSON with the same value.

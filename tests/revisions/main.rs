@@ -15,7 +15,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use evenkeel::proto::v1::DefaultConstraints;
 use history::{Shared, State, Version};
 use proptest::test_runner::TestRunner;
 use questions::{Asked, questions};
@@ -101,9 +100,9 @@ async fn copies<'v>(
     let mut names = HashMap::new();
     for (number, version) in versions.iter().enumerate() {
         let name = format!("still-{number}");
-        let changes = model::changes(&states[*version].whole());
-        let defaults = DefaultConstraints::default();
-        still.replace(&name, changes, defaults).await;
+        let cluster = states[*version].whole();
+        let changes = model::changes(&cluster);
+        still.replace(&name, changes, cluster.defaults).await;
         names.insert(*version, name);
     }
     names

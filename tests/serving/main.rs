@@ -17,6 +17,7 @@ mod feeding;
 mod health;
 mod health_probe;
 mod hostile_clusters;
+mod kubectl_json;
 mod kubernetes;
 mod kubernetes_settings;
 mod limits;

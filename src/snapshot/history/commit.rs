@@ -1,6 +1,8 @@
 //! How a snapshot takes batches: one after another, checked, recorded in the
 //! journal, applied. Batches of waiting callers are recorded together.
 
+use std::sync::Arc;
+
 use super::capacity::{check_room, is_roomy};
 use super::error::Error;
 use super::following::ATTEMPTS;
@@ -12,6 +14,7 @@ use crate::account::Charge;
 use crate::limits::Limits;
 use crate::snapshot::clock::Now;
 use crate::snapshot::counters;
+use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::reservation::Serial;
 use crate::snapshot::state::shards::Applied;
 
@@ -24,6 +27,9 @@ struct Planned {
     job: usize,
     /// The batch; `None` where only reservations end.
     offer: Option<Offer>,
+    /// Default constraints to set: those of the batch, or those that a snapshot begins
+    /// with.
+    defaults: Option<Arc<Defaults>>,
     revision: i64,
     /// How many reservations end because their time is over.
     expired: usize,
@@ -163,9 +169,11 @@ impl Commit<'_> {
                 ended.iter().filter(|it| book.holds(**it)).count()
             }
         };
+        let begun = |offer: &Offer| offer.defaults.clone().or_else(|| Defaults::first(before));
         let mut planned = Planned {
             job,
             offer: offer.cloned(),
+            defaults: offer.and_then(begun),
             revision: before,
             expired,
             ended,
@@ -259,6 +267,7 @@ impl Commit<'_> {
         let snapshot = self.turn.snapshot;
         let Planned {
             offer,
+            defaults,
             revision,
             expired,
             ended,
@@ -279,7 +288,7 @@ impl Commit<'_> {
         };
         let batch = snapshot.with_deletions(&offer.batch, &ended);
         let live = &self.turn.live;
-        let mut applied = live.apply(&batch, offer.defaults, revision);
+        let mut applied = live.apply(&batch, defaults, revision);
         // That reservations end is not the caller's doing.
         applied.changed = applied.changed.saturating_sub(ended.len());
         snapshot.forget(&ended);
@@ -297,7 +306,6 @@ impl Planned {
 
     fn entry<'e>(&'e self, synced: bool, before: Entry<'e>) -> Entry<'e> {
         let batch = self.offer.as_ref().map(|offer| &*offer.batch);
-        let defaults = self.offer.as_ref().and_then(|o| o.defaults.as_deref());
         Entry {
             revision: self.revision,
             updated: match self.moves() {
@@ -306,7 +314,7 @@ impl Planned {
             },
             synced,
             change: Change::Batch(batch),
-            defaults,
+            defaults: self.defaults.as_deref(),
             ended: &self.ended,
             ..before
         }

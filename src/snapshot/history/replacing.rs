@@ -52,7 +52,7 @@ impl Snapshot {
         check_revision(self.name(), before, expected_revision)?;
         let new = staged.as_ref().expect("a state is swapped in once");
         let revision = before + 1;
-        let defaults = new.defaults.clone();
+        let defaults = new.defaults.clone().or_else(|| Defaults::first(before));
         let defaults = defaults.unwrap_or_else(|| turn.live.defaults());
         let taken = new.state.arrived(self.book().confirmed());
         if let Some(aside) = new.aside() {

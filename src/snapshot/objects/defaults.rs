@@ -1,5 +1,7 @@
 //! The constraints of pods that have none of their own.
 
+use std::sync::Arc;
+
 use crate::limits::{Limit, Limits};
 use crate::matching::{Constraint, Path, Violations};
 use crate::proto::v1;
@@ -38,6 +40,17 @@ impl Defaults {
         faults.finish(Self {
             constraints,
             system: wire.system,
+        })
+    }
+
+    /// Those that a snapshot begins with where its first change, which comes at
+    /// `revision` 0, sets none: Kubernetes' own. `None` later.
+    pub fn first(revision: i64) -> Option<Arc<Self>> {
+        (revision == 0).then(|| {
+            Arc::new(Self {
+                constraints: Self::system_constraints(),
+                system: true,
+            })
         })
     }
 
