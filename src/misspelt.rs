@@ -1,5 +1,18 @@
 //! Names that were misspelt.
 
+/// Topology keys that clusters usually have.
+const WELL_KNOWN_KEYS: [&str; 4] = [
+    "kubernetes.io/hostname",
+    "node.kubernetes.io/instance-type",
+    "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+];
+
+/// The end of a message about a topology key that no node has.
+pub(crate) fn topology_key_hint(key: &str) -> String {
+    hint(key, WELL_KNOWN_KEYS)
+}
+
 /// The name of `known` that `name` was probably meant to be; none if it is too
 /// far from all of them, or one of them.
 pub(crate) fn did_you_mean<'k>(

@@ -210,11 +210,15 @@ impl ValidDescription {
     /// Notes a workload among the worst, if it is to be listed.
     fn note(&self, namespace: &str, judged: JudgedWorkload, page: &mut DescriptionPage) {
         let rank = WorkloadRank::of(namespace, &judged);
-        let violates = rank.violates();
+        let (violates, exceeds) = (rank.violates(), rank.exceeds());
         page.response.violating_count = page
             .response
             .violating_count
             .saturating_add(i64::from(violates));
+        page.response.exceeding_count = page
+            .response
+            .exceeding_count
+            .saturating_add(i64::from(exceeds));
         page.response.faulty_count = page
             .response
             .faulty_count
@@ -229,7 +233,7 @@ impl ValidDescription {
             .response
             .unranked_count
             .saturating_add(i64::from(unranked));
-        let listed = violates || judged.fault.is_some() || self.by != By::Constraints;
+        let listed = violates || exceeds || judged.fault.is_some() || self.by != By::Constraints;
         let listed = listed && !unranked;
         if !listed || self.after.as_ref().is_some_and(|after| rank <= *after) {
             return;
@@ -260,11 +264,12 @@ impl ValidDescription {
             kind: named.kind.clone(),
             name: named.name.clone(),
         })?;
-        let violates = judged.balances.iter().any(|balance| balance.excess() > 0);
+        let rank = WorkloadRank::of(namespace, &judged);
         Ok(v1::DescribeSpreadResponse {
             revision,
             workload_count: 1,
-            violating_count: i64::from(violates),
+            violating_count: i64::from(rank.violates()),
+            exceeding_count: i64::from(rank.exceeds()),
             faulty_count: i64::from(judged.fault.is_some()),
             workloads: vec![workload_spread(namespace, judged)],
             defaults,

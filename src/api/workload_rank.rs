@@ -32,9 +32,14 @@ impl WorkloadRank {
         }
     }
 
-    /// Whether it violates a constraint.
+    /// Whether it violates a hard constraint.
     pub fn violates(&self) -> bool {
-        self.hard_excess.0 > 0 || self.soft_excess.0 > 0
+        self.hard_excess.0 > 0
+    }
+
+    /// Whether it violates no hard constraint, and exceeds the max skew of a soft one.
+    pub fn exceeds(&self) -> bool {
+        !self.violates() && self.soft_excess.0 > 0
     }
 
     /// What a page token says: the last workload of the page before.

@@ -71,7 +71,7 @@ Start here:
 Exit codes:
   0  done; of filter, explain and score: at least one node is feasible
   1  no node is feasible; place: some found no node; reservation: some had ended;
-     healthcheck: not serving; verify: counts differ; spread, report: a constraint is violated;
+     healthcheck: not serving; verify: counts differ; spread, report: a hard constraint is violated;
      replay: a decision differs; lint: something was found; state, log: it is damaged
   2  the request or its input was refused; the snapshot did not reach --min-revision in time
   3  the server could not be reached, or did not answer in time

@@ -180,6 +180,25 @@ impl<'a> Case<'a> {
         })
     }
 
+    /// The cordoned nodes that would take the pod if they were not.
+    pub fn freed_by_uncordoning(&self) -> impl Iterator<Item = &JudgedNode<'a>> {
+        let is_checked = self.checks == NodeChecks::All;
+        let cordoned =
+            move |node: &&JudgedNode<'_>| is_checked && node.check == Some(Reason::Unschedulable);
+        self.nodes.iter().filter(cordoned).filter(|node| {
+            self.read_view.affords(self.checked.units_per_node())
+                && self
+                    .checked
+                    .passes_uncordoned(node.slot, self.nominated_on(node))
+                && self.hard.iter().all(|hard| self.admits(hard, node))
+        })
+    }
+
+    /// What decides where the pod can run, and was not checked.
+    pub fn unchecked(&self) -> Vec<String> {
+        self.question.unchecked(self.checks, &self.read_view)
+    }
+
     /// The nominated pods that count on a node, if there are any.
     pub fn nominated_on(&self, node: &JudgedNode<'_>) -> Option<&'a NominatedOn<'a>> {
         self.filter.nominated().on(node.slot)

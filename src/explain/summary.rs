@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::case::{Case, Hard, values};
 use super::diagnosis::Diagnosis;
-use super::words::{among, number, plural, sentence, so_many, verb};
+use super::words::{among, joined, number, plural, sentence, so_many, verb};
 use crate::spread::Reason;
 
 /// The nodes that are refused for a cause.
@@ -18,22 +18,69 @@ struct RefusedNodes {
 /// The sentence: whether the pod fits, why, and what would help.
 pub fn of(case: &Case<'_>, findings: &[Diagnosis]) -> String {
     let (feasible, all) = (case.feasible_count(), case.nodes.len());
+    let passes = |verdict: String| verdict + &but_for(&case.unchecked());
     let verdict = match (feasible, all) {
         (_, 0) => return "There is no node to decide about.".to_owned(),
         (0, 1) => "The one node cannot take the pod".to_owned(),
         (0, _) => format!("None of {} nodes can take the pod", number(all)),
-        (1, 1) => "The one node satisfies what was checked".to_owned(),
-        _ if feasible == all => format!("All {} nodes satisfy what was checked", number(all)),
-        _ => format!(
+        (1, 1) => passes("The one node satisfies what was checked".to_owned()),
+        _ if feasible == all => passes(format!(
+            "All {} nodes satisfy what was checked",
+            number(all)
+        )),
+        _ => passes(format!(
             "{} of {} {} what was checked{}",
             number(feasible),
             plural(all, "node"),
             verb(feasible, "satisfies", "satisfy"),
             places(case)
-        ),
+        )),
     };
-    let remedy = findings.iter().find_map(|finding| finding.remedy.as_ref());
-    sentence(&verdict, &causes(case), remedy.filter(|_| feasible == 0))
+    let remedy = findings.iter().find_map(|finding| finding.remedy.clone());
+    let remedy = remedy.or_else(|| uncordon(case)).filter(|_| feasible == 0);
+    sentence(&verdict, &causes(case), remedy.as_ref()) + &best(case)
+}
+
+/// That some fields of the pod were not checked.
+fn but_for(unchecked: &[String]) -> String {
+    match unchecked {
+        [] => String::new(),
+        fields => format!(
+            ", but {} {} not checked",
+            joined(fields),
+            verb(fields.len(), "was", "were")
+        ),
+    }
+}
+
+/// Which cordoned nodes would take the pod.
+fn uncordon(case: &Case<'_>) -> Option<String> {
+    let names: Vec<&str> = case.freed_by_uncordoning().map(|node| node.name).collect();
+    (!names.is_empty()).then(|| {
+        let onto = verb(names.len(), "it", "them");
+        format!("uncordon {}, which lets it onto {onto}", among(&names))
+    })
+}
+
+/// Which of several feasible nodes Score ranks first, if it ranks them.
+fn best(case: &Case<'_>) -> String {
+    let feasible: Vec<&str> = case.feasible().map(|node| node.name).collect();
+    let scores = case.scores();
+    if scores.skipped || feasible.len() < 2 {
+        return String::new();
+    }
+    let score = |at: usize| scores.node(at).score;
+    let highest = (0..feasible.len()).map(score).max().unwrap_or(0);
+    let best = (0..feasible.len()).filter(|at| score(*at) == highest);
+    let best: Vec<&str> = best.map(|at| feasible[at]).collect();
+    match best.len() == feasible.len() {
+        true => " They score alike.".to_owned(),
+        false => format!(
+            " Best by score: {} ({} of 100).",
+            among(&best),
+            number(highest)
+        ),
+    }
 }
 
 /// Which domains of the first hard constraint the feasible nodes are in, when

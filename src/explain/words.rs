@@ -63,10 +63,11 @@ pub fn joined(parts: &[String]) -> String {
     }
 }
 
-/// The value of a topology key; an empty one is a value.
+/// The value of a topology key. Nodes that have the label with an empty value, or that
+/// count as one domain because they lack it, have none.
 pub fn quoted(value: &str) -> String {
     match value {
-        "" => "\"\"".to_owned(),
+        "" => "(no value)".to_owned(),
         value => value.to_owned(),
     }
 }

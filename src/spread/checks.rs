@@ -244,6 +244,23 @@ impl<'a> Checked<'a> {
         })
     }
 
+    /// Whether an existing node that is cordoned would pass all checks if it were not.
+    /// Costs [`Self::units_per_node`].
+    pub fn passes_uncordoned(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> bool {
+        let (own, eligibility) = (&self.checks.own, &self.checks.passing.eligibility);
+        let Some(node) = self.read_view.nodes.get(slot) else {
+            return false;
+        };
+        let is_named = own.node.is_none() || self.named == Some(slot);
+        let by_labels =
+            eligibility.admits_taints_uncordoned(node) && eligibility.admits_affinity(node);
+        let has_room = |requests| {
+            let (requested, has) = self.room_with(slot, with);
+            judge_room(&requested, has, requests).is_ok()
+        };
+        own.gates.is_none() && is_named && by_labels && self.requests.is_none_or(has_room)
+    }
+
     /// What an existing node has too little of, as if nominated pods were there;
     /// nothing where nobody asks for room.
     pub fn shortages(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> Vec<Shortage> {

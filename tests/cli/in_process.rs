@@ -71,7 +71,7 @@ fn the_table_shows_verdicts_reasons_and_what_pins_the_minimum() {
         "a2    unresolvable   node(s) were unschedulable",
         "  counts      pods with app=web",
         "  minimum     0, pinned by c",
-        "  c       0     1     1      feasible",
+        "  c       0     1     1      skew 1 <= 1",
     ] {
         assert!(
             outcome.out.lines().any(|found| found == line),

@@ -109,3 +109,61 @@ fn any_names_of_nodes_are_taken_where_that_is_said() {
     let told = desk.run(&format!("{line} --node-names any")).expect(0);
     assert_eq!(told.out, "host_01\n");
 }
+
+/// Nodes of one zone, of which `b` is cordoned as kubectl does it.
+const CORDONED: &str = "\
+{kind: Node, metadata: {name: a, labels: {topology.kubernetes.io/zone: z}}}
+---
+{kind: Node, metadata: {name: b, labels: {topology.kubernetes.io/zone: z}},
+ spec: {unschedulable: true, taints: [{key: node.kubernetes.io/unschedulable, effect: NoSchedule}]}}
+";
+
+#[test]
+fn the_first_sentence_says_the_real_cause_and_what_would_help() {
+    let pod = |more: &str| format!("{{kind: Pod, metadata: {{name: p}}, spec: {{{more}}}}}");
+    let key = "topologySpreadConstraints: [{topologyKey: topology.kubernetes.io/zonee, maxSkew: 1, \
+               whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {a: b}}}]";
+    let scored = "topologySpreadConstraints: [{topologyKey: topology.kubernetes.io/zone, maxSkew: 1, \
+                  whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {a: b}}}]";
+    let cases = [
+        (
+            pod("volumes: [{name: v, persistentVolumeClaim: {claimName: v}}]"),
+            "",
+            0,
+            "1 of 2 nodes satisfies what was checked, but spec.volumes was not checked: 1 node is \
+             cordoned.",
+        ),
+        (
+            pod(""),
+            "--candidate b",
+            1,
+            "The one node cannot take the pod: 1 node is cordoned; uncordon b",
+        ),
+        (pod(key), "", 1, "did you mean topology.kubernetes.io/zone?"),
+        (
+            pod(scored),
+            "--overlay open.yaml",
+            0,
+            "All 2 nodes satisfy what was checked. They score alike.",
+        ),
+        (
+            pod(scored),
+            "--overlay full.yaml",
+            0,
+            "Best by score: b (100 of 100).",
+        ),
+    ];
+    let open = "{kind: Node, metadata: {name: b, labels: {topology.kubernetes.io/zone: x}}}";
+    let full = "---\n{kind: Pod, metadata: {name: q, labels: {a: b}}, spec: {nodeName: a}}";
+    for (pod, flags, code, told) in cases {
+        let desk = Desk::new()
+            .file("nodes.yaml", CORDONED)
+            .file("open.yaml", open)
+            .file("full.yaml", &format!("{open}\n{full}"))
+            .file("pod.yaml", &pod);
+        let line = format!("explain -f pod.yaml --load nodes.yaml {flags}");
+        let answer = desk.run(&line).expect(code);
+        let words: Vec<&str> = answer.out.split_whitespace().collect();
+        assert!(words.join(" ").contains(told), "{told}\n{}", answer.out);
+    }
+}

@@ -37,7 +37,8 @@ fn a_report_has_the_score_and_what_it_is_made_of() {
             json!(["Deployment/shop/web", 2, 3, 66.7]),
         ]
     );
-    assert_eq!(answer["constraints"]["violatingCount"], "2");
+    assert_eq!(answer["constraints"]["violatingCount"], "1");
+    assert_eq!(answer["constraints"]["exceedingCount"], "1");
 }
 
 #[test]
@@ -319,7 +320,7 @@ fn a_report_in_words_leaves_nothing_out() {
         desk.run(&format!("{line} html")),
     );
     let sections = [
-        ("violations", vec!["broken", "bent"], "risks"),
+        ("beyond max skew", vec!["broken", "bent"], "risks"),
         ("risks", vec!["broken", "bent", "lonely"], "unbalanced"),
         ("unbalanced", vec!["broken", "bent", "lonely"], "</main>"),
     ];

@@ -21,7 +21,7 @@ fn violators_come_worst_first() {
     let answer = desk().run("spread --load cluster.yaml");
     let expected = "\
 snapshot \"default\", revision 1, default constraints: system
-violating: 2 of 3 workloads with constraints
+violating: 1 of 3 workloads with constraints; 1 exceeds a soft max skew, which is no limit
 3 workloads: 3 with constraints of their own
 
 NAMESPACE  WORKLOAD           PODS  OVER                                                    SKEW   MOST       FEWEST
@@ -59,6 +59,12 @@ fn names_and_exit_codes() {
     let cases = [
         ("", 1, "Deployment/shop/web\nStatefulSet/shop/cache\n"),
         ("-n default", 0, ""),
+        // A soft max skew is exceeded, and nothing is violated.
+        (
+            "-n shop --workload sts/cache",
+            0,
+            "StatefulSet/shop/cache\n",
+        ),
         ("-n shop --workload sts/db", 0, "StatefulSet/shop/db\n"),
         (
             "--by topology.kubernetes.io/zone",
@@ -142,7 +148,7 @@ fn what_has_changed_is_shown_again() {
     );
     desk.run("load cluster.yaml").expect(0);
     let shown = Shown::start(&desk, "spread --watch");
-    shown.wait_for("violating: 2 of 3 workloads");
+    shown.wait_for("violating: 1 of 3 workloads");
     desk.run("load nodes.yaml").expect(0);
     shown.wait_for("no workload: there is no pod here");
     for (line, why) in [

@@ -231,7 +231,9 @@ proptest! {
             let mut violators: Vec<_> = recounted.iter().filter(|(_, w)| violates(&w.1)).collect();
             violators.sort_by_key(|(key, w)| rank(&w.1, key));
             prop_assert_eq!(whole.workload_count, recounted.len() as i64);
-            prop_assert_eq!(whole.violating_count, violators.len() as i64);
+            let hard = violators.iter().filter(|(key, w)| rank(&w.1, key).0 < 0).count() as i64;
+            prop_assert_eq!(whole.violating_count, hard);
+            prop_assert_eq!(whole.violating_count + whole.exceeding_count, violators.len() as i64);
             prop_assert_eq!(whole.faulty_count, 0);
             let listed = all_pages(&server, request.clone()).await;
             prop_assert_eq!(listed.len(), violators.len());

@@ -363,3 +363,27 @@ async fn what_a_decision_gathers_is_on_the_account() {
         assert_eq!(account.used(), before);
     }
 }
+
+/// Since Kubernetes 1.35 a pod gets these labels of its node when it is bound.
+#[tokio::test]
+async fn bare_pods_are_one_workload_whatever_labels_their_nodes_gave_them() {
+    let server = zones().await;
+    let region = "topology.kubernetes.io/region";
+    let bound = ["a", "b", "c"].map(|zone| {
+        let labels = [("app", "bare"), (ZONE, zone), (region, "r")];
+        on(pod(&format!("bare-{zone}"), &labels), &format!("{zone}1")).change()
+    });
+    let pending = pod("bare-d", &[("app", "bare")]).change();
+    let changes = bound.into_iter().chain([pending]).collect();
+    server.update("", changes).await;
+    let request = DescribeSpreadRequest {
+        topology_key: ZONE.into(),
+        ..DescribeSpreadRequest::default()
+    };
+    let answer = ask(&server, request).await;
+    assert_eq!(answer.workload_count, 1);
+    let workload = &answer.workloads[0];
+    assert_eq!((workload.pod_count, workload.topologies[0].skew), (4, 0));
+    let labels: Vec<_> = workload.labels.iter().collect();
+    assert_eq!(labels, [(&"app".to_owned(), &"bare".to_owned())]);
+}

@@ -13,6 +13,7 @@ use super::support::model::Stored;
 pub(super) fn cases() -> Vec<Case> {
     let full = || state(&[("a1", "a", 1), ("b1", "b", 1)]);
     let gpu = |name, zone| tainted(node(name, &[(ZONE, zone)]), "gpu", "", "NoSchedule").change();
+    let closed = |name, taint| tainted(node(name, &[(ZONE, "c")]), taint, "", "NoSchedule");
     let wanting = |domains| {
         let constraint = TopologySpreadConstraint {
             min_domains: Some(domains),
@@ -50,11 +51,34 @@ pub(super) fn cases() -> Vec<Case> {
             ]),
         ),
         case(
-            "an empty domain that is cordoned, which no policy frees",
+            "an empty domain that is cordoned",
             and(full(), [cordoned(node("c1", &[(ZONE, "c")])).change()]),
             web(vec![zone(1)]),
             Kind::UnusableDomain,
-            Some(&["1 node is cordoned", "No node inclusion policy"]),
+            Some(&[
+                "1 node is cordoned",
+                "If you uncordon c1, the pod can go to 1 node",
+            ]),
+        ),
+        case(
+            "an empty domain that is cordoned, as kubectl does it, and a policy that would do",
+            and(
+                full(),
+                [cordoned(closed("c1", "node.kubernetes.io/unschedulable")).change()],
+            ),
+            web(vec![zone(1)]),
+            Kind::UnusableDomain,
+            Some(&[
+                "1 node is cordoned",
+                "If you uncordon c1, the pod can go to 1 node",
+            ]),
+        ),
+        case(
+            "an empty domain that is cordoned and has another taint, too",
+            and(full(), [cordoned(closed("c1", "gpu")).change()]),
+            web(vec![zone(1)]),
+            Kind::UnusableDomain,
+            Some(&["1 node is cordoned", "With nodeTaintsPolicy: Honor"]),
         ),
         case(
             "an empty domain that the pod's selector excludes",

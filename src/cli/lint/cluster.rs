@@ -7,18 +7,10 @@ use super::rule::LintRule;
 use crate::cli::backend::Client;
 use crate::explain;
 use crate::manifest::Template;
-use crate::misspelt::hint;
+use crate::misspelt::topology_key_hint;
 use crate::proto::v1::hint::Kind;
 use crate::proto::v1::left_out::Cause;
 use crate::proto::v1::{ConstraintInsight, Dialect, ExplainRequest, Hint, Pod, View};
-
-/// Topology keys that clusters usually have.
-const WELL_KNOWN_KEYS: [&str; 4] = [
-    "kubernetes.io/hostname",
-    "node.kubernetes.io/instance-type",
-    "topology.kubernetes.io/region",
-    "topology.kubernetes.io/zone",
-];
 
 /// What is to be said of a template on the cluster that `client` knows.
 pub(crate) async fn check(
@@ -78,7 +70,7 @@ fn unknown_key(
     if missing.node_count < node_count {
         return None;
     }
-    let hint = hint(key, WELL_KNOWN_KEYS);
+    let hint = topology_key_hint(key);
     let field = format!("spec.topologySpreadConstraints[{index}].topologyKey");
     Some(Said {
         rule: LintRule::UnknownTopologyKey,

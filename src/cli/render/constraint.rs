@@ -22,7 +22,8 @@ pub(super) fn hard(report: &ConstraintReport) -> String {
             number(domain.skew),
             number(domain.eligible_nodes),
             match domain.feasible {
-                true => styled(GOOD, "feasible"),
+                // Whether a node there can be used is not known by domain.
+                true => styled(GOOD, &format!("skew {} <= {max_skew}", domain.skew)),
                 false => styled(BAD, &format!("skew {} > {max_skew}", domain.skew)),
             },
         ]

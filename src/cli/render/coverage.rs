@@ -15,9 +15,17 @@ pub(super) fn verdict(answer: &DescribeSpreadResponse) -> String {
         (_, Some(held)) => format!("{} with constraints", plural(held, "workload")),
         (_, None) => all,
     };
+    let exceeding = match answer.exceeding_count {
+        0 => String::new(),
+        1 => "; 1 exceeds a soft max skew, which is no limit".to_owned(),
+        count => format!(
+            "; {} exceed a soft max skew, which is no limit",
+            number(count)
+        ),
+    };
     match answer.violating_count {
-        0 => format!("violating: none of {among}"),
-        count => format!("violating: {} of {among}", number(count)),
+        0 => format!("violating: none of {among}{exceeding}"),
+        count => format!("violating: {} of {among}{exceeding}", number(count)),
     }
 }
 

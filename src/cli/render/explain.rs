@@ -7,7 +7,9 @@ use super::constraint;
 use super::layout::paragraph;
 use super::text::{BAD, GOOD, HEADING, Head, not_checked, number, plural, styled};
 use crate::explain::{among, quoted};
+use crate::misspelt::topology_key_hint;
 use crate::proto::v1::constraint_insight::Minimum;
+use crate::proto::v1::hint::Kind;
 use crate::proto::v1::left_out::Cause;
 use crate::proto::v1::{
     ConstraintInsight, ConstraintReport, Domain, DomainInsight, ExplainResponse, Hint, LeftOut,
@@ -29,17 +31,32 @@ pub(crate) fn explain(head: &Head, answer: &ExplainResponse) -> String {
     if answer.constraints.is_empty() {
         text.push_str("\nno spread constraint\n");
     }
-    text + &hints(&answer.hints)
+    text + &hints(answer)
 }
 
-fn hints(hints: &[Hint]) -> String {
-    let mut text = String::new();
+/// What a hint says; of a key that no node has, what was probably meant.
+pub(super) fn hint_text(answer: &ExplainResponse, hint: &Hint) -> String {
+    let mut reports = answer.constraints.iter().zip(&answer.insights);
+    let of_hint = reports.find(|(report, _)| report.constraint_index == hint.constraint_index);
+    let key = of_hint.and_then(|(report, insight)| {
+        let mut left_out = insight.left_out.iter();
+        let missing = left_out.find(|it| it.cause() == Cause::MissingKey)?;
+        let key = &report.constraint.as_ref()?.topology_key;
+        (missing.node_count >= answer.node_count).then_some(key)
+    });
+    let key = key.filter(|_| hint.kind() == Kind::MissingKey);
+    let meant = key.map_or_else(String::new, |key| topology_key_hint(key));
+    format!("{}{meant}", hint.message)
+}
+
+fn hints(answer: &ExplainResponse) -> String {
+    let (hints, mut text) = (&answer.hints, String::new());
     if !hints.is_empty() {
         text.push_str(&format!("\n{}\n", styled(HEADING, "hints")));
     }
     for hint in hints {
         let bullet = styled(AnsiColor::Yellow.on_default(), "*");
-        let lines = paragraph(&hint.message, "    ", str::to_owned);
+        let lines = paragraph(&hint_text(answer, hint), "    ", str::to_owned);
         text.push_str(&format!("  {bullet} {}", lines.trim_start()));
     }
     text

@@ -31,7 +31,7 @@ pub(crate) fn report(snapshot: &str, report: &ClusterReport) -> String {
         text.push_str(&paragraph(&line, "  ", str::to_owned));
     }
     if !report.constraints.workloads.is_empty() {
-        text.push_str(&heading("violations"));
+        text.push_str(&heading("beyond max skew"));
         text.push_str(&spread::violations("  ", &report.constraints));
     }
     if !report.risks.is_empty() {

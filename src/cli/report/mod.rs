@@ -30,8 +30,8 @@ Examples:
   evenkeel report --by kubernetes.io/hostname -n shop
 
 Exit codes:
-  0  no constraint is violated
-  1  some constraints are violated
+  0  no hard constraint is violated; a soft max skew may be exceeded
+  1  some hard constraints are violated
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time")]
 pub(crate) struct ReportCommand {

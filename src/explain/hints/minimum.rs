@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::explain::case::{Case, Hard, all_nodes};
-use crate::explain::diagnosis::{Diagnosis, hint, suggest};
+use crate::explain::case::{Case, Hard, JudgedNode, all_nodes};
+use crate::explain::diagnosis::{Diagnosis, count, hint, suggest};
 use crate::explain::words::{among, joined, plural, quoted, so_many, verb};
 use crate::matching::{Constraint, Policy};
 use crate::proto::v1::hint::Kind;
@@ -35,13 +35,30 @@ fn unusable(case: &Case<'_>, hard: &Hard<'_>, lowest: &[&str]) -> Diagnosis {
     );
     let mut found = Diagnosis::from(hint(Kind::UnusableDomain, hard.active(), String::new()));
     found.hint.domain = lowest[0].to_owned();
+    let before = case.feasible_count();
+    let is_there = |node: &&JudgedNode<'_>| {
+        let value = node.node.label_text(hard.key());
+        value.is_some_and(|value| lowest.contains(&value))
+    };
+    let freed: Vec<&str> = case
+        .freed_by_uncordoning()
+        .filter(is_there)
+        .map(|node| node.name)
+        .collect();
+    if !freed.is_empty() {
+        let after = plural(before + freed.len(), "node");
+        let uncordon = format!("uncordon {}", among(&freed));
+        found.hint.message = format!("{held}. If you {uncordon}, the pod can go to {after}");
+        found.hint.admitted_node_count = count(before + freed.len());
+        found.remedy = Some(format!("{uncordon}, which lets it onto {after}"));
+        return found;
+    }
     let honor_taints = |c: &mut Constraint| c.node_taints_policy = Policy::Honor;
     let honor_affinity = |c: &mut Constraint| c.node_affinity_policy = Policy::Honor;
     let policies: [(&str, Honor); 2] = [
         ("nodeTaintsPolicy", honor_taints),
         ("nodeAffinityPolicy", honor_affinity),
     ];
-    let before = case.feasible_count();
     for (policy, honor) in policies {
         let revised = case.revised(hard.active(), |constraint, _| honor(constraint));
         let suggested = &revised.all[hard.active().index];

@@ -8,7 +8,7 @@ use super::domain::DomainId;
 use super::layout;
 use super::topology::{DomainKey, Topology};
 use crate::account::heap;
-use crate::matching::{Effect, NodeAffinity, Tolerations};
+use crate::matching::{Effect, NodeAffinity, Taint, Tolerations};
 use crate::snapshot::budget::Budget;
 use crate::snapshot::objects::node::NodeRef;
 use crate::snapshot::objects::nodes::Nodes;
@@ -166,6 +166,14 @@ impl Eligibility {
     pub fn admits_taints(&self, node: NodeRef<'_>) -> bool {
         let tolerations = self.tolerations.as_ref();
         tolerations.is_none_or(|t| t.tolerate_all(node.taints()))
+    }
+
+    /// The same, if a node that is cordoned were not: cordoning taints it, too.
+    pub fn admits_taints_uncordoned(&self, node: NodeRef<'_>) -> bool {
+        let of_others = |taint: &&Taint| taint.repels() && &*taint.key != UNSCHEDULABLE_TAINT;
+        let mut taints = node.taints().iter().filter(of_others);
+        let tolerations = self.tolerations.as_ref();
+        tolerations.is_none_or(|t| taints.all(|it| t.tolerate(&it.key, &it.value, it.effect)))
     }
 
     /// Whether a node is eligible as far as its being cordoned goes.

@@ -7,6 +7,13 @@ use crate::proto::v1;
 /// The label by which a deployment marks the pods of a replica set.
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
+/// Labels that the API server copies from the node to a pod that is bound to it, since
+/// Kubernetes 1.35. They say where a pod is, not what it belongs to.
+const OF_THE_NODE: [&str; 2] = [
+    "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+];
+
 /// The kind of the controller that a node's own agent gives to static pods.
 const STATIC: &str = "Node";
 
@@ -17,7 +24,7 @@ pub struct WorkloadId {
     pub kind: String,
     /// Its name; empty when there is none.
     pub name: String,
-    /// The labels of pods without a controller.
+    /// The labels of pods without a controller, but for those that tell where they are.
     pub labels: BTreeMap<String, String>,
 }
 
@@ -29,8 +36,10 @@ impl WorkloadId {
         let none = v1::ObjectMeta::default();
         let metadata = pod.metadata.as_ref().unwrap_or(&none);
         let Some(controller) = controller(metadata) else {
+            let mut labels = metadata.labels.clone();
+            labels.retain(|key, _| !OF_THE_NODE.contains(&&**key));
             return Self {
-                labels: metadata.labels.clone(),
+                labels,
                 ..Self::default()
             };
         };

@@ -4,13 +4,15 @@ use maud::{Markup, html};
 
 use super::page::{Column, Page, bar_cell, longest_bar, more_domains, number_cell, table};
 use crate::cli::render::constraint;
-use crate::cli::render::explain::{bar as bar_of, is_hard, left_out_text, limit, minimum, verdict};
+use crate::cli::render::explain::{
+    bar as bar_of, hint_text, is_hard, left_out_text, limit, minimum, verdict,
+};
 use crate::cli::render::text::{Head, Provenance, TAKEN_OUT, number, plural};
 use crate::explain::quoted;
 use crate::matching::selector_text;
 use crate::proto::v1::hint::Kind;
 use crate::proto::v1::{
-    ConstraintInsight, ConstraintReport, Domain, DomainInsight, ExplainResponse, Hint,
+    ConstraintInsight, ConstraintReport, Domain, DomainInsight, ExplainResponse,
     TopologySpreadConstraint,
 };
 
@@ -22,7 +24,7 @@ pub(crate) fn explain_html(
 ) -> String {
     let content = html! {
         (header(head, answer))
-        (hints(&answer.hints))
+        (hints(answer))
         @for (report, insight) in answer.constraints.iter().zip(&answer.insights) {
             (one(report, insight))
         }
@@ -68,7 +70,8 @@ fn header(head: &Head, answer: &ExplainResponse) -> Markup {
     }
 }
 
-fn hints(hints: &[Hint]) -> Markup {
+fn hints(answer: &ExplainResponse) -> Markup {
+    let hints = &answer.hints;
     html! {
         @if !hints.is_empty() {
             section aria-labelledby="hints" {
@@ -77,7 +80,7 @@ fn hints(hints: &[Hint]) -> Markup {
                     @for hint in hints {
                         li {
                             span.kind { (kind_text(hint.kind())) }
-                            p { (hint.message) }
+                            p { (hint_text(answer, hint)) }
                         }
                     }
                 }

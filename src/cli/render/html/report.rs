@@ -20,7 +20,7 @@ pub(crate) fn report_html(origin: &Provenance<'_>, report: &ClusterReport) -> St
             @for line in coverage_lines(report) { p { (line) } }
         }
         @if !report.constraints.workloads.is_empty() {
-            h2 { "Violations" }
+            h2 { "Beyond max skew" }
             @for spread in &report.constraints.workloads { (workload(None, spread)) }
         }
         (risks(&report.risks))
