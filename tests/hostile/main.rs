@@ -17,6 +17,7 @@ mod crowd;
 mod deadlines;
 #[path = "../support/descriptors.rs"]
 mod descriptors;
+mod draining;
 #[path = "../support/examples.rs"]
 mod examples;
 mod feeds;

@@ -4,7 +4,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use h2::client::Builder;
 use http::Request;
@@ -123,6 +123,36 @@ async fn handshakes_that_do_not_end_are_given_up() {
         });
     }
     are_given_up(&server, &authority, all).await;
+}
+
+/// A server that stops waits for none of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn handshakes_that_do_not_end_delay_no_stop() {
+    let files = Files::new();
+    let authority = Authority::new("ours");
+    let mut flags = files.tls_flags(&authority.server());
+    let patient = ["--handshake-timeout", "10m", "--drain-pause", "0s"];
+    flags.extend(patient.map(str::to_owned));
+    let mut server = serve(&flags);
+    let hello = hello(&authority);
+    let mut open = Vec::new();
+    for length in [0, hello.len() / 2, hello.len()] {
+        let stream = TcpStream::connect(server.address()).await;
+        let mut stream = stream.expect("accepted");
+        let sent = stream.write_all(&hello[..length]).await;
+        sent.expect("it can be sent");
+        open.push(stream);
+    }
+    let silent = shake(&server, &authority).await;
+    let channel = connect(&server, authority.trusted()).await;
+    list(channel.expect("a connection"))
+        .await
+        .expect("an answer");
+    let start = Instant::now();
+    server.signal("TERM");
+    assert_eq!(server.exited().await.code(), Some(0));
+    assert!(start.elapsed() < Duration::from_secs(3), "{start:?}");
+    drop((open, silent));
 }
 
 async fn shake(server: &Server, authority: &Authority) -> TlsStream<TcpStream> {

@@ -166,6 +166,8 @@ async fn a_call_under_way_gets_its_whole_answer() {
     let mut answer = slow_answer(&server).await;
     server.signal("TERM");
     closed(&server).await;
+    // Longer than a connection without calls stays open.
+    sleep(Duration::from_millis(2_500)).await;
 
     let response = answer.message().await.expect("the answer is not cut off");
     let response = response.expect("there is one");

@@ -27,7 +27,7 @@ use super::refusals::LibraryRefusals;
 use super::requests::IncomingRequest;
 use super::responses::{EncodedAnswer, OutgoingAnswer};
 use super::send_timeout::Answers;
-use super::turns::ArrivedCall;
+use super::turns::OpenCall;
 use crate::access::Caller;
 use crate::account::{Account, Charge, Part};
 use crate::api;
@@ -200,7 +200,7 @@ async fn take<S>(
     limits: CallLimits,
     kind: CallKind,
     call: Option<ObservedCall>,
-    (mut request, arrived): (Request<Body>, Option<ArrivedCall>),
+    (mut request, mut arrived): (Request<Body>, Option<OpenCall>),
 ) -> Result<Response<Body>, Infallible>
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Send + 'static,
@@ -208,10 +208,9 @@ where
 {
     limits.observe_questions(kind, &mut request);
     let shared = limits.shared;
-    let turns = match arrived {
-        Some(call) => Some(call.begin().await),
-        None => None,
-    };
+    if let Some(arrived) = &mut arrived {
+        arrived.begin().await;
+    }
     let Admitted { who, slot, base } = match shared.admit(kind, &mut request) {
         Ok(admitted) => admitted,
         Err(error) => return Ok(refused(error, call)),
@@ -237,7 +236,10 @@ where
             chunks: Chunks::default(),
             refusals: shared.refusals,
             call,
-            watch: turns.map(|turns| limits.answers.watch(Arc::clone(&turns.connection))),
+            watch: arrived
+                .as_ref()
+                .map(|call| limits.answers.watch(call.connection())),
+            _open: arrived,
             _slot: slot,
             _base: base,
             is_over: false,

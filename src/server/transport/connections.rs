@@ -17,6 +17,7 @@ use tokio_util::either::Either;
 use tonic::transport::server::Connected;
 use tracing::{debug, warn};
 
+use super::idle::{ConnectionPlace, ConnectionSet};
 use super::tls::{self, Tls};
 use super::turns::{CallTurns, ReadingTurn};
 use crate::access::CertificateName;
@@ -41,12 +42,18 @@ pub struct ConnectionCounts {
     max_connections: usize,
     accepted: AtomicU64,
     refusals: Arc<Refusals>,
+    all: Arc<ConnectionSet>,
 }
 
 impl ConnectionCounts {
     /// Open now.
     pub fn open(&self) -> usize {
         self.max_connections - self.slots.available_permits()
+    }
+
+    /// Those that are open.
+    pub fn all(&self) -> &Arc<ConnectionSet> {
+        &self.all
     }
 
     /// How many were accepted since the start.
@@ -82,6 +89,7 @@ impl Listener {
                 max_connections,
                 accepted: AtomicU64::new(0),
                 refusals: Arc::clone(refusals),
+                all: Arc::default(),
             }),
             full: false,
         })
@@ -191,12 +199,14 @@ impl Accepted {
                 (Either::Right(Box::new(stream)), names)
             }
         };
+        let calls = Arc::default();
+        let place = self.counts.all.add(Arc::clone(&calls));
         Ok(AcceptedConnection {
             stream,
             peer: Peer {
                 address,
                 certificate: names.map(Into::into),
-                calls: Arc::default(),
+                calls,
             },
             written: false,
             preface: Some(Preface {
@@ -205,6 +215,7 @@ impl Accepted {
             }),
             turn: ReadingTurn::default(),
             counts: self.counts,
+            _place: place,
             _slot: self.slot,
             _charge: self.charge,
         })
@@ -234,6 +245,7 @@ pub struct AcceptedConnection {
     preface: Option<Preface>,
     turn: ReadingTurn,
     counts: Arc<ConnectionCounts>,
+    _place: ConnectionPlace,
     _slot: OwnedSemaphorePermit,
     _charge: Charge,
 }
@@ -273,6 +285,13 @@ impl AcceptedConnection {
         buffer.advance(length);
         self.turn.note(read.is_ready().then_some(length));
         read
+    }
+
+    /// What became of writing; notes whether the client has yet to take it.
+    fn note_written<T>(&mut self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        self.written = true;
+        self.peer.calls.note_blocked(result.is_pending());
+        result
     }
 
     /// Reads what is there; the preface has to come in time.
@@ -326,8 +345,8 @@ impl AsyncWrite for AcceptedConnection {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.written = true;
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        let result = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.note_written(result)
     }
 
     fn poll_write_vectored(
@@ -335,8 +354,8 @@ impl AsyncWrite for AcceptedConnection {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.written = true;
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+        let result = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.note_written(result)
     }
 
     /// HTTP/2 asks once at the start. It then writes answers from some size on
@@ -348,7 +367,9 @@ impl AsyncWrite for AcceptedConnection {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        let result = Pin::new(&mut self.stream).poll_flush(context);
+        self.peer.calls.note_blocked(result.is_pending());
+        result
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

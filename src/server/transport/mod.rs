@@ -8,6 +8,7 @@ mod decoded_size;
 pub(super) mod decoders;
 pub(super) mod endings;
 pub(super) mod identity;
+mod idle;
 pub(super) mod kinds;
 mod list_counts;
 mod message;

@@ -12,6 +12,7 @@ use tonic::body::Body;
 use super::chunks::{self, Chunks};
 use super::refusals::{self, LibraryRefusals};
 use super::send_timeout::Watch;
+use super::turns::OpenCall;
 use crate::account::{Account, Charge, Part};
 use crate::api;
 use crate::api::slots::CallSlot;
@@ -81,6 +82,7 @@ pub struct OutgoingAnswer {
     pub call: Option<ObservedCall>,
     /// Closes the connection when its client does not read.
     pub watch: Option<Watch>,
+    pub _open: Option<OpenCall>,
     pub _slot: CallSlot,
     /// For the call itself.
     pub _base: Option<Charge>,

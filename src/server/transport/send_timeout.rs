@@ -44,7 +44,8 @@ impl CloseSignal {
         }
     }
 
-    fn raise(&self) {
+    /// Ends the connection.
+    pub fn raise(&self) {
         self.is_raised.store(true, Ordering::Release);
         self.wake();
     }
@@ -68,8 +69,9 @@ struct Sending {
 
 impl Answers {
     /// Watches an answer that a client can read now.
-    pub fn watch(self: &Arc<Self>, close: Arc<CloseSignal>) -> Watch {
+    pub fn watch(self: &Arc<Self>, close: &Arc<CloseSignal>) -> Watch {
         let offered = Some(self.tick.load(Ordering::Relaxed));
+        let close = Arc::clone(close);
         let key = self.sending.lock().insert(Sending { offered, close });
         Watch {
             answers: Arc::clone(self),

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::calls::Offered;
-use super::connections::{Accepted, AcceptedConnection, Handshake, Listener};
+use super::connections::{Accepted, AcceptedConnection, ConnectionCounts, Handshake, Listener};
 use crate::server::error::Error;
 use crate::server::telemetry::counts::Threads;
 use crate::tasks::{self, Task};
@@ -30,6 +30,7 @@ const TURNS_BETWEEN_LOOKS: u32 = 16;
 
 /// The serving threads, and the task that gives them connections.
 pub struct Workers {
+    connections: Arc<ConnectionCounts>,
     stop: CancellationToken,
     accepting: Task<()>,
     ended: Vec<oneshot::Receiver<Result<(), Error>>>,
@@ -67,23 +68,31 @@ impl Workers {
             hands.push(hand);
             ended.push(end);
         }
+        let connections = listener.counts();
         let accepting = tasks::spawn(accept(listener, hands, stop.clone()));
         Ok(Self {
+            connections,
             stop,
             accepting,
             ended,
         })
     }
 
-    /// Accepts no more connections and waits until all are closed. Each closes
-    /// when its calls have ended.
+    /// Accepts no more connections and waits until all are closed. Each closes when its
+    /// calls have ended, soon after also if its client does not answer.
     pub async fn stop(self) -> Result<(), Error> {
         self.stop.cancel();
         self.accepting.await.map_err(Error::serve)?;
-        for end in self.ended {
-            end.await.map_err(Error::serve)??;
+        let ended = async {
+            for end in self.ended {
+                end.await.map_err(Error::serve)??;
+            }
+            Ok(())
+        };
+        tokio::select! {
+            ended = ended => ended,
+            never = self.connections.all().close_idle() => match never {},
         }
-        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 //! received, and all its calls begun, before anybody else is served.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Context;
 
 use tokio::sync::Semaphore;
@@ -71,7 +71,7 @@ impl ReadingTurn {
                     context.waker().wake_by_ref();
                     return None;
                 }
-                let arrived = calls.arrived.load(Ordering::Relaxed);
+                let arrived = calls.arrived();
                 let least = (BYTES_OF_ALL / connections.max(1)).clamp(MIN_BYTES, BYTES);
                 let has_calls = std::mem::replace(&mut self.arrived, arrived) != arrived;
                 let wanted = if has_calls { 0 } else { 2 * self.most };
@@ -88,22 +88,29 @@ impl ReadingTurn {
     }
 }
 
-/// The calls of a connection that have yet to begin.
+/// The calls of a connection.
 #[derive(Debug)]
 pub struct CallTurns {
     /// How many have arrived so far.
     arrived: AtomicUsize,
     /// How many of them have not begun, or were given up.
     waiting: AtomicUsize,
+    /// How many of them are not over.
+    open: AtomicUsize,
+    /// Whether the client has yet to take what was written.
+    is_blocked: AtomicBool,
     /// How many more may begin in this turn.
     left: Semaphore,
     /// Wakes the connection, and ends it.
     pub connection: Arc<CloseSignal>,
 }
 
-/// A call of a connection that has not begun.
+/// A call of a connection, until it is over.
 #[derive(Debug)]
-pub struct ArrivedCall(Arc<CallTurns>);
+pub struct OpenCall {
+    turns: Arc<CallTurns>,
+    has_begun: bool,
+}
 
 impl Default for CallTurns {
     /// Those of a connection that has none yet.
@@ -111,6 +118,8 @@ impl Default for CallTurns {
         Self {
             arrived: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
+            open: AtomicUsize::new(0),
+            is_blocked: AtomicBool::new(false),
             left: Semaphore::new(0),
             connection: Arc::default(),
         }
@@ -119,10 +128,29 @@ impl Default for CallTurns {
 
 impl CallTurns {
     /// Notes that a call has arrived.
-    pub fn arrive(self: &Arc<Self>) -> ArrivedCall {
+    pub fn arrive(self: &Arc<Self>) -> OpenCall {
         self.arrived.fetch_add(1, Ordering::Relaxed);
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        ArrivedCall(Arc::clone(self))
+        self.open.fetch_add(1, Ordering::Relaxed);
+        OpenCall {
+            turns: Arc::clone(self),
+            has_begun: false,
+        }
+    }
+
+    /// How many calls have arrived so far.
+    pub fn arrived(&self) -> usize {
+        self.arrived.load(Ordering::Relaxed)
+    }
+
+    /// Whether a call is not over, or the client has yet to take what was written.
+    pub fn is_busy(&self) -> bool {
+        self.open.load(Ordering::Relaxed) > 0 || self.is_blocked.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether the client has yet to take what was written.
+    pub fn note_blocked(&self, is_blocked: bool) {
+        self.is_blocked.store(is_blocked, Ordering::Relaxed);
     }
 
     /// Lets so many calls begin.
@@ -136,10 +164,10 @@ impl CallTurns {
     }
 }
 
-impl ArrivedCall {
-    /// Waits until it may begin; the turns of its connection.
-    pub async fn begin(self) -> Arc<CallTurns> {
-        let turns = &self.0;
+impl OpenCall {
+    /// Waits until it may begin.
+    pub async fn begin(&mut self) {
+        let turns = &self.turns;
         let turn = match turns.left.try_acquire() {
             Ok(turn) => Ok(turn),
             Err(_) => {
@@ -148,13 +176,22 @@ impl ArrivedCall {
             }
         };
         turn.expect("it is never closed").forget();
-        Arc::clone(turns)
+        turns.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.has_begun = true;
+    }
+
+    /// Ends its connection.
+    pub fn connection(&self) -> &Arc<CloseSignal> {
+        &self.turns.connection
     }
 }
 
-impl Drop for ArrivedCall {
+impl Drop for OpenCall {
     fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+        if !self.has_begun {
+            self.turns.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.turns.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -195,7 +232,7 @@ pub(super) mod tests {
         next_turn().await;
         let calls: Vec<_> = (0..calls)
             .map(|_| {
-                let (call, count) = (turns.arrive(), Arc::clone(&count));
+                let (mut call, count) = (turns.arrive(), Arc::clone(&count));
                 tokio::spawn(async move {
                     call.begin().await;
                     count.fetch_add(1, Ordering::Relaxed);
