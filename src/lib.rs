@@ -30,6 +30,7 @@ mod manifest;
 pub mod matching;
 #[cfg(feature = "cli")]
 mod misspelt;
+pub mod plan;
 pub mod proto;
 pub mod recount;
 #[cfg(feature = "server")]

@@ -83,12 +83,7 @@ impl ValidDescription {
         let subject = match wire.subject {
             None => DescribeSubject::All((!wire.namespace.is_empty()).then_some(namespace)),
             Some(Wire::Workload(workload)) => {
-                let path = Path::root("workload");
-                for (name, text) in [("kind", &workload.kind), ("name", &workload.name)] {
-                    if text.is_empty() {
-                        faults.add(path.field(name), "is required");
-                    }
-                }
+                request::check_workload(&workload, &mut faults);
                 DescribeSubject::Workload(namespace, workload)
             }
             Some(Wire::Selector(selector)) => {
@@ -376,7 +371,8 @@ fn workload_spread(namespace: &str, judged: JudgedWorkload) -> v1::WorkloadSprea
     }
 }
 
-fn topology_spread(balance: Balance) -> v1::TopologySpread {
+/// How pods are spread over one topology, for the wire.
+pub(super) fn topology_spread(balance: Balance) -> v1::TopologySpread {
     let excess = balance.excess();
     let domains = balance.domains.into_iter();
     let domains = domains.map(|share| v1::DomainSpread {

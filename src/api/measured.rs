@@ -71,6 +71,11 @@ answers! {
             feasible: placed,
         }
     };
+    RankRemovalsResponse: |answer: &Self| Size {
+        domains: answer.before.iter().map(|topology| topology.domain_count).sum(),
+        feasible: count(answer.removals.len()),
+        ..Size::default()
+    };
     DescribeSpreadResponse: |answer: &Self| {
         let topologies = answer.workloads.iter().flat_map(|w| &w.topologies);
         Size {

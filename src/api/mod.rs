@@ -29,6 +29,7 @@ mod opening;
 mod permission;
 mod place;
 mod reaching;
+mod removals;
 mod request;
 mod reservations;
 mod retry;

@@ -100,6 +100,16 @@ pub fn check_not_negative(value: i64, path: Path<'_>, faults: &mut Violations) {
     }
 }
 
+/// Checks the name of the workload that a request is about.
+pub fn check_workload(workload: &v1::WorkloadName, faults: &mut Violations) {
+    let path = Path::root("workload");
+    for (name, text) in [("kind", &workload.kind), ("name", &workload.name)] {
+        if text.is_empty() {
+            faults.add(path.field(name), "is required");
+        }
+    }
+}
+
 /// How many entries a page is to have.
 pub fn page_size(value: i32, faults: &mut Violations) -> usize {
     check_not_negative(value.into(), Path::root("pageSize"), faults);

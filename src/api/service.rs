@@ -18,6 +18,7 @@ use super::lanes::{LARGE_BATCH, slot};
 use super::logged::logged;
 use super::measured::try_measured;
 use super::opening::{OpenedCall, decode, open, open_later, open_stream};
+use super::removals::ValidRemovals;
 use super::streamed::{BoxStream, streamed};
 use super::update::ValidUpdate;
 use super::{export, permission, request, reservations, update, verify};
@@ -130,6 +131,20 @@ impl SpreadService for Service {
             |asked: &v1::DescribeSpreadRequest| &asked.snapshot,
         )?;
         let valid = ValidDescription::of(call.request, self.registry.limits())?;
+        let snapshot = self.reach(&valid.snapshot, &valid.at_least, call.by.deadline);
+        let snapshot = snapshot.await?;
+        let run = move |is_given_up: &dyn Fn() -> bool| {
+            let answer = try_measured(&snapshot, || valid.answer(&snapshot, is_given_up));
+            answer.map(|answer| answer.map(encode))
+        };
+        Ok(self.lanes.decide(&call.by, run).await??)
+    }
+
+    async fn rank_removals(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
+        let call = open(request, Role::Reader, |asked: &v1::RankRemovalsRequest| {
+            &asked.snapshot
+        })?;
+        let valid = ValidRemovals::of(call.request, self.registry.limits())?;
         let snapshot = self.reach(&valid.snapshot, &valid.at_least, call.by.deadline);
         let snapshot = snapshot.await?;
         let run = move |is_given_up: &dyn Fn() -> bool| {

@@ -53,6 +53,7 @@ unary! {
     "Explain": ExplainRequest => ExplainResponse;
     "Place": PlaceRequest => PlaceResponse;
     "DescribeSpread": DescribeSpreadRequest => DescribeSpreadResponse;
+    "RankRemovals": RankRemovalsRequest => RankRemovalsResponse;
     "ConfirmReservations": ConfirmReservationsRequest => ConfirmReservationsResponse;
     "RenewReservations": RenewReservationsRequest => RenewReservationsResponse;
     "ReleaseReservations": ReleaseReservationsRequest => ReleaseReservationsResponse;

@@ -29,6 +29,7 @@ mod render;
 mod replay;
 mod report;
 mod reservations;
+mod scale_down;
 mod score;
 mod selector;
 mod serve;
@@ -71,8 +72,8 @@ Start here:
 Exit codes:
   0  done; of filter, explain and score: at least one node is feasible
   1  no node is feasible; place: some found no node; reservation: some had ended;
-     healthcheck: not serving; verify: counts differ; spread, report: a hard constraint is violated;
-     replay: a decision differs; lint: something was found; state, log: it is damaged
+     healthcheck: not serving; verify: counts differ; spread, report, scale-down: a hard constraint
+     is violated; replay: a decision differs; lint: something was found; state, log: it is damaged
   2  the request or its input was refused; the snapshot did not reach --min-revision in time
   3  the server could not be reached, or did not answer in time
 
@@ -111,6 +112,8 @@ enum Command {
     Reservation(reservations::ReservationCommand),
     /// Show how evenly workloads are spread now, and which violate their constraints
     Spread(Box<spread::SpreadCommand>),
+    /// Say which pods of a workload should go, so that the others are spread best
+    ScaleDown(Box<scale_down::ScaleDownCommand>),
     /// Report on a whole cluster: constraints, violations, risks, and a score
     Report(report::ReportCommand),
     /// Repeat the decisions of a decision log, and show what differs
@@ -177,6 +180,7 @@ impl Cli {
             Command::Reservation(reservation) => wait_for(reservation.run()),
             Command::Replay(replay) => wait_for(replay.run()),
             Command::Report(report) => wait_for(report.run()),
+            Command::ScaleDown(scale_down) => wait_for(scale_down.run()),
             Command::Spread(spread) => wait_for(spread.run()),
             Command::Snapshot(snapshot) => wait_for(snapshot.run()),
             Command::State(state) => state.run(),

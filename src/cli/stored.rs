@@ -171,7 +171,7 @@ fn is_called(object: &Object, kind: &str, name: &ObjectName) -> bool {
 }
 
 /// Whether a pod is called so, or is one of the workload that is.
-fn is_of(pod: &Pod, kind: &str, name: &ObjectName) -> bool {
+pub(crate) fn is_of(pod: &Pod, kind: &str, name: &ObjectName) -> bool {
     if name.namespace.as_deref() != Some(namespace_of(pod)) {
         return false;
     }

@@ -283,9 +283,9 @@ table! {
     /// Long decisions that run at once.
     ///
     /// The default is two per processor. One caller runs at most half of them, so
-    /// that another's need not wait for one of its to end. Place, Explain and
-    /// DescribeSpread may take long, and Filter and Score with an overlay, many
-    /// candidates, or on a very large snapshot. Other decisions run at once.
+    /// that another's need not wait for one of its to end. Place, Explain,
+    /// DescribeSpread and RankRemovals may take long, and Filter and Score with an
+    /// overlay, many candidates, or on a very large snapshot. Other decisions run at once.
     RunningDecisions, max_running_decisions, "max-running-decisions", "decisions at work":
         Row { over: Over::Waits, ..SHARED };
 

@@ -8,8 +8,7 @@ use serde_json::{Map, Value};
 /// Fields that no decision reads and that make up most of a cluster's bytes.
 /// They are dropped while reading, unless they hold a plain value: a label may
 /// have any of these names, and label values are plain.
-const BULKY: [&str; 18] = [
-    "annotations",
+const BULKY: [&str; 17] = [
     "args",
     "command",
     "data",
@@ -29,6 +28,12 @@ const BULKY: [&str; 18] = [
     "volumesAttached",
 ];
 
+/// The annotations that are kept: what a ReplicaSet's controller reads of a pod.
+const KEPT_ANNOTATIONS: [&str; 1] = [DELETION_COST];
+
+/// The annotation that says how much is lost when a pod is deleted.
+pub(super) const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
 /// Reads a value without the fields that are null, which Kubernetes takes as
 /// unset, and without the bulky ones.
 #[derive(Clone, Copy)]
@@ -39,6 +44,8 @@ pub(super) enum Lean {
     Whole,
     /// Read over lists and maps: they become null.
     PlainOnly,
+    /// Read over lists, and keep of a map the known annotations alone.
+    Annotations,
 }
 
 /// What [`Lean::Whole`] reads, e.g. an object as an API server gives it, its kind not
@@ -69,6 +76,12 @@ pub(super) fn read_field<'de, A: MapAccess<'de>>(
     how: Lean,
 ) -> Result<(), A::Error> {
     let how = match how {
+        Lean::Whole if key == "annotations" => Lean::Annotations,
+        Lean::Annotations if KEPT_ANNOTATIONS.contains(&key.as_str()) => Lean::PlainOnly,
+        Lean::Annotations => {
+            map.next_value::<IgnoredAny>()?;
+            return Ok(());
+        }
         Lean::Whole if BULKY.contains(&key.as_str()) => Lean::PlainOnly,
         how => how,
     };
@@ -131,7 +144,7 @@ impl<'de> Visitor<'de> for Lean {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
-        if matches!(self, Lean::PlainOnly) {
+        if matches!(self, Lean::PlainOnly | Lean::Annotations) {
             while seq.next_element::<IgnoredAny>()?.is_some() {}
             return Ok(Value::Null);
         }
@@ -150,6 +163,9 @@ impl<'de> Visitor<'de> for Lean {
         let mut fields = Map::new();
         while let Some(key) = map.next_key()? {
             read_field(&mut fields, key, &mut map, self)?;
+        }
+        if matches!(self, Lean::Annotations) && fields.is_empty() {
+            return Ok(Value::Null);
         }
         Ok(fields.into())
     }

@@ -5,7 +5,7 @@
 //! `document` takes one apart into single
 //! objects, each an `item` until its kind is known, and `lean` leaves out what no
 //! decision reads. `naming` reads names of objects as people type them, and `finder`
-//! finds the one that is meant. `object`, `workload`, `fleet` and `defaults` decode what
+//! finds the one that is meant. `pod_facts` reads what no decision does and plans do. `object`, `workload`, `fleet` and `defaults` decode what
 //! they know. `saved` makes sure that a saved snapshot is read whole or not at all.
 
 mod defaults;
@@ -21,6 +21,7 @@ mod object;
 mod objects;
 mod part;
 mod parts;
+mod pod_facts;
 mod positions;
 mod saved;
 mod source;

@@ -10,10 +10,12 @@ use super::finder::WorkloadFinder;
 use super::fleet::is_cluster;
 use super::item::{Item, ObjectOrigin, text};
 use super::object::{DecodedItem, decode, name_of, object_name};
+use super::pod_facts::pod_facts;
 use super::saved::{CUT_SHORT, SavedOrigin, compare};
 use super::source::InputSource;
 use crate::api::ExportSum;
-use crate::proto::v1::{Change, DefaultConstraints};
+use crate::proto::v1::change::Object;
+use crate::proto::v1::{Change, DefaultConstraints, PodFacts};
 use crate::snapshot::{ObjectId, ObjectKind};
 
 /// The objects of some files.
@@ -30,6 +32,8 @@ pub(crate) struct LoadedObjects {
     /// Whether they are clusters of a fleet, where other rules hold than
     /// kube-scheduler's.
     pub(crate) is_fleet: bool,
+    /// What the controllers of pods read of them, by namespace and name.
+    pub(crate) pod_facts: HashMap<(String, String), PodFacts>,
     /// A line for each object that occurs more than once. The last one counts.
     pub(crate) repeated: Vec<String>,
     origins: Vec<ObjectOrigin>,
@@ -64,6 +68,7 @@ impl LoadedObjects {
         self.sources.extend(other.sources);
         self.changes.extend(other.changes);
         self.is_fleet |= other.is_fleet;
+        self.pod_facts.extend(other.pod_facts);
         self.repeated.extend(other.repeated);
         for (kind, count) in other.skipped {
             *self.skipped.entry(kind).or_default() += count;
@@ -133,8 +138,14 @@ impl ObjectReader {
         let source = &self.objects.sources[origin.source as usize];
         let version = text(&item.value, "apiVersion");
         self.objects.is_fleet |= is_cluster(text(&item.value, "kind"), version);
+        let facts = (text(&item.value, "kind") == "Pod").then(|| pod_facts(&item.value));
         match decode(item, source)? {
             DecodedItem::Object(object) => {
+                if let (Object::Pod(_), Some(facts)) = (&object, facts) {
+                    let id = ObjectId::of(&object);
+                    let place = (id.namespace.to_owned(), id.name.to_owned());
+                    self.objects.pod_facts.insert(place, facts);
+                }
                 let change = Change {
                     object: Some(object),
                 };

@@ -15,9 +15,13 @@ pub fn can_be_written((seconds, nanos): (i64, i32)) -> bool {
 /// be written as JSON, because stored objects are exported and questions are
 /// logged.
 pub fn check_deletion(metadata: &v1::ObjectMeta, path: Path<'_>, faults: &mut Violations) {
-    let deletion = metadata.deletion_timestamp.as_ref();
-    if deletion.is_some_and(|time| !can_be_written((time.seconds, time.nanos))) {
-        let path = path.field("deletionTimestamp");
+    let path = path.field("deletionTimestamp");
+    check(metadata.deletion_timestamp.as_ref(), path, faults);
+}
+
+/// Checks that a time, if there is one, can be written as JSON.
+pub fn check(time: Option<&pbjson_types::Timestamp>, path: Path<'_>, faults: &mut Violations) {
+    if time.is_some_and(|time| !can_be_written((time.seconds, time.nanos))) {
         faults.add(path, "must be in the years 1 to 9999");
     }
 }

@@ -26,6 +26,7 @@ mod refused;
 mod remote;
 mod report;
 mod reservations;
+mod scale_down;
 mod serve;
 mod shop;
 mod spread;

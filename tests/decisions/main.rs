@@ -17,6 +17,7 @@ mod nominated_conformance;
 mod overlays;
 mod placing;
 mod real_cluster;
+mod removals;
 mod room;
 mod room_conformance;
 mod same_revision;

@@ -27,7 +27,7 @@ use crate::support::server::unobserved;
 
 /// All calls of the service, by the byte that stands for them in an input.
 /// New ones go to the end, so that the inputs that there are keep their meaning.
-pub const METHODS: [&str; 17] = [
+pub const METHODS: [&str; 18] = [
     "UpdateSnapshot",
     "StreamSnapshot",
     "Filter",
@@ -45,11 +45,12 @@ pub const METHODS: [&str; 17] = [
     "DescribeSpread",
     "RenewReservations",
     "Decide",
+    "RankRemovals",
 ];
 
 /// Those that only read. What others do goes on when their client does not
 /// wait for it any more.
-const READING: [&str; 8] = [
+const READING: [&str; 9] = [
     "Filter",
     "Score",
     "GetSnapshot",
@@ -58,6 +59,7 @@ const READING: [&str; 8] = [
     "ExportSnapshot",
     "Explain",
     "DescribeSpread",
+    "RankRemovals",
 ];
 
 /// How long a call may take.

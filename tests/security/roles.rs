@@ -49,6 +49,11 @@ const RPCS: &[(&str, Option<Role>, Call)] = &[
         unary!(describe_spread, DescribeSpreadRequest),
     ),
     (
+        "RankRemovals",
+        Some(Role::Reader),
+        unary!(rank_removals, RankRemovalsRequest),
+    ),
+    (
         "Place",
         Some(Role::Feeder),
         unary!(place, PlaceRequest, reserve: Some(v1::Reservation::default())),

@@ -75,9 +75,18 @@ impl BarScale {
 
     /// Draws a count that grew: `###++`, with the new part in `style`.
     pub(crate) fn draw_growth(&self, before: i64, after: i64, style: Style) -> String {
-        let (before, after) = (self.cells(before), self.cells(after));
+        self.draw_parts(before, after, "+", style)
+    }
+
+    /// Draws a count that fell: `###--`, with what is gone in `style`.
+    pub(crate) fn draw_decline(&self, before: i64, after: i64, style: Style) -> String {
+        self.draw_parts(after, before, "-", style)
+    }
+
+    fn draw_parts(&self, less: i64, more: i64, mark: &str, style: Style) -> String {
+        let (less, more) = (self.cells(less), self.cells(more));
         let cells = |of: &str, count: i64| of.repeat(usize::try_from(count).unwrap_or(0));
-        cells("#", before) + &styled(style, &cells("+", after - before))
+        cells("#", less) + &styled(style, &cells(mark, more - less))
     }
 
     /// Draws a bar, with the existing pods in `style`.

@@ -223,6 +223,11 @@ impl Life {
         !matches!(self.phase, Phase::Succeeded | Phase::Failed)
     }
 
+    /// How far the pod has come.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
     /// When it is to be deleted: seconds and nanoseconds.
     pub(super) fn deletion(&self) -> Option<(i64, i32)> {
         self.rare.as_ref()?.deletion_timestamp

@@ -6,12 +6,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::read_view::ReadView;
+use crate::matching::Selector;
 use crate::proto::v1;
 use crate::snapshot::counts::domain_counts::DomainCounts;
 use crate::snapshot::counts::partition;
 use crate::snapshot::counts::query::Query;
 use crate::snapshot::counts::view::View;
 use crate::snapshot::objects::label_sets::{LabelSetId, Pairs};
+use crate::snapshot::objects::pod::Phase;
 use crate::snapshot::objects::reservation::is_reservation;
 use crate::snapshot::objects::slots::Slot;
 use crate::snapshot::objects::templates::TemplateId;
@@ -21,6 +23,9 @@ const UNITS_PER_POD: usize = 20;
 
 /// What a group takes beside the nodes of its pods, in bytes.
 const BYTES_PER_GROUP: usize = 2 * (size_of::<PodGroup>() + size_of::<(LabelSetId, TemplateId)>());
+
+/// What a pod takes of which the name is told, in bytes, about.
+const BYTES_PER_NAMED: usize = size_of::<NamedPod>() + 256;
 
 /// The pods of a namespace, grouped.
 pub struct PodGroups<'a> {
@@ -39,6 +44,21 @@ pub struct PodGroup {
     pub pods: usize,
     /// The nodes that they are on, one for each pod that is on one.
     pub nodes: Vec<Slot>,
+}
+
+/// A pod of a group.
+#[derive(Debug, Clone)]
+pub struct NamedPod {
+    /// The place of its group among those that were asked for.
+    pub group: usize,
+    /// Its name.
+    pub name: String,
+    /// Its uid; empty when unknown.
+    pub uid: String,
+    /// The node that it is on, if any.
+    pub node: Option<Slot>,
+    /// How far it has come.
+    pub phase: Phase,
 }
 
 impl<'a> ReadView<'a> {
@@ -121,12 +141,46 @@ impl<'a> PodGroups<'a> {
         templates.is_pinned(group.template)
     }
 
+    /// The pods of some groups one by one, in no order, as far as the budget goes.
+    pub fn named<'g>(&self, groups: impl Iterator<Item = &'g PodGroup>) -> Vec<NamedPod> {
+        let places = groups.enumerate().map(|(i, g)| ((g.labels, g.template), i));
+        let places: HashMap<_, _> = places.collect();
+        let mut found = Vec::new();
+        for (name, pod) in self.read_view.namespace.pods() {
+            if !self.read_view.affords(UNITS_PER_POD) {
+                break;
+            }
+            let Some(group) = places.get(&(pod.labels, pod.life.template)) else {
+                continue;
+            };
+            if !pod.life.counts() || is_reservation(name.beginning()) {
+                continue;
+            }
+            if !self.read_view.holds(BYTES_PER_NAMED) {
+                break;
+            }
+            found.push(NamedPod {
+                group: *group,
+                name: name.to_string(),
+                uid: pod.life.uid(),
+                node: pod.node,
+                phase: pod.life.phase(),
+            });
+        }
+        found
+    }
+
     /// Answers a query, without keeping the view.
     pub fn count(&self, query: Query<'_>) -> DomainCounts<'a> {
+        self.count_nodes(query.partition, self.counted_on(query.selector))
+    }
+
+    /// On which nodes there are pods that a selector counts, with their number. A
+    /// node may come several times.
+    pub fn counted_on(&self, selector: &Selector) -> impl Iterator<Item = (Slot, u32)> + use<'a> {
         let sets = self.read_view.namespace.label_sets();
-        let matching = sets.matching_of(query.selector, &self.pairs, self.read_view.budget);
-        let nodes = matching.into_iter().flat_map(|set| sets.counts(set));
-        self.count_nodes(query.partition, nodes)
+        let matching = sets.matching_of(selector, &self.pairs, self.read_view.budget);
+        matching.into_iter().flat_map(|set| sets.counts(set))
     }
 
     /// Counts pods that are on these nodes by the domains of a partition.

@@ -2,11 +2,13 @@
 //! namespace, and the skew of each, by its own constraints or by a topology key.
 
 mod balance;
+mod judged;
 mod keys;
 mod survey;
 mod workload;
 
 pub use balance::{Balance, Share};
+pub use judged::{Concentration, JudgedWorkload, SpreadStanding};
 pub use keys::{TopologyKey, UnknownKey, ZONE, check_key, topology_keys};
-pub use survey::{By, Concentration, JudgedWorkload, SpreadStanding, Survey};
+pub use survey::{By, Survey, WantedSpread, WorkloadPods};
 pub use workload::{WorkloadId, controller, is_controlled_by};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use prost::Message;
 
 use super::balance::Balance;
+use super::judged::{Concentration, JudgedWorkload, SpreadStanding};
 use super::keys::ZONE;
 use super::workload::{WorkloadId, is_controlled_by};
 use crate::matching::{Constraint, Path, Selector};
@@ -51,56 +52,38 @@ struct Member<'c> {
     pod: v1::Pod,
 }
 
-/// What holds a workload even.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SpreadStanding {
-    /// Constraints of its own.
-    Constrained,
-    /// Default constraints.
-    Defaulted,
-    /// Nothing, although it has several pods.
-    Unconstrained(Concentration),
-    /// Nothing, and it has a single pod.
-    Single,
-    /// Nothing could: each of its pods may run on one node only, as those of
-    /// daemon sets and static pods.
-    Fixed,
-    /// It is not known: the spec of its pods is invalid.
-    Faulty,
-}
-
-/// Whether the pods of a workload are all in one place, though there are others.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Concentration {
-    /// In one of several zones that it may run in.
-    pub in_one_zone: bool,
-    /// On one of several nodes.
-    pub on_one_node: bool,
-}
-
-/// How a workload is spread.
-#[derive(Debug, Clone)]
-pub struct JudgedWorkload {
-    /// The workload.
-    pub workload: WorkloadId,
-    /// Its pods, without terminating and finished ones.
-    pub pods: usize,
-    /// How many of these are on no node yet.
-    pub pending: usize,
-    /// What holds it even; `None` when it is judged by a key.
-    pub standing: Option<SpreadStanding>,
-    /// One for each distinct constraint in force, or for the key. Pods of two
-    /// revisions may have different constraints.
-    pub balances: Vec<Balance>,
+/// The pods of a workload, and what wants them even.
+pub struct WorkloadPods<'s> {
+    /// Its pods, those that are alike together, with one like them.
+    pub groups: Vec<(&'s PodGroup, &'s v1::Pod)>,
+    /// The distinct constraints in force for them.
+    pub wanted: Vec<WantedSpread<'s>>,
     /// Why some of its pods could not be judged: their spec is invalid.
     pub fault: Option<String>,
 }
 
-impl JudgedWorkload {
-    /// Whether it has a place among others by how evenly it is spread: static
-    /// pods and single ones could not be spread otherwise.
-    pub fn is_ranked(&self) -> bool {
-        self.pods > 1 && !self.workload.is_static()
+/// A constraint in force for pods of a workload.
+pub struct WantedSpread<'s> {
+    /// The constraint.
+    pub active: Active,
+    /// The domains over which it wants existing pods to be even.
+    pub partition: partition::Key,
+    /// The pods that have it.
+    groups: Vec<&'s PodGroup>,
+}
+
+impl WantedSpread<'_> {
+    /// Whether the pods of a group have it.
+    pub fn is_of(&self, group: &PodGroup) -> bool {
+        self.groups.iter().any(|own| std::ptr::eq(*own, group))
+    }
+
+    /// What it asks about existing pods.
+    pub fn query(&self) -> Query<'_> {
+        Query {
+            selector: self.active.counted(),
+            partition: &self.partition,
+        }
     }
 }
 
@@ -163,6 +146,12 @@ impl<'c, 'a> Survey<'c, 'a> {
     /// Judges one workload, by kind and name of its controller. `None` when it
     /// has no pods. A replica set of a deployment can be named, too.
     pub fn judge_one(&self, kind: &str, name: &str, by: &By) -> Option<JudgedWorkload> {
+        let (workload, members) = self.named(kind, name)?;
+        Some(self.judge(&workload, &members, by))
+    }
+
+    /// What a workload is called, and its pods. `None` when it has none.
+    fn named(&self, kind: &str, name: &str) -> Option<(WorkloadId, Vec<&Member<'c>>)> {
         let is_named = |workload: &WorkloadId| workload.kind == kind && workload.name == name;
         let named = self.workloads.keys().find(|workload| is_named(workload));
         let (workload, members) = match named {
@@ -181,7 +170,7 @@ impl<'c, 'a> Survey<'c, 'a> {
                 (workload, controlled.collect::<Vec<_>>())
             }
         };
-        (!members.is_empty()).then(|| self.judge(&workload, &members, by))
+        (!members.is_empty()).then_some((workload, members))
     }
 
     /// How the pods that a selector matches are spread over a topology key.
@@ -218,17 +207,43 @@ impl<'c, 'a> Survey<'c, 'a> {
     }
 
     fn judge_by_constraints(&self, members: &[&Member<'_>], judged: &mut JudgedWorkload) {
+        let (found, fault) = self.wanted_by(&judged.workload, members);
+        judged.fault = fault;
+        judged.balances = found
+            .into_iter()
+            .map(|wanted| {
+                let counted = self.pod_groups.count(wanted.query());
+                let nodes = wanted.groups.iter().flat_map(|group| &group.nodes);
+                let outside = self.outside(&wanted.partition, nodes);
+                let active = &wanted.active;
+                let key = &active.constraint.topology_key;
+                Balance::of(&counted, key, Some(active), outside, self.max_domains)
+            })
+            .collect();
+        judged.balances.sort_by_key(|balance| {
+            let index = balance.constraint.as_ref().map(|active| active.index);
+            (index, std::cmp::Reverse(balance.excess()))
+        });
+    }
+
+    /// The distinct constraints in force for the pods of a workload, and why some
+    /// of the pods have none: the first fault in their spec.
+    fn wanted_by<'s>(
+        &self,
+        workload: &WorkloadId,
+        members: &[&'s Member<'s>],
+    ) -> (Vec<WantedSpread<'s>>, Option<String>) {
         let mut places: HashMap<SharedConstraint, usize> = HashMap::new();
-        let mut found: Vec<(Active, partition::Key, Vec<&[Slot]>)> = Vec::new();
+        let (mut found, mut fault) = (Vec::new(), None);
         for member in members {
             // A pod that may run on one node only has no choice.
-            if judged.workload.is_static() || self.pod_groups.is_pinned(member.group) {
+            if workload.is_static() || self.pod_groups.is_pinned(member.group) {
                 continue;
             }
             let question = match self.question(member) {
                 Ok(question) => question,
-                Err(fault) => {
-                    judged.fault.get_or_insert(fault);
+                Err(said) => {
+                    fault.get_or_insert(said);
                     continue;
                 }
             };
@@ -243,27 +258,32 @@ impl<'c, 'a> Survey<'c, 'a> {
                 };
                 let place = *places.entry(shared).or_insert(found.len());
                 if place == found.len() {
-                    found.push((active.clone(), partition, Vec::new()));
+                    found.push(WantedSpread {
+                        active: active.clone(),
+                        partition,
+                        groups: Vec::new(),
+                    });
                 }
-                found[place].2.push(&member.group.nodes);
+                found[place].groups.push(member.group);
             }
         }
-        judged.balances = found
-            .into_iter()
-            .map(|(active, partition, nodes)| {
-                let counted = self.pod_groups.count(Query {
-                    selector: active.counted(),
-                    partition: &partition,
-                });
-                let outside = self.outside(&partition, nodes.into_iter().flatten());
-                let key = active.constraint.topology_key.clone();
-                Balance::of(&counted, &key, Some(&active), outside, self.max_domains)
-            })
-            .collect();
-        judged.balances.sort_by_key(|balance| {
-            let index = balance.constraint.as_ref().map(|active| active.index);
-            (index, std::cmp::Reverse(balance.excess()))
-        });
+        (found, fault)
+    }
+
+    /// The pods of a workload and the constraints in force for them, in their order.
+    /// `None` when it has no pods.
+    pub fn wanted_of(&self, kind: &str, name: &str) -> Option<WorkloadPods<'_>> {
+        let (workload, members) = self.named(kind, name)?;
+        let (mut wanted, fault) = self.wanted_by(&workload, &members);
+        wanted.sort_by_key(|wanted| wanted.active.index);
+        Some(WorkloadPods {
+            groups: members
+                .iter()
+                .map(|member| (member.group, &member.pod))
+                .collect(),
+            wanted,
+            fault,
+        })
     }
 
     /// What holds a workload even that was judged by its constraints.

@@ -1,0 +1,152 @@
+//! `RankRemovals`: which pods of a workload should go.
+
+use std::collections::BTreeMap;
+
+use super::answer::{count, defaults_kind};
+use super::describe::topology_spread;
+use super::error::Error;
+use super::reaching::AtLeast;
+use super::request;
+use crate::limits::Limit;
+use crate::matching::{Path, Violations, names, times};
+use crate::plan::{PlannedRemoval, RemovalPlan, RemovalWish};
+use crate::proto::v1;
+use crate::snapshot::{Limits, PodGroups, Snapshot};
+use crate::spread::describe::Survey;
+
+/// A valid request.
+#[derive(Debug)]
+pub struct ValidRemovals {
+    /// The snapshot that it means.
+    pub snapshot: String,
+    /// What to wait for.
+    pub at_least: AtLeast,
+    namespace: String,
+    workload: v1::WorkloadName,
+    count: usize,
+    facts: BTreeMap<String, v1::PodFacts>,
+    max_domains: usize,
+    limits: Limits,
+}
+
+impl ValidRemovals {
+    /// Checks a request.
+    ///
+    /// # Errors
+    /// Every fault of the request.
+    pub fn of(wire: v1::RankRemovalsRequest, limits: &Limits) -> Result<Self, Error> {
+        let mut faults = Violations::default();
+        let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
+        names::check_namespace(&wire.namespace, Path::root("namespace"), &mut faults);
+        let workload = wire.workload.unwrap_or_default();
+        request::check_workload(&workload, &mut faults);
+        let path = Path::root("count");
+        let count = usize::try_from(wire.count).unwrap_or(0);
+        if count == 0 {
+            faults.add(path, "must be at least 1");
+        }
+        faults.at_most(path, limits, Limit::Replicas, count);
+        let at_least = AtLeast::of(wire.min_revision, wire.epoch, limits, &mut faults);
+        let facts = facts(wire.pods, limits, &mut faults);
+        let max_domains = request::max_domains(wire.max_domains, &mut faults);
+        Ok(faults.finish(Self {
+            namespace: names::namespace_or_default(&wire.namespace).to_owned(),
+            limits: limits.clone(),
+            at_least,
+            facts,
+            max_domains,
+            snapshot,
+            workload,
+            count,
+        })?)
+    }
+
+    /// Plans, and answers without the epoch and age of the snapshot.
+    ///
+    /// # Errors
+    /// [`Error::NoWorkload`] when it has no pods, and [`Error::Deadline`] when
+    /// `is_given_up` said so.
+    pub fn answer(
+        &self,
+        snapshot: &Snapshot,
+        is_given_up: &dyn Fn() -> bool,
+    ) -> Result<v1::RankRemovalsResponse, Error> {
+        let look = |pods: PodGroups<'_>| self.plan(&pods);
+        let planned = snapshot.survey(&self.namespace, is_given_up, look);
+        let planned = planned.map_err(Error::of_aside)?;
+        planned.ok_or_else(|| Error::NoWorkload {
+            namespace: self.namespace.clone(),
+            kind: self.workload.kind.clone(),
+            name: self.workload.name.clone(),
+        })
+    }
+
+    fn plan(&self, pods: &PodGroups<'_>) -> Option<v1::RankRemovalsResponse> {
+        let survey = Survey::of(pods, &self.namespace, &self.limits, self.max_domains);
+        let workload = survey.wanted_of(&self.workload.kind, &self.workload.name)?;
+        let wish = RemovalWish {
+            count: self.count,
+            facts: &self.facts,
+            max_domains: self.max_domains,
+        };
+        let plan = RemovalPlan::of(&workload, pods, wish);
+        let read_view = pods.read_view();
+        Some(v1::RankRemovalsResponse {
+            revision: read_view.revision,
+            removals: plan.removals.into_iter().map(removal).collect(),
+            pod_count: count(plan.pods),
+            before: plan.before.into_iter().map(topology_spread).collect(),
+            after: plan.after.into_iter().map(topology_spread).collect(),
+            unknown_pod_count: count(plan.unknown),
+            optimal: plan.optimal,
+            fault: workload.fault.unwrap_or_default(),
+            defaults: defaults_kind(read_view.defaults),
+            ..Default::default()
+        })
+    }
+}
+
+/// What a request says of pods, by their names.
+fn facts(
+    pods: Vec<v1::PodFacts>,
+    limits: &Limits,
+    faults: &mut Violations,
+) -> BTreeMap<String, v1::PodFacts> {
+    let path = Path::root("pods");
+    let mut facts = BTreeMap::new();
+    for (index, pod) in pods.into_iter().enumerate() {
+        let path = path.index(index);
+        let name = path.field("name");
+        if pod.name.is_empty() {
+            faults.add(name, "is required");
+        }
+        for (field, text) in [("name", &pod.name), ("uid", &pod.uid)] {
+            request::check_length(text, path.field(field), limits, faults);
+        }
+        for (field, time) in [
+            ("readyTime", &pod.ready_time),
+            ("creationTime", &pod.creation_time),
+        ] {
+            times::check(time.as_ref(), path.field(field), faults);
+        }
+        if facts.insert(pod.name.clone(), pod).is_some() {
+            faults.add(name, "is in the list more than once");
+        }
+    }
+    facts
+}
+
+fn removal(planned: PlannedRemoval) -> v1::Removal {
+    let domains = planned.domains.into_iter();
+    let domains = domains.map(|left| v1::RemovalDomain {
+        topology_key: left.topology_key,
+        value: left.value,
+        matching_pods: left.matching_pods,
+    });
+    v1::Removal {
+        name: planned.name,
+        uid: planned.uid,
+        node: planned.node,
+        domains: domains.collect(),
+    }
+}

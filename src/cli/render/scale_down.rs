@@ -1,0 +1,87 @@
+//! The pods that should go.
+
+use std::collections::BTreeMap;
+
+use super::bars::BarScale;
+use super::layout::paragraph;
+use super::spread::over;
+use super::text::{BAD, GOOD, HEADING, number, plural, source_line, styled, table};
+use crate::explain::quoted;
+use crate::proto::v1::{RankRemovalsResponse, Removal, TopologySpread};
+use crate::visible;
+
+/// What was asked.
+pub(crate) struct Removed<'a> {
+    /// What it is about, e.g. `snapshot "default"`.
+    pub(crate) snapshot: &'a str,
+    /// The workload, e.g. `Deployment/shop/web`.
+    pub(crate) workload: &'a str,
+}
+
+/// The answer as text: a row for each pod, and a bar for each domain.
+pub(crate) fn scale_down(about: &Removed<'_>, answer: &RankRemovalsResponse) -> String {
+    let mut text = source_line(about.snapshot, answer.revision, answer.defaults());
+    let title = format!(
+        "{}: {} of {} should go",
+        visible::text(about.workload),
+        number(answer.removals.len() as i64),
+        plural(answer.pod_count, "pod")
+    );
+    text.push_str(&format!("{}\n", styled(HEADING, &title)));
+    let mut lines = Vec::new();
+    if answer.unknown_pod_count > 0 {
+        let pods = plural(answer.unknown_pod_count, "pod");
+        lines.push(format!(
+            "not known of {pods}: readiness, deletion cost, restarts and age (--pods)"
+        ));
+    }
+    if !answer.optimal {
+        lines.push(
+            "others may leave the pods more evenly spread: three or more constraints cross".into(),
+        );
+    }
+    if !answer.fault.is_empty() {
+        lines.push(format!("not judged by their constraints: {}", answer.fault));
+    }
+    text.extend(lines.iter().map(|line| paragraph(line, "", str::to_owned)));
+    text.push('\n');
+    let rows = answer.removals.iter().map(row);
+    text.push_str(&table("", ["POD", "NODE", "OUT OF"], rows));
+    for (before, after) in answer.before.iter().zip(&answer.after) {
+        text.push_str(&topology(before, after));
+    }
+    text
+}
+
+fn row(removal: &Removal) -> [String; 3] {
+    let domains = removal.domains.iter().map(|domain| match &*domain.value {
+        "" if domain.matching_pods == 0 => "no domain".to_owned(),
+        value => format!("{} {}", quoted(value), number(domain.matching_pods)),
+    });
+    let node = match &*removal.node {
+        "" => "none yet".to_owned(),
+        node => node.to_owned(),
+    };
+    let domains: Vec<String> = domains.collect();
+    [removal.name.clone(), node, domains.join(", ")]
+}
+
+/// What counts in each domain: `#` stays, `-` goes.
+fn topology(before: &TopologySpread, after: &TopologySpread) -> String {
+    let style = if after.excess > 0 { BAD } else { GOOD };
+    let skew = format!("skew {} -> {}", number(before.skew), number(after.skew));
+    let title = styled(HEADING, &format!("over {}", over(before)));
+    let mut text = format!("\n{title}: {}\n", styled(style, &skew));
+    let left = after.domains.iter();
+    let left: BTreeMap<&str, i64> = left.map(|d| (&*d.value, d.matching_pods)).collect();
+    let most = before.domains.iter().map(|d| d.matching_pods).max();
+    let scale = BarScale::of_growth(most.unwrap_or(0));
+    let rows = before.domains.iter().map(|domain| {
+        let then = domain.matching_pods;
+        let now = left.get(&*domain.value).copied().unwrap_or(0);
+        let bar = scale.draw_decline(then, now, BAD);
+        [quoted(&domain.value), number(then), number(now), bar]
+    });
+    text.push_str(&table("  ", ["DOMAIN", "BEFORE", "AFTER", "PODS"], rows));
+    text
+}

@@ -1,0 +1,160 @@
+//! `evenkeel scale-down`: which pods of a workload should go.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Result;
+use clap::Args;
+use indicatif::ProgressBar;
+
+use super::args;
+use super::exit::Exit;
+use super::output::{self, AnswerFormat};
+use super::render;
+use super::source;
+use super::stored::{is_of, name_of, pods_of};
+use crate::manifest::{self, LoadedObjects, ObjectName};
+use crate::matching::names;
+use crate::proto::v1::{
+    PodFacts, RankRemovalsRequest, RankRemovalsResponse, TopologySpreadConstraint, WorkloadName,
+};
+
+/// Flags of `evenkeel scale-down`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Nothing is deleted. Of all pods those are named after which the others are spread best: by the hard
+constraints first, then by the soft ones, then in the order in which a ReplicaSet deletes pods. That
+order reads of pods whether they are ready, their deletion cost, restarts and age: of files and
+clusters they are known, for a server say where they are with --pods.
+
+Examples:
+  evenkeel scale-down -n shop deploy/web --by 3 --load cluster.json
+  kubectl get pods -n shop -o json | evenkeel scale-down -n shop deploy/web --by 3 --pods -
+  evenkeel scale-down sts/shop/db --by 1 -o name
+
+Exit codes:
+  0  without these pods no hard constraint of the workload is violated
+  1  a hard constraint is violated even without them
+  2  the request or its input was refused
+  3  the server could not be reached, or did not answer in time")]
+pub(crate) struct ScaleDownCommand {
+    /// The workload: the kind and name of its pods' controller, e.g. deploy/web
+    ///
+    /// Kinds have kubectl's names, and KIND/NAMESPACE/NAME names another
+    /// namespace than --namespace.
+    #[arg(value_name = "KIND/NAME", value_parser = ObjectName::with_kind)]
+    object: ObjectName,
+
+    /// Namespace of the workload
+    #[arg(short, long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+
+    /// How many pods should go
+    #[arg(
+        long,
+        value_name = "COUNT",
+        value_parser = clap::value_parser!(i32).range(1..),
+        allow_negative_numbers = true
+    )]
+    by: i32,
+
+    /// Where to read whether pods are ready, their deletion costs, restarts and ages
+    ///
+    /// A file of pods in kubectl's JSON or YAML, a directory of such files, or - for
+    /// standard input. Can be repeated. A server keeps none of these; files and
+    /// clusters have them.
+    #[arg(long, value_name = "FILE")]
+    pods: Vec<PathBuf>,
+
+    /// Wait until the snapshot has reached this revision
+    #[arg(
+        long,
+        value_name = "REVISION",
+        value_parser = clap::value_parser!(i64).range(0..),
+        allow_negative_numbers = true,
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    min_revision: i64,
+
+    #[command(flatten)]
+    state: source::SnapshotSource,
+
+    #[command(flatten)]
+    output: args::OutputFlag,
+}
+
+impl ScaleDownCommand {
+    /// Asks and prints.
+    pub(crate) async fn run(self) -> Result<Exit> {
+        let opened = self.state.open().await?;
+        let namespace = self.object.namespace.as_ref();
+        let namespace = namespace.or(self.namespace.as_ref());
+        let namespace = namespace.or(self.state.own_namespace());
+        let namespace = namespace.map_or(names::DEFAULT_NAMESPACE, String::as_str);
+        let named = self.object.clone().or_in(namespace);
+        let objects = match self.pods.is_empty() {
+            true => opened.objects,
+            false => Some(Arc::new(self.read_pods()?)),
+        };
+        let request = RankRemovalsRequest {
+            snapshot: self.state.snapshot().to_owned(),
+            namespace: namespace.to_owned(),
+            workload: Some(WorkloadName {
+                kind: named.kind.clone().unwrap_or_default(),
+                name: named.name.clone(),
+            }),
+            count: self.by,
+            pods: objects.map_or_else(Vec::new, |objects| facts(&objects, &named)),
+            min_revision: self.min_revision,
+            max_domains: match self.output.output {
+                // Before and after are shown side by side.
+                AnswerFormat::Table => Some(0),
+                _ => None,
+            },
+            ..Default::default()
+        };
+        let answer = opened.client.call(request).await?;
+        let about = render::Removed {
+            snapshot: &self.state.title(),
+            workload: &named.to_string(),
+        };
+        let names = |answer: &RankRemovalsResponse| {
+            answer
+                .removals
+                .iter()
+                .map(|removal| removal.name.clone())
+                .collect()
+        };
+        let table = |answer: &_| render::scale_down(&about, answer);
+        self.output.print(&answer, table, names)?;
+        let is_hard = |constraint: &TopologySpreadConstraint| {
+            constraint.when_unsatisfiable == "DoNotSchedule"
+        };
+        let violated = answer.after.iter().any(|topology| {
+            topology.excess > 0 && topology.constraint.as_ref().is_some_and(is_hard)
+        });
+        Ok(Exit::of(!violated))
+    }
+
+    fn read_pods(&self) -> Result<LoadedObjects> {
+        let sources = manifest::expand(&self.pods)?;
+        let objects = manifest::read_objects(sources, None, &ProgressBar::hidden())?;
+        for line in &objects.repeated {
+            output::warn(line);
+        }
+        Ok(objects)
+    }
+}
+
+/// What the objects say of the pods of a workload.
+fn facts(objects: &LoadedObjects, named: &ObjectName) -> Vec<PodFacts> {
+    let kind = named.kind.as_deref().unwrap_or_default();
+    let namespace = named.namespace.clone().unwrap_or_default();
+    let own = pods_of(&objects.changes).filter(|pod| is_of(pod, kind, named));
+    let found = own.filter_map(|pod| {
+        let place = (namespace.clone(), name_of(pod).to_owned());
+        objects.pod_facts.get(&place).cloned()
+    });
+    found.collect()
+}

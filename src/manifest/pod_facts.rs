@@ -1,0 +1,118 @@
+//! What a ReplicaSet's controller reads of a pod, and no decision does.
+
+use serde_json::Value;
+
+use super::item::text;
+use super::lean::DELETION_COST;
+use crate::proto::v1::PodFacts;
+
+/// That of a pod as it is read. What is not as Kubernetes writes it is left out.
+pub(super) fn pod_facts(pod: &Value) -> PodFacts {
+    let (metadata, status) = (&pod["metadata"], &pod["status"]);
+    let conditions = status["conditions"].as_array();
+    let ready = conditions.into_iter().flatten().find(|condition| {
+        text(condition, "type") == "Ready" && text(condition, "status") == "True"
+    });
+    let sidecars = pod["spec"]["initContainers"].as_array();
+    let sidecars = sidecars.into_iter().flatten();
+    let sidecars = sidecars.filter(|container| text(container, "restartPolicy") == "Always");
+    let sidecars: Vec<&str> = sidecars.map(|container| text(container, "name")).collect();
+    let is_sidecar = |status: &&Value| sidecars.contains(&text(status, "name"));
+    PodFacts {
+        name: text(metadata, "name").to_owned(),
+        uid: text(metadata, "uid").to_owned(),
+        ready: ready.is_some(),
+        ready_time: ready.and_then(|condition| time(&condition["lastTransitionTime"])),
+        deletion_cost: deletion_cost(text(&metadata["annotations"], DELETION_COST)),
+        restarts: most_restarts(&status["containerStatuses"], |_| true),
+        sidecar_restarts: most_restarts(&status["initContainerStatuses"], is_sidecar),
+        creation_time: time(&metadata["creationTimestamp"]),
+    }
+}
+
+fn time(value: &Value) -> Option<pbjson_types::Timestamp> {
+    serde_json::from_value(value.clone()).ok()
+}
+
+fn most_restarts(statuses: &Value, counts: impl Fn(&&Value) -> bool) -> i32 {
+    let statuses = statuses.as_array().into_iter().flatten().filter(counts);
+    let restarts = statuses.filter_map(|status| status["restartCount"].as_i64());
+    let most = restarts.max().unwrap_or(0);
+    i32::try_from(most).unwrap_or(i32::MAX)
+}
+
+/// The value of the annotation; 0 where Kubernetes takes it for invalid.
+fn deletion_cost(text: &str) -> i32 {
+    let is_plain = match text.as_bytes() {
+        [b'-' | b'1'..=b'9', ..] => true,
+        digits => digits == b"0",
+    };
+    let value = text.parse().ok().filter(|_| is_plain);
+    value.unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn deletion_costs_are_read_as_kubernetes_reads_them() {
+        let cases = [
+            ("5", 5),
+            ("-7", -7),
+            ("0", 0),
+            ("+10", 0),
+            ("008", 0),
+            ("", 0),
+            ("1e3", 0),
+            ("2147483647", i32::MAX),
+            ("2147483648", 0),
+        ];
+        for (text, cost) in cases {
+            assert_eq!(deletion_cost(text), cost, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_pod_says_of_itself() {
+        let pod = json!({
+            "metadata": {
+                "name": "web-1", "creationTimestamp": "1970-01-01T00:00:05Z",
+                "annotations": {DELETION_COST: "3"},
+            },
+            "spec": {"initContainers": [
+                {"name": "proxy", "restartPolicy": "Always"}, {"name": "setup"},
+            ]},
+            "status": {
+                "conditions": [
+                    {"type": "PodScheduled", "status": "True"},
+                    {"type": "Ready", "status": "True", "lastTransitionTime": "1970-01-01T00:00:09Z"},
+                ],
+                "containerStatuses": [{"name": "a", "restartCount": 1}, {"name": "b", "restartCount": 4}],
+                "initContainerStatuses": [
+                    {"name": "proxy", "restartCount": 2}, {"name": "setup", "restartCount": 6},
+                ],
+            },
+        });
+        let at = |seconds| Some(pbjson_types::Timestamp { seconds, nanos: 0 });
+        let expected = PodFacts {
+            name: "web-1".to_owned(),
+            ready: true,
+            ready_time: at(9),
+            deletion_cost: 3,
+            restarts: 4,
+            sidecar_restarts: 2,
+            creation_time: at(5),
+            ..PodFacts::default()
+        };
+        assert_eq!(pod_facts(&pod), expected);
+        let nothing = json!({"metadata": {"name": "x", "creationTimestamp": "soon"}});
+        let expected = PodFacts {
+            name: "x".to_owned(),
+            ..PodFacts::default()
+        };
+        assert_eq!(pod_facts(&nothing), expected);
+    }
+}

@@ -1,0 +1,57 @@
+//! The order in which a ReplicaSet deletes pods
+//! (kube-controller-manager: `ActivePodsWithRanks`).
+
+use std::cmp::Reverse;
+
+use crate::proto::v1;
+use crate::snapshot::{NamedPod, Phase};
+
+/// The place of a pod in that order: the smallest goes first. Times are compared as
+/// they are, where the controller compares how many times as old a pod is, rounded
+/// down to a power of two, so that the order is the same whenever it is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DeletionRank {
+    is_assigned: bool,
+    phase: u8,
+    is_ready: bool,
+    deletion_cost: i32,
+    /// How many pods of the workload its node has.
+    doubled: Reverse<usize>,
+    ready_time: Option<Reverse<(i64, i32)>>,
+    restarts: Reverse<(i32, i32)>,
+    creation_time: Option<Reverse<(i64, i32)>>,
+    uid: String,
+    name: String,
+}
+
+impl DeletionRank {
+    /// That of a pod whose node has `doubled` pods of the workload. Without facts it
+    /// counts as ready if it runs.
+    pub fn of(pod: &NamedPod, doubled: usize, facts: Option<&v1::PodFacts>) -> Self {
+        let none = v1::PodFacts {
+            ready: pod.phase == Phase::Running,
+            ..v1::PodFacts::default()
+        };
+        let facts = facts.unwrap_or(&none);
+        let latest_first = |time: &Option<pbjson_types::Timestamp>| {
+            let time = time.as_ref()?;
+            Some(Reverse((time.seconds, time.nanos)))
+        };
+        Self {
+            is_assigned: pod.node.is_some(),
+            phase: match pod.phase {
+                Phase::Unknown => 1,
+                Phase::Running => 2,
+                _ => 0,
+            },
+            is_ready: facts.ready,
+            deletion_cost: facts.deletion_cost,
+            doubled: Reverse(doubled),
+            ready_time: latest_first(&facts.ready_time).filter(|_| facts.ready),
+            restarts: Reverse((facts.restarts, facts.sidecar_restarts)),
+            creation_time: latest_first(&facts.creation_time),
+            uid: pod.uid.clone(),
+            name: pod.name.clone(),
+        }
+    }
+}
