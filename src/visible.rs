@@ -18,6 +18,18 @@ pub fn text(text: &str) -> Cow<'_, str> {
     escape(text, |_| false, push_debug)
 }
 
+/// The most that [`brief`] leaves of a text, in bytes.
+const BRIEF_BYTES: usize = 1 << 10;
+
+/// A piece of text on one line, cut where it is long: what others say in errors.
+pub fn brief(given: &str) -> Cow<'_, str> {
+    let end = given.floor_char_boundary(BRIEF_BYTES);
+    match end == given.len() {
+        true => text(given),
+        false => format!("{}…", text(&given[..end])).into(),
+    }
+}
+
 /// Text of several lines.
 pub fn lines(text: &str) -> Cow<'_, str> {
     escape(text, |c| c == '\n', push_debug)

@@ -7,6 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use prost::bytes::Bytes;
 
+use crate::visible;
+
 /// What is waited for.
 pub type Wait<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
@@ -157,16 +159,16 @@ pub enum Error {
     #[error("somebody else was first")]
     Conflict,
     /// The log cannot be reached. Nothing was done.
-    #[error("the log cannot be reached: {0}")]
+    #[error("the log cannot be reached: {}", visible::brief(.0))]
     Unreachable(String),
     /// No answer came: it may have been done, or may still be.
-    #[error("the log did not answer: {0}")]
+    #[error("the log did not answer: {}", visible::brief(.0))]
     UnknownFate(String),
     /// The log may not grow. Nothing was done.
-    #[error("the log is full: {0}")]
+    #[error("the log is full: {}", visible::brief(.0))]
     Full(String),
     /// There is no log of this snapshot, no such message or blob.
-    #[error("not in the log: {0}")]
+    #[error("not in the log: {}", visible::brief(.0))]
     NotFound(String),
     /// Messages that follow on the caller's place are no longer kept; the log
     /// begins with this sequence.
@@ -177,7 +179,7 @@ pub enum Error {
     #[error("the log ends at {0}, before what was read of it")]
     Shorter(u64),
     /// Anything else, such as a missing permission. Nothing was done.
-    #[error("{0}")]
+    #[error("{}", visible::brief(.0))]
     Refused(String),
 }
 

@@ -17,6 +17,7 @@ mod feeding;
 mod fleet;
 mod histories;
 mod history;
+mod hostile;
 #[path = "../support/http.rs"]
 mod http;
 mod lease;

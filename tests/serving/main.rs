@@ -16,6 +16,7 @@ mod each_limit;
 mod feeding;
 mod health;
 mod health_probe;
+mod hostile_brokers;
 mod hostile_clusters;
 mod kubectl_json;
 mod kubernetes;

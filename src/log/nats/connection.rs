@@ -1,98 +1,41 @@
 //! A connection to the nats-servers of a fleet.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::connection::State;
-use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, ServerAddr, jetstream};
+use async_nats::{
+    Client, ClientError, ConnectErrorKind, ConnectOptions, Event, ServerError, jetstream,
+};
 use parking_lot::Mutex;
 use tracing::{info, warn};
 
+use super::access::{Access, ConnectError};
+use super::relay::Relay;
 use super::version::{self, TooOld};
 use crate::backoff::Backoff;
 use crate::log::Error;
+use crate::visible::causes;
 
 /// How long a request may take. A leader that dies costs up to 9 seconds, but a
 /// request that it got is never answered, so nothing is won by waiting longer.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long one attempt to connect may take.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long an attempt to connect may take: the relay's limits are shorter.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// How often a silent connection is asked for a sign of life. The third question
 /// without an answer ends it.
 const PING_INTERVAL: Duration = Duration::from_secs(2);
 
+/// How many messages wait for whoever reads a subscription: more than anybody asks for.
+const SUBSCRIPTION_MESSAGES: usize = 4_096;
+
 /// The shortest pause between attempts to connect again.
 const MIN_PAUSE: Duration = Duration::from_millis(20);
 /// The longest pause between attempts to connect again.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
-
-/// Where the nats-servers are, and how to prove who connects.
-#[derive(Debug, Clone, Default)]
-pub struct Access {
-    /// Addresses: `nats://host:port`, or `tls://host:port` for TLS. One that can be
-    /// reached is enough, it tells the others.
-    pub servers: Vec<String>,
-    /// A credentials file of NATS, or a file with the seed of an nkey.
-    pub credentials: Option<PathBuf>,
-    /// Authorities of the servers' certificates, in PEM; without it those of
-    /// the system.
-    pub ca: Option<PathBuf>,
-    /// The certificate to present and its key, in PEM.
-    pub certificate: Option<(PathBuf, PathBuf)>,
-}
-
-/// Why there is no connection.
-#[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
-    /// An address cannot be right.
-    #[error("{0:?} is no address of a nats-server: {1}")]
-    BadAddress(String, String),
-    /// A file cannot be read, or holds something else.
-    #[error("{0}: {1}")]
-    BadFile(String, String),
-    /// A server is too old.
-    #[error(transparent)]
-    TooOld(#[from] TooOld),
-    /// A server keeps no streams.
-    #[error("the nats-server {0} runs without JetStream")]
-    NoJetStream(String),
-    /// The servers know nobody with these credentials.
-    #[error("the nats-servers refuse the credentials: {0}")]
-    Refused(String),
-    /// A stream of the fleet is not as needed.
-    #[error("{0}")]
-    BadStream(String),
-    /// No server can be reached, or not yet.
-    #[error("no nats-server can be reached: {0}")]
-    Unreachable(String),
-}
-
-impl ConnectError {
-    /// Whether trying again may help.
-    pub fn is_temporary(&self) -> bool {
-        matches!(self, Self::Unreachable(_))
-    }
-}
-
-impl From<Error> for ConnectError {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::Refused(text) | Error::Full(text) => Self::BadStream(text),
-            error => Self::Unreachable(error.to_string()),
-        }
-    }
-}
-
-impl Access {
-    /// Whether connections are encrypted for sure.
-    pub(super) fn uses_tls(&self) -> bool {
-        self.ca.is_some()
-            || self.certificate.is_some()
-            || self.servers.iter().any(|it| it.starts_with("tls://"))
-    }
-}
 
 /// A connection, which renews itself for ever.
 #[derive(Clone)]
@@ -101,40 +44,49 @@ pub(super) struct Connection {
     pub client: Client,
     /// To ask for streams.
     pub streams: jetstream::Context,
+    relay: Arc<Relay>,
 }
 
 impl Connection {
-    /// Connects once. `name` is what the servers list the connection as.
+    /// Connects once, to these servers and those of which they tell. `name` is what the
+    /// servers list the connection as.
     pub(super) async fn open(access: &Access, name: &str) -> Result<Self, ConnectError> {
-        Self::open_by(options(access, name).await?, access).await
+        Self::open_by(Relay::start(access, name, true).await?, access).await
     }
 
-    /// Connects once, to these servers and to no others of which they tell.
+    /// Connects once, to these servers and to no others.
     pub(super) async fn open_alone(access: &Access, name: &str) -> Result<Self, ConnectError> {
-        let options = options(access, name).await?.ignore_discovered_servers();
-        Self::open_by(options, access).await
+        Self::open_by(Relay::start(access, name, false).await?, access).await
     }
 
-    async fn open_by(options: ConnectOptions, access: &Access) -> Result<Self, ConnectError> {
-        let servers = addresses(&access.servers)?;
-        let client = options.connect(servers).await.map_err(|error| {
-            let text = chain(&error);
+    async fn open_by(relay: Relay, access: &Access) -> Result<Self, ConnectError> {
+        let options = options(access, &relay).await?;
+        let client = options.connect(relay.address()).await.map_err(|error| {
+            let said = causes(&error);
             match error.kind() {
                 ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
-                    ConnectError::Refused(text)
+                    ConnectError::Refused(said)
                 }
-                _ => ConnectError::Unreachable(text),
+                _ if is_of_server(&error) => ConnectError::Unreachable(said),
+                // To the client the relay only hangs up.
+                _ => ConnectError::Unreachable(relay.fault().unwrap_or(said)),
             }
         })?;
         let streams = jetstream::context::ContextBuilder::new()
             .timeout(REQUEST_TIMEOUT)
             .build(client.clone());
-        let connection = Self { client, streams };
+        let relay = Arc::new(relay);
+        let connection = Self {
+            client,
+            streams,
+            relay,
+        };
         connection.check_version()?;
         let server = connection.client.server_info();
         if !server.jetstream {
             return Err(ConnectError::NoJetStream(server.server_name));
         }
+        connection.relay.note_open();
         info!(server = %server.server_name, version = %server.version, "connected to the log");
         Ok(connection)
     }
@@ -151,28 +103,26 @@ impl Connection {
         self.client.server_info().server_id
     }
 
-    /// Whether a server is connected at present.
-    pub(super) fn is_up(&self) -> bool {
-        self.client.connection_state() == State::Connected
+    /// Checks that a server is connected at present.
+    pub(super) fn check_up(&self) -> Result<(), Error> {
+        if self.client.connection_state() == State::Connected {
+            return Ok(());
+        }
+        let fault = self.relay.fault();
+        let why = fault.map_or(String::new(), |fault| format!(": {fault}"));
+        Err(Error::Unreachable(format!(
+            "no nats-server is connected{why}"
+        )))
     }
 }
 
-fn addresses(servers: &[String]) -> Result<Vec<ServerAddr>, ConnectError> {
-    let parse = |server: &String| {
-        let bad = |error: &str| ConnectError::BadAddress(server.clone(), error.to_owned());
-        let address: ServerAddr = server.parse().map_err(|error| bad(&chain(&error)))?;
-        match address.scheme() {
-            "nats" | "tls" => Ok(address),
-            _ => Err(bad("it must begin with nats:// or tls://")),
-        }
-    };
-    servers.iter().map(parse).collect()
-}
-
-async fn options(access: &Access, name: &str) -> Result<ConnectOptions, ConnectError> {
+async fn options(access: &Access, relay: &Relay) -> Result<ConnectOptions, ConnectError> {
     let pauses = Mutex::new(Backoff::new(MIN_PAUSE, MAX_PAUSE));
     let mut options = ConnectOptions::new()
-        .name(name)
+        // The relay says what the connection is called.
+        .name(relay.secret())
+        .ignore_discovered_servers()
+        .subscription_capacity(SUBSCRIPTION_MESSAGES)
         .connection_timeout(CONNECT_TIMEOUT)
         .request_timeout(Some(REQUEST_TIMEOUT))
         .ping_interval(PING_INTERVAL)
@@ -183,12 +133,10 @@ async fn options(access: &Access, name: &str) -> Result<ConnectOptions, ConnectE
     if let Some(path) = &access.credentials {
         options = with_credentials(options, path).await?;
     }
-    if let Some(path) = &access.ca {
-        options = options.add_root_certificates(readable(path).await?);
-    }
-    if let Some((certificate, key)) = &access.certificate {
-        options =
-            options.add_client_certificate(readable(certificate).await?, readable(key).await?);
+    // The relay reads them.
+    let certificate = access.certificate.iter().flat_map(|(own, key)| [own, key]);
+    for path in access.ca.iter().chain(certificate) {
+        check_readable(path).await?;
     }
     Ok(options)
 }
@@ -214,21 +162,28 @@ async fn with_credentials(
     }
 }
 
-/// A file that can be read, so that one that is missing is told by its name.
-async fn readable(path: &Path) -> Result<PathBuf, ConnectError> {
+/// Checks that a file can be read, so that one that is missing is told by its name.
+async fn check_readable(path: &Path) -> Result<(), ConnectError> {
     let found = tokio::fs::metadata(path).await;
-    found.map_err(|error| bad_file(path, error))?;
-    Ok(path.to_owned())
+    found.map(drop).map_err(|error| bad_file(path, error))
 }
 
 fn bad_file(path: &Path, why: impl ToString) -> ConnectError {
     ConnectError::BadFile(path.display().to_string(), why.to_string())
 }
 
+/// Whether a nats-server has said what an error is.
+fn is_of_server(error: &async_nats::ConnectError) -> bool {
+    let source = std::error::Error::source(error);
+    source.is_some_and(|source| source.is::<ServerError>())
+}
+
 fn tell(event: &Event) {
     match event {
         Event::Connected => info!("the connection to the log is up"),
         Event::Disconnected => warn!("the connection to the log is lost"),
+        // The relay has said why.
+        Event::ClientError(ClientError::Other(_)) => {}
         Event::SlowConsumer(_) | Event::ServerError(_) | Event::ClientError(_) => {
             warn!(%event, "the connection to the log reports a fault");
         }
@@ -238,22 +193,7 @@ fn tell(event: &Event) {
     }
 }
 
-/// An error with what caused it, in a line.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let part = error.to_string();
-        if !text.ends_with(&part) {
-            text.push_str(": ");
-            text.push_str(&part);
-        }
-        source = error.source();
-    }
-    text
-}
-
 /// The error of a request that did not get through.
 pub(super) fn unreachable(error: impl std::error::Error) -> Error {
-    Error::Unreachable(chain(&error))
+    Error::Unreachable(causes(&error))
 }

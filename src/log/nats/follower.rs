@@ -12,12 +12,13 @@ use tokio::runtime::Handle;
 use tokio::select;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::debug;
 
 use super::connection::{Connection, unreachable};
 use super::generations::Generations;
 use super::stream::{bounds, find};
+use crate::backoff::Backoff;
 use crate::log::{self, Error, Message, Wait};
 use crate::tasks;
 
@@ -35,8 +36,9 @@ const SILENCE: Duration = Duration::from_secs(2);
 /// How long that answer may take.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// The pause after a session that failed.
-const PAUSE: Duration = Duration::from_millis(250);
+/// The pauses before the next session.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// After how long without a request the server forgets a consumer.
 const INACTIVE: Duration = Duration::from_secs(30);
@@ -93,6 +95,7 @@ impl NatsFollower {
         shared.ahead.lock().read = after;
         let reading = Arc::clone(&shared);
         let task = tasks::spawn_on(runtime, async move {
+            let mut pauses = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
             loop {
                 let stream = generations.stream(&snapshot).await;
                 let ended = match &stream {
@@ -100,14 +103,18 @@ impl NatsFollower {
                     Err(error) => Err(error.clone()),
                 };
                 debug!(snapshot, ?ended, "following a log begins again");
-                if let Err(error) = ended {
-                    if matches!(error, Error::NotFound(_)) {
-                        generations.note_missing(&snapshot);
-                    }
-                    reading.fail(error);
-                    // Whoever asks learns what is so now.
-                    let _ = timeout(PAUSE, reading.asked.notified()).await;
+                let Err(error) = ended else {
+                    sleep(pauses.before_attempt()).await;
+                    continue;
+                };
+                if matches!(error, Error::NotFound(_)) {
+                    generations.note_missing(&snapshot);
                 }
+                reading.fail(error);
+                let pause = pauses.after_failure();
+                sleep(pause.min(SHORTEST_PAUSE)).await;
+                // Whoever asks learns what is so now.
+                let _ = timeout(pause, reading.asked.notified()).await;
             }
         });
         Self {
@@ -240,7 +247,13 @@ impl FollowerState {
     /// is, if the log continues after the former.
     async fn place(&self, connection: &Connection, stream: &str) -> Result<(u64, u64), Error> {
         let found = timeout(ANSWER, find(connection, stream)).await;
-        let found = found.map_err(unreachable)??;
+        let silent = |elapsed| {
+            connection
+                .check_up()
+                .err()
+                .unwrap_or_else(|| unreachable(elapsed))
+        };
+        let found = found.map_err(silent)??;
         let info = found.cached_info();
         let bounds = bounds(info);
         let mut ahead = self.ahead.lock();

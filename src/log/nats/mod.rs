@@ -1,16 +1,20 @@
 //! The log on NATS JetStream: a stream for each snapshot, one for blobs and one
 //! for keys. Nothing of NATS is known outside of here.
 
+mod access;
 mod blobs;
 mod connection;
 mod follower;
+mod framing;
 mod generations;
 mod keys;
 mod named;
 mod names;
 mod peers;
 mod publish;
+mod relay;
 mod stream;
+mod upstreams;
 mod version;
 
 use std::collections::{BTreeSet, HashSet};
@@ -36,7 +40,7 @@ use self::stream::{bounds, find};
 use super::Error;
 use super::interface::{self, Bounds, Log, Message, Source, Wait};
 
-pub use self::connection::{Access, ConnectError};
+pub use self::access::{Access, ConnectError};
 pub use self::names::{BadFleet, FleetName};
 pub use self::stream::Keeping;
 pub use self::version::TooOld;
@@ -268,9 +272,7 @@ impl Log for Nats {
     ) -> Wait<'a, u64> {
         Box::pin(async move {
             // What is sent without a connection is sent later, after its time.
-            if !self.connection.is_up() {
-                return Err(Error::Unreachable("no nats-server is connected".into()));
-            }
+            self.connection.check_up()?;
             match timeout(within, self.append(name, after, message)).await {
                 Ok(outcome) => outcome,
                 Err(elapsed) => Err(Error::UnknownFate(elapsed.to_string())),

@@ -7,7 +7,7 @@ use futures::StreamExt;
 use super::connection::{Connection, unreachable};
 use super::names::FleetName;
 use super::publish::publish;
-use super::stream::{Keeping, find, find_or_make};
+use super::stream::{Keeping, check_count, find, find_or_make};
 use crate::log::Error;
 
 /// The stream of what a fleet keeps of a kind.
@@ -79,7 +79,10 @@ impl NamedStream {
             .await;
         let mut subjects = subjects.map_err(unreachable)?;
         let mut found = Vec::new();
+        let mut listed = 0;
         while let Some(subject) = subjects.next().await {
+            listed += 1;
+            check_count(listed)?;
             let (subject, _) = subject.map_err(unreachable)?;
             let name = self.fleet.name_of(self.kind, &subject);
             let Some(name) = name.filter(|name| name.starts_with(prefix)) else {

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use tokio::sync::Mutex;
 
-use super::connection::{Access, Connection};
+use super::access::Access;
+use super::connection::Connection;
 use crate::log::Error;
 
 /// Connections to single servers, once somebody wants them.

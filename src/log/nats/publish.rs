@@ -10,12 +10,15 @@ use async_nats::{Request, RequestErrorKind};
 
 use tokio::time::sleep;
 
-use super::connection::{Connection, chain};
+use super::connection::Connection;
+use crate::backoff::Backoff;
 use crate::log::Error;
+use crate::visible::causes;
 
-/// How often a message is sent that nobody takes, and the pause in between.
+/// How often a message is sent that nobody takes, and the pauses in between.
 const TRIES: u32 = 10;
-const PAUSE: Duration = Duration::from_millis(50);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Sends a message, and waits for its sequence number. The message carries its
 /// conditions, see [`PublishMessage`].
@@ -27,6 +30,7 @@ pub(super) async fn publish(
     // Not by the context's own call: of its errors those that count are not told
     // apart.
     let mut tries = 0;
+    let mut pauses = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
     let answer = loop {
         let message = message.clone().outbound_message(subject.clone());
         let mut request = Request::new().payload(message.payload);
@@ -43,7 +47,7 @@ pub(super) async fn publish(
             // A stream that was just made is not known everywhere yet. To send the
             // same again does no harm: its conditions are the same.
             Err(error) if error.kind() == RequestErrorKind::NoResponders && tries < TRIES => {
-                sleep(PAUSE).await;
+                sleep(pauses.after_failure()).await;
             }
             Err(error) => return Err(unanswered(&error)),
         }
@@ -59,10 +63,10 @@ pub(super) async fn publish(
 fn unanswered(error: &async_nats::RequestError) -> Error {
     match error.kind() {
         RequestErrorKind::InvalidSubject | RequestErrorKind::MaxPayloadExceeded => {
-            Error::Refused(chain(error))
+            Error::Refused(causes(error))
         }
         // It may still get there.
-        _ => Error::UnknownFate(chain(error)),
+        _ => Error::UnknownFate(causes(error)),
     }
 }
 

@@ -13,9 +13,10 @@ use async_nats::jetstream::stream::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::connection::{Connection, chain, unreachable};
+use super::connection::{Connection, unreachable};
 use super::version;
 use crate::log::{Bounds, Error};
+use crate::visible::causes;
 
 /// Metadata of a stream: the name of its snapshot.
 pub(super) const SNAPSHOT: &str = "evenkeel.snapshot";
@@ -25,6 +26,9 @@ const SERVER_VERSION: &str = "_nats.ver";
 
 /// The largest message that a stream takes.
 const MAX_MESSAGE_BYTES: i32 = 1 << 20;
+
+/// How many names a list may have.
+const MOST_LISTED: usize = 1_000_000;
 
 /// How streams are kept.
 #[derive(Debug, Clone, Copy)]
@@ -83,7 +87,10 @@ pub(super) async fn find(connection: &Connection, name: &str) -> Result<Stream, 
         {
             Error::NotFound(name.to_owned())
         }
-        _ => unreachable(error),
+        _ => connection
+            .check_up()
+            .err()
+            .unwrap_or_else(|| unreachable(error)),
     })?;
     check_versions(connection, stream.cached_info())?;
     Ok(stream)
@@ -126,6 +133,17 @@ pub(super) async fn names(connection: &Connection, subjects: &str) -> Result<Vec
         if is_last || found.len() >= page.total {
             return Ok(found);
         }
+        check_count(found.len())?;
+    }
+}
+
+/// Checks that a list goes on that the nats-servers send page by page.
+pub(super) fn check_count(listed: usize) -> Result<(), Error> {
+    match listed > MOST_LISTED {
+        true => Err(Error::Refused(format!(
+            "a list of more than {MOST_LISTED} names"
+        ))),
+        false => Ok(()),
     }
 }
 
@@ -170,7 +188,7 @@ pub(super) async fn make(connection: &Connection, wanted: &Config) -> Result<(),
                 find_checked(connection, wanted).await
             }
             CreateStreamErrorKind::JetStream(refusal) => Err(refused(wanted, &refusal)),
-            _ => Err(Error::UnknownFate(chain(&error))),
+            _ => Err(Error::UnknownFate(causes(&error))),
         },
     }
 }

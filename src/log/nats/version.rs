@@ -1,12 +1,14 @@
 //! Which nats-servers are accepted.
 
+use crate::visible;
+
 /// The oldest version that is accepted. Some before it let several writers win
 /// one compare-and-append (nats-server #4320).
 const OLDEST: [u64; 3] = [2, 15, 0];
 
 /// A nats-server is too old, or does not tell how old it is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the nats-server {server} has version {version:?}; {oldest} or later is needed", oldest = OLDEST.map(|number| number.to_string()).join("."))]
+#[error("the nats-server {} has version \"{}\"; {oldest} or later is needed", visible::brief(server), visible::brief(version), oldest = OLDEST.map(|number| number.to_string()).join("."))]
 pub struct TooOld {
     server: String,
     version: String,

@@ -25,7 +25,7 @@ const MAX_LINE_BYTES: usize = 16 << 10;
 const LIBRARIES: [(&str, Option<Level>); 9] = [
     ("kube_client", None),
     ("kube_runtime", None),
-    ("async_nats", Some(Level::INFO)),
+    ("async_nats", None),
     ("h2", Some(Level::INFO)),
     ("hyper", Some(Level::INFO)),
     ("hyper_util", Some(Level::INFO)),

@@ -1,0 +1,199 @@
+//! Stands between the client of NATS and the nats-servers, in this process: that client
+//! takes lines and messages of any size, and connects to addresses and to nothing else.
+//!
+//! It listens on the loopback interface, and TLS to the nats-servers begins and ends here.
+//! Whoever else connects to it is told what anybody is told by a nats-server, and nothing
+//! is sent for them: a client says a secret where its name is to be.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_nats::ServerAddr;
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader, copy, split};
+use tokio::net::tcp::OwnedWriteHalf;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::select;
+use tokio::time::{sleep, timeout};
+use tracing::{debug, warn};
+use uuid::Uuid;
+
+use super::access::{Access, ConnectError};
+use super::framing::{Breach, Framing};
+use super::upstreams::{CONNECT_TIMEOUT, Duplex, LinkError, Upstream, Upstreams, read_line};
+use crate::tasks::{self, OwnedTask};
+use crate::visible;
+
+/// The longest CONNECT of a client in bytes: it has a token.
+const MAX_CONNECT_BYTES: usize = 64 << 10;
+
+/// The pause after a connection was not accepted.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How much is read at a time.
+const READ_BYTES: usize = 64 << 10;
+
+/// A relay, which ends when this is dropped. Connections through it end with the client.
+pub(super) struct Relay {
+    shared: Arc<RelayState>,
+    address: SocketAddr,
+    _accepting: OwnedTask<()>,
+}
+
+struct RelayState {
+    upstreams: Upstreams,
+    /// What the client says to be let through.
+    secret: String,
+    /// What the nats-servers list the connection as.
+    name: String,
+    /// Whether there was a connection. Before that whoever wants it is told why there is
+    /// none, and tells it.
+    was_open: AtomicBool,
+    /// Why there is no connection to a nats-server.
+    fault: Mutex<Option<String>>,
+}
+
+impl Relay {
+    /// A relay to nats-servers, and with `discovers` to those of which they tell.
+    pub(super) async fn start(
+        access: &Access,
+        name: &str,
+        discovers: bool,
+    ) -> Result<Self, ConnectError> {
+        let shared = Arc::new(RelayState {
+            upstreams: Upstreams::new(access, discovers)?,
+            secret: Uuid::new_v4().simple().to_string(),
+            name: name.to_owned(),
+            was_open: AtomicBool::new(false),
+            fault: Mutex::default(),
+        });
+        let local = |error: std::io::Error| {
+            ConnectError::Unreachable(format!("there is no loopback interface: {error}"))
+        };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+        let listener = listener.map_err(local)?;
+        let address = listener.local_addr().map_err(local)?;
+        let relaying = Arc::clone(&shared);
+        let accepting = tasks::spawn(async move {
+            loop {
+                match listener.accept().await {
+                    Ok((client, _)) => {
+                        let shared = Arc::clone(&relaying);
+                        tasks::spawn(async move { shared.relay(client).await });
+                    }
+                    // Of one connection, or of files that are open: others come.
+                    Err(_) => sleep(PAUSE).await,
+                }
+            }
+        });
+        Ok(Self {
+            shared,
+            address,
+            _accepting: accepting.owned(),
+        })
+    }
+
+    /// Where it listens.
+    pub(super) fn address(&self) -> String {
+        format!("nats://{}", self.address)
+    }
+
+    /// What its client has to be called.
+    pub(super) fn secret(&self) -> &str {
+        &self.shared.secret
+    }
+
+    /// Notes that the client is connected to a nats-server: what happens from now on is
+    /// logged.
+    pub(super) fn note_open(&self) {
+        self.shared.was_open.store(true, Ordering::Relaxed);
+    }
+
+    /// Why there is no connection to a nats-server, if that is known.
+    pub(super) fn fault(&self) -> Option<String> {
+        self.shared.fault.lock().clone()
+    }
+}
+
+impl RelayState {
+    /// Connects a client to a nats-server until one of them ends.
+    async fn relay(&self, client: TcpStream) {
+        let (address, ended) = match self.upstreams.connect().await {
+            Err((address, error)) => (address, error),
+            Ok(upstream) => {
+                *self.fault.lock() = None;
+                let address = upstream.address.clone();
+                let ended = self.pass(client, upstream).await;
+                self.upstreams.note_end(&address);
+                match ended {
+                    Err(error) => (address, error),
+                    Ok(()) => return,
+                }
+            }
+        };
+        self.note(&address, &ended);
+    }
+
+    fn note(&self, address: &ServerAddr, error: &LinkError) {
+        let server = format!("{}:{}", address.host(), address.port());
+        let error = visible::brief(&error.to_string()).into_owned();
+        let fault = format!("{server}: {error}");
+        let is_new = self.fault.lock().replace(fault.clone()) != Some(fault);
+        match is_new && self.was_open.load(Ordering::Relaxed) {
+            true => warn!(server, error, "no connection to a nats-server"),
+            false => debug!(server, error, "no connection to a nats-server"),
+        }
+    }
+
+    async fn pass(&self, client: TcpStream, upstream: Upstream) -> Result<(), LinkError> {
+        client.set_nodelay(true)?;
+        let (client, mut to_client) = client.into_split();
+        let mut client = BufReader::new(client);
+        to_client.write_all(&upstream.info).await?;
+        let introduced = read_line(&mut client, MAX_CONNECT_BYTES);
+        let introduced = timeout(CONNECT_TIMEOUT, introduced).await;
+        let introduced = introduced.map_err(|_| LinkError::Silent)??;
+        let Some(introduced) = self.introduce(&introduced, upstream.is_encrypted) else {
+            // It is not of this process.
+            return Ok(());
+        };
+        let (from_server, mut to_server) = split(upstream.stream);
+        to_server.write_all(&introduced).await?;
+        select! {
+            ended = receive(from_server, to_client) => ended,
+            sent = copy(&mut client, &mut to_server) => Ok(sent.map(drop)?),
+        }
+    }
+
+    /// What to send of a client's CONNECT: with the name, and without the secret.
+    fn introduce(&self, line: &[u8], is_encrypted: bool) -> Option<Vec<u8>> {
+        let mut connect: Value = serde_json::from_slice(line.strip_prefix(b"CONNECT ")?).ok()?;
+        if connect["name"] != *self.secret {
+            return None;
+        }
+        connect["name"] = self.name.clone().into();
+        connect["tls_required"] = is_encrypted.into();
+        Some(format!("CONNECT {connect}\r\n").into_bytes())
+    }
+}
+
+/// Passes on what a nats-server sends, within bounds.
+async fn receive(
+    mut server: tokio::io::ReadHalf<BufReader<Box<dyn Duplex>>>,
+    mut client: OwnedWriteHalf,
+) -> Result<(), LinkError> {
+    let mut framing = Framing::default();
+    let mut buffer = vec![0; READ_BYTES];
+    let first = timeout(CONNECT_TIMEOUT, server.read(&mut buffer)).await;
+    let mut read = first.map_err(|_| LinkError::Silent)??;
+    while read > 0 {
+        let taken: Result<(), Breach> = framing.take(&buffer[..read]);
+        taken?;
+        client.write_all(&buffer[..read]).await?;
+        read = server.read(&mut buffer).await?;
+    }
+    Err(LinkError::Closed)
+}
