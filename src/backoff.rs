@@ -31,9 +31,8 @@ impl Backoff {
         if self.was_calm(now) {
             self.doublings = 0;
         }
-        let doubled = self.shortest.saturating_mul(1 << self.doublings.min(16));
+        let pause = doubled(self.shortest, self.longest, self.doublings);
         self.doublings += 1;
-        let pause = self.longest.min(doubled);
         let pause = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
         self.last = Some(now + pause);
         pause
@@ -57,6 +56,11 @@ impl Backoff {
         self.last
             .is_none_or(|last| now.saturating_duration_since(last) >= self.longest * 2)
     }
+}
+
+/// A pause that was doubled so often, up to the longest.
+pub(crate) fn doubled(shortest: Duration, longest: Duration, doublings: u32) -> Duration {
+    longest.min(shortest.saturating_mul(1 << doublings.min(16)))
 }
 
 #[cfg(test)]

@@ -6,13 +6,15 @@ use tokio::time::{Instant, sleep};
 
 use super::interface::{Bounds, Error, Log, Message, Source};
 use super::record::{Place, Verdict};
+use crate::backoff::Backoff;
 
 /// How long to wait for a message that is there, and for a log that cannot be reached:
 /// its servers may be about to elect a leader.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The pause before it is asked again.
-const PAUSE: Duration = Duration::from_millis(100);
+/// The pauses before it is asked again.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// How many faults are listed.
 const LISTED: usize = 100;
@@ -82,9 +84,12 @@ pub async fn audit(log: &dyn Log, name: &str, copies: bool) -> Result<Audit, Err
 /// Asks a log again that cannot be reached, until it can or [`PATIENCE`] is over.
 async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T, Error>) -> Result<T, Error> {
     let end = Instant::now() + PATIENCE;
+    let mut pauses = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
     loop {
         match ask().await {
-            Err(Error::Unreachable(_)) if Instant::now() < end => sleep(PAUSE).await,
+            Err(Error::Unreachable(_)) if Instant::now() < end => {
+                sleep(pauses.after_failure()).await;
+            }
             answered => return answered,
         }
     }

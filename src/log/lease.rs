@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tracing::{info, warn};
 
 use super::interface::{Error, Log};
+use crate::backoff::Backoff;
 
 /// How fast a lease changes hands.
 #[derive(Debug, Clone, Copy)]
@@ -189,6 +190,7 @@ impl Lease {
     /// has it.
     async fn renew(&self, revision: u64) -> Option<Held> {
         let mut revision = revision;
+        let mut pauses = Backoff::new(self.pace.renew / 8, self.pace.renew);
         loop {
             if let Some(renewed) = self.set(Some(revision)).await {
                 return Some(renewed);
@@ -199,7 +201,7 @@ impl Lease {
                 Ok(_) => return None,
                 Err(_) => {}
             }
-            sleep(self.pace.renew / 4).await;
+            sleep(pauses.after_failure()).await;
         }
     }
 

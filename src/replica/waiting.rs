@@ -6,13 +6,15 @@ use std::time::Duration;
 use futures::FutureExt;
 use tokio::runtime::Handle;
 
+use crate::backoff::doubled;
 use crate::log::{Error, Wait};
 use crate::snapshot::JournalError;
 
 /// How often something that may pass is tried again, and how long to wait
 /// before: some seconds in all, which is what an election of the broker takes.
 const TRIES: u32 = 10;
-const PAUSE: Duration = Duration::from_millis(20);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(1_280);
 
 /// What those are told who want to change a snapshot, while something cannot be had.
 pub fn unreachable(why: impl ToString) -> JournalError {
@@ -77,7 +79,7 @@ impl Waiting {
         for tried in 0..TRIES {
             match self.until(call()) {
                 Err(Error::Unreachable(_) | Error::UnknownFate(_) | Error::NotFound(_)) => {
-                    self.pause(PAUSE * 2_u32.saturating_pow(tried.min(6)));
+                    self.pause(doubled(SHORTEST_PAUSE, LONGEST_PAUSE, tried));
                 }
                 done => return done,
             }

@@ -1,19 +1,21 @@
 //! Ends reservations when their time is over.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use tracing::warn;
 
+use crate::backoff::Backoff;
 use crate::snapshot::{Registry, Snapshot};
 use crate::tasks;
 
 /// How long after a refusal, of a full disk for instance, the journal is asked
 /// again.
-const PAUSE: Duration = Duration::from_millis(500);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// How long it waits at most before it looks again.
 const LONGEST: Duration = Duration::from_secs(3_600);
@@ -23,7 +25,8 @@ const LONGEST: Duration = Duration::from_secs(3_600);
 /// one delays neither the others nor any reader.
 pub async fn run(registry: Arc<Registry>) {
     let mut ending = JoinSet::new();
-    let mut busy = HashSet::new();
+    // Of each snapshot; while its reservations are being ended, nothing.
+    let mut paces: HashMap<String, Option<Backoff>> = HashMap::new();
     loop {
         // Listening starts before looking, so that no change is missed.
         let changed = registry.ends_changed();
@@ -32,12 +35,16 @@ pub async fn run(registry: Arc<Registry>) {
             let Some(left) = snapshot.until_next_end() else {
                 continue;
             };
-            if busy.contains(snapshot.name()) {
+            let pace = paces.get_mut(snapshot.name());
+            if matches!(pace, Some(None)) {
                 continue;
             }
             if left.is_zero() {
-                busy.insert(snapshot.name().to_owned());
-                let end = end(Arc::clone(&registry), snapshot);
+                let pauses = pace.and_then(Option::take);
+                let fresh = || Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
+                let pauses = pauses.unwrap_or_else(fresh);
+                paces.insert(snapshot.name().to_owned(), None);
+                let end = end(Arc::clone(&registry), snapshot, pauses);
                 tasks::spawn_in(&mut ending, end);
             } else {
                 next = next.min(left);
@@ -47,31 +54,35 @@ pub async fn run(registry: Arc<Registry>) {
             () = changed => {}
             () = sleep_until(Instant::now() + next) => {}
             Some(done) = ending.join_next() => match done {
-                Ok(name) => {
-                    busy.remove(&name);
+                Ok((name, None)) => {
+                    paces.remove(&name);
+                }
+                Ok((name, failed)) => {
+                    paces.insert(name, failed);
                 }
                 // Which of them it was is not known.
-                Err(_) => busy.clear(),
+                Err(_) => paces.clear(),
             }
         }
     }
 }
 
-/// Ends the due reservations of a snapshot. Returns its name once it may be
-/// tried again.
-async fn end(registry: Arc<Registry>, snapshot: Arc<Snapshot>) -> String {
+/// Ends the due reservations of a snapshot. Returns its name once it may be tried again,
+/// and the pauses where it failed.
+async fn end(
+    registry: Arc<Registry>,
+    snapshot: Arc<Snapshot>,
+    mut pauses: Backoff,
+) -> (String, Option<Backoff>) {
     let name = snapshot.name().to_owned();
     let run = move || snapshot.end_expired(registry.limits());
     match tasks::spawn_blocking(run).await {
-        Ok(Ok(())) => {}
+        Ok(Ok(())) => return (name, None),
         Ok(Err(error)) => {
             warn!(snapshot = name, %error, "reservations are held longer: their end is not stored");
-            tokio::time::sleep(PAUSE).await;
         }
-        Err(_) => {
-            tracing::error!(snapshot = name, "ending reservations failed");
-            tokio::time::sleep(PAUSE).await;
-        }
+        Err(_) => tracing::error!(snapshot = name, "ending reservations failed"),
     }
-    name
+    sleep(pauses.after_failure()).await;
+    (name, Some(pauses))
 }

@@ -15,6 +15,7 @@ use tracing::{error, info, warn};
 
 use super::joining::Membership;
 use crate::api::Background;
+use crate::backoff::Backoff;
 use crate::log::lease::Lease;
 use crate::replica::Replica;
 use crate::tasks;
@@ -37,8 +38,9 @@ const CLEANING_LOOK: Duration = Duration::from_secs(1_800);
 /// How often a log is asked how long it is, for telemetry.
 const ASK: Duration = Duration::from_secs(5);
 
-/// The pause after a log could not be followed.
-const PAUSE: Duration = Duration::from_millis(250);
+/// The pauses after a log could not be followed.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// How often it is looked whether a checkpoint is due.
 const CHECK: Duration = Duration::from_secs(10);
@@ -57,9 +59,12 @@ pub async fn follow_all(member: Membership) {
         looks.tick().await;
         let replica = Arc::clone(&member.replica);
         match tasks::spawn_blocking(move || replica.discover()).await {
-            Ok(Ok(names)) => follow(&mut threads, &member, names),
+            Ok(Ok(names)) => {
+                member.tails.note_reached(true);
+                follow(&mut threads, &member, names);
+            }
             // Those that are known are followed all the same.
-            Ok(Err(_)) => {}
+            Ok(Err(_)) => member.tails.note_reached(false),
             Err(_) => error!("looking for snapshots failed"),
         }
     }
@@ -107,6 +112,7 @@ impl Following {
             ..
         } = &self.member;
         let mut told = None;
+        let mut pauses = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
         let mut asked = Instant::now();
         while !self.ended.is_cancelled() {
             if asked.elapsed() >= ASK {
@@ -118,22 +124,26 @@ impl Following {
             }
             let begun = Instant::now();
             if replica.wait(name, WAIT) {
-                self.follow(&mut told);
-            } else if begun.elapsed() < PAUSE {
+                if !self.follow(&mut told) {
+                    thread::sleep(pauses.after_failure());
+                }
+            } else if begun.elapsed() < SHORTEST_PAUSE {
                 // The log cannot be asked.
-                thread::sleep(PAUSE);
+                thread::sleep(pauses.after_failure());
             }
         }
         tails.forget(name);
     }
 
-    fn follow(&self, told: &mut Option<String>) {
+    /// Applies what has come; whether that was done.
+    fn follow(&self, told: &mut Option<String>) -> bool {
         let name = &*self.name;
         match self.member.replica.follow(name, false) {
             Ok(()) => {
                 if told.take().is_some() {
                     info!(snapshot = name, "the log is followed again");
                 }
+                true
             }
             Err(error) => {
                 let error = error.to_string();
@@ -141,7 +151,7 @@ impl Following {
                     warn!(snapshot = name, error, "the log is not followed");
                     *told = Some(error);
                 }
-                thread::sleep(PAUSE);
+                false
             }
         }
     }

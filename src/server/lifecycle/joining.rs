@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::health::Board;
 use crate::api;
+use crate::backoff::Backoff;
 use crate::log::Log;
 use crate::log::lease::{Lease, Pace};
 use crate::log::nats::Nats;
@@ -24,8 +25,9 @@ use crate::snapshot::{Fence, Registry, system_clock};
 use crate::store::Store;
 use crate::tasks;
 
-/// The pause between attempts at what passes.
-const PAUSE: Duration = Duration::from_secs(1);
+/// The pauses between attempts at what passes.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(400);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// How many snapshots are read at a time. Each takes its memory and a thread.
 const AT_ONCE: usize = 4;
@@ -64,11 +66,12 @@ pub async fn connect(
             "a lost nats-server may lose what was acknowledged"
         );
     }
+    let mut pauses = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
     let log = loop {
         match Nats::connect(access.clone(), fleet.clone(), keeping, &name).await {
             Ok(log) => break Arc::new(log) as Arc<dyn Log>,
             Err(error) if error.is_temporary() => {
-                wait(health, &error).await;
+                wait(health, &error, &mut pauses).await;
             }
             Err(error) => return Err(Error::Log(error.into())),
         }
@@ -88,10 +91,10 @@ pub async fn connect(
 }
 
 /// Says what keeps the server from starting, and lets some time pass.
-async fn wait(health: &Board, error: &impl Display) {
+async fn wait(health: &Board, error: &impl Display, pauses: &mut Backoff) {
     warn!(%error, "waiting for the log");
     health.waits_for(format!("waiting for the log: {error}"));
-    sleep(PAUSE).await;
+    sleep(pauses.after_failure()).await;
 }
 
 /// The name of the machine, and a part that makes it one of its own.
@@ -153,6 +156,7 @@ impl Membership {
         T: Send + 'static,
         E: Display + Send + 'static,
     {
+        let mut pauses = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
         loop {
             let (replica, act) = (Arc::clone(&self.replica), act.clone());
             let done = tasks::spawn_blocking(move || act(&replica)).await;
@@ -161,7 +165,7 @@ impl Membership {
                     health.goes_on();
                     return Ok(done);
                 }
-                Err(error) => wait(health, &error).await,
+                Err(error) => wait(health, &error, &mut pauses).await,
             }
         }
     }

@@ -20,10 +20,15 @@ impl Tails {
     /// Notes the sequence of the last message of a log; nothing when that could
     /// not be asked.
     pub fn note(&self, snapshot: &str, last: Option<u64>) {
-        self.is_away.store(last.is_none(), Ordering::Relaxed);
+        self.note_reached(last.is_some());
         if let Some(last) = last {
             self.last.insert(snapshot.to_owned(), last);
         }
+    }
+
+    /// Notes whether the nats-servers have answered.
+    pub fn note_reached(&self, is_reached: bool) {
+        self.is_away.store(!is_reached, Ordering::Relaxed);
     }
 
     /// Forgets a log that is gone.
