@@ -18,7 +18,7 @@ use crate::kubernetes::{
     ApiResource, ClusterClient, ClusterFeed, DefaultsSource, ListProgress, ListedCluster,
     SnapshotSink, Target,
 };
-use crate::manifest::{ObjectName, WorkloadFinder, WorkloadPod};
+use crate::manifest::{Admission, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::snapshot::{ObjectKind, OwnerKind};
 
 /// How often the progress that is shown moves.
@@ -121,6 +121,7 @@ pub(crate) async fn find(cluster: &ClusterClient, name: &ObjectName) -> Result<W
     let text = cluster.get(resource, namespace, &name.name).await?;
     let text = text.with_context(|| format!("cluster {} has no {name}", cluster.name))?;
     let mut finder = WorkloadFinder::in_cluster(name.clone());
+    finder.admit_by(admission(cluster, namespace).await?);
     let source = cluster.source();
     finder.offer_json(&text, &source)?;
     if kind == "Deployment" {
@@ -131,6 +132,23 @@ pub(crate) async fn find(cluster: &ClusterClient, name: &ObjectName) -> Result<W
         }
     }
     Ok(finder.finish(&source.to_string())?)
+}
+
+/// What the API server looks at when a pod is created in `namespace`. What may not be
+/// listed is told where it could matter.
+pub(crate) async fn admission(cluster: &ClusterClient, namespace: &str) -> Result<Admission> {
+    let (mut admission, source) = (Admission::default(), cluster.source());
+    for resource in ApiResource::read_by_admission() {
+        match pages(cluster, resource, Some(namespace), "").await {
+            Ok(pages) => {
+                for page in pages {
+                    admission.read_page(&page, &source)?;
+                }
+            }
+            Err(error) => admission.is_without(resource.kind, error.to_string()),
+        }
+    }
+    Ok(admission)
 }
 
 /// The resource whose objects are of `kind`.

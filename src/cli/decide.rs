@@ -1,5 +1,6 @@
 //! What `filter`, `score`, `place` and `explain` have in common: the question.
 
+use std::mem;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -15,10 +16,10 @@ use super::render;
 use super::source::{self, QuestionScope};
 use super::stored;
 use super::what_if::{self, Overlay, WhatIf};
-use crate::manifest::{self, ObjectName, WorkloadPod};
+use crate::manifest::{self, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::proto::v1::{
-    Change, ExplainRequest, ExplainResponse, FilterRequest, FilterResponse, NodeChecks, NodeNames,
-    ObjectMeta, ObjectReference, PlaceResponse, Pod, ScoreResponse, View,
+    Change, DescribeSpreadResponse, ExplainRequest, ExplainResponse, FilterRequest, FilterResponse,
+    NodeChecks, NodeNames, ObjectMeta, ObjectReference, PlaceResponse, Pod, ScoreResponse, View,
 };
 
 /// Domains of a constraint that a table lists by default.
@@ -52,10 +53,9 @@ pub(crate) struct QuestionArgs {
     /// The pod: a Pod, a workload with a pod template, or a placement; - for standard input
     ///
     /// A workload is a Deployment, ReplicaSet, StatefulSet, DaemonSet, Job,
-    /// CronJob or ReplicationController. The pod gets the labels of its
-    /// template and its namespace. The pod of a ReplicaSet, StatefulSet or
-    /// ReplicationController has it as its owner, so that default constraints
-    /// find their selector as for the real pods; other pods have no owner. For
+    /// CronJob or ReplicationController. The pod is the one that a cluster makes
+    /// of its template: with requests from limits, a LimitRange, RuntimeClass
+    /// and PriorityClass that are there, and what its controller adds. For
     /// a ClusterResourcePlacement or ResourcePlacement of KubeFleet,
     /// KubeFleet's rules apply, with MemberClusters as nodes.
     #[arg(short, long, value_name = "FILE", help_heading = "The pod")]
@@ -218,10 +218,15 @@ impl QuestionArgs {
         let (overlay, opened, workload) = match (&self.file, &self.object) {
             (Some(file), _) => {
                 let overlay = self.overlay()?;
-                let workload = manifest::read_workload(file, self.name.as_ref(), namespace)?;
-                let of_pod = stored::namespace_of(&workload.pod).to_owned();
+                let mut finder = WorkloadFinder::read(file, self.name.as_ref(), namespace)?;
+                let place = file.display().to_string();
+                // What is wrong with the file is said before anybody is asked.
+                let found = finder.finish(&place)?;
+                let of_pod = stored::namespace_of(&found.pod).to_owned();
                 self.state.is_about(QuestionScope::Namespace(of_pod));
-                (overlay, self.state.open().await?, workload)
+                let opened = self.state.open().await?;
+                finder.admit_by(self.state.admission(&opened, finder.namespace()).await?);
+                (overlay, opened, finder.finish(&place)?)
             }
             (None, Some(name)) => {
                 let overlay = self.overlay()?;
@@ -245,7 +250,48 @@ impl QuestionArgs {
         {
             asked.take_out(pod, self).await?;
         }
+        for missing in &asked.workload.missing {
+            output::warn(missing);
+        }
         Ok(asked)
+    }
+
+    /// The same, and supposes what comes into being with a workload that is not in the
+    /// snapshot yet: its ReplicaSet or itself, and the Services beside it in the file.
+    pub(crate) async fn open_new(&self) -> Result<LoadedQuestion> {
+        let mut asked = self.open().await?;
+        let workload = &mut asked.workload;
+        let mut beside = mem::take(&mut workload.beside);
+        if let Some(next) = workload.next_revision.take() {
+            let snapshot = self.state.snapshot();
+            if next.has_others
+                || stored::pods_there(&asked.client, snapshot, &workload.object)
+                    .await?
+                    .is_none()
+            {
+                workload.pod = next.pod;
+                beside.push(next.replica_set);
+            }
+        }
+        let constraints = workload.pod.spec.as_ref();
+        let constraints = constraints.map(|spec| &spec.topology_spread_constraints);
+        // A pod's own constraints do not look at them, nor do KubeFleet's rules.
+        if constraints.is_none_or(Vec::is_empty) && workload.policy.is_none() {
+            asked.overlay.suppose(beside);
+        }
+        Ok(asked)
+    }
+
+    /// The pods that the workload has in the snapshot, if it has any. A Pod has none.
+    pub(crate) async fn pods_there(
+        &self,
+        asked: &LoadedQuestion,
+    ) -> Result<Option<DescribeSpreadResponse>> {
+        let workload = &asked.workload.object;
+        match &*workload.kind {
+            "Pod" => Ok(None),
+            _ => stored::pods_there(&asked.client, self.state.snapshot(), workload).await,
+        }
     }
 
     /// Reads what is supposed.

@@ -104,7 +104,7 @@ impl ExplainCommand {
                 format.context("--pending: a page is of one explanation; leave out -o html")?;
             return pending::explain(&question, selector, format).await;
         }
-        let asked = question.open().await?;
+        let asked = question.open_new().await?;
         // A page folds what is too much.
         let for_person = format == ExplanationFormat::Text;
         let (pod, overlay) = (&asked.workload.pod, &asked.overlay.changes);

@@ -36,7 +36,7 @@ impl FilterCommand {
     /// Asks and prints.
     pub(crate) async fn run(self) -> Result<Exit> {
         let (question, format) = (self.question, self.output.output);
-        let asked = question.open().await?;
+        let asked = question.open_new().await?;
         let view = match format {
             AnswerFormat::Name => View::Basic,
             _ => View::Full,

@@ -13,7 +13,7 @@ use super::decide::{ANSWER, LoadedQuestion, QuestionArgs};
 use super::exit::Exit;
 use super::output::AnswerFormat;
 use super::render;
-use crate::manifest::{PlacementPolicy, Preference};
+use crate::manifest::{PlacementPolicy, Preference, WorkloadPod};
 use crate::proto::v1::{
     Affinity, Dialect, FilterRequest, NodeAffinity, NodeBonus, NodeChecks, NodeNames, NodeSelector,
     NodeSelectorTerm, PlaceRequest, PlaceResponse, Placement, Pod, PodSpec, Reservation,
@@ -24,7 +24,8 @@ use crate::proto::v1::{
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  evenkeel place -f deployment.yaml --replicas 12
+  evenkeel place -f deployment.yaml --replicas 12           12 in all
+  evenkeel place deploy/web --add 2                         2 more
   evenkeel place -f deployment.yaml --load cluster.json -o name
   evenkeel place -f deployment.yaml --reserve 5m --owner my-controller -o json
   evenkeel place -f deployment.yaml --reserve 5m --request-id $ID      safe to send again
@@ -42,10 +43,12 @@ pub(crate) struct PlaceCommand {
     #[command(flatten, next_help_heading = ANSWER)]
     output: args::OutputFlag,
 
-    /// How many replicas to place
+    /// How many replicas there are to be in all, as for kubectl scale
     ///
-    /// The default is the workload's own number. For a placement with PickN it
-    /// is the wanted total, including clusters that already hold it.
+    /// Those that the workload has in the snapshot count; the others are
+    /// placed. The default is the workload's own number or, where a server
+    /// knows only its pods, one more. For a placement with PickN clusters that
+    /// already hold it count.
     #[arg(
         long,
         value_name = "COUNT",
@@ -53,6 +56,16 @@ pub(crate) struct PlaceCommand {
         allow_negative_numbers = true
     )]
     replicas: Option<i32>,
+
+    /// How many replicas to place beside those that the workload has
+    #[arg(
+        long,
+        value_name = "COUNT",
+        value_parser = clap::value_parser!(i32).range(1..),
+        allow_negative_numbers = true,
+        conflicts_with = "replicas"
+    )]
+    add: Option<i32>,
 
     /// Reserve the picks for this long, e.g. 5m
     ///
@@ -91,16 +104,29 @@ impl PlaceCommand {
             "--reserve with --load or a cluster: a reservation is kept by a server, and nothing of \
              this process outlives it; load into a server with `evenkeel load` and ask that"
         );
-        let asked = self.question.open().await?;
+        let asked = match self.reserve {
+            // Nothing is reserved on what is only supposed.
+            Some(_) => self.question.open().await?,
+            None => self.question.open_new().await?,
+        };
+        anyhow::ensure!(
+            self.add.is_none() || asked.workload.policy.is_none(),
+            "--add: a placement says how many clusters it wants in all"
+        );
+        let mut there = 0;
         let answer = match asked.workload.policy.clone() {
             None => {
-                let replicas = self.replicas.unwrap_or(asked.workload.replicas);
-                anyhow::ensure!(
-                    replicas > 0,
-                    "{} wants 0 replicas: say with --replicas how many to place, 1 or more",
-                    asked.workload.name
-                );
-                self.place(&asked, Vec::new(), replicas).await?
+                let has = self.question.pods_there(&asked).await?.unwrap_or_default();
+                there = has.workloads.first().map_or(0, |it| it.pod_count);
+                match self.more(&asked.workload, there)? {
+                    0 => PlaceResponse {
+                        revision: has.revision,
+                        epoch: has.epoch,
+                        defaults: has.defaults,
+                        ..PlaceResponse::default()
+                    },
+                    replicas => self.place(&asked, Vec::new(), replicas).await?,
+                }
             }
             Some(PlacementPolicy::PickN {
                 clusters,
@@ -118,10 +144,27 @@ impl PlaceCommand {
             &asked,
             self.output.output,
             &answer,
-            render::place,
+            |head, answer| render::place(head, answer, there),
             |answer| answer.placements.iter().map(node).collect(),
         )?;
         Ok(Exit::of(answer.unplaced == 0))
+    }
+
+    /// How many replicas to place of a workload that has `there`.
+    fn more(&self, workload: &WorkloadPod, there: i64) -> Result<i32> {
+        if let Some(more) = self.add {
+            return Ok(more);
+        }
+        let Some(wanted) = self.replicas.or(workload.replicas) else {
+            return Ok(1);
+        };
+        anyhow::ensure!(
+            wanted > 0,
+            "{} wants 0 replicas: say with --replicas how many there are to be, 1 or more",
+            workload.name
+        );
+        let more = i64::from(wanted).saturating_sub(there).max(0);
+        Ok(i32::try_from(more).unwrap_or(i32::MAX))
     }
 
     async fn place(

@@ -43,7 +43,7 @@ impl ScoreCommand {
     /// Asks and prints, best first.
     pub(crate) async fn run(self) -> Result<Exit> {
         let (question, format) = (self.question, self.output.output);
-        let asked = question.open().await?;
+        let asked = question.open_new().await?;
         let request = ScoreRequest {
             snapshot: question.state.snapshot().to_owned(),
             dialect: asked.workload.dialect().into(),

@@ -19,7 +19,7 @@ use super::render::Provenance;
 use super::stored;
 use crate::kubernetes::{self, ApiResource, ClusterClient, Reads};
 use crate::limits::NodeNames;
-use crate::manifest::{LoadedObjects, ObjectName, WorkloadFinder, WorkloadPod};
+use crate::manifest::{Admission, LoadedObjects, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::matching::names;
 use crate::server::config::NodeNamesSetting;
 
@@ -147,6 +147,16 @@ impl SnapshotSource {
         let opened = self.open_and_find(Some(&mut finder)).await?;
         let pod = finder.finish(&self.asked())?;
         Ok((opened, pod))
+    }
+
+    /// What is looked at when a pod is created in `namespace`. A server knows nothing of
+    /// it.
+    pub(crate) async fn admission(&self, opened: &Opened, namespace: &str) -> Result<Admission> {
+        if self.asks_cluster() {
+            return cluster::admission(&self.connect().await?, namespace).await;
+        }
+        let objects = opened.objects.as_ref();
+        Ok(objects.map_or_else(Admission::default, |objects| objects.admission.clone()))
     }
 
     async fn open_and_find(&self, finder: Option<&mut WorkloadFinder>) -> Result<Opened> {

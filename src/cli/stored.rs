@@ -10,7 +10,11 @@ use crate::explain::{among, plural};
 use crate::manifest::{ObjectName, WorkloadPod};
 use crate::matching::names;
 use crate::proto::v1::change::Object;
-use crate::proto::v1::{Change, ExportSnapshotRequest, ExportSnapshotResponse, ExportSummary, Pod};
+use crate::proto::v1::describe_spread_request::Subject;
+use crate::proto::v1::{
+    Change, DescribeSpreadRequest, DescribeSpreadResponse, ExportSnapshotRequest,
+    ExportSnapshotResponse, ExportSummary, ObjectReference, Pod, WorkloadName,
+};
 use crate::snapshot::ObjectId;
 use crate::spread::describe::{WorkloadId, controller, is_controlled_by};
 
@@ -142,8 +146,17 @@ pub(crate) async fn workload(
     let mut workload = WorkloadPod {
         name: format!("{kind} {}/{}", namespace_of(first), name.name),
         pod: first.clone(),
-        replicas: 1,
+        replicas: None,
         policy: None,
+        object: ObjectReference {
+            kind: kind.to_owned(),
+            namespace: namespace_of(first).to_owned(),
+            name: name.name.clone(),
+            ..ObjectReference::default()
+        },
+        missing: Vec::new(),
+        beside: Vec::new(),
+        next_revision: None,
     };
     if kind == "Pod" {
         return Ok(workload);
@@ -168,6 +181,29 @@ fn is_called(object: &Object, kind: &str, name: &ObjectName) -> bool {
     id.kind.as_str() == kind
         && id.name == name.name
         && name.namespace.as_deref() == Some(id.namespace)
+}
+
+/// The pods of a workload that have not finished, if there are any.
+pub(crate) async fn pods_there(
+    client: &Client,
+    snapshot: &str,
+    workload: &ObjectReference,
+) -> Result<Option<DescribeSpreadResponse>> {
+    let request = DescribeSpreadRequest {
+        snapshot: snapshot.to_owned(),
+        namespace: workload.namespace.clone(),
+        subject: Some(Subject::Workload(WorkloadName {
+            kind: workload.kind.clone(),
+            name: workload.name.clone(),
+        })),
+        max_domains: Some(1),
+        ..DescribeSpreadRequest::default()
+    };
+    match client.call(request).await {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) if RefusedCall::is_without_pods(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether a pod is called so, or is one of the workload that is.

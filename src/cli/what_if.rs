@@ -85,11 +85,29 @@ impl Overlay {
         });
     }
 
+    /// Adds objects that come into being with what is asked about, unless the user says
+    /// something of them.
+    pub(crate) fn suppose(&mut self, objects: Vec<Change>) {
+        for change in objects {
+            let Some(object) = &change.object else {
+                continue;
+            };
+            if !self.is_about(object) {
+                self.names.push(manifest::object_name(object));
+                self.changes.push(change);
+            }
+        }
+    }
+
+    /// Whether it says something of an object.
+    fn is_about(&self, object: &Object) -> bool {
+        let mut objects = self.changes.iter().filter_map(|c| c.object.as_ref());
+        objects.any(|other| ObjectId::of(other) == ObjectId::of(object))
+    }
+
     /// Whether it says something of the object itself.
     pub(crate) fn mentions(&self, object: &ObjectReference) -> bool {
-        let object = Object::Delete(object.clone());
-        let mut objects = self.changes.iter().filter_map(|c| c.object.as_ref());
-        objects.any(|other| ObjectId::of(other) == ObjectId::of(&object))
+        self.is_about(&Object::Delete(object.clone()))
     }
 }
 

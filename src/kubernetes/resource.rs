@@ -54,7 +54,25 @@ static RESOURCES: [ApiResource; 10] = [
     namespaced("CronJob", "batch/v1", "cronjobs"),
 ];
 
+/// What is looked at when a pod is created.
+static READ_BY_ADMISSION: [ApiResource; 3] = [
+    namespaced("LimitRange", "v1", "limitranges"),
+    ApiResource {
+        is_namespaced: false,
+        ..namespaced("RuntimeClass", "node.k8s.io/v1", "runtimeclasses")
+    },
+    ApiResource {
+        is_namespaced: false,
+        ..namespaced("PriorityClass", "scheduling.k8s.io/v1", "priorityclasses")
+    },
+];
+
 impl ApiResource {
+    /// Those that are looked at when a pod is created.
+    pub(crate) fn read_by_admission() -> impl Iterator<Item = &'static Self> {
+        READ_BY_ADMISSION.iter()
+    }
+
     /// Those that decisions read, nodes first.
     pub(crate) fn read_by_decisions() -> impl Iterator<Item = &'static Self> {
         ObjectKind::all().map(Self::of)

@@ -4,21 +4,22 @@
 use std::path::Path;
 
 use indicatif::ProgressBar;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use super::admission::Admission;
 use super::document::{for_each_item, for_each_item_in};
 use super::error::ManifestError;
 use super::item::{Item, text};
 use super::naming::ObjectName;
+use super::object;
+use super::revision::ReplicaSets;
 use super::source::{InputSource, expand};
 use super::workload::{WorkloadPod, path_of_kind, template_paths, workload_pod};
 use crate::matching::names;
+use crate::proto::v1::Change;
 
 /// How many choices an error lists.
 const LISTED_CHOICES: usize = 20;
-
-/// The label by which a Deployment tells the pods of its ReplicaSets apart.
-const TEMPLATE_HASH: &str = "pod-template-hash";
 
 /// Looks through objects for the one that a question is about.
 #[derive(Debug, Default)]
@@ -30,43 +31,91 @@ pub(crate) struct WorkloadFinder {
     found: Vec<(Item, InputSource)>,
     /// Other objects that could be meant.
     choices: Vec<String>,
-    /// The ReplicaSets that the Deployment in question made.
-    replica_sets: Vec<(Item, InputSource)>,
+    /// Those that the Deployment in question made.
+    replica_sets: ReplicaSets,
+    /// The Services of a file.
+    services: Vec<(Item, InputSource)>,
+    admission: Admission,
 }
 
 impl WorkloadFinder {
-    /// Of a file that holds one workload, or one of that name.
-    fn of_file(name: Option<ObjectName>) -> Self {
+    /// Of a cluster, by its kind, namespace and name.
+    pub(crate) fn in_cluster(name: ObjectName) -> Self {
         Self {
-            name,
+            name: Some(name),
+            in_cluster: true,
             ..Self::default()
         }
     }
 
-    /// Of a cluster, by its kind, namespace and name.
-    pub(crate) fn in_cluster(name: ObjectName) -> Self {
-        Self {
-            in_cluster: true,
-            ..Self::of_file(Some(name))
+    /// Of the file or directory `path` (`-`: standard input), which holds one workload or
+    /// one of that name. `namespace` overrides the workload's, whatever the file says.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub(crate) fn read(
+        path: &Path,
+        name: Option<&ObjectName>,
+        namespace: Option<&str>,
+    ) -> Result<Self, ManifestError> {
+        let mut finder = Self {
+            name: name.cloned(),
+            ..Self::default()
+        };
+        let sources = expand(&[path.to_path_buf()])?;
+        for (index, source) in (0..).zip(&sources) {
+            for_each_item(source, index, &ProgressBar::hidden(), &mut |item| {
+                finder.offer(&item, source);
+                Ok(())
+            })?;
+        }
+        if let Some(namespace) = namespace {
+            finder.move_to(namespace);
+        }
+        Ok(finder)
+    }
+
+    /// The namespace of the object that is meant, as far as it is known yet.
+    pub(crate) fn namespace(&self) -> &str {
+        let found = self.found.first();
+        found.map_or(names::DEFAULT_NAMESPACE, |(item, _)| parts(&item.value).1)
+    }
+
+    /// Adds objects that are looked at when a pod is created.
+    pub(crate) fn admit_by(&mut self, admission: Admission) {
+        self.admission.add_missing(admission);
+    }
+
+    /// Puts a workload of a file, and the Services beside it, into another namespace.
+    fn move_to(&mut self, namespace: &str) {
+        let Some((item, _)) = self.found.first() else {
+            return;
+        };
+        let former = parts(&item.value).1.to_owned();
+        let beside = self.services.iter_mut();
+        let beside = beside.filter(|(service, _)| parts(&service.value).1 == former);
+        for (item, _) in self.found.iter_mut().chain(beside) {
+            item.value["metadata"]["namespace"] = namespace.into();
         }
     }
 
     /// Looks at an object.
     pub(super) fn offer(&mut self, item: &Item, source: &InputSource) {
         let value = &item.value;
+        self.admission.offer(value);
         let (kind, namespace, called) = parts(value);
         let is_called = |name: &ObjectName| name.is_of(kind, namespace, called);
         let is_named = self.name.as_ref().is_none_or(is_called);
         if self.in_cluster {
-            if self.is_made_by_named(value) {
-                self.replica_sets.push((item.clone(), source.clone()));
-            }
+            self.offer_replica_set(item, source);
             // Thousands of pods are no help to somebody who looks for a
             // Deployment.
             let wanted = self.name.as_ref().and_then(|name| name.kind.as_deref());
             if !is_named && !wanted.is_some_and(|wanted| wanted.eq_ignore_ascii_case(kind)) {
                 return;
             }
+        } else if kind == "Service" {
+            self.services.push((item.clone(), source.clone()));
         }
         if path_of_kind(kind).is_some() || !template_paths(value).is_empty() {
             self.choices.push(choice(value));
@@ -95,16 +144,14 @@ impl WorkloadFinder {
         })
     }
 
-    /// Whether an object is a ReplicaSet that the named Deployment made.
-    fn is_made_by_named(&self, value: &Value) -> bool {
-        let Some(name) = &self.name else { return false };
-        let owners = value["metadata"]["ownerReferences"].as_array();
-        text(value, "kind") == "ReplicaSet"
+    /// Keeps an object that the named Deployment made.
+    fn offer_replica_set(&mut self, item: &Item, source: &InputSource) {
+        if let Some(name) = &self.name
             && name.kind.as_deref() == Some("Deployment")
-            && name.namespace.as_deref() == Some(parts(value).1)
-            && owners.into_iter().flatten().any(|owner| {
-                text(owner, "kind") == "Deployment" && text(owner, "name") == name.name
-            })
+            && let Some(namespace) = &name.namespace
+        {
+            self.replica_sets.offer(item, source, namespace, &name.name);
+        }
     }
 
     /// The pod of the object that is meant. `place` says where it was looked
@@ -112,46 +159,40 @@ impl WorkloadFinder {
     ///
     /// # Errors
     /// None or several are meant, or the object has no pod that can be read.
-    pub(crate) fn finish(self, place: &str) -> Result<WorkloadPod, ManifestError> {
+    pub(crate) fn finish(&self, place: &str) -> Result<WorkloadPod, ManifestError> {
         let found = self.found.len();
         if found != 1 {
             let problem = self.problem();
             return Err(ManifestError::Choice(format!("{place}: {problem}")));
         }
-        let revision = self.current_revision();
-        let mut found = self.found.into_iter();
-        let (item, source) = found.next().expect("there is one");
-        let workload = workload_pod(item, &source)?;
-        Ok(match revision {
-            None => workload,
-            Some((replica_set, source)) => WorkloadPod {
-                pod: workload_pod(replica_set, &source)?.pod,
-                ..workload
-            },
-        })
+        let (item, source) = self.found.first().expect("there is one");
+        let mut workload = workload_pod(item.clone(), &self.admission, source)?;
+        if let Some((replica_set, source)) = self.replica_sets.current(item) {
+            workload.pod = workload_pod(replica_set, &self.admission, &source)?.pod;
+        } else if workload.object.kind == "Deployment" {
+            let next = self.replica_sets.next(item, &self.admission, source)?;
+            workload.next_revision = Some(next);
+        }
+        workload.beside = self.beside(item, source)?;
+        Ok(workload)
     }
 
-    /// The ReplicaSet from which a Deployment makes its next pod: its template is
-    /// the Deployment's, so its pod has the hash and the owner that the real one
-    /// gets. None before the Deployment made one.
-    ///
-    /// Fields that no decision reads are not compared, so several may have the same
-    /// template. Of these it is the youngest that is not scaled down.
-    fn current_revision(&self) -> Option<(Item, InputSource)> {
-        let [(deployment, _)] = &self.found[..] else {
-            return None;
-        };
-        let template = deployment.value.pointer("/spec/template")?;
-        let same = self.replica_sets.iter().filter(|(item, _)| {
-            let other = item.value.pointer("/spec/template").cloned();
-            other.map(without_hash).as_ref() == Some(template)
-        });
-        let current = same.max_by_key(|(item, _)| {
-            let replicas = item.value.pointer("/spec/replicas").and_then(Value::as_i64);
-            let created = text(&item.value["metadata"], "creationTimestamp");
-            (replicas.unwrap_or(1) > 0, created)
-        });
-        current.cloned()
+    /// What default constraints look at and comes into being with a workload of a file.
+    fn beside(&self, item: &Item, source: &InputSource) -> Result<Vec<Change>, ManifestError> {
+        let mut beside = Vec::new();
+        if self.in_cluster {
+            return Ok(beside);
+        }
+        let (kind, namespace, _) = parts(&item.value);
+        if let "ReplicaSet" | "StatefulSet" | "ReplicationController" = kind {
+            beside.push(object::change(item.clone(), source)?);
+        }
+        for (service, source) in &self.services {
+            if parts(&service.value).1 == namespace {
+                beside.push(object::change(service.clone(), source)?);
+            }
+        }
+        Ok(beside)
     }
 
     /// That the kind of the name is unknown, where nothing is of that kind.
@@ -200,42 +241,6 @@ impl WorkloadFinder {
             ),
         }
     }
-}
-
-/// Reads the pod of the one workload in `path` (`-`: standard input), or of
-/// the one called `name`.
-/// `namespace` overrides the workload's, whatever the file says.
-pub(crate) fn read_workload(
-    path: &Path,
-    name: Option<&ObjectName>,
-    namespace: Option<&str>,
-) -> Result<WorkloadPod, ManifestError> {
-    let mut finder = WorkloadFinder::of_file(name.cloned());
-    let sources = expand(&[path.to_path_buf()])?;
-    for (index, source) in (0..).zip(&sources) {
-        for_each_item(source, index, &ProgressBar::hidden(), &mut |item| {
-            finder.offer(&item, source);
-            Ok(())
-        })?;
-    }
-    let mut workload = finder.finish(&path.display().to_string())?;
-    if let Some(namespace) = namespace {
-        workload
-            .name
-            .push_str(&format!(", in namespace {namespace}"));
-        let metadata = workload.pod.metadata.get_or_insert_default();
-        metadata.namespace = namespace.to_owned();
-    }
-    Ok(workload)
-}
-
-/// A pod template without the label that tells the pods of ReplicaSets apart.
-fn without_hash(mut template: Value) -> Value {
-    let labels = template.pointer_mut("/metadata/labels");
-    if let Some(labels) = labels.and_then(Value::as_object_mut) {
-        Map::remove(labels, TEMPLATE_HASH);
-    }
-    template
 }
 
 /// `KIND/NAMESPACE/NAME` of an object, as `--name` takes it.

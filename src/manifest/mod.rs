@@ -5,9 +5,13 @@
 //! `document` takes one apart into single
 //! objects, each an `item` until its kind is known, and `lean` leaves out what no
 //! decision reads. `naming` reads names of objects as people type them, and `finder`
-//! finds the one that is meant. `pod_facts` reads what no decision does and plans do. `object`, `workload`, `fleet` and `defaults` decode what
-//! they know. `saved` makes sure that a saved snapshot is read whole or not at all.
+//! finds the one that is meant. `object`, `workload`, `fleet` and `defaults` decode what
+//! they know. `controller`, `pod_defaults` and `admission` complete a pod template as a
+//! cluster does. `pod_facts` reads what no decision reads and plans do. `saved` makes sure
+//! that a saved snapshot is read whole or not at all.
 
+mod admission;
+mod controller;
 mod defaults;
 mod document;
 mod error;
@@ -21,8 +25,10 @@ mod object;
 mod objects;
 mod part;
 mod parts;
+mod pod_defaults;
 mod pod_facts;
 mod positions;
+mod revision;
 mod saved;
 mod source;
 mod templates;
@@ -31,11 +37,12 @@ mod tests;
 mod utf16;
 mod workload;
 
+pub(crate) use admission::Admission;
 pub(crate) use defaults::{
     default_constraints_in, read_default_constraints, system_default_constraints,
 };
 pub(crate) use error::{ManifestError, Position};
-pub(crate) use finder::{WorkloadFinder, read_workload};
+pub(crate) use finder::WorkloadFinder;
 pub(crate) use fleet::{PlacementPolicy, Preference};
 pub(crate) use item::full_name;
 pub(crate) use lean::LeanValue;

@@ -5,10 +5,11 @@ use serde_json::{Value, json};
 use super::error::ManifestError;
 use super::fleet::{binding, cluster, is_binding, is_cluster};
 use super::item::{DEFAULT_CONSTRAINTS_KIND, Item, OWN_API_VERSION, full_name, text};
+use super::pod_defaults;
 use super::saved::{self, SavedOrigin};
 use super::source::InputSource;
 use crate::proto::v1::change::Object;
-use crate::proto::v1::{DefaultConstraints, ExportSummary, UpdateSnapshotRequest};
+use crate::proto::v1::{Change, DefaultConstraints, ExportSummary, UpdateSnapshotRequest};
 use crate::snapshot::{ObjectId, ObjectKind, of_kind, with_message};
 
 /// What an object of a file is to a snapshot.
@@ -27,7 +28,7 @@ pub(super) enum DecodedItem {
 }
 
 /// Decodes an object by its kind and API version.
-pub(super) fn decode(item: Item, source: &InputSource) -> Result<DecodedItem, ManifestError> {
+pub(super) fn decode(mut item: Item, source: &InputSource) -> Result<DecodedItem, ManifestError> {
     let kind = text(&item.value, "kind");
     let version = text(&item.value, "apiVersion");
     if is_cluster(kind, version) {
@@ -51,10 +52,23 @@ pub(super) fn decode(item: Item, source: &InputSource) -> Result<DecodedItem, Ma
     }
     // A version that is left out is the kind's own.
     let known = ObjectKind::parse(kind).filter(|it| [it.api_version(), ""].contains(&version));
+    if known == Some(ObjectKind::Pod) {
+        pod_defaults::set_of_containers(&mut item.value);
+        pod_defaults::set_of_pod(&mut item.value);
+    }
     Ok(match known {
         Some(kind) => DecodedItem::Object(of_kind!(kind, item.decode(source)?)),
         None => DecodedItem::Other(qualified_kind(&item)),
     })
+}
+
+/// An object of a kind that decisions read, as a change.
+pub(super) fn change(item: Item, source: &InputSource) -> Result<Change, ManifestError> {
+    let object = match decode(item, source)? {
+        DecodedItem::Object(object) => Some(object),
+        _ => None,
+    };
+    Ok(Change { object })
 }
 
 /// Kind and group, as `kubectl get` takes them: `Deployment.apps`.

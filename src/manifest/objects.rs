@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use indicatif::ProgressBar;
 
+use super::admission::Admission;
 use super::document::{for_each_item, for_each_item_in};
 use super::error::ManifestError;
 use super::finder::WorkloadFinder;
@@ -36,6 +37,8 @@ pub(crate) struct LoadedObjects {
     pub(crate) pod_facts: HashMap<(String, String), PodFacts>,
     /// A line for each object that occurs more than once. The last one counts.
     pub(crate) repeated: Vec<String>,
+    /// What is looked at when a pod is created.
+    pub(crate) admission: Admission,
     origins: Vec<ObjectOrigin>,
     sources: Vec<InputSource>,
 }
@@ -69,6 +72,7 @@ impl LoadedObjects {
         self.changes.extend(other.changes);
         self.is_fleet |= other.is_fleet;
         self.pod_facts.extend(other.pod_facts);
+        self.admission.add_missing(other.admission);
         self.repeated.extend(other.repeated);
         for (kind, count) in other.skipped {
             *self.skipped.entry(kind).or_default() += count;
@@ -136,6 +140,7 @@ impl ObjectReader {
     fn take(&mut self, item: Item) -> Result<(), ManifestError> {
         let origin = item.origin;
         let source = &self.objects.sources[origin.source as usize];
+        self.objects.admission.offer(&item.value);
         let version = text(&item.value, "apiVersion");
         self.objects.is_fleet |= is_cluster(text(&item.value, "kind"), version);
         let facts = (text(&item.value, "kind") == "Pod").then(|| pod_facts(&item.value));

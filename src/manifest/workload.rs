@@ -3,11 +3,14 @@
 
 use serde_json::{Value, json};
 
+use super::admission::Admission;
+use super::controller;
 use super::error::ManifestError;
 use super::fleet::{PlacementPolicy, is_placement, placement};
 use super::item::{Item, describe, text};
 use super::source::InputSource;
-use crate::proto::v1::{Dialect, Pod};
+use crate::matching::names;
+use crate::proto::v1::{Change, Dialect, ObjectReference, Pod};
 
 /// A pod and what it was made from.
 #[derive(Debug)]
@@ -16,10 +19,32 @@ pub(crate) struct WorkloadPod {
     pub(crate) name: String,
     /// The pod. Of a pod template it has no name.
     pub(crate) pod: Pod,
-    /// How many of it are wanted; 1 where the object does not say.
-    pub(crate) replicas: i32,
+    /// How many of it are wanted in all; 1 where the object does not say, none where only
+    /// its pods are known.
+    pub(crate) replicas: Option<i32>,
     /// The policy of a fleet's placement.
     pub(crate) policy: Option<PlacementPolicy>,
+    /// The object by itself.
+    pub(crate) object: ObjectReference,
+    /// What the pod names that was not found, so that it is not counted.
+    pub(crate) missing: Vec<String>,
+    /// What default constraints look at and comes into being with a workload of a file:
+    /// itself, and the Services beside it.
+    pub(crate) beside: Vec<Change>,
+    /// The pod of a Deployment whose template is a new one.
+    pub(crate) next_revision: Option<NextRevision>,
+}
+
+/// The next pod of a Deployment, if that has to make a ReplicaSet for it.
+#[derive(Debug)]
+pub(crate) struct NextRevision {
+    /// The pod.
+    pub(crate) pod: Pod,
+    /// The ReplicaSet that owns it.
+    pub(crate) replica_set: Change,
+    /// Whether the Deployment has ReplicaSets, none of which is of its template. Where it
+    /// has none they may just not be known.
+    pub(crate) has_others: bool,
 }
 
 impl WorkloadPod {
@@ -34,23 +59,51 @@ impl WorkloadPod {
 
 /// The pod of an object that has one pod template, or is a placement.
 ///
-/// A pod template becomes a pod with the template's labels and the workload's
-/// namespace. The pods of a ReplicaSet, StatefulSet or ReplicationController
-/// have it as their owner, so that the selector of default constraints is
-/// deduced as for the real pods. Those of a Deployment or a CronJob have an
-/// owner in between, so they get none. An object of another kind is a workload
-/// if it has one pod template.
-pub(super) fn workload_pod(item: Item, source: &InputSource) -> Result<WorkloadPod, ManifestError> {
+/// A pod template becomes the pod that the cluster makes of it (`docs/semantics.md`,
+/// "Templates"), with the objects that `admission` looks at. The pods of a ReplicaSet,
+/// StatefulSet or ReplicationController have it as their owner, so that the selector of
+/// default constraints is deduced as for the real pods. Those of a Deployment or a
+/// CronJob have an owner in between, so they get none. An object of another kind is a
+/// workload if it has one pod template.
+pub(super) fn workload_pod(
+    mut item: Item,
+    admission: &Admission,
+    source: &InputSource,
+) -> Result<WorkloadPod, ManifestError> {
     let name = describe(&item.value);
-    let replicas = replicas(&item.value);
+    let object = reference(&item.value);
+    let replicas = Some(replicas(&item.value));
     let place = the_template(&item, source)?;
-    let (pod, policy) = pod_of(item, &place, source)?;
+    let mut missing = Vec::new();
+    if !is_placement(text(&item.value, "kind")) {
+        item.value = pod_value(item.value, &place);
+        // A pod that is somewhere has been admitted.
+        if text(&item.value["status"], "phase").is_empty() {
+            missing = admission.complete(&mut item.value);
+        }
+    }
+    let (pod, policy) = pod_of(item, &TemplatePath::default(), source)?;
     Ok(WorkloadPod {
         name,
         pod,
         replicas,
         policy,
+        object,
+        missing,
+        beside: Vec::new(),
+        next_revision: None,
     })
+}
+
+/// Kind, namespace and name of an object.
+fn reference(value: &Value) -> ObjectReference {
+    let metadata = &value["metadata"];
+    ObjectReference {
+        kind: text(value, "kind").to_owned(),
+        namespace: names::namespace_or_default(text(metadata, "namespace")).to_owned(),
+        name: text(metadata, "name").to_owned(),
+        ..ObjectReference::default()
+    }
 }
 
 /// How many pods an object wants: its replicas, or what a Job runs at once.
@@ -98,9 +151,7 @@ pub(super) fn pod_of(
         let (pod, policy) = placement(item, source)?;
         return Ok((pod, Some(policy)));
     }
-    if !place.pointer.is_empty() {
-        item.value = template_pod(&item.value, place);
-    }
+    item.value = pod_value(item.value, place);
     let mut pod: Pod = item.decode(source)?;
     // Where it runs is not where it has to.
     if let (Some(status), Some(spec)) = (&pod.status, &mut pod.spec)
@@ -109,6 +160,16 @@ pub(super) fn pod_of(
         spec.node_name.clear();
     }
     Ok((pod, None))
+}
+
+/// The pod at `place` of an object, as JSON, with what the object's controller adds.
+fn pod_value(object: Value, place: &TemplatePath) -> Value {
+    if place.pointer.is_empty() {
+        return object;
+    }
+    let mut pod = template_pod(&object, place);
+    controller::complete(&mut pod, &object);
+    pod
 }
 
 /// The pod that the workload's template describes, as JSON.

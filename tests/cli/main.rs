@@ -12,7 +12,9 @@ mod lint;
 mod lint_named;
 mod lint_settings;
 mod lint_written;
+mod made_pods;
 mod named;
+mod new_workloads;
 mod odds;
 mod place;
 #[cfg(unix)]
@@ -33,6 +35,8 @@ mod spread;
 #[path = "../support/mod.rs"]
 mod support;
 mod synth;
+#[path = "../support/templates.rs"]
+mod templates;
 mod what_if;
 
 /// Three zones: a holds two web pods, b one, c none. a2 is cordoned, c1 is

@@ -95,6 +95,7 @@ fn a_cluster_answers_as_a_file_of_its_objects_does() {
         "filter rs/web-new -n shop",
         "filter pod/shop/web-new-1",
         "score po/db-0 -n default",
+        "place deploy/shop/web --add 2",
         "place deploy/shop/web --replicas 2",
         "spread",
         "spread -n shop",
@@ -344,7 +345,7 @@ fn who_may_list_one_namespace_alone_can_ask_about_it() {
         let told = desk.run(&format!("{line} {CLUSTER}")).expect(code);
         told.complains(not_known);
     }
-    for line in ["explain deploy/web", "place deploy/web --replicas 1"] {
+    for line in ["explain deploy/web", "place deploy/web --add 1"] {
         let answer = desk.run(&format!("{line} {CLUSTER} -o json")).json();
         let unchecked = answer["unchecked"].as_array().expect("a list");
         assert!(

@@ -19,4 +19,7 @@ mod process;
 mod proxy;
 mod scheduler;
 mod shadow;
+#[path = "../support/templates.rs"]
+mod template_cases;
+mod templates;
 mod witness;

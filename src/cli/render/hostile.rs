@@ -91,7 +91,7 @@ fn nothing_from_outside_moves_the_terminal() {
     check("filter", |answer| filter(&head, answer));
     check("score", |answer| score(&head, answer));
     check("explain", |answer| explain(&head, answer));
-    check("place", |answer| place(&head, answer));
+    check("place", |answer| place(&head, answer, 0));
     check("reservations", |all: &ListReservationsResponse| {
         reservations(&all.reservations)
     });

@@ -8,9 +8,10 @@ use crate::explain::quoted;
 use crate::proto::v1::{ConstraintReport, PlaceResponse};
 
 /// The answer as text: summary, picks by node, constraints before and after.
-pub(crate) fn place(head: &Head, answer: &PlaceResponse) -> String {
+/// Before it, the workload had `there` pods.
+pub(crate) fn place(head: &Head, answer: &PlaceResponse, there: i64) -> String {
     let mut text = head.lines(answer.revision, answer.defaults());
-    text.push_str(&summary(answer));
+    text.push_str(&summary(answer, there));
     text.push_str(&nodes(head, answer));
     for after in &answer.constraints {
         let mut all = answer.constraints_before.iter();
@@ -21,15 +22,18 @@ pub(crate) fn place(head: &Head, answer: &PlaceResponse) -> String {
     text
 }
 
-fn summary(answer: &PlaceResponse) -> String {
+fn summary(answer: &PlaceResponse, there: i64) -> String {
     let placed = answer.placements.len() as i64;
     let unplaced = i64::from(answer.unplaced);
     let style = if unplaced == 0 { GOOD } else { BAD };
-    let line = format!(
+    let mut line = format!(
         "placed: {} of {}",
         number(placed),
         number(placed + unplaced)
     );
+    if there > 0 {
+        line.push_str(&format!(" more, {} in all", number(there + placed)));
+    }
     let mut text = styled(style.bold(), &line) + "\n";
     for reason in &answer.reasons {
         text.push_str(&format!("  {} {}\n", number(reason.count), reason.reason));
