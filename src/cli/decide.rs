@@ -8,6 +8,7 @@ use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::about_pods::Answer;
 use super::backend::{Client, UnaryRequest};
 use super::exit::Unreachable;
 use super::live_names;
@@ -18,8 +19,8 @@ use super::stored;
 use super::what_if::{self, Overlay, WhatIf};
 use crate::manifest::{self, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::proto::v1::{
-    Change, DescribeSpreadResponse, ExplainRequest, ExplainResponse, FilterRequest, FilterResponse,
-    NodeChecks, NodeNames, ObjectMeta, ObjectReference, PlaceResponse, Pod, ScoreResponse, View,
+    Change, DescribeSpreadResponse, ExplainRequest, FilterRequest, NodeChecks, NodeNames,
+    ObjectMeta, ObjectReference, Pod, View,
 };
 
 /// Domains of a constraint that a table lists by default.
@@ -143,36 +144,6 @@ pub(crate) struct LoadedQuestion {
     /// Whether the pod is in the snapshot, and taken out of it for the answer.
     taken_out: bool,
 }
-
-/// What all answers about a pod have.
-pub(crate) trait Answer {
-    /// Candidates that do not exist.
-    fn unknown_candidates(&self) -> &[String];
-    /// Deletions of the overlay that hit nothing.
-    fn unknown_deletes(&self) -> &[ObjectReference];
-    /// What was not checked.
-    fn unchecked(&mut self) -> &mut Vec<String>;
-}
-
-macro_rules! answers {
-    ($($answer:ident)*) => {$(
-        impl Answer for $answer {
-            fn unknown_candidates(&self) -> &[String] {
-                &self.unknown_candidates
-            }
-
-            fn unknown_deletes(&self) -> &[ObjectReference] {
-                &self.unknown_deletes
-            }
-
-            fn unchecked(&mut self) -> &mut Vec<String> {
-                &mut self.unchecked
-            }
-        }
-    )*};
-}
-
-answers! { FilterResponse ScoreResponse ExplainResponse PlaceResponse }
 
 impl LoadedQuestion {
     /// Takes the pod out of the snapshot, if that has it: one more of it is never
@@ -344,7 +315,12 @@ impl QuestionArgs {
     where
         M: UnaryRequest<Answer: Answer>,
     {
-        self.call(&asked.client, &asked.overlay, request).await
+        let mut answer = self.call(&asked.client, &asked.overlay, request).await?;
+        if let Some(scheduler) = &asked.workload.scheduler {
+            let field = format!("spec.schedulerName ({scheduler})");
+            answer.unchecked().push(field);
+        }
+        Ok(answer)
     }
 
     /// Asks `client` about a pod.

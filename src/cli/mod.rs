@@ -1,6 +1,7 @@
 //! The commands that people type. Each is a file of its own; all of them ask
 //! through `backend`, which is a server or a service inside this process.
 
+mod about_pods;
 mod args;
 mod backend;
 mod cluster;

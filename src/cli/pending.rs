@@ -18,6 +18,7 @@ use super::selector;
 use super::source::{Opened, QuestionScope};
 use super::stored;
 use super::what_if::Overlay;
+use crate::manifest::WaitingPod;
 use crate::matching::Selector;
 use crate::proto::v1::{FilterRequest, LabelSelector, Pod, View};
 use crate::spread::describe::WorkloadId;
@@ -60,6 +61,7 @@ pub(super) async fn explain(
         let workload = asking.explain(namespace, id, alike, &progress).await?;
         pending.pod_count += workload.pods.len();
         pending.stuck_count += workload.stuck_count;
+        pending.unschedulable_count += workload.unschedulable_count;
         pending.workloads.push(workload);
     }
     progress.finish_and_clear();
@@ -72,7 +74,9 @@ pub(super) async fn explain(
     let title = question.state.title();
     let table = |pending: &_| render::pending(&title, pending);
     output::print(&format.render(&pending, table, |_| Vec::new())?)?;
-    Ok(Exit::of(pending.stuck_count == 0))
+    Ok(Exit::of(
+        pending.stuck_count == 0 && pending.unschedulable_count == 0,
+    ))
 }
 
 /// What all pending pods are asked with.
@@ -119,7 +123,11 @@ impl Asking<'_> {
         let explained_pod = stored::name_of(worst).to_owned();
         let mut pods: Vec<String> = alike.into_iter().flat_map(|pods| pods.names).collect();
         pods.sort();
+        let (unschedulable_count, said) = self.said_of(&namespace, &explained_pod, &pods);
         Ok(PendingWorkload {
+            unschedulable_count,
+            scheduler_message: said.message,
+            scheduler_name: said.scheduler,
             namespace,
             kind: id.kind,
             name: id.name,
@@ -129,6 +137,20 @@ impl Asking<'_> {
             explained_pod,
             explanation,
         })
+    }
+
+    /// How many of these pods the cluster's scheduler found no node for, and what it says
+    /// of `explained`, else of the first that it says something of.
+    fn said_of(&self, namespace: &str, explained: &str, pods: &[String]) -> (usize, WaitingPod) {
+        let waiting = self.opened.objects.as_ref().map(|objects| &objects.waiting);
+        let said = |name: &str| {
+            let name = (namespace.to_owned(), name.to_owned());
+            waiting.and_then(|waiting| waiting.get(&name)).cloned()
+        };
+        let all: Vec<WaitingPod> = pods.iter().filter_map(|name| said(name)).collect();
+        let count = all.iter().filter(|pod| pod.is_unschedulable).count();
+        let first = said(explained).or_else(|| all.into_iter().next());
+        (count, first.unwrap_or_default())
     }
 
     async fn feasible_count(&self, pod: &Pod) -> Result<i64> {

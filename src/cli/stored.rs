@@ -157,6 +157,8 @@ pub(crate) async fn workload(
         missing: Vec::new(),
         beside: Vec::new(),
         next_revision: None,
+        // A snapshot does not keep it.
+        scheduler: None,
     };
     if kind == "Pod" {
         return Ok(workload);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::case::{Case, Hard, values};
 use super::diagnosis::Diagnosis;
-use super::words::{among, joined, number, plural, sentence, so_many, verb};
+use super::words::{among, but_for, number, plural, sentence, so_many, verb};
 use crate::spread::Reason;
 
 /// The nodes that are refused for a cause.
@@ -39,18 +39,6 @@ pub fn of(case: &Case<'_>, findings: &[Diagnosis]) -> String {
     let remedy = findings.iter().find_map(|finding| finding.remedy.clone());
     let remedy = remedy.or_else(|| uncordon(case)).filter(|_| feasible == 0);
     sentence(&verdict, &causes(case), remedy.as_ref()) + &best(case)
-}
-
-/// That some fields of the pod were not checked.
-fn but_for(unchecked: &[String]) -> String {
-    match unchecked {
-        [] => String::new(),
-        fields => format!(
-            ", but {} {} not checked",
-            joined(fields),
-            verb(fields.len(), "was", "were")
-        ),
-    }
 }
 
 /// Which cordoned nodes would take the pod.

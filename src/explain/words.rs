@@ -72,6 +72,18 @@ pub fn quoted(value: &str) -> String {
     }
 }
 
+/// That some things were not checked, behind what was.
+pub fn but_for(unchecked: &[String]) -> String {
+    match unchecked {
+        [] => String::new(),
+        fields => format!(
+            ", but {} {} not checked",
+            joined(fields),
+            verb(fields.len(), "was", "were")
+        ),
+    }
+}
+
 /// The one sentence about a decision: what comes of it, why, and what would
 /// help.
 pub fn sentence(verdict: &str, causes: &[String], remedy: Option<&String>) -> String {

@@ -7,8 +7,9 @@
 //! decision reads. `naming` reads names of objects as people type them, and `finder`
 //! finds the one that is meant. `object`, `workload`, `fleet` and `defaults` decode what
 //! they know. `controller`, `pod_defaults` and `admission` complete a pod template as a
-//! cluster does. `pod_facts` reads what no decision reads and plans do. `saved` makes sure
-//! that a saved snapshot is read whole or not at all.
+//! cluster does. `pod_facts` reads what no decision reads and plans do, and
+//! `waiting` what a cluster says of pods without a node. `saved` makes sure that a saved
+//! snapshot is read whole or not at all.
 
 mod admission;
 mod controller;
@@ -35,6 +36,7 @@ mod templates;
 #[cfg(test)]
 mod tests;
 mod utf16;
+mod waiting;
 mod workload;
 
 pub(crate) use admission::Admission;
@@ -55,4 +57,5 @@ pub(crate) use positions::Positions;
 pub(crate) use saved::SavedOrigin;
 pub(crate) use source::{InputSource, expand};
 pub(crate) use templates::{Template, TemplateObject};
+pub(crate) use waiting::WaitingPod;
 pub(crate) use workload::WorkloadPod;

@@ -14,6 +14,7 @@ use super::object::{DecodedItem, decode, name_of, object_name};
 use super::pod_facts::pod_facts;
 use super::saved::{CUT_SHORT, SavedOrigin, compare};
 use super::source::InputSource;
+use super::waiting::WaitingPod;
 use crate::api::ExportSum;
 use crate::proto::v1::change::Object;
 use crate::proto::v1::{Change, DefaultConstraints, PodFacts};
@@ -39,6 +40,8 @@ pub(crate) struct LoadedObjects {
     pub(crate) repeated: Vec<String>,
     /// What is looked at when a pod is created.
     pub(crate) admission: Admission,
+    /// What is said of pods that wait for a node, by namespace and name.
+    pub(crate) waiting: HashMap<(String, String), WaitingPod>,
     origins: Vec<ObjectOrigin>,
     sources: Vec<InputSource>,
 }
@@ -74,6 +77,7 @@ impl LoadedObjects {
         self.pod_facts.extend(other.pod_facts);
         self.admission.add_missing(other.admission);
         self.repeated.extend(other.repeated);
+        self.waiting.extend(other.waiting);
         for (kind, count) in other.skipped {
             *self.skipped.entry(kind).or_default() += count;
         }
@@ -144,6 +148,9 @@ impl ObjectReader {
         let version = text(&item.value, "apiVersion");
         self.objects.is_fleet |= is_cluster(text(&item.value, "kind"), version);
         let facts = (text(&item.value, "kind") == "Pod").then(|| pod_facts(&item.value));
+        if let Some((name, waiting)) = WaitingPod::of(&item.value) {
+            self.objects.waiting.insert(name, waiting);
+        }
         match decode(item, source)? {
             DecodedItem::Object(object) => {
                 if let (Object::Pod(_), Some(facts)) = (&object, facts) {

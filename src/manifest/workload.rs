@@ -9,6 +9,7 @@ use super::error::ManifestError;
 use super::fleet::{PlacementPolicy, is_placement, placement};
 use super::item::{Item, describe, text};
 use super::source::InputSource;
+use super::waiting::other_scheduler;
 use crate::matching::names;
 use crate::proto::v1::{Change, Dialect, ObjectReference, Pod};
 
@@ -24,6 +25,8 @@ pub(crate) struct WorkloadPod {
     pub(crate) replicas: Option<i32>,
     /// The policy of a fleet's placement.
     pub(crate) policy: Option<PlacementPolicy>,
+    /// The scheduler that the pod names, if that is not the default one.
+    pub(crate) scheduler: Option<String>,
     /// The object by itself.
     pub(crate) object: ObjectReference,
     /// What the pod names that was not found, so that it is not counted.
@@ -74,9 +77,10 @@ pub(super) fn workload_pod(
     let object = reference(&item.value);
     let replicas = Some(replicas(&item.value));
     let place = the_template(&item, source)?;
-    let mut missing = Vec::new();
+    let (mut missing, mut scheduler) = (Vec::new(), None);
     if !is_placement(text(&item.value, "kind")) {
         item.value = pod_value(item.value, &place);
+        scheduler = other_scheduler(&item.value["spec"]);
         // A pod that is somewhere has been admitted.
         if text(&item.value["status"], "phase").is_empty() {
             missing = admission.complete(&mut item.value);
@@ -92,6 +96,7 @@ pub(super) fn workload_pod(
         missing,
         beside: Vec::new(),
         next_revision: None,
+        scheduler,
     })
 }
 

@@ -29,6 +29,7 @@ mod remote;
 mod report;
 mod reservations;
 mod scale_down;
+mod scheduler_plugins;
 mod serve;
 mod shop;
 mod spread;

@@ -28,8 +28,72 @@ fn every_answer_names_what_was_not_checked() {
         "explain --pending --load waiting.yaml",
     ] {
         let told = desk.run(&format!("{line} --load nodes.yaml")).expect(0);
-        let expected = "not checked: spec.resourceClaims, spec.volumes";
-        assert!(told.out.contains(expected), "{line}: {}", told.out);
+        let words: Vec<&str> = told.out.split_whitespace().collect();
+        let expected = match line.starts_with("score") {
+            true => "not checked: spec.resourceClaims, spec.volumes",
+            // It is in what is said first.
+            false => ", but spec.resourceClaims and spec.volumes were not checked",
+        };
+        assert!(words.join(" ").contains(expected), "{line}: {}", told.out);
+    }
+}
+
+#[test]
+fn what_the_cluster_says_of_a_pending_pod_decides_beside_what_is_said_here() {
+    let conflict = "0/2 nodes are available: 2 node(s) had volume node affinity conflict.";
+    let same =
+        "0/2 nodes are available: 1 Too many pods, 1 node(s) were unschedulable. preemption: none";
+    let full = "status: {allocatable: {pods: 0}}";
+    // Whether the nodes take it, what the cluster says, the code, and what is told of that.
+    let cases = [
+        (true, conflict, 1, true),
+        (false, same, 1, false),
+        (false, conflict, 1, true),
+        (true, "", 0, false),
+    ];
+    for (is_open, message, code, is_told) in cases {
+        let (a, b) = match is_open {
+            true => ("", ""),
+            false => (full, "spec: {unschedulable: true}"),
+        };
+        let nodes = format!(
+            "{{kind: Node, metadata: {{name: a}}, {a}}}\n---\n{{kind: Node, metadata: {{name: b}}, {b}}}"
+        );
+        let conditions = match message {
+            "" => String::new(),
+            message => format!(
+                "conditions: [{{type: PodScheduled, status: 'False', reason: Unschedulable, \
+                 message: \"{message}\"}}]"
+            ),
+        };
+        let pod = format!(
+            "{{kind: Pod, metadata: {{name: p}}, spec: {{schedulerName: default-scheduler}}, \
+             status: {{phase: Pending, {conditions}}}}}"
+        );
+        let desk = Desk::new().file("all.yaml", &format!("{nodes}\n---\n{pod}"));
+        let answer = desk.run("explain --pending --load all.yaml").expect(code);
+        let words: Vec<&str> = answer.out.split_whitespace().collect();
+        let words = words.join(" ");
+        let counted = "; the cluster itself says that 1 pod is unschedulable";
+        assert_eq!(words.contains(counted), !message.is_empty(), "{words}");
+        let told = format!("the cluster itself says: {message}");
+        assert_eq!(words.contains(&told) && is_told, is_told, "{words}");
+        assert_eq!(words.contains("itself says:"), is_told, "{words}");
+        assert!(!words.contains("scheduler is"), "{words}");
+    }
+    let pod = "{kind: Pod, metadata: {name: p}, spec: {schedulerName: volcano}, status: {phase: Pending}}";
+    let nodes = "{kind: Node, metadata: {name: a}}";
+    let desk = Desk::new().file("all.yaml", &format!("{nodes}\n---\n{pod}"));
+    let answer = desk.run("explain --pending --load all.yaml").expect(0);
+    answer.says("its scheduler is volcano, whose rules may differ");
+    for line in ["explain pod/p", "filter pod/p", "place pod/p --replicas 1"] {
+        let answer = desk.run(&format!("{line} --load all.yaml")).expect(0);
+        let words: Vec<&str> = answer.out.split_whitespace().collect();
+        assert!(
+            words.join(" ").contains("spec.schedulerName (volcano)"),
+            "{}",
+            answer.out
+        );
     }
 }
 

@@ -5,7 +5,7 @@ use anstyle::AnsiColor;
 use super::bars::{Bar, BarScale};
 use super::constraint;
 use super::layout::paragraph;
-use super::text::{BAD, GOOD, HEADING, Head, not_checked, number, plural, styled};
+use super::text::{BAD, GOOD, HEADING, Head, headline_style, not_checked, number, plural, styled};
 use crate::explain::{among, quoted};
 use crate::misspelt::topology_key_hint;
 use crate::proto::v1::constraint_insight::Minimum;
@@ -19,11 +19,9 @@ use crate::proto::v1::{
 /// The answer as text.
 pub(crate) fn explain(head: &Head, answer: &ExplainResponse) -> String {
     let mut text = head.lines(answer.revision, answer.defaults());
-    let style = if answer.feasible_count > 0 { GOOD } else { BAD };
-    text.push_str(&paragraph(&answer.summary, "", |line| {
-        styled(style.bold(), line)
-    }));
-    text.push_str(&not_checked(&answer.unchecked));
+    let style = headline_style(answer.feasible_count > 0, &answer.unchecked);
+    text.push_str(&paragraph(&answer.summary, "", |line| styled(style, line)));
+    text.push_str(&not_checked(&untold(answer)));
     for (report, insight) in answer.constraints.iter().zip(&answer.insights) {
         text.push('\n');
         text.push_str(&one(report, insight));
@@ -32,6 +30,13 @@ pub(crate) fn explain(head: &Head, answer: &ExplainResponse) -> String {
         text.push_str("\nno spread constraint\n");
     }
     text + &hints(answer)
+}
+
+/// What was not checked, and is not told of in the summary.
+pub(super) fn untold(answer: &ExplainResponse) -> Vec<String> {
+    let told = |field: &&String| answer.feasible_count > 0 && answer.summary.contains(&***field);
+    let unchecked = answer.unchecked.iter();
+    unchecked.filter(|field| !told(field)).cloned().collect()
 }
 
 /// What a hint says; of a key that no node has, what was probably meant.

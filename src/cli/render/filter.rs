@@ -1,7 +1,9 @@
 //! The answer of Filter.
 
 use super::constraint;
-use super::text::{BAD, GOOD, Head, not_checked, number, plural, styled};
+use super::layout::paragraph;
+use super::text::{BAD, GOOD, Head, headline_style, number, plural, styled};
+use crate::explain::but_for;
 use crate::proto::v1::{Code, FilterResponse, NodeVerdict};
 
 /// The answer as text: summary, nodes, constraints.
@@ -20,16 +22,18 @@ pub(crate) fn filter(head: &Head, answer: &FilterResponse) -> String {
 }
 
 fn summary(answer: &FilterResponse) -> String {
-    let style = if answer.feasible_count > 0 { GOOD } else { BAD };
+    let style = headline_style(answer.feasible_count > 0, &answer.unchecked);
     let (feasible, all) = (number(answer.feasible_count), number(answer.node_count));
-    let mut text = styled(
-        style.bold(),
-        &format!("feasible: {feasible} of {all} nodes"),
-    ) + "\n";
+    let but_for = match answer.feasible_count {
+        0 => String::new(),
+        _ => but_for(&answer.unchecked),
+    };
+    let first = format!("feasible: {feasible} of {all} nodes{but_for}");
+    let mut text = paragraph(&first, "", |line| styled(style, line));
     for reason in &answer.reasons {
         text.push_str(&format!("  {} {}\n", number(reason.count), reason.reason));
     }
-    text + &not_checked(&answer.unchecked)
+    text
 }
 
 fn nodes(head: &Head, answer: &FilterResponse) -> String {

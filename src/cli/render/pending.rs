@@ -1,10 +1,13 @@
 //! The pods that wait for a node.
 
+use std::collections::BTreeSet;
+
+use super::explain::untold;
 use super::layout::paragraph;
 use super::spread::name_of_workload;
-use super::text::{BAD, GOOD, HEADING, not_checked, number, plural, source_line, styled};
+use super::text::{BAD, GOOD, HEADING, UNSURE, not_checked, number, plural, source_line, styled};
 use crate::cli::pending::answer::{PendingPods, PendingWorkload};
-use crate::explain::verb;
+use crate::explain::{but_for, verb};
 use crate::visible;
 
 /// The answer as text: a paragraph for each workload.
@@ -19,13 +22,15 @@ pub(crate) fn pending(snapshot: &str, pending: &PendingPods) -> String {
     };
     let (first, style) = match (pending.pod_count, pending.stuck_count) {
         (0, _) => ("no pod is pending".to_owned(), GOOD),
-        (pods, 0) => (
-            format!(
-                "pending: {}; for each, some node satisfies what was checked",
-                plural(pods, "pod")
-            ),
-            GOOD,
-        ),
+        (pods, 0) => {
+            let unchecked = unchecked(pending);
+            let first = format!(
+                "pending: {}; for each, some node satisfies what was checked{}",
+                plural(pods, "pod"),
+                but_for(&unchecked)
+            );
+            (first, if unchecked.is_empty() { GOOD } else { UNSURE })
+        }
         (pods, stuck) => (
             format!(
                 "pending: {}, {} of which {} nowhere",
@@ -36,9 +41,47 @@ pub(crate) fn pending(snapshot: &str, pending: &PendingPods) -> String {
             BAD,
         ),
     };
+    let (first, style) = match pending.unschedulable_count {
+        0 => (first, style),
+        count => (first + &said_by_cluster(count), BAD),
+    };
     text.push_str(&paragraph(&first, "", |line| styled(style.bold(), line)));
     text.extend(pending.workloads.iter().map(one));
     text
+}
+
+/// What was not checked of any of the pods.
+fn unchecked(pending: &PendingPods) -> Vec<String> {
+    let all = pending.workloads.iter();
+    let fields = all.flat_map(|workload| workload.explanation.unchecked.iter().cloned());
+    let fields: BTreeSet<String> = fields.collect();
+    fields.into_iter().collect()
+}
+
+/// For how many pods the cluster's own scheduler found no node.
+fn said_by_cluster(count: usize) -> String {
+    let (pods, are) = (plural(count, "pod"), verb(count, "is", "are"));
+    format!("; the cluster itself says that {pods} {are} unschedulable")
+}
+
+/// What the cluster's scheduler says of the pods, where that differs from what is said
+/// here, and which scheduler it is, where that is another.
+fn of_scheduler(workload: &PendingWorkload) -> Vec<String> {
+    let (said, answer) = (&workload.scheduler_message, &workload.explanation);
+    let mut reasons = answer.reasons.iter();
+    let is_same = answer.feasible_count == 0
+        && reasons.all(|it| said.contains(&format!("{} {}", it.count, it.reason)));
+    let mut lines = Vec::new();
+    if !said.is_empty() && !is_same {
+        lines.push(format!("the cluster itself says: {said}"));
+    }
+    if !workload.scheduler_name.is_empty() {
+        let name = &workload.scheduler_name;
+        lines.push(format!(
+            "its scheduler is {name}, whose rules may differ from those that were checked"
+        ));
+    }
+    lines
 }
 
 /// A workload: how many of its pods wait, and why the worst off does.
@@ -64,7 +107,10 @@ fn one(workload: &PendingWorkload) -> String {
     let mut text = format!("\n{}: {pods}{stuck}\n", styled(HEADING, &name));
     let summary = &workload.explanation.summary;
     text.push_str(&paragraph(summary, "  ", str::to_owned));
-    let unchecked = not_checked(&workload.explanation.unchecked);
+    for line in of_scheduler(workload) {
+        text.push_str(&paragraph(&line, "  ", str::to_owned));
+    }
+    let unchecked = not_checked(&untold(&workload.explanation));
     text.extend(unchecked.lines().map(|line| format!("  {line}\n")));
     let pod = format!("pod/{}/{}", workload.namespace, workload.explained_pod);
     text.push_str(&format!("  the numbers: explain {pod}\n"));

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::bars::BarScale;
-use super::text::{BAD, GOOD, HEADING, Head, and_more, not_checked, number, styled, table};
-use crate::explain::quoted;
+use super::layout::paragraph;
+use super::text::{BAD, GOOD, HEADING, Head, and_more, headline_style, number, styled, table};
+use crate::explain::{but_for, quoted};
 use crate::proto::v1::{ConstraintReport, PlaceResponse};
 
 /// The answer as text: summary, picks by node, constraints before and after.
@@ -25,7 +26,7 @@ pub(crate) fn place(head: &Head, answer: &PlaceResponse, there: i64) -> String {
 fn summary(answer: &PlaceResponse, there: i64) -> String {
     let placed = answer.placements.len() as i64;
     let unplaced = i64::from(answer.unplaced);
-    let style = if unplaced == 0 { GOOD } else { BAD };
+    let style = headline_style(unplaced == 0, &answer.unchecked);
     let mut line = format!(
         "placed: {} of {}",
         number(placed),
@@ -34,11 +35,13 @@ fn summary(answer: &PlaceResponse, there: i64) -> String {
     if there > 0 {
         line.push_str(&format!(" more, {} in all", number(there + placed)));
     }
-    let mut text = styled(style.bold(), &line) + "\n";
+    if placed > 0 {
+        line.push_str(&but_for(&answer.unchecked));
+    }
+    let mut text = paragraph(&line, "", |line| styled(style, line));
     for reason in &answer.reasons {
         text.push_str(&format!("  {} {}\n", number(reason.count), reason.reason));
     }
-    text.push_str(&not_checked(&answer.unchecked));
     if let Some(until) = &answer.reserved_until {
         let until = serde_json::to_value(until).unwrap_or_default();
         let until = until.as_str().unwrap_or_default();

@@ -17,6 +17,8 @@ const LISTED_NODES: usize = 50;
 pub(super) const HEADING: Style = Style::new().bold();
 /// What admits the pod.
 pub(super) const GOOD: Style = AnsiColor::Green.on_default();
+/// What admits the pod as far as was checked, which was not everything.
+pub(super) const UNSURE: Style = AnsiColor::Yellow.on_default();
 /// What keeps it out.
 pub(super) const BAD: Style = AnsiColor::Red.on_default();
 
@@ -118,6 +120,15 @@ pub(crate) fn not_checked(fields: &[String]) -> String {
     }
     let fields = fields.join(", ");
     paragraph(&format!("not checked: {fields}"), "", str::to_owned)
+}
+
+/// The style of what is said first: of what is well, or not, of what was checked.
+pub(super) fn headline_style(is_well: bool, unchecked: &[String]) -> Style {
+    match (is_well, unchecked) {
+        (false, _) => BAD.bold(),
+        (true, []) => GOOD.bold(),
+        (true, _) => UNSURE.bold(),
+    }
 }
 
 /// `text` in `style`; nothing stays nothing.

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::page::{Column, Page, bar_cell, longest_bar, more_domains, number_cell, table};
 use crate::cli::render::constraint;
 use crate::cli::render::explain::{
-    bar as bar_of, hint_text, is_hard, left_out_text, limit, minimum, verdict,
+    bar as bar_of, hint_text, is_hard, left_out_text, limit, minimum, untold, verdict,
 };
 use crate::cli::render::text::{Head, Provenance, TAKEN_OUT, number, plural};
 use crate::explain::quoted;
@@ -57,8 +57,8 @@ fn header(head: &Head, answer: &ExplainResponse) -> Markup {
                 h1 { (verdict) }
                 @if !why.is_empty() { p { (why) } }
             }
-            @if !answer.unchecked.is_empty() {
-                p { "not checked: " (answer.unchecked.join(", ")) }
+            @if !untold(answer).is_empty() {
+                p { "not checked: " (untold(answer).join(", ")) }
             }
             p.tallies {
                 span.tally.feasible { b { (number(answer.feasible_count)) } " feasible" }

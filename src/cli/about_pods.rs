@@ -1,0 +1,35 @@
+//! What all answers about a pod have.
+
+use crate::proto::v1::{
+    ExplainResponse, FilterResponse, ObjectReference, PlaceResponse, ScoreResponse,
+};
+
+/// What all answers about a pod have.
+pub(crate) trait Answer {
+    /// Candidates that do not exist.
+    fn unknown_candidates(&self) -> &[String];
+    /// Deletions of the overlay that hit nothing.
+    fn unknown_deletes(&self) -> &[ObjectReference];
+    /// What was not checked.
+    fn unchecked(&mut self) -> &mut Vec<String>;
+}
+
+macro_rules! answers {
+    ($($answer:ident)*) => {$(
+        impl Answer for $answer {
+            fn unknown_candidates(&self) -> &[String] {
+                &self.unknown_candidates
+            }
+
+            fn unknown_deletes(&self) -> &[ObjectReference] {
+                &self.unknown_deletes
+            }
+
+            fn unchecked(&mut self) -> &mut Vec<String> {
+                &mut self.unchecked
+            }
+        }
+    )*};
+}
+
+answers! { FilterResponse ScoreResponse ExplainResponse PlaceResponse }

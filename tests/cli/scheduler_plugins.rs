@@ -1,0 +1,170 @@
+//! The table of the README that says what of kube-scheduler's plugins a decision has.
+
+use std::collections::BTreeMap;
+
+use crate::evenkeel::Desk;
+
+/// A node and a pod that the Filter of a plugin refuses there, or might.
+const FILTERED: [(&str, &str, &str); 15] = [
+    (
+        "SchedulingGates",
+        "",
+        "spec: {schedulingGates: [{name: g}]}",
+    ),
+    ("NodeUnschedulable", "spec: {unschedulable: true}", ""),
+    ("NodeName", "", "spec: {nodeName: another}"),
+    (
+        "TaintToleration",
+        "spec: {taints: [{key: t, effect: NoSchedule}]}",
+        "",
+    ),
+    ("NodeAffinity", "", "spec: {nodeSelector: {a: b}}"),
+    (
+        "NodePorts",
+        "status: {allocatable: {pods: 9}}",
+        "spec: {containers: [{name: c, ports: [{containerPort: 80, hostPort: 80}]}]}",
+    ),
+    (
+        "NodeResourcesFit",
+        "status: {allocatable: {pods: 9, cpu: 1}}",
+        "spec: {containers: [{name: c, resources: {requests: {cpu: 2}}}]}",
+    ),
+    (
+        "PodTopologySpread",
+        "",
+        "spec: {topologySpreadConstraints: [{topologyKey: zone, maxSkew: 1, whenUnsatisfiable: \
+         DoNotSchedule, labelSelector: {matchLabels: {a: b}}}]}",
+    ),
+    (
+        "InterPodAffinity",
+        "",
+        "spec: {affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: \
+         [{topologyKey: zone, labelSelector: {matchLabels: {a: b}}}]}}}",
+    ),
+    ("VolumeRestrictions", "", CLAIM),
+    ("NodeVolumeLimits", "", CLAIM),
+    ("VolumeBinding", "", CLAIM),
+    ("VolumeZone", "", CLAIM),
+    (
+        "DynamicResources",
+        "",
+        "spec: {resourceClaims: [{name: r}]}",
+    ),
+    (
+        "NodeDeclaredFeatures",
+        "",
+        "spec: {containers: [{name: c, restartPolicyRules: [{action: RestartAllContainers}]}]}",
+    ),
+];
+
+const CLAIM: &str = "spec: {volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]}";
+
+/// A node and a pod that the Score of a plugin looks at.
+const SCORED: [(&str, &str, &str); 9] = [
+    (
+        "TaintToleration",
+        "spec: {taints: [{key: t, effect: PreferNoSchedule}]}",
+        "",
+    ),
+    (
+        "NodeAffinity",
+        "",
+        "spec: {affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: \
+         [{weight: 1, preference: {matchExpressions: [{key: a, operator: Exists}]}}]}}}",
+    ),
+    (
+        "NodeResourcesFit",
+        "status: {allocatable: {pods: 9, cpu: 4}}",
+        "spec: {containers: [{name: c, resources: {requests: {cpu: 2}}}]}",
+    ),
+    (
+        "PodTopologySpread",
+        "",
+        "spec: {topologySpreadConstraints: [{topologyKey: kubernetes.io/hostname, maxSkew: 1, \
+         whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {a: b}}}]}",
+    ),
+    (
+        "InterPodAffinity",
+        "",
+        "spec: {affinity: {podAffinity: {preferredDuringSchedulingIgnoredDuringExecution: \
+         [{weight: 1, podAffinityTerm: {topologyKey: zone, labelSelector: {}}}]}}}",
+    ),
+    ("VolumeBinding", "", CLAIM),
+    (
+        "DynamicResources",
+        "",
+        "spec: {resourceClaims: [{name: r}]}",
+    ),
+    (
+        "NodeResourcesBalancedAllocation",
+        "status: {allocatable: {pods: 9, cpu: 4}}",
+        "spec: {containers: [{name: c, resources: {requests: {cpu: 2}}}]}",
+    ),
+    (
+        "ImageLocality",
+        "status: {images: [{names: [i], sizeBytes: 1}]}",
+        "spec: {containers: [{name: c, image: i}]}",
+    ),
+];
+
+/// The first word of a plugin's cell in the table, by plugin; `–` for none.
+fn table(column: usize) -> BTreeMap<String, String> {
+    let readme = include_str!("../../README.md");
+    let (_, table) = readme
+        .split_once("| plugin | Filter | Score |\n|---|---|---|\n")
+        .expect("the table");
+    let rows = table.lines().take_while(|line| line.starts_with('|'));
+    let cells = rows.map(|row| {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let word = cells[column].split([' ', ':']).next().unwrap_or_default();
+        (cells[0].to_owned(), word.to_owned())
+    });
+    cells.filter(|(_, word)| word != "–").collect()
+}
+
+/// A desk with a node, a pod that runs there and takes a port, and a pod to ask about.
+fn desk(node: &str, pod: &str) -> Desk {
+    let object = |kind: &str, labels: &str, more: &str| {
+        let head = format!(
+            "kind: {kind}\nmetadata: {{name: {}, labels: {{{labels}}}}}\n",
+            kind.to_lowercase()
+        );
+        format!("{head}{more}\n")
+    };
+    let runs = "kind: Pod\nmetadata: {name: runs}\nspec: {nodeName: node, containers: [{name: c, \
+                ports: [{containerPort: 80, hostPort: 80}]}]}\n";
+    let node = object("Node", "kubernetes.io/hostname: node", node);
+    Desk::new()
+        .file("all.yaml", &format!("{node}---\n{runs}"))
+        .file("pod.yaml", &object("Pod", "a: b", pod))
+}
+
+#[test]
+fn the_readme_says_what_of_each_plugin_is_checked() {
+    let line = "-f pod.yaml --load all.yaml --default-constraints none -o json";
+    let filtered = FILTERED.map(|(plugin, node, pod)| {
+        let answer = desk(node, pod).run(&format!("filter {line}")).json();
+        let is_named = answer["unchecked"]
+            .as_array()
+            .is_some_and(|it| !it.is_empty());
+        let status = match (answer["feasibleCount"].as_str(), is_named) {
+            (None | Some("0"), _) => "exactly",
+            (_, true) => "named",
+            (_, false) => "not",
+        };
+        (plugin.to_owned(), status.to_owned())
+    });
+    assert_eq!(table(1), filtered.into());
+    let scored = SCORED.map(|(plugin, node, pod)| {
+        let answer = desk(node, pod)
+            .run(&format!("score {line}"))
+            .expect(0)
+            .json();
+        let status = match answer["skipped"].as_bool() {
+            Some(true) => "not",
+            _ => "exactly",
+        };
+        (plugin.to_owned(), status.to_owned())
+    });
+    assert_eq!(table(2), scored.into());
+}
