@@ -2,6 +2,12 @@
 //! code, names every fault by the path that Kubernetes would give it, and the
 //! state afterwards is byte for byte what it was.
 
+#[path = "../support/descriptors.rs"]
+mod descriptors;
+#[path = "../support/examples.rs"]
+mod examples;
+#[path = "../support/process.rs"]
+mod process;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -9,6 +15,7 @@ mod changes;
 mod constraints;
 mod frames;
 mod limits;
+mod numbers;
 mod pods;
 mod requests;
 mod verdict;

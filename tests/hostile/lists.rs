@@ -10,7 +10,7 @@ use crate::beside::Bystanders;
 use crate::descriptors::{Call, FieldPath, Protocol};
 use crate::groups::{LONGEST_MS, MEASURING};
 use crate::metrics::Page;
-use crate::process::{Server, command, until};
+use crate::process::{DEADLINE, Server, command, until};
 use crate::request::client;
 use crate::world::{fill, info_of, limit_of};
 
@@ -101,7 +101,7 @@ impl Case<'_> {
     async fn ends_well(&self, protocol: &Protocol, channel: &Channel) {
         let told = format!("{} {}", self.call.name, self.list.name());
         let within = self.request(protocol, self.most);
-        if let Err(status) = self.call.send(channel, within).await {
+        if let Err(status) = self.call.send(channel, within, DEADLINE).await {
             let proper = [
                 Code::InvalidArgument,
                 Code::ResourceExhausted,
@@ -112,7 +112,7 @@ impl Case<'_> {
             assert!(!status.message().contains("too many"), "{told}: {status:?}");
         }
         let beyond = self.request(protocol, self.most + 1);
-        let refused = self.call.send(channel, beyond).await;
+        let refused = self.call.send(channel, beyond, DEADLINE).await;
         self.assert_refused(&refused.expect_err(&told));
     }
 

@@ -21,9 +21,6 @@ use tonic::{Request, Status};
 
 use crate::examples;
 
-/// How long a call may take.
-const PATIENCE: Duration = Duration::from_secs(20);
-
 /// The calls and messages of the protocol.
 pub(crate) struct Protocol {
     messages: HashMap<String, DescriptorProto>,
@@ -147,7 +144,12 @@ impl Protocol {
 impl Call {
     /// Calls it with these bytes, and reads the answer to its end. Returns the first
     /// error of any answer.
-    pub(crate) async fn send(&self, channel: &Channel, message: Vec<u8>) -> Result<(), Status> {
+    pub(crate) async fn send(
+        &self,
+        channel: &Channel,
+        message: Vec<u8>,
+        patience: Duration,
+    ) -> Result<(), Status> {
         let mut grpc = Grpc::new(channel.clone()).max_decoding_message_size(usize::MAX);
         grpc.ready()
             .await
@@ -155,7 +157,7 @@ impl Call {
         let path = PathAndQuery::try_from(self.path.as_str()).expect("a path");
         let mut request = Request::new(tokio_stream::iter([Bytes::from(message)]));
         // Some wait for a revision that never comes.
-        request.set_timeout(PATIENCE);
+        request.set_timeout(patience);
         let answer = grpc.streaming(request, path, BytesCodec).await?;
         let mut answers = answer.into_inner();
         while let Some(answer) = answers.message().await? {

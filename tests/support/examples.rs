@@ -71,6 +71,7 @@ fn plain(message: &str) -> Vec<u8> {
         "Toleration" => Toleration {
             key: key(),
             operator: "Exists".into(),
+            effect: "NoExecute".into(),
             ..Toleration::default()
         }
         .encode_to_vec(),
