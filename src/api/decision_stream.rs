@@ -28,6 +28,7 @@ use super::error::Error;
 use super::lanes::{LARGE_REQUEST, until};
 use super::measured::Decision;
 use super::opening::{Asker, OpenedCall};
+use super::step_charges::StepCharges;
 use super::stream_steps::{Ask, Step, StreamedQuestion};
 use super::written::{Done, Writable, Written};
 use crate::account::{Charge, Part};
@@ -40,11 +41,8 @@ use crate::proto::v1;
 /// How many steps are taken before others have a turn.
 pub(super) const STEPS_PER_TURN: usize = 64;
 
-/// What a question takes while it waits, besides its request.
+/// What a question takes while it waits, besides what its step is charged.
 const WAITING_BYTES: usize = 4 << 10;
-
-/// What a request takes in memory, by its bytes, at most.
-const MEMORY_PER_BYTE: usize = 16;
 
 /// What metrics call the questions of streams.
 pub const STREAMED_METHODS: [&str; 3] = ["Decide.Filter", "Decide.Score", "Decide.Place"];
@@ -88,6 +86,7 @@ pub struct DecisionStream {
     pub(super) by: Asker,
     observer: Option<QuestionObserver>,
     steps: Streaming<Bytes>,
+    charges: StepCharges,
     /// The questions that could not be answered at once.
     pub(super) waiting: FuturesUnordered<WaitingQuestions>,
     /// Answers that are there already.
@@ -115,6 +114,7 @@ impl DecisionStream {
         service: Service,
         call: OpenedCall<Streaming<Bytes>>,
         observer: Option<QuestionObserver>,
+        charges: StepCharges,
     ) -> Self {
         let deadline = call.by.deadline.map(|at| Box::pin(sleep_until(at)));
         Self {
@@ -123,6 +123,7 @@ impl DecisionStream {
             by: call.by,
             observer,
             steps: call.request,
+            charges,
             waiting: FuturesUnordered::new(),
             ready: VecDeque::new(),
             unanswered: HashMap::new(),
@@ -134,6 +135,7 @@ impl DecisionStream {
 
     /// Takes a step. Returns an answer if there is one.
     fn take(&mut self, step: &Encoded<v1::DecideRequest>) -> Option<Encoded<v1::DecideResponse>> {
+        let _taken = self.charges.next();
         match Step::read(step) {
             Ok(Step::Ask(question)) => self.ask(question),
             Ok(Step::Together(questions)) => match self.ask_together(questions) {
@@ -215,7 +217,6 @@ impl DecisionStream {
 
     fn begin(&self, question: StreamedQuestion) -> Result<Answered<Done>, Error> {
         let (ask, timeout) = self.check(question)?;
-        let bytes = ask.len();
         let own = timeout.map(|timeout| self.asker_within(timeout));
         let by = own.as_ref().unwrap_or(&self.by);
         let begun = match ask {
@@ -225,9 +226,9 @@ impl DecisionStream {
         };
         match begun {
             Answered::Later(later) => {
-                let (charge, deadline) = (self.admit(1, bytes)?, by.deadline);
+                let (charges, deadline) = (self.admit(1)?, by.deadline);
                 Ok(Answered::Later(Box::pin(async move {
-                    let _charge = charge;
+                    let _charges = charges;
                     until(deadline, later).await?
                 })))
             }
@@ -286,11 +287,11 @@ impl DecisionStream {
         }))
     }
 
-    /// Room for so many more unanswered questions, whose requests have these bytes.
+    /// Room for so many more unanswered questions of the step that is being taken.
     ///
     /// # Errors
     /// There is none.
-    pub(super) fn admit(&self, questions: usize, bytes: usize) -> Result<Charge, Error> {
+    pub(super) fn admit(&self, questions: usize) -> Result<(Charge, Option<Charge>), Error> {
         let registry = &self.service.registry;
         let most = registry.limits().max_stream_questions;
         if self.unanswered.len().saturating_add(questions) > most {
@@ -300,10 +301,9 @@ impl DecisionStream {
                 actual: None,
             }));
         }
-        let bytes = questions
-            .saturating_mul(WAITING_BYTES)
-            .saturating_add(bytes.saturating_mul(MEMORY_PER_BYTE));
-        Ok(registry.account().charge(Part::Requests, bytes)?)
+        let bytes = questions.saturating_mul(WAITING_BYTES);
+        let charge = registry.account().charge(Part::Requests, bytes)?;
+        Ok((charge, self.charges.hold()))
     }
 
     /// Writes an answer, and tells who wants to know.

@@ -116,11 +116,13 @@ impl SpreadService for Service {
         request: Request<Streaming<Bytes>>,
     ) -> Result<Response<DecisionStream>, Status> {
         let observer = request.extensions().get().cloned();
+        let charges = request.extensions().get().cloned().unwrap_or_default();
         let call = open_stream(request, Role::Reader)?;
         Ok(Response::new(DecisionStream::new(
             self.clone(),
             call,
             observer,
+            charges,
         )))
     }
 

@@ -13,6 +13,13 @@ use crate::matching::{Path, Violations};
 use crate::proto::encoded::Encoded;
 use crate::proto::v1;
 
+/// How many fields of a question that only newer clients know are passed over. One with
+/// more is decoded.
+const MAX_UNKNOWN: usize = 64;
+
+/// How many bytes the timeout of a question has at most, unless it is decoded.
+const MAX_TIMEOUT_BYTES: usize = 64;
+
 /// A step.
 #[derive(Debug)]
 pub enum Step {
@@ -133,19 +140,20 @@ impl StreamedQuestion {
             timeout: None,
             ask: None,
         };
-        let mut rest = fields;
+        let (mut rest, mut unknown) = (fields, 0_usize);
         if rest.first() == Some(&0x08) {
             rest = &rest[1..];
             question.id = decode_varint(&mut rest).ok()?;
         }
         while !rest.is_empty() {
             let (tag, value) = field(&mut rest)?;
-            if tag == 2 && question.timeout.is_none() {
+            if tag == 2 && question.timeout.is_none() && value.len() <= MAX_TIMEOUT_BYTES {
                 question.timeout = Some(Message::decode(value).ok()?);
                 continue;
             }
             // A field that a newer client knows.
-            if tag > 5 {
+            if tag > 5 && unknown < MAX_UNKNOWN {
+                unknown = unknown.saturating_add(1);
                 continue;
             }
             if question.ask.is_some() {

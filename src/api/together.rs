@@ -57,8 +57,8 @@ impl DecisionStream {
         let limits = self.service.registry.limits();
         limits.check(Limit::StreamQuestions, questions.len())?;
         let group = self.gather(questions);
-        let charge = match self.admit(group.slips.len(), group.bytes) {
-            Ok(charge) => charge,
+        let charges = match self.admit(group.slips.len()) {
+            Ok(charges) => charges,
             Err(error) => {
                 let status = Status::from(error);
                 for slip in group.slips {
@@ -86,7 +86,7 @@ impl DecisionStream {
             false => Box::pin(async move { Ok(asked.await) }),
         };
         self.waiting.push(Box::pin(async move {
-            let _charge = charge;
+            let _charges = charges;
             let answers = until(deadline, asked).await.and_then(|asked| asked);
             let mut answers = answers.map(Vec::into_iter).map_err(Status::from);
             let answered = waiting.into_iter().map(|(slip, mut cancelled)| {

@@ -10,7 +10,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tonic::{Code, Status};
 
+use crate::beside::Bystanders;
 use crate::crowd::pods;
+use crate::groups::{LONGEST_MS, MEASURING};
 use crate::process::{DEADLINE, Server};
 use crate::raw::{call, connect, send_all};
 use crate::world::{Client, assert_healthy, fill, limit_of, question};
@@ -218,4 +220,26 @@ async fn a_large_message_holds_up_no_other_call() {
         longest < took / 3,
         "another call took {longest:?} of the {took:?} of a large one"
     );
+}
+
+/// A step of a stream is read and counted beside the thread that serves all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_step_holds_up_no_other_call() {
+    let _alone = MEASURING.lock().await;
+    let server = Server::start(&["--threads", "1"]);
+    fill(&mut Client::new(server.channel()), 10).await;
+    // Fields that no client has, three bytes each.
+    let step = Bytes::from([0x98, 0x06, 0x00].repeat(20_000_000));
+    let bystanders = Bystanders::start(server.address());
+    for _ in 0..2 {
+        let ended = send(&server, "/evenkeel.v1.SpreadService/Decide", &step).await;
+        let status = ended.expect("an answer");
+        assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+    }
+    let (health, filter) = bystanders.stop();
+    for (who, waits) in [("health", health), ("a small Filter", filter)] {
+        assert!(waits.failures().is_empty(), "{who}: {waits:?}");
+        let longest = waits.longest();
+        assert!(longest < LONGEST_MS, "{who} waited {longest:.0} ms");
+    }
 }

@@ -24,14 +24,14 @@ use super::identity::Guard;
 use super::kinds::{CallKind, Kinds};
 use super::messages::Messages;
 use super::refusals::LibraryRefusals;
-use super::requests::IncomingRequest;
+use super::requests::{IncomingRequest, StreamTerms};
 use super::responses::{EncodedAnswer, OutgoingAnswer};
 use super::send_timeout::Answers;
 use super::turns::OpenCall;
 use crate::access::Caller;
 use crate::account::{Account, Charge, Part};
-use crate::api;
 use crate::api::slots::{CallSlot, CallerKey};
+use crate::api::{self, StepCharges};
 use crate::server::config::Config;
 use crate::server::error::Error;
 use crate::server::telemetry::observe::{CallObserver, ObservedCall};
@@ -268,11 +268,19 @@ where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Send + 'static,
     S::Future: Send + 'static,
 {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let max_message_bytes = shared.kinds.max_message_bytes(kind);
     let messages = Messages::new(body, kind, max_message_bytes, shared.receive_timeout);
     let path = parts.uri.path();
-    let mut incoming = IncomingRequest::new(messages, path, &shared.sizes, &shared.account);
+    let stream = kind.is_stream().then(|| StreamTerms {
+        decoders: shared.decoders.clone(),
+        who: who.clone(),
+        charges: (kind == CallKind::Decisions).then(StepCharges::default),
+    });
+    if let Some(charges) = stream.as_ref().and_then(|stream| stream.charges.clone()) {
+        parts.extensions.insert(charges);
+    }
+    let mut incoming = IncomingRequest::new(messages, path, &shared.sizes, &shared.account, stream);
     let is_large = !kind.is_stream() && incoming.expected().await? > LARGE;
     if is_large {
         let receive = async move { incoming.first().await.map(|()| incoming) };

@@ -239,7 +239,7 @@ impl<'a> LayoutPlan<'a> {
         for field in self.fields(number) {
             let takes = match field.label() {
                 Label::Repeated => HANDLE,
-                _ => self.value_size(field, within) + 8,
+                _ => self.value_size(field, within) + self.absence(field),
             };
             match field.oneof_index {
                 Some(choice) if !field.proto3_optional() => {
@@ -250,8 +250,18 @@ impl<'a> LayoutPlan<'a> {
             }
         }
         within.pop();
-        let chosen: usize = choices.values().sum();
+        // Each choice says which it is.
+        let chosen: usize = choices.values().map(|most| most + 8).sum();
         (size + chosen).max(8)
+    }
+
+    /// What says that a field is absent, where its value cannot say so itself.
+    fn absence(&self, field: &FieldDescriptorProto) -> usize {
+        match (self.message(field), field.r#type()) {
+            (None, Type::String | Type::Bytes) => 0,
+            (None, _) if !field.proto3_optional() => 0,
+            _ => 8,
+        }
     }
 
     fn value_size(&self, field: &FieldDescriptorProto, within: &mut Vec<usize>) -> usize {

@@ -12,12 +12,17 @@ use prost::bytes::Bytes;
 use tonic::Status;
 
 use super::decoded_size::{DecodedSizes, RequestLayout};
+use super::decoders::{DecodersHandle, LARGE};
 use super::kinds::CallKind;
 use super::message::WholeMessage;
 use super::messages::Messages;
 use super::request_charge::RequestCharge;
 use crate::account::{Account, Charge};
-use crate::api;
+use crate::api::slots::CallerKey;
+use crate::api::{self, StepCharges};
+
+/// How many parts of a large message of a stream are passed on in a turn.
+const PARTS_PER_TURN: usize = 4;
 
 /// The request of a call.
 pub struct IncomingRequest {
@@ -29,8 +34,23 @@ pub struct IncomingRequest {
     charge: RequestCharge,
     /// The message that is being passed on.
     current: WholeMessage,
+    /// How many parts of a large message were passed on in this turn.
+    passed: usize,
     given: PassedOn,
+    /// None for a call that has one message.
+    stream: Option<StreamTerms>,
     is_over: bool,
+}
+
+/// How the messages of a stream are received.
+pub struct StreamTerms {
+    /// Where large ones are weighed.
+    pub decoders: DecodersHandle,
+    /// The caller in whose turn.
+    pub who: CallerKey,
+    /// Where their charges go; none if they are kept here until the call is done with
+    /// the messages.
+    pub charges: Option<StepCharges>,
 }
 
 /// The messages of a stream that were passed on and may still be worked on.
@@ -41,7 +61,14 @@ struct PassedOn {
     waited: bool,
     /// The longest message: its decoder keeps as much room for the next.
     longest: usize,
+    /// A large message that is being weighed.
+    weighing: Option<Weighing>,
 }
+
+type Weighing = Pin<Box<dyn Future<Output = Result<Weighed, api::Error>> + Send>>;
+
+/// A message, and how many bytes it takes when it is decoded.
+type Weighed = (WholeMessage, Result<usize, api::Error>);
 
 impl IncomingRequest {
     /// The request of these messages, to a path.
@@ -50,6 +77,7 @@ impl IncomingRequest {
         path: &str,
         sizes: &Arc<DecodedSizes>,
         account: &Arc<Account>,
+        stream: Option<StreamTerms>,
     ) -> Self {
         Self {
             messages,
@@ -57,7 +85,9 @@ impl IncomingRequest {
             sizes: Arc::clone(sizes),
             charge: RequestCharge::new(Arc::clone(account)),
             current: WholeMessage::default(),
+            passed: 0,
             given: PassedOn::default(),
+            stream,
             is_over: false,
         }
     }
@@ -90,17 +120,24 @@ impl IncomingRequest {
     /// # Errors
     /// When there is no memory for it, or a list has more entries than a limit allows.
     pub fn weigh(&mut self) -> Result<(), Status> {
+        let decoded = decoded_size(&self.sizes, self.request, &self.current);
+        self.charge_decoded(decoded)
+    }
+
+    fn charge_decoded(&mut self, decoded: Result<usize, api::Error>) -> Result<(), Status> {
         // Health checks have their own memory.
         if self.messages.kind == CallKind::Check || self.current.is_empty() {
             return Ok(());
         }
-        let size = |request| self.sizes.of(request, &self.current);
-        let decoded = self.request.map_or(Ok(0), size);
-        let decoded = decoded.map_err(api::Error::from)?;
-        // Decoders gather a message before they decode it. Then it is compiled,
-        // to something of its size, and an answer may repeat what it says.
-        let takes = decoded.saturating_add(self.current.len()).saturating_mul(2);
-        self.charge.grow(takes)
+        // Decoders gather a message before they decode it.
+        let takes = decoded?.saturating_add(self.current.len());
+        // Then it is compiled, to something of its size, and an answer may repeat what it
+        // says. Questions of a stream are decoded one by one, and kept compiled.
+        let times = match self.messages.kind {
+            CallKind::Decisions => 1,
+            _ => 2,
+        };
+        self.charge.grow(takes.saturating_mul(times))
     }
 
     /// Takes the charge of the arrived message, to hold it while the call works
@@ -109,38 +146,100 @@ impl IncomingRequest {
         self.charge.take()
     }
 
-    /// The next message of a stream.
-    fn poll_more(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<(), Status>>> {
-        if std::mem::take(&mut self.given.waited) {
-            // A call that asks again is done with the last message.
-            self.given.charges.clear();
-        }
-        let Poll::Ready(next) = self.messages.poll_next(context, &mut self.charge) else {
-            self.given.waited = true;
-            return Poll::Pending;
-        };
-        let next = next.transpose();
-        Poll::Ready(match next {
-            Ok(None) => None,
-            Ok(Some(whole)) => {
-                self.current = whole;
-                Some(self.pass_on())
+    /// The next message of a stream. A large one is weighed beside the threads that
+    /// serve.
+    fn poll_more(
+        &mut self,
+        context: &mut Context<'_>,
+        stream: &StreamTerms,
+    ) -> Poll<Option<Result<(), Status>>> {
+        if self.given.weighing.is_none() {
+            if std::mem::take(&mut self.given.waited) {
+                // A call that asks again is done with the last message.
+                self.given.charges.clear();
             }
-            Err(status) => Some(Err(status)),
-        })
+            let Poll::Ready(next) = self.messages.poll_next(context, &mut self.charge) else {
+                self.given.waited = true;
+                return Poll::Pending;
+            };
+            match next.transpose() {
+                Ok(Some(whole)) if whole.len() > LARGE => {
+                    self.given.weighing = Some(self.weighing(whole, stream));
+                }
+                Ok(Some(whole)) => {
+                    let decoded = decoded_size(&self.sizes, self.request, &whole);
+                    return Poll::Ready(Some(self.pass_on((whole, decoded), stream)));
+                }
+                Ok(None) => return Poll::Ready(None),
+                Err(status) => return Poll::Ready(Some(Err(status))),
+            }
+        }
+        let Some(weighing) = &mut self.given.weighing else {
+            return Poll::Ready(None);
+        };
+        let weighed = ready!(weighing.as_mut().poll(context));
+        self.given.weighing = None;
+        let passed = weighed.map_err(Status::from);
+        Poll::Ready(Some(
+            passed.and_then(|weighed| self.pass_on(weighed, stream)),
+        ))
+    }
+
+    fn weighing(&self, whole: WholeMessage, stream: &StreamTerms) -> Weighing {
+        let (sizes, request) = (Arc::clone(&self.sizes), self.request);
+        let (decoders, who) = (stream.decoders.clone(), stream.who.clone());
+        let weigh = async move {
+            let decoded = decoded_size(&sizes, request, &whole);
+            (whole, decoded)
+        };
+        Box::pin(async move { decoders.run(who, weigh).await })
     }
 
     /// Charges the message that is to be passed on.
-    fn pass_on(&mut self) -> Result<(), Status> {
+    fn pass_on(&mut self, (whole, decoded): Weighed, stream: &StreamTerms) -> Result<(), Status> {
+        self.current = whole;
         self.given.longest = self.given.longest.max(self.current.len());
-        self.weigh()?;
-        if self.given.charges.len() >= api::MAX_GROUP {
-            self.given.charges.pop_front();
-        }
+        self.charge_decoded(decoded)?;
         let charge = self.take_charge();
-        self.given.charges.push_back(charge);
+        match &stream.charges {
+            Some(charges) => charges.hand_over(charge),
+            None => {
+                if self.given.charges.len() >= api::MAX_GROUP {
+                    self.given.charges.pop_front();
+                }
+                self.given.charges.push_back(charge);
+            }
+        }
         self.charge.grow(self.given.longest)
     }
+
+    /// The next message. The request of another call than a stream must end here, without
+    /// a second one.
+    fn poll_message(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<(), Status>>> {
+        if let Some(stream) = self.stream.take() {
+            let next = self.poll_more(context, &stream);
+            self.stream = Some(stream);
+            return next;
+        }
+        let next = ready!(self.messages.poll_next(context, &mut self.charge));
+        Poll::Ready(next.map(|next| match next {
+            Ok(_) => {
+                let fault = "this call takes one message".to_owned();
+                Err(api::Error::Undecodable(fault).into())
+            }
+            Err(status) => Err(status),
+        }))
+    }
+}
+
+/// How many bytes a message takes when it is decoded.
+fn decoded_size(
+    sizes: &DecodedSizes,
+    request: Option<RequestLayout>,
+    whole: &WholeMessage,
+) -> Result<usize, api::Error> {
+    let size = request.map_or(Ok(0), |request| sizes.of(request, whole));
+    Ok(size?)
 }
 
 impl http_body::Body for IncomingRequest {
@@ -153,26 +252,20 @@ impl http_body::Body for IncomingRequest {
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let this = &mut *self;
         loop {
+            // Who gathers a message copies it: others run between its parts.
+            if this.passed >= PARTS_PER_TURN {
+                this.passed = 0;
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             if let Some(block) = this.current.next_block() {
+                this.passed += usize::from(this.stream.is_some() && this.current.len() > LARGE);
                 return Poll::Ready(Some(Ok(Frame::data(block))));
             }
             if this.is_over {
                 return Poll::Ready(None);
             }
-            let next = match this.messages.kind.is_stream() {
-                true => ready!(this.poll_more(context)),
-                // The stream must end here, without a second message.
-                false => {
-                    let next = this.messages.poll_next(context, &mut this.charge);
-                    ready!(next).map(|next| match next {
-                        Ok(_) => {
-                            let fault = "this call takes one message".to_owned();
-                            Err(api::Error::Undecodable(fault).into())
-                        }
-                        Err(status) => Err(status),
-                    })
-                }
-            };
+            let next = ready!(this.poll_message(context));
             match next {
                 Some(Ok(())) => {}
                 Some(Err(status)) => {
@@ -186,7 +279,8 @@ impl http_body::Body for IncomingRequest {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.current.is_empty() && (self.is_over || self.messages.are_over())
+        let is_done = self.current.is_empty() && self.given.weighing.is_none();
+        is_done && (self.is_over || self.messages.are_over())
     }
 
     fn size_hint(&self) -> SizeHint {
