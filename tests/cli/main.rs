@@ -5,6 +5,7 @@
 mod api_server;
 mod credentials;
 mod evenkeel;
+mod gates;
 mod hostile;
 mod in_process;
 mod kube_api;

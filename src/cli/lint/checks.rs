@@ -1,9 +1,10 @@
 //! The rules that look at a manifest alone, a function each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::fields;
 use super::finding::Said;
+use super::given::{is_given, is_given_by};
 use super::placeholders::{UNRENDERED, has_placeholder};
 use super::rule::LintRule;
 use crate::explain;
@@ -14,14 +15,6 @@ use crate::proto::v1::hint::Kind;
 use crate::proto::v1::{Hint, Pod, TopologySpreadConstraint};
 use crate::snapshot::Limits;
 use crate::spread::{self, Active, fleet};
-
-/// Labels that controllers give to the pods of a template.
-const GIVEN_LABELS: [&str; 4] = [
-    "pod-template-hash",
-    "controller-revision-hash",
-    "pod-template-generation",
-    "statefulset.kubernetes.io/pod-name",
-];
 
 /// Topology keys that were replaced, and by what.
 const DEPRECATED_KEYS: [(&str, &str); 4] = [
@@ -52,8 +45,10 @@ struct CheckedTemplate<'t> {
 pub(super) struct TemplateFindings {
     /// The findings.
     pub(super) said: Vec<Said>,
-    /// The constraints; none where the template is not valid.
-    pub(super) constraints: Option<Vec<Active>>,
+    /// The constraints that are valid.
+    pub(super) constraints: Vec<Active>,
+    /// Whether the whole template is valid.
+    pub(super) is_valid: bool,
 }
 
 /// Applies all rules to a template.
@@ -65,12 +60,16 @@ pub(super) fn check(template: &Template, node_names: NodeNames) -> TemplateFindi
                 field: String::new(),
                 message: UNRENDERED.to_owned(),
             }],
-            constraints: None,
+            constraints: Vec::new(),
+            is_valid: false,
         };
     }
     let mut said = fields::odd(template);
-    let constraints = match read(template, node_names, &said) {
-        Ok(checked) => {
+    let (read, faults) = read(template, node_names, &said);
+    said.extend(faults);
+    let is_valid = said.iter().all(|said| said.rule != LintRule::Invalid);
+    let constraints = match read {
+        Some(checked) => {
             said.extend(explained(&checked));
             for (written, active) in checked.written() {
                 said.extend(unknown_match_label_keys(&checked, written, active));
@@ -81,43 +80,88 @@ pub(super) fn check(template: &Template, node_names: NodeNames) -> TemplateFindi
             said.extend(single_replica(&checked));
             said.extend(no_constraints(&checked));
             said.extend(placement(&checked));
-            Some(checked.constraints)
+            checked.constraints
         }
-        Err(faults) => {
-            said.extend(faults);
-            None
-        }
+        None => Vec::new(),
     };
-    TemplateFindings { said, constraints }
+    TemplateFindings {
+        said,
+        constraints,
+        is_valid,
+    }
 }
 
-/// A template with its constraints, or what is wrong with it besides what is
-/// `said` already.
+/// A template with the constraints that are valid, if it is valid besides, and what is
+/// wrong with it that is not `said` already.
 fn read<'t>(
     template: &'t Template,
     node_names: NodeNames,
     said: &[Said],
-) -> Result<CheckedTemplate<'t>, Vec<Said>> {
-    if said.iter().any(|said| said.rule == LintRule::Invalid) {
-        return Err(Vec::new());
-    }
-    let read = template.pod.as_ref();
-    let (pod, policy) = read.map_err(|error| vec![unreadable(template, error)])?;
-    let constraints = compile(pod, policy.is_some(), node_names).map_err(|faults| {
-        let fault = |fault: &Violation| {
-            let field = template.field(fault.field.trim_start_matches('.'));
-            let name = field.rsplit('.').next().unwrap_or_default();
-            let message = format!("{name} {}", fault.description);
-            invalid(field, message)
-        };
-        faults.iter().map(fault).collect::<Vec<_>>()
-    })?;
-    Ok(CheckedTemplate {
+) -> (Option<CheckedTemplate<'t>>, Vec<Said>) {
+    let is_said = said.iter().any(|said| said.rule == LintRule::Invalid);
+    let (pod, policy) = match &template.pod {
+        Ok(read) => read,
+        Err(_) if is_said => return (None, Vec::new()),
+        Err(error) => return (None, vec![unreadable(template, error)]),
+    };
+    let fault = |fault: &Violation| {
+        let field = template.field(fault.field.trim_start_matches('.'));
+        let name = field.rsplit('.').next().unwrap_or_default();
+        let message = format!("{name} {}", fault.description);
+        invalid(field, message)
+    };
+    let is_placement = policy.is_some();
+    let faults: Vec<Said> = match compile(pod, is_placement, node_names) {
+        Ok(_) => Vec::new(),
+        Err(faults) => faults.iter().map(fault).collect(),
+    };
+    let invalid = said.iter().filter(|said| said.rule == LintRule::Invalid);
+    let broken = invalid
+        .chain(&faults)
+        .map(|said| constraint_of(&said.field));
+    let compiled = broken.collect::<Option<BTreeSet<usize>>>();
+    let compiled = compiled.and_then(|broken| compile_but(pod, is_placement, node_names, &broken));
+    let checked = compiled.map(|constraints| CheckedTemplate {
         template,
         pod,
         policy: policy.as_ref(),
         constraints,
-    })
+    });
+    // What was found in the text already is not said again.
+    (checked, if is_said { Vec::new() } else { faults })
+}
+
+/// The index of the constraint that a field is of.
+fn constraint_of(field: &str) -> Option<usize> {
+    let (_, rest) = field.split_once("topologySpreadConstraints[")?;
+    rest.split_once(']')?.0.parse().ok()
+}
+
+/// The constraints of a pod without those that are broken, if any are left and all else is
+/// valid.
+fn compile_but(
+    pod: &Pod,
+    is_placement: bool,
+    node_names: NodeNames,
+    broken: &BTreeSet<usize>,
+) -> Option<Vec<Active>> {
+    let mut left = pod.clone();
+    let constraints = &mut left
+        .spec
+        .get_or_insert_default()
+        .topology_spread_constraints;
+    let kept: Vec<usize> = (0..constraints.len())
+        .filter(|at| !broken.contains(at))
+        .collect();
+    if kept.is_empty() && !broken.is_empty() {
+        return None;
+    }
+    *constraints = kept.iter().map(|at| constraints[*at].clone()).collect();
+    let mut compiled = compile(&left, is_placement, node_names).ok()?;
+    for active in &mut compiled {
+        active.index = kept[active.index];
+    }
+    Some(compiled)
 }
 
 /// A template that cannot be read as a pod.
@@ -245,11 +289,6 @@ pub(super) fn counts_alone(pod: &Pod, active: &Active) -> bool {
     keys.iter().any(|key| is_given(key)) || selects_given(active)
 }
 
-/// Whether a controller gives pods this label.
-fn is_given(key: &str) -> bool {
-    GIVEN_LABELS.contains(&key)
-}
-
 /// A key of `matchLabelKeys` that the pod lacks is ignored.
 fn unknown_match_label_keys(
     checked: &CheckedTemplate<'_>,
@@ -257,7 +296,9 @@ fn unknown_match_label_keys(
     active: &Active,
 ) -> Vec<Said> {
     let keys = written.match_label_keys.iter().enumerate();
-    let unknown = keys.filter(|(_, key)| !checked.labels().contains_key(*key) && !is_given(key));
+    let kind = checked.template.object.kind();
+    let has = |key: &String| checked.labels().contains_key(key) || is_given_by(kind, key);
+    let unknown = keys.filter(|(_, key)| !has(key));
     let said = unknown.map(|(index, key)| {
         let message = format!("the pod has no label {key}: this key is ignored");
         let field = format!(".matchLabelKeys[{index}]");

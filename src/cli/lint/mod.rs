@@ -2,9 +2,11 @@
 //! before anything is deployed.
 
 mod checks;
+mod ci;
 mod cluster;
 mod fields;
 pub(super) mod finding;
+mod given;
 mod ignores;
 mod named;
 mod placeholders;
@@ -123,6 +125,10 @@ enum LintFormat {
     Json,
     /// SARIF 2.1.0, for code scanning.
     Sarif,
+    /// Annotations for a workflow of GitHub.
+    Github,
+    /// JUnit's XML, a failed test case per finding.
+    Junit,
 }
 
 /// What was looked at, and found.
@@ -241,14 +247,13 @@ impl LintCommand {
         }
         let checked = checks::check(template, self.state.node_names());
         said.extend(checked.said);
-        let valid = checked.constraints.is_some();
-        if let Some(client) = client.filter(|_| valid) {
+        if let Some(client) = client.filter(|_| checked.is_valid) {
             said.extend(cluster::check(client, self.state.snapshot(), template).await?);
         }
         said.retain(|said| !ignored.contains(&said.rule));
         let found = |said| LintFinding::of(said, template, source, positions);
         linted.findings.extend(said.into_iter().map(found));
-        let mut constraints = checked.constraints.unwrap_or_default();
+        let mut constraints = checked.constraints;
         if ignored.contains(&LintRule::SharedSelector) {
             constraints.clear();
         }
@@ -273,6 +278,8 @@ impl LintCommand {
                 });
                 output::json(&value)?
             }
+            LintFormat::Github => ci::github(&linted.findings),
+            LintFormat::Junit => ci::junit(&linted.findings, linted.templates),
             LintFormat::Sarif => output::json(&sarif::log(&linted.findings))?,
         })
     }

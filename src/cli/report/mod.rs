@@ -27,11 +27,12 @@ one place, which are uneven, and a score from 0 to 100 with its formula.
 Examples:
   evenkeel report --load cluster.json
   evenkeel report -o html > report.html
+  evenkeel report --load cluster.json --fail-under 80
   evenkeel report --by kubernetes.io/hostname -n shop
 
 Exit codes:
   0  no hard constraint is violated; a soft max skew may be exceeded
-  1  some hard constraints are violated
+  1  some hard constraints are violated, or the score is less than --fail-under
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time")]
 pub(crate) struct ReportCommand {
@@ -52,6 +53,10 @@ pub(crate) struct ReportCommand {
 
     #[command(flatten)]
     state: source::SnapshotSource,
+
+    /// Exit with 1 when the score is less than this, too
+    #[arg(long, value_name = "SCORE", value_parser = clap::value_parser!(i64).range(0..=100))]
+    fail_under: Option<i64>,
 
     /// How to write the answer
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = ReportFormat::Text)]
@@ -88,13 +93,20 @@ impl ReportCommand {
                 let origin = self.state.origin();
                 let page = output::shown(&report, |report| render::report_html(&origin, report));
                 output::print_bytes(page.as_bytes())?;
-                return Ok(Exit::of(report.constraints.violating_count == 0));
+                return Ok(self.exit(&report));
             }
         };
         let title = self.state.title();
         let table = |report: &_| render::report(&title, report);
         output::print(&format.render(&report, table, |_| Vec::new())?)?;
-        Ok(Exit::of(report.constraints.violating_count == 0))
+        Ok(self.exit(&report))
+    }
+
+    /// Without a score nothing could be spread otherwise, and nothing fails.
+    fn exit(&self, report: &ClusterReport) -> Exit {
+        let least = self.fail_under.unwrap_or(0);
+        let is_enough = report.score.value.is_none_or(|score| score >= least);
+        Exit::of(report.constraints.violating_count == 0 && is_enough)
     }
 
     async fn gather(&self, client: &Client) -> Result<ClusterReport> {

@@ -1,0 +1,89 @@
+//! Findings for systems that build and test: annotations of GitHub's workflows, and JUnit.
+
+use super::finding::LintFinding;
+use super::rule::Severity;
+use crate::visible;
+
+/// A command of a workflow for each finding, which GitHub shows beside the line.
+pub(crate) fn github(findings: &[LintFinding]) -> String {
+    findings.iter().map(annotation).collect()
+}
+
+fn annotation(finding: &LintFinding) -> String {
+    let level = match finding.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Note => "notice",
+    };
+    let place = match finding.line {
+        0 => String::new(),
+        line => format!(",line={line},col={}", finding.column),
+    };
+    let (file, title) = (property(&finding.file), property(&finding.rule.id()));
+    let message = data(&said(finding));
+    format!("::{level} file={file}{place},title={title}::{message}\n")
+}
+
+/// What a finding says, with its object.
+fn said(finding: &LintFinding) -> String {
+    match &*finding.object {
+        "" => finding.message.clone(),
+        object => format!("{object}: {}", finding.message),
+    }
+}
+
+/// The message of a command.
+fn data(text: &str) -> String {
+    let text = visible::text(text).replace('%', "%25");
+    text.replace('\r', "%0D").replace('\n', "%0A")
+}
+
+/// The value of a property of a command.
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+/// A test case for each finding, or one that passes where there is none.
+pub(crate) fn junit(findings: &[LintFinding], templates: usize) -> String {
+    let cases: String = match findings {
+        [] => {
+            format!("    <testcase classname=\"evenkeel\" name=\"{templates} pod templates\"/>\n")
+        }
+        findings => findings.iter().map(case).collect(),
+    };
+    let (tests, failures) = (findings.len().max(1), findings.len());
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"evenkeel \
+         lint\" tests=\"{tests}\" failures=\"{failures}\">\n{cases}  </testsuite>\n</testsuites>\n"
+    )
+}
+
+fn case(finding: &LintFinding) -> String {
+    let place = match finding.line {
+        0 => finding.file.clone(),
+        line => format!("{}:{line}:{}", finding.file, finding.column),
+    };
+    format!(
+        "    <testcase classname=\"{}\" name=\"{}\">\n      <failure type=\"{}\" \
+         message=\"{}\">{}</failure>\n    </testcase>\n",
+        xml(&finding.file),
+        xml(&format!("{}: {}", finding.rule.id(), said(finding))),
+        xml(finding.severity.as_str()),
+        xml(&finding.message),
+        xml(&place),
+    )
+}
+
+fn xml(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in visible::text(text).chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}

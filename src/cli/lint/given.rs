@@ -1,0 +1,42 @@
+//! Labels that controllers give to the pods of a template.
+
+/// Those of any controller.
+const ALL: [&str; 10] = [
+    "apps.kubernetes.io/pod-index",
+    "batch.kubernetes.io/controller-uid",
+    "batch.kubernetes.io/job-completion-index",
+    "batch.kubernetes.io/job-name",
+    "controller-revision-hash",
+    "controller-uid",
+    "job-name",
+    "pod-template-generation",
+    "pod-template-hash",
+    "statefulset.kubernetes.io/pod-name",
+];
+
+/// Whether some controller gives pods this label.
+pub(super) fn is_given(key: &str) -> bool {
+    ALL.contains(&key)
+}
+
+/// Whether the controller of this kind does; one of a kind that Kubernetes does not know
+/// may give any.
+pub(super) fn is_given_by(kind: &str, key: &str) -> bool {
+    match kind {
+        "Deployment" | "ReplicaSet" => key == "pod-template-hash",
+        "StatefulSet" => {
+            let of_pod = [
+                "apps.kubernetes.io/pod-index",
+                "statefulset.kubernetes.io/pod-name",
+            ];
+            key == "controller-revision-hash" || of_pod.contains(&key)
+        }
+        "DaemonSet" => ["controller-revision-hash", "pod-template-generation"].contains(&key),
+        "Job" | "CronJob" => {
+            let is_plain = ["controller-uid", "job-name"].contains(&key);
+            is_plain || key.starts_with("batch.kubernetes.io/") && is_given(key)
+        }
+        "Pod" | "ReplicationController" => false,
+        _ => is_given(key),
+    }
+}
