@@ -5,6 +5,7 @@
 
 TOOLS="${EVENKEEL_TOOLS:-${XDG_CACHE_HOME:-${HOME:-$PWD/target}/.cache}/evenkeel}"
 ACTIONLINT_VERSION=v1.7.12
+COMPOSE_GO_VERSION=v2.16.2
 COSIGN_VERSION=v3.1.3
 GRPCURL_VERSION=v1.9.3
 HELM_VERSION=v3.22.0
@@ -16,6 +17,7 @@ BUF_VERSION=1.75.0
 ETCD_VERSION=v3.6.5
 KREW_VERSION=v0.5.0
 KUBERNETES_VERSION="${KUBERNETES_VERSION:-v1.37.2}"
+NFPM_VERSION=v2.41.3
 NATS_VERSION=v2.15.2
 PROMETHEUS_OPERATOR_VERSION=v0.82.0
 
@@ -57,6 +59,8 @@ install_cosign() {
 }
 
 install_helm() { install_go_tool helm "$HELM_VERSION" helm.sh/helm/v3/cmd/helm; }
+
+install_nfpm() { install_go_tool nfpm "$NFPM_VERSION" github.com/goreleaser/nfpm/v2/cmd/nfpm; }
 
 install_kustomize() {
     install_go_tool kustomize "$KUSTOMIZE_VERSION" sigs.k8s.io/kustomize/kustomize/v5
@@ -183,14 +187,28 @@ install_nats() {
     install_go_tool nats-server "$NATS_VERSION" github.com/nats-io/nats-server/v2
 }
 
+# download_go_module MODULE VERSION: the directory with its files.
+download_go_module() {
+    command -v go >/dev/null || { echo "go is not installed" >&2; return 1; }
+    local json
+    json="$(timeout "$INSTALL_TIMEOUT" go mod download -json "$1@$2")" || return 1
+    sed -n 's/.*"Dir": "\(.*\)".*/\1/p' <<<"$json"
+}
+
 # A directory with the definitions of ServiceMonitor and PrometheusRule.
 install_prometheus_operator() {
-    command -v go >/dev/null || { echo "go is not installed" >&2; return 1; }
-    local module="github.com/prometheus-operator/prometheus-operator"
-    local json
-    json="$(timeout "$INSTALL_TIMEOUT" go mod download -json \
-        "$module@$PROMETHEUS_OPERATOR_VERSION")" || return 1
-    echo "$(sed -n 's/.*"Dir": "\(.*\)".*/\1/p' <<<"$json")/example/prometheus-operator-crd"
+    local directory
+    directory="$(download_go_module github.com/prometheus-operator/prometheus-operator \
+        "$PROMETHEUS_OPERATOR_VERSION")" || return 1
+    echo "$directory/example/prometheus-operator-crd"
+}
+
+# The JSON schema of Compose files.
+install_compose_schema() {
+    local directory
+    directory="$(download_go_module github.com/compose-spec/compose-go/v2 "$COMPOSE_GO_VERSION")" ||
+        return 1
+    echo "$directory/schema/compose-spec.json"
 }
 
 # install_python NAME REQUIREMENT...: a Python with these packages.

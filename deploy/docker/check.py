@@ -52,13 +52,19 @@ class Stage:
             elif word == "USER":
                 self.user = rest
             elif word == "HEALTHCHECK":
-                self.health = json.loads(rest.split(" CMD ", 1)[1])
+                options, command = rest.split(" CMD ", 1)
+                self.health = json.loads(command)
+                self.health_options = dict(option.removeprefix("--").split("=") for option in options.split())
+            elif word == "EXPOSE":
+                self.exposed = rest
+            elif word == "STOPSIGNAL":
+                self.stop_signal = rest
             elif word == "ENTRYPOINT":
                 self.entrypoint = json.loads(rest)
             elif word == "CMD":
                 self.command = json.loads(rest)
             else:
-                assert word in ("ARG", "EXPOSE", "STOPSIGNAL"), f"what is {line}?"
+                assert word == "ARG", f"what is {line}?"
 
 
 def build(sources, out, profile):

@@ -21,6 +21,7 @@ mod lint;
 mod live_names;
 mod load;
 mod log;
+mod man;
 mod output;
 mod pending;
 mod place;
@@ -140,6 +141,8 @@ enum Command {
     Token(token::MakeToken),
     /// Write a completion script for a shell
     Completions(completions::Completions),
+    /// Write manual pages
+    Man(man::Man),
 }
 
 /// Completes a command line for kubectl or a shell, if the program was called for that;
@@ -192,6 +195,7 @@ impl Cli {
             Command::Healthcheck(healthcheck) => wait_for(healthcheck.run()),
             Command::Token(token) => token.run(),
             Command::Completions(completions) => completions.run(),
+            Command::Man(man) => man.run(Self::command()),
         };
         done.unwrap_or_else(|error| report(&error)).into()
     }

@@ -118,6 +118,24 @@ fn completions_are_written_for_every_shell() {
 }
 
 #[test]
+fn every_command_has_a_manual_page() {
+    let desk = Desk::new();
+    desk.run("man pages/man1").expect(0);
+    let pages = desk.path("pages/man1");
+    let page = |name| std::fs::read_to_string(pages.join(name)).expect(name);
+    let first = page("evenkeel.1");
+    for command in ["serve", "explain", "lint", "man"] {
+        assert!(
+            first.contains(&format!("evenkeel\\-{command}(1)")),
+            "{command}"
+        );
+    }
+    assert!(page("evenkeel-snapshot-save.1").contains("Example"));
+    assert!(page("evenkeel-lint.1").contains("\\-\\-fail\\-on"));
+    desk.run("man pages/man1/evenkeel.1").expect(2);
+}
+
+#[test]
 fn help_of_every_command_has_examples_or_exit_codes() {
     for line in [
         "--help",
