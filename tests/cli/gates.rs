@@ -125,3 +125,18 @@ fn a_report_fails_under_a_score() {
     }
     desk.run(&format!("{line} --fail-under 101")).expect(2);
 }
+
+#[test]
+fn a_folder_of_templates_that_nobody_rendered_is_no_clean_one() {
+    let text = workload("Deployment", &constraint(RIGHT));
+    let helm = format!("{{{{- if .Values.on }}}}\n{text}{{{{- end }}}}\n");
+    let desk = Desk::new().file("a.yaml", &helm).file("b.yaml", &helm);
+    let told = desk.run("lint -f .").expect(2);
+    told.complains("nothing could be checked: all that was found has placeholders");
+    told.says("[unrendered]");
+    // Beside what can be read it is a finding.
+    let desk = desk.file("c.yaml", &workload("StatefulSet", &constraint(RIGHT)));
+    let told = desk.run("lint -f .");
+    assert!(told.code < 2, "{told:?}");
+    told.says("[unrendered]");
+}

@@ -136,10 +136,27 @@ enum LintFormat {
 struct Linted {
     files: usize,
     templates: usize,
+    /// Texts and templates that have placeholders, so that nothing is known of them.
+    unrendered: usize,
     findings: Vec<LintFinding>,
     workloads: Workloads,
     /// Which of the named objects there are.
     named: BTreeSet<usize>,
+}
+
+impl Linted {
+    fn is_all_unrendered(&self) -> bool {
+        self.unrendered > 0 && self.templates == 0
+    }
+
+    /// Notes what cannot be read.
+    fn unread(&mut self, finding: Option<LintFinding>) {
+        let is_unrendered = finding
+            .as_ref()
+            .is_some_and(|it| it.rule == LintRule::Unrendered);
+        self.unrendered += usize::from(is_unrendered);
+        self.findings.extend(finding);
+    }
 }
 
 impl LintCommand {
@@ -185,6 +202,15 @@ impl LintCommand {
         linted.findings.sort();
         linted.findings.dedup();
         output::print(&self.text(&linted)?)?;
+        let unrendered = LintRule::Unrendered;
+        let is_told = linted.findings.iter().any(|it| it.rule == unrendered);
+        if is_told && linted.is_all_unrendered() {
+            output::warn(
+                "nothing could be checked: all that was found has placeholders; render it first, \
+                 e.g. with helm template, and check what comes of that",
+            );
+            return Ok(Exit::Refused);
+        }
         let fail_on = settings.fail_on.unwrap_or(Severity::Warning);
         let worst = linted.findings.iter().map(|f| f.severity).max();
         Ok(match worst {
@@ -216,11 +242,11 @@ impl LintCommand {
     ) -> Result<()> {
         let (parts, read) = manifest::split(source, text);
         let unread_text = read.err().and_then(|error| unread(source, &error, text));
-        linted.findings.extend(unread_text);
+        linted.unread(unread_text);
         for part in &parts {
             let (mut templates, read) = part.templates(source);
             let unread_part = read.err().and_then(|e| unread(source, &e, text));
-            linted.findings.extend(unread_part);
+            linted.unread(unread_part);
             let positions = LazyCell::new(|| Positions::of(part));
             templates.retain(|template| self.named.is_meant(template, &mut linted.named));
             for template in &templates {
