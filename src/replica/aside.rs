@@ -5,7 +5,7 @@ use prost::bytes::Bytes;
 use uuid::Uuid;
 
 use super::decode::Decoding;
-use super::parts::{MAX_WRITING, Writing, part_name, whole};
+use super::parts::{MAX_WRITING, Writing, part_folder, part_name, whole};
 use super::server::Replica;
 use crate::log::entry_row::{PartRow, encode_changes};
 use crate::log::record::{Entries, compress, decompress, digest};
@@ -55,11 +55,20 @@ impl Replica {
         if !writing.begun.is_empty() {
             self.put_part(writing)?;
         }
-        match (self.clock)().steady.since(writing.since) < MAX_WRITING {
-            true => Ok(writing.row()),
-            // Its first parts may be dropped by the time that a record names them.
-            false => Err(JournalError::LostAside),
+        // Its first parts may be dropped by the time that a record names them.
+        let is_late = (self.clock)().steady.since(writing.since) >= MAX_WRITING;
+        match is_late || !self.has_parts(writing)? {
+            true => Err(JournalError::LostAside),
+            false => Ok(writing.row()),
         }
+    }
+
+    /// Whether all that was written is there: what a record names nobody drops, but before
+    /// that the nats-servers, or somebody else, may.
+    fn has_parts(&self, writing: &Writing) -> Result<bool, JournalError> {
+        let folder = part_folder(&writing.uuid);
+        let listed = self.waiting.insist(|| self.log.blobs().list(&folder))?;
+        Ok(listed.len() == writing.hashes.len())
     }
 
     fn put_part(&self, writing: &mut Writing) -> Result<(), JournalError> {

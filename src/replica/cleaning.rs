@@ -3,9 +3,9 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use super::parts::{PARTS, named_parts, part_names};
+use super::parts::{PARTS, SeenParts, named_parts, part_names};
 use super::server::Replica;
 use super::track::{Reading, Track};
 use super::waiting::unreachable;
@@ -13,7 +13,8 @@ use crate::log::{Body, Error, Place, Source};
 use crate::snapshot::JournalError;
 use crate::snapshot::held_row::nanos;
 
-/// How old parts are at least that are dropped. What is being written is younger: see
+/// For how long this server has seen parts unchanged that are dropped, by its own steady
+/// clock: no two clocks are compared. What is being written is younger: see
 /// [`super::parts::MAX_WRITING`].
 const ORPHANED: Duration = Duration::from_secs(6 * 3_600);
 
@@ -44,23 +45,25 @@ impl Replica {
         Ok(orphans.len())
     }
 
-    /// The parts of which none was written lately.
+    /// The parts to which none was added lately.
     fn old_parts(&self) -> Result<HashSet<String>, JournalError> {
         let listed = self.waiting.insist(|| self.log.blobs().list(PARTS))?;
-        let now: SystemTime = (self.clock)().wall;
-        let mut written: HashMap<&str, (bool, Vec<&str>)> = HashMap::new();
-        for blob in &listed {
+        let now = (self.clock)().steady;
+        let mut found: HashMap<String, Vec<String>> = HashMap::new();
+        for blob in listed {
             let whole = blob.name.rsplit_once('/').map_or("", |(whole, _)| whole);
-            let age = now.duration_since(blob.at).unwrap_or_default();
-            let (is_old, parts) = written.entry(whole).or_insert((true, Vec::new()));
-            *is_old &= age >= ORPHANED;
-            parts.push(&blob.name);
+            found.entry(whole.to_owned()).or_default().push(blob.name);
         }
-        let old = written.into_values().filter(|(is_old, _)| *is_old);
-        Ok(old
-            .flat_map(|(_, parts)| parts)
-            .map(str::to_owned)
-            .collect())
+        let mut seen = self.seen_parts.lock();
+        seen.retain(|whole, _| found.contains_key(whole));
+        for (whole, mut names) in found {
+            names.sort_unstable();
+            let before = seen.get(&whole).filter(|before| before.names == names);
+            let since = before.map_or(now, |before| before.since);
+            seen.insert(whole, SeenParts { names, since });
+        }
+        let old = seen.values().filter(|it| now.since(it.since) >= ORPHANED);
+        Ok(old.flat_map(|it| it.names.iter().cloned()).collect())
     }
 
     fn keep_those_of_checkpoints(
@@ -89,8 +92,12 @@ impl Replica {
         };
         for sequence in bounds.first..=bounds.last {
             let Some(message) = self.read_of_leader(name, sequence)? else {
-                // Another server has trimmed it.
-                continue;
+                if self.waiting.insist(|| self.log.bounds(name))?.first > sequence {
+                    // Another server has trimmed it.
+                    continue;
+                }
+                let why = format!("message {sequence} of the log of {name} cannot be read");
+                return Err(unreachable(why));
             };
             let body = Body::read(&message.bytes).map_err(unreachable)?;
             for part in named_parts(&body) {

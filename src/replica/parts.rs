@@ -25,6 +25,14 @@ pub struct OpenAsides {
     last: AtomicU64,
 }
 
+/// Parts that belong together, as this server has seen them.
+pub struct SeenParts {
+    /// Their names, in order.
+    pub names: Vec<String>,
+    /// Since when they are the same.
+    pub since: Moment,
+}
+
 /// Parts that are written one after another.
 pub struct Writing {
     /// In the names of the parts.
@@ -67,9 +75,14 @@ pub fn whole(hashes: &[Hash]) -> Hash {
     digest(&pieces)
 }
 
+/// Where the parts are that belong together.
+pub fn part_folder(uuid: &Uuid) -> String {
+    format!("{PARTS}{}/", uuid.simple())
+}
+
 /// The name of a part.
 pub fn part_name(uuid: &Uuid, index: usize) -> String {
-    format!("{PARTS}{}/{index}", uuid.simple())
+    format!("{}{index}", part_folder(uuid))
 }
 
 /// The names of the parts that a record names.

@@ -1,5 +1,6 @@
 //! The replica itself.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::counts::{Counts, Lag};
 use super::directory::Local;
-use super::parts::OpenAsides;
+use super::parts::{OpenAsides, SeenParts};
 use super::track::{Condition, Track};
 use super::waiting::Waiting;
 use crate::log::{Error, Log};
@@ -30,6 +31,8 @@ pub struct Replica {
     pub(super) registry: OnceLock<Weak<Registry>>,
     tracks: DashMap<String, Arc<Track>>,
     pub(super) asides: OpenAsides,
+    /// The parts of blobs that there were when it was last looked what nobody needs.
+    pub(super) seen_parts: Mutex<HashMap<String, SeenParts>>,
     pub(super) counts: Counts,
     /// What it keeps besides the log, if it does.
     pub(super) local: Option<Local>,
@@ -56,6 +59,7 @@ impl Replica {
             registry: OnceLock::new(),
             tracks: DashMap::new(),
             asides: OpenAsides::default(),
+            seen_parts: Mutex::default(),
             counts: Counts::default(),
             local: None,
             compares_every: COMPARES_EVERY,

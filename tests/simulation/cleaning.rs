@@ -7,11 +7,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use evenkeel::limits::Limits;
 use evenkeel::log::Log;
 use evenkeel::log::fake::FakeLog;
+use evenkeel::proto::v1::change::Object;
 use evenkeel::snapshot::{Aside, Error, Journal, Update};
 use tokio::runtime::Runtime;
 
 use crate::alone::{Alone, offer};
-use crate::wishes::{batch, node, pod};
+use crate::wishes::{batch, pod};
 use crate::world::NAME;
 
 const HOUR: u64 = 3_600;
@@ -35,8 +36,14 @@ impl Later {
     }
 
     fn server(&self, name: &str) -> Alone {
+        self.server_ahead(name, 0)
+    }
+
+    /// A server whose clock is ahead by this many seconds.
+    fn server_ahead(&self, name: &str, ahead: u64) -> Alone {
         let clock = Arc::clone(&self.seconds);
-        Alone::at(&self.log, name, &self.runtime, move || at(&clock).into())
+        let now = move || (at(&clock) + Duration::from_secs(ahead)).into();
+        Alone::at(&self.log, name, &self.runtime, now)
     }
 
     fn pass(&self, seconds: u64) {
@@ -58,21 +65,24 @@ fn update(server: &Alone, number: usize) {
     updated.expect("nobody is in the way");
 }
 
+/// More than goes into one part.
+fn many() -> Vec<Object> {
+    let pods = (0..100_000).map(|number| pod(&format!("pod-{number:060}"), 0));
+    pods.collect()
+}
+
 /// Writes a state aside, which nobody makes a snapshot's yet.
 fn stage(server: &Alone) -> Aside {
     let aside = server.replica.open_aside().expect("there is room");
-    // More than goes into one part.
-    let pods = (0..100_000).map(|number| pod(&format!("pod-{number:060}"), 0));
-    let objects: Vec<_> = pods.collect();
-    let written = server.replica.write_aside(aside, &batch(objects));
+    let written = server.replica.write_aside(aside, &batch(many()));
     written.expect("there is room");
     aside
 }
 
-/// Replaces the state by one with a node; `meanwhile` happens before it is committed.
+/// Replaces the state by one with many pods; `meanwhile` happens before it is committed.
 fn replace(server: &Alone, meanwhile: impl FnOnce()) -> Result<Update, Error> {
     let mut staged = server.registry.stage(NAME).expect("there is room");
-    let applied = staged.apply(&batch(vec![node(0)]), None, &Limits::default());
+    let applied = staged.apply(&batch(many()), None, &Limits::default());
     applied.expect("there is room");
     meanwhile();
     let arrived = server.registry.now().steady;
@@ -91,6 +101,7 @@ fn parts_that_no_record_names_are_dropped_after_hours() {
     let aside = stage(&server);
     server.replica.drop_aside(aside);
     assert!(later.parts() > needed, "it left parts behind");
+    assert_eq!(server.replica.drop_orphans(), Ok(0), "it is seen first");
     later.pass(5 * HOUR);
     assert_eq!(server.replica.drop_orphans(), Ok(0), "it may be in use");
     later.pass(2 * HOUR);
@@ -105,6 +116,62 @@ fn parts_that_no_record_names_are_dropped_after_hours() {
     let new = later.server("b");
     new.follow();
     assert_eq!(new.snapshot().revision(), server.snapshot().revision());
+}
+
+#[test]
+fn a_server_whose_clock_is_ahead_drops_nothing_that_is_being_written() {
+    let later = Later::new();
+    let (server, ahead) = (later.server("a"), later.server_ahead("b", 7 * HOUR));
+    update(&server, 0);
+    ahead.follow();
+    let look = |server: &Alone| assert_eq!(server.replica.drop_orphans(), Ok(0));
+    replace(&server, || {
+        look(&ahead);
+        later.pass(4 * HOUR);
+        look(&ahead);
+    })
+    .expect("nobody is in the way");
+    let new = later.server("c");
+    new.follow();
+    assert_eq!(new.snapshot().revision(), 2);
+    // What is added to begins anew to be old.
+    let aside = stage(&server);
+    look(&ahead);
+    later.pass(5 * HOUR);
+    let more = server.replica.write_aside(aside, &batch(many()));
+    more.expect("there is room");
+    look(&ahead);
+    later.pass(5 * HOUR);
+    look(&ahead);
+    later.pass(HOUR);
+    assert!(
+        ahead
+            .replica
+            .drop_orphans()
+            .is_ok_and(|dropped| dropped > 1)
+    );
+}
+
+#[test]
+fn what_is_not_there_any_more_is_not_committed() {
+    let later = Later::new();
+    let server = later.server("a");
+    update(&server, 0);
+    let replaced = replace(&server, || {
+        let blobs = later.log.blobs();
+        let listed = later.runtime.block_on(blobs.list("parts/"));
+        for part in listed.expect("nothing goes wrong") {
+            let dropped = later.runtime.block_on(blobs.drop_blob(&part.name));
+            dropped.expect("nothing goes wrong");
+        }
+    });
+    assert!(replaced.is_err(), "{replaced:?}");
+    let new = later.server("b");
+    new.follow();
+    assert_eq!(new.snapshot().revision(), 1);
+    update(&server, 1);
+    new.follow();
+    assert_eq!(new.snapshot().revision(), 2);
 }
 
 #[test]
