@@ -49,6 +49,7 @@ pub fn update(world: &World, batch: &Arc<Batch>) {
     let offer = Offer {
         batch: Arc::clone(batch),
         defaults: None,
+        version: None,
         expected_revision: None,
         fence: None,
         arrived: world.registry.now().steady,

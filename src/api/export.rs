@@ -67,10 +67,14 @@ pub fn parts(
     frozen: &Frozen,
     mut send: impl FnMut(v1::ExportSnapshotResponse) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let part = |changes, default_constraints| v1::ExportSnapshotResponse {
+    let part = |changes, default_constraints: Option<_>| v1::ExportSnapshotResponse {
         update: Some(v1::UpdateSnapshotRequest {
             snapshot: name.to_owned(),
             changes,
+            kubernetes_version: match default_constraints.is_some() {
+                true => frozen.defaults.version_text(),
+                false => String::new(),
+            },
             default_constraints,
             ..Default::default()
         }),
@@ -121,6 +125,7 @@ pub fn summary(summary: &Summary) -> v1::Snapshot {
         age: summary.age.map(Into::into),
         stale: summary.stale,
         label_set_count: count(summary.sizes.label_sets),
+        kubernetes_version: summary.defaults.version_text(),
     }
 }
 

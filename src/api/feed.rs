@@ -190,7 +190,7 @@ impl Feed {
             let rule = "belongs on commitReplace inside a replace";
             return Err(Error::fault(path.field("expectedRevision"), rule));
         }
-        let applied = staged.apply(&checked.batch, checked.defaults, self.registry.limits())?;
+        let applied = checked.apply_aside(staged, self.registry.limits())?;
         let (revision, epoch) = self.live(&checked.snapshot);
         Ok(update::counts(revision, &epoch, applied))
     }

@@ -6,9 +6,11 @@ use std::time::Duration;
 use super::error::Error;
 use super::request;
 use crate::limits::Limit;
-use crate::matching::{Path, Violations};
+use crate::matching::{KubernetesVersion, Path, Violations};
 use crate::proto::{received, v1};
-use crate::snapshot::{Applied, Batch, Defaults, Fence, Limits, Moment, Offer, Registry, Update};
+use crate::snapshot::{
+    Applied, Batch, Defaults, Fence, Limits, Moment, Offer, Registry, Staged, Update,
+};
 
 /// A valid update request.
 #[derive(Debug)]
@@ -19,6 +21,8 @@ pub struct ValidUpdate {
     pub batch: Batch,
     /// Default constraints to set.
     pub defaults: Option<Arc<Defaults>>,
+    /// The version of Kubernetes to set.
+    pub version: Option<KubernetesVersion>,
     /// Whether the changes are the whole state.
     pub replaces: bool,
     /// The revision to apply at.
@@ -58,6 +62,8 @@ impl ValidUpdate {
             let path = field("defaultConstraints");
             faults.collect(Defaults::compile(&wire, limits, path))
         });
+        let version = field("kubernetesVersion");
+        let version = KubernetesVersion::compile(&wire.kubernetes_version, version, &mut faults);
         let age = request::age(wire.age, field("age"), &mut faults);
         let path = field("changes");
         let count = wire.changes.len();
@@ -73,6 +79,7 @@ impl ValidUpdate {
             snapshot,
             batch: batch.unwrap_or_default(),
             defaults: defaults.flatten().map(Arc::new),
+            version,
             replaces: mode == v1::Mode::Replace,
             expected_revision: wire.expected_revision,
             fence: None,
@@ -88,12 +95,21 @@ impl ValidUpdate {
     pub fn apply(self, registry: &Registry) -> Result<Update, Error> {
         if self.replaces {
             let mut staged = registry.stage(&self.snapshot)?;
-            staged.apply(&self.batch, self.defaults, registry.limits())?;
+            self.apply_aside(&mut staged, registry.limits())?;
             let only_if = (self.expected_revision, self.fence.as_ref());
             return Ok(registry.replace(&self.snapshot, staged, only_if, self.arrived)?);
         }
         let (snapshot, offer) = self.into_offer();
         Ok(registry.update(&snapshot, offer)?)
+    }
+
+    /// Applies it to a state that is built aside.
+    ///
+    /// # Errors
+    /// Those of [`Staged::apply`].
+    pub fn apply_aside(&self, staged: &mut Staged, limits: &Limits) -> Result<Applied, Error> {
+        staged.set_version(self.version);
+        Ok(staged.apply(&self.batch, self.defaults.clone(), limits)?)
     }
 
     /// The name of its snapshot, and what it offers to that; for one that does
@@ -102,6 +118,7 @@ impl ValidUpdate {
         let offer = Offer {
             batch: Arc::new(self.batch),
             defaults: self.defaults,
+            version: self.version,
             expected_revision: self.expected_revision,
             fence: self.fence,
             arrived: self.arrived,

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use super::backend::Client;
 use super::endpoint::Endpoint;
 use super::output::{self, AnswerFormat};
+use crate::matching::KubernetesVersion;
 
 /// Where the server is.
 #[derive(Debug, Clone, Args)]
@@ -63,9 +64,9 @@ pub(crate) struct ServedSnapshot {
     pub(crate) name: SnapshotName,
 }
 
-/// Default constraints to set.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct DefaultConstraintsFlag {
+/// What holds for all pods of a snapshot.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct RulesFlags {
     /// Constraints of pods that have none of their own: `system`, `none` or a file
     ///
     /// `system` means Kubernetes' own: hostname with max skew 3 and zone with
@@ -76,6 +77,20 @@ pub(crate) struct DefaultConstraintsFlag {
     /// PodTopologySpread, or a whole KubeSchedulerConfiguration.
     #[arg(long, value_name = "FILE|system|none")]
     pub(crate) default_constraints: Option<String>,
+
+    /// Version of Kubernetes whose rules decide, such as 1.36
+    ///
+    /// The default is the newest version that is known, for a saved snapshot the one that
+    /// it was saved with, and for a cluster the version that it runs.
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) kubernetes_version: Option<KubernetesVersion>,
+}
+
+impl RulesFlags {
+    /// Whether any of them is set.
+    pub(crate) fn are_set(&self) -> bool {
+        self.default_constraints.is_some() || self.kubernetes_version.is_some()
+    }
 }
 
 /// How to write the answer.

@@ -34,6 +34,8 @@ pub(crate) struct FeedTarget {
     pub(crate) replace: bool,
     /// Default constraints to set; none leaves them.
     pub(crate) default_constraints: Option<DefaultConstraints>,
+    /// The version of Kubernetes to set; empty leaves it.
+    pub(crate) kubernetes_version: String,
 }
 
 /// Sends `batches` of `count` changes and answers the last acknowledgement, with
@@ -149,6 +151,8 @@ where
             snapshot: target.snapshot.clone(),
             changes,
             default_constraints: target.default_constraints.clone().filter(|_| number == 0),
+            // It holds for what comes from then on.
+            kubernetes_version: target.kubernetes_version.clone(),
             ..Default::default()
         })
     });

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 
+use super::args::RulesFlags;
 use super::backend::Client;
 use super::feed::{self, FeedTarget};
 use super::output;
@@ -27,6 +28,9 @@ pub(crate) struct Input {
     pub(crate) objects: Arc<LoadedObjects>,
     /// Default constraints: those of the flag, else of the files.
     pub(crate) default_constraints: Option<DefaultConstraints>,
+    /// The version of Kubernetes: that of the flag, else where the objects come from;
+    /// empty where nobody says.
+    kubernetes_version: String,
     /// Whether these are only supposed, as kube-scheduler would.
     is_supposed: bool,
     /// Whether all kinds were looked for, so that what is missing is not there.
@@ -38,7 +42,7 @@ impl Input {
     /// them. Shows each object to `finder`.
     pub(crate) fn read(
         files: &[PathBuf],
-        default_constraints: Option<&str>,
+        rules: &RulesFlags,
         finder: Option<&mut WorkloadFinder>,
     ) -> Result<Self> {
         let sources = manifest::expand(files)?;
@@ -47,9 +51,10 @@ impl Input {
         let progress = output::bar(bytes, BAR_FROM_BYTES, template);
         let mut objects = manifest::read_objects(sources, finder, &progress)?;
         progress.finish_and_clear();
-        let of_flag = of_flag(default_constraints)?;
+        let of_flag = of_flag(rules.default_constraints.as_deref())?;
         Ok(Self {
             default_constraints: of_flag.or(objects.default_constraints.take()),
+            kubernetes_version: version(&objects, rules),
             objects: Arc::new(objects),
             is_supposed: false,
             is_complete: false,
@@ -57,12 +62,10 @@ impl Input {
     }
 
     /// What was listed of a cluster.
-    pub(crate) fn of_cluster(
-        objects: LoadedObjects,
-        default_constraints: Option<&str>,
-    ) -> Result<Self> {
+    pub(crate) fn of_cluster(objects: LoadedObjects, rules: &RulesFlags) -> Result<Self> {
         Ok(Self {
-            default_constraints: of_flag(default_constraints)?,
+            default_constraints: of_flag(rules.default_constraints.as_deref())?,
+            kubernetes_version: version(&objects, rules),
             objects: Arc::new(objects),
             is_supposed: false,
             is_complete: true,
@@ -158,6 +161,12 @@ fn of_flag(argument: Option<&str>) -> Result<Option<DefaultConstraints>> {
     read.context("--default-constraints")
 }
 
+/// The version of the flag, else that of where objects come from.
+fn version(objects: &LoadedObjects, rules: &RulesFlags) -> String {
+    let of_flag = rules.kubernetes_version.map(|version| version.to_string());
+    of_flag.unwrap_or_else(|| objects.kubernetes_version.clone())
+}
+
 /// Sends `input` into a snapshot.
 pub(crate) async fn send(
     client: &Client,
@@ -170,6 +179,7 @@ pub(crate) async fn send(
         snapshot: snapshot.to_owned(),
         replace,
         default_constraints: input.default_constraints,
+        kubernetes_version: input.kubernetes_version,
     };
     let ranges = Arc::new(feed::ranges(&objects.changes));
     let (sent, cuts) = (Arc::clone(&objects), Arc::clone(&ranges));

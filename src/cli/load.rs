@@ -29,7 +29,7 @@ pub(crate) struct LoadCommand {
     target: args::ServedSnapshot,
 
     #[command(flatten)]
-    defaults: args::DefaultConstraintsFlag,
+    rules: args::RulesFlags,
 
     /// Add to what the snapshot holds
     ///
@@ -49,12 +49,10 @@ pub(crate) struct LoadCommand {
 impl LoadCommand {
     /// Reads the files and sends them.
     pub(crate) async fn run(self) -> Result<Exit> {
-        let input = Input::read(
-            &self.files,
-            self.defaults.default_constraints.as_deref(),
-            None,
-        )?;
-        let nothing = input.objects.changes.is_empty() && input.default_constraints.is_none();
+        let input = Input::read(&self.files, &self.rules, None)?;
+        let nothing = input.objects.changes.is_empty()
+            && input.default_constraints.is_none()
+            && self.rules.kubernetes_version.is_none();
         anyhow::ensure!(
             self.allow_empty || !nothing,
             "no object that decisions read in the files (skipped: {}); --allow-empty loads \

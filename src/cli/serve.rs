@@ -27,7 +27,7 @@ pub(crate) struct Serve {
     snapshot: String,
 
     #[command(flatten)]
-    defaults: args::DefaultConstraintsFlag,
+    rules: args::RulesFlags,
 
     // After those without a heading: its headings hold for what follows.
     #[command(flatten)]
@@ -40,7 +40,7 @@ pub(crate) struct Serve {
 impl Serve {
     /// Runs the server until it is stopped.
     pub(crate) fn run(mut self) -> ExitCode {
-        let loads = !self.config.load.is_empty() || self.defaults.default_constraints.is_some();
+        let loads = !self.config.load.is_empty() || self.rules.are_set();
         let loaded = loads.then_some(&*self.snapshot);
         let watching = match self.watch.plan(&mut self.config, loaded) {
             Ok(watching) => watching,
@@ -50,31 +50,31 @@ impl Serve {
             }
         };
         let files = self.config.load.clone();
-        let (snapshot, defaults) = (self.snapshot, self.defaults.default_constraints);
+        let (snapshot, rules) = (self.snapshot, self.rules);
         server::run(self.config, watching.counts(), |server| async {
             watching.start(&server)?;
             // The server prints an error without its causes.
-            let loaded = preload(server.service, files, &snapshot, defaults).await;
+            let loaded = preload(server.service, files, &snapshot, rules).await;
             loaded.map_err(|error| anyhow::anyhow!("{error:#}"))
         })
     }
 }
 
 /// Replaces the snapshot of `service` with what the files hold, as
-/// `evenkeel load` does. Without files and default constraints it does
+/// `evenkeel load` does. Without files, default constraints and a version it does
 /// nothing.
 async fn preload(
     service: api::Service,
     files: Vec<PathBuf>,
     snapshot: &str,
-    default_constraints: Option<String>,
+    rules: args::RulesFlags,
 ) -> Result<()> {
-    if files.is_empty() && default_constraints.is_none() {
+    if files.is_empty() && !rules.are_set() {
         return Ok(());
     }
     // Reading takes seconds for a large cluster: not on a thread that
     // answers health checks.
-    let read = move || Input::read(&files, default_constraints.as_deref(), None);
+    let read = move || Input::read(&files, &rules, None);
     let input = tasks::spawn_blocking(read).await??;
     let input = input.or_system_defaults();
     for warning in input.warnings(true) {

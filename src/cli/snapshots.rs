@@ -152,15 +152,17 @@ impl Save {
     async fn save(&self, client: &Client, file: &mut ListFile) -> Result<(ExportSummary, i64)> {
         let (snapshot, mut revision) = (self.state.snapshot(), None);
         let take = |part: ExportSnapshotResponse| {
+            let update = part.update.unwrap_or_default();
             if revision.is_none() {
                 file.add_origin(&SavedOrigin {
                     snapshot: snapshot.to_owned(),
                     epoch: part.epoch,
                     revision: part.revision,
+                    kubernetes_version: update.kubernetes_version.clone(),
                 })?;
                 revision = Some(part.revision);
             }
-            Ok(file.add(&part.update.unwrap_or_default())?)
+            Ok(file.add(&update)?)
         };
         let summary = stored::export(client, snapshot, take).await?;
         Ok((summary, revision.unwrap_or(0)))
@@ -187,7 +189,11 @@ pub(crate) struct Restore {
 impl Restore {
     /// Replaces the snapshot with the saved one.
     pub(crate) async fn run(self) -> Result<Exit> {
-        let input = Input::read(std::slice::from_ref(&self.file), None, None)?;
+        let input = Input::read(
+            std::slice::from_ref(&self.file),
+            &args::RulesFlags::default(),
+            None,
+        )?;
         anyhow::ensure!(
             input.default_constraints.is_some(),
             "{}: no saved snapshot (it has no DefaultConstraints in it); use `evenkeel load` for \

@@ -9,7 +9,7 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command};
 
-use super::args::{DefaultConstraintsFlag, ServedSnapshot};
+use super::args::{RulesFlags, ServedSnapshot};
 use super::backend::Client;
 use super::cluster::{self, ClusterArgs};
 use super::endpoint::Endpoint;
@@ -53,7 +53,7 @@ pub(crate) struct SnapshotSource {
     is_narrowed: OnceLock<()>,
 
     #[command(flatten)]
-    defaults: DefaultConstraintsFlag,
+    rules: RulesFlags,
 
     #[command(flatten)]
     node_names: NodeNamesSetting,
@@ -105,7 +105,7 @@ impl SnapshotSource {
             return self.client().await;
         }
         let cluster = self.connect().await?;
-        let defaults = self.defaults.default_constraints.as_deref();
+        let defaults = self.rules.default_constraints.as_deref();
         let client = self.in_process();
         let target = self.cluster.target();
         cluster::follow(&cluster, target, &client, self.snapshot(), defaults).await?;
@@ -165,9 +165,9 @@ impl SnapshotSource {
         }
         if self.load.is_empty() {
             anyhow::ensure!(
-                self.defaults.default_constraints.is_none(),
-                "--default-constraints needs --load here, or a cluster; for a server's snapshot give \
-                 them to `evenkeel load`"
+                !self.rules.are_set(),
+                "--default-constraints and --kubernetes-version need --load here, or a cluster; for a \
+                 server's snapshot give them to `evenkeel load`"
             );
             let client = self.target.server.client().await?;
             return Ok(Opened {
@@ -175,11 +175,7 @@ impl SnapshotSource {
                 objects: None,
             });
         }
-        let input = Input::read(
-            &self.load,
-            self.defaults.default_constraints.as_deref(),
-            finder,
-        )?;
+        let input = Input::read(&self.load, &self.rules, finder)?;
         self.decide_on(input).await
     }
 
@@ -210,7 +206,7 @@ impl SnapshotSource {
         })?;
         self.tell_narrowed(&listed.narrowed, enough.unwrap_or_default());
         let objects = listed.objects;
-        let input = Input::of_cluster(objects, self.defaults.default_constraints.as_deref())?;
+        let input = Input::of_cluster(objects, &self.rules)?;
         self.decide_on(input).await
     }
 

@@ -136,6 +136,7 @@ impl Synth {
             snapshot: self.target.name.snapshot.clone(),
             replace: true,
             default_constraints: None,
+            kubernetes_version: String::new(),
         };
         let batches = cluster.into_batches(BATCH_CHANGES);
         let answer = feed::send(&client, batches, nodes + pods, |_| Vec::new(), &target).await?;

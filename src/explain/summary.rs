@@ -115,7 +115,7 @@ fn because_of_nominated(refused: RefusedNodes) -> String {
 
 fn cause(reason: &Reason, hard: Option<&Hard<'_>>, nodes: usize) -> String {
     let they = |one, many| so_many(nodes, "node", one, many);
-    match (reason, hard) {
+    match (&reason.check(), hard) {
         (Reason::Unschedulable, _) => they("is", "are") + " cordoned",
         (Reason::UntoleratedTaint, _) => they("has", "have") + " a taint that it does not tolerate",
         (Reason::NodeAffinity, _) => they("does not", "do not") + " match its node affinity",

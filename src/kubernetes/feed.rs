@@ -140,7 +140,10 @@ impl ClusterFeed {
 
     /// List, replace, then watch, until something breaks.
     async fn keep_equal(&mut self, cluster: &ClusterClient) -> Result<Infallible, Broken> {
-        let defaults = self.defaults.read(cluster).await?;
+        let rules = (
+            self.defaults.read(cluster).await?,
+            cluster.kubernetes_version().await,
+        );
         let (to, mut events) = mpsc::channel(AT_ONCE);
         // Dropped with this call, and then nobody is asked any more.
         let mut watches = JoinSet::new();
@@ -151,7 +154,7 @@ impl ClusterFeed {
 
         let epoch = {
             let pulses = &cluster.pulses;
-            replace(&self.sink, defaults, &mut following, (&mut events, pulses)).await?
+            replace(&self.sink, rules, &mut following, (&mut events, pulses)).await?
         };
         following.is_live = true;
         self.counts.trouble(WHOLE, None);
@@ -175,12 +178,12 @@ impl ClusterFeed {
 /// Replaces the snapshot by what the cluster lists. Returns its epoch from then on.
 async fn replace(
     sink: &SnapshotSink,
-    defaults: DefaultConstraints,
+    (defaults, version): (DefaultConstraints, String),
     following: &mut FollowedKinds<'_>,
     (events, pulses): (&mut mpsc::Receiver<KindEvent>, &Pulses),
 ) -> Result<String, Broken> {
     let mut replace = sink.replace().await?;
-    replace.update(Vec::new(), Some(defaults)).await?;
+    replace.set(defaults, version).await?;
     let mut taken = Vec::new();
     while !following.is_complete() {
         tokio::select! {
@@ -193,13 +196,13 @@ async fn replace(
             let waits = &mut following.pending;
             if waits.changes.len() >= STAGED_CHANGES || waits.bytes >= STAGED_BYTES {
                 let batch = take(waits);
-                let done = replace.update(batch.changes.clone(), None).await;
+                let done = replace.update(batch.changes.clone()).await;
                 following.done(batch, done)?;
             }
         }
     }
     let batch = take(&mut following.pending);
-    let done = replace.update(batch.changes.clone(), None).await;
+    let done = replace.update(batch.changes.clone()).await;
     following.done(batch, done)?;
     Ok(replace.commit().await?.epoch)
 }

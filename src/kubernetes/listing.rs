@@ -1,14 +1,18 @@
 //! Lists what a cluster holds, page by page.
 
+use std::time::Duration;
+
 use kube::api::ListParams;
 use kube::core::Request;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use tokio::time::timeout;
 
 use super::connection::ClusterClient;
 use super::error::Error;
 use super::resource::ApiResource;
 use crate::manifest::{InputSource, LoadedObjects, ManifestError, ObjectReader};
+use crate::matching::KubernetesVersion;
 
 /// Objects in a page, as many as kubectl asks for.
 const PAGE: u32 = 500;
@@ -37,6 +41,9 @@ pub(crate) struct ListedCluster {
     /// What was listed in one namespace, because it may not be listed in all.
     pub(crate) narrowed: Vec<&'static ApiResource>,
 }
+
+/// How long an API server may take to tell its version.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a page says of itself, its objects left out.
 #[derive(Deserialize)]
@@ -78,7 +85,21 @@ impl ClusterClient {
             };
             all.objects.append(listed?);
         }
+        all.objects.kubernetes_version = self.kubernetes_version().await;
         Ok(all)
+    }
+
+    /// The version of Kubernetes that its API server has; empty where it does not tell.
+    pub(super) async fn kubernetes_version(&self) -> String {
+        // Nothing waits long for it.
+        let told = timeout(VERSION_TIMEOUT, self.client.apiserver_version()).await;
+        let version = match &told {
+            Ok(Ok(told)) => KubernetesVersion::parse(&told.git_version),
+            _ => None,
+        };
+        version
+            .map(|version| version.to_string())
+            .unwrap_or_default()
     }
 
     async fn load_one(

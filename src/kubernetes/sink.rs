@@ -118,25 +118,14 @@ impl SnapshotSink {
     ) -> Result<UpdateSnapshotResponse, Undone> {
         let mut request = Request::new(UpdateSnapshotRequest {
             age: Some(age.into()),
-            ..batch(&self.snapshot, changes, None)
+            snapshot: self.snapshot.clone(),
+            changes,
+            ..Default::default()
         });
         request.set_timeout(PATIENCE);
         let mut rpc = self.rpc.clone();
         let answer = timeout(PATIENCE, rpc.update_snapshot(request)).await;
         Ok(answer.map_err(|_| Undone::Silent)??.into_inner())
-    }
-}
-
-fn batch(
-    snapshot: &str,
-    changes: Vec<Change>,
-    default_constraints: Option<DefaultConstraints>,
-) -> UpdateSnapshotRequest {
-    UpdateSnapshotRequest {
-        snapshot: snapshot.to_owned(),
-        changes,
-        default_constraints,
-        ..Default::default()
     }
 }
 
@@ -148,13 +137,29 @@ pub(super) struct Replace {
 }
 
 impl Replace {
-    /// Adds a batch to it.
-    pub(super) async fn update(
+    /// Sets what holds for all pods, before any of them.
+    pub(super) async fn set(
         &mut self,
-        changes: Vec<Change>,
-        defaults: Option<DefaultConstraints>,
+        defaults: DefaultConstraints,
+        kubernetes_version: String,
     ) -> Result<(), Undone> {
-        let update = batch(&self.snapshot, changes, defaults);
+        let update = UpdateSnapshotRequest {
+            snapshot: self.snapshot.clone(),
+            default_constraints: Some(defaults),
+            kubernetes_version,
+            ..Default::default()
+        };
+        self.step(Step::Update(update)).await?;
+        Ok(())
+    }
+
+    /// Adds a batch to it.
+    pub(super) async fn update(&mut self, changes: Vec<Change>) -> Result<(), Undone> {
+        let update = UpdateSnapshotRequest {
+            snapshot: self.snapshot.clone(),
+            changes,
+            ..Default::default()
+        };
         self.step(Step::Update(update)).await?;
         Ok(())
     }

@@ -7,7 +7,7 @@ use prost::bytes::Bytes;
 use crate::proto::encoding::Sink;
 use crate::proto::v1;
 use crate::snapshot::held_row::nanos;
-use crate::snapshot::{Batch, Change, Entry, HeldRow, ValidChange};
+use crate::snapshot::{Batch, Change, Defaults, Entry, HeldRow, ValidChange};
 
 /// An entry: what [`Entry`] says.
 #[derive(Clone, PartialEq, Message)]
@@ -52,6 +52,9 @@ pub struct EntryRow {
     /// forgotten.
     #[prost(uint64, repeated, tag = "13")]
     pub ended: Vec<u64>,
+    /// The version of Kubernetes that goes with the default constraints, if one was set.
+    #[prost(string, tag = "14")]
+    pub kubernetes_version: String,
 }
 
 /// What an entry does to the objects of a snapshot.
@@ -141,6 +144,10 @@ impl EntryRow {
             last_serial: entry.last_serial,
             held: entry.rows().map(numbered).collect(),
             ended: entry.ended.to_vec(),
+            kubernetes_version: entry
+                .defaults
+                .map(Defaults::version_text)
+                .unwrap_or_default(),
         }
     }
 }

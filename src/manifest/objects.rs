@@ -29,6 +29,8 @@ pub(crate) struct LoadedObjects {
     pub(crate) skipped: BTreeMap<String, u64>,
     /// Default constraints, when a file holds some.
     pub(crate) default_constraints: Option<DefaultConstraints>,
+    /// The version of Kubernetes where they come from; empty where that is not known.
+    pub(crate) kubernetes_version: String,
     /// Where the objects were saved from, when a file says so.
     pub(crate) saved: Option<SavedOrigin>,
     /// Whether they are clusters of a fleet, where other rules hold than
@@ -176,6 +178,9 @@ impl ObjectReader {
                 if self.sum.replace(ExportSum::default()).is_some() {
                     return Err(not_whole(source, CUT_SHORT));
                 }
+                self.objects
+                    .kubernetes_version
+                    .clone_from(&saved.kubernetes_version);
                 self.objects.saved = Some(saved);
             }
             DecodedItem::SavedEnd(summary) => {

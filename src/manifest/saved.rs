@@ -23,6 +23,8 @@ pub(crate) struct SavedOrigin {
     pub(crate) epoch: String,
     /// The revision.
     pub(crate) revision: i64,
+    /// The version of Kubernetes that was set; empty if none was.
+    pub(crate) kubernetes_version: String,
 }
 
 impl SavedOrigin {
@@ -36,6 +38,7 @@ impl SavedOrigin {
                 "uid": self.epoch,
                 "resourceVersion": self.revision.to_string(),
             },
+            "kubernetesVersion": self.kubernetes_version,
         })
     }
 
@@ -47,6 +50,7 @@ impl SavedOrigin {
             snapshot: text(metadata, "name").to_owned(),
             epoch: text(metadata, "uid").to_owned(),
             revision: text(metadata, "resourceVersion").parse().ok()?,
+            kubernetes_version: text(value, "kubernetesVersion").to_owned(),
         })
     }
 }

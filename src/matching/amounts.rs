@@ -108,9 +108,7 @@ fn is_scheduled(name: &str) -> bool {
 impl Amounts<i64> {
     /// What is counted of some quantities, each rounded up.
     pub fn of_wire(wire: &BTreeMap<String, v1::Quantity>) -> Self {
-        let mut sums = Sums::default();
-        sums.add(wire);
-        sums.rounded()
+        Sums::from(wire).rounded()
     }
 
     /// As quantities by name.
@@ -232,9 +230,26 @@ impl Sums {
         }
     }
 
-    /// Puts a quantity in place of what there is of a resource.
-    pub fn replace(&mut self, resource: Resource, quantity: Quantity) {
-        self.0.insert(resource, quantity);
+    /// Puts quantities of resources that a pod may request as a whole in place of what
+    /// there is of these.
+    pub fn replace_of_pod(&mut self, other: Self) {
+        let other = other.0.into_iter();
+        self.0
+            .extend(other.filter(|(resource, _)| resource.is_of_pods()));
+    }
+
+    /// Leaves nothing but what `wire` names, and makes it zero where there is none.
+    pub fn restrict_to(&mut self, wire: &BTreeMap<String, v1::Quantity>) {
+        let named = read(wire).map(|(resource, _)| {
+            let known = self.0.get(&resource).copied();
+            (resource, known.unwrap_or_default())
+        });
+        self.0 = named.collect();
+    }
+
+    /// Whether it has a resource that a pod may request as a whole.
+    pub fn has_of_pod(&self) -> bool {
+        self.0.keys().any(Resource::is_of_pods)
     }
 
     /// The sums, each rounded up.
@@ -256,10 +271,16 @@ impl Sums {
     }
 }
 
+impl From<&BTreeMap<String, v1::Quantity>> for Sums {
+    fn from(wire: &BTreeMap<String, v1::Quantity>) -> Self {
+        let mut sums = Self::default();
+        sums.add(wire);
+        sums
+    }
+}
+
 /// The quantities that the scheduler looks at.
-pub(super) fn read(
-    wire: &BTreeMap<String, v1::Quantity>,
-) -> impl Iterator<Item = (Resource, Quantity)> {
+fn read(wire: &BTreeMap<String, v1::Quantity>) -> impl Iterator<Item = (Resource, Quantity)> {
     wire.iter().filter_map(|(name, quantity)| {
         Some((Resource::parse(name)?, Quantity::of(&quantity.string)))
     })

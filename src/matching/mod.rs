@@ -8,6 +8,7 @@
 
 mod amounts;
 mod constraint;
+mod containers;
 mod fit;
 mod host_ports;
 mod keyed;
@@ -17,10 +18,12 @@ mod quantity;
 mod ranges;
 mod requests;
 mod requirement;
+mod resizing;
 mod selector;
 mod taints;
 mod term_index;
 pub mod times;
+mod version;
 mod violations;
 
 pub use amounts::{Amounts, Resource};
@@ -28,9 +31,10 @@ pub use constraint::{Action, Constraint, Policy};
 pub use fit::{Allocatable, Lack, Requested, Shortage};
 pub use host_ports::HostPort;
 pub use node_affinity::NodeAffinity;
-pub use requests::Requests;
+pub use requests::{Requests, RequestsByVersion};
 pub use requirement::{Operator, Requirement};
 pub use selector::{Selector, selector_text};
 pub use taints::{Effect, Taint, Tolerations};
 pub use term_index::NodeLabels;
+pub use version::{KubernetesVersion, NotAVersion, Resizing, VersionRules};
 pub use violations::{Path, Violation, Violations};

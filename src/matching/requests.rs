@@ -1,17 +1,17 @@
 //! What a pod requests of the node that it runs on, summed as Kubernetes sums
 //! it (`docs/semantics.md`, "Room").
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use super::amounts::{self, Amounts, Sums};
+use super::amounts::{Amounts, Sums};
+use super::containers::{is_sidecar, requests_of, sum};
 use super::host_ports::HostPort;
 use super::quantity::Quantity;
+use super::resizing;
+use super::version::{Resizing, VersionRules};
 use super::violations::{Path, Violations};
 use crate::account::heap;
 use crate::proto::v1;
-
-/// The policy that makes a sidecar of an init container.
-const ALWAYS: &str = "Always";
 
 /// What a pod requests of its node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -22,12 +22,13 @@ pub struct Requests {
     pub ports: Box<[HostPort]>,
 }
 
-/// What a node says of the containers of a pod that it runs, by name.
-#[derive(Default)]
-struct Running<'a> {
-    containers: HashMap<&'a str, &'a v1::ContainerStatus>,
-    /// Whether the node refused what the spec asks for now.
-    is_infeasible: bool,
+/// What a pod that exists requests, by the rules of each version.
+#[derive(Debug, Default)]
+pub struct RequestsByVersion {
+    /// By those of the newest.
+    pub newest: Requests,
+    /// By those of others, where they differ.
+    pub others: Vec<(Resizing, Requests)>,
 }
 
 impl Requests {
@@ -37,29 +38,18 @@ impl Requests {
         let before = faults.total();
         check_spec(spec, path, faults);
         match faults.total() == before {
-            true => Self::of(spec, &Running::default()),
-            false => Self::default(),
-        }
-    }
-
-    /// Checks and sums up a pod that exists, whose field is at `path`.
-    pub fn compile_existing(pod: &v1::Pod, path: Path<'_>, faults: &mut Violations) -> Self {
-        let before = faults.total();
-        check_existing(pod, path, faults);
-        match faults.total() == before {
-            true => Self::of_existing(pod),
+            true => Self::of(spec, None, Resizing::Sums),
             false => Self::default(),
         }
     }
 
     /// What a valid pod that exists requests: while its node resizes it, the larger
     /// of what it has and what it shall have.
-    pub fn of_existing(pod: &v1::Pod) -> Self {
-        let Some(spec) = &pod.spec else {
-            return Self::default();
-        };
-        let running = pod.status.as_ref().map(Running::of);
-        Self::of(spec, &running.unwrap_or_default())
+    pub fn of_existing(pod: &v1::Pod, resizing: Resizing) -> Self {
+        let spec = pod.spec.as_ref();
+        spec.map_or_else(Self::default, |spec| {
+            Self::of(spec, pod.status.as_ref(), resizing)
+        })
     }
 
     /// What a pod with this one valid container requests.
@@ -68,19 +58,21 @@ impl Requests {
             containers: vec![container],
             ..v1::PodSpec::default()
         };
-        Self::of(&spec, &Running::default())
+        Self::of(&spec, None, Resizing::Sums)
     }
 
-    fn of(spec: &v1::PodSpec, running: &Running<'_>) -> Self {
-        if spec.containers.is_empty()
-            && spec.init_containers.is_empty()
-            && spec.overhead.is_empty()
-            && spec.resources.is_none()
-        {
-            return Self::default();
-        }
+    fn of(spec: &v1::PodSpec, status: Option<&v1::PodStatus>, resizing: Resizing) -> Self {
+        let mut all = match status {
+            Some(status) => resizing::sum(spec, status, resizing),
+            None => {
+                let mut all = sum(spec, |container, _| Sums::of(container.resources.as_ref()));
+                all.replace_of_pod(Sums::of(spec.resources.as_ref()));
+                all
+            }
+        };
+        all.add(&spec.overhead);
         Self {
-            amounts: sum(spec, running).rounded(),
+            amounts: all.rounded(),
             ports: ports(spec),
         }
     }
@@ -114,34 +106,33 @@ impl Requests {
     }
 }
 
-/// The exact sums of a pod's requests.
-fn sum(spec: &v1::PodSpec, running: &Running<'_>) -> Sums {
-    let mut all = Sums::default();
-    for container in &spec.containers {
-        all.add_all(&running.requests(container));
-    }
-    let (mut sidecars, mut starting) = (Sums::default(), Sums::default());
-    for container in &spec.init_containers {
-        if is_sidecar(container) {
-            let requests = running.requests(container);
-            all.add_all(&requests);
-            sidecars.add_all(&requests);
-        } else {
-            // It runs beside the sidecars that were started before it.
-            let mut beside = sidecars.clone();
-            beside.add(requests_of(container.resources.as_ref()));
-            starting.raise_to(beside);
+impl RequestsByVersion {
+    /// Checks and sums up a pod that exists, whose field is at `path`.
+    pub fn compile(pod: &v1::Pod, path: Path<'_>, faults: &mut Violations) -> Self {
+        let before = faults.total();
+        check_existing(pod, path, faults);
+        match faults.total() == before {
+            true => Self::of(pod),
+            false => Self::default(),
         }
     }
-    all.raise_to(starting);
-    let of_pod = requests_of(spec.resources.as_ref());
-    for (resource, quantity) in amounts::read(of_pod) {
-        if resource.is_of_pods() {
-            all.replace(resource, quantity);
-        }
+
+    /// Of a valid pod.
+    pub fn of(pod: &v1::Pod) -> Self {
+        let resizing = VersionRules::of(None).resizing;
+        let newest = Requests::of_existing(pod, resizing);
+        let status = pod.status.as_ref();
+        let others = match status.is_some_and(resizing::tells_of_resources) {
+            false => Vec::new(),
+            true => {
+                let others = VersionRules::all().map(|rules| rules.resizing);
+                let others = others.filter(|other| *other != resizing);
+                let others = others.map(|other| (other, Requests::of_existing(pod, other)));
+                others.filter(|(_, requests)| *requests != newest).collect()
+            }
+        };
+        Self { newest, others }
     }
-    all.add(&spec.overhead);
-    all
 }
 
 /// The ports that containers and sidecars take of the node.
@@ -153,55 +144,6 @@ fn ports(spec: &v1::PodSpec) -> Box<[HostPort]> {
     ports.sort_unstable();
     ports.dedup();
     ports.into()
-}
-
-/// Whether an init container runs as long as the pod.
-fn is_sidecar(container: &v1::Container) -> bool {
-    container.restart_policy == ALWAYS
-}
-
-fn requests_of(resources: Option<&v1::ResourceRequirements>) -> &BTreeMap<String, v1::Quantity> {
-    static NONE: BTreeMap<String, v1::Quantity> = BTreeMap::new();
-    resources.map_or(&NONE, |resources| &resources.requests)
-}
-
-impl<'a> Running<'a> {
-    fn of(status: &'a v1::PodStatus) -> Self {
-        let all = status.container_statuses.iter();
-        let all = all.chain(&status.init_container_statuses);
-        let told = all.filter(|container| container.resources.is_some());
-        let resize = status
-            .conditions
-            .iter()
-            .find(|c| c.r#type == "PodResizePending");
-        Self {
-            containers: told
-                .map(|container| (&*container.name, container))
-                .collect(),
-            is_infeasible: resize.is_some_and(|condition| condition.reason == "Infeasible"),
-        }
-    }
-
-    /// What a container requests that runs as long as the pod.
-    fn requests(&self, container: &v1::Container) -> Sums {
-        let wanted = requests_of(container.resources.as_ref());
-        let mut sums = Sums::default();
-        let Some(status) = self.containers.get(&*container.name) else {
-            sums.add(wanted);
-            return sums;
-        };
-        let mut raise = |to: &BTreeMap<String, v1::Quantity>| {
-            let mut other = Sums::default();
-            other.add(to);
-            sums.raise_to(other);
-        };
-        if !self.is_infeasible {
-            raise(wanted);
-        }
-        raise(requests_of(status.resources.as_ref()));
-        raise(&status.allocated_resources);
-        sums
-    }
 }
 
 fn check_spec(spec: &v1::PodSpec, path: Path<'_>, faults: &mut Violations) {
@@ -226,6 +168,9 @@ fn check_existing(pod: &v1::Pod, path: Path<'_>, faults: &mut Violations) {
     }
     let Some(status) = &pod.status else { return };
     let path = path.field("status");
+    check_resources(status.resources.as_ref(), path, faults);
+    let allocated = path.field("allocatedResources");
+    check_quantities(&status.allocated_resources, allocated, faults);
     for (name, list) in [
         ("containerStatuses", &status.container_statuses),
         ("initContainerStatuses", &status.init_container_statuses),

@@ -21,6 +21,16 @@ pub struct Cluster {
     pub replication_controllers: Vec<ReplicationController>,
     /// Constraints of pods that have none of their own.
     pub defaults: DefaultConstraints,
+    /// The version of Kubernetes, such as `1.37`; empty is the newest.
+    pub kubernetes_version: String,
+}
+
+impl Cluster {
+    /// The minor version of its Kubernetes.
+    pub(super) fn minor(&self) -> u32 {
+        let minor = self.kubernetes_version.split('.').nth(1);
+        minor.map_or(u32::MAX, |minor| minor.parse().expect("a minor version"))
+    }
 }
 
 /// Nothing, as a snapshot begins: with Kubernetes' own default constraints.
@@ -37,6 +47,7 @@ impl Default for Cluster {
                 constraints: Vec::new(),
                 system: true,
             },
+            kubernetes_version: String::new(),
         }
     }
 }

@@ -8,6 +8,7 @@ use super::answers::{
 };
 use super::cluster::Cluster;
 use super::constraints::{HOSTNAME, ResolvedConstraint, own_constraints};
+use super::left_out;
 use super::room;
 use super::rules::{
     kept_off_by_cordon, labels, name, namespace, node_affinity_matches, selector_matches,
@@ -300,6 +301,9 @@ impl Cluster {
         if !gates.is_empty() {
             let reason = format!("waiting for scheduling gates: [{}]", gates.join(" "));
             return Some(final_rejection(reason));
+        }
+        if let Some(reason) = left_out::reason(pod, node, self.minor()) {
+            return Some(final_rejection(reason.to_owned()));
         }
         let checks = [
             (kept_off_by_cordon(pod, node), CORDONED),

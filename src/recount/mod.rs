@@ -13,8 +13,10 @@ mod answers;
 mod cluster;
 mod constraints;
 mod decide;
+mod left_out;
 mod nominated;
 mod place;
+pub mod requests;
 pub mod room;
 mod rules;
 

@@ -10,7 +10,6 @@ use crate::log::entry_row::{ChangesRow, PartRow};
 use crate::log::record::{self, Entries};
 use crate::log::{AsideRow, Body, EntryRow, Error, Happened, NumberedRow, Unreadable};
 use crate::matching::{Path, Violations};
-use crate::proto::v1;
 use crate::snapshot::held_row::time;
 use crate::snapshot::{
     Aside, Batch, Change, Defaults, Entry, KeptAnswer, Limits, Numbered, OwnedChange, OwnedEntry,
@@ -178,7 +177,11 @@ fn batch(changes: &[u8]) -> Result<Batch, Decoding> {
 
 /// The snapshot that a row describes, without its objects.
 pub fn saved(name: &str, row: EntryRow) -> Result<SavedSnapshot, Decoding> {
-    let defaults = row.defaults.as_ref().map(compile).transpose()?;
+    let version = &row.kubernetes_version;
+    let defaults = row.defaults.as_ref();
+    let defaults = defaults.map(|wire| Defaults::of_stored(wire, version));
+    let defaults = defaults.transpose();
+    let defaults = defaults.map_err(|faults| Decoding::invalid(&faults))?;
     let (held, answers) = book(row.held)?;
     Ok(SavedSnapshot {
         name: name.to_owned(),
@@ -193,12 +196,6 @@ pub fn saved(name: &str, row: EntryRow) -> Result<SavedSnapshot, Decoding> {
         held,
         answers,
     })
-}
-
-/// Default constraints that somebody accepted.
-fn compile(wire: &v1::DefaultConstraints) -> Result<Defaults, Decoding> {
-    let defaults = Defaults::compile(wire, &Limits::none(), Path::root("defaultConstraints"));
-    defaults.map_err(|faults| Decoding::invalid(&faults))
 }
 
 /// Reservations and answers.

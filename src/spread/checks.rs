@@ -3,16 +3,16 @@
 //! node affinity, host ports, room (`docs/semantics.md`, "Node checks").
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::active::Subject;
 use super::judgement::Judgement;
 use super::nominated::NominatedOn;
+use super::own_place::OwnPlace;
 use super::verdict::{NodeRefusal, Reason};
 use crate::account::heap;
-use crate::limits::NodeNames;
-use crate::matching::{Allocatable, Path, Requested, Requests, Shortage, Violations, names};
-use crate::proto::v1;
+use crate::matching::{Allocatable, Requested, Requests, Shortage};
 use crate::snapshot::{
     DomainKey, Eligibility, NodeRef, PartitionInUse, ReadView, Slot, bits, partition,
 };
@@ -33,15 +33,6 @@ pub struct Checks {
     requests: Option<Arc<Requests>>,
 }
 
-/// What a pod itself says of when and where it goes.
-#[derive(Debug, Clone, Default)]
-pub struct OwnPlace {
-    /// The scheduling gates that it waits for.
-    gates: Option<Arc<str>>,
-    /// The one node that it names.
-    node: Option<Arc<str>>,
-}
-
 /// The checks of a pod, on one state.
 pub struct Checked<'a> {
     checks: &'a Checks,
@@ -52,27 +43,8 @@ pub struct Checked<'a> {
     named: Option<Slot>,
     /// What the pod requests, where nodes are checked for room.
     requests: Option<&'a Requests>,
-}
-
-impl OwnPlace {
-    /// Checks and reads the spec of a pod, which is at `path`.
-    pub fn of(
-        spec: &v1::PodSpec,
-        node_names: NodeNames,
-        path: Path<'_>,
-        faults: &mut Violations,
-    ) -> Self {
-        let gates = &spec.scheduling_gates;
-        if !spec.node_name.is_empty() {
-            let path = path.field("nodeName");
-            names::check_node_name(&spec.node_name, node_names, path, faults);
-        }
-        let names: Vec<&str> = gates.iter().map(|gate| &*gate.name).collect();
-        Self {
-            gates: (!names.is_empty()).then(|| names.join(" ").into()),
-            node: (!spec.node_name.is_empty()).then(|| spec.node_name.as_str().into()),
-        }
-    }
+    /// Why nodes are left out before they are checked, and which are not.
+    left_out: Option<(Reason, BTreeSet<Slot>)>,
 }
 
 impl Checks {
@@ -105,11 +77,9 @@ impl Checks {
 
     /// What they take on the heap, in bytes, at most.
     pub fn heap_bytes(&self) -> usize {
-        let OwnPlace { gates, node } = &self.own;
-        let texts = [gates, node].into_iter().flatten();
         let requests = self.requests.as_deref();
         self.passing.memory_bytes()
-            + texts.map(|text| heap::shared(text.len())).sum::<usize>()
+            + self.own.heap_bytes()
             + requests.map_or(0, |r| heap::shared(size_of::<Requests>()) + r.heap_bytes())
     }
 
@@ -167,7 +137,14 @@ impl<'a> Checked<'a> {
     /// The checks of a pod, ready to judge nodes.
     pub fn of(checks: &'a Checks, read_view: &ReadView<'a>) -> Self {
         let named = checks.own.node.as_deref();
+        let left_out = checks.own.left_out(read_view.defaults.rules());
+        let left_out = left_out.map(|(by, names)| {
+            let names = names.into_iter();
+            let stay = names.filter_map(|name| read_view.nodes.find(name));
+            (Reason::LeftOut(by), stay.collect())
+        });
         Self {
+            left_out,
             passing: read_view.in_use(&checks.passing),
             named: named.and_then(|name| read_view.nodes.find(name)),
             requests: checks
@@ -224,6 +201,11 @@ impl<'a> Checked<'a> {
         let own = &self.checks.own;
         if let Some(gates) = &own.gates {
             return Err(NodeRefusal::by_node(Reason::Gated(Arc::clone(gates))));
+        }
+        if let Some((reason, stay)) = &self.left_out
+            && !stay.contains(&slot)
+        {
+            return Err(NodeRefusal::by_node(reason.clone()));
         }
         let by_labels = match self.passing.partition.is_eligible(slot) {
             true => None,
@@ -323,6 +305,9 @@ impl<'a> Checked<'a> {
         if let Some(gates) = &own.gates {
             let none = bits(slots, |_| false);
             return judged.narrow(Reason::Gated(Arc::clone(gates)), &none);
+        }
+        if let Some((reason, stay)) = &self.left_out {
+            judged.narrow(reason.clone(), &bits(slots, |slot| stay.contains(slot)));
         }
         let named = own
             .node

@@ -9,6 +9,7 @@ mod filter;
 pub mod fleet;
 mod judgement;
 mod nominated;
+mod own_place;
 pub mod place;
 mod placement;
 mod question;

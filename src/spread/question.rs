@@ -1,8 +1,9 @@
 //! The incoming pod of a decision, compiled.
 
 use super::active::{Constraints, InForce, KeptDefaults, Subject};
-use super::checks::{Checks, OwnPlace};
+use super::checks::Checks;
 use super::nominated::Incoming;
+use super::own_place::OwnPlace;
 use super::unchecked;
 use crate::account::heap;
 use crate::limits::Limit;

@@ -15,6 +15,8 @@ pub enum Reason {
     Unschedulable,
     /// The pod names another node.
     NodeName,
+    /// The node was left out before all checks, and why.
+    LeftOut(LeftOutBy),
     /// The pod does not tolerate a taint of the node.
     UntoleratedTaint,
     /// The node does not match the pod's node selector or affinity.
@@ -35,6 +37,43 @@ pub enum Reason {
     Violation(Arc<str>),
     /// Fleet: the cluster has the placement, and takes it once only.
     HoldsPlacement,
+}
+
+/// What leaves nodes out that are never looked at, as PreFilter of kube-scheduler does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LeftOutBy {
+    /// The pod names another node.
+    Name,
+    /// The pod's node affinity names other nodes.
+    Affinity,
+    /// Both, and they have a node in common.
+    NameAndAffinity,
+    /// Both, and no node is meant by both.
+    NameAgainstAffinity,
+    /// Each term of the affinity names several nodes at once.
+    Conflict,
+}
+
+impl LeftOutBy {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Name => "node(s) didn't satisfy plugin(s) [NodeName]",
+            Self::Affinity => "node(s) didn't satisfy plugin(s) [NodeAffinity]",
+            Self::NameAndAffinity => "node(s) didn't satisfy plugin(s) [NodeAffinity NodeName]",
+            Self::NameAgainstAffinity => {
+                "node(s) didn't satisfy plugin(s) [NodeAffinity NodeName] simultaneously"
+            }
+            Self::Conflict => "pod affinity terms conflict",
+        }
+    }
+
+    /// The check that the node would fail.
+    fn check(self) -> Reason {
+        match self {
+            Self::Name | Self::NameAndAffinity => Reason::NodeName,
+            Self::Affinity | Self::NameAgainstAffinity | Self::Conflict => Reason::NodeAffinity,
+        }
+    }
 }
 
 /// A node's refusal.
@@ -69,6 +108,7 @@ impl Reason {
             }
             Self::Violation(words) => return words.to_string().into(),
             Self::NodeName => "node(s) didn't match the requested node name",
+            Self::LeftOut(by) => by.text(),
             Self::HostPorts => "node(s) didn't have free ports for the requested pod ports",
             Self::TooManyPods => "Too many pods",
             Self::Unschedulable => "node(s) were unschedulable",
@@ -84,12 +124,21 @@ impl Reason {
         text.into()
     }
 
+    /// The check that the node fails, also where it was left out before that.
+    pub fn check(&self) -> Self {
+        match self {
+            Self::LeftOut(by) => by.check(),
+            reason => reason.clone(),
+        }
+    }
+
     /// The code.
     pub fn code(&self) -> ReasonCode {
         match self {
             Self::Gated(_) => ReasonCode::SchedulingGated,
             Self::Unschedulable => ReasonCode::Unschedulable,
             Self::NodeName => ReasonCode::NodeName,
+            Self::LeftOut(by) => by.check().code(),
             Self::UntoleratedTaint => ReasonCode::Taint,
             Self::NodeAffinity => ReasonCode::NodeAffinity,
             Self::HostPorts => ReasonCode::HostPort,

@@ -157,7 +157,12 @@ fn write_entry(
                     row.objects = count_objects(transaction, Aside(row.aside))?;
                 }
             }
-            row.defaults = row.defaults.or(before.and_then(|before| before.defaults));
+            if row.defaults.is_none()
+                && let Some(before) = before
+            {
+                row.defaults = before.defaults;
+                row.kubernetes_version = before.kubernetes_version;
+            }
             pending::append(transaction, &mut row, objects)?;
         }
         EntryEffect::Replace(rewrites) => {

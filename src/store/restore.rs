@@ -156,11 +156,7 @@ pub(super) fn read_saved(
         }
     }
     let defaults = row.defaults.clone().unwrap_or_default();
-    let defaults = Defaults::compile(
-        &defaults,
-        &Limits::none(),
-        Field::root("defaultConstraints"),
-    );
+    let defaults = Defaults::of_stored(&defaults, &row.kubernetes_version);
     Ok(SavedSnapshot {
         name: name.to_owned(),
         epoch: row.epoch.clone(),

@@ -9,7 +9,7 @@ use super::objects::{self, EncodedChanges};
 use super::sealed::seal;
 use crate::proto::v1;
 use crate::snapshot::held_row::nanos;
-use crate::snapshot::{Aside, Batch, Change, Entry, Serial};
+use crate::snapshot::{Aside, Batch, Change, Defaults, Entry, Serial};
 
 /// Facts about the file itself.
 pub(super) const FACTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("evenkeel");
@@ -75,6 +75,9 @@ pub(super) struct SnapshotRow {
     /// Of a server that shares a log: where in the log it is.
     #[prost(message, optional, tag = "12")]
     pub place: Option<PlaceRow>,
+    /// The version of Kubernetes that goes with the default constraints, if one was set.
+    #[prost(string, tag = "13")]
+    pub kubernetes_version: String,
 }
 
 /// A place in a log, as whoever reads the log writes it.
@@ -130,6 +133,10 @@ impl EncodedEntry {
                 objects: 0,
                 pending: 0,
                 place: None,
+                kubernetes_version: entry
+                    .defaults
+                    .map(Defaults::version_text)
+                    .unwrap_or_default(),
             },
             effect,
             held: entry

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::finding::Findings;
 use super::nodes::json;
 use super::pods::STRIDE;
-use crate::matching::Requests;
+use crate::matching::{Requests, RequestsByVersion};
 use crate::proto::v1;
 use crate::recount;
 use crate::snapshot::{Frozen, NominatedPod};
@@ -61,7 +61,7 @@ fn recounted(node: &str, pod: &v1::Pod) -> String {
     let labels = json(&recount::labels(pod.metadata.as_ref()));
     let uid = pod.metadata.as_ref().map_or("", |m| &m.uid);
     // What a pod requests is held against a recount in `room.rs`.
-    let requests = Requests::of_existing(pod).to_wire();
+    let requests = RequestsByVersion::of(pod).newest.to_wire();
     let priority = recount::priority(pod);
     format!("{node} {uid:?} {priority} {labels} {}", json(&requests))
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::finding::Findings;
 use super::pods::STRIDE;
 use crate::matching::Requested;
+use crate::recount::requests::requests;
 use crate::recount::room;
 use crate::snapshot::Frozen;
 
@@ -38,7 +39,8 @@ pub fn compare(
             let sum = sums.entry(node.to_owned()).or_default();
             sum.pods += 1;
             sum.ports += room::ports(&pod).len() as i64;
-            for (resource, amount) in room::requests(&pod) {
+            // A stored pod has nothing in which versions differ.
+            for (resource, amount) in requests(&pod, u32::MAX) {
                 *sum.amounts.entry(resource).or_default() += amount;
             }
         }

@@ -68,6 +68,7 @@ fn update_of(registry: &Registry, snapshot: &str, changes: Value) {
     let offer = Offer {
         batch: Arc::new(batch.expect("valid")),
         defaults: None,
+        version: None,
         expected_revision: None,
         fence: None,
         arrived: registry.now().steady,

@@ -161,6 +161,14 @@ async fn fields_of_an_update() {
             },
             "expectedRevision",
         ),
+        (
+            "no version",
+            UpdateSnapshotRequest {
+                kubernetes_version: "one".into(),
+                ..default()
+            },
+            "kubernetesVersion",
+        ),
     ];
     let rows = table.map(|(name, request, field)| {
         (

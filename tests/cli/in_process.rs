@@ -165,6 +165,24 @@ fn a_saved_snapshot_reads_back_whole() {
         saved.contains(r#""kind":"DefaultConstraints","system":true"#),
         "{saved}"
     );
+    // A version comes back, unless another is said.
+    let save = |source: &str| {
+        let outcome = desk
+            .run(&format!("snapshot save - --load {source}"))
+            .expect(0);
+        let list: serde_json::Value = serde_json::from_str(&outcome.out).expect("JSON");
+        let version = list["items"][0]["kubernetesVersion"].as_str();
+        (outcome.out.clone(), version.expect("it is said").to_owned())
+    };
+    assert_eq!(save("saved.json").1, "");
+    let (of_136, version) = save("cluster.yaml --kubernetes-version v1.36.3");
+    assert_eq!(version, "1.36");
+    std::fs::write(desk.path("saved-1.36.json"), of_136).expect("it can be written");
+    assert_eq!(save("saved-1.36.json").1, "1.36");
+    assert_eq!(save("saved-1.36.json --kubernetes-version 1.35").1, "1.35");
+    let line = "snapshot save - --load cluster.yaml --kubernetes-version next";
+    desk.run(line)
+        .complains("must be a version of Kubernetes, such as 1.37");
 }
 
 #[test]

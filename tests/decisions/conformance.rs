@@ -102,6 +102,7 @@ impl Case {
             stateful_sets: self.stateful_sets.clone(),
             replication_controllers: self.replication_controllers.clone(),
             defaults: self.defaults(),
+            ..Cluster::default()
         }
     }
 

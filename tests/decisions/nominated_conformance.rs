@@ -6,11 +6,15 @@ use std::collections::BTreeMap;
 use super::room_conformance::{Case, Verdict, load};
 use crate::support::server::Server;
 use crate::support::{model, reasons};
-use evenkeel::proto::v1::{FilterRequest, NodeChecks, NodeVerdict, View};
+use evenkeel::proto::v1::{FilterRequest, NodeChecks, NodeVerdict, UpdateSnapshotRequest, View};
+use evenkeel::recount::Cluster;
 use evenkeel::snapshot::Limits;
 use serde::Deserialize;
 
 const CASES: usize = 622;
+
+/// The version that answered.
+const VERSION: &str = "1.35";
 
 type NominatedCase = Case<BTreeMap<String, Judged>>;
 
@@ -64,8 +68,13 @@ async fn server_judges_with_nominated_pods_like_kube_scheduler() {
     .await;
     for case in cases() {
         let snapshot = case.name.replace('/', "-");
-        let changes = model::changes(&case.cluster());
-        server.update(&snapshot, changes).await;
+        let request = UpdateSnapshotRequest {
+            snapshot: snapshot.clone(),
+            changes: model::changes(&case.cluster()),
+            kubernetes_version: VERSION.into(),
+            ..UpdateSnapshotRequest::default()
+        };
+        server.send(request).await;
         let request = |view: View| FilterRequest {
             snapshot: snapshot.clone(),
             pod: Some(case.pod.clone()),
@@ -94,9 +103,11 @@ async fn server_judges_with_nominated_pods_like_kube_scheduler() {
 #[test]
 fn oracle_judges_with_nominated_pods_like_kube_scheduler() {
     for case in cases() {
-        let answer = case
-            .cluster()
-            .filter(&case.pod, None, NodeChecks::Unspecified);
+        let cluster = Cluster {
+            kubernetes_version: VERSION.into(),
+            ..case.cluster()
+        };
+        let answer = cluster.filter(&case.pod, None, NodeChecks::Unspecified);
         let verdicts = answer.verdicts.into_iter().map(|verdict| {
             let refusal = verdict.refusal.as_ref();
             let by_nominated = refusal.is_some_and(|refusal| refusal.nominated_pods > 0);

@@ -31,6 +31,7 @@ fn load() -> Option<Cluster> {
         stateful_sets: of(items, "StatefulSet"),
         replication_controllers: of(items, "ReplicationController"),
         defaults: DefaultConstraints::default(),
+        ..Cluster::default()
     })
 }
 

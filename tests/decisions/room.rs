@@ -10,7 +10,7 @@ use evenkeel::proto::v1::{
     Change, FilterRequest, FilterResponse, NodeChecks, PlaceRequest, PlaceResponse, Pod,
     Reservation, UpdateSnapshotRequest, VerifySnapshotRequest, View,
 };
-use evenkeel::recount::{Cluster, room};
+use evenkeel::recount::{Cluster, requests};
 use serde_json::{Value, json};
 use tonic::Code;
 
@@ -167,7 +167,7 @@ async fn quantities_at_the_edges() {
     ];
     for resource in ["cpu", "memory", "a.b/c"] {
         for text in texts {
-            let amount = room::amount(resource, text);
+            let amount = requests::amount(resource, text);
             let unit = if resource == "cpu" { "m" } else { "" };
             let node = |name: &str, has: i128| {
                 let has = format!("{}{unit}", has.max(0));

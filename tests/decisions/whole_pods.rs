@@ -5,7 +5,7 @@ use crate::support::build::{ZONE, hard, node, on, pod, requiring_terms, spread, 
 use crate::support::generate;
 use crate::support::model::{Stored, delete};
 use crate::support::server::Server;
-use evenkeel::matching::Requests;
+use evenkeel::matching::RequestsByVersion;
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::{FilterRequest, Pod};
 use evenkeel::snapshot::Limits;
@@ -34,7 +34,7 @@ fn exported(mut pod: Pod) -> Pod {
         metadata.namespace = "default".into();
     }
     // What it requests comes back as a sum.
-    let requests = Requests::of_existing(&pod).to_wire();
+    let requests = RequestsByVersion::of(&pod).newest.to_wire();
     let spec = pod.spec.get_or_insert_default();
     spec.containers = requests.into_iter().collect();
     spec.init_containers.clear();
@@ -45,6 +45,8 @@ fn exported(mut pod: Pod) -> Pod {
     status.conditions.clear();
     status.container_statuses.clear();
     status.init_container_statuses.clear();
+    status.allocated_resources.clear();
+    status.resources = None;
     pod
 }
 

@@ -10,7 +10,7 @@ use evenkeel::proto::v1::{
     TopologySpreadConstraint, UpdateSnapshotRequest,
 };
 use evenkeel::recount::{
-    Cluster, labels, name, namespace, node_affinity_matches, node_counted_on, room,
+    Cluster, labels, name, namespace, node_affinity_matches, node_counted_on, requests, room,
     selector_matches, taints_tolerated,
 };
 use proptest::test_runner::{Config, TestRunner};
@@ -154,7 +154,7 @@ fn with_requests(pod: &Pod, requests: &BTreeMap<String, i128>) -> Pod {
 /// less. `None` where the pod would have to request less than nothing.
 fn with_room(asked: &Asked, shortage: &Shortage, less: i128) -> Option<(Cluster, Pod)> {
     let resource = &shortage.resource;
-    let missing = room::amount(resource, &shortage.missing) - less;
+    let missing = requests::amount(resource, &shortage.missing) - less;
     let (mut cluster, mut pod) = (asked.cluster(), asked.pod.clone());
     if resource == "pods" {
         // Where no pods are allowed, none can leave.
@@ -165,17 +165,17 @@ fn with_room(asked: &Asked, shortage: &Shortage, less: i128) -> Option<(Cluster,
         }
     } else {
         pod.status = None;
-        let mut requests = room::requests(&pod);
+        let mut asked = requests::requests(&pod, u32::MAX);
         assert_eq!(
-            requests[resource],
-            room::amount(resource, &shortage.requested)
+            asked[resource],
+            requests::amount(resource, &shortage.requested)
         );
-        let left = requests[resource] - missing;
-        requests.insert(resource.clone(), left);
+        let left = asked[resource] - missing;
+        asked.insert(resource.clone(), left);
         if left <= 0 {
             return None;
         }
-        pod = with_requests(&pod, &requests);
+        pod = with_requests(&pod, &asked);
     }
     Some((cluster, pod))
 }

@@ -208,6 +208,7 @@ async fn cluster(
             .iter()
             .for_each(|change| model::apply(&mut cluster, change));
         cluster.defaults = part.default_constraints.unwrap_or(cluster.defaults);
+        cluster.kubernetes_version += &part.kubernetes_version;
     }
     overlay
         .iter()
@@ -274,6 +275,10 @@ async fn sound(mut client: Client) {
                 .find_map(|part| part.default_constraints.clone()),
             age: None,
             expected_revision: None,
+            kubernetes_version: parts
+                .iter()
+                .map(|part| part.kubernetes_version.clone())
+                .collect(),
         };
         let service = Service::new(unobserved(Limits::default()), Default::default());
         let mut other = SpreadServiceClient::new(SpreadServiceServer::new(service));

@@ -76,6 +76,7 @@ pub fn hold(registry: &Registry, seconds: u64) {
     let offer = Offer {
         batch: Arc::new(Batch::default()),
         defaults: None,
+        version: None,
         expected_revision: None,
         fence: None,
         arrived: registry.now().steady,

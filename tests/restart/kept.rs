@@ -74,6 +74,7 @@ async fn live(server: &Running) {
     server
         .send(UpdateSnapshotRequest {
             changes,
+            kubernetes_version: "1.36".into(),
             default_constraints: Some(DefaultConstraints {
                 constraints: vec![hard(2, ZONE, &[])]
                     .into_iter()

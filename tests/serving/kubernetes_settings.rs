@@ -32,6 +32,14 @@ fn default_constraints_are_those_of_the_scheduler() {
 }
 
 #[test]
+fn the_version_is_that_of_the_cluster() {
+    let cluster = one_node();
+    let watching = Watching::started(&cluster, &[]);
+    let described = watching.described().expect("it is there");
+    assert_eq!(described.kubernetes_version, "1.36");
+}
+
+#[test]
 fn rules_of_access_hold_for_callers_and_not_for_the_feed() {
     let cluster = one_node();
     let file = cluster.kubeconfig().with_file_name("access.toml");

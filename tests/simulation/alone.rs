@@ -91,6 +91,7 @@ pub fn offer(number: usize, fence: Option<Fence>) -> Offer {
     Offer {
         batch: Arc::new(batch(vec![node(number)])),
         defaults: None,
+        version: None,
         expected_revision: None,
         fence,
         arrived: system_clock()().steady,

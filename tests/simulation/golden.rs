@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use evenkeel::limits::Limits;
 use evenkeel::log::Log;
 use evenkeel::log::fake::FakeLog;
-use evenkeel::snapshot::{Claim, Retryable};
+use evenkeel::matching::KubernetesVersion;
+use evenkeel::snapshot::{Claim, Offer, Retryable};
 use tokio::runtime::Runtime;
 
 use crate::alone::{Alone, offer};
@@ -30,7 +31,12 @@ fn record(runtime: &Runtime) -> String {
         updated.expect("it is applied");
     };
     update(0);
-    update(1);
+    let versioned = Offer {
+        version: KubernetesVersion::parse("1.36"),
+        ..offer(1, None)
+    };
+    let updated = server.registry.update(NAME, versioned);
+    updated.expect("it is applied");
     let request = |key| Retryable {
         key: [key; 32],
         question: [7; 32],

@@ -65,6 +65,7 @@ impl Server {
         let offer = Offer {
             batch: Arc::new(batch(objects)),
             defaults: None,
+            version: None,
             expected_revision: expected.filter(|_| dice.happens(300)),
             fence: None,
             arrived: self.registry.now().steady,

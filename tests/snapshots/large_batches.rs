@@ -182,6 +182,7 @@ fn a_large_batch_holds_up_nobody() {
             Batch::check(pods, registry.limits(), Path::root("changes")).expect("valid"),
         ),
         defaults: None,
+        version: None,
         expected_revision: None,
         fence: None,
         arrived: registry.now().steady,

@@ -233,6 +233,10 @@ fn serve(stream: &mut dyn Connection, shared: &Shared) {
         .iter()
         .copied()
         .find(|it| path.split('/').any(|part| part == *it));
+    if path == "/version" {
+        let version = json!({"major": "1", "minor": "36", "gitVersion": "v1.36.3-fake.1"});
+        return say(stream, 200, &version.to_string(), false);
+    }
     let Some(resource) = resource else { return };
     let mut state = lock(shared);
     while state.faults.held.contains(resource) {
@@ -276,7 +280,11 @@ fn serve(stream: &mut dyn Connection, shared: &Shared) {
     }
     drop(state);
     let (code, body) = answer;
-    let body = body.to_string();
+    say(stream, code, &body.to_string(), cut);
+}
+
+/// Answers with a body, or with half of it.
+fn say(stream: &mut dyn Connection, code: u16, body: &str, cut: bool) {
     let mut text = String::new();
     let _ = write!(
         text,
@@ -284,7 +292,7 @@ fn serve(stream: &mut dyn Connection, shared: &Shared) {
          connection: close\r\n\r\n",
         body.len()
     );
-    let part = if cut { &body[..body.len() / 2] } else { &body };
+    let part = if cut { &body[..body.len() / 2] } else { body };
     let _ = stream.write_all(format!("{text}{part}").as_bytes());
 }
 

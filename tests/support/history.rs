@@ -90,8 +90,12 @@ pub fn history() -> impl Strategy<Value = Vec<Step>> {
 /// at its end.
 pub async fn live_through(server: &Server, steps: Vec<Step>) {
     static CASES: AtomicUsize = AtomicUsize::new(0);
-    let snapshot = format!("case-{}", CASES.fetch_add(1, Ordering::Relaxed));
-    let mut cluster = Cluster::default();
+    let case = CASES.fetch_add(1, Ordering::Relaxed);
+    let snapshot = format!("case-{case}");
+    let mut cluster = Cluster {
+        kubernetes_version: ["", "1.36", "1.35"][case % 3].into(),
+        ..Cluster::default()
+    };
     for (index, step) in steps.into_iter().enumerate() {
         advance(&mut cluster, &step);
         let mode = if step.replace {
@@ -106,6 +110,7 @@ pub async fn live_through(server: &Server, steps: Vec<Step>) {
             default_constraints: step.defaults,
             age: None,
             expected_revision: None,
+            kubernetes_version: cluster.kubernetes_version.clone(),
         };
         let response = server.send(request).await;
         assert_eq!(response.revision, index as i64 + 1);
@@ -129,9 +134,10 @@ pub async fn live_through(server: &Server, steps: Vec<Step>) {
 
 fn advance(cluster: &mut Cluster, step: &Step) {
     if step.replace {
-        let defaults = std::mem::take(&mut cluster.defaults);
+        let before = std::mem::take(cluster);
         *cluster = Cluster {
-            defaults,
+            defaults: before.defaults,
+            kubernetes_version: before.kubernetes_version,
             ..Cluster::default()
         };
     }

@@ -55,6 +55,7 @@ pub fn update(registry: &Registry, changes: Vec<Change>) {
     let offer = Offer {
         batch: Arc::new(batch.expect("valid changes")),
         defaults: None,
+        version: None,
         expected_revision: None,
         fence: None,
         arrived: registry.now().steady,

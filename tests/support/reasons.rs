@@ -3,12 +3,29 @@
 
 use evenkeel::proto::v1::{NodeVerdict, ReasonCode, ReasonCount, RefusalReason};
 
-const WORDS: [(&str, ReasonCode); 10] = [
+const WORDS: [(&str, ReasonCode); 15] = [
     ("node(s) were unschedulable", ReasonCode::Unschedulable),
     (
         "node(s) didn't match the requested node name",
         ReasonCode::NodeName,
     ),
+    (
+        "node(s) didn't satisfy plugin(s) [NodeName]",
+        ReasonCode::NodeName,
+    ),
+    (
+        "node(s) didn't satisfy plugin(s) [NodeAffinity]",
+        ReasonCode::NodeAffinity,
+    ),
+    (
+        "node(s) didn't satisfy plugin(s) [NodeAffinity NodeName]",
+        ReasonCode::NodeName,
+    ),
+    (
+        "node(s) didn't satisfy plugin(s) [NodeAffinity NodeName] simultaneously",
+        ReasonCode::NodeAffinity,
+    ),
+    ("pod affinity terms conflict", ReasonCode::NodeAffinity),
     ("node(s) had untolerated taint(s)", ReasonCode::Taint),
     (
         "node(s) didn't match Pod's node affinity/selector",

@@ -9,7 +9,12 @@ use flate2::read::GzDecoder;
 /// The lines of a compressed file of vectors.
 pub fn lines(file: &str) -> impl Iterator<Item = String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
-    let file = File::open(path.join(file)).expect("the vectors are part of the project");
+    lines_of(&path.join(file))
+}
+
+/// The lines of a compressed file anywhere.
+pub fn lines_of(file: &Path) -> impl Iterator<Item = String> + use<> {
+    let file = File::open(file).expect("the vectors are part of the project");
     let lines = BufReader::new(GzDecoder::new(file)).lines();
     lines.map(|line| line.expect("a line of text"))
 }

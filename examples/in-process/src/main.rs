@@ -83,6 +83,7 @@ impl Cluster {
         let offer = Offer {
             batch: Arc::new(batch),
             defaults: None,
+            version: None,
             expected_revision: None,
             fence: None,
             arrived: self.registry.now().steady,

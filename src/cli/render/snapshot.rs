@@ -48,11 +48,19 @@ pub(crate) fn snapshot(snapshot: &Snapshot) -> String {
         ("created", time(snapshot.create_time.as_ref())),
         ("updated", time(snapshot.update_time.as_ref())),
         ("defaults", defaults(snapshot.default_constraints.as_ref())),
+        ("kubernetes", kubernetes(&snapshot.kubernetes_version)),
     ];
     fields
         .iter()
         .map(|(field, value)| format!("{field:<12}{value}\n"))
         .collect()
+}
+
+fn kubernetes(version: &str) -> String {
+    match version {
+        "" => "newest known".to_owned(),
+        version => version.to_owned(),
+    }
 }
 
 fn defaults(defaults: Option<&DefaultConstraints>) -> String {

@@ -101,7 +101,7 @@ fn nodes_not(after: usize, before: usize) -> String {
 /// Why the nodes of some domains cannot be used: `1 is tainted, 2 are
 /// cordoned`.
 fn unusable_nodes(case: &Case<'_>, hard: &Hard<'_>, values: &[&str]) -> String {
-    let mut reasons: BTreeMap<Option<&Reason>, usize> = BTreeMap::new();
+    let mut reasons: BTreeMap<Option<Reason>, usize> = BTreeMap::new();
     let judged: BTreeMap<&str, Option<&Reason>> = case
         .nodes
         .iter()
@@ -111,6 +111,7 @@ fn unusable_nodes(case: &Case<'_>, hard: &Hard<'_>, values: &[&str]) -> String {
         let value = node.label_text(hard.key());
         if value.is_some_and(|value| values.contains(&value)) {
             let reason = judged.get(node.name()).copied().flatten();
+            let reason = reason.map(Reason::check);
             *reasons.entry(reason).or_default() += 1;
         }
     }

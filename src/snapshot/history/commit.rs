@@ -14,6 +14,7 @@ use crate::account::Charge;
 use crate::limits::Limits;
 use crate::snapshot::clock::Now;
 use crate::snapshot::counters;
+use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::reservation::Serial;
 use crate::snapshot::state::shards::Applied;
@@ -27,8 +28,9 @@ struct Planned {
     job: usize,
     /// The batch; `None` where only reservations end.
     offer: Option<Offer>,
-    /// Default constraints to set: those of the batch, or those that a snapshot begins
-    /// with.
+    /// The batch, in which pods request what they do by the version of the snapshot.
+    batch: Option<Arc<Batch>>,
+    /// Defaults to set: those of the batch, or those that a snapshot begins with.
     defaults: Option<Arc<Defaults>>,
     revision: i64,
     /// How many reservations end because their time is over.
@@ -146,13 +148,18 @@ impl Commit<'_> {
         let live = &self.turn.live;
         let at = snapshot.now();
         let before = self.group.last().map_or(live.revision(), |p| p.revision);
-        let mut room = None;
+        let (mut room, mut batch, mut defaults) = (None, None, None);
         let mut ended = match offer {
             Some(offer) => {
                 Fence::check(offer.fence.as_ref(), snapshot.name())?;
                 check_revision(snapshot.name(), before, offer.expected_revision)?;
-                room = Some(check_room(live, &offer.batch, self.limits)?);
-                snapshot.book().taken_over(&offer.batch)
+                let known = self.defaults();
+                let constraints = offer.defaults.clone().or_else(|| Defaults::first(before));
+                defaults = known.after(constraints.as_ref(), offer.version);
+                let rules = defaults.as_ref().unwrap_or(&known).rules();
+                let chosen = batch.insert(Batch::of_version(&offer.batch, rules));
+                room = Some(check_room(live, chosen, self.limits)?);
+                snapshot.book().taken_over(chosen)
             }
             None => snapshot.due(at.steady),
         };
@@ -169,11 +176,11 @@ impl Commit<'_> {
                 ended.iter().filter(|it| book.holds(**it)).count()
             }
         };
-        let begun = |offer: &Offer| offer.defaults.clone().or_else(|| Defaults::first(before));
         let mut planned = Planned {
             job,
             offer: offer.cloned(),
-            defaults: offer.and_then(begun),
+            batch,
+            defaults,
             revision: before,
             expired,
             ended,
@@ -182,6 +189,13 @@ impl Commit<'_> {
         };
         planned.revision += i64::from(planned.moves());
         Ok(Some(planned))
+    }
+
+    /// The defaults after the group.
+    fn defaults(&self) -> Arc<Defaults> {
+        let mut planned = self.group.iter().rev();
+        let set = planned.find_map(|planned| planned.defaults.clone());
+        set.unwrap_or_else(|| self.turn.live.defaults())
     }
 
     /// Records the group and applies it. Where others came first, their entries
@@ -267,6 +281,7 @@ impl Commit<'_> {
         let snapshot = self.turn.snapshot;
         let Planned {
             offer,
+            batch,
             defaults,
             revision,
             expired,
@@ -274,7 +289,7 @@ impl Commit<'_> {
             at,
             ..
         } = planned;
-        let Some(offer) = offer else {
+        let (Some(offer), Some(batch)) = (offer, batch) else {
             counters::add(&snapshot.around.counters.expired, expired);
             if expired > 0 {
                 return self.turn.apply_ends(&ended, revision, at);
@@ -286,7 +301,7 @@ impl Commit<'_> {
                 applied: Applied::default(),
             };
         };
-        let batch = snapshot.with_deletions(&offer.batch, &ended);
+        let batch = snapshot.with_deletions(&batch, &ended);
         let live = &self.turn.live;
         let mut applied = live.apply(&batch, defaults, revision);
         // That reservations end is not the caller's doing.
@@ -305,7 +320,6 @@ impl Planned {
     }
 
     fn entry<'e>(&'e self, synced: bool, before: Entry<'e>) -> Entry<'e> {
-        let batch = self.offer.as_ref().map(|offer| &*offer.batch);
         Entry {
             revision: self.revision,
             updated: match self.moves() {
@@ -313,7 +327,7 @@ impl Planned {
                 false => before.updated,
             },
             synced,
-            change: Change::Batch(batch),
+            change: Change::Batch(self.batch.as_deref()),
             defaults: self.defaults.as_deref(),
             ended: &self.ended,
             ..before

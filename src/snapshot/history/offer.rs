@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::Error;
+use crate::matching::KubernetesVersion;
 use crate::snapshot::clock::Moment;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
@@ -17,6 +18,8 @@ pub struct Offer {
     pub batch: Arc<Batch>,
     /// Default constraints to set.
     pub defaults: Option<Arc<Defaults>>,
+    /// The version of Kubernetes to set.
+    pub version: Option<KubernetesVersion>,
     /// The revision to apply at.
     pub expected_revision: Option<i64>,
     /// The right that it needs, if it needs one.

@@ -52,8 +52,10 @@ impl Snapshot {
         check_revision(self.name(), before, expected_revision)?;
         let new = staged.as_ref().expect("a state is swapped in once");
         let revision = before + 1;
-        let defaults = new.defaults.clone().or_else(|| Defaults::first(before));
-        let defaults = defaults.unwrap_or_else(|| turn.live.defaults());
+        let constraints = new.defaults.clone().or_else(|| Defaults::first(before));
+        let known = turn.live.defaults();
+        let defaults = known.after(constraints.as_ref(), new.version);
+        let defaults = defaults.unwrap_or(known);
         let taken = new.state.arrived(self.book().confirmed());
         if let Some(aside) = new.aside() {
             turn.record(vec![Entry {

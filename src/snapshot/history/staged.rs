@@ -8,6 +8,7 @@ use super::journal::{Aside, Journal};
 use super::named::Snapshot;
 use crate::account::{Account, Part};
 use crate::limits::Limits;
+use crate::matching::{KubernetesVersion, VersionRules};
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::state::shards::{Applied, State, state_bytes};
@@ -17,6 +18,8 @@ pub struct Staged {
     pub(super) state: State,
     pub(super) applied: Applied,
     pub(super) defaults: Option<Arc<Defaults>>,
+    /// The version of Kubernetes to set.
+    pub(super) version: Option<KubernetesVersion>,
     batches: i64,
     /// What it will replace, if that is there: changes are counted against it.
     replaced: Weak<Snapshot>,
@@ -56,6 +59,7 @@ impl Staged {
             state: State::on(account, Part::Staged, limits.max_view_bytes),
             applied: Applied::default(),
             defaults: None,
+            version: None,
             batches: 0,
             replaced: replaced.map(Arc::downgrade).unwrap_or_default(),
             written: written.transpose().map_err(Error::NotStored)?,
@@ -76,6 +80,19 @@ impl Staged {
         (self.state, self.applied)
     }
 
+    /// Sets the version of Kubernetes for what comes from now on, where one is given.
+    pub fn set_version(&mut self, version: Option<KubernetesVersion>) {
+        self.version = version.or(self.version);
+    }
+
+    /// The rules by which pods request: of the version that is set, else of the snapshot
+    /// that it will replace.
+    fn rules(&self) -> &'static VersionRules {
+        let replaced = self.replaced.upgrade();
+        let kept = || replaced.and_then(|snapshot| snapshot.live().defaults().version);
+        VersionRules::of(self.version.or_else(kept))
+    }
+
     /// Applies a batch to it. Changes make no difference if the state that it will
     /// replace holds them alike.
     ///
@@ -88,6 +105,7 @@ impl Staged {
         defaults: Option<Arc<Defaults>>,
         limits: &Limits,
     ) -> Result<Applied, Error> {
+        let batch = &*batch.under(self.rules());
         let _room = check_room(&self.state, batch, limits)?;
         if let Some(WrittenAside { journal, aside, .. }) = &self.written {
             let written = journal.write_aside(*aside, batch);

@@ -4,7 +4,6 @@
 
 use std::sync::{Arc, OnceLock};
 
-use hashbrown::HashMap;
 use prost::Message;
 
 use crate::matching::Requests;
@@ -12,9 +11,6 @@ use crate::proto::v1;
 
 /// The only field of a node that terms select by.
 const NODE_NAME_FIELD: &str = "metadata.name";
-
-/// How many bytes of pods [`KnownAsks`] keeps, at most.
-const MAX_KNOWN_BYTES: usize = 256 << 10;
 
 /// What a pod asks for, as it is kept.
 #[derive(Debug)]
@@ -27,7 +23,7 @@ pub struct Asks {
     /// How many of them are requests.
     pub(super) request_bytes: usize,
     /// Whether it may depend on the node that the pod names.
-    names_node: bool,
+    pub(super) names_node: bool,
     /// The priority of the pod.
     pub(super) priority: i32,
     /// Where a journal wants it.
@@ -98,34 +94,6 @@ pub fn priority_of(spec: &v1::PodSpec) -> i32 {
     spec.priority.unwrap_or(0)
 }
 
-/// What the pods of a batch ask for, by their bytes: those of a workload ask for the
-/// same, which is decoded once.
-#[derive(Debug, Default)]
-pub struct KnownAsks {
-    by_rest: HashMap<Box<[u8]>, Option<Arc<Asks>>>,
-    bytes: usize,
-}
-
-impl KnownAsks {
-    /// What a pod with this rest ([`PodParts::find`](super::pod_parts::PodParts::find))
-    /// asks for, if that is known: then the rest is valid, too.
-    pub fn find(&self, rest: &[u8]) -> Option<Option<Arc<Asks>>> {
-        match rest.is_empty() {
-            true => Some(None),
-            false => self.by_rest.get(rest).cloned(),
-        }
-    }
-
-    /// Notes what a valid pod with this rest asks for, if all with the same rest do.
-    pub fn note(&mut self, rest: &[u8], asks: Option<&Arc<Asks>>) {
-        let bytes = self.bytes + rest.len();
-        if bytes <= MAX_KNOWN_BYTES && !asks.is_some_and(|asks| asks.names_node) {
-            self.bytes = bytes;
-            self.by_rest.insert(rest.into(), asks.cloned());
-        }
-    }
-}
-
 /// Whether a pod is kept as one of those that ask for the node that they are on.
 pub fn is_pinned(encoded: &[u8]) -> bool {
     encoded.first() == Some(&(KeptAffinity::Pinned as u8))
@@ -167,7 +135,13 @@ fn requests_size_bytes(pod: &v1::Pod) -> usize {
             + spec.resources.as_ref().map_or(0, Message::encoded_len)
     });
     let status = pod.status.as_ref().map_or(0, |status| {
-        all(&status.container_statuses) + all(&status.init_container_statuses)
+        let allocated = status.allocated_resources.iter();
+        all(&status.container_statuses)
+            + all(&status.init_container_statuses)
+            + allocated
+                .map(|(k, v)| k.len() + v.encoded_len())
+                .sum::<usize>()
+            + status.resources.as_ref().map_or(0, Message::encoded_len)
     });
     spec + status
 }

@@ -1,11 +1,11 @@
 //! Batches of changes: checked and compiled once, then applied without fail.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use hashbrown::HashSet;
 use prost::Message;
-use prost::bytes::{Buf, Bytes};
-use prost::encoding::{WireType, decode_key, decode_varint};
+use prost::bytes::Bytes;
 
 use super::compiled::Compiled;
 use super::kind::{ObjectKind, OwnerKind, encode_object, metadata_of};
@@ -14,18 +14,14 @@ use super::owners::Owner;
 use super::pod::CompiledPod;
 use super::pod_check::PodCheck;
 use super::pod_message::PodMessage;
+use super::received::{POD_FIELD, Received};
 use super::reservation::is_reservation;
 use super::size;
 use crate::limits::Limits;
-use crate::matching::{Path, Violations, names};
+use crate::matching::{Path, VersionRules, Violations, names};
 use crate::proto::encoding::{Fields, Sink};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
-
-/// The number of pods in a `Change`.
-const POD_FIELD: u32 = 2;
-/// That of deletes.
-const DELETE_FIELD: u32 = 15;
 
 /// Valid changes, at most one per object.
 #[derive(Debug, Clone, Default)]
@@ -39,6 +35,8 @@ pub struct Batch {
     has_nodes: bool,
     /// Whether there are pods that are nominated to nodes.
     nominates: bool,
+    /// Whether there are pods of which the version decides what they request.
+    differs_by_version: bool,
 }
 
 /// A change that was checked.
@@ -47,17 +45,6 @@ enum CheckedChange {
     Pod(CompiledPod),
     /// Anything else, with what is compiled of it.
     Other(Box<(Object, Compiled)>),
-}
-
-/// A change before it is checked. Pods stay encoded.
-#[derive(Debug)]
-enum Received {
-    /// A pod, encoded.
-    Pod(Bytes),
-    /// Anything else.
-    Other(Box<Object>),
-    /// It says nothing.
-    Nothing,
 }
 
 /// What a change is about.
@@ -205,10 +192,36 @@ impl Batch {
             CheckedChange::Pod(pod) => {
                 self.requests += pod.requests().map_or(0, |requests| requests.rare_len());
                 self.nominates |= pod.nominated_to().is_some();
+                self.differs_by_version |= pod.differs_by_version();
             }
             CheckedChange::Other(other) => self.has_nodes |= other.1.kind() == ObjectKind::Node,
         }
         self.changes.push(change);
+    }
+
+    /// The batch in which pods request what they do by these rules. That was not chosen
+    /// when they were checked: it is the snapshot that has a version.
+    pub fn under(&self, rules: &VersionRules) -> Cow<'_, Self> {
+        if !self.differs_by_version {
+            return Cow::Borrowed(self);
+        }
+        let mut chosen = Self::default();
+        chosen.changes.reserve(self.len());
+        for change in &self.changes {
+            chosen.add(match change {
+                CheckedChange::Pod(pod) => CheckedChange::Pod(pod.under(rules.resizing)),
+                CheckedChange::Other(_) => change.clone(),
+            });
+        }
+        Cow::Owned(chosen)
+    }
+
+    /// As [`Self::under`], shared where nothing differs.
+    pub fn of_version(batch: &Arc<Self>, rules: &VersionRules) -> Arc<Self> {
+        match batch.under(rules) {
+            Cow::Borrowed(_) => Arc::clone(batch),
+            Cow::Owned(chosen) => Arc::new(chosen),
+        }
     }
 
     /// How many changes there are.
@@ -245,42 +258,6 @@ impl Batch {
     pub fn bytes(&self) -> usize {
         self.bytes
     }
-}
-
-impl Received {
-    /// A change that was decoded.
-    fn of(change: v1::Change) -> Self {
-        match change.object {
-            Some(Object::Pod(pod)) => Self::Pod(pod.encode_to_vec().into()),
-            Some(object) => Self::Other(Box::new(object)),
-            None => Self::Nothing,
-        }
-    }
-
-    /// An encoded change, decoded as far as it is no pod. Whether a pod is one shows
-    /// later.
-    fn read(mut bytes: Bytes) -> Result<Self, prost::DecodeError> {
-        match only_field(&bytes) {
-            Some((POD_FIELD, start)) => {
-                bytes.advance(start);
-                Ok(Self::Pod(bytes))
-            }
-            Some((DELETE_FIELD, start)) => {
-                let reference = v1::ObjectReference::decode(&bytes[start..])?;
-                Ok(Self::Other(Box::new(Object::Delete(reference))))
-            }
-            _ => Ok(Self::of(v1::Change::decode(bytes)?)),
-        }
-    }
-}
-
-/// The number of a field that a message consists of, and where its content begins.
-fn only_field(message: &[u8]) -> Option<(u32, usize)> {
-    let mut left = message;
-    let (number, wire_type) = decode_key(&mut left).ok()?;
-    let length = decode_varint(&mut left).ok()?;
-    let is_all = wire_type == WireType::LengthDelimited && length == left.remaining() as u64;
-    is_all.then(|| (number, message.len() - left.len()))
 }
 
 /// That a change is none of the protocol. Other faults do not matter then.

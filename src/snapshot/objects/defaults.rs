@@ -3,16 +3,19 @@
 use std::sync::Arc;
 
 use crate::limits::{Limit, Limits};
-use crate::matching::{Constraint, Path, Violations};
+use crate::matching::{Constraint, KubernetesVersion, Path, VersionRules, Violations};
 use crate::proto::v1;
 
-/// Default constraints of a snapshot.
+/// What holds for all pods of a snapshot: its default constraints, and the version of
+/// Kubernetes whose rules decide.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Defaults {
     /// The constraints, without selectors.
     pub constraints: Vec<Constraint>,
     /// Whether they are Kubernetes' own.
     pub system: bool,
+    /// The version, where one was set.
+    pub version: Option<KubernetesVersion>,
 }
 
 impl Defaults {
@@ -40,7 +43,53 @@ impl Defaults {
         faults.finish(Self {
             constraints,
             system: wire.system,
+            version: None,
         })
+    }
+
+    /// Those that were stored, with their version.
+    ///
+    /// # Errors
+    /// Every fault, which none had that was stored.
+    pub fn of_stored(wire: &v1::DefaultConstraints, version: &str) -> Result<Self, Violations> {
+        let defaults = Self::compile(wire, &Limits::none(), Path::root("defaultConstraints"))?;
+        let mut faults = Violations::default();
+        let path = Path::root("kubernetesVersion");
+        let version = KubernetesVersion::compile(version, path, &mut faults);
+        faults.finish(Self {
+            version,
+            ..defaults
+        })
+    }
+
+    /// Those that follow on these where a change sets constraints or a version; `None` where
+    /// it sets nothing new.
+    pub fn after(
+        &self,
+        constraints: Option<&Arc<Self>>,
+        version: Option<KubernetesVersion>,
+    ) -> Option<Arc<Self>> {
+        let version = version.or(self.version);
+        if constraints.is_none() && version == self.version {
+            return None;
+        }
+        let constraints = constraints.map_or(self, |set| set);
+        Some(Arc::new(Self {
+            version,
+            ..constraints.clone()
+        }))
+    }
+
+    /// The rules of the version.
+    pub fn rules(&self) -> &'static VersionRules {
+        VersionRules::of(self.version)
+    }
+
+    /// The version as it is stored and told; empty where none was set.
+    pub fn version_text(&self) -> String {
+        self.version
+            .map(|version| version.to_string())
+            .unwrap_or_default()
     }
 
     /// Those that a snapshot begins with where its first change, which comes at
@@ -50,6 +99,7 @@ impl Defaults {
             Arc::new(Self {
                 constraints: Self::system_constraints(),
                 system: true,
+                version: None,
             })
         })
     }

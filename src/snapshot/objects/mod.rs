@@ -1,6 +1,7 @@
 //! What exists: nodes, pods, and the services and controllers that select them.
 
 pub mod asks;
+pub mod asks_by_version;
 pub mod blocks;
 pub mod change;
 pub mod compiled;
@@ -8,6 +9,7 @@ pub mod defaults;
 pub mod held_row;
 pub mod interner;
 pub mod kind;
+pub mod known_asks;
 pub mod label_sets;
 pub mod node;
 pub mod nodes;
@@ -20,6 +22,7 @@ pub mod pod_message;
 pub mod pod_parts;
 pub mod pod_table;
 pub mod pod_texts;
+pub mod received;
 pub mod requested;
 pub mod reservation;
 pub mod shrink;

@@ -7,13 +7,14 @@ use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
 use super::asks::Asks;
+use super::asks_by_version::AsksByVersion;
 use super::label_sets::LabelSetId;
 use super::pod_parts::PodParts;
 use super::pod_texts::{Labels, PodTexts};
 use super::slots::Slot;
 use super::templates::TemplateId;
 use crate::account::heap;
-use crate::matching::Requests;
+use crate::matching::{Requests, RequestsByVersion, Resizing};
 use crate::proto::v1;
 
 /// A pod that exists, without its name.
@@ -34,12 +35,12 @@ pub struct CompiledPod {
     /// Its identity and how far it has come, without its template.
     pub life: Life,
     /// What it asks for, if anything.
-    asks: Option<Arc<Asks>>,
+    asks: AsksByVersion,
 }
 
 impl CompiledPod {
     /// A valid pod that asks for this; `None` when its phase is unknown.
-    pub fn of(parts: &PodParts<'_>, asks: Option<Arc<Asks>>) -> Option<Self> {
+    pub fn of(parts: &PodParts<'_>, asks: AsksByVersion) -> Option<Self> {
         Some(Self {
             life: Life::of(parts)?,
             texts: PodTexts::of(parts),
@@ -49,7 +50,7 @@ impl CompiledPod {
 
     /// A pod of the snapshot's own making, which needs no check.
     pub fn trusted(wire: &v1::Pod) -> Self {
-        let asks = Asks::of(wire, Requests::of_existing(wire)).map(Arc::new);
+        let asks = AsksByVersion::of(wire, RequestsByVersion::of(wire));
         let pod = Self::of(&PodParts::of(&wire.encode_to_vec()), asks);
         pod.expect("what the snapshot makes itself is valid")
     }
@@ -88,12 +89,25 @@ impl CompiledPod {
 
     /// What it asks for, if anything.
     pub fn asks(&self) -> Option<&Asks> {
-        self.asks.as_deref()
+        self.asks.chosen.as_deref()
+    }
+
+    /// Whether what it requests depends on the version of Kubernetes.
+    pub fn differs_by_version(&self) -> bool {
+        self.asks.differs()
+    }
+
+    /// The same with what it requests by these rules.
+    pub fn under(&self, resizing: Resizing) -> Self {
+        Self {
+            asks: self.asks.under(resizing),
+            ..self.clone()
+        }
     }
 
     /// What it requests of its node, if anything.
     pub fn requests(&self) -> Option<&Arc<Requests>> {
-        self.asks.as_ref()?.requests.as_ref()
+        self.asks.chosen.as_ref()?.requests.as_ref()
     }
 }
 

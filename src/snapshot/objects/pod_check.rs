@@ -5,16 +5,15 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use prost::Message;
 
-use super::asks::{Asks, KnownAsks};
+use super::asks_by_version::AsksByVersion;
 use super::compiled;
+use super::known_asks::KnownAsks;
 use super::pod::{CompiledPod, Phase};
 use super::pod_parts::{LabelSpans, PodParts};
 use crate::limits::{Limit, Limits};
-use crate::matching::{Path, Requests, Violations, names, times};
+use crate::matching::{Path, RequestsByVersion, Violations, names, times};
 use crate::proto::v1;
 
 /// Checks pods by these limits.
@@ -68,7 +67,7 @@ impl<'l> PodCheck<'l> {
             _ => {
                 let asks = self.check_decoded(&v1::Pod::decode(bytes)?, path, faults);
                 if let Some(asks) = &asks {
-                    self.known.note(&self.rest, asks.as_ref());
+                    self.known.note(&self.rest, asks);
                 }
                 asks
             }
@@ -84,11 +83,11 @@ impl<'l> PodCheck<'l> {
         pod: &v1::Pod,
         path: Path<'_>,
         faults: &mut Violations,
-    ) -> Option<Option<Arc<Asks>>> {
+    ) -> Option<AsksByVersion> {
         let before = faults.total();
         compiled::check_pod(pod, self.limits, path, faults);
-        let requests = Requests::compile_existing(pod, path, faults);
-        (faults.total() == before).then(|| Asks::of(pod, requests).map(Arc::new))
+        let requests = RequestsByVersion::compile(pod, path, faults);
+        (faults.total() == before).then(|| AsksByVersion::of(pod, requests))
     }
 
     /// Whether the parts of a pod keep to the rules.

@@ -93,6 +93,7 @@ impl State {
         overlay: &Batch,
         budget: &Budget<'_>,
     ) -> Result<Fork<'_>, Delay> {
+        let overlay = &*overlay.under(self.defaults().rules());
         let ids = overlay.changes().map(|change| change.id);
         let others = ids.filter(|id| id.kind != ObjectKind::Node && id.namespace != namespace);
         let names: BTreeSet<&str> = others.map(|id| id.namespace).collect();

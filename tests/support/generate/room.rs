@@ -111,10 +111,14 @@ pub fn status() -> impl Strategy<Value = PodStatus> {
         text(&["Infeasible", "Deferred"]),
     );
     let condition = condition.prop_map(|(r#type, reason)| PodCondition { r#type, reason });
-    let some = (vec(entry, 0..2), vec(condition, 0..=1));
-    let some = some.prop_map(|(container_statuses, conditions)| PodStatus {
-        container_statuses,
+    let whole = (weighted(0.4, amounts(2)), requirements());
+    let some = (vec(entry, 0..3), vec(condition, 0..=1), whole);
+    let some = some.prop_map(|(mut entries, conditions, whole)| PodStatus {
+        init_container_statuses: entries.split_off(entries.len().min(1)),
+        container_statuses: entries,
         conditions,
+        allocated_resources: whole.0.unwrap_or_default(),
+        resources: whole.1,
         ..PodStatus::default()
     });
     let status = prop_oneof![3 => Just(PodStatus::default()), 1 => some];

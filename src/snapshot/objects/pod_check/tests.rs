@@ -8,6 +8,7 @@ use prost::encoding::{WireType, encode_key, encode_varint};
 
 use super::super::pod_message::PodMessage;
 use super::*;
+use crate::matching::Requests;
 use crate::proto::encoding::Fields;
 use crate::snapshot::Batch;
 
@@ -287,8 +288,10 @@ fn decoded_first(limits: &Limits, bytes: &[u8]) -> CheckOutcome {
                 ..v1::PodStatus::default()
             }),
         },
-        asks: asks.as_ref().map(|asks| asks.encoded.to_vec()),
-        requests: asks.and_then(|asks| asks.requests.as_deref().cloned()),
+        asks: asks.chosen.as_ref().map(|asks| asks.encoded.to_vec()),
+        requests: asks
+            .chosen
+            .and_then(|asks| asks.requests.as_deref().cloned()),
         message: v1::Pod {
             metadata: Some(v1::ObjectMeta {
                 namespace: names::namespace_or_default(&metadata.namespace).to_owned(),
@@ -296,7 +299,11 @@ fn decoded_first(limits: &Limits, bytes: &[u8]) -> CheckOutcome {
                 ..metadata.clone()
             }),
             spec: Some(v1::PodSpec {
-                containers: Requests::of_existing(&pod).to_wire().into_iter().collect(),
+                containers: RequestsByVersion::of(&pod)
+                    .newest
+                    .to_wire()
+                    .into_iter()
+                    .collect(),
                 priority_class_name: String::new(),
                 ..pod.spec.clone().unwrap_or_default()
             }),

@@ -1,0 +1,54 @@
+//! The containers of a pod, and what they request together.
+
+use std::collections::BTreeMap;
+
+use super::amounts::Sums;
+use crate::proto::v1;
+
+/// The policy that makes a sidecar of an init container.
+const ALWAYS: &str = "Always";
+
+/// Whether an init container runs as long as the pod.
+pub(super) fn is_sidecar(container: &v1::Container) -> bool {
+    container.restart_policy == ALWAYS
+}
+
+/// What is requested, by name.
+pub(super) fn requests_of(
+    resources: Option<&v1::ResourceRequirements>,
+) -> &BTreeMap<String, v1::Quantity> {
+    static NONE: BTreeMap<String, v1::Quantity> = BTreeMap::new();
+    resources.map_or(&NONE, |resources| &resources.requests)
+}
+
+impl Sums {
+    /// What is requested.
+    pub fn of(resources: Option<&v1::ResourceRequirements>) -> Self {
+        requests_of(resources).into()
+    }
+}
+
+/// Sums up the containers of a pod: what runs as long as the pod, or what runs while it
+/// starts, if that is more. `figure` says of each what it requests, and is told whether
+/// it runs as long as the pod.
+pub(super) fn sum(spec: &v1::PodSpec, figure: impl Fn(&v1::Container, bool) -> Sums) -> Sums {
+    let mut all = Sums::default();
+    for container in &spec.containers {
+        all.add_all(&figure(container, true));
+    }
+    let (mut sidecars, mut starting) = (Sums::default(), Sums::default());
+    for container in &spec.init_containers {
+        if is_sidecar(container) {
+            let requests = figure(container, true);
+            all.add_all(&requests);
+            sidecars.add_all(&requests);
+        } else {
+            // It runs beside the sidecars that were started before it.
+            let mut beside = sidecars.clone();
+            beside.add_all(&figure(container, false));
+            starting.raise_to(beside);
+        }
+    }
+    all.raise_to(starting);
+    all
+}

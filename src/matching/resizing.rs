@@ -1,0 +1,155 @@
+//! What a pod requests that its node may be resizing, by the rules of each version
+//! (`docs/semantics.md`, "Room").
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::amounts::Sums;
+use super::containers::{self, requests_of};
+use super::version::Resizing;
+use crate::proto::v1;
+
+/// What a node says of a pod that it runs.
+struct Running<'a> {
+    status: &'a v1::PodStatus,
+    /// Of its containers, by name.
+    containers: HashMap<&'a str, &'a v1::ContainerStatus>,
+    /// Whether the node refused what the spec asks for now.
+    is_infeasible: bool,
+}
+
+/// Whether a status says anything of resources or of a resize, by which versions may differ.
+pub(super) fn tells_of_resources(status: &v1::PodStatus) -> bool {
+    let all = status.container_statuses.iter();
+    let mut all = all.chain(&status.init_container_statuses);
+    status.resources.is_some()
+        || !status.allocated_resources.is_empty()
+        || is_infeasible(status)
+        || all.any(|it| it.resources.is_some() || !it.allocated_resources.is_empty())
+}
+
+/// Whether the node has refused for good to resize the pod.
+fn is_infeasible(status: &v1::PodStatus) -> bool {
+    let mut conditions = status.conditions.iter();
+    let pending = conditions.find(|condition| condition.r#type == "PodResizePending");
+    pending.is_some_and(|condition| condition.reason == "Infeasible")
+}
+
+/// The exact sums of what a pod with this status requests, without overhead.
+pub(super) fn sum(spec: &v1::PodSpec, status: &v1::PodStatus, resizing: Resizing) -> Sums {
+    let running = Running::of(status);
+    match resizing {
+        Resizing::Sums => running.largest_of_sums(spec),
+        Resizing::Containers | Resizing::ContainersAndPod => {
+            let mut all = containers::sum(spec, |container, stays| {
+                running.largest_of(container, stays)
+            });
+            let with_pod = resizing == Resizing::ContainersAndPod;
+            all.replace_of_pod(running.of_pod_until_1_36(spec, with_pod));
+            all
+        }
+    }
+}
+
+impl<'a> Running<'a> {
+    fn of(status: &'a v1::PodStatus) -> Self {
+        // Of entries with one name the first counts, and ordinary containers come first.
+        let all = status.container_statuses.iter();
+        let all = all.chain(&status.init_container_statuses).rev();
+        Self {
+            status,
+            containers: all.map(|entry| (&*entry.name, entry)).collect(),
+            is_infeasible: is_infeasible(status),
+        }
+    }
+
+    /// What the spec asks for, where the node has not refused it.
+    fn wanted(&self, of_spec: Sums) -> Sums {
+        match self.is_infeasible {
+            true => Sums::default(),
+            false => of_spec,
+        }
+    }
+
+    /// What a container requests: the largest of its figures. The status of ordinary init
+    /// containers, and of those that say nothing of resources, is not read.
+    fn largest_of(&self, container: &v1::Container, stays: bool) -> Sums {
+        let wanted = Sums::of(container.resources.as_ref());
+        let entry = self.containers.get(&*container.name);
+        let entry = entry.filter(|entry| entry.resources.is_some());
+        match entry {
+            Some(entry) if stays => {
+                let mut largest = self.wanted(wanted);
+                largest.raise_to(Sums::of(entry.resources.as_ref()));
+                largest.raise_to((&entry.allocated_resources).into());
+                largest
+            }
+            _ => wanted,
+        }
+    }
+
+    /// What the pod requests as a whole: of resources that its spec names.
+    fn of_pod_until_1_36(&self, spec: &v1::PodSpec, is_resized: bool) -> Sums {
+        let named = requests_of(spec.resources.as_ref());
+        match is_resized && self.status.resources.is_some() {
+            false => named.into(),
+            true => {
+                let mut largest = self.largest_of_pod(named);
+                largest.restrict_to(named);
+                largest
+            }
+        }
+    }
+
+    /// The largest of the figures of the pod as a whole.
+    fn largest_of_pod(&self, named: &BTreeMap<String, v1::Quantity>) -> Sums {
+        let mut largest = self.wanted(named.into());
+        largest.raise_to(Sums::of(self.status.resources.as_ref()));
+        largest.raise_to((&self.status.allocated_resources).into());
+        largest
+    }
+
+    /// The largest of the sums of what the spec says, of what was allocated and of what
+    /// containers run with, in which the figures of the pod itself come first.
+    fn largest_of_sums(&self, spec: &v1::PodSpec) -> Sums {
+        let allocated = &self.status.allocated_resources;
+        let actual = requests_of(self.status.resources.as_ref());
+        let of_spec = |container: &v1::Container, _| Sums::of(container.resources.as_ref());
+        let mut all = self.wanted(containers::sum(spec, of_spec));
+        if allocated.is_empty() || actual.is_empty() {
+            all.raise_to(containers::sum(spec, |container, _| {
+                self.allocated(container)
+            }));
+            all.raise_to(containers::sum(spec, |container, _| self.actual(container)));
+        } else {
+            all.raise_to(allocated.into());
+            all.raise_to(actual.into());
+        }
+        let named = requests_of(spec.resources.as_ref());
+        if Sums::from(named).has_of_pod() {
+            all.replace_of_pod(match self.status.resources {
+                Some(_) => self.largest_of_pod(named),
+                None => named.into(),
+            });
+        }
+        all
+    }
+
+    fn allocated(&self, container: &v1::Container) -> Sums {
+        let entry = self.containers.get(&*container.name);
+        match entry {
+            Some(entry) if !entry.allocated_resources.is_empty() => {
+                (&entry.allocated_resources).into()
+            }
+            _ => self.wanted(Sums::of(container.resources.as_ref())),
+        }
+    }
+
+    fn actual(&self, container: &v1::Container) -> Sums {
+        let entry = self.containers.get(&*container.name);
+        let actual = requests_of(entry.and_then(|entry| entry.resources.as_ref()));
+        match actual.is_empty() {
+            true => self.allocated(container),
+            false => actual.into(),
+        }
+    }
+}

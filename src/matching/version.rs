@@ -1,0 +1,149 @@
+//! Versions of Kubernetes, and the one table of the rules in which they differ.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::violations::{Path, Violations};
+
+/// How what a pod requests is worked out while its node resizes it
+/// (`docs/semantics.md`, "Room").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resizing {
+    /// Of each container the largest of what it has and what it shall have.
+    Containers,
+    /// The same, and of the pod as a whole likewise.
+    ContainersAndPod,
+    /// The largest of the sums of what all containers have and shall have.
+    Sums,
+}
+
+/// The rules that differ between versions.
+#[derive(Debug, PartialEq, Eq)]
+pub struct VersionRules {
+    /// The first minor version that has them.
+    since: u32,
+    /// What a pod requests that is being resized.
+    pub resizing: Resizing,
+    /// Whether the node that a pod names is looked at before cordons, in PreFilter.
+    pub node_name_first: bool,
+}
+
+/// Ascending by version.
+const TABLE: [VersionRules; 3] = [
+    VersionRules {
+        since: 35,
+        resizing: Resizing::Containers,
+        node_name_first: false,
+    },
+    VersionRules {
+        since: 36,
+        resizing: Resizing::ContainersAndPod,
+        node_name_first: false,
+    },
+    VersionRules {
+        since: 37,
+        resizing: Resizing::Sums,
+        node_name_first: true,
+    },
+];
+
+/// A version of Kubernetes: 1 and a minor version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KubernetesVersion {
+    minor: u32,
+}
+
+impl KubernetesVersion {
+    /// Reads a version such as `1.37`, `v1.37.2` or `1.37+`; what follows the minor
+    /// version is passed over.
+    pub fn parse(text: &str) -> Option<Self> {
+        let minor = text.trim_start_matches('v').strip_prefix("1.")?;
+        let end = minor.find(|c: char| !c.is_ascii_digit());
+        let (minor, rest) = minor.split_at(end.unwrap_or(minor.len()));
+        let is_one = rest.is_empty() || rest.starts_with(['.', '+', '-']);
+        let minor = minor.parse().ok().filter(|_| is_one)?;
+        Some(Self { minor })
+    }
+
+    /// Checks and reads a version of a request, whose field is at `path`; `None` where
+    /// it is empty.
+    pub fn compile(text: &str, path: Path<'_>, faults: &mut Violations) -> Option<Self> {
+        let version = Self::parse(text);
+        if version.is_none() && !text.is_empty() {
+            faults.add(path, NotAVersion.to_string());
+        }
+        version
+    }
+}
+
+/// That a text is no version of Kubernetes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be a version of Kubernetes, such as 1.37")]
+pub struct NotAVersion;
+
+impl FromStr for KubernetesVersion {
+    type Err = NotAVersion;
+
+    fn from_str(text: &str) -> Result<Self, NotAVersion> {
+        Self::parse(text).ok_or(NotAVersion)
+    }
+}
+
+impl fmt::Display for KubernetesVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "1.{}", self.minor)
+    }
+}
+
+impl VersionRules {
+    /// Those of a version: of the newest that is known where none is given. A version
+    /// older than the table has the rules of its first.
+    pub fn of(version: Option<KubernetesVersion>) -> &'static Self {
+        let [first, ..] = &TABLE;
+        let holds = |rules: &&Self| version.is_none_or(|version| rules.since <= version.minor);
+        TABLE.iter().rev().find(holds).unwrap_or(first)
+    }
+
+    /// All that there are, ascending.
+    pub fn all() -> impl DoubleEndedIterator<Item = &'static Self> {
+        TABLE.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_as_clusters_tell_them() {
+        for (text, minor) in [
+            ("1.37", 37),
+            ("v1.37.2", 37),
+            ("1.36+", 36),
+            ("v1.35.4-gke.1", 35),
+        ] {
+            let version = KubernetesVersion::parse(text);
+            assert_eq!(version, Some(KubernetesVersion { minor }), "{text}");
+        }
+        for text in [
+            "",
+            "1",
+            "1.",
+            "2.0",
+            "v1.x",
+            "1.37beta",
+            "1.99999999999",
+            "-1.37",
+        ] {
+            assert_eq!(KubernetesVersion::parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_version_has_the_newest_rules_that_are_not_later() {
+        let of = |text| VersionRules::of(KubernetesVersion::parse(text)).since;
+        let found = ["1.28", "1.35", "1.36.9", "1.37", "1.45"].map(of);
+        assert_eq!(found, [35, 35, 36, 37, 37]);
+        assert_eq!(VersionRules::of(None).since, 37);
+    }
+}

@@ -1,0 +1,64 @@
+//! Changes of a request before they are checked.
+
+use prost::Message;
+use prost::bytes::{Buf, Bytes};
+use prost::encoding::{WireType, decode_key, decode_varint};
+
+use crate::proto::v1;
+use crate::proto::v1::change::Object;
+
+/// The number of pods in a `Change`.
+pub const POD_FIELD: u32 = 2;
+
+/// That of deletes.
+const DELETE_FIELD: u32 = 15;
+
+/// A change before it is checked. Pods stay encoded.
+#[derive(Debug)]
+pub enum Received {
+    /// A pod, encoded.
+    Pod(Bytes),
+    /// Anything else.
+    Other(Box<Object>),
+    /// It says nothing.
+    Nothing,
+}
+
+impl Received {
+    /// A change that was decoded.
+    pub fn of(change: v1::Change) -> Self {
+        match change.object {
+            Some(Object::Pod(pod)) => Self::Pod(pod.encode_to_vec().into()),
+            Some(object) => Self::Other(Box::new(object)),
+            None => Self::Nothing,
+        }
+    }
+
+    /// An encoded change, decoded as far as it is no pod. Whether a pod is one shows
+    /// later.
+    ///
+    /// # Errors
+    /// It cannot be decoded.
+    pub fn read(mut bytes: Bytes) -> Result<Self, prost::DecodeError> {
+        match only_field(&bytes) {
+            Some((POD_FIELD, start)) => {
+                bytes.advance(start);
+                Ok(Self::Pod(bytes))
+            }
+            Some((DELETE_FIELD, start)) => {
+                let reference = v1::ObjectReference::decode(&bytes[start..])?;
+                Ok(Self::Other(Box::new(Object::Delete(reference))))
+            }
+            _ => Ok(Self::of(v1::Change::decode(bytes)?)),
+        }
+    }
+}
+
+/// The number of a field that a message consists of, and where its content begins.
+fn only_field(message: &[u8]) -> Option<(u32, usize)> {
+    let mut left = message;
+    let (number, wire_type) = decode_key(&mut left).ok()?;
+    let length = decode_varint(&mut left).ok()?;
+    let is_all = wire_type == WireType::LengthDelimited && length == left.remaining() as u64;
+    is_all.then(|| (number, message.len() - left.len()))
+}

@@ -1,0 +1,94 @@
+//! What a pod itself says of when and where it goes, before nodes are looked at.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::verdict::LeftOutBy;
+use crate::account::heap;
+use crate::limits::NodeNames;
+use crate::matching::{Path, VersionRules, Violations, names};
+use crate::proto::v1;
+
+/// The field of a node by which affinity names it.
+const NODE_NAME_FIELD: &str = "metadata.name";
+
+/// What a pod itself says of when and where it goes.
+#[derive(Debug, Clone, Default)]
+pub struct OwnPlace {
+    /// The scheduling gates that it waits for.
+    pub(super) gates: Option<Arc<str>>,
+    /// The one node that it names.
+    pub(super) node: Option<Arc<str>>,
+    /// The nodes that its required affinity names, where each term names some.
+    named_by_affinity: Option<Arc<BTreeSet<String>>>,
+}
+
+impl OwnPlace {
+    /// Checks and reads the spec of a pod, which is at `path`.
+    pub fn of(
+        spec: &v1::PodSpec,
+        node_names: NodeNames,
+        path: Path<'_>,
+        faults: &mut Violations,
+    ) -> Self {
+        let gates = &spec.scheduling_gates;
+        if !spec.node_name.is_empty() {
+            let path = path.field("nodeName");
+            names::check_node_name(&spec.node_name, node_names, path, faults);
+        }
+        let names: Vec<&str> = gates.iter().map(|gate| &*gate.name).collect();
+        Self {
+            gates: (!names.is_empty()).then(|| names.join(" ").into()),
+            node: (!spec.node_name.is_empty()).then(|| spec.node_name.as_str().into()),
+            named_by_affinity: named_by_affinity(spec).map(Arc::new),
+        }
+    }
+
+    /// What leaves nodes out before they are checked, and the names of those that it
+    /// does not.
+    pub(super) fn left_out(&self, rules: &VersionRules) -> Option<(LeftOutBy, BTreeSet<&str>)> {
+        let name = self.node.as_deref().filter(|_| rules.node_name_first);
+        let affinity = self.named_by_affinity.as_deref();
+        let affinity = affinity.map(|names| names.iter().map(String::as_str).collect());
+        Some(match (name, affinity) {
+            (None, None) => return None,
+            (Some(name), None) => (LeftOutBy::Name, [name].into()),
+            (_, Some(names)) if BTreeSet::is_empty(&names) => (LeftOutBy::Conflict, names),
+            (None, Some(names)) => (LeftOutBy::Affinity, names),
+            (Some(name), Some(names)) => match names.contains(name) {
+                true => (LeftOutBy::NameAndAffinity, [name].into()),
+                false => (LeftOutBy::NameAgainstAffinity, BTreeSet::new()),
+            },
+        })
+    }
+
+    /// What it takes on the heap, in bytes.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let texts = [&self.gates, &self.node].into_iter().flatten();
+        let texts = texts.map(|text| heap::shared(text.len()));
+        let names = self.named_by_affinity.iter().map(|names| {
+            let texts = names.iter().map(|name| heap::block(name.len()));
+            heap::tree::<String, ()>(names.len()) + texts.sum::<usize>()
+        });
+        texts.sum::<usize>() + names.sum::<usize>()
+    }
+}
+
+/// The nodes that required affinity names, where each of its terms names some: several
+/// names in one term mean the nodes that are called all of them, which none is.
+fn named_by_affinity(spec: &v1::PodSpec) -> Option<BTreeSet<String>> {
+    let affinity = spec.affinity.as_ref()?.node_affinity.as_ref()?;
+    let required = &affinity.required_during_scheduling_ignored_during_execution;
+    let terms = &required.as_ref()?.node_selector_terms;
+    if terms.is_empty() {
+        return None;
+    }
+    let mut all = BTreeSet::new();
+    for term in terms {
+        let fields = term.match_fields.iter();
+        let named = fields.filter(|field| field.key == NODE_NAME_FIELD && field.operator == "In");
+        let named = named.map(|field| BTreeSet::from_iter(field.values.iter().cloned()));
+        all.extend(named.reduce(|all, more| &all & &more)?);
+    }
+    Some(all)
+}
