@@ -47,6 +47,10 @@ pub trait Log: Send + Sync {
     /// returns at once, and connects when it is asked.
     fn follow(&self, name: &str, after: u64) -> Arc<dyn Follower>;
 
+    /// The number of the connection to the engine: another one after each time that it
+    /// was lost. Whatever may have happened to a log meanwhile is not known.
+    fn connection(&self) -> u64;
+
     /// Which messages the log of a snapshot holds. The answer is that of the
     /// servers that decide: a message that was acknowledged before is in it.
     ///

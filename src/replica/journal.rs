@@ -177,6 +177,7 @@ impl Replica {
             Err(Error::NotFound(_)) => return self.miss(track, reading).map(|()| false),
             bounds => bounds?.last,
         };
+        self.prove_end(track, reading)?;
         while reading.place.sequence < last && reading.ready.len() < AT_ONCE {
             // One by one: after the last one there is nothing to wait for.
             if self.read_some(track, reading, PATIENCE, 1)? == 0 {

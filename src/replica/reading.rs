@@ -33,6 +33,7 @@ impl Replica {
         within: Duration,
     ) -> Result<NextMessage, JournalError> {
         reading.condition.check()?;
+        self.prove_end(track, reading)?;
         let after = reading.place.sequence;
         let next = self.waiting.until(reading.follower.next(after, within));
         let message = match next {
@@ -50,6 +51,47 @@ impl Replica {
         };
         let verdict = reading.place.judge(&message);
         self.act_on(track, reading, (verdict, message))
+    }
+
+    /// Checks after each loss of the connection that the last message that was read is
+    /// still that of the log: meanwhile the log may have lost its end, and others may have
+    /// written on from there. What is appended after another message poisons the log.
+    pub(super) fn prove_end(
+        &self,
+        track: &Track,
+        reading: &mut Reading,
+    ) -> Result<(), JournalError> {
+        let connection = self.log.connection();
+        if reading.proved == connection {
+            return Ok(());
+        }
+        let sequence = reading.place.sequence;
+        if sequence > 0
+            && let Some(message) = self.read_of_any(&track.name, sequence)?
+            && !reading.ends_with(&message)
+        {
+            let why = format!("message {sequence} of the log is another one than was read");
+            return Err(self.stop(track, reading, Condition::Quarantined(why)));
+        }
+        reading.proved = connection;
+        Ok(())
+    }
+
+    /// A message of the leader, or of a copy that has it; `None` where it was trimmed, or
+    /// the log ends before.
+    fn read_of_any(&self, name: &str, sequence: u64) -> Result<Option<Message>, Error> {
+        if let Some(message) = self.read_of_leader(name, sequence)? {
+            return Ok(Some(message));
+        }
+        match self.waiting.until(self.log.bounds(name)) {
+            Ok(bounds) if (bounds.first..=bounds.last).contains(&sequence) => {}
+            Ok(_) | Err(Error::NotFound(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        let of_peers = (0..PEERS).map(|number| self.log.read(name, sequence, Source::Peer(number)));
+        Ok(of_peers
+            .filter_map(|read| self.waiting.until(read).ok())
+            .next())
     }
 
     /// Whether a log is not there. While a leader is elected a follower may not find it

@@ -157,7 +157,8 @@ impl Replica {
         let track = self.track(name);
         let (follower, applied) = {
             let reading = track.reading.lock();
-            if reading.condition != Condition::Following || !reading.ready.is_empty() {
+            let is_due = reading.condition != Condition::Following || !reading.ready.is_empty();
+            if is_due || reading.proved != self.log.connection() {
                 return true;
             }
             (Arc::clone(&reading.follower), reading.place.sequence)

@@ -40,6 +40,8 @@ pub struct Reading {
     pub place: Place,
     /// The hash of the log up to the message before the last one.
     pub before: Hash,
+    /// The connection by which the last message was found to be still that of the log.
+    pub proved: u64,
     /// The time of the last record.
     pub at: i64,
     /// The sequence from which on it was read.
@@ -141,6 +143,7 @@ impl Reading {
         Self {
             place,
             before: GENESIS,
+            proved: log.connection(),
             at: 0,
             since: place.sequence,
             milestone: None,
@@ -154,6 +157,13 @@ impl Reading {
             others: Vec::new(),
             owed: None,
         }
+    }
+
+    /// Whether a message is the last one that was read, as far as that can be told.
+    pub fn ends_with(&self, message: &Message) -> bool {
+        // Early checkpoints do not tell the hash before.
+        let is_told = self.before != GENESIS || self.place.sequence == 1;
+        !is_told || CheckpointRow::of(self).is_after(message)
     }
 
     /// Notes that somebody else has appended.

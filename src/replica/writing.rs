@@ -132,8 +132,15 @@ impl Replica {
             if (self.clock)().steady.since(from.steady) > SENDING {
                 break;
             }
-            let append = self.log.append_if(&track.name, after, message.clone(), TRY);
-            let within = self.wait_after(self.waiting.until(append), &mut unknown)?;
+            let within = match self.prove_end(track, reading) {
+                Ok(()) => {
+                    let append = self.log.append_if(&track.name, after, message.clone(), TRY);
+                    self.wait_after(self.waiting.until(append), &mut unknown)?
+                }
+                // It is said below what is wrong.
+                Err(_) if unknown.is_some() => Duration::ZERO,
+                Err(error) => return Err(error),
+            };
             match self.look(track, reading, nonce, within) {
                 Ok(AppendOutcome::Ours(at)) => {
                     note(&self.counts.appended);

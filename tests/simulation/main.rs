@@ -11,6 +11,7 @@ mod history;
 mod holding;
 mod local;
 mod records;
+mod rewritten;
 mod rights;
 mod runs;
 mod schedule;

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use evenkeel::limits::Limits;
@@ -67,6 +67,7 @@ impl Server {
             world: Arc::clone(world),
             may_forge: AtomicBool::new(false),
             forged: AtomicU8::new(0),
+            losses: AtomicU64::new(0),
         });
         let skew = Arc::new(AtomicI64::new(0));
         let clock = {

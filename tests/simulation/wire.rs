@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -26,6 +26,8 @@ pub struct Wire {
     pub may_forge: AtomicBool,
     /// Not 0 from a forged message on until it is known to be one.
     pub forged: AtomicU8,
+    /// How often the connection was lost.
+    pub losses: AtomicU64,
 }
 
 impl Wire {
@@ -111,11 +113,18 @@ impl Faults for Wire {
             Call::Write if dice.happens(30) => Fate::Lost,
             Call::Read | Call::Write => Fate::Done,
         };
+        if fate == Fate::Unreachable {
+            self.losses.fetch_add(1, Ordering::Relaxed);
+        }
         if fate != Fate::Done {
             self.world
                 .tell(|| format!("    {}: {call:?} is {fate:?}", self.number));
         }
         fate
+    }
+
+    fn connection(&self) -> u64 {
+        self.losses.load(Ordering::Relaxed)
     }
 
     fn over(&self, call: Call) {

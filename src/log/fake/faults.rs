@@ -64,6 +64,11 @@ pub trait Faults: Send + Sync {
         3
     }
 
+    /// The number of the connection.
+    fn connection(&self) -> u64 {
+        0
+    }
+
     /// Is told that a call is over. May take its time: whatever happens
     /// meanwhile happens after the call, and before the caller knows.
     fn over(&self, call: Call) {

@@ -262,6 +262,10 @@ impl Log for FakeLog {
         })
     }
 
+    fn connection(&self) -> u64 {
+        self.faults.connection()
+    }
+
     fn bounds<'a>(&'a self, name: &'a str) -> Wait<'a, Bounds> {
         self.call(Call::Read, move || {
             let streams = self.shared.streams.lock();

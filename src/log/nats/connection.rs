@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_nats::connection::State;
@@ -101,6 +102,12 @@ impl Connection {
     /// started.
     pub(super) fn server_id(&self) -> String {
         self.client.server_info().server_id
+    }
+
+    /// How often a server was connected to.
+    pub(super) fn number(&self) -> u64 {
+        let statistics = self.client.statistics();
+        statistics.connects.load(Ordering::Relaxed)
     }
 
     /// Checks that a server is connected at present.

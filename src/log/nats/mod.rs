@@ -286,6 +286,10 @@ impl Log for Nats {
         Arc::new(NatsFollower::start(connection, log, after, &self.runtime))
     }
 
+    fn connection(&self) -> u64 {
+        self.connection.number()
+    }
+
     fn bounds<'a>(&'a self, name: &'a str) -> Wait<'a, Bounds> {
         Box::pin(async move { Ok(bounds(self.find(name).await?.cached_info())) })
     }
