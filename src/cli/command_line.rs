@@ -10,30 +10,41 @@ use clap::{ArgMatches, Command};
 use super::plugin;
 use super::source::check_source;
 use crate::manifest::ObjectName;
-use crate::server::config::{BAD_CONFIGURATION, SettingsFileError, apply_file};
+use crate::server::config::{BAD_CONFIGURATION, LogFormat, SettingsFileError, apply_file};
+use crate::server::logging;
 
 /// Why a command line was refused, or that it only asked for help.
 #[derive(Debug, thiserror::Error)]
 pub enum ParseError {
     /// The settings file is bad.
-    #[error(transparent)]
-    File(#[from] SettingsFileError),
-    /// A setting of `serve` is bad: one line that names it.
-    #[error("{0}")]
-    Serve(String),
+    #[error("{error}")]
+    File {
+        /// What is wrong with it.
+        error: SettingsFileError,
+        /// How the server would log.
+        format: LogFormat,
+    },
+    /// A setting of `serve` is bad.
+    #[error("{message}")]
+    Serve {
+        /// One line that names it.
+        message: String,
+        /// How the server would log.
+        format: LogFormat,
+    },
     /// Any other command line that is refused, and `--help` and `--version`.
     #[error(transparent)]
     Usage(#[from] clap::Error),
 }
 
 impl ParseError {
-    /// Tells the user, on standard error (help and version: on standard
-    /// output), and returns the exit code: 64 for bad configuration, 2 for
+    /// Tells the user, on standard error as the server logs (help and version: on
+    /// standard output), and returns the exit code: 64 for bad configuration, 2 for
     /// another command line that is refused, 0 for help and version.
     pub fn report(&self) -> u8 {
         match self {
-            Self::File(_) | Self::Serve(_) => {
-                eprintln!("error: {self}");
+            Self::File { format, .. } | Self::Serve { format, .. } => {
+                logging::fatal(*format, self);
                 BAD_CONFIGURATION
             }
             Self::Usage(error) => {
@@ -60,7 +71,11 @@ pub fn parse<C: clap::Parser>(args: impl IntoIterator<Item = OsString>) -> Resul
     if let Some((name, matches)) = subcommand
         && let Ok(Some(path)) = matches.try_get_one::<PathBuf>("config")
     {
-        command = apply_file(command, name, path)?;
+        let before = command.clone();
+        command = apply_file(command, name, path).map_err(|error| ParseError::File {
+            error,
+            format: log_format(&before, &args),
+        })?;
     }
     // One that was used is not to be changed any more.
     let unused = command.clone();
@@ -79,11 +94,28 @@ pub fn parse<C: clap::Parser>(args: impl IntoIterator<Item = OsString>) -> Resul
         })
         .map_err(|error| with_slash(&args, error))
         .map_err(|error| match subcommand {
-            Some(("serve", _)) if error.use_stderr() => {
-                ParseError::Serve(one_line(&command, &args, &error))
-            }
+            Some(("serve", _)) if error.use_stderr() => ParseError::Serve {
+                message: one_line(&command, &args, &error),
+                format: log_format(&command, &args),
+            },
             _ => error.into(),
         })
+}
+
+/// How a server with these arguments would log. Nothing is read after a bad argument, so
+/// the others are left out.
+fn log_format(command: &Command, args: &[OsString]) -> LogFormat {
+    const FLAG: &str = "--log-format";
+    let is_flag = |arg: &&OsString| arg.to_str().is_some_and(|arg| arg.starts_with(FLAG));
+    let is_of_flag = |pair: &&[OsString]| pair[0] == FLAG || is_flag(&&pair[1]);
+    let of_flag = args.windows(2).filter(is_of_flag).map(|pair| &pair[1]);
+    let start = [args.first().cloned(), Some("serve".into())];
+    let own = start.into_iter().flatten().chain(of_flag.cloned());
+    let draft = command.clone().ignore_errors(true);
+    let draft = draft.try_get_matches_from(own).ok();
+    let settings = draft.as_ref().and_then(ArgMatches::subcommand);
+    let format = settings.and_then(|(_, settings)| settings.try_get_one("log_format").ok()?);
+    format.copied().unwrap_or(LogFormat::Auto)
 }
 
 /// The error about an object that is named as kubectl takes it, in two words, with the

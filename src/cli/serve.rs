@@ -45,7 +45,7 @@ impl Serve {
         let watching = match self.watch.plan(&mut self.config, loaded) {
             Ok(watching) => watching,
             Err(conflict) => {
-                eprintln!("error: {conflict}");
+                server::logging::fatal(self.config.log.log_format, &conflict);
                 return ExitCode::from(server::config::BAD_CONFIGURATION);
             }
         };

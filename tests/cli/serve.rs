@@ -64,13 +64,53 @@ fn a_file_that_cannot_be_loaded_ends_the_server_and_says_why() {
         ),
         (
             "--load bad.yaml",
-            "\n  Node n1 (bad.yaml, document 1): metadata.labels: key \"bad key\" must be",
+            "Node n1 (bad.yaml, document 1): metadata.labels: key \"bad key\" must be",
         ),
     ];
     for (flags, expected) in cases {
-        let outcome = desk
-            .run(&format!("serve --listen 127.0.0.1:0 {flags}"))
-            .expect(1);
+        let serve = format!("serve --listen 127.0.0.1:0 {flags}");
+        let outcome = desk.run(&format!("{serve} --log-format human")).expect(1);
         outcome.complains(expected);
+        // Where nobody looks, as in a container, the log is JSON.
+        for format in ["", " --log-format json --log-level off"] {
+            let outcome = desk.run(&format!("{serve}{format}")).expect(1);
+            let message = fatal(&outcome.err);
+            let expected = expected.trim_start_matches("error: ").trim_start();
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+}
+
+/// The message of the last log line, which is an error in JSON.
+fn fatal(log: &str) -> String {
+    let last = log.lines().last().unwrap_or_default();
+    let line: serde_json::Value = serde_json::from_str(last).expect(log);
+    assert_eq!(line["level"], "ERROR", "{log}");
+    assert!(line["timestamp"].is_string(), "{log}");
+    line["message"].as_str().expect(log).to_owned()
+}
+
+#[test]
+fn bad_settings_are_told_as_the_server_logs() {
+    let desk = desk()
+        .file("bad.toml", "max_nodes = \"many\"")
+        .file("json.toml", "log_format = \"json\"\nmax_nodes = 0");
+    let cases = [
+        ("serve --max-nodes many", "--max-nodes"),
+        ("serve --config bad.toml", "bad.toml: max_nodes"),
+        ("serve --config nowhere.toml", "nowhere.toml"),
+        ("serve --listen 0.0.0.0:0", "plain text"),
+        ("serve --config json.toml", "json.toml: max_nodes"),
+    ];
+    for (line, words) in cases {
+        for format in ["", " --log-format json"] {
+            let outcome = desk.run(&format!("{line}{format}")).expect(64);
+            assert_eq!(outcome.err.lines().count(), 1, "{}", outcome.err);
+            let message = fatal(&outcome.err);
+            assert!(message.contains(words), "{message}");
+        }
+        let outcome = desk.run(&format!("{line} --log-format human")).expect(64);
+        assert!(outcome.err.starts_with("error: "), "{}", outcome.err);
+        outcome.complains(words);
     }
 }

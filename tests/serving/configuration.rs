@@ -189,6 +189,8 @@ fn bad_settings_exit_with_64_and_one_line_that_names_them() {
         let told = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(64), "{sources:?}: {told}");
         assert_eq!(told.lines().count(), 1, "{sources:?}: {told}");
+        let line: serde_json::Value = serde_json::from_str(&told).expect("a line of the log");
+        let told = line["message"].as_str().expect("a message");
         for word in *words {
             assert!(told.contains(word), "{sources:?}: {word} in {told}");
         }

@@ -14,7 +14,7 @@ use crate::server::telemetry::logging;
 /// drain, 1 when it cannot serve, 64 when settings do not go together or
 /// `RUST_LOG` is bad, 130 or 143 when
 /// a second signal cut the drain short. Errors are one line on standard
-/// error.
+/// error, of the log if that is JSON.
 ///
 /// See [`serve`] for `feeds` and `preload`. Logging must not have been started, and the
 /// caller should exit at once: calls that did not end in time may still run.
@@ -24,15 +24,16 @@ where
     F: Future<Output = Result<(), E>>,
     E: Into<BoxError>,
 {
+    let format = config.log.log_format;
     if let Err(conflict) = config.check() {
-        eprintln!("error: {conflict}");
+        logging::fatal(format, &conflict);
         return ExitCode::from(config::BAD_CONFIGURATION);
     }
     let filter = config.log.log_level.as_deref();
-    let levels = match logging::init(config.log.log_format, filter) {
+    let levels = match logging::init(format, filter) {
         Ok(levels) => levels,
         Err(error) => {
-            eprintln!("error: {error}");
+            logging::fatal(format, &error);
             return ExitCode::from(config::BAD_CONFIGURATION);
         }
     };
@@ -46,7 +47,7 @@ where
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            logging::fatal(format, &error);
             ExitCode::from(error.exit_code())
         }
     }

@@ -1,9 +1,10 @@
 //! Log lines on standard error: for people, or JSON for machines.
 
-use std::io::{self, IsTerminal};
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
 
 use parking_lot::Mutex;
-use tracing::info;
+use tracing::{error, info};
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -11,6 +12,7 @@ use tracing_subscriber::{EnvFilter, reload};
 
 use super::log_lines::{LogLines, may_be_heard};
 use crate::server::config::telemetry::{LogFormat, parse_filter};
+use crate::visible;
 
 /// What is logged, which can be changed while the program runs.
 pub struct Levels {
@@ -57,14 +59,15 @@ pub fn init(format: LogFormat, filter: Option<&str>) -> Result<Levels, FilterErr
         None => filter_from_environment()?,
     };
     let terminal = io::stderr().is_terminal();
-    let human = format == LogFormat::Human || format == LogFormat::Auto && terminal;
     let lines = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(&filter))
         .with_ansi(terminal)
         // An error would be written to standard error, and panic: a server
         // outlives the reader of its logs.
         .log_internal_errors(false)
-        .event_format(LogLines { are_json: !human })
+        .event_format(LogLines {
+            are_json: is_json(format),
+        })
         .with_writer(io::stderr)
         .with_filter_reloading();
     let handle = lines.reload_handle();
@@ -74,6 +77,32 @@ pub fn init(format: LogFormat, filter: Option<&str>) -> Result<Levels, FilterErr
         current: Mutex::new(filter),
         reload,
     })
+}
+
+/// Says on standard error why the server cannot start or go on: as a line of the log if
+/// that is JSON, whatever its level, else as a command says it.
+pub fn fatal(format: LogFormat, why: &dyn fmt::Display) {
+    if !is_json(format) {
+        let why = why.to_string();
+        // Nothing is left to tell when standard error is closed.
+        let _ = writeln!(io::stderr(), "error: {}", visible::lines(&why));
+        return;
+    }
+    let line = tracing_subscriber::fmt()
+        .log_internal_errors(false)
+        .event_format(LogLines { are_json: true })
+        .with_writer(io::stderr)
+        .finish();
+    tracing::subscriber::with_default(line, || error!("{why}"));
+}
+
+/// Whether log lines are JSON.
+fn is_json(format: LogFormat) -> bool {
+    match format {
+        LogFormat::Json => true,
+        LogFormat::Human => false,
+        LogFormat::Auto => !io::stderr().is_terminal(),
+    }
 }
 
 fn filter_from_environment() -> Result<String, FilterError> {
