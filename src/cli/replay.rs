@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -16,7 +16,7 @@ use super::render::{self, Different, Replayed};
 use super::source;
 use super::stored;
 use crate::decision_log::{Brief, Line, LoggedRequest};
-use crate::manifest::SavedOrigin;
+use crate::manifest::{BoundedText, SavedOrigin, TextPiece};
 use crate::proto::v1::Pod;
 
 /// Flags of `evenkeel replay`.
@@ -181,10 +181,17 @@ impl ReplayCommand {
     }
 }
 
+/// How long a line of a log may be. The JSON of the longest request is shorter.
+const MAX_LINE_BYTES: u64 = 256 << 20;
+
 /// The lines of a log; of a file, those that it has now.
 fn open(log: &Path) -> Result<Box<dyn Iterator<Item = io::Result<String>>>> {
+    let lines_of = |input: Box<dyn io::Read>| {
+        let text = BoundedText::new(input, TextPiece::Line(MAX_LINE_BYTES), u64::MAX);
+        Ok(Box::new(text.buffered().lines()) as Box<dyn Iterator<Item = _>>)
+    };
     if log == Path::new("-") {
-        return Ok(Box::new(io::stdin().lines()));
+        return lines_of(Box::new(io::stdin()));
     }
     let opened = File::open(log).and_then(|file| Ok((file.metadata()?, file)));
     let (metadata, file) = opened.with_context(|| format!("reading {}", log.display()))?;
@@ -192,7 +199,7 @@ fn open(log: &Path) -> Result<Box<dyn Iterator<Item = io::Result<String>>>> {
         true => metadata.len(),
         false => u64::MAX,
     };
-    Ok(Box::new(BufReader::new(file.take(most)).lines()))
+    lines_of(Box::new(file.take(most)))
 }
 
 async fn ask(client: &Client, request: LoggedRequest) -> Result<ReplayedAnswer> {

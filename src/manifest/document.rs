@@ -7,6 +7,7 @@ use indicatif::ProgressBar;
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
+use super::bounded::{BoundError, MAX_PIECE_BYTES, TextPiece};
 use super::error::ManifestError;
 use super::item::{Item, ObjectOrigin};
 use super::lean::{CompleteValue, Lean, LeanValue, read_field};
@@ -24,13 +25,16 @@ pub(super) fn for_each_item(
     progress: &ProgressBar,
     sink: DocumentSink,
 ) -> Result<(), ManifestError> {
-    let (format, input) = source.open(progress)?;
-    match format {
+    let opened = source.open(progress, TextPiece::Object(MAX_PIECE_BYTES))?;
+    match opened.syntax {
         Syntax::Json => {
-            let json = serde_json::Deserializer::from_reader(input);
-            json_items(source, index, json, sink)
+            let json = serde_json::Deserializer::from_reader(opened.input);
+            json_items(source, index, json, &mut |item| {
+                opened.in_piece.end();
+                sink(item)
+            })
         }
-        Syntax::Yaml => yaml_documents(source, input, &mut |document, LeanValue(value)| {
+        Syntax::Yaml => yaml_documents(source, opened.input, &mut |document, LeanValue(value)| {
             let origin = ObjectOrigin::whole(index, document);
             Splitter::new(source, origin, sink).document(value)
         }),
@@ -62,6 +66,13 @@ pub(super) fn for_each_item_of(
 }
 
 fn read_part(part: &ObjectText<'_>, source: &InputSource) -> Result<CompleteValue, ManifestError> {
+    if part.syntax == Syntax::Json && part.text.len() as u64 > MAX_PIECE_BYTES {
+        let too_long = BoundError::Piece {
+            piece: "object",
+            most: MAX_PIECE_BYTES,
+        };
+        return Err(source.io(too_long.into()));
+    }
     let read = |text: &str| match part.syntax {
         Syntax::Json => serde_json::from_str(text).map_err(|error| source.not_json(&error)),
         Syntax::Yaml => {
@@ -85,8 +96,9 @@ pub(super) fn for_each_document(
     source: &InputSource,
     sink: &mut dyn FnMut(Value) -> Result<(), ManifestError>,
 ) -> Result<(), ManifestError> {
-    let (format, input) = source.open(&ProgressBar::hidden())?;
-    match format {
+    let opened = source.open(&ProgressBar::hidden(), TextPiece::Object(MAX_PIECE_BYTES))?;
+    let input = opened.input;
+    match opened.syntax {
         Syntax::Yaml => yaml_documents(source, input, &mut |_, CompleteValue(value)| sink(value)),
         Syntax::Json => {
             for value in serde_json::Deserializer::from_reader(input).into_iter::<CompleteValue>() {

@@ -12,6 +12,7 @@
 //! snapshot is read whole or not at all.
 
 mod admission;
+mod bounded;
 mod controller;
 mod defaults;
 mod document;
@@ -40,6 +41,7 @@ mod waiting;
 mod workload;
 
 pub(crate) use admission::Admission;
+pub(crate) use bounded::{BoundedText, TextPiece};
 pub(crate) use defaults::{
     default_constraints_in, read_default_constraints, system_default_constraints,
 };

@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
 
+use super::bounded::{
+    BUFFER_BYTES, BoundError, BoundedText, MAX_PIECE_BYTES, MAX_STREAM_BYTES, MAX_TEXT_BYTES,
+    PieceBytes, TextPiece,
+};
 use super::error::{ManifestError, Position};
 use super::utf16;
-
-/// How much of a file is read at a time, in bytes.
-const BUFFER_BYTES: usize = 1 << 20;
 
 /// One stream of objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +32,14 @@ pub(crate) enum InputSource {
 pub(super) enum Syntax {
     Json,
     Yaml,
+}
+
+/// A source that is open.
+pub(super) struct OpenedText {
+    pub(super) syntax: Syntax,
+    pub(super) input: BufReader<BoundedText<BufReader<Box<dyn Read>>>>,
+    /// How much was read of the current object of JSON.
+    pub(super) in_piece: PieceBytes,
 }
 
 impl fmt::Display for InputSource {
@@ -52,13 +61,21 @@ impl InputSource {
         }
     }
 
-    /// Opens the source and finds out its format.
+    /// Opens the source and finds out its format. `of_json` is what is held of JSON at a
+    /// time; YAML is held as a whole.
     pub(super) fn open(
         &self,
         progress: &ProgressBar,
-    ) -> Result<(Syntax, impl BufRead + use<>), ManifestError> {
+        of_json: TextPiece,
+    ) -> Result<OpenedText, ManifestError> {
+        let mut size = 0;
         let input: Box<dyn Read> = match self {
-            InputSource::File(path) => Box::new(File::open(path).map_err(|error| self.io(error))?),
+            InputSource::File(path) => {
+                let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
+                let (metadata, file) = opened.map_err(|error| self.io(error))?;
+                size = metadata.len();
+                Box::new(file)
+            }
             InputSource::StandardInput => Box::new(io::stdin()),
             InputSource::Cluster(_) => return Err(self.io(io::ErrorKind::Unsupported.into())),
         };
@@ -68,9 +85,22 @@ impl InputSource {
         let start = input.fill_buf().map_err(|error| self.io(error))?;
         let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
         let mark_bytes = start.len() - text.len();
-        let format = self.format(text);
+        let syntax = self.format(text);
         input.consume(mark_bytes);
-        Ok((format, input))
+        let (piece, most) = match (syntax, of_json) {
+            (Syntax::Json, TextPiece::Object(_)) => (of_json, MAX_STREAM_BYTES),
+            (Syntax::Json, _) => (of_json, MAX_TEXT_BYTES),
+            (Syntax::Yaml, _) => (TextPiece::Line(MAX_PIECE_BYTES), MAX_TEXT_BYTES),
+        };
+        if size > most {
+            return Err(self.io(BoundError::Whole(most).into()));
+        }
+        let text = BoundedText::new(input, piece, most);
+        Ok(OpenedText {
+            syntax,
+            in_piece: text.in_piece(),
+            input: text.buffered(),
+        })
     }
 
     /// What a text of this source is written in: by the name of the file, else
@@ -86,15 +116,18 @@ impl InputSource {
 
     /// The whole text, without a byte order mark.
     pub(crate) fn read_to_string(&self) -> Result<String, ManifestError> {
-        let (_, mut input) = self.open(&ProgressBar::hidden())?;
+        let mut opened = self.open(&ProgressBar::hidden(), TextPiece::Whole)?;
         let mut text = String::new();
-        let read = input.read_to_string(&mut text);
+        let read = opened.input.read_to_string(&mut text);
         read.map_err(|error| self.io(error))?;
         Ok(text)
     }
 
     /// A text of this source that is no JSON.
     pub(crate) fn not_json(&self, error: &serde_json::Error) -> ManifestError {
+        if error.is_io() {
+            return self.io(io::Error::other(error.to_string()));
+        }
         ManifestError::Syntax {
             file: self.to_string(),
             format: "JSON",
@@ -108,6 +141,9 @@ impl InputSource {
 
     /// A text of this source that is no YAML.
     pub(super) fn not_yaml(&self, error: &serde_saphyr::Error) -> ManifestError {
+        if let serde_saphyr::Error::IOError { cause } = error.without_snippet() {
+            return self.io(io::Error::new(cause.kind(), cause.to_string()));
+        }
         ManifestError::Syntax {
             file: self.to_string(),
             format: "YAML",

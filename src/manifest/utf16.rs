@@ -2,6 +2,8 @@
 
 use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
 
+use super::bounded::{BoundError, MAX_TEXT_BYTES};
+
 /// `input` in UTF-8. A text that begins with a byte order mark of UTF-16 is converted,
 /// all others stay as they are.
 pub(super) fn to_utf8(mut input: BufReader<Box<dyn Read>>) -> io::Result<BufReader<Box<dyn Read>>> {
@@ -12,7 +14,13 @@ pub(super) fn to_utf8(mut input: BufReader<Box<dyn Read>>) -> io::Result<BufRead
     };
     input.consume(2);
     let mut bytes = Vec::new();
-    input.read_to_end(&mut bytes)?;
+    input
+        .by_ref()
+        .take(MAX_TEXT_BYTES)
+        .read_to_end(&mut bytes)?;
+    if !input.fill_buf()?.is_empty() {
+        return Err(BoundError::Whole(MAX_TEXT_BYTES).into());
+    }
     let (pairs, rest) = bytes.as_chunks::<2>();
     let units = pairs.iter().map(|pair| of_pair(*pair));
     let text: Result<String, _> = char::decode_utf16(units).collect();

@@ -4,9 +4,11 @@
 #[path = "../support/api_server.rs"]
 mod api_server;
 mod credentials;
+mod endless;
 mod evenkeel;
 mod gates;
 mod hostile;
+mod hostile_server;
 mod in_process;
 mod kube_api;
 mod lint;

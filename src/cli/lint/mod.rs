@@ -330,6 +330,7 @@ fn unread(source: &InputSource, error: &ManifestError, text: &str) -> Option<Lin
             LintRule::Unreadable,
             format!("not valid {format}: {message}"),
         ),
+        ManifestError::Io { error, .. } => (LintRule::Unreadable, error.to_string()),
         error => (LintRule::Unreadable, error.to_string()),
     };
     Some(LintFinding::of_file(source, rule, message, at))

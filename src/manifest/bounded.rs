@@ -1,0 +1,138 @@
+//! How much is read of a file, so that no file takes more memory or time than it is worth.
+
+use std::cell::Cell;
+use std::io::{self, BufReader, Read};
+use std::rc::Rc;
+
+/// How much is read of a source whose objects are taken one by one, in bytes. A cluster
+/// of 3,000,000 pods has a tenth of that as JSON.
+pub(super) const MAX_STREAM_BYTES: u64 = 16 << 30;
+
+/// How long a text may be that is held as a whole: YAML, and what `lint` reads. 150,000
+/// pods have a few hundred MB.
+pub(super) const MAX_TEXT_BYTES: u64 = 1 << 30;
+
+/// How long one object of JSON and one line of YAML may be. Kubernetes takes no object of
+/// more than 3 MiB.
+pub(super) const MAX_PIECE_BYTES: u64 = 16 << 20;
+
+/// How much is read at a time, in bytes.
+pub(super) const BUFFER_BYTES: usize = 1 << 20;
+
+/// Why no more is read of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum BoundError {
+    /// It is longer than texts may be.
+    #[error("more than {} GiB, which is not read", .0 >> 30)]
+    Whole(u64),
+    /// It has a longer object or line than texts may have.
+    #[error("one {piece} of more than {} MiB, which is not read", most >> 20)]
+    Piece {
+        /// What is too long.
+        piece: &'static str,
+        /// How many bytes it may have.
+        most: u64,
+    },
+    /// It is binary, or has no end.
+    #[error("it holds a zero byte, so it is no text")]
+    ZeroByte,
+}
+
+impl From<BoundError> for io::Error {
+    fn from(error: BoundError) -> Self {
+        Self::new(io::ErrorKind::InvalidData, error)
+    }
+}
+
+/// What one piece of a text is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TextPiece {
+    /// A line, which may have so many bytes.
+    Line(u64),
+    /// What comes before [`PieceBytes::end`] is called again. It may have so many bytes.
+    Object(u64),
+    /// The text as a whole.
+    Whole,
+}
+
+/// How many bytes were read since the last piece ended.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PieceBytes(Rc<Cell<u64>>);
+
+impl PieceBytes {
+    /// A piece has ended.
+    pub(super) fn end(&self) {
+        self.0.set(0);
+    }
+}
+
+/// A text of which no more is read than it may have.
+pub(crate) struct BoundedText<R> {
+    input: R,
+    piece: TextPiece,
+    /// How many bytes more it may have.
+    left: u64,
+    most: u64,
+    in_piece: PieceBytes,
+}
+
+impl<R: Read> BoundedText<R> {
+    /// Reads at most `most` bytes of `input`. Reading more, or a longer piece, is an error.
+    pub(crate) fn new(input: R, piece: TextPiece, most: u64) -> Self {
+        Self {
+            input,
+            piece,
+            left: most,
+            most,
+            in_piece: PieceBytes::default(),
+        }
+    }
+
+    /// The bytes of the current piece.
+    pub(super) fn in_piece(&self) -> PieceBytes {
+        self.in_piece.clone()
+    }
+
+    /// The same text through a buffer.
+    pub(crate) fn buffered(self) -> BufReader<Self> {
+        BufReader::with_capacity(BUFFER_BYTES, self)
+    }
+
+    fn check(&mut self, bytes: &[u8]) -> Result<(), BoundError> {
+        let length = bytes.len() as u64;
+        self.left = self
+            .left
+            .checked_sub(length)
+            .ok_or(BoundError::Whole(self.most))?;
+        if bytes.contains(&0) {
+            return Err(BoundError::ZeroByte);
+        }
+        let (piece, most, line_end) = match self.piece {
+            TextPiece::Line(most) => {
+                let line_end = bytes.iter().rposition(|byte| *byte == b'\n');
+                ("line", most, line_end)
+            }
+            TextPiece::Object(most) => ("object", most, None),
+            TextPiece::Whole => return Ok(()),
+        };
+        let now = match line_end {
+            Some(end) => bytes[end..].len() as u64,
+            None => self.in_piece.0.get().saturating_add(length),
+        };
+        self.in_piece.0.set(now);
+        match now > most {
+            true => Err(BoundError::Piece { piece, most }),
+            false => Ok(()),
+        }
+    }
+}
+
+impl<R: Read> Read for BoundedText<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        // No piece ends unseen between two checks.
+        let length = buffer.len().min(BUFFER_BYTES);
+        let read = self.input.read(&mut buffer[..length])?;
+        self.check(&buffer[..read])?;
+        Ok(read)
+    }
+}
