@@ -41,7 +41,8 @@ pub fn json(text: &str) -> Cow<'_, str> {
     escape(text, |c| c == '\n', push_json)
 }
 
-/// Lines of this program with its own styles, whatever else got into them.
+/// Lines of this program with its styles, whatever else got into them. A style that
+/// hides text, or shows it as something else, is not one of its own.
 pub fn styled(text: &str) -> String {
     let mut seen = String::with_capacity(text.len());
     let mut rest = text;
@@ -141,16 +142,26 @@ fn is_visible(c: char) -> bool {
 }
 
 /// How long the style is that a text begins with: `ESC [`, numbers and
-/// semicolons, `m`. 0 if it begins with none.
+/// semicolons, `m`. 0 if it begins with none, or one that this program has not: it
+/// has bold, dimmed, italic and underlined text, and coloured text.
 fn style_len(text: &str) -> usize {
     let Some(numbers) = text.strip_prefix("\u{1b}[") else {
         return 0;
     };
-    let is_number = |c: char| c.is_ascii_digit() || c == ';';
-    match numbers.find(|c| !is_number(c)) {
-        Some(end) if numbers[end..].starts_with('m') => 2 + end + 1,
-        _ => 0,
+    let Some((numbers, _)) = numbers.split_once('m') else {
+        return 0;
+    };
+    let is_own = |number| matches!(number, "" | "0" | "1" | "2" | "3" | "4") || is_colour(number);
+    match numbers.split(';').all(is_own) {
+        true => 2 + numbers.len() + 1,
+        false => 0,
     }
+}
+
+/// Whether a number of a style is one of the 16 colours of text.
+fn is_colour(number: &str) -> bool {
+    let number: Result<u8, _> = number.parse();
+    matches!(number, Ok(30..=37 | 90..=97))
 }
 
 /// The messages of an error and its causes, without those that only repeat.
@@ -217,6 +228,8 @@ mod tests {
             ("\u{1b}[1;31mred\u{1b}[0m\n", "\u{1b}[1;31mred\u{1b}[0m\n"),
             ("\u{1b}[2J\u{1b}", "\\u{1b}[2J\\u{1b}"),
             ("\u{1b}[1\u{202e}m", "\\u{1b}[1\\u{202e}m"),
+            ("\u{1b}[8mhidden", "\\u{1b}[8mhidden"),
+            ("\u{1b}[1;7m\u{1b}[38;5;0m", "\\u{1b}[1;7m\\u{1b}[38;5;0m"),
             ("é\u{1b}é\u{1b}[mé", "é\\u{1b}é\u{1b}[mé"),
         ] {
             assert_eq!(styled(given), shown, "{given:?}");

@@ -20,6 +20,7 @@ use crate::kubernetes::{
 };
 use crate::manifest::{Admission, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::snapshot::{ObjectKind, OwnerKind};
+use crate::visible;
 
 /// How often the progress that is shown moves.
 const TICK: Duration = Duration::from_millis(100);
@@ -186,7 +187,7 @@ pub(crate) async fn pages(
 fn bar(cluster: &ClusterClient) -> ProgressBar {
     let style = ProgressStyle::with_template("{spinner} {prefix}: {msg}");
     let bar = ProgressBar::new_spinner().with_style(style.expect("the template is valid"));
-    bar.set_prefix(format!("listing cluster {}", cluster.name));
+    bar.set_prefix(format!("listing cluster {}", visible::text(&cluster.name)));
     bar.enable_steady_tick(TICK);
     bar
 }

@@ -3,7 +3,7 @@
 
 use std::error::Error;
 use std::fmt;
-use std::io::{self, Write};
+use std::io;
 use std::iter::successors;
 use std::pin::Pin;
 use std::process::ExitCode;
@@ -12,6 +12,7 @@ use anyhow::Result;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
+use super::output;
 use crate::api;
 use crate::kubernetes;
 use crate::visible;
@@ -82,11 +83,7 @@ pub(super) fn report(error: &anyhow::Error) -> Exit {
     if error.chain().any(seen_enough) {
         return Exit::Success;
     }
-    let style = anstyle::AnsiColor::Red.on_default().bold();
-    let text = format!("{error:#}");
-    let text = visible::lines(&text);
-    // If standard error is closed, there is no way left to report it.
-    let _ = writeln!(anstream::stderr(), "{style}error:{style:#} {text}");
+    output::fail(&format_args!("{error:#}"));
     Exit::of_error(error)
 }
 

@@ -16,6 +16,7 @@ use crate::replica::{self, Replica, Waiting};
 use crate::server::ReplicationSettings;
 use crate::snapshot::{Limits, Registry, Unobserved, system_clock};
 use crate::tasks;
+use crate::visible;
 
 /// What to do with a log.
 #[derive(Debug, Subcommand)]
@@ -165,8 +166,14 @@ async fn checkpoint(settings: &Snapshots) -> Result<Exit> {
             Ok(replica.checkpoint(&named)?)
         };
         let told = match with_replica(&log, write).await? {
-            Some(sequence) => format!("{name}: the checkpoint covers {sequence}\n"),
-            None => format!("{name}: nothing is new since the last checkpoint\n"),
+            Some(sequence) => format!(
+                "{}: the checkpoint covers {sequence}\n",
+                visible::text(&name)
+            ),
+            None => format!(
+                "{}: nothing is new since the last checkpoint\n",
+                visible::text(&name)
+            ),
         };
         output::print(&told)?;
     }
@@ -180,8 +187,10 @@ async fn trim(settings: &Snapshots) -> Result<Exit> {
         with_replica(&log, move |replica| Ok(replica.trim(&named)?)).await?;
         let bounds = log.bounds(&name).await.map_err(failed)?;
         output::print(&format!(
-            "{name}: begins at {}, ends at {}\n",
-            bounds.first, bounds.last
+            "{}: begins at {}, ends at {}\n",
+            visible::text(&name),
+            bounds.first,
+            bounds.last
         ))?;
     }
     Ok(Exit::Success)

@@ -156,7 +156,7 @@ pub fn complete(args: &[OsString]) -> Option<ExitCode> {
     }
     let completed = plugin::complete(Cli::command(), args)?;
     Some(completed.unwrap_or_else(|error| {
-        eprintln!("error: {error}");
+        output::fail(&error);
         ExitCode::FAILURE
     }))
 }

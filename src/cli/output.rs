@@ -1,7 +1,9 @@
 //! Writing answers to standard output, and what is beside them to standard error.
 
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
 
+use anstyle::AnsiColor;
 use anyhow::Result;
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -90,7 +92,7 @@ pub(crate) fn replace(text: &str) -> Result<()> {
     Ok(output.flush()?)
 }
 
-/// Writes bytes to standard output as they are.
+/// Writes bytes of this program, or those of a page, to standard output as they are.
 pub(crate) fn print_bytes(bytes: &[u8]) -> Result<()> {
     let mut output = io::stdout().lock();
     finish(output.write_all(bytes).and_then(|()| output.flush()))
@@ -118,8 +120,25 @@ pub(crate) fn bar(length: u64, seen_from: u64, template: &str) -> ProgressBar {
 
 /// A line for a person beside the answer: on standard error.
 pub(crate) fn warn(message: &str) {
-    let style = anstyle::AnsiColor::Yellow.on_default().bold();
+    tell(AnsiColor::Yellow, "warning", &visible::text(message));
+}
+
+/// Why a command ends: on standard error. It may have several lines, of which only the
+/// first begins at the margin, so none of them looks like a message of its own.
+pub(crate) fn fail(why: &dyn fmt::Display) {
+    let why = why.to_string();
+    let mut lines = why.lines();
+    let mut text = lines.next().unwrap_or_default().to_owned();
+    for line in lines {
+        text.push_str(if line.starts_with("  ") { "\n" } else { "\n  " });
+        text.push_str(line);
+    }
+    tell(AnsiColor::Red, "error", &visible::lines(&text));
+}
+
+/// Writes to standard error what is visible already.
+fn tell(colour: AnsiColor, label: &str, text: &str) {
+    let style = colour.on_default().bold();
     // Nothing is left to tell when standard error is closed.
-    let message = visible::text(message);
-    let _ = writeln!(anstream::stderr(), "{style}warning:{style:#} {message}");
+    let _ = writeln!(anstream::stderr(), "{style}{label}:{style:#} {text}");
 }

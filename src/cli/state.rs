@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use super::exit::Exit;
 use super::{output, render};
 use crate::store::{self, StoreError};
+use crate::visible;
 
 /// What to do with a state directory.
 #[derive(Debug, Subcommand)]
@@ -54,7 +55,7 @@ impl StateCommand {
                     Ok(Exit::of(found.loss.is_none()))
                 }
                 Err(error @ StoreError::Damaged { .. }) => {
-                    output::print(&format!("{error}\n"))?;
+                    output::print(&format!("{}\n", visible::text(&error.to_string())))?;
                     Ok(Exit::Negative)
                 }
                 Err(error) => Err(error.into()),

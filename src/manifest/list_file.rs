@@ -1,5 +1,6 @@
 //! A Kubernetes list as a file, one object a line, written as its parts come.
 
+use std::borrow::Cow;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -8,6 +9,7 @@ use tempfile::NamedTempFile;
 use super::object::items_of;
 use super::saved::{SavedOrigin, end_item};
 use crate::proto::v1::{ExportSummary, UpdateSnapshotRequest};
+use crate::visible;
 
 /// A list that is being written: to standard output, or aside and renamed at
 /// the end, so that the file is whole or not there.
@@ -62,6 +64,12 @@ impl ListFile {
     }
 
     fn add_item(&mut self, item: &serde_json::Value) -> io::Result<()> {
+        let item = item.to_string();
+        let item = match &self.aside {
+            Some(_) => Cow::Borrowed(&*item),
+            // A terminal may show it.
+            None => visible::json(&item),
+        };
         write!(self.output, "{}{item}", self.separator)?;
         self.separator = ",\n";
         Ok(())

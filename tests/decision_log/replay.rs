@@ -125,3 +125,29 @@ async fn odd_logs_are_told_apart() {
     }
     log.stop().await;
 }
+
+/// The log of a newer server may hold questions with a deletion of a kind that this
+/// program does not know.
+#[tokio::test]
+async fn a_deletion_of_an_unknown_kind_is_refused_by_its_place() {
+    let mut log = Logging::start(&[]).await;
+    log.filter().await;
+    log.lines(1);
+    log.run("snapshot save state.json");
+    let line = fs::read_to_string(log.path("decisions.jsonl")).expect("it is there");
+    let mut line: Value = serde_json::from_str(&line).expect("one line of JSON");
+    let gadget =
+        serde_json::json!({"kind": "Gadget", "namespace": "default", "name": "g\u{1b}[2J"});
+    line["request"]["overlay"] = serde_json::json!([{"delete": gadget}]);
+    fs::write(log.path("newer.jsonl"), format!("{line}\n")).expect("it can be written");
+    let output = log.run("replay newer.jsonl --load state.json");
+    let (code, out) = text(&output);
+    let said = out + &String::from_utf8_lossy(&output.stderr);
+    assert_eq!(code, 1, "{said}");
+    assert!(
+        said.contains("overlay[0].delete.kind: must be one of"),
+        "{said}"
+    );
+    assert!(!said.contains(['\u{1b}']), "{said}");
+    log.stop().await;
+}

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use super::text::{number, table};
 use crate::log::Bounds;
 use crate::log::audit::Audit;
+use crate::visible;
 
 /// A log: its snapshot, what it holds, and what the newest checkpoint covers, from
 /// when.
@@ -28,7 +29,7 @@ pub(crate) fn logs(all: &[LogRow]) -> String {
             most => number(most),
         };
         [
-            name.clone(),
+            visible::text(name).into_owned(),
             bounds.first.to_string(),
             bounds.last.to_string(),
             number(bounds.bytes),
@@ -55,7 +56,8 @@ pub(crate) fn logs(all: &[LogRow]) -> String {
 pub(crate) fn audited(name: &str, found: &Audit) -> String {
     let Bounds { first, last, .. } = found.bounds;
     let mut text = format!(
-        "{name}: {} records and {} voids from {first} to {last}",
+        "{}: {} records and {} voids from {first} to {last}",
+        visible::text(name),
         number(found.records),
         number(found.voids)
     );
