@@ -24,6 +24,10 @@ impl Dialect for PlacementSpec {
             let rule = "does not apply in the Fleet dialect: a cluster takes one";
             faults.add(Path::root("capacities"), rule);
         }
+        if wish::is_joint(request, faults) {
+            let rule = "must not be PLANNING_JOINT in the Fleet dialect";
+            faults.add(Path::root("planning"), rule);
+        }
         // No replicas: all that hold the placement are to give it up.
         let wish = wish::common(request, 0, limits, faults);
         Wish {

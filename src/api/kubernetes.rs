@@ -8,6 +8,7 @@ use super::wish;
 use super::written::Written;
 use crate::explain::{self, Case};
 use crate::matching::{Path, Violations};
+use crate::plan::JointPlacer;
 use crate::proto::v1;
 use crate::snapshot::{Limits, ReadView};
 use crate::spread::{
@@ -32,6 +33,7 @@ impl Dialect for Question {
         let wish = wish::common(request, 1, limits, faults);
         Wish {
             capacities: wish::capacities(&request.capacities, limits, faults),
+            jointly: wish::is_joint(request, faults),
             ..wish
         }
     }
@@ -141,7 +143,11 @@ impl Dialect for Question {
     }
 
     fn plan(&self, checks: NodeChecks, wish: &Wish, read_view: &ReadView<'_>) -> Box<dyn Picker> {
-        Box::new(place::Placer::of(self, checks, wish, read_view))
+        let placer = place::Placer::of(self, checks, wish, read_view);
+        match wish.jointly {
+            true => Box::new(JointPlacer::of(placer)),
+            false => Box::new(placer),
+        }
     }
 
     fn report(&self, report: &Report<'_>) -> v1::ConstraintReport {

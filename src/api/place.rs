@@ -266,6 +266,9 @@ impl ValidPlacement {
         Ok(v1::PlaceResponse {
             placements: outcome.picks.into_iter().map(placement).collect(),
             unplaced: i32::try_from(outcome.unplaced).unwrap_or(i32::MAX),
+            bound: outcome
+                .bound
+                .map(|it| i32::try_from(it).unwrap_or(i32::MAX)),
             reasons: answer::reason_counts(&outcome.reasons),
             steps: outcome.steps.into_iter().map(step).collect(),
             removed: outcome.removed,

@@ -49,6 +49,12 @@ pub fn common(
     }
 }
 
+/// Whether all replicas are to be planned together.
+pub fn is_joint(request: &v1::PlaceRequest, faults: &mut Violations) -> bool {
+    let planning: v1::Planning = request::known(request.planning, Path::root("planning"), faults);
+    planning == v1::Planning::Joint
+}
+
 /// How many are wanted. A request that does not say so wants 0.
 fn replicas(wire: i32, least: i32, limits: &Limits, faults: &mut Violations) -> usize {
     let path = Path::root("replicas");

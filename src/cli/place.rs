@@ -16,7 +16,7 @@ use super::render;
 use crate::manifest::{PlacementPolicy, Preference, WorkloadPod};
 use crate::proto::v1::{
     Affinity, Dialect, FilterRequest, NodeAffinity, NodeBonus, NodeChecks, NodeNames, NodeSelector,
-    NodeSelectorTerm, PlaceRequest, PlaceResponse, Placement, Pod, PodSpec, Reservation,
+    NodeSelectorTerm, PlaceRequest, PlaceResponse, Placement, Planning, Pod, PodSpec, Reservation,
     Toleration, View,
 };
 
@@ -27,6 +27,7 @@ Examples:
   evenkeel place -f deployment.yaml --replicas 12           12 in all
   evenkeel place deploy/web --add 2                         2 more
   evenkeel place -f deployment.yaml --load cluster.json -o name
+  evenkeel place -f deployment.yaml --joint             plan all replicas together
   evenkeel place -f deployment.yaml --reserve 5m --owner my-controller -o json
   evenkeel place -f deployment.yaml --reserve 5m --request-id $ID      safe to send again
   evenkeel place -f placement.yaml --load fleet.yaml        a KubeFleet placement
@@ -66,6 +67,12 @@ pub(crate) struct PlaceCommand {
         conflicts_with = "replicas"
     )]
     add: Option<i32>,
+
+    /// Plan all replicas together where one after the other leaves some without a node
+    ///
+    /// Each is still accepted after those before it. Not for placements of KubeFleet.
+    #[arg(long)]
+    joint: bool,
 
     /// Reserve the picks for this long, e.g. 5m
     ///
@@ -201,6 +208,10 @@ impl PlaceCommand {
             reserve,
             request_id: self.request_id.clone().unwrap_or_default(),
             max_domains,
+            planning: match self.joint {
+                true => Planning::Joint.into(),
+                false => Planning::Unspecified.into(),
+            },
             ..Default::default()
         };
         self.question.ask(asked, request).await

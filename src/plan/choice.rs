@@ -2,12 +2,8 @@
 
 use super::cells::Choice;
 use super::exchange;
-use super::network::{FlowArc, Network};
-use super::sides::Sides;
-
-// The vertices where units begin and end.
-const SOURCE: usize = 0;
-const SINK: usize = 1;
+use super::network::PlanCost;
+use super::sides::{Cells, SINK, SOURCE, Sides, TreeNetwork};
 
 /// How many pods of each cell go.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,13 +17,21 @@ pub struct Chosen {
 impl Choice {
     /// Chooses so many pods. It goes on as long as `affords` a piece of work.
     pub fn choose(&self, count: usize, affords: &dyn Fn(usize) -> bool) -> Chosen {
-        let sides = Sides::of(self);
-        let mut network = self.network(&sides);
-        let first_cell = network.arcs.len() - self.cells.len();
-        let pods: usize = self.cells.iter().map(|cell| cell.ranks.len()).sum();
+        let domains: Vec<_> = self.cells.iter().map(|cell| cell.domains.clone()).collect();
+        let sizes: Vec<usize> = self.cells.iter().map(|cell| cell.ranks.len()).collect();
+        let cells = Cells {
+            domains: &domains,
+            domain_count: self.domains.len(),
+            constraints: self.constraints,
+        };
+        let sides = Sides::of(cells);
+        let TreeNetwork {
+            mut network,
+            domain_of,
+        } = sides.network(cells, &sizes);
+        let pods: usize = sizes.iter().sum();
         let count = count.min(pods);
-        let domain_of: Vec<usize> = self.in_trees(&sides).collect();
-        let cost = |arc: usize, flow: usize| match arc.checked_sub(first_cell) {
+        let cost = |arc: usize, flow: usize| match arc.checked_sub(domain_of.len()) {
             Some(cell) => self.cells[cell].cost(flow),
             None => self.domains[domain_of[arc]].cost(flow),
         };
@@ -43,80 +47,17 @@ impl Choice {
             false => (SOURCE, SINK, count),
         };
         for _ in 0..times {
-            if !affords(4 * network.arcs.len()) || !network.send(from, to, &cost) {
+            if !affords(4 * network.arcs.len()) || !network.send(from, to, &cost, PlanCost::MOST) {
                 break;
             }
         }
-        let flows = network.arcs[first_cell..].iter();
+        let flows = network.arcs[domain_of.len()..].iter();
         let mut removed: Vec<usize> = flows.map(|arc| arc.flow).collect();
         let optimal = sides.left_out.is_empty();
         if !optimal {
             exchange::improve(self, &mut removed, affords);
         }
         Chosen { removed, optimal }
-    }
-
-    /// The domains of the constraints in trees: the arcs of a network begin with
-    /// theirs.
-    fn in_trees(&self, sides: &Sides) -> impl Iterator<Item = usize> {
-        let mut is_in = vec![false; self.domains.len()];
-        for cell in &self.cells {
-            for constraint in sides.trees.iter().flatten() {
-                if let Some(domain) = cell.domains[*constraint] {
-                    is_in[domain] = true;
-                }
-            }
-        }
-        (0..is_in.len()).filter(move |domain| is_in[*domain])
-    }
-
-    /// From the largest domains of one tree to the smallest, through the cells, to the
-    /// smallest domains of the other tree and its largest.
-    fn network(&self, sides: &Sides) -> Network {
-        let mut ends = vec![(SOURCE, SINK); self.domains.len()];
-        let mut capacities = vec![0; self.domains.len()];
-        let mut cells_of = vec![0_usize; self.domains.len()];
-        for cell in &self.cells {
-            for domain in cell.domains.iter().flatten() {
-                cells_of[*domain] += 1;
-                capacities[*domain] += cell.ranks.len();
-            }
-        }
-        let vertex = |domain: usize| 2 + domain;
-        let mut cells = Vec::with_capacity(self.cells.len());
-        for cell in &self.cells {
-            let [above, below] = [0, 1].map(|tree: usize| {
-                let domains = sides.trees[tree].iter();
-                let mut domains: Vec<usize> = domains.filter_map(|c| cell.domains[*c]).collect();
-                domains.sort_by_key(|domain| (std::cmp::Reverse(cells_of[*domain]), *domain));
-                domains
-            });
-            let mut outer = SOURCE;
-            for domain in above {
-                ends[domain] = (outer, vertex(domain));
-                outer = vertex(domain);
-            }
-            let mut inner = SINK;
-            for domain in below {
-                ends[domain] = (vertex(domain), inner);
-                inner = vertex(domain);
-            }
-            cells.push(FlowArc {
-                from: outer,
-                to: inner,
-                capacity: cell.ranks.len(),
-                flow: 0,
-            });
-        }
-        let arc = |domain: usize| FlowArc {
-            from: ends[domain].0,
-            to: ends[domain].1,
-            capacity: capacities[domain],
-            flow: 0,
-        };
-        let mut arcs: Vec<FlowArc> = self.in_trees(sides).map(arc).collect();
-        arcs.extend(cells);
-        Network::new(2 + self.domains.len(), arcs)
     }
 
     /// The cells of the chosen pods, one by one: each time the one whose pod is

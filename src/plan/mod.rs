@@ -5,8 +5,13 @@ mod cells;
 mod choice;
 mod deletion_order;
 mod exchange;
+mod joint;
+mod levels;
 mod network;
 mod removals;
+mod search;
 mod sides;
+mod standing;
 
+pub use joint::JointPlacer;
 pub use removals::{LeftDomain, PlannedRemoval, RemovalPlan, RemovalWish};

@@ -8,6 +8,11 @@ use std::ops::{Add, Neg};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PlanCost(pub [i64; 3]);
 
+impl PlanCost {
+    /// More than any way costs.
+    pub const MOST: Self = Self([i64::MAX; 3]);
+}
+
 impl Add for PlanCost {
     type Output = Self;
 
@@ -66,12 +71,14 @@ impl Network {
 
     /// Sends one more unit from one vertex to another as cheaply as possible, also by
     /// taking back others. `cost` is what one unit more costs on an arc that has so
-    /// many. Whether there was a way.
+    /// many. Nothing is sent where there is no way that costs less than `below`. Whether
+    /// it was sent.
     pub fn send(
         &mut self,
         from: usize,
         to: usize,
         cost: &dyn Fn(usize, usize) -> PlanCost,
+        below: PlanCost,
     ) -> bool {
         // Arcs have negative costs, and no circle has: each flow is the best of its size.
         let mut best: Vec<Option<PlanCost>> = vec![None; self.out.len()];
@@ -103,7 +110,7 @@ impl Network {
                 }
             }
         }
-        if best[to].is_none() {
+        if best[to].is_none_or(|cost| cost >= below) {
             return false;
         }
         let mut at = to;

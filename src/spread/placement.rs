@@ -19,6 +19,9 @@ pub struct Wish {
     pub capacities: HashMap<String, u32>,
     /// What it knows of holders, by cluster. Fleet dialect only.
     pub holders: HashMap<String, Holding>,
+    /// Whether all are planned together where one after the other leaves some unplaced.
+    /// Kubernetes dialect only.
+    pub jointly: bool,
     /// Holders of an earlier policy. Fleet dialect only.
     pub sticky: HashSet<String>,
 }
@@ -55,6 +58,8 @@ pub struct Outcome {
     pub picks: Vec<Pick>,
     /// How many found no node.
     pub unplaced: usize,
+    /// The most that any plan could place, if it was asked for.
+    pub bound: Option<usize>,
     /// Why: nodes by reason.
     pub reasons: BTreeMap<Reason, usize>,
     /// Every step, if they are recorded. Fleet dialect only.

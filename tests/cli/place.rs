@@ -64,6 +64,56 @@ fn the_table_shows_before_and_after() {
     }
 }
 
+/// Zone a has no rack but the first, which the first pick takes in zone b.
+#[test]
+fn jointly_more_are_placed() {
+    let node = |name: &str, zone: &str, rack: &str| {
+        format!(
+            "- {{kind: Node, metadata: {{name: {name}, labels: {{zone: {zone}, rack: {rack}}}}}}}\n"
+        )
+    };
+    let nodes = [
+        node("n0", "b", "r1"),
+        node("n1", "b", "r2"),
+        node("n2", "a", "r1"),
+    ];
+    let constraint = |key: &str| {
+        format!(
+            "{{maxSkew: 1, topologyKey: {key}, whenUnsatisfiable: DoNotSchedule, \
+             labelSelector: {{matchLabels: {{app: web}}}}}}"
+        )
+    };
+    let pod = format!(
+        "{{kind: Pod, metadata: {{name: web, labels: {{app: web}}}}, \
+         spec: {{topologySpreadConstraints: [{}, {}]}}}}",
+        constraint("zone"),
+        constraint("rack")
+    );
+    let desk = Desk::new()
+        .file(
+            "nodes.yaml",
+            &format!("kind: List\napiVersion: v1\nitems:\n{}", nodes.concat()),
+        )
+        .file("pod.yaml", &pod);
+    let line = "place -f pod.yaml --load nodes.yaml";
+    let greedy = desk.run(&format!("{line} --replicas 2 -o name")).expect(1);
+    assert_eq!(greedy.out, "n0\n");
+    let joint = desk
+        .run(&format!("{line} --replicas 2 --joint -o name"))
+        .expect(0);
+    assert_eq!(joint.out.lines().count(), 2);
+    // Nothing may go to a third zone, which keeps the others at one pod each.
+    let desk = desk.file(
+        "third.yaml",
+        "{kind: Node, metadata: {name: n3, labels: {zone: c, rack: r2}}, spec: {unschedulable: true}}",
+    );
+    let out = desk
+        .run(&format!("{line} --load third.yaml --replicas 4 --joint"))
+        .expect(1)
+        .out;
+    assert!(out.contains("no plan places more\n"), "{out}");
+}
+
 /// KubeFleet's documented example.
 #[test]
 fn the_fleet_example() {

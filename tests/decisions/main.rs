@@ -12,6 +12,7 @@ mod describe_spread;
 mod events;
 mod fleet_conformance;
 mod interleavings;
+mod joint;
 mod kept_questions;
 mod nominated_conformance;
 mod overlays;

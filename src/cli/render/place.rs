@@ -42,6 +42,13 @@ fn summary(answer: &PlaceResponse, there: i64) -> String {
     for reason in &answer.reasons {
         text.push_str(&format!("  {} {}\n", number(reason.count), reason.reason));
     }
+    match answer.bound.map(i64::from) {
+        Some(bound) if unplaced > 0 && bound > placed => {
+            text.push_str(&format!("no plan places more than {}\n", number(bound)));
+        }
+        Some(_) if unplaced > 0 => text.push_str("no plan places more\n"),
+        _ => {}
+    }
     if let Some(until) = &answer.reserved_until {
         let until = serde_json::to_value(until).unwrap_or_default();
         let until = until.as_str().unwrap_or_default();

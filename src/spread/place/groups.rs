@@ -8,7 +8,7 @@ use super::super::skew::SkewRule;
 use super::tracked::{Grain, TrackedConstraint};
 
 /// The nodes that can take another pod, grouped.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Groups {
     by_key: HashMap<GroupKey, usize>,
     groups: Vec<NodeGroup>,
@@ -42,7 +42,7 @@ struct GroupKey {
     bonus: i64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct NodeGroup {
     key: GroupKey,
     /// Each with its turn: the first of them is next.
@@ -172,8 +172,13 @@ impl Groups {
         Some(bonus)
     }
 
-    /// One round of filtering and scoring: the best node, if any is feasible.
-    pub fn best(&mut self, constraints: &mut [TrackedConstraint]) -> Option<Best> {
+    /// One round of filtering and scoring: the best of the nodes that are `allowed`, if
+    /// any of them is feasible.
+    pub fn best(
+        &mut self,
+        constraints: &mut [TrackedConstraint],
+        allowed: impl Fn(u32) -> bool,
+    ) -> Option<Best> {
         self.filter(constraints);
         let is_scored = constraints.iter().any(|tracked| !tracked.is_hard());
         if is_scored {
@@ -186,7 +191,8 @@ impl Groups {
         let range = RawRange::of(scored);
         let live = self.live.iter().map(|index| &self.groups[*index]);
         let ranked = live.filter_map(|group| {
-            let (raw, first) = group.raw.zip(group.nodes.first())?;
+            let raw = group.raw?;
+            let first = group.nodes.iter().find(|(_, node)| allowed(*node))?;
             let score = match !is_scored || group.is_ignored {
                 true => 0,
                 false => range.score(raw),

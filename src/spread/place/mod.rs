@@ -7,7 +7,9 @@
 //! judged and scored.
 
 mod groups;
+mod outlook;
 mod placer;
 mod tracked;
 
+pub use outlook::{HardOutlook, NodeCell, Outlook, PlannedPicks};
 pub use placer::Placer;

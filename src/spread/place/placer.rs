@@ -9,6 +9,7 @@ use super::super::question::{NodeChecks, Question};
 use super::super::report::Report;
 use super::super::verdict::Reason;
 use super::groups::{Groups, NodeTurn};
+use super::outlook::{Outlook, PlannedPicks};
 use super::tracked::TrackedConstraint;
 use crate::snapshot::{DomainKey, Query, ReadView, Slot, partition};
 
@@ -19,7 +20,7 @@ const UNITS_PER_NODE: usize = 50;
 const PICKS_PER_LOOK: usize = 32;
 
 /// Everything that placing needs. It holds nothing of the snapshot.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Placer {
     /// The constraints, in the order of the pod's or the default ones.
     constraints: Vec<TrackedConstraint>,
@@ -30,7 +31,7 @@ pub struct Placer {
     wanted: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Candidate {
     name: Box<str>,
     /// How many more fit.
@@ -97,6 +98,65 @@ impl Placer {
         }
     }
 
+    /// How many are wanted.
+    pub fn wanted(&self) -> usize {
+        self.wanted
+    }
+
+    /// What hard constraints and room say of more picks, for plans.
+    pub fn outlook(&self) -> Outlook<'_> {
+        let rooms = self.nodes.iter().map(|node| node.room);
+        Outlook::of(&self.constraints, rooms, self.wanted)
+    }
+
+    /// Picks along a plan, as far as every constraint accepts that, and then what is
+    /// best. `None` when `cancelled` said so.
+    pub fn run_along(
+        &mut self,
+        plan: &[PlannedPicks],
+        cancelled: &dyn Fn() -> bool,
+    ) -> Option<Outcome> {
+        let mut outcome = Outcome::default();
+        for part in plan {
+            let mut part = part.clone();
+            while part.left() > 0
+                && let Some(node) = self.pick_best(&mut outcome, cancelled, |it| part.has(it))?
+            {
+                part.take(node);
+            }
+        }
+        while self.pick_best(&mut outcome, cancelled, |_| true)?.is_some() {}
+        outcome.unplaced = self.wanted - outcome.picks.len();
+        if outcome.unplaced > 0 {
+            outcome.reasons = self.reasons();
+        }
+        Some(outcome)
+    }
+
+    /// Picks the best of the nodes that are `allowed`, if there is one.
+    fn pick_best(
+        &mut self,
+        outcome: &mut Outcome,
+        cancelled: &dyn Fn() -> bool,
+        allowed: impl Fn(u32) -> bool,
+    ) -> Option<Option<u32>> {
+        if outcome.picks.len() >= self.wanted {
+            return Some(None);
+        }
+        if outcome.picks.len().is_multiple_of(PICKS_PER_LOOK) && cancelled() {
+            return None;
+        }
+        let Some(best) = self.groups.best(&mut self.constraints, allowed) else {
+            return Some(None);
+        };
+        outcome.picks.push(Pick {
+            node: self.nodes[best.node as usize].name.clone(),
+            score: best.score,
+        });
+        self.pick(best.node);
+        Some(Some(best.node))
+    }
+
     /// Why each node takes no more.
     fn reasons(&self) -> BTreeMap<Reason, usize> {
         let mut reasons = self.refused.clone();
@@ -149,25 +209,7 @@ impl Candidate {
 
 impl Picker for Placer {
     fn run(&mut self, _with_steps: bool, cancelled: &dyn Fn() -> bool) -> Option<Outcome> {
-        let mut outcome = Outcome::default();
-        while outcome.picks.len() < self.wanted {
-            if outcome.picks.len().is_multiple_of(PICKS_PER_LOOK) && cancelled() {
-                return None;
-            }
-            let Some(best) = self.groups.best(&mut self.constraints) else {
-                break;
-            };
-            outcome.picks.push(Pick {
-                node: self.nodes[best.node as usize].name.clone(),
-                score: best.score,
-            });
-            self.pick(best.node);
-        }
-        outcome.unplaced = self.wanted - outcome.picks.len();
-        if outcome.unplaced > 0 {
-            outcome.reasons = self.reasons();
-        }
-        Some(outcome)
+        self.run_along(&[], cancelled)
     }
 
     // This dialect lists no steps.

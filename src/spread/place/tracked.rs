@@ -19,7 +19,7 @@ const FEW_NODES: usize = 64;
 
 /// A constraint with its counts. It holds nothing of the snapshot, so placing
 /// keeps no batch waiting.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct TrackedConstraint {
     /// The constraint.
     pub active: Active,
@@ -47,7 +47,7 @@ pub struct TrackedConstraint {
 }
 
 /// How a constraint tells nodes apart.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Grain {
     /// By domain: its nodes stay together, whatever is picked.
     Domain,
@@ -187,6 +187,28 @@ impl TrackedConstraint {
         let smallest = others.map_or(raised, |(level, _)| raised.min(*level));
         let rule = SkewRule::of(&self.active, self.minimum_of(Some(smallest)).pods);
         rule.admits(raised.into())
+    }
+
+    /// Whether picks change its counts.
+    pub fn counts_picks(&self) -> bool {
+        self.counts_picks
+    }
+
+    /// The domain that a pick on a node counts in, if it is in one.
+    pub fn counted_in(&self, node: u32) -> Option<DomainId> {
+        let domain = self.counts_in[node as usize];
+        domain.is_some().then_some(domain)
+    }
+
+    /// The count of each value of the topology key; `None` where it is no domain.
+    pub fn domain_counts(&self) -> impl Iterator<Item = Option<u32>> {
+        let counts = self.counts.iter().zip(&self.eligible_nodes);
+        counts.map(|(count, nodes)| (*nodes > 0).then_some(*count))
+    }
+
+    /// Decides with other counts whether a domain takes one more pod.
+    pub fn rule_at(&self, smallest: Option<u32>) -> SkewRule {
+        SkewRule::of(&self.active, self.minimum_of(smallest).pods)
     }
 
     /// How many domains there can be.

@@ -1,0 +1,89 @@
+//! Tries all orders of picks, where there are few.
+
+use std::collections::HashSet;
+
+use super::standing::PickStanding;
+use crate::spread::place::Outlook;
+
+/// The most picks and cells with which all orders are tried.
+const MOST: usize = 64;
+
+/// The most standings that are looked at.
+const STANDINGS: usize = 20_000;
+
+struct OrderSearch<'s> {
+    cancelled: &'s dyn Fn() -> bool,
+    /// Picks by cell that were looked at.
+    seen: HashSet<Box<[u8]>>,
+    now: Box<[u8]>,
+    path: Vec<usize>,
+    longest: Vec<usize>,
+    /// No order has more picks.
+    bound: usize,
+}
+
+/// Why a search ended early.
+enum SearchEnd {
+    /// There is nothing longer.
+    Found,
+    /// There are too many standings.
+    Gave,
+}
+
+/// The cells of the longest order of picks; `None` inside where there are too many to
+/// try. `None` when `cancelled` said so.
+pub fn longest(
+    outlook: &Outlook<'_>,
+    bound: usize,
+    cancelled: &dyn Fn() -> bool,
+) -> Option<Option<Vec<usize>>> {
+    if outlook.wanted > MOST || outlook.cells.len() > MOST {
+        return Some(None);
+    }
+    let mut search = OrderSearch {
+        cancelled,
+        seen: HashSet::new(),
+        now: vec![0; outlook.cells.len()].into(),
+        path: Vec::new(),
+        longest: Vec::new(),
+        bound,
+    };
+    let ended = search.from(&mut PickStanding::of(outlook));
+    if cancelled() {
+        return None;
+    }
+    Some(match ended {
+        Err(SearchEnd::Gave) => None,
+        Err(SearchEnd::Found) | Ok(()) => Some(search.longest),
+    })
+}
+
+impl OrderSearch<'_> {
+    fn from(&mut self, standing: &mut PickStanding<'_>) -> Result<(), SearchEnd> {
+        if self.path.len() > self.longest.len() {
+            self.longest.clone_from(&self.path);
+        }
+        if self.longest.len() >= self.bound {
+            return Err(SearchEnd::Found);
+        }
+        let rules = standing.rules();
+        for cell in 0..self.now.len() {
+            if !standing.admits(&rules, cell) {
+                continue;
+            }
+            self.now[cell] += 1;
+            if self.seen.insert(self.now.clone()) {
+                if self.seen.len() > STANDINGS || (self.cancelled)() {
+                    return Err(SearchEnd::Gave);
+                }
+                standing.pick(cell, 1);
+                self.path.push(cell);
+                self.from(standing)?;
+                self.path.pop();
+                standing.take_back(cell);
+            }
+            self.now[cell] -= 1;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,299 @@
+//! Placing jointly: of all orders of picks, tried one by one, none has more, and each
+//! pick is accepted after those before it.
+
+use std::collections::{BTreeMap, HashSet};
+
+use crate::support::build::{HOSTNAME, ZONE, hard, node, on, pod, soft, spread};
+use crate::support::model::Stored;
+use crate::support::server::Server;
+use evenkeel::proto::v1::{
+    Change, DefaultConstraints, Dialect, FilterRequest, NodeCapacity, NodeChecks, PlaceRequest,
+    PlaceResponse, Planning, Pod,
+};
+use fastrand::Rng;
+use tonic::Code;
+
+const RACK: &str = "example.com/rack";
+const WEB: [(&str, &str); 1] = [("app", "web")];
+
+/// Nodes with their labels, the pods on them and the room for more; and what is to be
+/// placed.
+#[derive(Debug, Clone)]
+struct Case {
+    nodes: Vec<BTreeMap<&'static str, String>>,
+    pods: Vec<usize>,
+    room: Vec<usize>,
+    constraints: Vec<(&'static str, i32)>,
+    replicas: usize,
+}
+
+impl Case {
+    fn random(rng: &mut Rng, keys: &[&'static str], most: (usize, usize)) -> Self {
+        let (most_nodes, replicas) = most;
+        let nodes = rng.usize(2..most_nodes);
+        let (zones, racks) = (rng.usize(2..4), rng.usize(2..4));
+        let labels = |index: usize| {
+            let mut labels = BTreeMap::from([(HOSTNAME, format!("n{index}"))]);
+            for (key, values) in [(ZONE, zones), (RACK, racks)] {
+                if rng.usize(..15) > 0 {
+                    labels.insert(key, format!("v{}", rng.usize(..values)));
+                }
+            }
+            labels
+        };
+        let nodes: Vec<_> = (0..nodes).map(labels).collect();
+        let least = replicas / nodes.len() / 2;
+        Self {
+            constraints: keys.iter().map(|key| (*key, rng.i32(1..3))).collect(),
+            pods: (0..rng.usize(..3))
+                .map(|_| rng.usize(..nodes.len()))
+                .collect(),
+            room: nodes
+                .iter()
+                .map(|_| least + rng.usize(..3 + 2 * least))
+                .collect(),
+            replicas: rng.usize(1.max(replicas / 2)..=replicas),
+            nodes,
+        }
+    }
+
+    fn pod(&self) -> Pod {
+        let constraints = self.constraints.iter();
+        let constraints = constraints.map(|(key, skew)| hard(*skew, key, &WEB));
+        spread(pod("web", &WEB), constraints.collect())
+    }
+
+    fn changes(&self) -> Vec<Change> {
+        let nodes = self.nodes.iter().enumerate().map(|(index, labels)| {
+            let labels: Vec<_> = labels.iter().map(|(k, v)| (*k, v.as_str())).collect();
+            node(&format!("n{index}"), &labels).change()
+        });
+        let pods = self.pods.iter().enumerate();
+        let pods =
+            pods.map(|(i, at)| on(pod(&format!("old{i}"), &WEB), &format!("n{at}")).change());
+        nodes.chain(pods).collect()
+    }
+
+    fn request(&self, planning: Planning) -> PlaceRequest {
+        let room = self.room.iter().enumerate();
+        let capacity = |(index, room): (usize, &usize)| NodeCapacity {
+            node: format!("n{index}"),
+            replicas: *room as i32,
+        };
+        PlaceRequest {
+            pod: Some(self.pod()),
+            replicas: self.replicas as i32,
+            capacities: room.map(capacity).collect(),
+            planning: planning.into(),
+            ..PlaceRequest::default()
+        }
+    }
+
+    /// The nodes that have all keys: others take no pod, and are in no domain.
+    fn is_keyed(&self, node: usize) -> bool {
+        let mut all = self.constraints.iter();
+        all.all(|(key, _)| self.nodes[node].contains_key(key))
+    }
+
+    /// Whether a node takes one more pod, with so many picks on each.
+    fn takes(&self, picks: &[usize], node: usize) -> bool {
+        let keyed = || (0..self.nodes.len()).filter(|node| self.is_keyed(*node));
+        picks[node] < self.room[node]
+            && self.is_keyed(node)
+            && self.constraints.iter().all(|(key, max_skew)| {
+                let mut counts: BTreeMap<&String, i64> = BTreeMap::new();
+                for at in keyed() {
+                    let old = self.pods.iter().filter(|pod| **pod == at).count();
+                    *counts.entry(&self.nodes[at][key]).or_default() += (old + picks[at]) as i64;
+                }
+                let least = counts.values().min().expect("the node's own");
+                counts[&self.nodes[node][key]] + 1 - least <= i64::from(*max_skew)
+            })
+    }
+
+    /// The most picks of any order.
+    fn most(&self) -> usize {
+        let mut reached = HashSet::from([vec![0; self.nodes.len()]]);
+        for picks in 0..self.replicas {
+            let mut next = HashSet::new();
+            for before in &reached {
+                for node in (0..self.nodes.len()).filter(|node| self.takes(before, *node)) {
+                    let mut after = before.clone();
+                    after[node] += 1;
+                    next.insert(after);
+                }
+            }
+            if next.is_empty() {
+                return picks;
+            }
+            reached = next;
+        }
+        self.replicas
+    }
+
+    /// How many are placed, each of which was accepted.
+    fn check(&self, answer: &PlaceResponse) -> usize {
+        let mut picks = vec![0; self.nodes.len()];
+        for placement in &answer.placements {
+            let node = placement.node[1..].parse().expect("a number");
+            assert!(self.takes(&picks, node), "{picks:?} and {node}: {self:?}");
+            picks[node] += 1;
+        }
+        let placed = answer.placements.len();
+        assert_eq!(placed + answer.unplaced as usize, self.replicas, "{self:?}");
+        assert_eq!(answer.unplaced == 0, answer.reasons.is_empty(), "{self:?}");
+        placed
+    }
+
+    async fn place(&self, server: &Server, planning: Planning) -> PlaceResponse {
+        let answer = server.client().place(self.request(planning)).await;
+        answer.expect("a valid request").into_inner()
+    }
+}
+
+async fn load(server: &Server, case: &Case) {
+    server
+        .replace("", case.changes(), DefaultConstraints::default())
+        .await;
+}
+
+const KEYS: [&[&str]; 5] = [
+    &[ZONE],
+    &[ZONE, HOSTNAME],
+    &[ZONE, RACK],
+    &[RACK, HOSTNAME],
+    &[ZONE, RACK, HOSTNAME],
+];
+
+#[tokio::test]
+async fn no_order_of_picks_is_longer() {
+    let server = Server::start().await;
+    let mut rng = Rng::with_seed(5);
+    let mut gained = 0;
+    for round in 0..400 {
+        let case = Case::random(&mut rng, KEYS[round % KEYS.len()], (7, 8));
+        load(&server, &case).await;
+        let greedy = case.place(&server, Planning::Greedy).await;
+        assert_eq!(greedy.bound, None);
+        let joint = case.place(&server, Planning::Joint).await;
+        let placed = case.check(&joint);
+        assert_eq!(placed, case.most(), "{case:?}");
+        assert_eq!(joint.bound, Some(placed as i32), "{case:?}");
+        gained += usize::from(placed > case.check(&greedy));
+    }
+    assert!(
+        gained >= 5,
+        "one after the other does as well but {gained} times"
+    );
+}
+
+/// Too many for all orders: still never fewer, all accepted, and no more than the bound.
+#[tokio::test]
+async fn many_are_planned_by_levels() {
+    let server = Server::start().await;
+    let mut rng = Rng::with_seed(9);
+    let (mut gained, mut proven, mut all) = (0, 0, 0);
+    for round in 0..60 {
+        let case = Case::random(&mut rng, KEYS[round % 4], (16, 120));
+        load(&server, &case).await;
+        let greedy = case.place(&server, Planning::Greedy).await;
+        let joint = case.place(&server, Planning::Joint).await;
+        let (before, placed) = (case.check(&greedy), case.check(&joint));
+        let bound = joint.bound.expect("it was asked for") as usize;
+        assert!(
+            before <= placed && placed <= bound,
+            "{before} {placed} {bound}: {case:?}"
+        );
+        gained += usize::from(placed > before);
+        proven += usize::from(placed == bound);
+        all += 1;
+    }
+    println!("{gained} of {all} gained, {proven} proven");
+    assert!(
+        gained > 3,
+        "one after the other does as well but {gained} times"
+    );
+    assert!(
+        proven * 3 > all * 2,
+        "{proven} of {all} are as many as the bound"
+    );
+}
+
+/// Two zones and two racks; a pod in zone a fits on rack 1 only. The first pick decides
+/// whether the second finds a node, and scores do not say that.
+#[tokio::test]
+async fn a_dead_end_is_seen_before_it_is_reached() {
+    let server = Server::start().await;
+    let at =
+        |zone: &str, rack: &str| BTreeMap::from([(ZONE, zone.to_owned()), (RACK, rack.to_owned())]);
+    // In node order the first is zone b on rack 1: then zone a has no rack left.
+    let mut case = Case {
+        nodes: vec![at("b", "1"), at("b", "2"), at("a", "1")],
+        pods: vec![],
+        room: vec![9, 9, 9],
+        constraints: vec![(ZONE, 1), (RACK, 1)],
+        replicas: 2,
+    };
+    for labels in &mut case.nodes {
+        labels.insert(HOSTNAME, format!("{labels:?}").len().to_string());
+    }
+    load(&server, &case).await;
+    let names = |answer: &PlaceResponse| -> Vec<String> {
+        answer.placements.iter().map(|it| it.node.clone()).collect()
+    };
+    let greedy = case.place(&server, Planning::Greedy).await;
+    assert_eq!(
+        (names(&greedy), greedy.unplaced),
+        (vec!["n0".to_owned()], 1)
+    );
+    let joint = case.place(&server, Planning::Joint).await;
+    let mut nodes = names(&joint);
+    // Filter accepts each after those before it.
+    let mut placed: Vec<Change> = Vec::new();
+    for node in &nodes {
+        let filter = FilterRequest {
+            pod: Some(case.pod()),
+            overlay: placed.clone(),
+            node_checks: NodeChecks::Unspecified.into(),
+            ..FilterRequest::default()
+        };
+        assert!(
+            server.filter(filter).await.feasible.contains(node),
+            "{node}"
+        );
+        let mut next = on(case.pod(), node);
+        next.metadata.get_or_insert_default().name = format!("p{}", placed.len());
+        placed.push(next.change());
+    }
+    nodes.sort_unstable();
+    assert_eq!(
+        (nodes, joint.bound),
+        (vec!["n1".to_owned(), "n2".to_owned()], Some(2))
+    );
+}
+
+#[tokio::test]
+async fn what_cannot_be_planned_jointly_is_refused() {
+    let server = Server::start().await;
+    server
+        .update("", vec![node("a", &[(ZONE, "a")]).change()])
+        .await;
+    let fleet = PlaceRequest {
+        pod: Some(spread(pod("p", &WEB), vec![soft(1, ZONE, &WEB)])),
+        replicas: 1,
+        dialect: Dialect::Fleet.into(),
+        planning: Planning::Joint.into(),
+        ..PlaceRequest::default()
+    };
+    let unknown = PlaceRequest {
+        dialect: Dialect::Kubernetes.into(),
+        planning: 9,
+        ..fleet.clone()
+    };
+    for request in [fleet, unknown] {
+        let status = server.client().place(request).await;
+        let status = status.expect_err("it is refused");
+        assert_eq!(status.code(), Code::InvalidArgument);
+        assert!(status.message().contains("planning"), "{status:?}");
+    }
+}
