@@ -218,7 +218,7 @@ fn read(object: serde_json::Value) -> Result<([String; 3], v1::Change)> {
     let text = |path: &str| object.pointer(path).and_then(serde_json::Value::as_str);
     let kind = text("/kind").context("no kind")?;
     let namespace = match kind {
-        "Node" => "",
+        "Node" | "Namespace" => "",
         _ => text("/metadata/namespace").unwrap_or("default"),
     };
     let name = text("/metadata/name").context("no name")?;
@@ -229,6 +229,7 @@ fn read(object: serde_json::Value) -> Result<([String; 3], v1::Change)> {
         "ReplicaSet" => "replicaSet",
         "StatefulSet" => "statefulSet",
         "ReplicationController" => "replicationController",
+        "Namespace" => "namespace",
         other => bail!("no decision reads a {other}"),
     };
     let key = [kind, namespace, name].map(str::to_owned);

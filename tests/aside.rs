@@ -157,7 +157,7 @@ fn what_nobody_waits_for_ends_soon() {
     };
     let read = world
         .snapshot
-        .read_until("default", Batch::default(), &is_given_up, |cut| {
+        .read_until("default".into(), Batch::default(), &is_given_up, |cut| {
             numbers(&question, &cut)
         });
     assert_eq!(read, Err(Delay::Long));

@@ -20,7 +20,7 @@ use super::reaching::AtLeast;
 use super::request;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
-use crate::snapshot::{Attempt, Batch, Delay, Limits, ReadView, Snapshot};
+use crate::snapshot::{Attempt, Batch, Delay, Limits, Reach, ReadView, Snapshot};
 
 /// How long a decision waits here for a lock that is held, each time in
 /// milliseconds. Most batches take no longer. A decision that has to wait
@@ -144,8 +144,8 @@ impl<A: MeasuredAnswer + Send + 'static> Deciding<A> {
     /// # Errors
     /// Why that is not possible.
     pub fn at_once(&self, attempt: Attempt) -> Result<Response<A>, Delay> {
-        // A decision with an overlay takes long.
-        if !self.request.overlay.is_empty() {
+        // A decision with an overlay, or on several namespaces, takes long.
+        if !self.request.overlay.is_empty() || !self.reach().is_within() {
             return Err(Delay::Long);
         }
         try_measured(&self.on, || {
@@ -153,7 +153,8 @@ impl<A: MeasuredAnswer + Send + 'static> Deciding<A> {
                 let affords = read_view.affords(self.request.units(&read_view));
                 affords.then(|| self.write(&read_view))
             };
-            let answered = self.on.read_at_once(self.namespace(), attempt, afforded)?;
+            let namespace = self.reach().namespace;
+            let answered = self.on.read_at_once(namespace, attempt, afforded)?;
             answered.ok_or(Delay::Long)
         })
     }
@@ -216,8 +217,7 @@ impl<A: MeasuredAnswer + Send + 'static> Deciding<A> {
             let overlay = std::mem::take(&mut self.request.overlay);
             let answered = try_measured(&self.on, || {
                 let answer = |read_view: ReadView<'_>| self.write(&read_view);
-                let (on, namespace) = (&self.on, self.namespace());
-                on.read_until(namespace, overlay, is_given_up, answer)
+                (self.on).read_until(self.reach(), overlay, is_given_up, answer)
             });
             answered.map(write).map_err(Error::of_aside)
         };
@@ -230,9 +230,9 @@ impl<A: MeasuredAnswer + Send + 'static> Deciding<A> {
         answer
     }
 
-    /// The namespace of the pod.
-    pub fn namespace(&self) -> &str {
-        &self.request.question.pod().namespace
+    /// The namespaces that it reads.
+    pub fn reach(&self) -> Reach<'_> {
+        self.request.question.pod().reach()
     }
 
     fn write(&self, read_view: &ReadView<'_>) -> A {

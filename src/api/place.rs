@@ -247,10 +247,9 @@ impl ValidPlacement {
         overlay: Batch,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<v1::PlaceResponse, Error> {
-        let namespace = &self.question.pod().namespace;
-        let planned = snapshot.read_until(namespace, overlay, cancelled, |read_view| {
-            self.plan(&read_view)
-        });
+        let reach = self.question.pod().reach();
+        let planned =
+            snapshot.read_until(reach, overlay, cancelled, |read_view| self.plan(&read_view));
         let (mut picker, response) = planned.map_err(Error::of_aside)?;
         let with_steps = self.view == v1::View::Full;
         if with_steps {
@@ -337,5 +336,6 @@ fn hold(pod: &Question, owner: String, ttl: Duration) -> Hold {
         namespace: pod.namespace.as_str().into(),
         labels: Arc::new(pod.subject.labels.clone()),
         requests: pod.checks.requests().cloned().unwrap_or_default(),
+        keeps_away: pod.affinity.apart.iter().cloned().collect(),
     }
 }

@@ -1,5 +1,6 @@
 //! Questions of a stream that see one revision of one snapshot.
 
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use crate::decision_log::Pending;
 use crate::limits::Limit;
 use crate::matching::{Path, Violations};
 use crate::proto::encoded::Encoded;
-use crate::snapshot::{Attempt, Delay, ReadView, Snapshot};
+use crate::snapshot::{Attempt, Delay, Reach, ReadView, Snapshot};
 
 /// How often a group is asked question by question. If batches come between them
 /// each time, it is asked on copies.
@@ -164,14 +165,14 @@ struct GroupQuestion {
 
 /// A question of a group to its snapshot.
 trait GroupDecision: Send {
-    /// The namespace of its pod.
-    fn namespace(&self) -> &str;
+    /// The namespaces that it reads.
+    fn reach(&self) -> Reach<'_>;
 
     /// Decides at once. Returns the revision that it saw.
     fn at_once(&mut self) -> Result<i64, Delay>;
 
     /// Decides on a read view.
-    fn on(&mut self, read_view: &ReadView<'_>);
+    fn on(&self, read_view: &ReadView<'_>);
 
     /// The answer, if it was decided.
     fn done(self: Box<Self>) -> Result<Done, Error>;
@@ -180,7 +181,7 @@ trait GroupDecision: Send {
 struct PodDecision<A> {
     deciding: Deciding<Written<A>>,
     pending: Option<Pending>,
-    answered: Option<Response<Written<A>>>,
+    answered: RefCell<Option<Response<Written<A>>>>,
 }
 
 impl Service {
@@ -216,7 +217,7 @@ impl Service {
                         answer,
                     },
                     pending,
-                    answered: None,
+                    answered: RefCell::new(None),
                 })
             }),
         })?)
@@ -282,7 +283,7 @@ impl Service {
         let mut asked: Vec<_> = put.collect();
         if is_large || !decided_at_once(&mut asked) {
             let work = move |is_given_up: &dyn Fn() -> bool| {
-                on_copies(&mut asked, &on, is_given_up).map(|()| asked)
+                on_copies(&asked, &on, is_given_up).map(|()| asked)
             };
             let decided = self.lanes.decide(by, work).await?;
             asked = decided.map_err(Error::of_aside)?;
@@ -306,34 +307,34 @@ fn decided_at_once(asked: &mut [Box<dyn GroupDecision>]) -> bool {
 
 /// Decides on copies of one revision.
 fn on_copies(
-    asked: &mut [Box<dyn GroupDecision>],
+    asked: &[Box<dyn GroupDecision>],
     on: &Snapshot,
     is_given_up: &dyn Fn() -> bool,
 ) -> Result<(), Delay> {
-    let namespaces: Vec<String> = asked.iter().map(|a| a.namespace().to_owned()).collect();
-    on.read_each(&namespaces, is_given_up, |at, read_view| {
+    let reaches: Vec<Reach<'_>> = asked.iter().map(|asked| asked.reach()).collect();
+    on.read_each(&reaches, is_given_up, |at, read_view| {
         asked[at].on(&read_view);
     })
 }
 
 impl<A: Writable + 'static> GroupDecision for PodDecision<A> {
-    fn namespace(&self) -> &str {
-        self.deciding.namespace()
+    fn reach(&self) -> Reach<'_> {
+        self.deciding.reach()
     }
 
     fn at_once(&mut self) -> Result<i64, Delay> {
         let answered = self.deciding.at_once(Attempt::First)?;
         let revision = answered.get_ref().revision;
-        self.answered = Some(answered);
+        *self.answered.get_mut() = Some(answered);
         Ok(revision)
     }
 
-    fn on(&mut self, read_view: &ReadView<'_>) {
-        self.answered = Some(self.deciding.on_view(read_view));
+    fn on(&self, read_view: &ReadView<'_>) {
+        *self.answered.borrow_mut() = Some(self.deciding.on_view(read_view));
     }
 
     fn done(self: Box<Self>) -> Result<Done, Error> {
-        let answered = self.answered.ok_or(Error::Internal)?;
+        let answered = self.answered.into_inner().ok_or(Error::Internal)?;
         Ok(Done::of(
             logged(self.pending, answered).map(Written::finish),
         ))

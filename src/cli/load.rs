@@ -13,13 +13,13 @@ use super::input::{self, Input};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  kubectl get nodes,pods,services,replicasets,statefulsets,replicationcontrollers -A -o json \\
-    | evenkeel load -
+  kubectl get nodes,namespaces,pods,services,replicasets,statefulsets,replicationcontrollers \\
+    -A -o json | evenkeel load -
   evenkeel load cluster.yaml --default-constraints system
   evenkeel load manifests/ --merge --snapshot staging
 
-It reads Node, Pod, Service, ReplicaSet, StatefulSet and ReplicationController. Other kinds
-are skipped and counted in the summary.")]
+It reads Node, Namespace, Pod, Service, ReplicaSet, StatefulSet and ReplicationController.
+Other kinds are skipped and counted in the summary.")]
 pub(crate) struct LoadCommand {
     /// Files of kubectl's JSON or YAML, directories of such files, or - for standard input
     #[arg(required = true, value_name = "FILE")]

@@ -66,7 +66,7 @@ Decides where pods may and should run so that they stay evenly spread, by the ru
 kube-scheduler's PodTopologySpread. It asks a server over gRPC, or decides here from files.",
     after_help = "\
 Start here:
-  kubectl get nodes,pods,services,replicasets,statefulsets -A -o json > cluster.json
+  kubectl get nodes,namespaces,pods,services,replicasets,statefulsets -A -o json > cluster.json
   evenkeel filter -f pod.yaml --load cluster.json        decide here, no server needed
   evenkeel serve --load cluster.json                     or start a server
   evenkeel filter -f pod.yaml                            and ask it

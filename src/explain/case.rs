@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::diagnosis::title;
 use super::words::among;
 use crate::matching::{Constraint, Selector, Shortage};
-use crate::snapshot::{NodeRef, ReadView, Slot};
+use crate::snapshot::{HeldTerm, NodeRef, ReadView, Slot};
 use crate::spread::{
     Active, Checked, Constraints, DomainReport, Filter, GlobalMinimum, NodeChecks, NodeRefusal,
-    NominatedOn, Question, Reason, Report, Scores, SkewRule,
+    NominatedOn, PodTerms, Question, Reason, Report, Scores, SkewRule,
 };
 
 /// What it costs to look at a node and its labels, in units.
@@ -103,11 +103,15 @@ impl<'a> Case<'a> {
                 let with = self.filter.nominated().on(slot);
                 self.checked.judge(slot, with).err().map(|r| r.reason)
             }
-            // A constraint judges only what passes the checks.
+            // A constraint judges only what passes the checks before it.
             (NodeChecks::All, Some(refusal)) if refusal.constraint_index.is_none() => {
                 Some(refusal.reason.clone())
             }
-            (NodeChecks::All, _) => None,
+            (NodeChecks::All, None) => None,
+            (NodeChecks::All, Some(_)) => {
+                let terms = self.filter.pod_terms();
+                terms.and_then(|terms| terms.refusal(slot, None))
+            }
         };
         Some(JudgedNode {
             slot,
@@ -116,6 +120,17 @@ impl<'a> Case<'a> {
             refusal,
             check,
         })
+    }
+
+    /// The terms of affinity between pods that matter; `None` where none does.
+    pub fn pod_terms(&self) -> Option<&PodTerms<'a>> {
+        self.filter.pod_terms()
+    }
+
+    /// The terms by which pods that run keep the pod away.
+    pub fn keeping_away(&self) -> impl Iterator<Item = &'a HeldTerm> {
+        let (labels, namespace) = (self.labels(), &self.question.namespace);
+        self.read_view.keeping_away(labels, namespace)
     }
 
     /// The labels of the pod.

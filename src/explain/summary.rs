@@ -132,6 +132,15 @@ fn cause(reason: &Reason, hard: Option<&Hard<'_>>, nodes: usize) -> String {
         (Reason::MissingTopologyKey, Some(hard)) => {
             they("lacks", "lack") + " the label " + hard.key()
         }
+        (Reason::PodAffinity, _) => {
+            they("is not", "are not") + " near a pod that its affinity wants"
+        }
+        (Reason::PodAntiAffinity, _) => {
+            they("is", "are") + " where a pod is that its anti-affinity avoids"
+        }
+        (Reason::ExistingAntiAffinity, _) => {
+            they("is", "are") + " where a pod is whose anti-affinity keeps it away"
+        }
         (Reason::Skew, Some(hard)) => format!(
             "{} would exceed maxSkew {} of {} ({})",
             plural(nodes, "node"),

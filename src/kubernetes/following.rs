@@ -239,7 +239,8 @@ impl<'a> FollowedKinds<'a> {
     /// A list or a watch failed.
     fn failed(&mut self, wanted: ObjectKind, error: &Error) {
         self.counts.of(wanted.as_str()).failed();
-        let may_miss = matches!(wanted, ObjectKind::Owner(_)) && error.is_refusal();
+        let may_miss =
+            matches!(wanted, ObjectKind::Owner(_) | ObjectKind::Namespace) && error.is_refusal();
         let kind = self.kind(wanted);
         kind.failed = Some(Instant::now());
         kind.is_missing |= may_miss;

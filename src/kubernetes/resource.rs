@@ -31,17 +31,15 @@ const fn namespaced(
 /// What a scheduler's configuration can be in.
 pub(super) static CONFIG_MAPS: ApiResource = namespaced("ConfigMap", "v1", "configmaps");
 
-/// Asked for only by names, while somebody types one.
-static NAMESPACES: ApiResource = ApiResource {
-    is_namespaced: false,
-    ..namespaced("Namespace", "v1", "namespaces")
-};
-
 /// Those that decisions read, and the other workloads of Kubernetes' own.
-static RESOURCES: [ApiResource; 10] = [
+static RESOURCES: [ApiResource; 11] = [
     ApiResource {
         is_namespaced: false,
         ..namespaced("Node", "v1", "nodes")
+    },
+    ApiResource {
+        is_namespaced: false,
+        ..namespaced("Namespace", "v1", "namespaces")
     },
     namespaced("Pod", "v1", "pods"),
     namespaced("Service", "v1", "services"),
@@ -80,7 +78,7 @@ impl ApiResource {
 
     /// That of namespaces.
     pub(crate) fn of_namespaces() -> &'static Self {
-        &NAMESPACES
+        Self::of(ObjectKind::Namespace)
     }
 
     /// The one whose objects are of `kind`.

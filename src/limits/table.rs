@@ -233,9 +233,9 @@ table! {
     LabelSets, max_label_sets, "max-label-sets", "label sets":
         Row { default: Some(5_000_000), ..COUNT };
 
-    /// Services, replica sets, stateful sets and replication controllers of
-    /// one snapshot; memory grows with them.
-    Owners, max_owners, "max-owners", "services and owners":
+    /// Services, replica sets, stateful sets, replication controllers and
+    /// namespaces of one snapshot; memory grows with them.
+    Owners, max_owners, "max-owners", "services, owners and namespaces":
         Row { default: Some(1_000_000), ..COUNT };
 
     /// Bytes that the views of one snapshot may take.

@@ -62,9 +62,26 @@ impl Selector {
         }
     }
 
+    /// The selector of what all of some match; everything, of none.
+    pub fn all_of<'s>(selectors: impl Iterator<Item = &'s Self>) -> Self {
+        selectors.fold(Self::All(Box::default()), |all, one| match one {
+            Self::Nothing => Self::Nothing,
+            Self::All(requirements) => all.and(requirements.iter().cloned()),
+        })
+    }
+
     /// Whether a map of labels matches.
     pub fn matches_labels(&self, labels: &BTreeMap<String, String>) -> bool {
         self.matches::<str>(|key| labels.get(key).map(String::as_str))
+    }
+
+    /// Whether it can match a label set at all.
+    pub fn can_match(&self) -> bool {
+        let Self::All(all) = self else {
+            return false;
+        };
+        // They are sorted by key.
+        all.chunk_by(|a, b| a.key == b.key).all(can_hold)
     }
 
     /// A pair that every matching label set has, if the selector names one.
@@ -161,6 +178,25 @@ impl<A> Selector<A> {
             Self::All(all) => all.iter().all(|r| r.holds(get(r.key.borrow()), |_| "")),
         }
     }
+}
+
+/// Whether requirements of one key can hold together.
+fn can_hold(all: &[Requirement<Box<str>>]) -> bool {
+    let operators = || all.iter().map(|requirement| &requirement.operator);
+    let is_absent = operators().any(|it| matches!(it, Operator::DoesNotExist));
+    let is_there = operators().any(|it| matches!(it, Operator::In(_) | Operator::Exists));
+    let is_allowed = |value: &Box<str>| {
+        operators().all(|it| match it {
+            Operator::In(values) => values.contains(value),
+            Operator::NotIn(values) => !values.contains(value),
+            _ => true,
+        })
+    };
+    let has_value = operators().all(|it| match it {
+        Operator::In(values) => values.iter().any(is_allowed),
+        _ => true,
+    });
+    !(is_absent && is_there) && has_value
 }
 
 fn compile_expression(

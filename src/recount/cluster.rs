@@ -1,7 +1,8 @@
 //! All that exists, as plain lists of wire objects.
 
 use crate::proto::v1::{
-    DefaultConstraints, Node, Pod, ReplicaSet, ReplicationController, Service, StatefulSet,
+    DefaultConstraints, Namespace, Node, Pod, ReplicaSet, ReplicationController, Service,
+    StatefulSet,
 };
 
 /// All that exists.
@@ -19,6 +20,8 @@ pub struct Cluster {
     pub stateful_sets: Vec<StatefulSet>,
     /// Replication controllers of all namespaces.
     pub replication_controllers: Vec<ReplicationController>,
+    /// Namespaces that have an object.
+    pub namespaces: Vec<Namespace>,
     /// Constraints of pods that have none of their own.
     pub defaults: DefaultConstraints,
     /// The version of Kubernetes, such as `1.37`; empty is the newest.
@@ -43,6 +46,7 @@ impl Default for Cluster {
             replica_sets: Vec::new(),
             stateful_sets: Vec::new(),
             replication_controllers: Vec::new(),
+            namespaces: Vec::new(),
             defaults: DefaultConstraints {
                 constraints: Vec::new(),
                 system: true,

@@ -79,7 +79,12 @@ impl Cluster {
             NodeChecks::Unspecified => self.node_refusal(pod, node, coming),
         };
         let mut reports = reports.iter();
-        by_node.or_else(|| reports.find_map(|report| spread_refusal(report, node)))
+        let by_spread = || reports.find_map(|report| spread_refusal(report, node));
+        let by_pods = || match checks {
+            NodeChecks::SpreadOnly => None,
+            NodeChecks::Unspecified => self.pod_affinity_refusal(pod, node, coming),
+        };
+        by_node.or_else(by_spread).or_else(by_pods)
     }
 
     /// Score of the known candidates, by default of the nodes that pass Filter.

@@ -16,6 +16,7 @@ mod decide;
 mod left_out;
 mod nominated;
 mod place;
+mod pod_affinity;
 pub mod requests;
 pub mod room;
 mod rules;
@@ -29,6 +30,7 @@ pub use constraints::ResolvedConstraint;
 pub use decide::node_counted_on;
 pub use nominated::{node_promised, priority};
 pub use place::PickedNode;
+pub use pod_affinity::with_merged_terms;
 pub use rules::{
     LabelMap, kept_off_by_cordon, labels, name, namespace, node_affinity_matches, selector_matches,
     taints_tolerated,

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::cluster::Cluster;
+use super::pod_affinity::with_merged_terms;
 use super::rules::name;
 use crate::proto::v1::{NodeChecks, PlaceRequest, Pod};
 
@@ -74,7 +75,7 @@ impl Cluster {
 
 /// The pod of a request, once it runs on a node.
 fn running_on(pod: &Pod, node: &str) -> Pod {
-    let mut running = pod.clone();
+    let mut running = with_merged_terms(pod);
     running.status = None;
     running.metadata.get_or_insert_default().deletion_timestamp = None;
     running.spec.get_or_insert_default().node_name = node.to_owned();

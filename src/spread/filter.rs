@@ -8,6 +8,7 @@ use super::active::{Active, Constraints};
 use super::checks::Checked;
 use super::judgement::{Judgement, Tallies};
 use super::nominated::{Nominated, NominatedOn};
+use super::pod_affinity::PodTerms;
 use super::question::{NodeChecks, Question};
 use super::report::Report;
 use super::skew::{GlobalMinimum, SkewRule};
@@ -23,6 +24,8 @@ pub struct Filter<'a> {
     /// The checks besides spread.
     checks: Option<Checked<'a>>,
     nominated: Nominated<'a>,
+    /// Affinity between pods; `None` where no term matters.
+    pod_terms: Option<PodTerms<'a>>,
     read_view: ReadView<'a>,
 }
 
@@ -53,9 +56,17 @@ impl<'a> Filter<'a> {
         Self {
             hard,
             checks: all.then(|| Checked::of(&question.checks, read_view)),
+            pod_terms: all
+                .then(|| PodTerms::of(question, &nominated, read_view))
+                .flatten(),
             nominated,
             read_view: *read_view,
         }
+    }
+
+    /// The terms of affinity between pods that matter; `None` where none does.
+    pub fn pod_terms(&self) -> Option<&PodTerms<'a>> {
+        self.pod_terms.as_ref()
     }
 
     /// The nominated pods that count on nodes.
@@ -70,27 +81,53 @@ impl<'a> Filter<'a> {
     }
 
     /// Judges an existing node, as if the pods nominated to it were there: the first
-    /// check or constraint that it fails decides. kube-scheduler then judges again
-    /// without them. No check passes because of a pod more, so that decides nothing.
+    /// check, constraint or term that it fails decides. Then judges again without them,
+    /// as kube-scheduler does.
     ///
     /// # Errors
     /// The refusal.
     pub fn judge(&self, slot: Slot) -> Result<(), NodeRefusal> {
-        let with = self.nominated.on(slot);
-        let judged = self.judge_with(slot, with);
-        match with {
-            None => judged,
-            Some(pods) => judged.map_err(|refusal| NodeRefusal {
-                nominated_pods: match self.judge_with(slot, None) {
+        self.judge_by(|with| self.judge_with(slot, with), slot)
+    }
+
+    /// As [`Self::judge`], without affinity between pods.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn judge_besides_pods(&self, slot: Slot) -> Result<(), NodeRefusal> {
+        self.judge_by(|with| self.judge_spread(slot, with), slot)
+    }
+
+    fn judge_by(
+        &self,
+        judge: impl Fn(Option<&NominatedOn<'_>>) -> Result<(), NodeRefusal>,
+        slot: Slot,
+    ) -> Result<(), NodeRefusal> {
+        let Some(pods) = self.nominated.on(slot) else {
+            return judge(None);
+        };
+        match judge(Some(pods)) {
+            Err(refusal) => Err(NodeRefusal {
+                nominated_pods: match judge(None) {
                     Ok(()) => pods.count(),
                     Err(_) => 0,
                 },
                 ..refusal
             }),
+            // Nothing but affinity passes because of a pod more.
+            Ok(()) if self.pod_terms.is_some() => judge(None),
+            Ok(()) => Ok(()),
         }
     }
 
     fn judge_with(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> Result<(), NodeRefusal> {
+        self.judge_spread(slot, with)?;
+        let terms = self.pod_terms.as_ref();
+        let refusal = terms.and_then(|terms| terms.refusal(slot, with));
+        refusal.map_or(Ok(()), |reason| Err(NodeRefusal::by_node(reason)))
+    }
+
+    fn judge_spread(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> Result<(), NodeRefusal> {
         if let Some(checks) = &self.checks {
             checks.judge(slot, with)?;
         }
@@ -146,6 +183,9 @@ impl<'a> Filter<'a> {
             }
             judged.narrow(Reason::Skew, &hard.admitted(slots));
         }
+        if let Some(terms) = &self.pod_terms {
+            terms.narrow(slots, &mut judged);
+        }
         judged
     }
 
@@ -153,11 +193,11 @@ impl<'a> Filter<'a> {
     pub fn passes_all(&self) -> bool {
         let nodes = self.read_view.nodes.len();
         let passes = |checks: &Checked<'_>| !checks.look_at_nodes() && checks.passing() == nodes;
-        self.hard.is_empty() && self.checks.as_ref().is_none_or(passes)
+        self.hard.is_empty() && self.pod_terms.is_none() && self.checks.as_ref().is_none_or(passes)
     }
 
-    /// Judges all nodes and only counts. With at most one hard constraint, and no
-    /// check that looks at each node, the cost depends on the number of domains and
+    /// Judges all nodes and only counts. With at most one hard constraint, no affinity
+    /// between pods, and no check that looks at each node, the cost depends on the number of domains and
     /// of nodes that pods are nominated to, not of all nodes.
     pub fn tally_all(&self) -> Tallies {
         let mut tallies = self.tally_all_without();
@@ -170,7 +210,8 @@ impl<'a> Filter<'a> {
     /// As [`Self::tally_all`], as if no pod were nominated.
     fn tally_all_without(&self) -> Tallies {
         let judge_all = || self.judge_all_without(self.read_view.nodes.order());
-        if self.hard.len() > 1 || self.checks.as_ref().is_some_and(Checked::look_at_nodes) {
+        let look_at_nodes = self.checks.as_ref().is_some_and(Checked::look_at_nodes);
+        if self.hard.len() > 1 || look_at_nodes || self.pod_terms.is_some() {
             return judge_all().tallies;
         }
         let nodes = self.read_view.nodes.len();

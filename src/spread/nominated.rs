@@ -97,6 +97,12 @@ impl<'a> Nominated<'a> {
         places.map(|(at, _)| at).collect()
     }
 
+    /// Whether any of them keep other pods away.
+    pub fn keep_away(&self) -> bool {
+        let mut pods = self.on.values().flat_map(NominatedOn::pods);
+        pods.any(|pod| pod.keeps_away.is_some())
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.on.is_empty()

@@ -8,10 +8,10 @@ use super::unchecked;
 use crate::account::heap;
 use crate::limits::Limit;
 use crate::matching::{
-    Constraint, NodeAffinity, Path, Requests, Tolerations, Violations, names, times,
+    Constraint, NodeAffinity, Path, PodAffinity, Requests, Tolerations, Violations, names, times,
 };
 use crate::proto::v1;
-use crate::snapshot::{Controller, Limits, ReadView};
+use crate::snapshot::{Controller, Limits, Reach, ReadView};
 
 /// What a node is checked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -38,6 +38,8 @@ pub struct Question {
     pub constraints: Constraints,
     /// The checks of nodes besides spread.
     pub checks: Checks,
+    /// Its required affinity to other pods.
+    pub affinity: PodAffinity,
     /// The fields that decide where the pod can run and that are never checked.
     pub unchecked: Box<[&'static str]>,
     /// The default constraints that were in force last.
@@ -81,6 +83,7 @@ impl Question {
         };
         let constraints = Constraints::own(constraints, &subject);
         let requests = Requests::compile(spec, at, &mut faults);
+        let pods = PodAffinity::compile(metadata, spec, limits, at, &mut faults);
         let own = OwnPlace::of(spec, limits.node_names, at, &mut faults);
         let checks = Checks::of(&subject, own, requests);
         faults.finish(Self {
@@ -90,9 +93,18 @@ impl Question {
             controller: Controller::of(&metadata.owner_references),
             constraints,
             checks,
+            affinity: pods,
             unchecked: unchecked::fields(spec),
             defaults: KeptDefaults::default(),
         })
+    }
+
+    /// The namespaces that a decision about it reads.
+    pub fn reach(&self) -> Reach<'_> {
+        Reach {
+            namespace: &self.namespace,
+            terms: [&self.affinity.near, &self.affinity.apart],
+        }
     }
 
     /// The fields that decide where the pod can run and that are not checked on a
@@ -106,6 +118,12 @@ impl Question {
         let class = self.incoming.has_unknown_priority && read_view.nominated().next().is_some();
         let class = class.then_some("spec.priorityClassName");
         let all = self.unchecked.iter().copied().chain(room).chain(class);
+        // Every cluster has namespaces: nobody told of them here.
+        let selectors = match read_view.has_namespaces() {
+            true => [None, None],
+            false => self.affinity.namespace_selectors(),
+        };
+        let all = all.chain(selectors.into_iter().flatten());
         let mut fields: Vec<&str> = all.collect();
         fields.sort_unstable();
         fields.into_iter().map(str::to_owned).collect()
@@ -114,10 +132,20 @@ impl Question {
     /// Checked for labels and taints alone. What else the pod asks for is unchecked.
     pub fn of_labels_and_taints(self) -> Self {
         let own = self.checks.of_own_place().chain(self.checks.of_room());
+        let affinity = [
+            ("spec.affinity.podAffinity", !self.affinity.near.is_empty()),
+            (
+                "spec.affinity.podAntiAffinity",
+                !self.affinity.apart.is_empty(),
+            ),
+        ];
+        let affinity = affinity.into_iter().filter(|(_, is_used)| *is_used);
+        let own = own.chain(affinity.map(|(field, _)| field));
         let mut unchecked: Vec<&str> = self.unchecked.iter().copied().chain(own).collect();
         unchecked.sort_unstable();
         Self {
             checks: self.checks.of_labels_and_taints(),
+            affinity: PodAffinity::default(),
             unchecked: unchecked.into(),
             ..self
         }
@@ -150,6 +178,7 @@ impl Question {
             + self.subject.tolerations.heap_bytes()
             + self.controller.as_ref().map_or(0, Controller::heap_bytes)
             + self.checks.heap_bytes()
+            + self.affinity.heap_bytes()
             + unchecked
             + defaults
     }

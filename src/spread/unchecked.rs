@@ -5,13 +5,6 @@ use crate::proto::v1;
 
 /// The fields of a pod that no snapshot holds anything to check by, ascending.
 pub fn fields(spec: &v1::PodSpec) -> Box<[&'static str]> {
-    let affinity = spec.affinity.as_ref();
-    let requires = |rules: &v1::PodAffinity| {
-        let required = &rules.required_during_scheduling_ignored_during_execution;
-        !required.is_empty()
-    };
-    let near = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
-    let apart = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
     let is_claim = |source: v1::VolumeSource| {
         source.persistent_volume_claim.is_some()
             || source.csi.is_some()
@@ -19,8 +12,6 @@ pub fn fields(spec: &v1::PodSpec) -> Box<[&'static str]> {
     };
     let claims = |volume: &v1::Volume| is_claim(volume.source());
     let all = [
-        ("spec.affinity.podAffinity", near.is_some_and(requires)),
-        ("spec.affinity.podAntiAffinity", apart.is_some_and(requires)),
         ("spec.resourceClaims", !spec.resource_claims.is_empty()),
         ("spec.volumes", spec.volumes.iter().any(claims)),
     ];

@@ -31,6 +31,12 @@ pub enum Reason {
     MissingTopologyKey,
     /// The pod would exceed the max skew of a hard constraint.
     Skew,
+    /// A pod that the pod's affinity wants near is not there.
+    PodAffinity,
+    /// A pod that the pod's anti-affinity wants away is there.
+    PodAntiAffinity,
+    /// A pod whose anti-affinity wants the pod away is there.
+    ExistingAntiAffinity,
     /// No more replicas fit, as the caller said.
     Capacity,
     /// Fleet: a hard constraint would be violated, which these words say.
@@ -118,6 +124,11 @@ impl Reason {
                 "node(s) didn't match pod topology spread constraints (missing required label)"
             }
             Self::Skew => "node(s) didn't match pod topology spread constraints",
+            Self::PodAffinity => "node(s) didn't match pod affinity rules",
+            Self::PodAntiAffinity => "node(s) didn't match pod anti-affinity rules",
+            Self::ExistingAntiAffinity => {
+                "node(s) didn't satisfy existing pods anti-affinity rules"
+            }
             Self::Capacity => "node(s) had no capacity left",
             Self::HoldsPlacement => "cluster(s) hold the placement",
         };
@@ -146,6 +157,9 @@ impl Reason {
             Self::Insufficient(_) => ReasonCode::InsufficientResource,
             Self::MissingTopologyKey => ReasonCode::MissingLabel,
             Self::Skew | Self::Violation(_) => ReasonCode::Skew,
+            Self::PodAffinity => ReasonCode::PodAffinity,
+            Self::PodAntiAffinity => ReasonCode::PodAntiAffinity,
+            Self::ExistingAntiAffinity => ReasonCode::ExistingAntiAffinity,
             Self::Capacity => ReasonCode::Capacity,
             Self::HoldsPlacement => ReasonCode::HoldsPlacement,
         }
@@ -169,7 +183,12 @@ impl Reason {
     fn is_resolvable(&self) -> bool {
         matches!(
             self,
-            Self::Skew | Self::Violation(_) | Self::HostPorts | Self::TooManyPods
+            Self::Skew
+                | Self::Violation(_)
+                | Self::HostPorts
+                | Self::TooManyPods
+                | Self::PodAntiAffinity
+                | Self::ExistingAntiAffinity
         )
     }
 }

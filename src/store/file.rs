@@ -32,8 +32,8 @@ pub(super) const DRAFT: &str = "evenkeel.redb.new";
 pub(super) const KEPT_ASIDE: &str = "evenkeel.redb.damaged-";
 
 /// The format that this version writes, and the newest that it reads. The first
-/// one knew no batches.
-const FORMAT: u32 = 2;
+/// one knew no batches, the second one no namespaces.
+const FORMAT: u32 = 3;
 
 /// The fact that says the format.
 const FORMAT_FACT: &str = "format";

@@ -224,14 +224,15 @@ fn uid_of(key: &[u8], value: &[u8]) -> Result<String, String> {
 }
 
 /// The first byte of the key of an object of each kind. Nodes come first, then
-/// what selects pods, then pods.
-const KINDS: [(u8, ObjectKind); 6] = [
+/// what selects pods, then pods, then namespaces.
+const KINDS: [(u8, ObjectKind); 7] = [
     (1, ObjectKind::Node),
     (2, ObjectKind::Owner(OwnerKind::Service)),
     (3, ObjectKind::Owner(OwnerKind::ReplicaSet)),
     (4, ObjectKind::Owner(OwnerKind::StatefulSet)),
     (5, ObjectKind::Owner(OwnerKind::ReplicationController)),
     (6, ObjectKind::Pod),
+    (7, ObjectKind::Namespace),
 ];
 
 fn kind_byte(kind: ObjectKind) -> u8 {

@@ -1,5 +1,6 @@
 //! Compares all that is kept with its recount.
 
+use super::anti_affinity;
 use super::finding::{Findings, Verification};
 use super::nodes::NodeList;
 use super::nominated;
@@ -17,6 +18,7 @@ pub fn verify(
     let mut report = verify_parts(frozen, kept, is_cancelled)?;
     room::compare(frozen, &mut report.findings, is_cancelled)?;
     nominated::compare(frozen, &mut report.findings, is_cancelled)?;
+    anti_affinity::compare(frozen, &mut report.findings, is_cancelled)?;
     compare_sizes(frozen, &mut report);
     Some(report)
 }
@@ -66,11 +68,16 @@ fn compare_memory(kept: &Kept, findings: &mut Findings) {
 /// The totals that a snapshot is described by.
 fn compare_sizes(frozen: &Frozen, report: &mut Verification) {
     let owners = frozen.namespaces.iter().map(|(_, n)| n.owners().len());
+    let owners = owners.chain([frozen.namespace_labels().len()]);
     let totals = [
         ("nodes", frozen.sizes.nodes, report.nodes),
         ("pods", frozen.sizes.pods, report.pods),
         ("label sets", frozen.sizes.label_sets, report.label_sets),
-        ("services and owners", frozen.sizes.owners, owners.sum()),
+        (
+            "services, owners and namespaces",
+            frozen.sizes.owners,
+            owners.sum(),
+        ),
     ];
     let mut snapshot = report.findings.about("", || "snapshot".to_owned());
     for (what, kept, recounted) in totals {

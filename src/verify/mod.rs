@@ -6,6 +6,7 @@
 //! pass over the pods, and one over the nodes for each partition and each view.
 //! The rules are those of [`crate::recount`].
 
+mod anti_affinity;
 mod compare;
 mod finding;
 mod nodes;

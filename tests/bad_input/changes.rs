@@ -1,9 +1,9 @@
 //! What an update, a stream and an overlay refuse about their changes.
 
 use evenkeel::proto::v1::{
-    Change, FilterRequest, LabelSelector, Node, NodeSpec, ObjectMeta, Pod, PodStatus, ReplicaSet,
-    ReplicaSetSpec, ReplicationController, ReplicationControllerSpec, Service, ServiceSpec,
-    StatefulSet, StatefulSetSpec, Taint, UpdateSnapshotRequest,
+    Change, FilterRequest, LabelSelector, Namespace, Node, NodeSpec, ObjectMeta, Pod, PodStatus,
+    ReplicaSet, ReplicaSetSpec, ReplicationController, ReplicationControllerSpec, Service,
+    ServiceSpec, StatefulSet, StatefulSetSpec, Taint, UpdateSnapshotRequest,
 };
 
 use super::verdict::{Call, Refusal, refused, server};
@@ -77,6 +77,7 @@ async fn names_and_labels() {
         "service" => Service::default().change(),
         "replicaSet" => ReplicaSet::default().change(),
         "statefulSet" => StatefulSet::default().change(),
+        "namespace" => Namespace::default().change(),
         _ => ReplicationController::default().change(),
     };
     let mut table = Vec::new();
@@ -87,6 +88,7 @@ async fn names_and_labels() {
         "replicaSet",
         "statefulSet",
         "replicationController",
+        "namespace",
     ] {
         let field = format!("{kind}.metadata.name");
         table.extend(rows(
@@ -136,6 +138,12 @@ async fn names_and_labels() {
             &["pod.metadata.labels"],
         ));
     }
+    let dotted = Namespace {
+        metadata: Some(meta("a.b", &[])),
+        ..Namespace::default()
+    };
+    let field = "namespace.metadata.name";
+    table.extend(rows("namespace with a dot", dotted.change(), &[field]));
     let mut elsewhere = pod("x", &[]);
     elsewhere.metadata.get_or_insert_default().namespace = "Not A Namespace".into();
     table.extend(rows(

@@ -2,13 +2,14 @@
 //! selector and tolerations.
 
 use evenkeel::proto::v1::{
-    Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Pod, PreferredSchedulingTerm,
-    Toleration,
+    Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Pod, PodAffinityTerm,
+    PreferredSchedulingTerm, Toleration,
 };
 
 use super::verdict::{decisions, refused, server};
 use crate::support::build::{
-    hard, node_requirement, pairs, pod, requiring_terms, selecting, spread,
+    hard, labelled, node_requirement, pairs, pod, pod_term, requiring_terms, selecting, spread,
+    with_affinity,
 };
 
 /// A pod with a required node affinity of one term.
@@ -72,6 +73,65 @@ async fn node_affinity() {
         &selecting,
         &["pod.spec.nodeSelector"],
     ));
+    refused(&server().await, rows).await;
+}
+
+#[tokio::test]
+async fn affinity_to_other_pods() {
+    let term = || pod_term("zone", &[("app", "web")]);
+    let bad = |change: fn(&mut PodAffinityTerm), field: &'static str| {
+        let mut term = term();
+        change(&mut term);
+        (term, field)
+    };
+    let cases = [
+        bad(|term| term.topology_key.clear(), "topologyKey"),
+        bad(|term| term.topology_key = "a b".into(), "topologyKey"),
+        bad(|term| term.namespaces = vec!["A".into()], "namespaces[0]"),
+        bad(|term| term.namespaces = vec!["".into()], "namespaces[0]"),
+        bad(
+            |term| term.namespace_selector = Some(labelled(&[("a b", "")])),
+            "namespaceSelector.matchLabels",
+        ),
+        bad(
+            |term| term.label_selector = Some(labelled(&[("k", "a b")])),
+            "labelSelector.matchLabels",
+        ),
+        bad(
+            |term| term.match_label_keys = vec!["a b".into()],
+            "matchLabelKeys[0]",
+        ),
+        bad(
+            |term| term.match_label_keys = vec!["app".into()],
+            "matchLabelKeys[0]",
+        ),
+        bad(
+            |term| {
+                term.match_label_keys = vec!["k".into()];
+                term.mismatch_label_keys = vec!["k".into()];
+            },
+            "matchLabelKeys[0]",
+        ),
+        bad(
+            |term| {
+                term.label_selector = None;
+                term.mismatch_label_keys = vec!["k".into()];
+            },
+            "mismatchLabelKeys",
+        ),
+    ];
+    let mut rows = Vec::new();
+    for (bad, field) in cases {
+        let list = "requiredDuringSchedulingIgnoredDuringExecution[1]";
+        let web = || pod("", &[("app", "web"), ("k", "v")]);
+        let terms = [term(), bad];
+        let near = with_affinity(web(), &terms, &[]);
+        let apart = with_affinity(web(), &[], &terms);
+        for (rules, pod) in [("podAffinity", near), ("podAntiAffinity", apart)] {
+            let path = format!("pod.spec.affinity.{rules}.{list}.{field}");
+            rows.extend(decisions(&format!("{rules} {field}"), &pod, &[path]));
+        }
+    }
     refused(&server().await, rows).await;
 }
 

@@ -22,6 +22,19 @@ fn workload(kind: &str, labels: &str, replicas: u8, constraints: &str) -> String
     )
 }
 
+/// A pod with one required term of each of these rules.
+fn affine(rules: &[(&str, &str)]) -> String {
+    let mut text =
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  affinity:\n".to_owned();
+    for (rules, selector) in rules {
+        text.push_str(&format!(
+            "    {rules}:\n      requiredDuringSchedulingIgnoredDuringExecution:\n      - {{topologyKey: \
+             zone{selector}}}\n"
+        ));
+    }
+    text
+}
+
 fn placement(placement_type: &str, constraints: &str) -> String {
     format!(
         "apiVersion: placement.kubernetes-fleet.io/v1\nkind: ClusterResourcePlacement\nmetadata: \
@@ -52,7 +65,26 @@ fn cases() -> Vec<(&'static str, Option<u64>, String)> {
     let no_selector = SEPARATED.replace("        labelSelector: {matchLabels: {app: web}}\n", "");
     let no_selector = no_selector.replace("        matchLabelKeys: [pod-template-hash]\n", "");
     let unknown_key = SEPARATED.replace("[pod-template-hash]", "[pod-template-hash, rev]");
+    let (near, apart) = ("podAffinity", "podAntiAffinity");
+    let web_only = ", labelSelector: {matchLabels: {app: web}}";
+    let nobody = ", labelSelector: {matchLabels: {app: web}, matchExpressions: [{key: app, operator: \
+                  NotIn, values: [web, api]}]}";
     vec![
+        ("unmet-affinity", Some(8), affine(&[(near, "")])),
+        ("unmet-affinity", Some(8), affine(&[(near, nobody)])),
+        (
+            "unmet-affinity",
+            Some(8),
+            affine(&[(near, web_only), (apart, web_only)]),
+        ),
+        (
+            "unmet-affinity",
+            None,
+            affine(&[(near, web_only), (apart, "")]),
+        ),
+        ("idle-anti-affinity", Some(8), affine(&[(apart, "")])),
+        ("idle-anti-affinity", Some(8), affine(&[(apart, nobody)])),
+        ("idle-anti-affinity", None, affine(&[(apart, web_only)])),
         (
             "selector-mismatch",
             Some(13),

@@ -3,6 +3,7 @@
 //!
 //! One program, because each links all of the crate.
 
+mod affinity_conformance;
 mod all_namespaces;
 mod asking;
 mod conformance;

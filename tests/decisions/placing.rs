@@ -16,7 +16,7 @@ use evenkeel::proto::v1::{
     FilterResponse, NodeBonus, NodeCapacity, NodeChecks, NodeNames, PlaceRequest, Pod,
     ScoreRequest, UpdateSnapshotRequest, View,
 };
-use evenkeel::recount::{Cluster, PickedNode};
+use evenkeel::recount::{Cluster, PickedNode, with_merged_terms};
 use proptest::collection::{btree_map, vec};
 use proptest::option::weighted;
 use proptest::prelude::*;
@@ -143,7 +143,7 @@ async fn check(server: &Server, snapshot: &str, cluster: &Cluster, ask: &Ask) {
         let filter = ask.filter(server, snapshot, &picks[..round]).await;
         let best = ask.best(server, snapshot, filter.feasible).await;
         assert!(best.contains(pick), "round {round}: {pick:?} of {best:?}");
-        let mut picked = on(ask.pod.clone(), &pick.node);
+        let mut picked = on(with_merged_terms(&ask.pod), &pick.node);
         let metadata = picked.metadata.get_or_insert_default();
         metadata.name = format!("pick-{round}");
         server.update(snapshot, vec![picked.change()]).await;

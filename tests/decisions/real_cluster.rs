@@ -30,6 +30,7 @@ fn load() -> Option<Cluster> {
         replica_sets: of(items, "ReplicaSet"),
         stateful_sets: of(items, "StatefulSet"),
         replication_controllers: of(items, "ReplicationController"),
+        namespaces: of(items, "Namespace"),
         defaults: DefaultConstraints::default(),
         ..Cluster::default()
     })

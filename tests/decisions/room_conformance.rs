@@ -9,8 +9,10 @@ use std::path::PathBuf;
 
 use crate::support::server::Server;
 use crate::support::{model, reasons, vectors};
-use evenkeel::proto::v1::{Code, FilterRequest, Node, NodeChecks, NodeVerdict, Pod, PodSpec};
-use evenkeel::proto::v1::{UpdateSnapshotRequest, View};
+use evenkeel::proto::v1::{
+    Code, FilterRequest, Namespace, Node, NodeChecks, NodeVerdict, Pod, PodSpec,
+    UpdateSnapshotRequest, View,
+};
 use evenkeel::recount::{Cluster, NodeRecount, Rejection};
 use evenkeel::snapshot::Limits;
 use serde::Deserialize;
@@ -29,6 +31,8 @@ pub(super) struct Case<W> {
     pub(super) name: String,
     nodes: Vec<Node>,
     pods: Vec<Pod>,
+    #[serde(default)]
+    namespaces: Vec<Namespace>,
     pub(super) pod: Pod,
     pub(super) want: W,
 }
@@ -76,11 +80,16 @@ impl Verdict {
 
 /// The `count` cases of a file.
 pub(super) fn load<W: DeserializeOwned>(file: &str, count: usize) -> Vec<Case<W>> {
-    let cases: Vec<Case<W>> = vectors::lines(file)
-        .map(|line| serde_json::from_str(&line).expect("a case"))
-        .collect();
+    let cases = load_any(file);
     assert_eq!(cases.len(), count);
     cases
+}
+
+/// All cases of a file.
+pub(super) fn load_any<W: DeserializeOwned>(file: &str) -> Vec<Case<W>> {
+    vectors::lines(file)
+        .map(|line| serde_json::from_str(&line).expect("a case"))
+        .collect()
 }
 
 /// A case that 1.37 answers by an empty list in a status, which counts as nothing there
@@ -127,6 +136,7 @@ impl<W> Case<W> {
         Cluster {
             nodes: self.nodes.clone(),
             pods: self.pods.clone(),
+            namespaces: self.namespaces.clone(),
             ..Cluster::default()
         }
     }

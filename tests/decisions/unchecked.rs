@@ -14,20 +14,13 @@ async fn an_answer_names_what_was_not_checked() {
         "containers": [{"resources": {"requests": {"cpu": "64"}}, "ports": [{"hostPort": 80}]}],
         "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}],
         "resourceClaims": [{"name": "gpu"}],
-        "affinity": {"podAntiAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}],
-        }},
     });
-    let always = [
-        "spec.affinity.podAntiAffinity",
-        "spec.resourceClaims",
-        "spec.volumes",
-    ];
+    let always = ["spec.resourceClaims", "spec.volumes"];
     let answer = filter(&server, spec.clone(), json!([])).await;
     assert_eq!(answer.feasible, ["a"]);
     let mut all = always.to_vec();
-    all.insert(1, "spec.containers.ports.hostPort");
-    all.insert(2, "spec.containers.resources.requests");
+    all.insert(0, "spec.containers.ports.hostPort");
+    all.insert(1, "spec.containers.resources.requests");
     assert_eq!(answer.unchecked, all);
     let answer = filter(&server, spec.clone(), small()).await;
     assert_eq!(
@@ -48,15 +41,11 @@ async fn an_answer_names_what_was_not_checked() {
     ]});
     let volume = |source: Value| json!({"volumes": [{"name": "none"}, source]});
     for (spec, unchecked) in [
+        // These are checked, and the others decide nothing.
         (
-            json!({"affinity": {"podAffinity": required}}),
-            vec!["spec.affinity.podAffinity"],
+            json!({"affinity": {"podAffinity": required, "podAntiAffinity": required}}),
+            vec![],
         ),
-        (
-            json!({"affinity": {"podAntiAffinity": required}}),
-            vec!["spec.affinity.podAntiAffinity"],
-        ),
-        // These decide nothing.
         (
             json!({"affinity": {"podAffinity": preferred, "podAntiAffinity": preferred}}),
             vec![],
@@ -89,6 +78,9 @@ async fn a_fleet_names_what_it_does_not_check() {
     let server = on_two_nodes().await;
     let mut spec = cpu("64");
     spec["nodeName"] = json!("b");
+    let required =
+        json!({"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "z"}]});
+    spec["affinity"] = json!({"podAffinity": required, "podAntiAffinity": required});
     let request = FilterRequest {
         pod: pod(spec),
         dialect: Dialect::Fleet.into(),
@@ -98,6 +90,11 @@ async fn a_fleet_names_what_it_does_not_check() {
     assert_eq!(answer.feasible, ["a", "b"]);
     assert_eq!(
         answer.unchecked,
-        ["spec.containers.resources.requests", "spec.nodeName"]
+        [
+            "spec.affinity.podAffinity",
+            "spec.affinity.podAntiAffinity",
+            "spec.containers.resources.requests",
+            "spec.nodeName"
+        ]
     );
 }

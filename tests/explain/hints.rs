@@ -7,7 +7,7 @@ use evenkeel::proto::v1::{Change, ExplainRequest, LabelSelector, Pod, TopologySp
 use super::support::build::{ZONE, hard, node, on, pod, requirement, soft, spread, terminating};
 use super::support::model::Stored;
 use super::support::server::Server;
-use super::{Case, check, explain, full_nodes, minimums, stuck};
+use super::{Case, affinity, check, explain, full_nodes, minimums, stuck};
 
 pub(super) const WEB: [(&str, &str); 1] = [("app", "web")];
 
@@ -49,6 +49,7 @@ fn cases() -> Vec<Case> {
         revisions(),
         full_nodes::room(),
         full_nodes::nominations(),
+        affinity::cases(),
         stuck::cases(),
     ]
     .concat()

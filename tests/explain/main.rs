@@ -1,6 +1,7 @@
 //! Explanations: each hint where it belongs and nowhere else, and what a hint
 //! says would help does help.
 
+mod affinity;
 mod answers;
 mod fleet;
 mod full_nodes;

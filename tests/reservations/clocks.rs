@@ -90,6 +90,7 @@ pub fn hold(registry: &Registry, seconds: u64) {
         namespace: "default".into(),
         labels: Arc::default(),
         requests: Arc::default(),
+        keeps_away: Default::default(),
     };
     let decided = DecidedPicks {
         revision,

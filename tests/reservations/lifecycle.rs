@@ -1,9 +1,9 @@
 //! What is held counts until it ends.
 
-use evenkeel::proto::v1::{ListReservationsRequest, PlaceRequest};
+use evenkeel::proto::v1::{FilterRequest, ListReservationsRequest, PlaceRequest};
 
 use super::held::{Held, TTL_SECONDS, WEB};
-use crate::support::build::{ZONE, node, on, pod};
+use crate::support::build::{ZONE, node, on, pod, pod_term, with_affinity};
 use crate::support::model::Stored;
 
 #[tokio::test]
@@ -24,6 +24,32 @@ async fn what_is_held_counts_and_is_shown() {
         assert_eq!((&*held.owner, &*held.namespace), ("deployer", "default"));
         assert_eq!(held.labels["app"], "web");
     }
+}
+
+/// A pick that is held keeps away what its pod would keep away.
+#[tokio::test]
+async fn what_is_held_keeps_its_anti_affinity() {
+    let held = Held::start().await;
+    let web = || pod("", &WEB);
+    let apart = with_affinity(web(), &[], &[pod_term(ZONE, &WEB)]);
+    let request = PlaceRequest {
+        pod: Some(apart),
+        ..super::held::request(3)
+    };
+    let placed = held.server.client().place(request).await;
+    let placed = placed.expect("valid").into_inner();
+    assert_eq!((placed.placements.len(), placed.unplaced), (2, 1));
+    let ask = async || {
+        let request = FilterRequest {
+            pod: Some(web()),
+            ..FilterRequest::default()
+        };
+        held.server.filter(request).await.feasible
+    };
+    assert!(ask().await.is_empty());
+    let first = &placed.placements[0];
+    assert!(held.release(&first.reservation_id).await);
+    assert_eq!(ask().await, [first.node.clone()]);
 }
 
 #[tokio::test]

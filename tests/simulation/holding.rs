@@ -22,6 +22,7 @@ pub fn hold(ttl: Duration) -> Hold {
         namespace: "default".into(),
         labels: Arc::new(BTreeMap::new()),
         requests: Arc::new(Requests::default()),
+        keeps_away: Default::default(),
     }
 }
 

@@ -200,6 +200,7 @@ fn a_large_batch_holds_up_nobody() {
         namespace: "default".into(),
         labels: Arc::new([("app".to_owned(), "web".to_owned())].into()),
         requests: Arc::default(),
+        keeps_away: Default::default(),
     };
     let mut ids = Vec::new();
     late("a hold", &mut || {

@@ -71,7 +71,8 @@ pub(crate) struct ApiServer {
     pub(crate) address: String,
 }
 
-const RESOURCES: [&str; 7] = [
+// Namespaces are last: they are in the paths of others.
+const RESOURCES: [&str; 8] = [
     "nodes",
     "pods",
     "services",
@@ -79,6 +80,7 @@ const RESOURCES: [&str; 7] = [
     "replicasets",
     "statefulsets",
     "configmaps",
+    "namespaces",
 ];
 
 fn lock(shared: &Shared) -> MutexGuard<'_, State> {

@@ -2,8 +2,9 @@
 
 use evenkeel::proto::v1::{
     Affinity, Container, LabelSelector, LabelSelectorRequirement, Node, NodeAffinity, NodeSelector,
-    NodeSelectorRequirement, NodeSelectorTerm, NodeSpec, ObjectMeta, Pod, PodSpec, Quantity,
-    ResourceRequirements, Taint, Toleration, TopologySpreadConstraint,
+    NodeSelectorRequirement, NodeSelectorTerm, NodeSpec, ObjectMeta, Pod, PodAffinity,
+    PodAffinityTerm, PodSpec, Quantity, ResourceRequirements, Taint, Toleration,
+    TopologySpreadConstraint,
 };
 
 use std::collections::BTreeMap;
@@ -166,6 +167,29 @@ pub fn requiring_terms(mut pod: Pod, terms: Vec<NodeSelectorTerm>) -> Pod {
         ..Affinity::default()
     });
     pod
+}
+
+/// The pod with required affinity, and anti-affinity, to other pods.
+pub fn with_affinity(mut pod: Pod, near: &[PodAffinityTerm], apart: &[PodAffinityTerm]) -> Pod {
+    let rules = |terms: &[PodAffinityTerm]| {
+        let rules = PodAffinity {
+            required_during_scheduling_ignored_during_execution: terms.to_vec(),
+        };
+        (!terms.is_empty()).then_some(rules)
+    };
+    let affinity = &mut pod.spec.get_or_insert_default().affinity;
+    let affinity = affinity.get_or_insert_default();
+    (affinity.pod_affinity, affinity.pod_anti_affinity) = (rules(near), rules(apart));
+    pod
+}
+
+/// A term about pods with these labels.
+pub fn pod_term(key: &str, labels: &[(&str, &str)]) -> PodAffinityTerm {
+    PodAffinityTerm {
+        topology_key: key.into(),
+        label_selector: Some(labelled(labels)),
+        ..PodAffinityTerm::default()
+    }
 }
 
 /// One requirement on a node.

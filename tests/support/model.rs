@@ -3,8 +3,8 @@
 
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::{
-    Change, Node, ObjectMeta, ObjectReference, Pod, ReplicaSet, ReplicationController, Service,
-    StatefulSet,
+    Change, Namespace, Node, ObjectMeta, ObjectReference, Pod, ReplicaSet, ReplicationController,
+    Service, StatefulSet,
 };
 
 use evenkeel::recount::{Cluster, namespace};
@@ -20,11 +20,11 @@ pub trait Stored: Clone {
     /// The change that creates or updates it.
     fn change(self) -> Change;
 
-    /// Namespace and name. Nodes have no namespace.
+    /// Namespace and name. Nodes and namespaces have no namespace.
     fn key(&self) -> (String, String) {
         let metadata = self.metadata();
         let namespace = match Self::KIND {
-            "Node" => "",
+            "Node" | "Namespace" => "",
             _ => namespace(Some(metadata)),
         };
         (namespace.into(), metadata.name.clone())
@@ -55,6 +55,7 @@ stored! {
     ReplicaSet replica_sets;
     StatefulSet stateful_sets;
     ReplicationController replication_controllers;
+    Namespace namespaces;
 }
 
 /// The change that deletes an object, whatever its uid.
@@ -106,9 +107,10 @@ pub fn subject(change: &Change) -> (String, String, String) {
         Object::ReplicaSet(object) => of(object),
         Object::StatefulSet(object) => of(object),
         Object::ReplicationController(object) => of(object),
+        Object::Namespace(object) => of(object),
         Object::Delete(reference) => {
             let namespace = match (reference.kind.as_str(), reference.namespace.as_str()) {
-                ("Node", _) => "",
+                ("Node" | "Namespace", _) => "",
                 (_, "") => "default",
                 (_, given) => given,
             };
@@ -132,6 +134,7 @@ pub fn hits(cluster: &mut Cluster, change: &Change) -> bool {
         Object::ReplicaSet(object) => put(cluster, object),
         Object::StatefulSet(object) => put(cluster, object),
         Object::ReplicationController(object) => put(cluster, object),
+        Object::Namespace(object) => put(cluster, object),
         Object::Delete(reference) => {
             let (kind, namespace, name) = subject(change);
             let key = (namespace, name);
@@ -141,6 +144,7 @@ pub fn hits(cluster: &mut Cluster, change: &Change) -> bool {
                 "Service" => remove::<Service>(cluster, &key, &reference.uid),
                 "ReplicaSet" => remove::<ReplicaSet>(cluster, &key, &reference.uid),
                 "StatefulSet" => remove::<StatefulSet>(cluster, &key, &reference.uid),
+                "Namespace" => remove::<Namespace>(cluster, &key, &reference.uid),
                 _ => remove::<ReplicationController>(cluster, &key, &reference.uid),
             }
         }
@@ -158,6 +162,7 @@ pub fn changes(cluster: &Cluster) -> Vec<Change> {
         .chain(all(&cluster.replica_sets))
         .chain(all(&cluster.stateful_sets))
         .chain(all(&cluster.replication_controllers))
+        .chain(all(&cluster.namespaces))
         .collect()
 }
 

@@ -3,7 +3,7 @@
 
 use evenkeel::proto::v1::{NodeVerdict, ReasonCode, ReasonCount, RefusalReason};
 
-const WORDS: [(&str, ReasonCode); 15] = [
+const WORDS: [(&str, ReasonCode); 18] = [
     ("node(s) were unschedulable", ReasonCode::Unschedulable),
     (
         "node(s) didn't match the requested node name",
@@ -43,6 +43,18 @@ const WORDS: [(&str, ReasonCode); 15] = [
     (
         "node(s) didn't match pod topology spread constraints",
         ReasonCode::Skew,
+    ),
+    (
+        "node(s) didn't match pod affinity rules",
+        ReasonCode::PodAffinity,
+    ),
+    (
+        "node(s) didn't match pod anti-affinity rules",
+        ReasonCode::PodAntiAffinity,
+    ),
+    (
+        "node(s) didn't satisfy existing pods anti-affinity rules",
+        ReasonCode::ExistingAntiAffinity,
     ),
     ("node(s) had no capacity left", ReasonCode::Capacity),
     ("cluster(s) hold the placement", ReasonCode::HoldsPlacement),

@@ -1,6 +1,7 @@
 //! `evenkeel lint`: what is wrong with the spread constraints of manifests,
 //! before anything is deployed.
 
+mod affinity;
 mod checks;
 mod ci;
 mod cluster;
@@ -273,6 +274,7 @@ impl LintCommand {
         }
         let checked = checks::check(template, self.state.node_names());
         said.extend(checked.said);
+        said.extend(affinity::idle_terms(template));
         if let Some(client) = client.filter(|_| checked.is_valid) {
             said.extend(cluster::check(client, self.state.snapshot(), template).await?);
         }

@@ -54,6 +54,10 @@ pub(crate) enum LintRule {
     GreedyPicking,
     /// The selector of a constraint selects the pods of other workloads too.
     SharedSelector,
+    /// A required term of podAffinity can be met nowhere.
+    UnmetAffinity,
+    /// A required term of podAntiAffinity keeps no pod away.
+    IdleAntiAffinity,
     /// A workload with several replicas has no constraints.
     NoConstraints,
     /// An annotation names a rule that does not exist.
@@ -115,10 +119,12 @@ impl LintRule {
             | Self::UnknownField
             | Self::MisplacedConstraints
             | Self::SelectorMismatch
+            | Self::UnmetAffinity
             | Self::UnknownTopologyKey
             | Self::FitsNowhere
             | Self::Conflict => Severity::Error,
             Self::EmptySelector
+            | Self::IdleAntiAffinity
             | Self::UnknownMatchLabelKey
             | Self::DeprecatedKey
             | Self::DaemonSet

@@ -272,7 +272,8 @@ fn missing_key(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagno
 
 /// Placements that match and are being deleted hold no cluster any more.
 fn terminating(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagnosis> {
-    let ending = case.read_view.terminating(spread.active.counted()).count();
+    let ending = case.read_view.terminating(spread.active.counted());
+    let ending: usize = ending.map(|(_, pods)| pods as usize).sum();
     if ending == 0 {
         return None;
     }

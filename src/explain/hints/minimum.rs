@@ -123,6 +123,10 @@ fn unusable_nodes(case: &Case<'_>, hard: &Hard<'_>, values: &[&str]) -> String {
             Some(Reason::NodeAffinity) => "excluded by the pod's node affinity",
             Some(Reason::NodeName) => "not the one that the pod names",
             Some(Reason::HostPorts) => "without a free port for it",
+            Some(Reason::PodAffinity) => "not near a pod that it wants",
+            Some(Reason::PodAntiAffinity | Reason::ExistingAntiAffinity) => {
+                "kept from it by anti-affinity"
+            }
             Some(Reason::TooManyPods | Reason::Insufficient(_)) => "without room for it",
             Some(_) => "refused",
         };

@@ -5,6 +5,7 @@ mod conflict;
 mod minimum;
 mod nodes;
 mod nominated;
+mod pod_affinity;
 mod pods;
 mod room;
 mod skew;
@@ -29,13 +30,14 @@ enum Finder {
 }
 
 /// All hints there are, the most useful first.
-const HINTS: [Finder; 14] = [
+const HINTS: [Finder; 15] = [
     Finder::Hard(minimum::unusable_domain),
     Finder::Hard(minimum::min_domains),
     Finder::Each(pods::mixed_revisions),
     Finder::Whole(conflict::conflict),
     Finder::Whole(room::room),
     Finder::Whole(nominated::nominated),
+    Finder::Whole(pod_affinity::pod_affinity),
     Finder::Stuck(skew::more_pods),
     Finder::Stuck(skew::fewer_pods),
     Finder::Stuck(skew::max_skew),

@@ -96,10 +96,10 @@ fn suggest_hash(case: &Case<'_>, active: &Active, own: &str, found: &mut Diagnos
 pub fn terminating(case: &Case<'_>, active: &Active) -> Option<Diagnosis> {
     let key = &*active.constraint.topology_key;
     let mut by_value: BTreeMap<&str, usize> = BTreeMap::new();
-    for slot in case.read_view.terminating(active.counted()) {
+    for (slot, pods) in case.read_view.terminating(active.counted()) {
         let node = case.read_view.nodes.get(slot);
         if let Some(value) = node.and_then(|node| node.label_text(key)) {
-            *by_value.entry(value).or_default() += 1;
+            *by_value.entry(value).or_default() += pods as usize;
         }
     }
     if by_value.is_empty() {

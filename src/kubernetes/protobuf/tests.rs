@@ -9,7 +9,7 @@ use crate::manifest::InputSource;
 use crate::proto::v1::change::Object;
 
 /// An object of each kind, as an API server gives it in JSON.
-fn samples() -> [(ObjectKind, Value); 6] {
+fn samples() -> [(ObjectKind, Value); 7] {
     use crate::snapshot::OwnerKind::{ReplicaSet, ReplicationController, Service, StatefulSet};
     let meta = json!({
         "name": "it", "namespace": "shop", "uid": "u1", "resourceVersion": "17",
@@ -47,6 +47,10 @@ fn samples() -> [(ObjectKind, Value); 6] {
         (ObjectKind::Owner(ReplicationController), by_labels),
         (ObjectKind::Owner(ReplicaSet), by_selector.clone()),
         (ObjectKind::Owner(StatefulSet), by_selector),
+        (
+            ObjectKind::Namespace,
+            json!({ "metadata": { "name": "shop", "labels": { "team": "a" } } }),
+        ),
     ]
 }
 
@@ -69,6 +73,7 @@ fn encode(object: &Object) -> Bytes {
         Object::ReplicaSet(it) => it.encode_to_vec(),
         Object::StatefulSet(it) => it.encode_to_vec(),
         Object::ReplicationController(it) => it.encode_to_vec(),
+        Object::Namespace(it) => it.encode_to_vec(),
         Object::Delete(it) => it.encode_to_vec(),
     };
     prost::encoding::string::encode(99, &"not read".to_owned(), &mut encoded);

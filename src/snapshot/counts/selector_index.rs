@@ -6,15 +6,13 @@ use hashbrown::HashMap;
 
 use crate::account::heap;
 use crate::matching::Selector;
+use crate::snapshot::objects::pair_index::PairIndex;
 
 /// Selectors by themselves, and by what label sets must have that they match.
 #[derive(Debug, Clone, Default)]
 pub struct SelectorIndex {
     by_selector: HashMap<Arc<Selector>, usize>,
-    /// Selectors by a pair that they require; each has one key here.
-    by_pair: HashMap<(Box<str>, Box<str>), Vec<usize>>,
-    /// Selectors that require no pair.
-    unpaired: Vec<usize>,
+    by_pair: PairIndex,
 }
 
 impl SelectorIndex {
@@ -25,58 +23,23 @@ impl SelectorIndex {
 
     /// Adds a selector with its number.
     pub fn add(&mut self, selector: Arc<Selector>, number: usize) {
-        match selector.required_pair() {
-            Some((key, value)) => {
-                let pair = (key.into(), value.into());
-                self.by_pair.entry(pair).or_default().push(number);
-            }
-            None => self.unpaired.push(number),
-        }
+        self.by_pair.add(&selector, number);
         self.by_selector.insert(selector, number);
     }
 
     /// Removes a selector.
     pub fn remove(&mut self, selector: &Selector, number: usize) {
-        match selector.required_pair() {
-            Some((key, value)) => {
-                let pair = (key.into(), value.into());
-                let of_pair = self.by_pair.get_mut(&pair);
-                let of_pair = of_pair.expect("a paired selector is there");
-                of_pair.retain(|other| *other != number);
-                if of_pair.is_empty() {
-                    self.by_pair.remove(&pair);
-                }
-            }
-            None => self.unpaired.retain(|other| *other != number),
-        }
+        self.by_pair.remove(selector, number);
         self.by_selector.remove(selector);
     }
 
     /// The selectors that may match a label set with these pairs.
     pub fn candidates<'a>(&self, pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<usize> {
-        let paired = pairs.filter_map(|pair| self.by_pair.get(&PairRef(pair)));
-        paired.flatten().chain(&self.unpaired).copied().collect()
+        self.by_pair.candidates(pairs)
     }
 
     /// What finding a selector takes, in bytes, without the selector.
     pub fn bytes_of(selector: &Selector) -> usize {
-        let by_selector = heap::entry::<(Arc<Selector>, usize)>();
-        let by_pair = selector.required_pair().map_or(0, |(key, value)| {
-            let place = heap::entry::<((Box<str>, Box<str>), Vec<usize>)>();
-            // The least that a list has room for.
-            let list = heap::list::<usize>(4);
-            place + heap::block(key.len()) + heap::block(value.len()) + list
-        });
-        by_selector + by_pair
-    }
-}
-
-/// A borrowed pair that finds an owned one.
-#[derive(Hash)]
-struct PairRef<'a>((&'a str, &'a str));
-
-impl hashbrown::Equivalent<(Box<str>, Box<str>)> for PairRef<'_> {
-    fn equivalent(&self, key: &(Box<str>, Box<str>)) -> bool {
-        self.0 == (&*key.0, &*key.1)
+        heap::entry::<(Arc<Selector>, usize)>() + PairIndex::bytes_of(selector)
     }
 }

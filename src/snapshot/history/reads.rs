@@ -14,6 +14,7 @@ use crate::snapshot::state::fork::Fork;
 use crate::snapshot::state::frozen::{COPY_SHARE, Frozen, Kept};
 use crate::snapshot::state::memory::MemoryUse;
 use crate::snapshot::state::pod_groups::PodGroups;
+use crate::snapshot::state::reach::Reach;
 use crate::snapshot::state::read_view::ReadView;
 use crate::snapshot::state::shards::{Sizes, State};
 
@@ -58,15 +59,15 @@ pub struct Summary {
 }
 
 impl Snapshot {
-    /// Runs a decision on one revision of a namespace. An overlay is applied
+    /// Runs a decision on one revision of all that it reads. An overlay is applied
     /// for this decision alone. Holds no lock while it decides.
-    pub fn read<T>(
+    pub fn read<'q, T>(
         &self,
-        namespace: &str,
+        reach: impl Into<Reach<'q>>,
         overlay: Batch,
         decide: impl FnOnce(ReadView<'_>) -> T,
     ) -> T {
-        let decided = self.read_until(namespace, overlay, &|| false, decide);
+        let decided = self.read_until(reach.into(), overlay, &|| false, decide);
         decided.expect("nobody gives it up")
     }
 
@@ -76,38 +77,53 @@ impl Snapshot {
     /// It was given up, or [`Delay::Full`].
     pub fn read_until<T>(
         &self,
-        namespace: &str,
+        reach: Reach<'_>,
         overlay: Batch,
         is_given_up: &dyn Fn() -> bool,
         decide: impl FnOnce(ReadView<'_>) -> T,
     ) -> Result<T, Delay> {
         let live = self.live();
         let budget = live.budget(is_given_up);
-        let fork = if overlay.is_empty() {
-            live.fork(namespace, true)
+        let fork = if overlay.is_empty() && reach.is_within() {
+            live.fork(reach.namespace, true)
         } else {
             let taken = self.book().taken_over(&overlay);
             let overlay = self.with_deletions(&overlay, &taken);
-            live.overlaid_fork(namespace, &overlay, &budget)?
+            let overlay = overlay.under(live.defaults().rules());
+            let fork = |live| State::fork_all(live, reach, &overlay, &budget);
+            let mut fork = self.at_one_revision(&live, fork);
+            fork.overlay(&overlay, &budget);
+            fork
         };
+        if let Some(delay) = budget.delay() {
+            return Err(delay);
+        }
         live.decide_on(&fork, &budget, decide)
     }
 
-    /// Runs a decision on each of some namespaces, on one revision of all of them,
+    /// Runs a decision on each of some reaches, on one revision of all of them,
     /// until `is_given_up` says so.
     ///
     /// # Errors
     /// Those of [`Self::read_until`].
     pub fn read_each(
         &self,
-        namespaces: &[String],
+        reaches: &[Reach<'_>],
         is_given_up: &dyn Fn() -> bool,
         mut decide: impl FnMut(usize, ReadView<'_>),
     ) -> Result<(), Delay> {
         let live = self.live();
+        let none = Batch::default();
+        let held = live.budget(is_given_up);
         let forks: Vec<Fork<'_>> = self.at_one_revision(&live, |live| {
-            namespaces.iter().map(|n| live.fork(n, true)).collect()
+            let forks = reaches.iter();
+            forks
+                .map(|reach| live.fork_all(*reach, &none, &held))
+                .collect()
         });
+        if let Some(delay) = held.delay() {
+            return Err(delay);
+        }
         let mut forks = forks.iter().enumerate();
         forks.try_for_each(|(at, fork)| {
             let budget = live.budget(is_given_up);

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use prost::Message;
 
-use crate::matching::Requests;
+use crate::matching::{PodTerm, Requests};
 use crate::proto::v1;
 
 /// The only field of a node that terms select by.
@@ -18,6 +18,8 @@ pub struct Asks {
     pub(super) encoded: Box<[u8]>,
     /// What the pod requests of its node, if anything.
     pub(super) requests: Option<Arc<Requests>>,
+    /// The terms of its required anti-affinity, if it has any.
+    pub(super) keeps_away: Option<Arc<[PodTerm]>>,
     /// How many bytes it takes on the wire, about.
     pub(super) size_bytes: usize,
     /// How many of them are requests.
@@ -51,9 +53,13 @@ enum KeptAffinity {
 }
 
 impl Asks {
-    /// What a valid pod asks for that requests this of its node; `None` if it asks
-    /// for nothing.
-    pub fn of(pod: &v1::Pod, requests: Requests) -> Option<Self> {
+    /// What a valid pod asks for that requests this of its node and keeps others away
+    /// by these terms; `None` if it asks for nothing.
+    pub fn of(
+        pod: &v1::Pod,
+        requests: Requests,
+        keeps_away: Option<Arc<[PodTerm]>>,
+    ) -> Option<Self> {
         let requests = (!requests.is_empty()).then(|| Arc::new(requests));
         if asks_nothing(pod) && requests.is_none() {
             return None;
@@ -63,6 +69,7 @@ impl Asks {
         Some(Self {
             encoded: encoded.into(),
             requests,
+            keeps_away,
             size_bytes: size_bytes(pod),
             request_bytes: requests_size_bytes(pod),
             names_node: selects_by_name(pod),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::asks::Asks;
-use crate::matching::{RequestsByVersion, Resizing};
+use crate::matching::{Path, PodTerm, RequestsByVersion, Resizing, Violations};
 use crate::proto::v1;
 
 /// What a pod asks for.
@@ -18,7 +18,9 @@ pub struct AsksByVersion {
 impl AsksByVersion {
     /// Of a valid pod that requests this.
     pub fn of(pod: &v1::Pod, requests: RequestsByVersion) -> Self {
-        let asks = |requests| Asks::of(pod, requests).map(Arc::new);
+        let no_faults = &mut Violations::default();
+        let terms = PodTerm::compile_existing(pod, Path::root("pod"), no_faults);
+        let asks = |requests| Asks::of(pod, requests, terms.clone()).map(Arc::new);
         let others = requests.others.into_iter();
         let others = others.map(|(resizing, requests)| (resizing, asks(requests)));
         let others: Arc<[_]> = others.collect();

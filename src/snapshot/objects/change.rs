@@ -9,6 +9,7 @@ use prost::bytes::Bytes;
 
 use super::compiled::Compiled;
 use super::kind::{ObjectKind, OwnerKind, encode_object, metadata_of};
+use super::namespace_object::LabelledNamespace;
 use super::node::CompiledNode;
 use super::owners::Owner;
 use super::pod::CompiledPod;
@@ -33,6 +34,8 @@ pub struct Batch {
     requests: usize,
     /// Whether there are changes of nodes.
     has_nodes: bool,
+    /// Whether there are changes of namespaces.
+    has_namespaces: bool,
     /// Whether there are pods that are nominated to nodes.
     nominates: bool,
     /// Whether there are pods of which the version decides what they request.
@@ -52,7 +55,7 @@ enum CheckedChange {
 pub struct ObjectId<'a> {
     /// The kind of the object.
     pub kind: ObjectKind,
-    /// Its namespace; empty for nodes.
+    /// Its namespace; empty for what is in none.
     pub namespace: &'a str,
     /// Its name.
     pub name: &'a str,
@@ -77,6 +80,8 @@ pub enum Form<'a> {
     Pod(&'a CompiledPod),
     /// A service or controller.
     Owner(OwnerKind, &'a Arc<Owner>),
+    /// A namespace.
+    Namespace(&'a LabelledNamespace),
     /// It is deleted if it has this uid, or if that is empty.
     Delete(&'a str),
 }
@@ -194,7 +199,11 @@ impl Batch {
                 self.nominates |= pod.nominated_to().is_some();
                 self.differs_by_version |= pod.differs_by_version();
             }
-            CheckedChange::Other(other) => self.has_nodes |= other.1.kind() == ObjectKind::Node,
+            CheckedChange::Other(other) => {
+                let kind = other.1.kind();
+                self.has_nodes |= kind == ObjectKind::Node;
+                self.has_namespaces |= kind == ObjectKind::Namespace;
+            }
         }
         self.changes.push(change);
     }
@@ -242,6 +251,11 @@ impl Batch {
     /// Whether there are changes of nodes.
     pub fn has_nodes(&self) -> bool {
         self.has_nodes
+    }
+
+    /// Whether there are changes of namespaces.
+    pub fn has_namespaces(&self) -> bool {
+        self.has_namespaces
     }
 
     /// Whether there are pods that are nominated to nodes.
@@ -294,6 +308,7 @@ impl<'a> ValidChange<'a> {
                     (Object::Node(node), Compiled::Node(compiled)) => Form::Node(node, compiled),
                     (Object::Delete(reference), _) => Form::Delete(&reference.uid),
                     (_, Compiled::Owner(kind, owner)) => Form::Owner(*kind, owner),
+                    (_, Compiled::Namespace(namespace)) => Form::Namespace(namespace),
                     _ => unreachable!("a change is compiled as what it is"),
                 };
                 (ObjectId::of_kind(compiled.kind(), object), form)
@@ -335,10 +350,9 @@ impl<'a> ObjectId<'a> {
         };
         Self {
             kind,
-            namespace: match kind {
-                ObjectKind::Node => "",
-                ObjectKind::Pod | ObjectKind::Owner(_) => names::namespace_or_default(namespace),
-            },
+            namespace: (kind.is_namespaced())
+                .then(|| names::namespace_or_default(namespace))
+                .unwrap_or_default(),
             name,
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::asks;
 use super::kind::{ObjectKind, OwnerKind, metadata_of};
+use super::namespace_object::LabelledNamespace;
 use super::node::CompiledNode;
 use super::owners::{Owner, Selects};
 use super::pod::Phase;
@@ -21,6 +22,8 @@ pub enum Compiled {
     Node(Box<CompiledNode>),
     /// A service or controller.
     Owner(OwnerKind, Arc<Owner>),
+    /// A namespace.
+    Namespace(LabelledNamespace),
     /// The kind of an object that is deleted.
     Delete(ObjectKind),
 }
@@ -55,6 +58,7 @@ impl Compiled {
     fn of(object: &Object, path: Path<'_>, faults: &mut Violations) -> Option<Self> {
         Some(match object {
             Object::Node(node) => Self::Node(Box::new(CompiledNode::compile(node, path, faults))),
+            Object::Namespace(namespace) => Self::Namespace(LabelledNamespace::of(namespace)),
             Object::Delete(reference) => Self::Delete(ObjectKind::parse(&reference.kind)?),
             _ => {
                 let (kind, selects) = Selects::of(object)?;
@@ -71,6 +75,7 @@ impl Compiled {
         match self {
             Self::Node(_) => ObjectKind::Node,
             Self::Owner(kind, _) => ObjectKind::Owner(*kind),
+            Self::Namespace(_) => ObjectKind::Namespace,
             Self::Delete(kind) => *kind,
         }
     }
@@ -104,6 +109,9 @@ fn check_name(
     let path = path.field("name");
     match kind {
         Some(ObjectKind::Node) => names::check_node_name(name, allowed, path, faults),
+        Some(ObjectKind::Namespace) if !name.is_empty() => {
+            names::check_namespace(name, path, faults);
+        }
         _ => names::check_name(name, path, faults),
     }
 }

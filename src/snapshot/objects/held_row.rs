@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use prost::Message;
 
 use super::reservation::{Claim, Hold, KeptAnswer, Reservation, Retryable};
-use crate::matching::Requests;
+use crate::matching::{PodTerm, Requests};
 use crate::proto::v1;
 
 /// A reservation, or an answer that is kept: they share their numbers.
@@ -41,6 +41,9 @@ pub struct HeldRow {
     /// The answer. Then only `ttl` and `expires` have a meaning besides.
     #[prost(message, optional, tag = "9")]
     pub answer: Option<AnswerRow>,
+    /// The terms by which it keeps other pods away.
+    #[prost(message, repeated, tag = "10")]
+    pub keeps_away: Vec<v1::PodAffinityTerm>,
 }
 
 /// An answer to a request that may come again.
@@ -82,6 +85,7 @@ impl HeldRow {
             pod,
             requests: held.hold.requests.to_wire(),
             answer: None,
+            keeps_away: held.hold.keeps_away.iter().map(PodTerm::to_wire).collect(),
         }
     }
 
@@ -143,6 +147,7 @@ impl HeldRow {
                     self.requests
                         .map_or_else(Requests::default, Requests::of_one),
                 ),
+                keeps_away: self.keeps_away.iter().map(PodTerm::trusted).collect(),
             },
             node: self.node.into(),
             expires: time(self.expires),

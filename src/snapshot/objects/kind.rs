@@ -12,6 +12,8 @@ pub enum ObjectKind {
     Pod,
     /// Something that selects pods.
     Owner(OwnerKind),
+    /// A namespace.
+    Namespace,
 }
 
 /// The kinds of objects whose selectors are known.
@@ -28,13 +30,14 @@ pub enum OwnerKind {
 }
 
 impl ObjectKind {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Node,
         Self::Pod,
         Self::Owner(OwnerKind::Service),
         Self::Owner(OwnerKind::ReplicaSet),
         Self::Owner(OwnerKind::StatefulSet),
         Self::Owner(OwnerKind::ReplicationController),
+        Self::Namespace,
     ];
 
     /// The kind that Kubernetes calls so.
@@ -56,6 +59,7 @@ impl ObjectKind {
             Object::ReplicaSet(_) => Some(Self::Owner(OwnerKind::ReplicaSet)),
             Object::StatefulSet(_) => Some(Self::Owner(OwnerKind::StatefulSet)),
             Object::ReplicationController(_) => Some(Self::Owner(OwnerKind::ReplicationController)),
+            Object::Namespace(_) => Some(Self::Namespace),
             Object::Delete(reference) => Self::parse(&reference.kind),
         }
     }
@@ -79,7 +83,13 @@ impl ObjectKind {
             Self::Owner(OwnerKind::ReplicaSet) => "ReplicaSet",
             Self::Owner(OwnerKind::StatefulSet) => "StatefulSet",
             Self::Owner(OwnerKind::ReplicationController) => "ReplicationController",
+            Self::Namespace => "Namespace",
         }
+    }
+
+    /// Whether its objects are in namespaces.
+    pub fn is_namespaced(self) -> bool {
+        !matches!(self, Self::Node | Self::Namespace)
     }
 
     /// The API version that has it.
@@ -99,6 +109,7 @@ impl ObjectKind {
             Self::Owner(OwnerKind::ReplicaSet) => "replicaSet",
             Self::Owner(OwnerKind::StatefulSet) => "statefulSet",
             Self::Owner(OwnerKind::ReplicationController) => "replicationController",
+            Self::Namespace => "namespace",
         }
     }
 }
@@ -114,6 +125,7 @@ macro_rules! with_message {
             $crate::proto::v1::change::Object::ReplicaSet($message) => $same,
             $crate::proto::v1::change::Object::StatefulSet($message) => $same,
             $crate::proto::v1::change::Object::ReplicationController($message) => $same,
+            $crate::proto::v1::change::Object::Namespace($message) => $same,
             $crate::proto::v1::change::Object::Delete($reference) => $deleted,
         }
     };
@@ -127,6 +139,9 @@ macro_rules! of_kind {
         match $kind {
             $crate::snapshot::ObjectKind::Node => $crate::proto::v1::change::Object::Node($message),
             $crate::snapshot::ObjectKind::Pod => $crate::proto::v1::change::Object::Pod($message),
+            $crate::snapshot::ObjectKind::Namespace => {
+                $crate::proto::v1::change::Object::Namespace($message)
+            }
             $crate::snapshot::ObjectKind::Owner($crate::snapshot::OwnerKind::Service) => {
                 $crate::proto::v1::change::Object::Service($message)
             }

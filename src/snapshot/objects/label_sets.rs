@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashMap};
 
@@ -40,6 +41,9 @@ pub struct LabelSets {
     label_bytes: usize,
     /// What the counts of all sets take.
     count_bytes: usize,
+    /// Terminating pods that would count otherwise, by label set and node. There are
+    /// few.
+    terminating: Arc<HashMap<(LabelSetId, Slot), u32>>,
 }
 
 /// One label set.
@@ -53,6 +57,9 @@ pub struct LabelSet {
 }
 
 impl LabelSets {
+    /// What its parts take on the heap before anything is in them.
+    pub const EMPTY_BYTES: usize = heap::shared(size_of::<HashMap<(LabelSetId, Slot), u32>>());
+
     /// The id of a label set, if a pod has it.
     pub fn find(&self, labels: Labels<'_>) -> Option<LabelSetId> {
         self.find_bytes(labels.bytes())
@@ -153,6 +160,32 @@ impl LabelSets {
                 self.count_bytes += heap::block(counted.allocation_size());
             }
         }
+    }
+
+    /// Notes a terminating pod of a label set on a node.
+    pub fn note_terminating(&mut self, id: LabelSetId, slot: Slot) {
+        let terminating = Arc::make_mut(&mut self.terminating);
+        *terminating.entry((id, slot)).or_default() += 1;
+    }
+
+    /// Takes a terminating pod back.
+    pub fn forget_terminating(&mut self, id: LabelSetId, slot: Slot) {
+        let terminating = Arc::make_mut(&mut self.terminating);
+        let pods = terminating.get_mut(&(id, slot));
+        let pods = pods.expect("a terminating pod was noted");
+        *pods -= 1;
+        if *pods == 0 {
+            terminating.remove(&(id, slot));
+            if let Some(capacity) = shrink::shrunk(terminating.len(), terminating.capacity()) {
+                terminating.shrink_to(capacity);
+            }
+        }
+    }
+
+    /// The terminating pods that would count otherwise, by label set and node.
+    pub fn terminating(&self) -> impl ExactSizeIterator<Item = (LabelSetId, Slot, u32)> {
+        let all = self.terminating.iter();
+        all.map(|((id, slot), pods)| (*id, *slot, *pods))
     }
 
     /// The label sets that a selector matches.
@@ -287,7 +320,11 @@ impl LabelSets {
 
     /// What the table takes in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.label_bytes + self.count_bytes + self.sets.memory_bytes() + self.symbols.memory_bytes()
+        self.label_bytes
+            + self.count_bytes
+            + self.sets.memory_bytes()
+            + self.symbols.memory_bytes()
+            + heap::block(self.terminating.allocation_size())
     }
 }
 

@@ -1,5 +1,6 @@
 //! What exists: nodes, pods, and the services and controllers that select them.
 
+pub mod anti_affinity;
 pub mod asks;
 pub mod asks_by_version;
 pub mod blocks;
@@ -11,10 +12,13 @@ pub mod interner;
 pub mod kind;
 pub mod known_asks;
 pub mod label_sets;
+pub mod namespace_labels;
+pub mod namespace_object;
 pub mod node;
 pub mod nodes;
 pub mod nominated;
 pub mod owners;
+pub mod pair_index;
 pub mod pod;
 pub mod pod_block;
 pub mod pod_check;

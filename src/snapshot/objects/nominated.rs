@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::change::{Batch, Form, ObjectId, ValidChange};
 use super::kind::ObjectKind;
 use crate::account::heap;
-use crate::matching::Requests;
+use crate::matching::{PodTerm, Requests};
 
 /// A pod that is nominated to a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub struct NominatedPod {
     pub labels: BTreeMap<String, String>,
     /// What it requests of the node, if anything.
     pub requests: Option<Arc<Requests>>,
+    /// The terms by which it keeps others away, if it has any.
+    pub keeps_away: Option<Arc<[PodTerm]>>,
 }
 
 /// Namespace and name of a pod.
@@ -55,6 +57,7 @@ impl NominatedPod {
             priority: compiled.asks().map_or(0, |asks| asks.priority),
             labels: labels.map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
             requests: compiled.requests().cloned(),
+            keeps_away: compiled.keeps_away().cloned(),
         };
         Some((node.into(), pod))
     }
@@ -78,6 +81,7 @@ impl NominatedPod {
             + heap::texts(&self.labels)
             // Others may share it: it counts wherever it is.
             + requests.map_or(0, |r| heap::shared(size_of::<Requests>()) + r.heap_bytes())
+            + self.keeps_away.as_ref().map_or(0, |terms| PodTerm::list_bytes(terms))
     }
 }
 
@@ -102,7 +106,7 @@ impl Nominations {
         let is_there = |change: ValidChange<'_>| match change.form {
             Form::Pod(_) => self.has(change.id),
             Form::Delete(_) => change.id.kind == ObjectKind::Pod && self.has(change.id),
-            Form::Node(..) | Form::Owner(..) => false,
+            Form::Node(..) | Form::Owner(..) | Form::Namespace(_) => false,
         };
         batch.nominates() || !self.is_empty() && batch.changes().any(is_there)
     }
@@ -124,7 +128,7 @@ impl Nominations {
                 Form::Delete(uid) if change.id.kind == ObjectKind::Pod => {
                     self.remove(change.id, uid);
                 }
-                Form::Delete(_) | Form::Node(..) | Form::Owner(..) => {}
+                Form::Delete(_) | Form::Node(..) | Form::Owner(..) | Form::Namespace(_) => {}
             }
         }
     }

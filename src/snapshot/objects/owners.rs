@@ -81,7 +81,9 @@ impl<'a> Selects<'a> {
                 let selector = it.spec.as_ref().and_then(|spec| spec.selector.as_ref());
                 (OwnerKind::StatefulSet, Self::Selector(selector))
             }
-            Object::Node(_) | Object::Pod(_) | Object::Delete(_) => return None,
+            Object::Node(_) | Object::Pod(_) | Object::Namespace(_) | Object::Delete(_) => {
+                return None;
+            }
         })
     }
 }

@@ -14,7 +14,7 @@ use super::pod_texts::{Labels, PodTexts};
 use super::slots::Slot;
 use super::templates::TemplateId;
 use crate::account::heap;
-use crate::matching::{Requests, RequestsByVersion, Resizing};
+use crate::matching::{PodTerm, Requests, RequestsByVersion, Resizing};
 use crate::proto::v1;
 
 /// A pod that exists, without its name.
@@ -103,6 +103,11 @@ impl CompiledPod {
             asks: self.asks.under(resizing),
             ..self.clone()
         }
+    }
+
+    /// The terms by which it keeps others away, if it has any.
+    pub fn keeps_away(&self) -> Option<&Arc<[PodTerm]>> {
+        self.asks.chosen.as_ref()?.keeps_away.as_ref()
     }
 
     /// What it requests of its node, if anything.

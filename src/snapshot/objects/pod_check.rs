@@ -13,7 +13,7 @@ use super::known_asks::KnownAsks;
 use super::pod::{CompiledPod, Phase};
 use super::pod_parts::{LabelSpans, PodParts};
 use crate::limits::{Limit, Limits};
-use crate::matching::{Path, RequestsByVersion, Violations, names, times};
+use crate::matching::{Path, PodTerm, RequestsByVersion, Violations, names, times};
 use crate::proto::v1;
 
 /// Checks pods by these limits.
@@ -87,6 +87,7 @@ impl<'l> PodCheck<'l> {
         let before = faults.total();
         compiled::check_pod(pod, self.limits, path, faults);
         let requests = RequestsByVersion::compile(pod, path, faults);
+        PodTerm::compile_existing(pod, path, faults);
         (faults.total() == before).then(|| AsksByVersion::of(pod, requests))
     }
 

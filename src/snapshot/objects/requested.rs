@@ -1,7 +1,9 @@
-//! What the pods of all namespaces request of each node.
+//! What the pods of all namespaces request of each node, and the terms by which they
+//! keep others away.
 
 use std::sync::Arc;
 
+use super::anti_affinity::{AntiAffinityTable, KeepsAway};
 use super::blocks::Blocks;
 use super::slots::Slot;
 use crate::matching::{Requested, Requests};
@@ -16,6 +18,7 @@ pub struct RequestedTable {
     nodes: Blocks<Requested, BLOCK>,
     /// What the nodes have on the heap.
     heap_bytes: usize,
+    anti_affinity: Arc<AntiAffinityTable>,
 }
 
 /// Pods that come to nodes and go from them, in order.
@@ -26,17 +29,31 @@ pub struct Shifts(Vec<Shift>);
 struct Shift {
     slot: Slot,
     requests: Option<Arc<Requests>>,
+    keeps_away: Option<KeepsAway>,
     comes: bool,
 }
 
 impl Shifts {
     /// A pod comes to a node and takes what it requests, or goes from it.
-    pub fn note(&mut self, slot: Slot, requests: Option<&Arc<Requests>>, comes: bool) {
+    pub fn note(
+        &mut self,
+        slot: Slot,
+        requests: Option<&Arc<Requests>>,
+        keeps_away: Option<KeepsAway>,
+        comes: bool,
+    ) {
         self.0.push(Shift {
             slot,
             requests: requests.cloned(),
+            keeps_away,
             comes,
         });
+    }
+
+    /// Whether pods come that keep others away.
+    pub fn keep_away(&self) -> bool {
+        let mut comers = self.0.iter().filter(|shift| shift.comes);
+        comers.any(|shift| shift.keeps_away.is_some())
     }
 
     /// Has them come and go in a table, which is copied if it is shared.
@@ -54,8 +71,16 @@ impl RequestedTable {
         (index < self.nodes.len()).then(|| &self.nodes[index])
     }
 
+    /// The terms by which pods keep others away.
+    pub fn anti_affinity(&self) -> &AntiAffinityTable {
+        &self.anti_affinity
+    }
+
     fn apply(&mut self, shifts: &Shifts) {
         for shift in &shifts.0 {
+            if let Some(pod) = &shift.keeps_away {
+                Arc::make_mut(&mut self.anti_affinity).shift(shift.slot, pod, shift.comes);
+            }
             while self.nodes.len() <= shift.slot.index() {
                 self.nodes.push(Requested::default());
             }
@@ -75,11 +100,14 @@ impl RequestedTable {
     /// As [`Self::memory_bytes`], with every node measured anew.
     pub fn measured_bytes(&self) -> usize {
         let nodes = self.nodes.iter().map(Requested::heap_bytes);
-        self.memory_bytes() - self.heap_bytes + nodes.sum::<usize>()
+        let table = &self.anti_affinity;
+        self.memory_bytes() - self.heap_bytes - table.memory_bytes()
+            + nodes.sum::<usize>()
+            + table.measured_bytes()
     }
 
     /// What it takes in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.nodes.memory_bytes() + self.heap_bytes
+        self.nodes.memory_bytes() + self.heap_bytes + self.anti_affinity.memory_bytes()
     }
 }

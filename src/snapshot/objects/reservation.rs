@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::account::heap;
-use crate::matching::Requests;
+use crate::matching::{PodTerm, Requests};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 use crate::snapshot::clock::{Moment, Now};
@@ -30,6 +30,8 @@ pub struct Hold {
     pub labels: Arc<BTreeMap<String, String>>,
     /// What each requests of its node.
     pub requests: Arc<Requests>,
+    /// The terms by which each keeps other pods away.
+    pub keeps_away: Arc<[PodTerm]>,
 }
 
 /// A pick that is held.
@@ -111,6 +113,18 @@ impl Hold {
             + heap::texts(&self.labels)
             + heap::shared(size_of::<Requests>())
             + self.requests.heap_bytes()
+            + PodTerm::list_bytes(&self.keeps_away)
+    }
+
+    /// The affinity of a pod that keeps others away.
+    fn affinity(&self) -> Option<v1::Affinity> {
+        let terms: Vec<_> = self.keeps_away.iter().map(PodTerm::to_wire).collect();
+        (!terms.is_empty()).then(|| v1::Affinity {
+            pod_anti_affinity: Some(v1::PodAffinity {
+                required_during_scheduling_ignored_during_execution: terms,
+            }),
+            ..v1::Affinity::default()
+        })
     }
 
     /// Distinguishes it from equal ones.
@@ -160,6 +174,7 @@ impl Reservation {
             spec: Some(v1::PodSpec {
                 node_name: self.node.to_string(),
                 containers: self.hold.requests.to_wire().into_iter().collect(),
+                affinity: self.hold.affinity(),
                 ..Default::default()
             }),
             status: None,

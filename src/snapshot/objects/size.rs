@@ -7,7 +7,7 @@ use super::kind::metadata_of;
 use super::owners::Selects;
 use super::pod::CompiledPod;
 use crate::account::heap;
-use crate::matching::Requested;
+use crate::matching::{PodTerm, Requested};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 
@@ -36,6 +36,7 @@ pub fn most(object: &Object) -> usize {
     };
     let own = match (object, Selects::of(object)) {
         (Object::Node(node), _) => node_bytes(node),
+        (Object::Namespace(_), _) => pairs(&metadata.labels),
         (_, Some((_, Selects::Labels(labels)))) => labels.map_or(0, pairs),
         (_, Some((_, Selects::Selector(wire)))) => selector(wire),
         (_, None) => 0,
@@ -115,14 +116,22 @@ pub fn nominated_bytes(pod: &CompiledPod) -> usize {
         .map(|(k, v)| heap::block(k.len()) + heap::block(v.len()));
     let labels = heap::tree::<String, String>(texts.len()) + texts.sum::<usize>();
     let requests = pod.asks().map_or(0, request_bytes);
-    2 * heap::block(names) + labels + 3 * heap::block(node) + requests + 2 * PLACES
+    let terms = pod.asks().map_or(0, term_bytes);
+    2 * heap::block(names) + labels + 3 * heap::block(node) + requests + terms + 2 * PLACES
 }
 
 /// What the template of pods takes that ask for this.
 pub fn template_bytes(asks: &Asks) -> usize {
     let bytes = asks.size_bytes;
     // As it is encoded, with the lengths of its parts.
-    heap::block(bytes + bytes / 8) + request_bytes(asks) + PLACES
+    heap::block(bytes + bytes / 8) + request_bytes(asks) + term_bytes(asks) + PLACES
+}
+
+/// What the terms take by which a pod keeps others away: as the template has them, and
+/// where they are counted.
+fn term_bytes(asks: &Asks) -> usize {
+    let terms = asks.keeps_away.as_deref().unwrap_or_default();
+    2 * PodTerm::list_bytes(terms) + terms.len() * PLACES
 }
 
 fn request_bytes(asks: &Asks) -> usize {

@@ -1,5 +1,6 @@
 //! What pods ask for (`asks.rs`). Pods of one workload ask for the same: so each
-//! distinct one is kept once, encoded, with its requests summed up.
+//! distinct one is kept once, encoded, with its requests summed up and its terms of
+//! anti-affinity compiled.
 
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use super::asks::{self, Asks};
 use super::shrink::shrink_list;
 use super::symbols::{Symbol, Symbols};
 use crate::account::heap;
-use crate::matching::Requests;
+use crate::matching::{PodTerm, Requests};
 use crate::proto::v1;
 
 /// The number of a template, valid in the table that gave it out;
@@ -18,24 +19,50 @@ pub type TemplateId = Symbol;
 #[derive(Debug, Clone, Default)]
 pub struct Templates {
     encoded: Symbols<Box<[u8]>>,
-    /// By template: what its pods request, where they request anything.
-    requests: Vec<Option<Arc<Requests>>>,
-    /// What the requests have on the heap.
-    request_bytes: usize,
+    /// By template: what decisions read of it, where they read anything.
+    read: Vec<ReadAsks>,
+    /// What that has on the heap.
+    read_bytes: usize,
+}
+
+/// What decisions about other pods read of what a pod asks for.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct ReadAsks {
+    requests: Option<Arc<Requests>>,
+    keeps_away: Option<Arc<[PodTerm]>>,
+}
+
+impl ReadAsks {
+    const NONE: Self = Self {
+        requests: None,
+        keeps_away: None,
+    };
+
+    fn heap_bytes(&self) -> usize {
+        let requests = self.requests.as_ref();
+        let terms = self.keeps_away.as_ref();
+        requests.map_or(0, |it| {
+            heap::shared(size_of::<Requests>()) + it.heap_bytes()
+        }) + terms.map_or(0, |terms| PodTerm::list_bytes(terms))
+    }
 }
 
 impl Templates {
     /// The template that one more pod has, which asks for this.
     pub fn acquire(&mut self, asks: &Asks) -> TemplateId {
         let id = self.encoded.acquire(&asks.encoded);
-        if let Some(requests) = &asks.requests {
+        if asks.requests.is_some() || asks.keeps_away.is_some() {
             let index = id.index();
-            if self.requests.len() <= index {
-                self.requests.resize(index + 1, None);
+            if self.read.len() <= index {
+                self.read.resize(index + 1, ReadAsks::NONE);
             }
-            if self.requests[index].is_none() {
-                self.request_bytes += bytes_of(requests);
-                self.requests[index] = Some(Arc::clone(requests));
+            if self.read[index] == ReadAsks::NONE {
+                let read = ReadAsks {
+                    requests: asks.requests.clone(),
+                    keeps_away: asks.keeps_away.clone(),
+                };
+                self.read_bytes += read.heap_bytes();
+                self.read[index] = read;
             }
         }
         id
@@ -53,22 +80,30 @@ impl Templates {
     pub fn release(&mut self, id: TemplateId) {
         self.encoded.release(id);
         if !self.encoded.is_in_use(id)
-            && let Some(slot) = self.requests.get_mut(id.index())
-            && let Some(requests) = slot.take()
+            && let Some(read) = self.read.get_mut(id.index())
         {
-            self.request_bytes -= bytes_of(&requests);
-            while self.requests.last().is_some_and(Option::is_none) {
-                self.requests.pop();
+            self.read_bytes -= std::mem::take(read).heap_bytes();
+            while self.read.last().is_some_and(|read| *read == ReadAsks::NONE) {
+                self.read.pop();
             }
-            shrink_list(&mut self.requests);
+            shrink_list(&mut self.read);
         }
     }
 
     /// What a pod of a template requests of its node.
     pub fn requests(&self, id: TemplateId) -> Option<&Arc<Requests>> {
+        self.read(id)?.requests.as_ref()
+    }
+
+    /// The terms by which a pod of a template keeps others away.
+    pub fn keeps_away(&self, id: TemplateId) -> Option<&Arc<[PodTerm]>> {
+        self.read(id)?.keeps_away.as_ref()
+    }
+
+    fn read(&self, id: TemplateId) -> Option<&ReadAsks> {
         match id == TemplateId::ABSENT {
             true => None,
-            false => self.requests.get(id.index())?.as_ref(),
+            false => self.read.get(id.index()),
         }
     }
 
@@ -86,28 +121,21 @@ impl Templates {
 
     /// How much its tables grow at once with this many more templates.
     pub fn doubling(&self, more: usize) -> usize {
-        let (len, room) = (self.requests.len(), self.requests.capacity());
-        let requests = heap::list::<Option<Arc<Requests>>>(room);
-        self.encoded.doubling(more) + heap::doubling(requests, len, room, more)
+        let (len, room) = (self.read.len(), self.read.capacity());
+        let read = heap::list::<ReadAsks>(room);
+        self.encoded.doubling(more) + heap::doubling(read, len, room, more)
     }
 
     /// The same as [`Self::memory_bytes`], with every template measured again.
     pub fn measured_bytes(&self) -> usize {
-        let requests = self.requests.iter().flatten();
-        self.memory_bytes() - self.encoded.memory_bytes() - self.request_bytes
+        let read = self.read.iter().map(ReadAsks::heap_bytes);
+        self.memory_bytes() - self.encoded.memory_bytes() - self.read_bytes
             + self.encoded.measured_bytes()
-            + requests.map(|requests| bytes_of(requests)).sum::<usize>()
+            + read.sum::<usize>()
     }
 
     /// What the table takes in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.encoded.memory_bytes()
-            + self.request_bytes
-            + heap::list::<Option<Arc<Requests>>>(self.requests.capacity())
+        self.encoded.memory_bytes() + self.read_bytes + heap::list::<ReadAsks>(self.read.capacity())
     }
-}
-
-/// What requests take where they are shared.
-fn bytes_of(requests: &Requests) -> usize {
-    heap::shared(size_of::<Requests>()) + requests.heap_bytes()
 }

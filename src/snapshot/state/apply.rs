@@ -78,6 +78,7 @@ impl State {
         let shared = self.prepare_shared(batch, defaults, &mut locked, &mut applied);
         let nodes = &shared.nodes;
         apply_to_namespaces(batch, &mut locked, nodes, &mut applied, &mut shifts);
+        self.note_keeping_away(&shifts);
         self.move_on(|requested| shifts.apply_to(requested), &shared, revision);
         self.note_namespaces(before, measure(&locked));
         self.settle(locked);
@@ -118,9 +119,14 @@ impl State {
         }
         let mut shared = self.shared.write();
         let nominates = shared.nominations.is_changed_by(batch);
-        let changes_answers = defaults.is_some() || batch.has_nodes() || nominates;
+        let labels = batch.has_namespaces();
+        let changes_answers = defaults.is_some() || batch.has_nodes() || nominates || labels;
         if nominates {
             Arc::make_mut(&mut shared.nominations).apply(batch);
+        }
+        if labels {
+            let note = |_, changed| applied.note(changed);
+            Arc::make_mut(&mut shared.namespace_labels).apply(batch, note);
         }
         if let Some(defaults) = defaults {
             *self.told_defaults.write() = Arc::clone(&defaults);
@@ -184,6 +190,14 @@ impl State {
             .note_partitions(nodes.partitions().memory_bytes());
     }
 
+    /// Notes that pods keep others away before a revision at which they do: decisions
+    /// at earlier ones may read their terms all the same.
+    pub(in crate::snapshot) fn note_keeping_away(&self, shifts: &Shifts) {
+        if shifts.keep_away() {
+            self.keeps_away.store(true, Ordering::Release);
+        }
+    }
+
     /// Changes what pods request of nodes and moves on to `revision`, both at once:
     /// from then on, a read of a namespace that the batch does not touch sees the
     /// state after the batch.
@@ -195,8 +209,12 @@ impl State {
     ) {
         let mut requested = self.requested.write();
         shift(&mut requested);
-        let bytes = shared.nodes.nodes().memory_bytes() + shared.nominations.memory_bytes();
+        let bytes = shared.nodes.nodes().memory_bytes()
+            + shared.nominations.memory_bytes()
+            + shared.namespace_labels.memory_bytes();
         self.footprint.note_nodes(bytes + requested.memory_bytes());
+        let labelled = shared.namespace_labels.len();
+        self.labelled.store(labelled, Ordering::Relaxed);
         self.revision.store(revision, Ordering::Release);
     }
 
@@ -226,7 +244,7 @@ impl State {
 
     /// The shards of the pods and owners of a batch, ascending by name.
     fn named_shards(&self, batch: &Batch) -> Shards {
-        let named = batch.changes().filter(|c| c.id.kind != ObjectKind::Node);
+        let named = batch.changes().filter(|c| c.id.kind.is_namespaced());
         let adds = |form: Form<'_>| !matches!(form, Form::Delete(_));
         let mut names: Vec<(&str, bool)> = named
             .map(|change| (change.id.namespace, adds(change.form)))
@@ -309,7 +327,7 @@ pub(in crate::snapshot) fn apply_to_namespaces<N>(
     N: DerefMut<Target = Namespace>,
 {
     for change in batch.changes() {
-        if change.id.kind == ObjectKind::Node {
+        if !change.id.kind.is_namespaced() {
             continue;
         }
         let at = namespaces.binary_search_by_key(&change.id.namespace, |(name, _)| name);
@@ -364,8 +382,12 @@ pub fn apply_to_namespace(
     match (change.form, change.id.kind) {
         (Form::Pod(pod), _) => namespace.put_pod(pod, nodes, shifts),
         (Form::Owner(kind, owner), _) => namespace.owners.put(kind, name, owner),
-        (Form::Delete(uid), ObjectKind::Pod) => namespace.remove_pod(name, uid, nodes, shifts),
+        (Form::Delete(uid), ObjectKind::Pod) => {
+            let name = (change.id.namespace, name);
+            namespace.remove_pod(name, uid, nodes, shifts)
+        }
         (Form::Delete(uid), ObjectKind::Owner(kind)) => namespace.owners.remove(kind, name, uid),
-        (Form::Node(..), _) | (Form::Delete(_), ObjectKind::Node) => false,
+        (Form::Node(..) | Form::Namespace(_), _)
+        | (Form::Delete(_), ObjectKind::Node | ObjectKind::Namespace) => false,
     }
 }

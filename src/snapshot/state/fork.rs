@@ -1,9 +1,10 @@
 //! Forks of a state: one revision of one namespace and the nodes, for a
-//! decision aside. A fork shares everything with the state until either
-//! changes, so it costs next to nothing and holds no lock.
+//! decision aside, with those of other namespaces that the decision reads. A fork
+//! shares everything with the state until either changes, so it costs next to nothing
+//! and holds no lock.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -11,11 +12,12 @@ use super::apply::{apply_to_namespace, apply_to_nodes, reserve_slots};
 use super::growth::copied_bytes;
 use super::locked::LockedNamespace;
 use super::namespace::Namespace;
-use super::read_view::{ReadView, ViewStore};
+use super::reach::Reach;
+use super::read_view::{NamedCounts, OtherNamespaces, ReadView, ViewStore};
 use super::shards::{Shard, SharedObjects, State};
 use crate::matching::Selector;
 use crate::proto::v1;
-use crate::snapshot::budget::{Budget, Delay, Units};
+use crate::snapshot::budget::{Budget, Delay};
 use crate::snapshot::counts::partition_in_use::{PartitionId, PartitionInUse};
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::counts::query::Query;
@@ -24,7 +26,6 @@ use crate::snapshot::counts::usage::DecisionId;
 use crate::snapshot::counts::view::View;
 use crate::snapshot::locks::write_between_reads;
 use crate::snapshot::objects::change::{Batch, Form, ObjectId, ValidChange};
-use crate::snapshot::objects::kind::ObjectKind;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::requested::{RequestedTable, Shifts};
@@ -37,15 +38,21 @@ const MAX_VIEWS: usize = 4_096;
 /// for it.
 const MAX_CATCHING_UP: usize = 1_000_000;
 
+/// What it costs to fork one more namespace, in units.
+const UNITS_PER_FORK: u64 = 100;
+
 /// A fork of a state.
 pub(in crate::snapshot) struct Fork<'s> {
     state: &'s State,
     revision: i64,
     shared: SharedObjects,
     requested: Arc<RequestedTable>,
+    /// The name of the namespace.
+    name: Box<str>,
     namespace: Namespace,
-    /// Other namespaces that an overlay changes: their pods take room on nodes.
-    others: BTreeMap<Box<str>, Namespace>,
+    /// Other namespaces that the decision reads, or an overlay changes: their pods take
+    /// room on nodes. Each is a fork of the same revision.
+    others: BTreeMap<Box<str>, Self>,
     /// The namespace in the state, where views are kept.
     shard: Option<Arc<Shard>>,
     views: RefCell<Vec<(Arc<Selector>, Arc<View>)>>,
@@ -73,6 +80,7 @@ impl State {
                 revision: locked.revision,
                 shared: locked.shared.clone(),
                 requested: locked.requested.unwrap_or_default(),
+                name: namespace.into(),
                 namespace: locked.namespace.clone(),
                 others: BTreeMap::new(),
                 shard: locked.shard.filter(|_| keeps_views).cloned(),
@@ -82,46 +90,24 @@ impl State {
         })
     }
 
-    /// A fork of a namespace to which an overlay is applied, within the budget
-    /// of a decision.
-    ///
-    /// # Errors
-    /// It was given up, or [`Delay::Full`].
-    pub(in crate::snapshot) fn overlaid_fork(
+    /// A fork of all namespaces that a decision reads, as far as its budget goes. No
+    /// batch may come between two of them.
+    pub(in crate::snapshot) fn fork_all(
         &self,
-        namespace: &str,
+        reach: Reach<'_>,
         overlay: &Batch,
         budget: &Budget<'_>,
-    ) -> Result<Fork<'_>, Delay> {
-        let overlay = &*overlay.under(self.defaults().rules());
-        let ids = overlay.changes().map(|change| change.id);
-        let others = ids.filter(|id| id.kind != ObjectKind::Node && id.namespace != namespace);
-        let names: BTreeSet<&str> = others.map(|id| id.namespace).collect();
-        loop {
-            // Each is of one revision. A batch may come between any two.
-            let mut others = BTreeMap::new();
-            let mut revisions = BTreeSet::new();
-            for name in &names {
-                let (revision, other) =
-                    self.locked(name, |locked| (locked.revision, locked.namespace.clone()));
-                revisions.insert(revision);
-                others.insert(Box::from(*name), other);
+    ) -> Fork<'_> {
+        let keeps_views = overlay.is_empty();
+        let mut fork = self.fork(reach.namespace, keeps_views);
+        for name in reach.others(self, overlay) {
+            if !budget.holds(Fork::BYTES) || !budget.goes_on(UNITS_PER_FORK) {
+                break;
             }
-            let mut fork = self.fork(namespace, false);
-            revisions.insert(fork.revision);
-            if revisions.len() == 1 {
-                fork.others = others;
-                budget.holds(fork.bytes_for(overlay));
-                if let Some(delay) = budget.delay() {
-                    return Err(delay);
-                }
-                fork.apply(overlay);
-                return Ok(fork);
-            }
-            if !budget.goes_on(Units::MAX) {
-                return Err(budget.delay().unwrap_or(Delay::Long));
-            }
+            let other = self.fork(&name, keeps_views);
+            fork.others.insert(name, other);
         }
+        fork
     }
 }
 
@@ -131,18 +117,23 @@ impl Fork<'_> {
 
     /// What applying a batch takes in memory: copies of what it changes.
     fn bytes_for(&self, batch: &Batch) -> usize {
-        let namespaces = self.others.values().chain([&self.namespace]);
-        let namespaces = namespaces.map(|namespace| namespace.memory().total());
+        let namespaces = self.others.values().chain([self]);
+        let namespaces = namespaces.map(|fork| fork.namespace.memory().total());
         copied_bytes(batch, namespaces.sum())
             + self.shared.nodes.nodes().copied_bytes()
             + self.shared.nominations.memory_bytes()
+            + self.shared.namespace_labels.memory_bytes()
     }
 
-    /// Applies an overlay, whose namespaces are all here.
+    /// Applies an overlay, whose namespaces are all here and which keep no views, if
+    /// the budget allows for that.
+    pub(in crate::snapshot) fn overlay(&mut self, overlay: &Batch, budget: &Budget<'_>) {
+        if budget.holds(self.bytes_for(overlay)) {
+            self.apply(overlay);
+        }
+    }
+
     fn apply<'b>(&mut self, overlay: &'b Batch) {
-        // What is counted from here on is of no use to others.
-        self.shard = None;
-        self.views.get_mut().clear();
         let mut missed: HashSet<ObjectId<'b>> = HashSet::new();
         let mut note = |change: ValidChange<'b>, changed: bool| {
             if !changed && matches!(change.form, Form::Delete(_)) {
@@ -156,17 +147,20 @@ impl Fork<'_> {
         self.shared.nodes = Arc::new(PartitionedNodes::imagined(&self.shared.nodes, change));
         let mut shifts = Shifts::default();
         for change in overlay.changes() {
-            if change.id.kind == ObjectKind::Node {
+            if !change.id.kind.is_namespaced() {
                 continue;
             }
             let other = self.others.get_mut(change.id.namespace);
-            let namespace = other.unwrap_or(&mut self.namespace);
+            let namespace = other.map_or(&mut self.namespace, |other| &mut other.namespace);
             let changed = apply_to_namespace(change, namespace, &self.shared.nodes, &mut shifts);
             note(change, changed);
         }
         shifts.apply_to(&mut self.requested);
         if self.shared.nominations.is_changed_by(overlay) {
             Arc::make_mut(&mut self.shared.nominations).apply(overlay);
+        }
+        if overlay.has_namespaces() {
+            Arc::make_mut(&mut self.shared.namespace_labels).apply(overlay, &mut note);
         }
         let unknown = |change: ValidChange<'b>| match change.form {
             Form::Delete(uid) if missed.contains(&change.id) => change.id.reference(uid),
@@ -182,12 +176,14 @@ impl Fork<'_> {
             nodes: self.shared.nodes.nodes(),
             shared: &self.shared,
             requested: (self.shared.nodes.nodes().know_room()).then_some(&*self.requested),
+            keeping_away: Some(self.requested.anti_affinity()),
             defaults: &self.shared.defaults,
             namespace: &self.namespace,
             upkeep: &self.state.upkeep,
             id: DecisionId::next(),
             budget,
             views: Some(self),
+            others: Some(self),
             unknown_deletes: &self.unknown_deletes,
         }
     }
@@ -226,6 +222,17 @@ impl Fork<'_> {
         let upkeep = &self.state.upkeep;
         let mut views = write_between_reads(namespace.views());
         views.keep(upkeep, query, view, matched);
+    }
+}
+
+impl OtherNamespaces for Fork<'_> {
+    fn each<'a>(&'a self) -> Box<dyn Iterator<Item = NamedCounts<'a>> + 'a> {
+        let others = self.others.values();
+        Box::new(others.map(|other| NamedCounts {
+            name: &other.name,
+            namespace: &other.namespace,
+            views: other,
+        }))
     }
 }
 

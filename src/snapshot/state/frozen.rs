@@ -13,8 +13,10 @@ use crate::proto::v1::change::Object;
 use crate::snapshot::counts::partition_in_use::PartitionInUse;
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::counts::watched::SelectorViews;
+use crate::snapshot::objects::anti_affinity::AntiAffinityTable;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
+use crate::snapshot::objects::namespace_labels::NamespaceLabels;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::nominated::Nominations;
 use crate::snapshot::objects::pod_block::PodName;
@@ -39,6 +41,7 @@ pub struct Frozen {
     nodes: Arc<PartitionedNodes>,
     requested: Arc<RequestedTable>,
     nominations: Arc<Nominations>,
+    namespace_labels: Arc<NamespaceLabels>,
     /// The default constraints.
     pub defaults: Arc<Defaults>,
     /// The namespaces, ascending by name.
@@ -72,13 +75,23 @@ impl Frozen {
             .unwrap_or_else(|| Requested::nothing())
     }
 
+    /// The terms by which the pods of all namespaces keep others away.
+    pub fn anti_affinity(&self) -> &AntiAffinityTable {
+        self.requested.anti_affinity()
+    }
+
+    /// The Namespace objects.
+    pub fn namespace_labels(&self) -> &NamespaceLabels {
+        &self.namespace_labels
+    }
+
     /// The nominated pods of all namespaces.
     pub fn nominations(&self) -> &Nominations {
         &self.nominations
     }
 
-    /// All objects: nodes in node order, then each namespace's owners and
-    /// pods, ascending by name.
+    /// All objects: nodes in node order, Namespace objects, then each namespace's
+    /// owners and pods, ascending by name.
     pub fn changes(&self) -> impl Iterator<Item = v1::Change> + '_ {
         let all = self.nodes();
         let nodes = all.order().iter().filter_map(|slot| all.get(*slot));
@@ -86,19 +99,25 @@ impl Frozen {
         let nodes = nodes.map(|object| v1::Change {
             object: Some(object),
         });
-        nodes.chain(self.namespaces.iter().flat_map(|(name, namespace)| {
-            let pod = |pod: PodName<'_>| {
-                let pod = namespace.pod_to_wire(name, &pod.to_string(), self.nodes())?;
-                Some(v1::Change {
-                    object: Some(Object::Pod(pod)),
-                })
-            };
-            // What is reserved is for this server to hold, not for another.
-            let names = namespace.pod_names();
-            let pods = names.filter(|name| !is_reservation(name.beginning()));
-            let pods = pods.filter_map(pod);
-            namespace.owners().to_wire(name).chain(pods)
-        }))
+        let labels = self.namespace_labels.to_wire();
+        let labels = labels.map(|object| v1::Change {
+            object: Some(object),
+        });
+        nodes
+            .chain(labels)
+            .chain(self.namespaces.iter().flat_map(|(name, namespace)| {
+                let pod = |pod: PodName<'_>| {
+                    let pod = namespace.pod_to_wire(name, &pod.to_string(), self.nodes())?;
+                    Some(v1::Change {
+                        object: Some(Object::Pod(pod)),
+                    })
+                };
+                // What is reserved is for this server to hold, not for another.
+                let names = namespace.pod_names();
+                let pods = names.filter(|name| !is_reservation(name.beginning()));
+                let pods = pods.filter_map(pod);
+                namespace.owners().to_wire(name).chain(pods)
+            }))
     }
 
     /// The same as batches of some of them each.
@@ -130,6 +149,7 @@ impl State {
             nodes: shared.nodes,
             requested,
             nominations: shared.nominations,
+            namespace_labels: shared.namespace_labels,
             defaults: shared.defaults,
             namespaces,
             _charge: self.charge_copy(self.footprint.bytes()),
@@ -176,6 +196,7 @@ impl State {
                 nodes: Arc::clone(&shared.nodes),
                 requested: locked.requested.unwrap_or_default(),
                 nominations: Arc::clone(&shared.nominations),
+                namespace_labels: Arc::clone(&shared.namespace_labels),
                 defaults: Arc::clone(&shared.defaults),
                 namespaces: vec![(name.into(), namespace.clone())],
                 _charge: self.charge_copy(namespace.memory().total()),
@@ -219,6 +240,7 @@ impl State {
             measured: MemoryUse {
                 nodes: shared.nodes.nodes().measured_bytes()
                     + shared.nominations.measured_bytes()
+                    + shared.namespace_labels.measured_bytes()
                     + self.requested.read().measured_bytes(),
                 partitions: partitions.measured_bytes(),
                 namespaces: state_bytes(),

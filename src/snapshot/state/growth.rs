@@ -66,6 +66,10 @@ impl State {
                     let known = self.shared.read().nodes.nodes().find(id.name).is_some();
                     new.nodes += usize::from(!known);
                 }
+                ObjectKind::Namespace => {
+                    let known = self.shared.read().namespace_labels.get(id.name).is_some();
+                    new.owners += usize::from(!known);
+                }
                 ObjectKind::Owner(kind) => {
                     let known = shard.is_some_and(|s| s.owners().contains(kind, id.name));
                     new.owners += usize::from(!known);
@@ -98,6 +102,7 @@ impl State {
             let nodes = shared.nodes.nodes();
             match (change.form, namespace) {
                 (Form::Node(node, compiled), _) => !nodes.is_changed_by(node, compiled),
+                (Form::Namespace(it), _) => shared.namespace_labels.has_same(id.name, it),
                 (Form::Pod(pod), Some(n)) => n.has_same_pod(pod, nodes),
                 (Form::Owner(kind, owner), Some(n)) => n.owners().has_same(kind, id.name, owner),
                 (Form::Delete(_), _) | (_, None) => false,
@@ -143,7 +148,7 @@ impl State {
                         .most_bytes()
                         .saturating_sub(old.map_or(0, |old| most(&old)))
                 }
-                (_, None) => change.most_bytes(),
+                (Form::Namespace(_), _) | (_, None) => change.most_bytes(),
             }
         };
         batch.changes().map(growth).sum()

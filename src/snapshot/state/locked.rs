@@ -3,6 +3,7 @@
 
 use std::cell::OnceCell;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::namespace::Namespace;
 use super::shards::{Shard, SharedObjects, State};
@@ -18,8 +19,9 @@ pub struct LockedNamespace<'a> {
     pub shared: &'a SharedObjects,
     /// An empty one if there is none of the name.
     pub namespace: &'a Namespace,
-    /// What pods request of each node; `None` where no node says what it has and nobody
-    /// asked for it.
+    /// What pods request of each node, and the terms by which they keep others away;
+    /// `None` where no node says what it has, no pod ever had a term, and nobody asked
+    /// for it.
     pub requested: Option<Arc<RequestedTable>>,
     /// Where the namespace is; `None` if there is none of the name.
     pub shard: Option<&'a Arc<Shard>>,
@@ -76,12 +78,17 @@ impl State {
                 .map(|shard| read(&shard.namespace, how.waits));
             let locked = locked.transpose()?;
             let shared = read(&self.shared, how.waits)?;
-            let now = || match how.has_requested || shared.nodes.nodes().know_room() {
-                true => {
-                    let (revision, requested) = self.revision_and_requested();
-                    (revision, Some(requested))
+            let wants_requested = how.has_requested || shared.nodes.nodes().know_room();
+            let now = || {
+                // A term that there is at a revision is noted before it.
+                let revision = self.revision();
+                match wants_requested || self.keeps_away.load(Ordering::Acquire) {
+                    true => {
+                        let (revision, requested) = self.revision_and_requested();
+                        (revision, Some(requested))
+                    }
+                    false => (revision, None),
                 }
-                false => (self.revision(), None),
             };
             let read = match &locked {
                 Some(namespace) => (!namespace.retired).then(now),

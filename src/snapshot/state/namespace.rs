@@ -38,6 +38,7 @@ impl Namespace {
     /// What its parts take on the heap before anything is in them.
     pub const EMPTY_BYTES: usize = heap::shared(size_of::<PodTable>())
         + heap::shared(size_of::<LabelSets>())
+        + LabelSets::EMPTY_BYTES
         + heap::shared(size_of::<Templates>())
         + Owners::EMPTY_BYTES;
 

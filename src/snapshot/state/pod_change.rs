@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::namespace::Namespace;
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
+use crate::snapshot::objects::anti_affinity::KeepsAway;
 use crate::snapshot::objects::label_sets::LabelSetId;
 use crate::snapshot::objects::pod::{CompiledPod, PodRecord};
 use crate::snapshot::objects::requested::Shifts;
@@ -20,6 +21,7 @@ impl Namespace {
         shifts: &mut Shifts,
     ) -> bool {
         let (name, node_name) = (pod.name(), pod.node_name());
+        let namespace = pod.namespace();
         let node = nodes.nodes().slot(node_name);
         debug_assert!(node.is_some() || node_name.is_empty());
         let template = self.acquire_template(pod);
@@ -40,7 +42,8 @@ impl Namespace {
         }
         let labels = kept.unwrap_or_else(|| self.acquire_labels(known, pod));
         let record = PodRecord { labels, node, life };
-        self.recount(old.as_ref(), Some(&record), nodes, shifts);
+        let change = (old.as_ref(), Some(&record));
+        self.recount(namespace, change, nodes, shifts);
         if let Some(old) = old {
             self.release_template(old.life.template);
             if kept.is_none() {
@@ -55,7 +58,7 @@ impl Namespace {
     /// whether that made a difference.
     pub fn remove_pod(
         &mut self,
-        name: &str,
+        (namespace, name): (&str, &str),
         uid: &str,
         nodes: &PartitionedNodes,
         shifts: &mut Shifts,
@@ -65,7 +68,7 @@ impl Namespace {
             return false;
         };
         Arc::make_mut(&mut self.pods).remove(name);
-        self.recount(Some(&old), None, nodes, shifts);
+        self.recount(namespace, (Some(&old), None), nodes, shifts);
         self.release_template(old.life.template);
         self.release_labels(old.labels);
         true
@@ -106,8 +109,8 @@ impl Namespace {
     /// nothing is looked at.
     fn recount(
         &mut self,
-        old: Option<&PodRecord>,
-        new: Option<&PodRecord>,
+        namespace: &str,
+        (old, new): (Option<&PodRecord>, Option<&PodRecord>),
         nodes: &PartitionedNodes,
         shifts: &mut Shifts,
     ) {
@@ -124,13 +127,20 @@ impl Namespace {
         };
         let (took, takes) = (old.and_then(room), new.and_then(room));
         if took != takes {
-            if let Some((slot, template)) = takes {
-                shifts.note(slot, self.templates.requests(template), true);
-            }
-            if let Some((slot, template)) = took {
-                shifts.note(slot, self.templates.requests(template), false);
+            for (pod, comes) in [(takes, true), (took, false)] {
+                let Some((slot, template)) = pod else {
+                    continue;
+                };
+                let keeps_away = self.templates.keeps_away(template);
+                let keeps_away = keeps_away.map(|terms| KeepsAway {
+                    terms: Arc::clone(terms),
+                    namespace: namespace.into(),
+                });
+                let requests = self.templates.requests(template);
+                shifts.note(slot, requests, keeps_away, comes);
             }
         }
+        self.recount_terminating(old, new);
         let counted = |pod: &PodRecord| match pod.life.counts() {
             true => Some((pod.labels, pod.node?)),
             false => None,
@@ -152,6 +162,24 @@ impl Namespace {
             && let Some(slot) = was_on
         {
             nodes.nodes().remove_pod(slot);
+        }
+    }
+
+    /// The same of what counts only for affinity between pods.
+    fn recount_terminating(&mut self, old: Option<&PodRecord>, new: Option<&PodRecord>) {
+        let terminating = |pod: &PodRecord| match pod.life.is_terminating() {
+            true => Some((pod.labels, pod.node?)),
+            false => None,
+        };
+        let (was, is) = (old.and_then(terminating), new.and_then(terminating));
+        if was != is {
+            let label_sets = Arc::make_mut(&mut self.label_sets);
+            if let Some((labels, slot)) = is {
+                label_sets.note_terminating(labels, slot);
+            }
+            if let Some((labels, slot)) = was {
+                label_sets.forget_terminating(labels, slot);
+            }
         }
     }
 }

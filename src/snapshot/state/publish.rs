@@ -44,13 +44,13 @@ const ROUNDS: usize = 3;
 /// The cost of copying a node that a reader holds.
 const UNITS_PER_COPIED_NODE: Units = 20;
 
-/// The cost of copying a nomination that a reader holds.
+/// The cost of copying a nomination or a Namespace object that a reader holds.
 const UNITS_PER_COPIED_NOMINATION: Units = 60;
 
 /// Copies of what a batch touches, to which it was applied.
 struct Copies<'s> {
     shared: SharedObjects,
-    /// Whether nodes or nominations are others now.
+    /// Whether nodes, nominations or Namespace objects are others now.
     shared_changes: bool,
     namespaces: Vec<(&'s str, Box<Namespace>)>,
     /// What the views of each were noted as when it was copied.
@@ -84,6 +84,9 @@ impl State {
         if shared.nominations.is_changed_by(batch) {
             bytes += shared.nominations.memory_bytes();
         }
+        if batch.has_namespaces() {
+            bytes += shared.namespace_labels.memory_bytes();
+        }
         if shared.has_other_nodes_after(batch) {
             bytes += shared.nodes.nodes().memory_bytes() + shared.nodes.partitions().memory_bytes();
         }
@@ -94,6 +97,7 @@ impl State {
     fn cost(&self, batch: &Batch, shards: &Shards) -> Units {
         let own = UNITS_PER_CHANGE * batch.len() as Units;
         let own = own + UNITS_PER_REQUEST * batch.requests() as Units;
+        let own = own + self.cost_of_namespaces(batch);
         if own > LOCKED {
             return own;
         }
@@ -108,6 +112,15 @@ impl State {
         let nominations = &self.shared.read().nominations;
         match Arc::strong_count(nominations) > 1 && nominations.is_changed_by(batch) {
             true => nominations.len() as Units * UNITS_PER_COPIED_NOMINATION,
+            false => 0,
+        }
+    }
+
+    /// The same of the Namespace objects.
+    fn cost_of_namespaces(&self, batch: &Batch) -> Units {
+        let labels = &self.shared.read().namespace_labels;
+        match Arc::strong_count(labels) > 1 && batch.has_namespaces() {
+            true => labels.len() as Units * UNITS_PER_COPIED_NOMINATION,
             false => 0,
         }
     }
@@ -154,7 +167,7 @@ impl State {
             match (change.form, id.kind) {
                 (Form::Pod(pod), _) => namespace.watching(id.name, Some(pod)),
                 (_, ObjectKind::Pod) => namespace.watching(id.name, None),
-                (_, ObjectKind::Node | ObjectKind::Owner(_)) => 0,
+                (_, ObjectKind::Node | ObjectKind::Owner(_) | ObjectKind::Namespace) => 0,
             }
         });
         UNITS_PER_VIEW * views.sum::<usize>() as Units
@@ -182,6 +195,11 @@ impl State {
         if nominates {
             Arc::make_mut(&mut shared.nominations).apply(batch);
         }
+        let labels = batch.has_namespaces();
+        if labels {
+            let note = |_, changed| applied.note(changed);
+            Arc::make_mut(&mut shared.namespace_labels).apply(batch, note);
+        }
         let mut moved = false;
         if changes_nodes {
             let mut nodes = shared.nodes.fork();
@@ -198,9 +216,10 @@ impl State {
         }
         let mut requested = Arc::clone(&self.requested.read());
         shifts.apply_to(&mut requested);
+        self.note_keeping_away(&shifts);
         let copies = Copies {
             shared,
-            shared_changes: changes_nodes || nominates,
+            shared_changes: changes_nodes || nominates || labels,
             namespaces,
             noted,
             before,

@@ -20,6 +20,7 @@ use crate::snapshot::counts::usage::DecisionId;
 use crate::snapshot::counts::view::View;
 use crate::snapshot::counts::views::Views;
 use crate::snapshot::locks;
+use crate::snapshot::objects::anti_affinity::AntiAffinityTable;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
 use crate::snapshot::objects::nodes::Nodes;
@@ -45,6 +46,8 @@ pub struct ReadView<'a> {
     /// What pods request of each node; `None` where no node says what it has, and so
     /// nobody looks.
     pub(in crate::snapshot) requested: Option<&'a RequestedTable>,
+    /// The terms by which pods keep others away; `None` where no pod ever had one.
+    pub(in crate::snapshot) keeping_away: Option<&'a AntiAffinityTable>,
     /// The default constraints.
     pub defaults: &'a Arc<Defaults>,
     /// The namespace; an empty one if the snapshot has none of the name.
@@ -56,6 +59,9 @@ pub struct ReadView<'a> {
     pub(in crate::snapshot) budget: &'a Budget<'a>,
     /// Where views are found and kept; `None` when the namespace is not there.
     pub(in crate::snapshot) views: Option<&'a dyn ViewStore>,
+    /// The other namespaces that the decision reads; `None` where it was not asked
+    /// which.
+    pub(in crate::snapshot) others: Option<&'a dyn OtherNamespaces>,
     /// The deletes of the overlay that hit nothing, in its order.
     pub unknown_deletes: &'a [v1::ObjectReference],
 }
@@ -75,6 +81,22 @@ impl DeducedFrom {
         self.defaults.as_ptr() == Arc::as_ptr(read_view.defaults)
             && self.owners.is_of(read_view.namespace.owners())
     }
+}
+
+/// The other namespaces that a decision reads.
+pub trait OtherNamespaces {
+    /// All of them, ascending by name.
+    fn each<'a>(&'a self) -> Box<dyn Iterator<Item = NamedCounts<'a>> + 'a>;
+}
+
+/// A namespace that is not that of the pod.
+pub struct NamedCounts<'a> {
+    /// Its name.
+    pub(in crate::snapshot) name: &'a str,
+    /// What it holds.
+    pub(in crate::snapshot) namespace: &'a Namespace,
+    /// Where its views are found and kept.
+    pub(in crate::snapshot) views: &'a dyn ViewStore,
 }
 
 /// Where a decision finds views, and keeps those that it makes.
@@ -286,17 +308,16 @@ impl<'a> ReadView<'a> {
         matching.map(|id| CountedSet { sets, id })
     }
 
-    /// Where terminating pods are that a selector would count otherwise. Looks
-    /// at all pods.
-    pub fn terminating(&self, selector: &Selector) -> impl Iterator<Item = Slot> {
+    /// Where terminating pods are that a selector would count otherwise, and how many.
+    pub fn terminating(&self, selector: &'a Selector) -> impl Iterator<Item = (Slot, u32)> {
         let sets = self.namespace.label_sets();
-        let mut matching = vec![false; sets.slot_count()];
-        for set in sets.matching(selector, self.budget) {
-            matching[set.index()] = true;
-        }
-        let pods = self.namespace.pods().map(|(_, pod)| pod);
-        pods.filter(move |pod| matching[pod.labels.index()] && pod.life.is_terminating())
-            .filter_map(|pod| pod.node)
+        let each = UNITS_PER_COUNT + 10 * selector.len();
+        let affords = self.affords(sets.terminating().len().saturating_mul(each));
+        let pods = affords.then(|| sets.terminating());
+        let matching = pods.into_iter().flatten();
+        matching
+            .filter(move |(set, ..)| sets.matches(*set, selector))
+            .map(|(_, slot, pods)| (slot, pods))
     }
 }
 

@@ -9,6 +9,7 @@ use super::shards::State;
 use crate::account::Part;
 use crate::snapshot::budget::{Attempt, Budget, Delay};
 use crate::snapshot::counts::usage::DecisionId;
+use crate::snapshot::objects::requested::RequestedTable;
 
 impl State {
     /// The budget of a decision aside, which lasts until `is_given_up` says so.
@@ -58,13 +59,19 @@ impl State {
                 revision: locked.revision,
                 nodes: locked.shared.nodes.nodes(),
                 shared: locked.shared,
-                requested: locked.requested.as_deref(),
+                requested: (locked.requested.as_deref())
+                    .filter(|_| locked.shared.nodes.nodes().know_room()),
+                keeping_away: locked
+                    .requested
+                    .as_deref()
+                    .map(RequestedTable::anti_affinity),
                 defaults: &locked.shared.defaults,
                 namespace: locked.namespace,
                 upkeep: &self.upkeep,
                 id: DecisionId::next(),
                 budget: &budget,
                 views: locked.shard.map(|_| &views as &dyn ViewStore),
+                others: None,
                 unknown_deletes: &[],
             })
         })?;

@@ -21,9 +21,12 @@ use crate::limits::processors;
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::counts::upkeep::Upkeep;
 use crate::snapshot::locks::write_between_reads;
+use crate::snapshot::objects::anti_affinity::AntiAffinityTable;
 use crate::snapshot::objects::change::{Batch, Form};
 use crate::snapshot::objects::defaults::Defaults;
+use crate::snapshot::objects::namespace_labels::NamespaceLabels;
 use crate::snapshot::objects::nominated::Nominations;
+use crate::snapshot::objects::pair_index::PairIndex;
 use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::reservation::{Claim, Serial};
 use crate::snapshot::objects::size::NEW_NAMESPACE;
@@ -36,6 +39,8 @@ pub struct State {
     /// What pods request of each node, at [`Self::revision`]: both change under this
     /// lock.
     pub(in crate::snapshot) requested: RwLock<Arc<RequestedTable>>,
+    /// Whether there ever were pods that keep others away.
+    pub(in crate::snapshot) keeps_away: AtomicBool,
     pub(in crate::snapshot) namespaces: DashMap<Box<str>, Arc<Shard>>,
     pub(in crate::snapshot) upkeep: Upkeep,
     pub(in crate::snapshot) footprint: Footprint,
@@ -46,6 +51,8 @@ pub struct State {
     pub(in crate::snapshot) pods: AtomicUsize,
     pub(in crate::snapshot) label_sets: AtomicUsize,
     pub(in crate::snapshot) owners: AtomicUsize,
+    /// How many Namespace objects there are.
+    pub(in crate::snapshot) labelled: AtomicUsize,
 }
 
 /// A namespace and its lock.
@@ -67,6 +74,8 @@ pub(in crate::snapshot) struct SharedObjects {
     pub(in crate::snapshot) defaults: Arc<Defaults>,
     /// The nominated pods of all namespaces.
     pub(in crate::snapshot) nominations: Arc<Nominations>,
+    /// The Namespace objects.
+    pub(in crate::snapshot) namespace_labels: Arc<NamespaceLabels>,
 }
 
 /// How much a batch did, or how much there is.
@@ -87,14 +96,16 @@ pub struct Sizes {
     pub pods: usize,
     /// Distinct (namespace, labels) of pods.
     pub label_sets: usize,
-    /// Services and controllers.
+    /// Services, controllers and namespaces.
     pub owners: usize,
 }
 
 impl SharedObjects {
     /// Whether a batch changes any of it.
     pub fn is_changed_by(&self, batch: &Batch) -> bool {
-        self.has_other_nodes_after(batch) || self.nominations.is_changed_by(batch)
+        self.has_other_nodes_after(batch)
+            || batch.has_namespaces()
+            || self.nominations.is_changed_by(batch)
     }
 
     /// Whether a batch changes nodes, or has pods that name unknown ones.
@@ -103,7 +114,7 @@ impl SharedObjects {
         let is_unknown = |name: &str| !name.is_empty() && nodes.slot(name).is_none();
         let names_unknown = |form: Form<'_>| match form {
             Form::Pod(pod) => is_unknown(pod.node_name()),
-            Form::Node(..) | Form::Owner(..) | Form::Delete(_) => false,
+            Form::Node(..) | Form::Owner(..) | Form::Namespace(_) | Form::Delete(_) => false,
         };
         batch.has_nodes() || batch.changes().any(|change| names_unknown(change.form))
     }
@@ -145,6 +156,7 @@ impl State {
             revision: AtomicI64::new(0),
             shared: RwLock::default(),
             requested: RwLock::default(),
+            keeps_away: AtomicBool::new(false),
             namespaces: DashMap::new(),
             upkeep: Upkeep::new(max_view_bytes, account),
             footprint: Footprint::new(account, part, state_bytes()),
@@ -153,6 +165,7 @@ impl State {
             pods: AtomicUsize::new(0),
             label_sets: AtomicUsize::new(0),
             owners: AtomicUsize::new(0),
+            labelled: AtomicUsize::new(0),
         }
     }
 
@@ -185,7 +198,7 @@ impl State {
             nodes: self.nodes.load(Ordering::Relaxed),
             pods: self.pods.load(Ordering::Relaxed),
             label_sets: self.label_sets.load(Ordering::Relaxed),
-            owners: self.owners.load(Ordering::Relaxed),
+            owners: self.owners.load(Ordering::Relaxed) + self.labelled.load(Ordering::Relaxed),
         }
     }
 
@@ -309,6 +322,9 @@ pub fn state_bytes() -> usize {
     let shared = heap::shared(size_of::<PartitionedNodes>())
         + heap::shared(size_of::<Defaults>())
         + heap::shared(size_of::<Nominations>())
-        + heap::shared(size_of::<RequestedTable>());
+        + heap::shared(size_of::<NamespaceLabels>())
+        + heap::shared(size_of::<RequestedTable>())
+        + heap::shared(size_of::<AntiAffinityTable>())
+        + heap::shared(size_of::<PairIndex>());
     heap::shared(size_of::<State>()) + heap::block(map) + shared + snapshot
 }

@@ -9,6 +9,7 @@
 mod groups;
 mod outlook;
 mod placer;
+mod pod_terms;
 mod tracked;
 
 pub use outlook::{HardOutlook, NodeCell, Outlook, PlannedPicks};

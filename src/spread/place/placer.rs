@@ -10,6 +10,7 @@ use super::super::report::Report;
 use super::super::verdict::Reason;
 use super::groups::{Groups, NodeTurn};
 use super::outlook::{Outlook, PlannedPicks};
+use super::pod_terms::TrackedPodTerms;
 use super::tracked::TrackedConstraint;
 use crate::snapshot::{DomainKey, Query, ReadView, Slot, partition};
 
@@ -24,6 +25,8 @@ const PICKS_PER_LOOK: usize = 32;
 pub struct Placer {
     /// The constraints, in the order of the pod's or the default ones.
     constraints: Vec<TrackedConstraint>,
+    /// Affinity between pods; `None` where no term matters.
+    pod_terms: Option<TrackedPodTerms>,
     groups: Groups,
     /// The candidates that pass the checks besides spread, in node order.
     nodes: Vec<Candidate>,
@@ -38,6 +41,10 @@ struct Candidate {
     room: Option<u32>,
     /// Why no more than those.
     full: Vec<Reason>,
+    /// What is added to its score.
+    bonus: i64,
+    /// Whether it lacks the key of a hard constraint.
+    lacks_key: bool,
 }
 
 impl Placer {
@@ -55,19 +62,32 @@ impl Placer {
         let track =
             |active: &Active| TrackedConstraint::of(active, &slots, filter.nominated(), read_view);
         let constraints: Vec<TrackedConstraint> = in_force.all.iter().map(track).collect();
-        let candidate = |slot: &Slot| Candidate::of(*slot, &filter, wish, read_view);
-        let nodes: Vec<Candidate> = slots.iter().map(candidate).collect();
+        let pod_terms = filter.pod_terms();
+        let pod_terms = pod_terms
+            .map(|terms| TrackedPodTerms::of(terms, &slots, filter.nominated(), read_view));
+        let candidate = |(index, slot): (u32, &Slot)| {
+            let lacks_key = |t: &TrackedConstraint| t.is_hard() && !t.domain_of(index).is_some();
+            let candidate = Candidate::of(*slot, &filter, wish, read_view);
+            Candidate {
+                lacks_key: constraints.iter().any(lacks_key),
+                ..candidate
+            }
+        };
+        let nodes: Vec<Candidate> = (0_u32..).zip(&slots).map(candidate).collect();
         let counted = counted_on(&slots, &in_force, read_view);
         let waiting = (0_u32..).zip(&nodes).zip(counted);
         let waiting = waiting.map(|((index, node), counted)| {
-            let lacks_key = |t: &TrackedConstraint| t.is_hard() && !t.domain_of(index).is_some();
-            let takes_pods = node.room != Some(0) && !constraints.iter().any(lacks_key);
-            let bonus = || wish.bonuses.get(&*node.name).copied().unwrap_or(0);
-            (NodeTurn { picks: 0, counted }, takes_pods.then(bonus))
+            let refusal = pod_terms.as_ref().and_then(|terms| terms.refusal(index));
+            let takes_pods = node.takes_pods() && refusal.is_none();
+            (
+                NodeTurn { picks: 0, counted },
+                takes_pods.then_some(node.bonus),
+            )
         });
         let groups = Groups::of(waiting, &constraints, in_force.all_keys_required);
         Self {
             constraints,
+            pod_terms,
             groups,
             nodes,
             refused,
@@ -94,6 +114,21 @@ impl Placer {
         for (node, bonus) in moved.into_iter().zip(bonuses) {
             if let Some(bonus) = bonus {
                 self.groups.insert(node, bonus, &self.constraints);
+            }
+        }
+        self.follow_pod_terms(picked);
+    }
+
+    /// Has affinity between pods count a pick.
+    fn follow_pod_terms(&mut self, picked: u32) {
+        let Some(terms) = &mut self.pod_terms else {
+            return;
+        };
+        for node in terms.pick(picked) {
+            self.groups.remove(node);
+            let candidate = &self.nodes[node as usize];
+            if candidate.takes_pods() && terms.refusal(node).is_none() {
+                self.groups.insert(node, candidate.bonus, &self.constraints);
             }
         }
     }
@@ -183,7 +218,9 @@ impl Placer {
             let takes = tracked.admits(tracked.rule(), count, nominated);
             (!takes).then_some(Reason::Skew)
         });
-        by_constraint.into_iter().collect()
+        let terms = self.pod_terms.as_ref();
+        let by_pods = || terms.and_then(|terms| terms.refusal(index));
+        by_constraint.or_else(by_pods).into_iter().collect()
     }
 }
 
@@ -200,10 +237,17 @@ impl Candidate {
             None => (None, Vec::new()),
         };
         Self {
+            bonus: wish.bonuses.get(name).copied().unwrap_or(0),
             name: name.into(),
             room,
             full,
+            lacks_key: false,
         }
+    }
+
+    /// Whether it takes pods as far as constraints and terms allow.
+    fn takes_pods(&self) -> bool {
+        self.room != Some(0) && !self.lacks_key
     }
 }
 
@@ -243,7 +287,7 @@ fn passing(
         .collect();
     // Judged here, and then asked how many fit.
     let units = UNITS_PER_NODE + 2 * filter.units_per_node();
-    slots.retain(|slot| match filter.judge(*slot) {
+    slots.retain(|slot| match filter.judge_besides_pods(*slot) {
         _ if !read_view.affords(units) => false,
         Ok(()) => true,
         Err(refusal) => {

@@ -9,7 +9,9 @@ use proptest::option::{self, weighted};
 use proptest::prelude::*;
 use proptest::sample::subsequence;
 
-use super::{NODE_KEYS, NODES, OWNERS, constraints, meta, pod_labels, room, text, values_for};
+use super::{
+    NODE_KEYS, NODES, OWNERS, affinity, constraints, meta, pod_labels, room, text, values_for,
+};
 use crate::support::build::ZONE;
 use evenkeel::recount::LabelMap;
 
@@ -20,13 +22,22 @@ pub fn pod() -> impl Strategy<Value = Pod> {
     let selector = btree_map(text(&[ZONE, "rack"]), text(&["za", "r0", ""]), 0..=1);
     let selector = prop_oneof![4 => Just(LabelMap::new()), 1 => selector];
     let meta = (meta(&["", "p0", "new"]), pod_labels(), vec(owner(), 0..3));
-    let place = (terms, selector, vec(toleration(), 0..3));
+    let pods = (affinity::rules(0.1), affinity::rules(0.25));
+    let place = (terms, selector, vec(toleration(), 0..3), pods);
     (meta, constraints, place, room::requests()).prop_map(
         |((metadata, labels, owner_references), constraints, place, requests)| {
-            let (terms, node_selector, tolerations) = place;
+            let (terms, node_selector, tolerations, (pod_affinity, pod_anti_affinity)) = place;
             let required = terms.map(|node_selector_terms| NodeSelector {
                 node_selector_terms,
             });
+            let affinity = Affinity {
+                node_affinity: required.map(|required| NodeAffinity {
+                    required_during_scheduling_ignored_during_execution: Some(required),
+                    ..NodeAffinity::default()
+                }),
+                pod_affinity,
+                pod_anti_affinity,
+            };
             Pod {
                 metadata: Some(ObjectMeta {
                     labels,
@@ -37,13 +48,7 @@ pub fn pod() -> impl Strategy<Value = Pod> {
                     node_selector,
                     tolerations,
                     topology_spread_constraints: constraints,
-                    affinity: required.map(|required| Affinity {
-                        node_affinity: Some(NodeAffinity {
-                            required_during_scheduling_ignored_during_execution: Some(required),
-                            ..NodeAffinity::default()
-                        }),
-                        ..Affinity::default()
-                    }),
+                    affinity: (affinity != Affinity::default()).then_some(affinity),
                     ..requests
                 }),
                 status: None,

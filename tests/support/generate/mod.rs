@@ -1,6 +1,7 @@
 //! Random valid objects from small alphabets, so that names, labels and
 //! values collide all the time.
 
+pub mod affinity;
 pub mod incoming;
 pub mod room;
 
@@ -29,13 +30,14 @@ const POD_VALUES: [&str; 3] = ["a", "b", ""];
 const NODE_KEYS: [&str; 5] = [ZONE, HOSTNAME, "rack", "cpu", "dedicated"];
 const TAINT_KEYS: [&str; 3] = ["dedicated", "k", "node.kubernetes.io/unschedulable"];
 const TAINT_EFFECTS: [&str; 3] = ["NoSchedule", "NoExecute", "PreferNoSchedule"];
-const KINDS: [&str; 6] = [
+const KINDS: [&str; 7] = [
     "Node",
     "Pod",
     "Service",
     "ReplicaSet",
     "StatefulSet",
     "ReplicationController",
+    "Namespace",
 ];
 
 fn text(words: &'static [&'static str]) -> impl Strategy<Value = String> + Clone {
@@ -286,6 +288,7 @@ fn deletion() -> impl Strategy<Value = Change> {
         let name = match kind {
             "Node" => NODES[index % NODES.len()],
             "Pod" => PODS[index],
+            "Namespace" => ["default", "other"][index % 2],
             _ => OWNERS[index % OWNERS.len()],
         };
         delete_uid(kind, &namespace, name, &uid)
@@ -299,6 +302,7 @@ pub fn change() -> impl Strategy<Value = Change> {
         9 => pod().prop_map(Stored::change),
         1 => service().prop_map(Stored::change),
         2 => owning(),
+        1 => affinity::namespace().prop_map(Stored::change),
         4 => deletion(),
     ]
 }

@@ -107,6 +107,7 @@ fn kind_text(kind: Kind) -> &'static str {
         Kind::Conflict => "conflict",
         Kind::Room => "room",
         Kind::NominatedPods => "nominated pods",
+        Kind::PodAffinity => "other pods",
         Kind::Soft => "soft",
         Kind::FleetSkewTooLarge => "skew too large",
         Kind::FleetGreedy => "greedy picking",

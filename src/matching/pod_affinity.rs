@@ -1,0 +1,274 @@
+//! Required affinity and anti-affinity between pods (`docs/semantics.md`,
+//! "Affinity between pods").
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::names;
+use super::requirement::{Operator, Requirement};
+use super::selector::Selector;
+use super::violations::{Path, Violations};
+use crate::account::heap;
+use crate::limits::{Limit, Limits};
+use crate::proto::v1;
+
+/// The field of the terms that a pod requires.
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+
+/// Which pods a term of required affinity or anti-affinity is about, and what makes
+/// nodes one domain for it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PodTerm {
+    /// Label key of nodes whose values are the domains.
+    pub topology_key: Arc<str>,
+    /// Which pods, by their labels.
+    pub selector: Selector,
+    /// Which namespaces, by name; sorted, without repetitions.
+    pub namespaces: Box<[Box<str>]>,
+    /// Which namespaces, by their labels.
+    pub namespace_selector: Selector,
+}
+
+/// The required terms of an incoming pod.
+#[derive(Debug, Clone, Default)]
+pub struct PodAffinity {
+    /// Those of its affinity.
+    pub near: Box<[PodTerm]>,
+    /// Those of its anti-affinity.
+    pub apart: Box<[PodTerm]>,
+}
+
+impl PodAffinity {
+    /// Checks and compiles the terms of an incoming pod; `path` is that of its spec.
+    pub fn compile(
+        metadata: &v1::ObjectMeta,
+        spec: &v1::PodSpec,
+        limits: &Limits,
+        path: Path<'_>,
+        faults: &mut Violations,
+    ) -> Self {
+        let affinity = path.field("affinity");
+        let mut compile = |rules: Option<&v1::PodAffinity>, field| {
+            let rules_path = affinity.field(field);
+            let list = rules_path.field(REQUIRED);
+            let wire = required(rules);
+            if !faults.within(list, limits, Limit::ConstraintsPerPod, wire.len()) {
+                return Box::default();
+            }
+            let terms = list.each(wire);
+            terms
+                .map(|(path, term)| PodTerm::compile(term, metadata, path, faults))
+                .collect()
+        };
+        let rules = spec.affinity.as_ref();
+        Self {
+            near: compile(rules.and_then(|r| r.pod_affinity.as_ref()), "podAffinity"),
+            apart: compile(
+                rules.and_then(|r| r.pod_anti_affinity.as_ref()),
+                "podAntiAffinity",
+            ),
+        }
+    }
+
+    /// Whether it requires nothing.
+    pub fn is_empty(&self) -> bool {
+        self.near.is_empty() && self.apart.is_empty()
+    }
+
+    /// The fields of the pod in which terms select namespaces by their labels.
+    pub fn namespace_selectors(&self) -> [Option<&'static str>; 2] {
+        let selects = |term: &PodTerm| {
+            let selector = &term.namespace_selector;
+            !selector.is_empty() && *selector != Selector::Nothing
+        };
+        let of = |terms: &[PodTerm], field| terms.iter().any(selects).then_some(field);
+        [
+            of(&self.near, "spec.affinity.podAffinity.namespaceSelector"),
+            of(
+                &self.apart,
+                "spec.affinity.podAntiAffinity.namespaceSelector",
+            ),
+        ]
+    }
+
+    /// What it takes on the heap, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        PodTerm::list_bytes(&self.near) + PodTerm::list_bytes(&self.apart)
+    }
+}
+
+impl PodTerm {
+    /// Checks and compiles the terms of the required anti-affinity of a pod that is
+    /// there; `path` is that of the pod. Keys of `matchLabelKeys` are merged into the
+    /// selectors since it was created.
+    pub fn compile_existing(
+        pod: &v1::Pod,
+        path: Path<'_>,
+        faults: &mut Violations,
+    ) -> Option<Arc<[Self]>> {
+        let affinity = pod.spec.as_ref()?.affinity.as_ref()?;
+        let wire = required(affinity.pod_anti_affinity.as_ref());
+        if wire.is_empty() {
+            return None;
+        }
+        let path = path.field("spec");
+        let path = path.field("affinity");
+        let path = path.field("podAntiAffinity");
+        let list = path.field(REQUIRED);
+        // Where no node has the key, the term has no effect.
+        let terms = list
+            .each(wire)
+            .filter(|(_, term)| !term.topology_key.is_empty());
+        let terms = terms.map(|(path, term)| Self::checked(term, Vec::new(), path, faults));
+        let terms: Arc<[Self]> = terms.collect();
+        (!terms.is_empty()).then_some(terms)
+    }
+
+    fn compile(
+        wire: &v1::PodAffinityTerm,
+        metadata: &v1::ObjectMeta,
+        path: Path<'_>,
+        faults: &mut Violations,
+    ) -> Self {
+        let mut merged = Vec::new();
+        for (field, keys, is_match) in [
+            ("matchLabelKeys", &wire.match_label_keys, true),
+            ("mismatchLabelKeys", &wire.mismatch_label_keys, false),
+        ] {
+            let list = path.field(field);
+            if !keys.is_empty() && wire.label_selector.is_none() {
+                faults.add(list, "can only be set with a labelSelector");
+            }
+            for (path, key) in list.each(keys) {
+                names::check_label_key(key, path, faults);
+                if is_match && wire.mismatch_label_keys.contains(key) {
+                    faults.add(path, "is in mismatchLabelKeys too");
+                }
+                // A pod with a uid was created, and its terms are merged.
+                let value = metadata.labels.get(key).filter(|_| metadata.uid.is_empty());
+                let (Some(value), Some(selector)) = (value, &wire.label_selector) else {
+                    continue;
+                };
+                if is_match && !is_merged(key, selector) && uses(key, selector) {
+                    faults.add(path, "is used by the labelSelector already");
+                } else if !is_match || !is_merged(key, selector) {
+                    merged.push(requirement(key, value, is_match));
+                }
+            }
+        }
+        Self::checked(wire, merged, path, faults)
+    }
+
+    /// A term with `requirements` ANDed to its selector.
+    fn checked(
+        wire: &v1::PodAffinityTerm,
+        requirements: Vec<Requirement<Box<str>>>,
+        path: Path<'_>,
+        faults: &mut Violations,
+    ) -> Self {
+        names::check_label_key(&wire.topology_key, path.field("topologyKey"), faults);
+        let list = path.field("namespaces");
+        for (path, name) in list.each(&wire.namespaces) {
+            match name.is_empty() {
+                true => faults.add(path, "is required"),
+                false => names::check_namespace(name, path, faults),
+            }
+        }
+        let mut namespaces: Vec<Box<str>> =
+            wire.namespaces.iter().map(|name| (**name).into()).collect();
+        namespaces.sort_unstable();
+        namespaces.dedup();
+        let mut selector = |wire: &Option<v1::LabelSelector>, field| {
+            Selector::compile(wire.as_ref(), path.field(field), faults)
+        };
+        Self {
+            topology_key: wire.topology_key.as_str().into(),
+            selector: selector(&wire.label_selector, "labelSelector").and(requirements),
+            namespaces: namespaces.into(),
+            namespace_selector: selector(&wire.namespace_selector, "namespaceSelector"),
+        }
+    }
+
+    /// A term that was valid.
+    pub fn trusted(wire: &v1::PodAffinityTerm) -> Self {
+        let no_faults = &mut Violations::default();
+        Self::checked(wire, Vec::new(), Path::root("term"), no_faults)
+    }
+
+    /// Whether it is about the namespace of the pod that has it alone.
+    pub fn is_about_own(&self) -> bool {
+        self.namespaces.is_empty() && self.namespace_selector == Selector::Nothing
+    }
+
+    /// Whether it is about pods of a namespace with these labels; `own` is that of the
+    /// pod that has it. A namespace without labels is one that no selector finds but
+    /// `{}`.
+    pub fn is_about(
+        &self,
+        own: &str,
+        namespace: &str,
+        labels: Option<&BTreeMap<String, String>>,
+    ) -> bool {
+        if self.is_about_own() {
+            return own == namespace;
+        }
+        let named = |name: &Box<str>| (**name).cmp(namespace);
+        self.namespaces.binary_search_by(named).is_ok()
+            || self.namespace_selector.is_empty()
+            || labels.is_some_and(|labels| self.namespace_selector.matches_labels(labels))
+    }
+
+    /// The term for the wire, with everything merged into its selectors.
+    pub fn to_wire(&self) -> v1::PodAffinityTerm {
+        v1::PodAffinityTerm {
+            label_selector: self.selector.to_wire(),
+            namespaces: self.namespaces.iter().map(ToString::to_string).collect(),
+            topology_key: self.topology_key.to_string(),
+            namespace_selector: self.namespace_selector.to_wire(),
+            ..v1::PodAffinityTerm::default()
+        }
+    }
+
+    /// What it takes on the heap, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        let names = self.namespaces.iter().map(|name| heap::block(name.len()));
+        heap::shared(self.topology_key.len())
+            + self.selector.heap_bytes()
+            + self.namespace_selector.heap_bytes()
+            + heap::list::<Box<str>>(self.namespaces.len())
+            + names.sum::<usize>()
+    }
+
+    /// What a list of them takes on the heap, in bytes.
+    pub fn list_bytes(all: &[Self]) -> usize {
+        heap::list::<Self>(all.len()) + all.iter().map(Self::heap_bytes).sum::<usize>()
+    }
+}
+
+/// Whether a key of `matchLabelKeys` was merged into a selector: it has one value.
+fn is_merged(key: &str, selector: &v1::LabelSelector) -> bool {
+    let mut of_key = selector.match_expressions.iter().filter(|e| e.key == key);
+    of_key.any(|e| e.operator == "In" && e.values.len() == 1)
+}
+
+fn uses(key: &str, selector: &v1::LabelSelector) -> bool {
+    let mut expressions = selector.match_expressions.iter();
+    selector.match_labels.contains_key(key) || expressions.any(|e| e.key == key)
+}
+
+fn requirement(key: &str, value: &str, is_match: bool) -> Requirement<Box<str>> {
+    let values = [value.into()].into();
+    Requirement {
+        key: key.into(),
+        operator: match is_match {
+            true => Operator::In(values),
+            false => Operator::NotIn(values),
+        },
+    }
+}
+
+fn required(rules: Option<&v1::PodAffinity>) -> &[v1::PodAffinityTerm] {
+    rules.map_or(&[], |rules| {
+        &rules.required_during_scheduling_ignored_during_execution
+    })
+}

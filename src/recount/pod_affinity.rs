@@ -1,0 +1,191 @@
+//! Affinity between pods: each term is held against each pod on each node.
+
+use super::answers::Rejection;
+use super::cluster::Cluster;
+use super::room::node_taken;
+use super::rules::{LabelMap, labels, name, namespace, selector_matches};
+use crate::proto::v1::{
+    Code, LabelSelector, LabelSelectorRequirement, Node, Pod, PodAffinity, PodAffinityTerm,
+};
+
+const AFFINITY: &str = "node(s) didn't match pod affinity rules";
+const ANTI_AFFINITY: &str = "node(s) didn't match pod anti-affinity rules";
+const EXISTING: &str = "node(s) didn't satisfy existing pods anti-affinity rules";
+
+impl Cluster {
+    /// Why affinity between pods keeps a pod off a node, while others are on their way to
+    /// that node.
+    pub(super) fn pod_affinity_refusal(
+        &self,
+        pod: &Pod,
+        node: &Node,
+        coming: &[&Pod],
+    ) -> Option<Rejection> {
+        let there = self.pods_on_nodes(node, coming);
+        let here = labels(node.metadata.as_ref());
+        // Pods on the nodes that are one place with this one.
+        let beside = |key: &str| {
+            let value = here.get(key).cloned();
+            let beside = there.iter().filter(move |(_, on)| {
+                let value_there = labels(on.metadata.as_ref()).get(key).cloned();
+                value.is_some() && value == value_there
+            });
+            beside.map(|(pod, _)| *pod).collect::<Vec<&Pod>>()
+        };
+        let near = merged(pod, terms(pod, |affinity| &affinity.pod_affinity));
+        let joins = |other: &Pod| near.iter().all(|term| self.wants(pod, term, other));
+        let has_keys = near
+            .iter()
+            .all(|term| here.contains_key(&term.topology_key));
+        let is_joined = near
+            .iter()
+            .all(|term| beside(&term.topology_key).into_iter().any(joins));
+        let is_alone = !there.iter().any(|(other, on)| {
+            let on = labels(on.metadata.as_ref());
+            joins(other) && near.iter().any(|term| on.contains_key(&term.topology_key))
+        });
+        if !near.is_empty() && !is_joined && !(has_keys && is_alone && joins(pod)) {
+            let reasons = vec![AFFINITY.to_owned()];
+            return Some(Rejection::by_node(
+                Code::UnschedulableAndUnresolvable,
+                reasons,
+            ));
+        }
+        let apart = merged(pod, terms(pod, |affinity| &affinity.pod_anti_affinity));
+        let meets = |term: &PodAffinityTerm| {
+            let mut beside = beside(&term.topology_key).into_iter();
+            beside.any(|other| self.wants(pod, term, other))
+        };
+        let refused =
+            |reason: &str| Rejection::by_node(Code::Unschedulable, vec![reason.to_owned()]);
+        if apart.iter().any(meets) {
+            return Some(refused(ANTI_AFFINITY));
+        }
+        let kept_away = there.iter().any(|(other, on)| {
+            let on = labels(on.metadata.as_ref());
+            terms(other, |affinity| &affinity.pod_anti_affinity)
+                .iter()
+                .any(|term| {
+                    let value = here.get(&term.topology_key);
+                    value.is_some()
+                        && value == on.get(&term.topology_key)
+                        && self.shuns(other, term, pod)
+                })
+        });
+        kept_away.then(|| refused(EXISTING))
+    }
+
+    /// The pods that have not finished, each with the known node that it is on, and those
+    /// that are on their way to a node.
+    fn pods_on_nodes<'a>(&'a self, to: &'a Node, coming: &[&'a Pod]) -> Vec<(&'a Pod, &'a Node)> {
+        let node = |name_of: &str| {
+            let mut nodes = self.nodes.iter();
+            nodes.find(|node| name(node.metadata.as_ref()) == name_of)
+        };
+        let there = self.pods.iter();
+        let there = there.filter_map(|pod| Some((pod, node(node_taken(pod)?)?)));
+        there.chain(coming.iter().map(|pod| (*pod, to))).collect()
+    }
+
+    /// Whether a term of an incoming pod is about another pod. A selector of namespaces
+    /// finds those that have an object, and `{}` all.
+    fn wants(&self, incoming: &Pod, term: &PodAffinityTerm, other: &Pod) -> bool {
+        let of = namespace(other.metadata.as_ref());
+        let selector = term.namespace_selector.as_ref();
+        let selected = match self.labels_of_namespace(of) {
+            Some(labels) => selector_matches(selector, &labels),
+            None => selector == Some(&LabelSelector::default()),
+        };
+        is_in_scope(incoming, term, other, selected) && matches(term, other)
+    }
+
+    /// Whether a term of a pod that runs is about an incoming pod. A namespace without an
+    /// object is one without labels.
+    fn shuns(&self, running: &Pod, term: &PodAffinityTerm, incoming: &Pod) -> bool {
+        let of = namespace(incoming.metadata.as_ref());
+        let labels = self.labels_of_namespace(of).unwrap_or_default();
+        let selected = selector_matches(term.namespace_selector.as_ref(), &labels);
+        is_in_scope(running, term, incoming, selected) && matches(term, incoming)
+    }
+
+    fn labels_of_namespace(&self, of: &str) -> Option<LabelMap> {
+        let mut all = self.namespaces.iter();
+        let found = all.find(|namespace| name(namespace.metadata.as_ref()) == of);
+        found.map(|namespace| labels(namespace.metadata.as_ref()))
+    }
+}
+
+/// Whether a term of a pod is about the namespace of another one: it names it, selects it,
+/// or does neither with any and both pods are in one.
+fn is_in_scope(pod: &Pod, term: &PodAffinityTerm, other: &Pod, selected: bool) -> bool {
+    let [own, of] = [pod, other].map(|pod| namespace(pod.metadata.as_ref()));
+    match term.namespaces.is_empty() && term.namespace_selector.is_none() {
+        true => own == of,
+        false => selected || term.namespaces.iter().any(|name| name == of),
+    }
+}
+
+fn matches(term: &PodAffinityTerm, pod: &Pod) -> bool {
+    selector_matches(term.label_selector.as_ref(), &labels(pod.metadata.as_ref()))
+}
+
+type Rules = Option<PodAffinity>;
+
+fn terms(pod: &Pod, of: impl Fn(&crate::proto::v1::Affinity) -> &Rules) -> &[PodAffinityTerm] {
+    let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
+    let rules = affinity.and_then(|affinity| of(affinity).as_ref());
+    rules.map_or(&[], |rules| {
+        &rules.required_during_scheduling_ignored_during_execution
+    })
+}
+
+/// A pod with the terms that the API server makes of its own when it creates it.
+pub fn with_merged_terms(pod: &Pod) -> Pod {
+    let mut created = pod.clone();
+    let affinity = created
+        .spec
+        .as_mut()
+        .and_then(|spec| spec.affinity.as_mut());
+    if let Some(affinity) = affinity {
+        let rules = [&mut affinity.pod_affinity, &mut affinity.pod_anti_affinity];
+        for rules in rules.into_iter().flatten() {
+            let terms = &mut rules.required_during_scheduling_ignored_during_execution;
+            *terms = merged(pod, terms);
+        }
+    }
+    created
+}
+
+/// Terms with the values that the pod has of the keys that they match, or do not, as the
+/// API server merges them once: then the pod has a uid, or the selector has one value for
+/// a key already.
+fn merged(pod: &Pod, terms: &[PodAffinityTerm]) -> Vec<PodAffinityTerm> {
+    let own = labels(pod.metadata.as_ref());
+    let is_created = pod.metadata.as_ref().is_some_and(|m| !m.uid.is_empty());
+    let merge = |term: &PodAffinityTerm| {
+        let mut term = term.clone();
+        let Some(selector) = term.label_selector.as_mut().filter(|_| !is_created) else {
+            return term;
+        };
+        let lists = [
+            ("In", &term.match_label_keys),
+            ("NotIn", &term.mismatch_label_keys),
+        ];
+        for (operator, keys) in lists {
+            for key in keys.iter().filter(|key| own.contains_key(*key)) {
+                let has_one = |e: &LabelSelectorRequirement| {
+                    e.key == *key && e.operator == "In" && e.values.len() == 1
+                };
+                if operator == "NotIn" || !selector.match_expressions.iter().any(has_one) {
+                    selector.match_expressions.push(LabelSelectorRequirement {
+                        key: key.clone(),
+                        operator: operator.to_owned(),
+                        values: vec![own[key].clone()],
+                    });
+                }
+            }
+        }
+        term
+    };
+    terms.iter().map(merge).collect()
+}

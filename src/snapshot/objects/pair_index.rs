@@ -1,0 +1,70 @@
+//! Finds, among many selectors, those that can match a label set.
+
+use hashbrown::HashMap;
+
+use crate::account::heap;
+use crate::matching::Selector;
+
+/// The numbers of selectors, by what label sets must have that these match.
+#[derive(Debug, Clone, Default)]
+pub struct PairIndex {
+    /// Selectors by a pair that they require; each has one key here.
+    by_pair: HashMap<(Box<str>, Box<str>), Vec<usize>>,
+    /// Selectors that require no pair.
+    unpaired: Vec<usize>,
+}
+
+impl PairIndex {
+    /// Adds a selector with its number.
+    pub fn add(&mut self, selector: &Selector, number: usize) {
+        match selector.required_pair() {
+            Some((key, value)) => {
+                let pair = (key.into(), value.into());
+                self.by_pair.entry(pair).or_default().push(number);
+            }
+            None => self.unpaired.push(number),
+        }
+    }
+
+    /// Removes a selector.
+    pub fn remove(&mut self, selector: &Selector, number: usize) {
+        match selector.required_pair() {
+            Some((key, value)) => {
+                let pair = (key.into(), value.into());
+                let of_pair = self.by_pair.get_mut(&pair);
+                let of_pair = of_pair.expect("a paired selector is there");
+                of_pair.retain(|other| *other != number);
+                if of_pair.is_empty() {
+                    self.by_pair.remove(&pair);
+                }
+            }
+            None => self.unpaired.retain(|other| *other != number),
+        }
+    }
+
+    /// The selectors that may match a label set with these pairs.
+    pub fn candidates<'a>(&self, pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<usize> {
+        let paired = pairs.filter_map(|pair| self.by_pair.get(&PairRef(pair)));
+        paired.flatten().chain(&self.unpaired).copied().collect()
+    }
+
+    /// What finding a selector takes, in bytes.
+    pub fn bytes_of(selector: &Selector) -> usize {
+        selector.required_pair().map_or(0, |(key, value)| {
+            let place = heap::entry::<((Box<str>, Box<str>), Vec<usize>)>();
+            // The least that a list has room for.
+            let list = heap::list::<usize>(4);
+            place + heap::block(key.len()) + heap::block(value.len()) + list
+        })
+    }
+}
+
+/// A borrowed pair that finds an owned one.
+#[derive(Hash)]
+struct PairRef<'a>((&'a str, &'a str));
+
+impl hashbrown::Equivalent<(Box<str>, Box<str>)> for PairRef<'_> {
+    fn equivalent(&self, key: &(Box<str>, Box<str>)) -> bool {
+        self.0 == (&*key.0, &*key.1)
+    }
+}

@@ -1,0 +1,79 @@
+//! Which namespaces a decision reads: that of its pod, and those whose pods its terms
+//! of affinity are about.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::shards::State;
+use crate::matching::{PodTerm, Selector};
+use crate::snapshot::objects::change::Batch;
+
+/// Which namespaces a decision reads.
+#[derive(Debug, Clone, Copy)]
+pub struct Reach<'q> {
+    /// That of its pod.
+    pub namespace: &'q str,
+    /// The terms that are about others too, in two lists.
+    pub terms: [&'q [PodTerm]; 2],
+}
+
+impl<'q> From<&'q str> for Reach<'q> {
+    /// One namespace.
+    fn from(namespace: &'q str) -> Self {
+        Self {
+            namespace,
+            terms: [&[], &[]],
+        }
+    }
+}
+
+impl<'q> From<&'q String> for Reach<'q> {
+    fn from(namespace: &'q String) -> Self {
+        Self::from(&**namespace)
+    }
+}
+
+impl<'q> Reach<'q> {
+    /// Whether a decision reads no other namespace than that of its pod.
+    pub fn is_within(&self) -> bool {
+        self.beyond().next().is_none()
+    }
+
+    /// The terms that are about other namespaces.
+    fn beyond(&self) -> impl Iterator<Item = &'q PodTerm> + use<'q> {
+        let own = self.namespace;
+        let terms = self.terms.into_iter().flatten();
+        terms.filter(move |term| {
+            let mut names = term.namespaces.iter();
+            term.namespace_selector != Selector::Nothing || names.any(|name| **name != *own)
+        })
+    }
+
+    /// The other namespaces that it reads of a state with an overlay: with those that
+    /// the overlay changes, whose pods take room.
+    pub(in crate::snapshot) fn others(&self, state: &State, overlay: &Batch) -> BTreeSet<Box<str>> {
+        let changed = overlay.changes().map(|change| change.id);
+        let changed = changed.filter(|id| id.kind.is_namespaced());
+        let mut names: BTreeSet<Box<str>> = changed.map(|id| id.namespace.into()).collect();
+        if !self.is_within() {
+            let mut labels = Arc::clone(&state.shared.read().namespace_labels);
+            if overlay.has_namespaces() {
+                Arc::make_mut(&mut labels).apply(overlay, |_, _| ());
+            }
+            for term in self.beyond() {
+                names.extend(term.namespaces.iter().cloned());
+                match term.namespace_selector.is_empty() {
+                    true => names.extend(state.namespace_names()),
+                    false => {
+                        let all = labels.iter();
+                        let found =
+                            all.filter(|(_, it)| term.namespace_selector.matches_labels(it));
+                        names.extend(found.map(|(name, _)| Box::from(name)));
+                    }
+                }
+            }
+        }
+        names.remove(self.namespace);
+        names
+    }
+}

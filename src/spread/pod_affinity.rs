@@ -1,0 +1,378 @@
+//! Affinity between pods: which nodes the required terms of the incoming pod, and those
+//! of the pods that run, leave (`docs/semantics.md`, "Affinity between pods").
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fixedbitset::FixedBitSet;
+
+use super::judgement::Judgement;
+use super::nominated::{Nominated, NominatedOn};
+use super::question::Question;
+use super::verdict::Reason;
+use crate::matching::{PodAffinity, PodTerm, Selector};
+use crate::snapshot::{
+    DomainId, DomainKey, NominatedPod, PartitionInUse, Query, ReadView, Slot, Topology, bits,
+    partition,
+};
+
+/// What it costs to judge eight nodes by a term, in units.
+const UNITS_PER_VERDICTS: usize = 4;
+
+/// What it costs to note that a pod is on a node, in units.
+const UNITS_PER_POD: usize = 3;
+
+/// The labels of a namespace without an object.
+static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
+
+/// What terms count in each domain of their topology key.
+#[derive(Debug)]
+pub struct TermCounts {
+    pub(super) topology: Arc<Topology>,
+    /// By domain; those past its end have none.
+    pub(super) counts: Vec<u32>,
+}
+
+/// The terms that a question meets, counted and ready to judge nodes.
+pub struct PodTerms<'a> {
+    question: &'a Question,
+    read_view: ReadView<'a>,
+    /// For each term of the pod's affinity, the pods that match all of them.
+    pub(super) near: Vec<TermCounts>,
+    /// For each term of the pod's anti-affinity, the pods that match it.
+    pub(super) apart: Vec<TermCounts>,
+    /// By topology key, the pods that keep the pod away.
+    pub(super) kept_away: Vec<TermCounts>,
+    /// Whether the pod may be the first of its group: it matches all terms of its
+    /// affinity, and no pod does on a node that has one of their keys.
+    pub(super) is_first: bool,
+}
+
+impl TermCounts {
+    /// Nothing in any domain.
+    pub(super) fn none(in_use: &PartitionInUse) -> Self {
+        Self {
+            topology: Arc::clone(&in_use.topology),
+            counts: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, slot: Slot, pods: u32) {
+        let domain = self.topology.domain_of(slot);
+        if domain.is_some() {
+            if self.counts.len() <= domain.index() {
+                self.counts.resize(domain.index() + 1, 0);
+            }
+            let count = &mut self.counts[domain.index()];
+            *count = count.saturating_add(pods);
+        }
+    }
+
+    /// Adds the pods of a namespace that match a selector.
+    fn add_matching(
+        &mut self,
+        selector: &Selector,
+        partition: &partition::Key,
+        read_view: &ReadView<'_>,
+    ) {
+        let counted = read_view.count(Query {
+            selector,
+            partition,
+        });
+        if Arc::ptr_eq(&counted.in_use().topology, &self.topology) {
+            let counts = counted.counts();
+            if self.counts.len() < counts.len() {
+                self.counts.resize(counts.len(), 0);
+            }
+            for (sum, pods) in self.counts.iter_mut().zip(counts) {
+                *sum = sum.saturating_add(*pods);
+            }
+        } else {
+            // One that was made anew may number the domains differently.
+            for (slot, pods) in read_view
+                .matching_sets(selector)
+                .flat_map(|set| set.counts())
+            {
+                self.add(slot, pods);
+            }
+        }
+        for (slot, pods) in read_view.terminating(selector) {
+            self.add(slot, pods);
+        }
+    }
+
+    fn has_key(&self, slot: Slot) -> bool {
+        self.topology.domain_of(slot).is_some()
+    }
+
+    /// Whether a node has pods in its domain.
+    fn has_pods(&self, slot: Slot) -> bool {
+        let domain = self.topology.domain_of(slot);
+        let pods = || self.counts.get(domain.index());
+        domain.is_some() && pods().is_some_and(|pods| *pods > 0)
+    }
+
+    /// The values of the domains that have pods.
+    fn values<'v>(&'v self, read_view: &ReadView<'v>) -> BTreeSet<&'v str> {
+        let ids = (0..).map(DomainId::at).zip(&self.counts);
+        let with_pods = ids.filter(|(_, pods)| **pods > 0);
+        with_pods
+            .map(|(id, _)| self.topology.value(id, read_view.nodes))
+            .collect()
+    }
+
+    /// Which of `slots` have pods in their domain.
+    fn with_pods(&self, slots: &[Slot], read_view: &ReadView<'_>) -> FixedBitSet {
+        if read_view.nodes.is_order(slots) {
+            let layout = self.topology.layout(read_view.nodes);
+            let mut with = layout.keyed().clone();
+            with.difference_with(&layout.at_most(&self.counts, 0));
+            return with;
+        }
+        bits(slots, |slot| self.has_pods(*slot))
+    }
+
+    /// Which of `slots` have the topology key.
+    fn keyed(&self, slots: &[Slot], read_view: &ReadView<'_>) -> FixedBitSet {
+        if read_view.nodes.is_order(slots) {
+            return self.topology.layout(read_view.nodes).keyed().clone();
+        }
+        bits(slots, |slot| self.has_key(*slot))
+    }
+}
+
+impl<'a> PodTerms<'a> {
+    /// Counts what a question meets; `None` where it meets no term.
+    pub fn of(
+        question: &'a Question,
+        nominated: &Nominated<'_>,
+        read_view: &ReadView<'a>,
+    ) -> Option<Self> {
+        let rules = &question.affinity;
+        let kept_away = kept_away(question, read_view);
+        if rules.is_empty() && kept_away.is_empty() && !nominated.keep_away() {
+            return None;
+        }
+        if !question.reach().is_within() {
+            read_view.needs_others();
+        }
+        let near = Selector::all_of(rules.near.iter().map(|term| &term.selector));
+        let near: Vec<TermCounts> = rules
+            .near
+            .iter()
+            .map(|term| counted(&rules.near, &near, &term.topology_key, question, read_view))
+            .collect();
+        let apart = rules.apart.iter().map(|term| {
+            let alone = std::slice::from_ref(term);
+            counted(
+                alone,
+                &term.selector,
+                &term.topology_key,
+                question,
+                read_view,
+            )
+        });
+        let is_alone = near
+            .iter()
+            .all(|term| term.counts.iter().all(|pods| *pods == 0));
+        Some(Self {
+            question,
+            read_view: *read_view,
+            is_first: is_alone && matches_itself(&rules.near, question, read_view),
+            near,
+            apart: apart.collect(),
+            kept_away,
+        })
+    }
+
+    /// The terms of the pod.
+    pub(super) fn rules(&self) -> &'a PodAffinity {
+        &self.question.affinity
+    }
+
+    /// Whether pods like this one match a term of it.
+    pub(super) fn matches_own(&self, term: &PodTerm) -> bool {
+        matches_itself(std::slice::from_ref(term), self.question, &self.read_view)
+    }
+
+    /// Whether pods like this one are kept away by a term of it once they run.
+    pub(super) fn keeps_own_away(&self, term: &PodTerm) -> bool {
+        let own = &*self.question.namespace;
+        self.keeps_away(term, own)
+    }
+
+    /// Whether a term of a pod that runs in a namespace keeps this pod away.
+    fn keeps_away(&self, term: &PodTerm, namespace: &str) -> bool {
+        let own = &*self.question.namespace;
+        let labels = self.read_view.namespace_labels(own).unwrap_or(&NO_LABELS);
+        term.is_about(namespace, own, Some(labels))
+            && term.selector.matches_labels(&self.question.subject.labels)
+    }
+
+    /// Whether terms of the pod are about another one.
+    fn are_about(&self, terms: &[PodTerm], pod: &NominatedPod) -> bool {
+        let labels = self.read_view.namespace_labels(&pod.namespace);
+        terms.iter().all(|term| {
+            term.is_about(&self.question.namespace, &pod.namespace, labels)
+                && term.selector.matches_labels(&pod.labels)
+        })
+    }
+
+    /// The terms of the pod's affinity, each with the domains that have a pod which all of
+    /// them match.
+    pub fn near_domains<'v>(
+        &'v self,
+        read_view: &ReadView<'v>,
+    ) -> impl Iterator<Item = (&'a PodTerm, BTreeSet<&'v str>)> {
+        let counted = self.rules().near.iter().zip(&self.near);
+        let read_view = *read_view;
+        counted.map(move |(term, counted)| (term, counted.values(&read_view)))
+    }
+
+    /// The terms of the pod's anti-affinity, each with the domains that have a pod which
+    /// it matches.
+    pub fn apart_domains<'v>(
+        &'v self,
+        read_view: &ReadView<'v>,
+    ) -> impl Iterator<Item = (&'a PodTerm, BTreeSet<&'v str>)> {
+        let counted = self.rules().apart.iter().zip(&self.apart);
+        let read_view = *read_view;
+        counted.map(move |(term, counted)| (term, counted.values(&read_view)))
+    }
+
+    /// Why an existing node is refused, as if nominated pods were there.
+    pub fn refusal(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> Option<Reason> {
+        let nominated = || with.into_iter().flat_map(NominatedOn::pods);
+        let rules = self.rules();
+        let has_key = |term: &TermCounts| term.has_key(slot);
+        let has_pods = |term: &TermCounts| term.has_pods(slot);
+        let joins = || nominated().any(|pod| self.are_about(&rules.near, pod));
+        let is_near = self.near.is_empty()
+            || self.near.iter().all(has_pods)
+            || self.near.iter().all(has_key) && (self.is_first || joins());
+        match is_near {
+            true => self.refusal_by_pods(slot, with),
+            false => Some(Reason::PodAffinity),
+        }
+    }
+
+    /// The same, if the pod's affinity is met there.
+    pub(super) fn refusal_by_pods(
+        &self,
+        slot: Slot,
+        with: Option<&NominatedOn<'_>>,
+    ) -> Option<Reason> {
+        let nominated = || with.into_iter().flat_map(NominatedOn::pods);
+        let meets = |(term, counted): (&PodTerm, &TermCounts)| {
+            let term = std::slice::from_ref(term);
+            let joined = || nominated().any(|pod| self.are_about(term, pod));
+            counted.has_pods(slot) || counted.has_key(slot) && joined()
+        };
+        if self.rules().apart.iter().zip(&self.apart).any(meets) {
+            return Some(Reason::PodAntiAffinity);
+        }
+        let comes_first = |pod: &NominatedPod| {
+            let terms = pod.keeps_away.iter().flat_map(|terms| &**terms);
+            let mut against = terms.filter(|term| self.keeps_away(term, &pod.namespace));
+            against.any(|term| self.has_label(slot, &term.topology_key))
+        };
+        let is_kept = self.kept_away.iter().any(|term| term.has_pods(slot));
+        let is_kept = is_kept || nominated().any(comes_first);
+        is_kept.then_some(Reason::ExistingAntiAffinity)
+    }
+
+    fn has_label(&self, slot: Slot, key: &Arc<str>) -> bool {
+        let nodes = self.read_view.nodes;
+        let key = nodes.symbols().find(key);
+        let node = nodes.get(slot);
+        node.zip(key)
+            .is_some_and(|(node, key)| node.label(key).is_some())
+    }
+
+    /// Judges existing nodes at once, as if no pod were nominated.
+    pub fn narrow(&self, slots: &[Slot], judged: &mut Judgement) {
+        let terms = 2 * self.near.len() + self.apart.len() + self.kept_away.len();
+        let units = (slots.len() / 8 + 1).saturating_mul(terms);
+        if !self
+            .read_view
+            .affords(units.saturating_mul(UNITS_PER_VERDICTS))
+        {
+            return;
+        }
+        for term in &self.near {
+            judged.narrow(
+                Reason::PodAffinity,
+                &match self.is_first {
+                    true => term.keyed(slots, &self.read_view),
+                    false => term.with_pods(slots, &self.read_view),
+                },
+            );
+        }
+        let all = [
+            (Reason::PodAntiAffinity, &self.apart),
+            (Reason::ExistingAntiAffinity, &self.kept_away),
+        ];
+        for (reason, terms) in all {
+            for term in terms {
+                let mut without = term.with_pods(slots, &self.read_view);
+                without.toggle_range(..);
+                judged.narrow(reason.clone(), &without);
+            }
+        }
+    }
+}
+
+/// Whether the pod matches terms of its own.
+fn matches_itself(terms: &[PodTerm], question: &Question, read_view: &ReadView<'_>) -> bool {
+    let own = &*question.namespace;
+    let labels = read_view.namespace_labels(own);
+    terms.iter().all(|term| {
+        term.is_about(own, own, labels) && term.selector.matches_labels(&question.subject.labels)
+    })
+}
+
+/// The pods that `selector` matches, which is that of all of these terms, in the
+/// namespaces that all of them are about, by the domains of a topology key.
+fn counted(
+    terms: &[PodTerm],
+    selector: &Selector,
+    topology_key: &Arc<str>,
+    question: &Question,
+    read_view: &ReadView<'_>,
+) -> TermCounts {
+    let partition = everywhere(topology_key);
+    let mut counts = TermCounts::none(&read_view.in_use(&partition));
+    let own = &*question.namespace;
+    let namespaces = std::iter::once((own, *read_view)).chain(read_view.others());
+    for (name, read_view) in namespaces {
+        let labels = read_view.namespace_labels(name);
+        if terms.iter().all(|term| term.is_about(own, name, labels)) {
+            counts.add_matching(selector, &partition, &read_view);
+        }
+    }
+    counts
+}
+
+/// By topology key, the pods that keep the pod of a question away.
+fn kept_away<'a>(question: &'a Question, read_view: &ReadView<'a>) -> Vec<TermCounts> {
+    let mut by_key: BTreeMap<&str, TermCounts> = BTreeMap::new();
+    for held in read_view.keeping_away(&question.subject.labels, &question.namespace) {
+        let counts = held.counts();
+        if !read_view.affords(counts.len().saturating_mul(UNITS_PER_POD)) {
+            break;
+        }
+        let key = &held.term().topology_key;
+        let counted = by_key
+            .entry(key)
+            .or_insert_with(|| TermCounts::none(&read_view.in_use(&everywhere(key))));
+        for (slot, pods) in counts {
+            counted.add(slot, pods);
+        }
+    }
+    by_key.into_values().collect()
+}
+
+/// All nodes that have a label, by its value.
+fn everywhere(topology_key: &Arc<str>) -> partition::Key {
+    partition::Key::everywhere(DomainKey::Label(Arc::clone(topology_key)))
+}
