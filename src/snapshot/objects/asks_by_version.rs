@@ -6,13 +6,16 @@ use super::asks::Asks;
 use crate::matching::{Path, PodTerm, RequestsByVersion, Resizing, Violations};
 use crate::proto::v1;
 
+/// What a pod asks for by the rules of a version; nothing if it asks for nothing.
+type UnderVersion = (Resizing, Option<Arc<Asks>>);
+
 /// What a pod asks for.
 #[derive(Debug, Clone, Default)]
 pub struct AsksByVersion {
     /// By the rules of the newest version, or of the one that was chosen.
     pub chosen: Option<Arc<Asks>>,
     /// By those of others, where they differ and none was chosen yet.
-    others: Option<Arc<[(Resizing, Option<Arc<Asks>>)]>>,
+    others: Option<Arc<[UnderVersion]>>,
 }
 
 impl AsksByVersion {

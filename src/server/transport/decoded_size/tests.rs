@@ -68,9 +68,12 @@ fn lists_of_nothing_weigh_what_they_become() {
     assert!(told >= count * size_of::<String>());
 }
 
+/// Writes a part of a message.
+type Part<'a> = &'a dyn Fn(&mut Vec<u8>);
+
 /// What is wrong with a message that comes in parts, where lists have three entries
 /// at most.
-fn refusal(method: &str, parts: &[&dyn Fn(&mut Vec<u8>)]) -> String {
+fn refusal(method: &str, parts: &[Part<'_>]) -> String {
     let limits = Limits {
         max_list_entries: 3,
         ..Limits::default()
