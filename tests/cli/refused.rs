@@ -54,7 +54,7 @@ fn wrong_input_ends_with_2_and_says_where() {
         ),
         (
             "filter -f pod.yaml --default-constraints system",
-            "--default-constraints needs --load here",
+            "--default-constraints and --kubernetes-version need --load here",
         ),
         (
             "filter -f pod.yaml --load cluster.yaml --server localhost:50051",

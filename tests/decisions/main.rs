@@ -6,6 +6,7 @@
 mod affinity_conformance;
 mod all_namespaces;
 mod asking;
+mod best_removals;
 mod conformance;
 mod decision_stream;
 mod describe_recount;

@@ -62,7 +62,7 @@ constraint 0: zone, max skew 1, DoNotSchedule
   self match  yes: the pod counts for itself
   minimum     0, pinned by c
   DOMAIN  PODS  SKEW  NODES  VERDICT
-  c       0     1     1      feasible
+  c       0     1     1      skew 1 <= 1
   a       2     3     2      skew 3 > 1
 ";
     assert_eq!(plain(&filter(&HEAD, &answer)), expected);
@@ -96,7 +96,7 @@ fn a_constraint_says_what_it_counts_and_what_pins_the_minimum() {
         (
             with(json!({"domainCount": 2, "globalMinimum": 1,
                 "domains": [domain("", 1), domain("b", 2)]})),
-            "  minimum     1, pinned by \"\"",
+            "  minimum     1, pinned by (no value)",
         ),
         (
             with(json!({"domainCount": 5, "domains": empty(&["a", "b", "c", "d", "e"])})),

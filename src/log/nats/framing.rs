@@ -60,12 +60,14 @@ impl Framing {
 
     /// Adds to a line what comes of it.
     fn add(&mut self, part: &[u8]) -> Result<(), Breach> {
-        if self.line.len() + part.len() > MAX_INFO_BYTES {
-            return Err(Breach::LongLine(MAX_INFO_BYTES));
-        }
-        self.line.extend_from_slice(part);
-        match self.line.len() > MAX_LINE_BYTES && !self.line.starts_with(INFO) {
-            true => Err(Breach::LongLine(MAX_LINE_BYTES)),
+        let room = (MAX_INFO_BYTES + 1).saturating_sub(self.line.len());
+        self.line.extend_from_slice(&part[..part.len().min(room)]);
+        let most = match self.line.starts_with(INFO) {
+            true => MAX_INFO_BYTES,
+            false => MAX_LINE_BYTES,
+        };
+        match self.line.len() > most {
+            true => Err(Breach::LongLine(most)),
             false => Ok(()),
         }
     }
