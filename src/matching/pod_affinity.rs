@@ -212,8 +212,10 @@ impl PodTerm {
         if self.is_about_own() {
             return own == namespace;
         }
-        let named = |name: &Box<str>| (**name).cmp(namespace);
-        self.namespaces.binary_search_by(named).is_ok()
+        let found = self
+            .namespaces
+            .binary_search_by(|name| (**name).cmp(namespace));
+        found.is_ok()
             || self.namespace_selector.is_empty()
             || labels.is_some_and(|labels| self.namespace_selector.matches_labels(labels))
     }

@@ -185,15 +185,16 @@ fn can_hold(all: &[Requirement<Box<str>>]) -> bool {
     let operators = || all.iter().map(|requirement| &requirement.operator);
     let is_absent = operators().any(|it| matches!(it, Operator::DoesNotExist));
     let is_there = operators().any(|it| matches!(it, Operator::In(_) | Operator::Exists));
-    let is_allowed = |value: &Box<str>| {
+    let is_allowed = |value: &str| {
+        let is_one = |values: &[Box<str>]| values.iter().any(|it| **it == *value);
         operators().all(|it| match it {
-            Operator::In(values) => values.contains(value),
-            Operator::NotIn(values) => !values.contains(value),
+            Operator::In(values) => is_one(values),
+            Operator::NotIn(values) => !is_one(values),
             _ => true,
         })
     };
     let has_value = operators().all(|it| match it {
-        Operator::In(values) => values.iter().any(is_allowed),
+        Operator::In(values) => values.iter().any(|value| is_allowed(value)),
         _ => true,
     });
     !(is_absent && is_there) && has_value

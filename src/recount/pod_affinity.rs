@@ -44,7 +44,8 @@ impl Cluster {
             let on = labels(on.metadata.as_ref());
             joins(other) && near.iter().any(|term| on.contains_key(&term.topology_key))
         });
-        if !near.is_empty() && !is_joined && !(has_keys && is_alone && joins(pod)) {
+        let is_first = has_keys && is_alone && joins(pod);
+        if !(near.is_empty() || is_joined || is_first) {
             let reasons = vec![AFFINITY.to_owned()];
             return Some(Rejection::by_node(
                 Code::UnschedulableAndUnresolvable,

@@ -350,9 +350,10 @@ impl<'a> ObjectId<'a> {
         };
         Self {
             kind,
-            namespace: (kind.is_namespaced())
-                .then(|| names::namespace_or_default(namespace))
-                .unwrap_or_default(),
+            namespace: match kind.is_namespaced() {
+                true => names::namespace_or_default(namespace),
+                false => "",
+            },
             name,
         }
     }

@@ -45,7 +45,6 @@ impl NamespaceLabels {
                     labels: namespace.labels.clone(),
                     ..v1::ObjectMeta::default()
                 }),
-                ..v1::Namespace::default()
             })
         })
     }

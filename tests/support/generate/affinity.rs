@@ -25,7 +25,6 @@ pub fn namespace() -> impl Strategy<Value = Namespace> {
             labels,
             ..ObjectMeta::default()
         }),
-        ..Namespace::default()
     })
 }
 
