@@ -1,16 +1,12 @@
 //! Which pods should go, in cases that a reader can follow, and what is refused.
 
-use std::collections::BTreeMap;
-
 use crate::support::build::{HOSTNAME, ZONE, hard, node, on, pod, soft, spread};
 use crate::support::model::Stored;
 use crate::support::server::Server;
 use evenkeel::proto::v1::{
-    Change, DefaultConstraints, OwnerReference, Pod, PodFacts, RankRemovalsRequest,
-    RankRemovalsResponse, TopologySpreadConstraint, WorkloadName,
+    Change, OwnerReference, Pod, PodFacts, RankRemovalsRequest, RankRemovalsResponse,
+    TopologySpreadConstraint, WorkloadName,
 };
-use fastrand::Rng;
-use prost::Message;
 use tonic::Code;
 use tonic_types::StatusExt;
 

@@ -25,19 +25,22 @@ pub(super) fn cases() -> Vec<Case> {
     cache.metadata.get_or_insert_default().namespace = "other".into();
     let other = Namespace {
         metadata: Some(meta("other", &[("team", "b")])),
-        ..Namespace::default()
     };
     let term = PodAffinityTerm {
         namespace_selector: Some(LabelSelector::default()),
         ..web.clone()
     };
     let everywhere = with_affinity(cache.clone(), &[], &[term]);
-    let watchful = with_affinity(on(pod("watchful", &[]), "c1"), &[], &[web.clone()]);
+    let watchful = with_affinity(
+        on(pod("watchful", &[]), "c1"),
+        &[],
+        std::slice::from_ref(&web),
+    );
     vec![
         case(
             "near pods that are in one zone",
             zones(),
-            with_affinity(next(), &[web.clone()], &[]),
+            with_affinity(next(), std::slice::from_ref(&web), &[]),
             Kind::PodAffinity,
             Some(&[
                 "its podAffinity wants pods with app=web in the same topology.kubernetes.io/zone, \
@@ -65,7 +68,7 @@ pub(super) fn cases() -> Vec<Case> {
         case(
             "away from pods",
             zones(),
-            with_affinity(next(), &[], &[web.clone()]),
+            with_affinity(next(), &[], std::slice::from_ref(&web)),
             Kind::PodAffinity,
             Some(&[
                 "its podAntiAffinity keeps it from pods with app=web in the same \

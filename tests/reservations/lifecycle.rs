@@ -49,7 +49,7 @@ async fn what_is_held_keeps_its_anti_affinity() {
     assert!(ask().await.is_empty());
     let first = &placed.placements[0];
     assert!(held.release(&first.reservation_id).await);
-    assert_eq!(ask().await, [first.node.clone()]);
+    assert_eq!(ask().await, std::slice::from_ref(&first.node));
 }
 
 #[tokio::test]
