@@ -12,15 +12,15 @@ use super::about_pods::Answer;
 use super::backend::{Client, UnaryRequest};
 use super::exit::Unreachable;
 use super::live_names;
+use super::loaded_question::LoadedQuestion;
 use super::output::{self, AnswerFormat};
 use super::render;
 use super::source::{self, QuestionScope};
 use super::stored;
 use super::what_if::{self, Overlay, WhatIf};
-use crate::manifest::{self, ObjectName, WorkloadFinder, WorkloadPod};
+use crate::manifest::{self, ObjectName, WorkloadFinder};
 use crate::proto::v1::{
-    Change, DescribeSpreadResponse, ExplainRequest, FilterRequest, NodeChecks, NodeNames,
-    ObjectMeta, ObjectReference, Pod, View,
+    Change, DescribeSpreadResponse, ExplainRequest, FilterRequest, NodeChecks, NodeNames, Pod, View,
 };
 
 /// Domains of a constraint that a table lists by default.
@@ -130,58 +130,6 @@ pub(crate) struct QuestionArgs {
     pub(super) all: bool,
 }
 
-/// A question that is ready to be asked: its files are read, and somebody
-/// listens.
-pub(crate) struct LoadedQuestion {
-    /// The pod and where it is from.
-    pub(crate) workload: WorkloadPod,
-    /// What is supposed.
-    pub(crate) overlay: Overlay,
-    /// Whom to ask.
-    client: Client,
-    /// What it is about, for a person.
-    title: String,
-    /// Whether the pod is in the snapshot, and taken out of it for the answer.
-    taken_out: bool,
-}
-
-impl LoadedQuestion {
-    /// Takes the pod out of the snapshot, if that has it: one more of it is never
-    /// asked about, and it must not count against itself.
-    async fn take_out(&mut self, pod: ObjectReference, question: &QuestionArgs) -> Result<()> {
-        let mut itself = Overlay::default();
-        itself.delete(pod.clone());
-        let nobody = Pod {
-            metadata: Some(ObjectMeta {
-                namespace: pod.namespace,
-                ..Default::default()
-            }),
-            ..Default::default()
-        };
-        let request = FilterRequest {
-            snapshot: question.state.snapshot().to_owned(),
-            pod: Some(nobody),
-            candidates: Some(NodeNames::default()),
-            view: View::Basic.into(),
-            min_revision: question.min_revision,
-            overlay: itself.changes.clone(),
-            ..Default::default()
-        };
-        let names = || itself.names.clone();
-        let answer = self.client.call_about(request, names).await;
-        let answer = answer.map_err(|error| question.explain(error))?;
-        self.taken_out = answer.unknown_deletes.is_empty();
-        if self.taken_out {
-            // Where it runs is not where it has to.
-            let spec = self.workload.pod.spec.as_mut();
-            spec.into_iter().for_each(|spec| spec.node_name.clear());
-            self.overlay.changes.extend(itself.changes);
-            self.overlay.names.push("the pod itself".to_owned());
-        }
-        Ok(())
-    }
-}
-
 impl QuestionArgs {
     /// Reads the pod and the overlay, and finds somebody to ask.
     pub(crate) async fn open(&self) -> Result<LoadedQuestion> {
@@ -219,7 +167,9 @@ impl QuestionArgs {
         if let Some(pod) = what_if::named_pod(&asked.workload.pod)
             && !asked.overlay.mentions(&pod)
         {
-            asked.take_out(pod, self).await?;
+            let snapshot = self.state.snapshot();
+            let taken = asked.take_out(pod, snapshot, self.min_revision).await;
+            taken.map_err(|error| self.explain(error))?;
         }
         for missing in &asked.workload.missing {
             output::warn(missing);

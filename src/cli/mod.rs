@@ -20,6 +20,7 @@ mod input;
 mod lint;
 mod live_names;
 mod load;
+mod loaded_question;
 mod log;
 mod man;
 mod output;

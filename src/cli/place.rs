@@ -9,8 +9,9 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
 use super::args;
-use super::decide::{ANSWER, LoadedQuestion, QuestionArgs};
+use super::decide::{ANSWER, QuestionArgs};
 use super::exit::Exit;
+use super::loaded_question::LoadedQuestion;
 use super::output::AnswerFormat;
 use super::render;
 use crate::manifest::{PlacementPolicy, Preference, WorkloadPod};

@@ -205,7 +205,7 @@ impl<'a> Case<'a> {
                 && self
                     .checked
                     .passes_uncordoned(node.slot, self.nominated_on(node))
-                && self.hard.iter().all(|hard| self.admits(hard, node))
+                && self.admits_beside_checks(node)
         })
     }
 
@@ -222,6 +222,12 @@ impl<'a> Case<'a> {
     /// Whether a hard constraint alone admits the pod on a node.
     pub fn admits(&self, hard: &Hard<'_>, node: &JudgedNode<'_>) -> bool {
         self.filter.constraint_admits(hard.at, node.slot)
+    }
+
+    /// Whether all hard constraints and affinity between pods admit the pod on a node.
+    pub fn admits_beside_checks(&self, node: &JudgedNode<'_>) -> bool {
+        let mut hard = self.hard.iter();
+        hard.all(|hard| self.admits(hard, node)) && self.filter.pod_terms_admit(node.slot)
     }
 
     /// Whether somebody still waits and the budget allows to look at this many

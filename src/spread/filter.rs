@@ -142,6 +142,15 @@ impl<'a> Filter<'a> {
         self.hard[at].judge(slot, with).is_ok()
     }
 
+    /// Whether affinity between pods alone admits the pod on an existing node.
+    pub fn pod_terms_admit(&self, slot: Slot) -> bool {
+        let with = self.nominated.on(slot);
+        self.pod_terms.as_ref().is_none_or(|terms| {
+            let mut judged = [None, with].into_iter();
+            judged.all(|with| terms.refusal(slot, with).is_none())
+        })
+    }
+
     /// How many more pods like this one an existing node has room for, and why no
     /// more where that is fewer than `wanted`. `None` where nobody asks for room.
     pub fn fitting(&self, slot: Slot, wanted: usize) -> Option<(u32, Vec<Reason>)> {

@@ -140,7 +140,6 @@ async fn names_and_labels() {
     }
     let dotted = Namespace {
         metadata: Some(meta("a.b", &[])),
-        ..Namespace::default()
     };
     let field = "namespace.metadata.name";
     table.extend(rows("namespace with a dot", dotted.change(), &[field]));

@@ -25,8 +25,7 @@ struct Lacking<'a> {
 pub fn room(case: &Case<'_>) -> Vec<Diagnosis> {
     let mut all: BTreeMap<Lack, Vec<Lacking<'_>>> = BTreeMap::new();
     for (node, shortages) in case.shortages() {
-        let mut hard = case.hard.iter();
-        let is_alone = shortages.len() == 1 && hard.all(|hard| case.admits(hard, node));
+        let is_alone = shortages.len() == 1 && case.admits_beside_checks(node);
         // Where no pods are allowed, none can leave.
         let is_closed = |shortage: &Shortage| shortage.of == Lack::Pods && shortage.is_final;
         for shortage in shortages {

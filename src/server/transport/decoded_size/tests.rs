@@ -69,11 +69,11 @@ fn lists_of_nothing_weigh_what_they_become() {
 }
 
 /// Writes a part of a message.
-type Part<'a> = &'a dyn Fn(&mut Vec<u8>);
+type WritesPart<'a> = &'a dyn Fn(&mut Vec<u8>);
 
 /// What is wrong with a message that comes in parts, where lists have three entries
 /// at most.
-fn refusal(method: &str, parts: &[Part<'_>]) -> String {
+fn refusal(method: &str, parts: &[WritesPart<'_>]) -> String {
     let limits = Limits {
         max_list_entries: 3,
         ..Limits::default()
