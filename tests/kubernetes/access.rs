@@ -81,7 +81,7 @@ exec printf '{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCreden
 
 /// The role of the user `reader`: what the chart grants, but for pods.
 async fn grant(api: &Api, pods: bool) {
-    let mut core = vec!["nodes", "services", "replicationcontrollers"];
+    let mut core = vec!["nodes", "namespaces", "services", "replicationcontrollers"];
     core.extend(pods.then_some("pods"));
     let verbs = ["get", "list", "watch"];
     let role = json!({

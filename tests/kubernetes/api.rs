@@ -8,8 +8,9 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 
 /// The kinds that the server under test watches.
-pub(crate) const KINDS: [&str; 6] = [
+pub(crate) const KINDS: [&str; 7] = [
     "Node",
+    "Namespace",
     "Pod",
     "Service",
     "ReplicationController",
@@ -113,10 +114,11 @@ impl Api {
             .await;
     }
 
-    /// Deletes whatever is there of the kinds that are watched.
+    /// Deletes whatever is there of the kinds that are watched, but for namespaces: nobody
+    /// here finishes that.
     pub(crate) async fn clear(&self) {
         let mut paths = Vec::new();
-        for kind in KINDS {
+        for kind in KINDS.into_iter().filter(|kind| *kind != "Namespace") {
             let objects = self.list(kind).await.into_iter();
             paths.extend(objects.map(|object| {
                 let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
