@@ -278,7 +278,7 @@ fn what_a_hint_says_would_help_helps() {
     let server = runtime.block_on(Server::start());
     let kept: Mutex<BTreeMap<i32, usize>> = Mutex::default();
     let config = Config {
-        cases: 600,
+        cases: 1_200,
         failure_persistence: None,
         ..Config::default()
     };

@@ -1,5 +1,6 @@
 //! Random states and questions about them, most of which find no node.
 
+use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::{Change, DefaultConstraints, NodeChecks, Pod, TopologySpreadConstraint};
 use evenkeel::recount::Cluster;
 use proptest::collection::vec;
@@ -53,6 +54,27 @@ fn anything() -> impl Strategy<Value = (Vec<Change>, Pod)> {
         changes
     });
     (changes, generate::incoming::pod())
+}
+
+/// The same without affinity between pods, which leaves few nodes that refuse a pod for
+/// their room alone.
+fn anything_alone() -> impl Strategy<Value = (Vec<Change>, Pod)> {
+    anything().prop_map(|(mut changes, mut pod)| {
+        let pods = changes
+            .iter_mut()
+            .filter_map(|change| match &mut change.object {
+                Some(Object::Pod(pod)) => Some(pod),
+                _ => None,
+            });
+        for pod in pods.chain([&mut pod]) {
+            let spec = pod.spec.as_mut();
+            if let Some(affinity) = spec.and_then(|spec| spec.affinity.as_mut()) {
+                affinity.pod_affinity = None;
+                affinity.pod_anti_affinity = None;
+            }
+        }
+        (changes, pod)
+    })
 }
 
 /// Few domains, many pods of the same kind and tight constraints: most of
@@ -130,7 +152,11 @@ pub(super) fn asked() -> impl Strategy<Value = Asked> {
     let all = NodeChecks::Unspecified;
     let checks = select(vec![all, all, NodeChecks::SpreadOnly]);
     let defaults = weighted(0.3, generate::defaults()).prop_map(Option::unwrap_or_default);
-    let about = prop_oneof![1 => anything().boxed(), 2 => crowd().boxed()];
+    let about = prop_oneof![
+        1 => anything().boxed(),
+        1 => anything_alone().boxed(),
+        2 => crowd().boxed(),
+    ];
     (about, defaults, candidates, checks).prop_map(
         |((changes, pod), defaults, candidates, checks)| Asked {
             changes,
