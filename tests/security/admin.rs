@@ -2,7 +2,7 @@
 //! machine, but no web page that a browser there shows.
 
 use crate::http::{ask_with, get};
-use crate::process::Server;
+use crate::process::{Server, until};
 
 #[test]
 fn only_the_machine_s_own_programs_set_the_log_level() {
@@ -58,6 +58,10 @@ fn only_the_machine_s_own_programs_set_the_log_level() {
 fn pages_are_shown_by_any_name() {
     let mut server = Server::start(&["--admin-listen", "127.0.0.1:0"]);
     let admin = server.logged("admin listening", "address");
+    // The admin port is there before the server is ready.
+    until("ready", || {
+        (ask_with(&admin, "GET", "/readyz", &[], "").status == 200).then_some(())
+    });
     for host in [
         "evenkeel.default.svc:9090",
         "10.0.0.7:9090",
