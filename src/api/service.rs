@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use prost::Message;
 use prost::bytes::Bytes;
 use tokio::sync::mpsc;
 use tonic::{Request, Response, Status, Streaming};
@@ -16,8 +17,8 @@ use super::feed::Feed;
 use super::feeding::run_feed;
 use super::lanes::{LARGE_BATCH, slot};
 use super::logged::logged;
-use super::measured::try_measured;
-use super::opening::{OpenedCall, decode, open, open_later, open_stream};
+use super::measured::{MeasuredAnswer, try_measured};
+use super::opening::{Asker, OpenedCall, decode, open, open_later, open_stream};
 use super::removals::ValidRemovals;
 use super::streamed::{BoxStream, streamed};
 use super::update::ValidUpdate;
@@ -27,9 +28,30 @@ use crate::matching::{Path, Violations};
 use crate::proto::encoded::{Encoded, encode};
 use crate::proto::v1::spread_service_server::SpreadService;
 use crate::proto::{received, v1};
+use crate::snapshot::Snapshot;
 
 /// Acknowledgements that wait for a slow reader before its feed pauses.
 pub(super) const MAX_WAITING_ANSWERS: usize = 16;
+
+impl Service {
+    /// Answers a call that looks at many pods of a snapshot, beside the threads that
+    /// serve.
+    async fn look<A>(
+        &self,
+        by: &Asker,
+        snapshot: Arc<Snapshot>,
+        answer: impl FnOnce(&Snapshot, &dyn Fn() -> bool) -> Result<A, Error> + Send + 'static,
+    ) -> Result<Response<Bytes>, Status>
+    where
+        A: MeasuredAnswer + Message,
+    {
+        let run = move |is_given_up: &dyn Fn() -> bool| {
+            let answer = try_measured(&snapshot, || answer(&snapshot, is_given_up));
+            answer.map(|answer| answer.map(encode))
+        };
+        Ok(self.lanes.decide(by, run).await??)
+    }
+}
 
 #[tonic::async_trait]
 impl SpreadService for Service {
@@ -135,11 +157,10 @@ impl SpreadService for Service {
         let valid = ValidDescription::of(call.request, self.registry.limits())?;
         let snapshot = self.reach(&valid.snapshot, &valid.at_least, call.by.deadline);
         let snapshot = snapshot.await?;
-        let run = move |is_given_up: &dyn Fn() -> bool| {
-            let answer = try_measured(&snapshot, || valid.answer(&snapshot, is_given_up));
-            answer.map(|answer| answer.map(encode))
+        let look = move |snapshot: &Snapshot, is_given_up: &dyn Fn() -> bool| {
+            valid.answer(snapshot, is_given_up)
         };
-        Ok(self.lanes.decide(&call.by, run).await??)
+        self.look(&call.by, snapshot, look).await
     }
 
     async fn rank_removals(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
@@ -149,11 +170,10 @@ impl SpreadService for Service {
         let valid = ValidRemovals::of(call.request, self.registry.limits())?;
         let snapshot = self.reach(&valid.snapshot, &valid.at_least, call.by.deadline);
         let snapshot = snapshot.await?;
-        let run = move |is_given_up: &dyn Fn() -> bool| {
-            let answer = try_measured(&snapshot, || valid.answer(&snapshot, is_given_up));
-            answer.map(|answer| answer.map(encode))
+        let look = move |snapshot: &Snapshot, is_given_up: &dyn Fn() -> bool| {
+            valid.answer(snapshot, is_given_up)
         };
-        Ok(self.lanes.decide(&call.by, run).await??)
+        self.look(&call.by, snapshot, look).await
     }
 
     async fn confirm_reservations(

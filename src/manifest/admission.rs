@@ -36,18 +36,18 @@ impl Admission {
     /// Keeps an object of a kind that admission looks at.
     pub(super) fn offer(&mut self, object: &Value) {
         let metadata = &object["metadata"];
-        let name = text(metadata, "name").to_owned();
+        let name = || text(metadata, "name").to_owned();
         match text(object, "kind") {
             "LimitRange" => {
                 let namespace = names::namespace_or_default(text(metadata, "namespace"));
-                let place = (namespace.to_owned(), name);
+                let place = (namespace.to_owned(), name());
                 self.limit_ranges.insert(place, object.clone());
             }
             "RuntimeClass" => {
-                self.runtime_classes.insert(name, object.clone());
+                self.runtime_classes.insert(name(), object.clone());
             }
             "PriorityClass" => {
-                self.priority_classes.insert(name, object.clone());
+                self.priority_classes.insert(name(), object.clone());
             }
             _ => {}
         }
