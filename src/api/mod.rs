@@ -1,5 +1,15 @@
 //! The one room that knows gRPC: requests in, plain calls, responses out,
 //! errors to status.
+//!
+//! - A call: `service` names it, `opening` finds its caller and deadline, `permission` alone
+//!   checks what the caller may do, `error` alone chooses codes, reasons and details.
+//! - A question: `asking` has it read (`asked`), waits for its revision (`reaching`) and
+//!   decides (`decide`) in its `dialect`; `written` encodes the answer. `decision_stream`
+//!   does so for streams, `together` for questions on one revision.
+//! - Other reads: `place`, `describe`, `removals`, `export`, `verify`.
+//! - Changes: `update`, `feed`, `reservations`; `retry` knows requests that come again.
+//! - Where work runs: `slots` and `lanes` share it among callers, `background` has the
+//!   threads of lower priority.
 
 // What a client sends is never added, multiplied or subtracted unchecked.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]

@@ -1,5 +1,9 @@
 //! The commands that people type. Each is a file of its own; all of them ask
 //! through `backend`, which is a server or a service inside this process.
+//!
+//! `args` has the flags that commands share, `source` what a question is asked about (a
+//! server, files or a cluster), `exit` the exit codes. `lint` and `report` have folders, and
+//! `render` writes text and pages. Commands show a message only through `output`.
 
 mod about_pods;
 mod args;

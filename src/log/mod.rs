@@ -3,6 +3,9 @@
 //!
 //! [`Log`] is what an engine has to offer. It is not trusted: each
 //! [record](Body) proves its place when it is read ([`record`]).
+//!
+//! `lease` is a right that one server of a fleet has at a time, `audit` reads a log whole, and
+//! `fake` is a log in memory that loses, delays, repeats and damages on demand.
 
 pub mod audit;
 pub mod entry_row;

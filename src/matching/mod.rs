@@ -5,6 +5,11 @@
 //! Compiling and validating are one pass: a `compile` function takes a wire
 //! object and the path of its field, adds every fault to [`Violations`], and
 //! returns a form that can no longer fail.
+//!
+//! A rule of Kubernetes has one file. `requirement` is `key operator values`, shared by
+//! selectors and node affinity. `version` is the one table of rules in which versions of
+//! Kubernetes differ. `requests`, `containers` and `resizing` say what a pod requests, `fit`
+//! and `host_ports` whether a node has room for it.
 
 mod amounts;
 mod constraint;

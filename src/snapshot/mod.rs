@@ -3,6 +3,10 @@
 //! time.
 //!
 //! Everything here is synchronous and does no I/O; the clock is passed in.
+//!
+//! Each folder uses only those before it: `objects` (what exists), `counts` (what is
+//! counted of it), `state` (one state: applied to and read), `history` (how named snapshots
+//! move on).
 
 mod budget;
 mod clock;

@@ -1,5 +1,10 @@
 //! The decisions: which nodes a pod may be put on, how good each is, and the
 //! numbers behind that. Reads one read view of a snapshot, returns plain values.
+//!
+//! `question` is the incoming pod, compiled, and `active` its constraints in force. `skew` has
+//! the arithmetic of Filter and `scoring` that of Score: deciding, placing, planning and
+//! explaining use these two, so each rule is in one place. `checks` and `judgement` are the
+//! node checks, `pod_affinity` the terms between pods, `unchecked` what nobody checks.
 
 mod active;
 mod cells;

@@ -4,6 +4,10 @@
 //! the objects of each snapshot by key in one file of `redb`, an embedded store
 //! whose transactions are whole or not at all. Every group of entries is a
 //! transaction, with a number that is noted beside the file.
+//!
+//! `commit` writes transactions of `rows`, `pending` batches that are not under the keys of
+//! their objects yet. `opening` and `session` open the `file`, `restore` reads snapshots
+//! back, `inspect` and `salvage` are for the commands.
 
 mod commit;
 mod counts;

@@ -1,5 +1,11 @@
 //! The log on NATS JetStream: a stream for each snapshot, one for blobs and one
 //! for keys. Nothing of NATS is known outside of here.
+//!
+//! `connection` connects through a `relay` of this process, which bounds what a nats-server
+//! sends (`framing`). `generations` knows which stream is the log of a snapshot now. `publish`
+//! is the one way in, `follower` reads ahead of its readers, `peers` reads the copies of
+//! single servers. `blobs` and `keys` are streams too (`named`), because the stores of NATS
+//! read from servers that may be behind.
 
 mod access;
 mod blobs;

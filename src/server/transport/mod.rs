@@ -1,5 +1,12 @@
 //! The port: connections, the threads that serve them, and what every call
 //! passes through before a service sees it and after it has answered.
+//!
+//! - Connections: `connections`, `tls`, `threads`; `turns` and `rotation` give each its turn.
+//! - Calls: `calls` is the one layer before every service, with `identity` and the limits of
+//!   `kinds`.
+//! - Messages: `messages` and `requests` charge the memory of a message before it is decoded
+//!   (`decoded_size`, `list_counts`); large ones are received by `decoders`.
+//! - Answers: `responses`, in `chunks`, with `send_timeout` for clients that do not read.
 
 pub(super) mod calls;
 mod chunks;

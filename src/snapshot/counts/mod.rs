@@ -1,4 +1,11 @@
 //! What is counted of the objects: topologies, partitions and views, kept up to date.
+//!
+//! - `topology`: the numbered values of a topology key. `partition`: the nodes that a
+//!   constraint counts in, by domain; `partitioned_nodes` are the nodes with all of these.
+//! - `view`: matching pods per domain; `views` are those of a namespace, found by a label
+//!   set through `watched` and `selector_index`.
+//! - `query`: a question to the counts, and which questions deserve a view.
+//! - `discarded`, `usage`, `upkeep`: when views and partitions go.
 
 pub mod discarded;
 pub mod domain;

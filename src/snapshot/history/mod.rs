@@ -1,4 +1,11 @@
 //! How named snapshots move on: batches, replaces, reservations, the journal.
+//!
+//! - `registry` has the named snapshots (`named`), `reads` what readers ask of one.
+//! - A change is an `offer`; `commit` checks it with the `turn`, has the `journal` record it,
+//!   and applies it, several at once in `group_commit`.
+//! - `following` applies steps that other servers took. `replacing` puts another state in
+//!   the place of the live one.
+//! - Reservations: `book`, `reserving`, `ending`, `unclaimed`.
 
 pub mod book;
 pub mod capacity;

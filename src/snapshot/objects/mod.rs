@@ -1,4 +1,14 @@
 //! What exists: nodes, pods, and the services and controllers that select them.
+//!
+//! - Kinds and checks: `kind` defines the kinds once; `received` are changes before they
+//!   are checked, `compiled` checks and compiles an object once, `change` is a batch of
+//!   valid ones. `pod_check` and `pod_parts` do so for pods in their bytes.
+//! - Nodes: `nodes` by slot (`slots`) and in order of their names.
+//! - Pods: `pod_table` by name, in blocks of 256 (`pod_block`). `label_sets` counts the pods
+//!   of each distinct label set on each node; `templates` keeps what pods ask for once.
+//! - What pods of all namespaces share: `requested`, `nominated`, `anti_affinity`,
+//!   `namespace_labels`.
+//! - Tables: `interner`, `symbols`, `blocks` (lists whose copies share what neither changed).
 
 pub mod anti_affinity;
 pub mod asks;

@@ -1,4 +1,9 @@
 //! One state of a snapshot: how a batch is applied to it and a decision reads it.
+//!
+//! `shards` is the state and its locks; a shard (`namespace`) holds what belongs to one
+//! namespace. A batch is applied in place (`apply`, `pod_change`) or to copies (`publish`). A
+//! decision reads a `read_view`, either live (`reading`, `locked`) or on a `fork`; `reach`
+//! and `beyond` are for terms about other namespaces.
 
 pub mod apply;
 pub mod beyond;
