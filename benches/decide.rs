@@ -3,7 +3,7 @@
 //! ```text
 //! cargo bench --bench decide                      all sizes
 //! cargo bench --bench decide -- 5000              5,000 nodes, under two minutes
-//! cargo bench --bench decide -- --rounds 3 --write docs/performance.md
+//! cargo bench --bench decide -- --rounds 3 --write docs/evidence/decisions.md
 //! ```
 
 mod ask;
