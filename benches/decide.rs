@@ -258,7 +258,7 @@ impl Run {
         let rows = self.rows.iter();
         let changes = self.changes.iter();
         let section = format!(
-            "## Targets\n\n{}\n### Decisions, {DOCUMENTED_ZONES} zones\n\n{}\n### Changes\n\n{}",
+            "## Targets\n\n{}\n## Decisions, {DOCUMENTED_ZONES} zones\n\n{}\n## Changes\n\n{}",
             table::targets(&self.rows, &self.changes),
             table::decisions(rows.filter(|row| row.size.zones == DOCUMENTED_ZONES)),
             table::changes(changes.filter(|row| row.size.zones == DOCUMENTED_ZONES)),
