@@ -117,8 +117,7 @@ fn an_overlay_holds_up_nobody_and_sees_nothing_of_others() {
     world.verify();
 }
 
-/// A pod with so many terms, each of which asks for what no label index helps
-/// with, and none of which matches.
+/// A pod with so many terms, none of which matches.
 fn costly(terms: usize) -> Pod {
     let term = |i: usize| NodeSelectorTerm {
         match_expressions: vec![
@@ -132,8 +131,8 @@ fn costly(terms: usize) -> Pod {
 
 #[test]
 fn what_costs_too_much_is_not_begun_at_once() {
-    let world = filled(500);
-    for (terms, is_afforded) in [(1, true), (5_000, false)] {
+    let world = filled(1_000);
+    for (terms, is_afforded) in [(1, true), (1_000, false)] {
         let question = world.question(&costly(terms));
         let at_once = |cut: ReadView<'_>| numbers(&question, &cut);
         let answered = world
@@ -148,8 +147,8 @@ fn what_costs_too_much_is_not_begun_at_once() {
 
 #[test]
 fn what_nobody_waits_for_ends_soon() {
-    let world = filled(500);
-    let question = world.question(&costly(5_000));
+    let world = filled(1_000);
+    let question = world.question(&costly(1_000));
     let looks = Cell::new(0);
     let is_given_up = || {
         looks.set(looks.get() + 1);

@@ -92,7 +92,7 @@ impl Args {
         let of = |most: usize| (most / self.divide.max(1)).max(1);
         Scale {
             nodes: self.nodes,
-            terms: of(10_000),
+            terms: of(1_000),
             values: of(16_000),
             tolerations: of(100_000),
             requirements: of(5_000),

@@ -213,6 +213,13 @@ table! {
     ConstraintsPerPod, max_constraints_per_pod, "max-constraints-per-pod", "constraints":
         Row { default: Some(32), ..COUNT };
 
+    /// Terms of required node affinity of one pod.
+    ///
+    /// A node is checked against each term, so the time of a decision grows with their
+    /// number.
+    NodeAffinityTerms, node_affinity_terms, "node-affinity-terms", "terms":
+        Row { default: Some(1_000), heading: Heading::None, ..COUNT };
+
     /// Named snapshots.
     ///
     /// The first update that names a snapshot creates it, so a client with a

@@ -2,18 +2,42 @@
 //! "Matching").
 
 use std::borrow::Borrow;
-use std::hash::{Hash, Hasher};
+use std::hash::Hash;
 
 use super::keyed::Keyed;
 use super::names;
 use super::requirement::{LabelsOf, Operator, Requirement, value_set};
-use super::term_index::{NodeLabels, NodeTerm, TermIndex};
 use super::violations::{Path, Violations};
 use crate::account::heap;
+use crate::limits::{Limit, Limits};
 use crate::proto::v1;
 
-/// From this number of terms on, they are looked up by what they require.
-const MANY_TERMS: usize = 8;
+/// What node affinity reads from a node.
+pub trait NodeLabels<V: ?Sized + 'static> {
+    /// The node's name.
+    fn name(&self) -> &V;
+    /// The value of a label.
+    fn label(&self, key: &V) -> Option<&V>;
+    /// Reads a label value.
+    fn text<'v>(&'v self, value: &'v V) -> &'v str;
+}
+
+/// A term of required node affinity. A node matches it when it meets all of its
+/// requirements.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct NodeTerm<A> {
+    /// Of labels.
+    labels: Box<[Requirement<A>]>,
+    /// Of the name.
+    names: Box<[Requirement<A>]>,
+}
+
+impl<A> NodeTerm<A> {
+    /// The number of its requirements.
+    fn len(&self) -> usize {
+        self.labels.len() + self.names.len()
+    }
+}
 
 /// The nodes that a pod may run on: those with all labels of its
 /// `nodeSelector` that also match a term of its required node affinity.
@@ -21,45 +45,23 @@ const MANY_TERMS: usize = 8;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NodeAffinity<A = Box<str>>(Keyed<AffinityRules<A>>);
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct AffinityRules<A> {
     /// The `nodeSelector`.
     labels: Box<[Requirement<A>]>,
     /// The terms that can match a node; `None` without required affinity.
     terms: Option<Box<[NodeTerm<A>]>>,
-    /// The index of the terms, if there are many.
-    index: Option<TermIndex<A>>,
-}
-
-impl<A: PartialEq> PartialEq for AffinityRules<A> {
-    fn eq(&self, other: &Self) -> bool {
-        self.labels == other.labels && self.terms == other.terms
-    }
-}
-
-impl<A: Eq> Eq for AffinityRules<A> {}
-
-impl<A: Hash> Hash for AffinityRules<A> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.labels, &self.terms).hash(state);
-    }
-}
-
-impl<A: Hash + Eq + Clone> AffinityRules<A> {
-    fn of(labels: Box<[Requirement<A>]>, terms: Option<Box<[NodeTerm<A>]>>) -> Self {
-        let many = terms.as_ref().filter(|terms| terms.len() > MANY_TERMS);
-        Self {
-            index: many.map(|terms| TermIndex::of(terms)),
-            labels,
-            terms,
-        }
-    }
 }
 
 impl NodeAffinity {
     /// Compiles the node selector and required affinity of a pod; `path` is
     /// that of its spec. Preferred terms are checked and dropped.
-    pub fn compile(spec: &v1::PodSpec, path: Path<'_>, faults: &mut Violations) -> Self {
+    pub fn compile(
+        spec: &v1::PodSpec,
+        limits: &Limits,
+        path: Path<'_>,
+        faults: &mut Violations,
+    ) -> Self {
         names::check_labels(&spec.node_selector, path.field("nodeSelector"), faults);
         let affinity = spec
             .affinity
@@ -74,7 +76,7 @@ impl NodeAffinity {
             })
             .map(|wire| {
                 let path = path.field("requiredDuringSchedulingIgnoredDuringExecution");
-                compile_terms(wire, path, faults)
+                compile_terms(wire, limits, path, faults)
             });
         let preferred = affinity.map_or(&[][..], |a| {
             &a.preferred_during_scheduling_ignored_during_execution
@@ -84,7 +86,10 @@ impl NodeAffinity {
             check_preferred(term, path, faults);
         }
         let labels = Requirement::pairs(&spec.node_selector).collect();
-        Self(Keyed::of(AffinityRules::of(labels, required)))
+        Self(Keyed::of(AffinityRules {
+            labels,
+            terms: required,
+        }))
     }
 
     /// Writes it for the wire, into the spec of a pod. Omits terms that can match
@@ -124,7 +129,6 @@ impl NodeAffinity {
         heap::shared(size_of::<AffinityRules<Box<str>>>())
             + Requirement::list_bytes(&rules.labels)
             + rules.terms.as_deref().map_or(0, list)
-            + rules.index.as_ref().map_or(0, TermIndex::heap_bytes)
     }
 }
 
@@ -137,9 +141,8 @@ impl<A> NodeAffinity<A> {
     /// Upper estimate of how many requirements a node is checked against.
     pub fn per_node(&self) -> usize {
         let rules = &*self.0;
-        let terms = || rules.terms.iter().flatten().map(NodeTerm::len).sum();
-        let of_index = |index: &TermIndex<A>| index.per_node;
-        rules.labels.len() + rules.index.as_ref().map_or_else(terms, of_index)
+        let terms = rules.terms.iter().flatten().map(NodeTerm::len);
+        rules.labels.len() + terms.sum::<usize>()
     }
 
     /// How many values, and requirements without values, it has.
@@ -168,11 +171,10 @@ impl<A> NodeAffinity<A> {
         let term = |term: &NodeTerm<A>| labels(&term.labels) && names(&term.names);
         let rules = &*self.0;
         labels(&rules.labels)
-            && match (&rules.terms, &rules.index) {
-                (None, _) => true,
-                (Some(terms), None) => terms.iter().any(term),
-                (Some(terms), Some(index)) => index.any(node, |i| term(&terms[i])),
-            }
+            && rules
+                .terms
+                .as_ref()
+                .is_none_or(|terms| terms.iter().any(term))
     }
 
     /// The same affinity with its strings represented in another way.
@@ -186,7 +188,7 @@ impl<A> NodeAffinity<A> {
             };
             terms.iter().map(term).collect()
         });
-        NodeAffinity(Keyed::of(AffinityRules::of(labels, terms)))
+        NodeAffinity(Keyed::of(AffinityRules { labels, terms }))
     }
 }
 
@@ -203,12 +205,17 @@ fn to_wire(requirement: &Requirement<Box<str>>) -> v1::NodeSelectorRequirement {
 /// value that does not parse, matches no node and is left out.
 fn compile_terms(
     wire: &v1::NodeSelector,
+    limits: &Limits,
     path: Path<'_>,
     faults: &mut Violations,
 ) -> Box<[NodeTerm<Box<str>>]> {
     let list = path.field("nodeSelectorTerms");
     if wire.node_selector_terms.is_empty() {
         faults.add(list, "must have at least one term");
+    }
+    let count = wire.node_selector_terms.len();
+    if !faults.within(list, limits, Limit::NodeAffinityTerms, count) {
+        return Box::default();
     }
     let compile = |(path, wire)| compile_term(wire, path, faults);
     let mut terms = Vec::with_capacity(wire.node_selector_terms.len());

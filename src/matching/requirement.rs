@@ -106,11 +106,6 @@ impl<A> Operator<A> {
             Self::Exists | Self::DoesNotExist | Self::Gt(_) | Self::Lt(_) => 1,
         }
     }
-
-    /// Whether the key must have a value.
-    pub(super) fn wants_value(&self) -> bool {
-        matches!(self, Self::In(_) | Self::Exists | Self::Gt(_) | Self::Lt(_))
-    }
 }
 
 /// A base-10 `i64` as Go's `strconv.ParseInt(s, 10, 64)` reads it: an optional

@@ -67,7 +67,7 @@ impl Question {
         check_metadata(metadata, path.field("metadata"), &mut faults);
 
         let at = path.field("spec");
-        let affinity = NodeAffinity::compile(spec, at, &mut faults);
+        let affinity = NodeAffinity::compile(spec, limits, at, &mut faults);
         let tolerations = at.field("tolerations");
         let tolerations = Tolerations::compile(&spec.tolerations, tolerations, &mut faults);
         let list = at.field("topologySpreadConstraints");

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::{
-    Change, DecideRequest, Dialect, FilterRequest, Mode, Node, NodeNames, ObjectMeta, PlaceRequest,
-    Pod, PodSpec, Question, Reservation, Service, Toleration, TopologySpreadConstraint,
-    UpdateSnapshotRequest, View, change, decide_request, decide_response, question,
+    Affinity, Change, DecideRequest, Dialect, FilterRequest, Mode, Node, NodeAffinity, NodeNames,
+    NodeSelector, NodeSelectorTerm, ObjectMeta, PlaceRequest, Pod, PodSpec, Question, Reservation,
+    Service, Toleration, TopologySpreadConstraint, UpdateSnapshotRequest, View, change,
+    decide_request, decide_response, question,
 };
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -325,6 +326,26 @@ pub(crate) fn overlaid() -> FilterRequest {
 pub(crate) fn constrained() -> FilterRequest {
     let pod = pod(PodSpec {
         topology_spread_constraints: ["a", "b"].map(constraint).into(),
+        ..PodSpec::default()
+    });
+    FilterRequest { pod, ..filter() }
+}
+
+/// A Filter of a pod with one term of node affinity more than so many.
+pub(crate) fn with_terms(most: Option<usize>) -> FilterRequest {
+    let count = most.expect("the limit has a default") + 1;
+    let required = NodeSelector {
+        node_selector_terms: vec![NodeSelectorTerm::default(); count],
+    };
+    let affinity = Affinity {
+        node_affinity: Some(NodeAffinity {
+            required_during_scheduling_ignored_during_execution: Some(required),
+            ..NodeAffinity::default()
+        }),
+        ..Affinity::default()
+    };
+    let pod = pod(PodSpec {
+        affinity: Some(affinity),
         ..PodSpec::default()
     });
     FilterRequest { pod, ..filter() }

@@ -139,10 +139,6 @@ impl NodeLabels<Symbol> for NodeRef<'_> {
         symbols::label_value(&self.node.labels, *key)
     }
 
-    fn labels(&self) -> impl Iterator<Item = (&Symbol, &Symbol)> {
-        self.node.labels.iter().map(|(key, value)| (key, value))
-    }
-
     fn text<'v>(&'v self, value: &'v Symbol) -> &'v str {
         self.symbols.text(*value)
     }
@@ -155,10 +151,6 @@ impl NodeLabels<str> for NodeRef<'_> {
 
     fn label(&self, key: &str) -> Option<&str> {
         self.label_text(key)
-    }
-
-    fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.symbols.label_texts(&self.node.labels)
     }
 
     fn text<'v>(&'v self, value: &'v str) -> &'v str {
