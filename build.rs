@@ -93,7 +93,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .btree_map(["."])
         .ignore_unknown_fields()
         // Kubernetes writes it in a way of its own.
-        .exclude([".evenkeel.v1.Volume"])
+        .exclude([".evenkeel.v1.Volume", ".evenkeel.v1.IntOrString"])
         .build(&[".evenkeel.v1"])?;
     Ok(())
 }

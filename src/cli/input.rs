@@ -141,7 +141,7 @@ impl Input {
         let named: BTreeSet<&str> = controllers.map(|owner| &*owner.kind).collect();
         let any_named = || ObjectKind::all().any(|kind| named.contains(kind.as_str()));
         ObjectKind::all()
-            .filter(|kind| matches!(kind, ObjectKind::Owner(_)))
+            .filter(|kind| matches!(kind, ObjectKind::Owner(owner) if owner.deduces()))
             .map(ObjectKind::as_str)
             .filter(|kind| !kinds.contains_key(kind))
             .filter(|kind| match *kind {

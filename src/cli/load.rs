@@ -18,7 +18,8 @@ Examples:
   evenkeel load cluster.yaml --default-constraints system
   evenkeel load manifests/ --merge --snapshot staging
 
-It reads Node, Namespace, Pod, Service, ReplicaSet, StatefulSet and ReplicationController.
+It reads Node, Namespace, Pod, Service, ReplicaSet, StatefulSet, ReplicationController and
+PodDisruptionBudget.
 Other kinds are skipped and counted in the summary.")]
 pub(crate) struct LoadCommand {
     /// Files of kubectl's JSON or YAML, directories of such files, or - for standard input

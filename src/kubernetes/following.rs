@@ -16,7 +16,7 @@ use super::watch::KindEvent;
 use crate::manifest::{InputSource, LeanValue};
 use crate::proto::v1::Change;
 use crate::server::FeedCounts;
-use crate::snapshot::{ObjectId, ObjectKind, metadata_mut, metadata_of};
+use crate::snapshot::{ObjectId, ObjectKind, OwnerKind, metadata_mut, metadata_of};
 
 /// Changes that one batch holds at most when a list differs from what is known.
 /// With more, everything is replaced.
@@ -245,10 +245,13 @@ impl<'a> FollowedKinds<'a> {
         kind.failed = Some(Instant::now());
         kind.is_missing |= may_miss;
         let what = match may_miss {
-            true => format!(
-                "default constraints do without {}: {error}",
-                wanted.as_str()
-            ),
+            true => {
+                let whose = match wanted {
+                    ObjectKind::Owner(OwnerKind::PodDisruptionBudget) => "plans",
+                    _ => "default constraints",
+                };
+                format!("{whose} do without {}: {error}", wanted.as_str())
+            }
             false => error.to_string(),
         };
         if self.counts.trouble(wanted.as_str(), Some(what)) {

@@ -1,6 +1,6 @@
 //! What can be asked of an API server: one definition of each resource.
 
-use crate::snapshot::ObjectKind;
+use crate::snapshot::{ObjectKind, OwnerKind};
 
 /// A resource, as an API server's addresses and rules name it.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ const fn namespaced(
 pub(super) static CONFIG_MAPS: ApiResource = namespaced("ConfigMap", "v1", "configmaps");
 
 /// Those that decisions read, and the other workloads of Kubernetes' own.
-static RESOURCES: [ApiResource; 11] = [
+static RESOURCES: [ApiResource; 12] = [
     ApiResource {
         is_namespaced: false,
         ..namespaced("Node", "v1", "nodes")
@@ -46,6 +46,7 @@ static RESOURCES: [ApiResource; 11] = [
     namespaced("ReplicationController", "v1", "replicationcontrollers"),
     namespaced("ReplicaSet", "apps/v1", "replicasets"),
     namespaced("StatefulSet", "apps/v1", "statefulsets"),
+    namespaced("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets"),
     namespaced("Deployment", "apps/v1", "deployments"),
     namespaced("DaemonSet", "apps/v1", "daemonsets"),
     namespaced("Job", "batch/v1", "jobs"),
@@ -79,6 +80,11 @@ impl ApiResource {
     /// That of namespaces.
     pub(crate) fn of_namespaces() -> &'static Self {
         Self::of(ObjectKind::Namespace)
+    }
+
+    /// That of pod disruption budgets, which plans read.
+    pub(crate) fn of_budgets() -> &'static Self {
+        Self::of(ObjectKind::Owner(OwnerKind::PodDisruptionBudget))
     }
 
     /// The one whose objects are of `kind`.

@@ -7,7 +7,7 @@ use crate::misspelt::did_you_mean;
 
 /// Kubernetes' words for kinds, each with what kubectl calls it besides, as `kubectl
 /// api-resources` lists them: the plural, and short names.
-const KINDS: [&[&str]; 13] = [
+const KINDS: [&[&str]; 14] = [
     &["Node", "nodes", "no"],
     &["Pod", "pods", "po"],
     &["Service", "services", "svc"],
@@ -17,6 +17,7 @@ const KINDS: [&[&str]; 13] = [
     &["DaemonSet", "daemonsets", "ds"],
     &["Job", "jobs"],
     &["CronJob", "cronjobs", "cj"],
+    &["PodDisruptionBudget", "poddisruptionbudgets", "pdb"],
     &["ReplicationController", "replicationcontrollers", "rc"],
     &[
         "ClusterResourcePlacement",

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::v1::{Quantity, Volume, VolumeSource};
+use super::v1::{IntOrString, Quantity, Volume, VolumeSource};
 
 impl Serialize for Quantity {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
@@ -49,6 +49,37 @@ impl Visitor<'_> for QuantityVisitor {
 fn quantity(text: impl ToString) -> Quantity {
     Quantity {
         string: text.to_string(),
+    }
+}
+
+impl Serialize for IntOrString {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self.r#type {
+            0 => to.serialize_i32(self.int_val),
+            _ => to.serialize_str(&self.str_val),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for IntOrString {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "a number, or a percentage such as \"25%\"")]
+        enum NumberOrText {
+            Number(i32),
+            Text(String),
+        }
+        Ok(match NumberOrText::deserialize(from)? {
+            NumberOrText::Number(int_val) => Self {
+                int_val,
+                ..Self::default()
+            },
+            NumberOrText::Text(str_val) => Self {
+                r#type: 1,
+                str_val,
+                ..Self::default()
+            },
+        })
     }
 }
 

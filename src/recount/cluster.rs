@@ -1,8 +1,8 @@
 //! All that exists, as plain lists of wire objects.
 
 use crate::proto::v1::{
-    DefaultConstraints, Namespace, Node, Pod, ReplicaSet, ReplicationController, Service,
-    StatefulSet,
+    DefaultConstraints, Namespace, Node, Pod, PodDisruptionBudget, ReplicaSet,
+    ReplicationController, Service, StatefulSet,
 };
 
 /// All that exists.
@@ -22,6 +22,8 @@ pub struct Cluster {
     pub replication_controllers: Vec<ReplicationController>,
     /// Namespaces that have an object.
     pub namespaces: Vec<Namespace>,
+    /// Pod disruption budgets of all namespaces.
+    pub pod_disruption_budgets: Vec<PodDisruptionBudget>,
     /// Constraints of pods that have none of their own.
     pub defaults: DefaultConstraints,
     /// The version of Kubernetes, such as `1.37`; empty is the newest.
@@ -47,6 +49,7 @@ impl Default for Cluster {
             stateful_sets: Vec::new(),
             replication_controllers: Vec::new(),
             namespaces: Vec::new(),
+            pod_disruption_budgets: Vec::new(),
             defaults: DefaultConstraints {
                 constraints: Vec::new(),
                 system: true,

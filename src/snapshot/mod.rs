@@ -49,6 +49,7 @@ pub use history::reserving::{DecidedPicks, Ended, Listed, Renewed, Reserved, Res
 pub use history::staged::Staged;
 pub use objects::anti_affinity::{AntiAffinityTable, HeldTerm};
 pub use objects::asks::priority_of;
+pub use objects::budget::DisruptionBudget;
 pub use objects::change::{Batch, Form, ObjectId, ValidChange};
 pub use objects::defaults::Defaults;
 pub use objects::held_row::{self, HeldRow, Numbered};
@@ -62,7 +63,7 @@ pub use objects::label_sets::{LabelSetId, LabelSets};
 pub use objects::node::NodeRef;
 pub use objects::nodes::Nodes;
 pub use objects::nominated::{NominatedPod, Nominations};
-pub use objects::owners::Controller;
+pub use objects::owners::{Controller, NamedBudget};
 pub use objects::pod::Phase;
 pub use objects::reservation::{Claim, Hold, KeptAnswer, Reservation, Retryable, Serial};
 pub use objects::slots::Slot;

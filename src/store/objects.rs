@@ -224,8 +224,8 @@ fn uid_of(key: &[u8], value: &[u8]) -> Result<String, String> {
 }
 
 /// The first byte of the key of an object of each kind. Nodes come first, then
-/// what selects pods, then pods, then namespaces.
-const KINDS: [(u8, ObjectKind); 7] = [
+/// what selects pods, then pods, then namespaces and budgets.
+const KINDS: [(u8, ObjectKind); 8] = [
     (1, ObjectKind::Node),
     (2, ObjectKind::Owner(OwnerKind::Service)),
     (3, ObjectKind::Owner(OwnerKind::ReplicaSet)),
@@ -233,6 +233,7 @@ const KINDS: [(u8, ObjectKind); 7] = [
     (5, ObjectKind::Owner(OwnerKind::ReplicationController)),
     (6, ObjectKind::Pod),
     (7, ObjectKind::Namespace),
+    (14, ObjectKind::Owner(OwnerKind::PodDisruptionBudget)),
 ];
 
 fn kind_byte(kind: ObjectKind) -> u8 {

@@ -1,9 +1,10 @@
 //! What an update, a stream and an overlay refuse about their changes.
 
 use evenkeel::proto::v1::{
-    Change, FilterRequest, LabelSelector, Namespace, Node, NodeSpec, ObjectMeta, Pod, PodStatus,
-    ReplicaSet, ReplicaSetSpec, ReplicationController, ReplicationControllerSpec, Service,
-    ServiceSpec, StatefulSet, StatefulSetSpec, Taint, UpdateSnapshotRequest,
+    Change, FilterRequest, IntOrString, LabelSelector, Namespace, Node, NodeSpec, ObjectMeta, Pod,
+    PodDisruptionBudget, PodDisruptionBudgetSpec, PodStatus, ReplicaSet, ReplicaSetSpec,
+    ReplicationController, ReplicationControllerSpec, Service, ServiceSpec, StatefulSet,
+    StatefulSetSpec, Taint, UpdateSnapshotRequest,
 };
 
 use super::verdict::{Call, Refusal, refused, server};
@@ -78,6 +79,7 @@ async fn names_and_labels() {
         "replicaSet" => ReplicaSet::default().change(),
         "statefulSet" => StatefulSet::default().change(),
         "namespace" => Namespace::default().change(),
+        "podDisruptionBudget" => PodDisruptionBudget::default().change(),
         _ => ReplicationController::default().change(),
     };
     let mut table = Vec::new();
@@ -89,6 +91,7 @@ async fn names_and_labels() {
         "statefulSet",
         "replicationController",
         "namespace",
+        "podDisruptionBudget",
     ] {
         let field = format!("{kind}.metadata.name");
         table.extend(rows(
@@ -335,4 +338,45 @@ async fn all_faults_of_a_batch_at_once() {
         Refusal::invalid(&fields),
     );
     refused(&server().await, vec![row]).await;
+}
+
+#[tokio::test]
+async fn pod_disruption_budgets() {
+    let number = |int_val| IntOrString {
+        int_val,
+        ..IntOrString::default()
+    };
+    let text = |text: &str| IntOrString {
+        r#type: 1,
+        str_val: text.into(),
+        ..IntOrString::default()
+    };
+    let budget = |min, max| {
+        let budget = PodDisruptionBudget {
+            metadata: labelled(&[]),
+            spec: Some(PodDisruptionBudgetSpec {
+                min_available: min,
+                max_unavailable: max,
+                ..PodDisruptionBudgetSpec::default()
+            }),
+            ..PodDisruptionBudget::default()
+        };
+        budget.change()
+    };
+    let (min, max) = (
+        "podDisruptionBudget.spec.minAvailable",
+        "podDisruptionBudget.spec.maxUnavailable",
+    );
+    let cases = [
+        ("a negative number", budget(Some(number(-1)), None), min),
+        ("a text", budget(None, Some(text("half"))), max),
+        ("too many", budget(None, Some(text("101%"))), max),
+        ("a sign", budget(Some(text("+5%")), None), min),
+        ("both", budget(Some(number(1)), Some(number(1))), max),
+    ];
+    let mut table = Vec::new();
+    for (name, change, field) in cases {
+        table.extend(rows(name, change, &[field]));
+    }
+    refused(&server().await, table).await;
 }

@@ -11,12 +11,13 @@ use serde_json::{Value, json};
 const PAGE: usize = 2;
 
 /// The plurals of the kinds that it knows.
-const PLURALS: [(&str, &str); 9] = [
+const PLURALS: [(&str, &str); 10] = [
     ("Deployment", "deployments"),
     ("DaemonSet", "daemonsets"),
     ("Namespace", "namespaces"),
     ("Node", "nodes"),
     ("Pod", "pods"),
+    ("PodDisruptionBudget", "poddisruptionbudgets"),
     ("ReplicaSet", "replicasets"),
     ("ReplicationController", "replicationcontrollers"),
     ("Service", "services"),

@@ -90,6 +90,7 @@ async fn grant(api: &Api, pods: bool) {
         "rules": [
             { "apiGroups": [""], "resources": core, "verbs": verbs },
             { "apiGroups": ["apps"], "resources": ["replicasets", "statefulsets"], "verbs": verbs },
+            { "apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": verbs },
         ],
     });
     let binding = json!({

@@ -8,7 +8,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 
 /// The kinds that the server under test watches.
-pub(crate) const KINDS: [&str; 7] = [
+pub(crate) const KINDS: [&str; 8] = [
     "Node",
     "Namespace",
     "Pod",
@@ -16,6 +16,7 @@ pub(crate) const KINDS: [&str; 7] = [
     "ReplicationController",
     "ReplicaSet",
     "StatefulSet",
+    "PodDisruptionBudget",
 ];
 
 /// Requests under way at a time.
@@ -159,6 +160,7 @@ pub(crate) fn collection(kind: &str, namespace: &str) -> String {
         "ClusterRoleBinding" => ("apis/rbac.authorization.k8s.io/v1", "clusterrolebindings"),
         "LimitRange" => ("api/v1", "limitranges"),
         "Namespace" => ("api/v1", "namespaces"),
+        "PodDisruptionBudget" => ("apis/policy/v1", "poddisruptionbudgets"),
         "Node" => ("api/v1", "nodes"),
         "Pod" => ("api/v1", "pods"),
         "RuntimeClass" => ("apis/node.k8s.io/v1", "runtimeclasses"),

@@ -72,7 +72,7 @@ pub(crate) struct ApiServer {
 }
 
 // Namespaces are last: they are in the paths of others.
-const RESOURCES: [&str; 8] = [
+const RESOURCES: [&str; 9] = [
     "nodes",
     "pods",
     "services",
@@ -80,6 +80,7 @@ const RESOURCES: [&str; 8] = [
     "replicasets",
     "statefulsets",
     "configmaps",
+    "poddisruptionbudgets",
     "namespaces",
 ];
 

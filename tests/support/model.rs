@@ -3,8 +3,8 @@
 
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::{
-    Change, Namespace, Node, ObjectMeta, ObjectReference, Pod, ReplicaSet, ReplicationController,
-    Service, StatefulSet,
+    Change, Namespace, Node, ObjectMeta, ObjectReference, Pod, PodDisruptionBudget, ReplicaSet,
+    ReplicationController, Service, StatefulSet,
 };
 
 use evenkeel::recount::{Cluster, namespace};
@@ -56,6 +56,7 @@ stored! {
     StatefulSet stateful_sets;
     ReplicationController replication_controllers;
     Namespace namespaces;
+    PodDisruptionBudget pod_disruption_budgets;
 }
 
 /// The change that deletes an object, whatever its uid.
@@ -108,6 +109,7 @@ pub fn subject(change: &Change) -> (String, String, String) {
         Object::StatefulSet(object) => of(object),
         Object::ReplicationController(object) => of(object),
         Object::Namespace(object) => of(object),
+        Object::PodDisruptionBudget(object) => of(object),
         Object::Delete(reference) => {
             let namespace = match (reference.kind.as_str(), reference.namespace.as_str()) {
                 ("Node" | "Namespace", _) => "",
@@ -135,6 +137,7 @@ pub fn hits(cluster: &mut Cluster, change: &Change) -> bool {
         Object::StatefulSet(object) => put(cluster, object),
         Object::ReplicationController(object) => put(cluster, object),
         Object::Namespace(object) => put(cluster, object),
+        Object::PodDisruptionBudget(object) => put(cluster, object),
         Object::Delete(reference) => {
             let (kind, namespace, name) = subject(change);
             let key = (namespace, name);
@@ -145,6 +148,9 @@ pub fn hits(cluster: &mut Cluster, change: &Change) -> bool {
                 "ReplicaSet" => remove::<ReplicaSet>(cluster, &key, &reference.uid),
                 "StatefulSet" => remove::<StatefulSet>(cluster, &key, &reference.uid),
                 "Namespace" => remove::<Namespace>(cluster, &key, &reference.uid),
+                "PodDisruptionBudget" => {
+                    remove::<PodDisruptionBudget>(cluster, &key, &reference.uid)
+                }
                 _ => remove::<ReplicationController>(cluster, &key, &reference.uid),
             }
         }

@@ -9,8 +9,10 @@ use crate::manifest::InputSource;
 use crate::proto::v1::change::Object;
 
 /// An object of each kind, as an API server gives it in JSON.
-fn samples() -> [(ObjectKind, Value); 7] {
-    use crate::snapshot::OwnerKind::{ReplicaSet, ReplicationController, Service, StatefulSet};
+fn samples() -> [(ObjectKind, Value); 8] {
+    use crate::snapshot::OwnerKind::{
+        PodDisruptionBudget, ReplicaSet, ReplicationController, Service, StatefulSet,
+    };
     let meta = json!({
         "name": "it", "namespace": "shop", "uid": "u1", "resourceVersion": "17",
         "labels": { "app": "web", "tier": "\"quoted\"" },
@@ -48,6 +50,13 @@ fn samples() -> [(ObjectKind, Value); 7] {
         (ObjectKind::Owner(ReplicaSet), by_selector.clone()),
         (ObjectKind::Owner(StatefulSet), by_selector),
         (
+            ObjectKind::Owner(PodDisruptionBudget),
+            json!({
+                "metadata": meta, "spec": { "minAvailable": "50%", "selector": selector },
+                "status": { "disruptionsAllowed": 0 },
+            }),
+        ),
+        (
             ObjectKind::Namespace,
             json!({ "metadata": { "name": "shop", "labels": { "team": "a" } } }),
         ),
@@ -74,6 +83,7 @@ fn encode(object: &Object) -> Bytes {
         Object::StatefulSet(it) => it.encode_to_vec(),
         Object::ReplicationController(it) => it.encode_to_vec(),
         Object::Namespace(it) => it.encode_to_vec(),
+        Object::PodDisruptionBudget(it) => it.encode_to_vec(),
         Object::Delete(it) => it.encode_to_vec(),
     };
     prost::encoding::string::encode(99, &"not read".to_owned(), &mut encoded);

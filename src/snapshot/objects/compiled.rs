@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use super::asks;
+use super::budget::DisruptionBudget;
 use super::kind::{ObjectKind, OwnerKind, metadata_of};
 use super::namespace_object::LabelledNamespace;
 use super::node::CompiledNode;
@@ -65,7 +66,13 @@ impl Compiled {
                 let uid = metadata_of(object).map_or("", |metadata| &metadata.uid);
                 let path = path.field("spec");
                 let owner = Owner::compile(uid, selects, path.field("selector"), faults);
-                Self::Owner(kind, Arc::new(owner))
+                let budget = match object {
+                    Object::PodDisruptionBudget(wire) => {
+                        Some(DisruptionBudget::compile(wire, path, faults))
+                    }
+                    _ => None,
+                };
+                Self::Owner(kind, Arc::new(owner.with_budget(budget)))
             }
         })
     }

@@ -27,10 +27,19 @@ pub enum OwnerKind {
     StatefulSet,
     /// core/v1 ReplicationController.
     ReplicationController,
+    /// policy/v1 PodDisruptionBudget.
+    PodDisruptionBudget,
+}
+
+impl OwnerKind {
+    /// Whether default constraints get their selector from such objects.
+    pub fn deduces(self) -> bool {
+        self != Self::PodDisruptionBudget
+    }
 }
 
 impl ObjectKind {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Node,
         Self::Pod,
         Self::Owner(OwnerKind::Service),
@@ -38,6 +47,7 @@ impl ObjectKind {
         Self::Owner(OwnerKind::StatefulSet),
         Self::Owner(OwnerKind::ReplicationController),
         Self::Namespace,
+        Self::Owner(OwnerKind::PodDisruptionBudget),
     ];
 
     /// The kind that Kubernetes calls so.
@@ -60,6 +70,7 @@ impl ObjectKind {
             Object::StatefulSet(_) => Some(Self::Owner(OwnerKind::StatefulSet)),
             Object::ReplicationController(_) => Some(Self::Owner(OwnerKind::ReplicationController)),
             Object::Namespace(_) => Some(Self::Namespace),
+            Object::PodDisruptionBudget(_) => Some(Self::Owner(OwnerKind::PodDisruptionBudget)),
             Object::Delete(reference) => Self::parse(&reference.kind),
         }
     }
@@ -84,6 +95,7 @@ impl ObjectKind {
             Self::Owner(OwnerKind::StatefulSet) => "StatefulSet",
             Self::Owner(OwnerKind::ReplicationController) => "ReplicationController",
             Self::Namespace => "Namespace",
+            Self::Owner(OwnerKind::PodDisruptionBudget) => "PodDisruptionBudget",
         }
     }
 
@@ -96,6 +108,7 @@ impl ObjectKind {
     pub fn api_version(self) -> &'static str {
         match self {
             Self::Owner(OwnerKind::ReplicaSet | OwnerKind::StatefulSet) => "apps/v1",
+            Self::Owner(OwnerKind::PodDisruptionBudget) => "policy/v1",
             _ => "v1",
         }
     }
@@ -110,6 +123,7 @@ impl ObjectKind {
             Self::Owner(OwnerKind::StatefulSet) => "statefulSet",
             Self::Owner(OwnerKind::ReplicationController) => "replicationController",
             Self::Namespace => "namespace",
+            Self::Owner(OwnerKind::PodDisruptionBudget) => "podDisruptionBudget",
         }
     }
 }
@@ -126,6 +140,7 @@ macro_rules! with_message {
             $crate::proto::v1::change::Object::StatefulSet($message) => $same,
             $crate::proto::v1::change::Object::ReplicationController($message) => $same,
             $crate::proto::v1::change::Object::Namespace($message) => $same,
+            $crate::proto::v1::change::Object::PodDisruptionBudget($message) => $same,
             $crate::proto::v1::change::Object::Delete($reference) => $deleted,
         }
     };
@@ -154,6 +169,9 @@ macro_rules! of_kind {
             $crate::snapshot::ObjectKind::Owner(
                 $crate::snapshot::OwnerKind::ReplicationController,
             ) => $crate::proto::v1::change::Object::ReplicationController($message),
+            $crate::snapshot::ObjectKind::Owner(
+                $crate::snapshot::OwnerKind::PodDisruptionBudget,
+            ) => $crate::proto::v1::change::Object::PodDisruptionBudget($message),
         }
     };
 }

@@ -3,6 +3,7 @@
 //! - Kinds and checks: `kind` defines the kinds once; `received` are changes before they
 //!   are checked, `compiled` checks and compiles an object once, `change` is a batch of
 //!   valid ones. `pod_check` and `pod_parts` do so for pods in their bytes.
+//! - What selects pods: `owners`, and `budget`, what a pod disruption budget allows.
 //! - Nodes: `nodes` by slot (`slots`) and in order of their names.
 //! - Pods: `pod_table` by name, in blocks of 256 (`pod_block`). `label_sets` counts the pods
 //!   of each distinct label set on each node; `templates` keeps what pods ask for once.
@@ -14,6 +15,7 @@ pub mod anti_affinity;
 pub mod asks;
 pub mod asks_by_version;
 pub mod blocks;
+pub mod budget;
 pub mod change;
 pub mod compiled;
 pub mod defaults;

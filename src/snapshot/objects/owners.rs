@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::{Arc, Weak};
 
+use super::budget::DisruptionBudget;
 use super::kind::{ObjectKind, OwnerKind};
 use crate::account::heap;
 use crate::matching::{Path, Selector, Violations, names};
@@ -41,6 +42,8 @@ impl OwnersVersion {
 pub struct Owner {
     uid: Box<str>,
     selects: OwnerSelector,
+    /// What it allows, if it is a budget.
+    budget: Option<DisruptionBudget>,
 }
 
 /// Which pods a service or a controller selects, compiled.
@@ -50,6 +53,17 @@ enum OwnerSelector {
     Labels(BTreeMap<String, String>),
     /// The pods that match (replica sets, stateful sets).
     Selector(Selector),
+}
+
+/// A budget with its name.
+#[derive(Debug, Clone, Copy)]
+pub struct NamedBudget<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The pods that it is about.
+    pub selector: &'a Selector,
+    /// What it allows.
+    pub budget: DisruptionBudget,
 }
 
 /// Which pods a service or a controller selects.
@@ -81,6 +95,10 @@ impl<'a> Selects<'a> {
                 let selector = it.spec.as_ref().and_then(|spec| spec.selector.as_ref());
                 (OwnerKind::StatefulSet, Self::Selector(selector))
             }
+            Object::PodDisruptionBudget(it) => {
+                let selector = it.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+                (OwnerKind::PodDisruptionBudget, Self::Selector(selector))
+            }
             Object::Node(_) | Object::Pod(_) | Object::Namespace(_) | Object::Delete(_) => {
                 return None;
             }
@@ -104,7 +122,7 @@ impl Controller {
         let ObjectKind::Owner(kind) = kind else {
             return None;
         };
-        if kind == OwnerKind::Service {
+        if let OwnerKind::Service | OwnerKind::PodDisruptionBudget = kind {
             return None;
         }
         Some(Self {
@@ -140,7 +158,13 @@ impl Owner {
         Self {
             uid: uid.into(),
             selects,
+            budget: None,
         }
+    }
+
+    /// The same, which allows what a budget does.
+    pub fn with_budget(self, budget: Option<DisruptionBudget>) -> Self {
+        Self { budget, ..self }
     }
 
     /// What it takes on the heap, in bytes.
@@ -181,6 +205,10 @@ impl Owner {
                 metadata,
                 spec: Some(v1::StatefulSetSpec { selector }),
             }),
+            OwnerKind::PodDisruptionBudget => {
+                let budget = self.budget.unwrap_or_default();
+                Object::PodDisruptionBudget(budget.to_wire(metadata, selector))
+            }
         };
         let object = Some(object);
         v1::Change { object }
@@ -279,6 +307,26 @@ impl Owners {
         }
         let selector = Selector::from_labels(&merged).and(required);
         (!selector.is_empty()).then_some(selector)
+    }
+
+    /// The budgets that are about pods with these labels, ascending by name.
+    pub fn budgets_of(
+        &self,
+        pod_labels: &BTreeMap<String, String>,
+    ) -> impl Iterator<Item = NamedBudget<'_>> {
+        let from = (OwnerKind::PodDisruptionBudget, Box::default());
+        let all = self.by_name.range(from..).filter_map(|((_, name), owner)| {
+            let OwnerSelector::Selector(selector) = &owner.selects else {
+                return None;
+            };
+            let budget = owner.budget?;
+            Some(NamedBudget {
+                name,
+                selector,
+                budget,
+            })
+        });
+        all.filter(|budget| budget.selector.matches_labels(pod_labels))
     }
 
     /// All of them for the wire, ascending by kind and name.

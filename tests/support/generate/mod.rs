@@ -7,9 +7,9 @@ pub mod room;
 
 use evenkeel::proto::v1::{
     Change, DefaultConstraints, LabelSelector, LabelSelectorRequirement, Node, NodeSpec,
-    ObjectMeta, Pod, PodSpec, PodStatus, ReplicaSet, ReplicaSetSpec, ReplicationController,
-    ReplicationControllerSpec, Service, ServiceSpec, StatefulSet, StatefulSetSpec, Taint,
-    TopologySpreadConstraint,
+    ObjectMeta, Pod, PodDisruptionBudget, PodDisruptionBudgetSpec, PodSpec, PodStatus, ReplicaSet,
+    ReplicaSetSpec, ReplicationController, ReplicationControllerSpec, Service, ServiceSpec,
+    StatefulSet, StatefulSetSpec, Taint, TopologySpreadConstraint,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option::{self, weighted};
@@ -30,7 +30,7 @@ const POD_VALUES: [&str; 3] = ["a", "b", ""];
 const NODE_KEYS: [&str; 5] = [ZONE, HOSTNAME, "rack", "cpu", "dedicated"];
 const TAINT_KEYS: [&str; 3] = ["dedicated", "k", "node.kubernetes.io/unschedulable"];
 const TAINT_EFFECTS: [&str; 3] = ["NoSchedule", "NoExecute", "PreferNoSchedule"];
-const KINDS: [&str; 7] = [
+const KINDS: [&str; 8] = [
     "Node",
     "Pod",
     "Service",
@@ -38,6 +38,7 @@ const KINDS: [&str; 7] = [
     "StatefulSet",
     "ReplicationController",
     "Namespace",
+    "PodDisruptionBudget",
 ];
 
 fn text(words: &'static [&'static str]) -> impl Strategy<Value = String> + Clone {
@@ -259,7 +260,7 @@ fn service() -> impl Strategy<Value = Service> {
 fn owning() -> impl Strategy<Value = Change> {
     let selector = weighted(0.9, selector());
     let pairs = btree_map(text(&POD_KEYS), text(&POD_VALUES), 0..2);
-    (meta(&OWNERS), selector, pairs, 0..3).prop_map(|(metadata, selector, pairs, kind)| {
+    (meta(&OWNERS), selector, pairs, 0..4).prop_map(|(metadata, selector, pairs, kind)| {
         let metadata = Some(metadata);
         match kind {
             0 => ReplicaSet {
@@ -270,6 +271,15 @@ fn owning() -> impl Strategy<Value = Change> {
             1 => StatefulSet {
                 metadata,
                 spec: Some(StatefulSetSpec { selector }),
+            }
+            .change(),
+            2 => PodDisruptionBudget {
+                metadata,
+                spec: Some(PodDisruptionBudgetSpec {
+                    selector,
+                    ..PodDisruptionBudgetSpec::default()
+                }),
+                status: None,
             }
             .change(),
             _ => ReplicationController {

@@ -1,0 +1,162 @@
+//! What a pod disruption budget allows.
+
+use crate::matching::{Path, Violations};
+use crate::proto::v1;
+
+/// How many of the pods of a budget may be evicted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DisruptionBudget {
+    bound: BudgetBound,
+    /// How many evictions its controller says that it allows now.
+    allowed: Option<i32>,
+}
+
+/// What a budget asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BudgetBound {
+    /// So many have to be available.
+    MinAvailable(BudgetShare),
+    /// So many may be unavailable.
+    MaxUnavailable(BudgetShare),
+}
+
+/// A part of some pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BudgetShare {
+    Count(i32),
+    Percent(i32),
+}
+
+/// A budget that says nothing allows nothing.
+impl Default for DisruptionBudget {
+    fn default() -> Self {
+        Self {
+            bound: BudgetBound::MaxUnavailable(BudgetShare::Count(0)),
+            allowed: None,
+        }
+    }
+}
+
+impl DisruptionBudget {
+    /// Checks what a budget asks for, whose spec is at `path`.
+    pub fn compile(
+        wire: &v1::PodDisruptionBudget,
+        path: Path<'_>,
+        faults: &mut Violations,
+    ) -> Self {
+        let none = v1::PodDisruptionBudgetSpec::default();
+        let spec = wire.spec.as_ref().unwrap_or(&none);
+        let (min, max) = (path.field("minAvailable"), path.field("maxUnavailable"));
+        let bound = match (&spec.min_available, &spec.max_unavailable) {
+            (Some(_), Some(_)) => {
+                faults.add(max, "must not be set with minAvailable");
+                None
+            }
+            (Some(wire), None) => {
+                BudgetShare::compile(wire, min, faults).map(BudgetBound::MinAvailable)
+            }
+            (None, Some(wire)) => {
+                BudgetShare::compile(wire, max, faults).map(BudgetBound::MaxUnavailable)
+            }
+            (None, None) => None,
+        };
+        let allowed = wire
+            .status
+            .as_ref()
+            .and_then(|status| status.disruptions_allowed);
+        Self {
+            bound: bound.unwrap_or(Self::default().bound),
+            allowed,
+        }
+    }
+
+    /// The budget by which so many pods of a workload may be unavailable.
+    pub fn of_unavailable(pods: i32) -> Self {
+        Self {
+            bound: BudgetBound::MaxUnavailable(BudgetShare::Count(pods)),
+            allowed: None,
+        }
+    }
+
+    /// How many of its pods may be evicted now: what its controller says, else by
+    /// how many there are and how many of them run.
+    pub fn allows(&self, pods: usize, running: usize) -> usize {
+        if let Some(allowed) = self.allowed {
+            return usize::try_from(allowed).unwrap_or(0);
+        }
+        let wanted = match self.bound {
+            BudgetBound::MinAvailable(share) => share.of(pods),
+            BudgetBound::MaxUnavailable(share) => pods.saturating_sub(share.of(pods)),
+        };
+        running.saturating_sub(wanted)
+    }
+
+    /// As an object.
+    pub(super) fn to_wire(
+        self,
+        metadata: Option<v1::ObjectMeta>,
+        selector: Option<v1::LabelSelector>,
+    ) -> v1::PodDisruptionBudget {
+        let (min_available, max_unavailable) = match self.bound {
+            BudgetBound::MinAvailable(share) => (Some(share.to_wire()), None),
+            BudgetBound::MaxUnavailable(share) => (None, Some(share.to_wire())),
+        };
+        v1::PodDisruptionBudget {
+            metadata,
+            spec: Some(v1::PodDisruptionBudgetSpec {
+                min_available,
+                selector,
+                max_unavailable,
+            }),
+            status: self.allowed.map(|allowed| v1::PodDisruptionBudgetStatus {
+                disruptions_allowed: Some(allowed),
+            }),
+        }
+    }
+}
+
+impl BudgetShare {
+    fn compile(wire: &v1::IntOrString, path: Path<'_>, faults: &mut Violations) -> Option<Self> {
+        if wire.r#type == 0 {
+            if wire.int_val < 0 {
+                faults.add(path, "must be at least 0");
+            }
+            return Some(Self::Count(wire.int_val));
+        }
+        let digits = wire.str_val.strip_suffix('%');
+        let digits = digits.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+        let percent = digits.and_then(|digits| digits.parse().ok());
+        match percent.filter(|percent| (0..=100).contains(percent)) {
+            Some(percent) => Some(Self::Percent(percent)),
+            None => {
+                faults.add(path, "must be a number, or a percentage such as \"25%\"");
+                None
+            }
+        }
+    }
+
+    /// So many of these pods. A percentage is rounded up.
+    fn of(self, pods: usize) -> usize {
+        match self {
+            Self::Count(count) => usize::try_from(count).unwrap_or(0),
+            Self::Percent(percent) => {
+                let percent = usize::try_from(percent).unwrap_or(0);
+                pods.saturating_mul(percent).div_ceil(100)
+            }
+        }
+    }
+
+    fn to_wire(self) -> v1::IntOrString {
+        match self {
+            Self::Count(count) => v1::IntOrString {
+                int_val: count,
+                ..Default::default()
+            },
+            Self::Percent(percent) => v1::IntOrString {
+                r#type: 1,
+                str_val: format!("{percent}%"),
+                ..Default::default()
+            },
+        }
+    }
+}
