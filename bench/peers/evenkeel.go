@@ -9,16 +9,15 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 
-	evenkeel "evenkeel.example/orchestrator/evenkeel/v1"
+	evenkeelv1 "evenkeel.dev/client/v1"
 )
 
 // server is an Evenkeel server that holds the same cluster.
 type server struct {
 	pid     int
-	clients []evenkeel.SpreadServiceClient
+	clients []evenkeelv1.SpreadServiceClient
 }
 
 func connect(address string, pid, connections int) (*server, error) {
@@ -28,40 +27,31 @@ func connect(address string, pid, connections int) (*server, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.clients = append(s.clients, evenkeel.NewSpreadServiceClient(connection))
+		s.clients = append(s.clients, evenkeelv1.NewSpreadServiceClient(connection))
 	}
 	return s, nil
 }
 
-// convert reads the bytes of a pod of Kubernetes as one of Evenkeel.
-func convert(pod *corev1.Pod) (*evenkeel.Pod, error) {
-	bytes, err := pod.Marshal()
-	if err != nil {
-		return nil, err
-	}
-	converted := &evenkeel.Pod{}
-	return converted, proto.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(bytes, converted)
-}
 
 // call asks a question about all nodes. The answer has a bit or a score for each
 // node, and of the report the first domain only, because the plugin has none.
-type call func(context.Context, evenkeel.SpreadServiceClient) (answer, error)
+type call func(context.Context, evenkeelv1.SpreadServiceClient) (answer, error)
 
 type answer interface {
 	GetRevision() int64
 	proto.Message
 }
 
-func newCall(pod *evenkeel.Pod, isHard bool) call {
-	view, domains := evenkeel.View_VIEW_BITMAP, proto.Int32(1)
+func newCall(pod *evenkeelv1.Pod, isHard bool) call {
+	view, domains := evenkeelv1.View_VIEW_BITMAP, proto.Int32(1)
 	if isHard {
-		request := &evenkeel.FilterRequest{Pod: pod, View: view, MaxDomains: domains}
-		return func(ctx context.Context, client evenkeel.SpreadServiceClient) (answer, error) {
+		request := &evenkeelv1.FilterRequest{Pod: pod, View: view, MaxDomains: domains}
+		return func(ctx context.Context, client evenkeelv1.SpreadServiceClient) (answer, error) {
 			return client.Filter(ctx, request)
 		}
 	}
-	request := &evenkeel.ScoreRequest{Pod: pod, View: view, MaxDomains: domains}
-	return func(ctx context.Context, client evenkeel.SpreadServiceClient) (answer, error) {
+	request := &evenkeelv1.ScoreRequest{Pod: pod, View: view, MaxDomains: domains}
+	return func(ctx context.Context, client evenkeelv1.SpreadServiceClient) (answer, error) {
 		return client.Score(ctx, request)
 	}
 }
@@ -70,11 +60,11 @@ func newCall(pod *evenkeel.Pod, isHard bool) call {
 func decisionOf(said answer, nodes int) (decision, error) {
 	decided := make(decision, nodes)
 	switch said := said.(type) {
-	case *evenkeel.FilterResponse:
+	case *evenkeelv1.FilterResponse:
 		for i := range decided {
 			decided[i] = int64(bit(said.FeasibleBitmap, i))
 		}
-	case *evenkeel.ScoreResponse:
+	case *evenkeelv1.ScoreResponse:
 		if len(said.PackedScores) != nodes {
 			return nil, fmt.Errorf("%d of %d nodes have a score", len(said.PackedScores), nodes)
 		}

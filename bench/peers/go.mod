@@ -3,7 +3,7 @@ module evenkeel.example/peers
 go 1.26.0
 
 require (
-	evenkeel.example/orchestrator v0.0.0
+	evenkeel.dev/client v0.1.0
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
 	k8s.io/api v0.35.4
@@ -78,7 +78,7 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-replace evenkeel.example/orchestrator => ../../examples/go
+replace evenkeel.dev/client => ../../clients/go
 
 replace (
 	k8s.io/api => k8s.io/api v0.35.4

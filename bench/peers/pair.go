@@ -8,6 +8,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"evenkeel.dev/client"
+	evenkeelv1 "evenkeel.dev/client/v1"
 )
 
 // pair is both, asked about the same pods.
@@ -25,7 +28,7 @@ func newPair(ctx context.Context, plugin *plugin, server *server, held *cluster,
 	p := &pair{plugin: plugin, server: server, isHard: question.isHard}
 	for _, workload := range held.workloads(*workloads) {
 		pod := question.incoming(workload)
-		converted, err := convert(pod)
+		converted, err := evenkeel.Convert(pod, &evenkeelv1.Pod{})
 		if err != nil {
 			return nil, err
 		}

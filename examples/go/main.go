@@ -8,74 +8,46 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
-	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"log"
+	"maps"
+	"slices"
 	"sort"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/resolver"
-	"google.golang.org/grpc/resolver/manual"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	evenkeel "evenkeel.example/orchestrator/evenkeel/v1"
+	"evenkeel.dev/client"
+	evenkeelv1 "evenkeel.dev/client/v1"
 )
 
 const snapshot = "go"
 
-// Questions go to all servers in turn, and to another one when one is gone. What
-// changes something may be repeated only by who knows what came of it, and Place
-// because it has a RequestId: the same id gets the same answer.
-const serviceConfig = `{
-  "loadBalancingConfig": [{"round_robin": {}}],
-  "methodConfig": [{
-    "name": [
-      {"service": "evenkeel.v1.SpreadService", "method": "Filter"},
-      {"service": "evenkeel.v1.SpreadService", "method": "Score"},
-      {"service": "evenkeel.v1.SpreadService", "method": "Place"}
-    ],
-    "retryPolicy": {
-      "maxAttempts": 4,
-      "initialBackoff": "0.1s",
-      "maxBackoff": "2s",
-      "backoffMultiplier": 2,
-      "retryableStatusCodes": ["UNAVAILABLE"]
-    }
-  }]
-}`
-
-// wire is a type of k8s.io/api, such as *corev1.Pod.
-type wire interface{ Marshal() ([]byte, error) }
-
-// convert reads the bytes of an object of Kubernetes as one of Evenkeel, which
-// skips the fields that decisions do not read.
-func convert[T proto.Message](object wire, into T) T {
-	bytes, err := object.Marshal()
-	if err == nil {
-		err = proto.Unmarshal(bytes, into)
-	}
+// convert reads an object of Kubernetes as one of Evenkeel.
+func convert[T proto.Message](object interface{ Marshal() ([]byte, error) }, into T) T {
+	read, err := evenkeel.Convert(object, into)
 	if err != nil {
 		log.Fatalf("convert %T: %v", object, err)
 	}
-	return into
+	return read
 }
 
-func node(name, zone string) *evenkeel.Node {
+func node(name, zone string) *evenkeelv1.Node {
 	labels := map[string]string{corev1.LabelTopologyZone: zone, corev1.LabelHostname: name}
-	return convert(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, &evenkeel.Node{})
+	return convert(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, &evenkeelv1.Node{})
 }
 
-func pod(name, nodeName string) *evenkeel.Pod {
+func pod(name, nodeName string) *evenkeelv1.Pod {
 	labels := map[string]string{"app": "web"}
 	constraint := func(key string, when corev1.UnsatisfiableConstraintAction) corev1.TopologySpreadConstraint {
 		return corev1.TopologySpreadConstraint{
@@ -101,94 +73,89 @@ func pod(name, nodeName string) *evenkeel.Pod {
 			},
 		},
 		Status: corev1.PodStatus{Phase: phase},
-	}, &evenkeel.Pod{})
+	}, &evenkeelv1.Pod{})
 }
 
 type orchestrator struct {
 	// servers are fed, each at its own address. The first one reserves.
-	servers []evenkeel.SpreadServiceClient
+	servers []*evenkeel.Client
 	// questions goes to any server that is ready.
-	questions evenkeel.SpreadServiceClient
-	// revision of the first server. The others count their own.
-	revision int64
-}
-
-// replace puts these changes in the place of a server's snapshot.
-func replace(ctx context.Context, server evenkeel.SpreadServiceClient, changes []*evenkeel.Change) (int64, error) {
-	stream, err := server.StreamSnapshot(ctx)
-	if err != nil {
-		return 0, err
-	}
-	var revision int64
-	for _, step := range []*evenkeel.StreamSnapshotRequest{
-		{Step: &evenkeel.StreamSnapshotRequest_BeginReplace{
-			BeginReplace: &evenkeel.BeginReplace{Snapshot: snapshot}}},
-		{Step: &evenkeel.StreamSnapshotRequest_Update{
-			Update: &evenkeel.UpdateSnapshotRequest{Snapshot: snapshot, Changes: changes}}},
-		{Step: &evenkeel.StreamSnapshotRequest_CommitReplace{
-			CommitReplace: &evenkeel.CommitReplace{Snapshot: snapshot}}},
-	} {
-		if err := stream.Send(step); err != nil {
-			return 0, err
-		}
-		answer, err := stream.Recv()
-		if err != nil {
-			return 0, err
-		}
-		revision = answer.GetUpdate().GetRevision()
-	}
-	return revision, stream.CloseSend()
+	questions *evenkeel.Client
+	feeds     []*evenkeel.Feed
+	mutex     sync.Mutex
+	// objects is the cluster, by name.
+	objects map[string]*evenkeelv1.Change
+	// position is of the first server. The others count their own revisions.
+	position evenkeel.Position
 }
 
 // feed replaces the snapshot of each server by the whole cluster.
 func (o *orchestrator) feed(ctx context.Context) error {
-	var changes []*evenkeel.Change
 	for _, zone := range []string{"a", "b", "c"} {
 		for _, number := range []string{"1", "2"} {
-			object := node("node-"+zone+number, "zone-"+zone)
-			changes = append(changes, &evenkeel.Change{Object: &evenkeel.Change_Node{Node: object}})
+			name := "node-" + zone + number
+			o.objects[name] = evenkeel.Change(node(name, "zone-"+zone))
 		}
 	}
-	return o.each(func(server evenkeel.SpreadServiceClient) (int64, error) {
-		return replace(ctx, server, changes)
-	})
-}
-
-// update returns once every server has applied a change. From then on all of
-// them answer alike, so questions need no MinRevision.
-func (o *orchestrator) update(ctx context.Context, change *evenkeel.Change) error {
-	return o.each(func(server evenkeel.SpreadServiceClient) (int64, error) {
-		answer, err := server.UpdateSnapshot(ctx, &evenkeel.UpdateSnapshotRequest{
+	for _, server := range o.servers {
+		feed := evenkeel.NewFeed(server, evenkeel.FeedOptions{
 			Snapshot: snapshot,
-			Changes:  []*evenkeel.Change{change},
+			List:     o.list,
+			OnError:  func(err error) { log.Print("feed: ", err) },
 		})
-		return answer.GetRevision(), err
-	})
+		go func() { _ = feed.Run(ctx) }()
+		o.feeds = append(o.feeds, feed)
+	}
+	return o.flush(ctx)
 }
 
-// each feeds all servers, and keeps the revision of the one that reserves.
-func (o *orchestrator) each(feed func(evenkeel.SpreadServiceClient) (int64, error)) error {
-	for number, server := range o.servers {
-		revision, err := feed(server)
+// list returns the whole cluster. A feed asks for it at first, and when a server has lost it.
+func (o *orchestrator) list(context.Context) ([]*evenkeelv1.Change, error) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	return slices.Collect(maps.Values(o.objects)), nil
+}
+
+// update returns once every server has applied a change of a pod. From then on all of
+// them answer alike, so questions need no MinRevision. The change is noted before it is sent, so
+// no list is without it.
+func (o *orchestrator) update(ctx context.Context, name string, change *evenkeelv1.Change) error {
+	o.mutex.Lock()
+	if change.GetDelete() != nil {
+		delete(o.objects, name)
+	} else {
+		o.objects[name] = change
+	}
+	o.mutex.Unlock()
+	for _, feed := range o.feeds {
+		feed.Send(change)
+	}
+	return o.flush(ctx)
+}
+
+// flush waits for all servers, and keeps the position of the one that reserves.
+func (o *orchestrator) flush(ctx context.Context) error {
+	for number, feed := range o.feeds {
+		position, err := feed.Flush(ctx)
 		if err != nil {
 			return err
 		}
 		if number == 0 {
-			o.revision = revision
+			o.position = position
 		}
 	}
 	return nil
 }
 
 // place picks nodes and holds them.
-func (o *orchestrator) place(ctx context.Context, replicas int32) ([]*evenkeel.Placement, error) {
-	answer, err := o.servers[0].Place(ctx, &evenkeel.PlaceRequest{
+func (o *orchestrator) place(ctx context.Context, replicas int32) ([]*evenkeelv1.Placement, error) {
+	answer, err := o.servers[0].Place(ctx, &evenkeelv1.PlaceRequest{
 		Snapshot:    snapshot,
 		Pod:         pod("", ""),
 		Replicas:    replicas,
-		MinRevision: o.revision,
-		RequestId:   rand.Text(),
-		Reserve:     &evenkeel.Reservation{Owner: "example", Ttl: durationpb.New(time.Minute)},
+		MinRevision: o.position.Revision,
+		Epoch:       o.position.Epoch,
+		Reserve:     &evenkeelv1.Reservation{Owner: "example", Ttl: durationpb.New(time.Minute)},
 	})
 	if err != nil {
 		return nil, err
@@ -202,64 +169,34 @@ func (o *orchestrator) place(ctx context.Context, replicas int32) ([]*evenkeel.P
 }
 
 // start confirms a reservation for a pod, and reports the pod once it runs.
-func (o *orchestrator) start(ctx context.Context, name string, placement *evenkeel.Placement) error {
-	_, err := o.servers[0].ConfirmReservations(ctx, &evenkeel.ConfirmReservationsRequest{
+func (o *orchestrator) start(ctx context.Context, name string, placement *evenkeelv1.Placement) error {
+	_, err := o.servers[0].ConfirmReservations(ctx, &evenkeelv1.ConfirmReservationsRequest{
 		Snapshot: snapshot,
-		Confirmations: []*evenkeel.Confirmation{
-			{Id: placement.ReservationId, Pod: &evenkeel.ReservedPod{Name: name}},
+		Confirmations: []*evenkeelv1.Confirmation{
+			{Id: placement.ReservationId, Pod: &evenkeelv1.ReservedPod{Name: name}},
 		},
 	})
 	if err != nil {
 		return err
 	}
-	running := pod(name, placement.Node)
-	return o.update(ctx, &evenkeel.Change{Object: &evenkeel.Change_Pod{Pod: running}})
+	return o.update(ctx, name, evenkeel.Change(pod(name, placement.Node)))
 }
 
-// ask asks over one stream, which costs less than calls. It returns the answers by
-// id: they come in the order of completion. A program that asks often keeps its
-// stream open, and asks anew what was not answered when a stream ends.
-func (o *orchestrator) ask(ctx context.Context, questions ...*evenkeel.Question) (map[uint64]*evenkeel.DecideResponse, error) {
-	stream, err := o.questions.Decide(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, question := range questions {
-		step := &evenkeel.DecideRequest{Step: &evenkeel.DecideRequest_Question{Question: question}}
-		if err := stream.Send(step); err != nil {
-			break // Recv tells why.
-		}
-	}
-	if err := stream.CloseSend(); err != nil {
-		return nil, err
-	}
-	answers := make(map[uint64]*evenkeel.DecideResponse)
-	for {
-		answer, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return answers, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		if refused := answer.GetError(); refused != nil {
-			return nil, errors.New(refused.Message)
-		}
-		answers[answer.Id] = answer
-	}
-}
-
-// look prints where a pod may and should run.
+// look prints where a pod may and should run. Both questions are asked before
+// either is answered, over one stream, which costs less than calls.
 func (o *orchestrator) look(ctx context.Context) error {
-	answers, err := o.ask(ctx,
-		&evenkeel.Question{Id: 1, Ask: &evenkeel.Question_Filter{
-			Filter: &evenkeel.FilterRequest{Snapshot: snapshot, Pod: pod("", "")}}},
-		&evenkeel.Question{Id: 2, Ask: &evenkeel.Question_Score{
-			Score: &evenkeel.ScoreRequest{Snapshot: snapshot, Pod: pod("", ""), Top: 1}}})
+	decider := evenkeel.NewDecider(o.questions)
+	defer decider.Close()
+	filter := decider.Filter(ctx, &evenkeelv1.FilterRequest{Snapshot: snapshot, Pod: pod("", "")})
+	score := decider.Score(ctx, &evenkeelv1.ScoreRequest{Snapshot: snapshot, Pod: pod("", ""), Top: 1})
+	filtered, err := filter.Wait()
 	if err != nil {
 		return err
 	}
-	filtered, scored := answers[1].GetFilter(), answers[2].GetScore()
+	scored, err := score.Wait()
+	if err != nil {
+		return err
+	}
 	fmt.Printf("feasible: %d of %d\n", filtered.FeasibleCount, filtered.NodeCount)
 	fmt.Println("best:", scored.Scores[0].Node)
 	return nil
@@ -267,13 +204,13 @@ func (o *orchestrator) look(ctx context.Context) error {
 
 // count prints what is left of the reservations, and pods per zone.
 func (o *orchestrator) count(ctx context.Context) error {
-	held, err := o.servers[0].ListReservations(ctx, &evenkeel.ListReservationsRequest{Snapshot: snapshot})
+	held, err := o.servers[0].ListReservations(ctx, &evenkeelv1.ListReservationsRequest{Snapshot: snapshot})
 	if err != nil {
 		return err
 	}
 	fmt.Println("reserved:", len(held.Reservations))
-	filtered, err := o.questions.Filter(ctx, &evenkeel.FilterRequest{
-		Snapshot: snapshot, Pod: pod("", ""), View: evenkeel.View_VIEW_DOMAINS})
+	filtered, err := o.questions.Filter(ctx, &evenkeelv1.FilterRequest{
+		Snapshot: snapshot, Pod: pod("", ""), View: evenkeelv1.View_VIEW_DOMAINS})
 	if err != nil {
 		return err
 	}
@@ -303,8 +240,7 @@ func (o *orchestrator) run(ctx context.Context) error {
 	}
 
 	// A pod goes, another comes.
-	gone := &evenkeel.ObjectReference{Kind: "Pod", Namespace: "shop", Name: "web-1"}
-	if err := o.update(ctx, &evenkeel.Change{Object: &evenkeel.Change_Delete{Delete: gone}}); err != nil {
+	if err := o.update(ctx, "web-1", evenkeel.Delete("Pod", "shop", "web-1", "")); err != nil {
 		return fmt.Errorf("delete: %w", err)
 	}
 	placements, err = o.place(ctx, 1)
@@ -317,30 +253,13 @@ func (o *orchestrator) run(ctx context.Context) error {
 	return o.count(ctx)
 }
 
-// client calls the servers that a target names.
-func client(target string, options ...grpc.DialOption) evenkeel.SpreadServiceClient {
-	connection, err := grpc.NewClient(target, append(options,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultServiceConfig(serviceConfig))...)
+// dial connects to the servers that are named.
+func dial(servers string) *evenkeel.Client {
+	client, err := evenkeel.Dial(servers, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		log.Fatal(err)
 	}
-	return evenkeel.NewSpreadServiceClient(connection)
-}
-
-// questions calls any server: those of a name, or these addresses.
-func questions(servers []string, name string) evenkeel.SpreadServiceClient {
-	if name != "" {
-		return client(name)
-	}
-	listed := manual.NewBuilderWithScheme("listed")
-	var state resolver.State
-	for _, server := range servers {
-		address := resolver.Address{Addr: server}
-		state.Endpoints = append(state.Endpoints, resolver.Endpoint{Addresses: []resolver.Address{address}})
-	}
-	listed.InitialState(state)
-	return client("listed:///evenkeel", grpc.WithResolvers(listed))
+	return client
 }
 
 func main() {
@@ -351,9 +270,12 @@ func main() {
 	if len(servers) == 0 {
 		servers = []string{"localhost:50051"}
 	}
-	o := orchestrator{questions: questions(servers, *ask)}
+	o := orchestrator{
+		questions: dial(cmp.Or(*ask, strings.Join(servers, ","))),
+		objects:   make(map[string]*evenkeelv1.Change),
+	}
 	for _, server := range servers {
-		o.servers = append(o.servers, client("dns:///"+server))
+		o.servers = append(o.servers, dial(server))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

@@ -4,12 +4,11 @@ in it may have all fields that Kubernetes has."""
 import json
 import sys
 
-import grpc
 from google.protobuf.json_format import ParseDict
 
+import evenkeel
 from evenkeel.v1 import spread_service_pb2 as api
-from evenkeel.v1 import spread_service_pb2_grpc as rpc
 
 request = ParseDict(json.load(sys.stdin), api.UpdateSnapshotRequest(), ignore_unknown_fields=True)
-with grpc.insecure_channel(sys.argv[1]) as channel:
-    rpc.SpreadServiceStub(channel).UpdateSnapshot(request, timeout=10)
+with evenkeel.Client(sys.argv[1]) as client:
+    client.UpdateSnapshot(request, timeout=10)
