@@ -11,6 +11,7 @@ pub mod encoding;
 mod json;
 mod quantity_text;
 mod volume;
+pub(crate) mod wire;
 
 /// Package `evenkeel.v1`.
 #[allow(missing_docs, clippy::all, clippy::pedantic, unreachable_pub)]

@@ -2,11 +2,11 @@
 //! the same one is kept.
 
 use prost::Message;
-use prost::encoding::{WireType, decode_key, decode_varint};
 
 use crate::decision_log::LoggedRequest;
 use crate::proto::encoded::Encoded;
 use crate::proto::v1;
+use crate::proto::wire::WireFields;
 
 /// What requests about one pod say besides the pod: the fields of
 /// `ScoreRequest`, whose numbers and meanings all of them share.
@@ -99,31 +99,21 @@ impl<'a> Outline<'a> {
     /// That of a request, whose other fields are passed over. `None` if it has
     /// to be decoded to know that: without a pod, or with parts of one, which
     /// decoding puts together.
-    pub fn of(mut bytes: &'a [u8]) -> Option<Self> {
+    pub fn of(bytes: &'a [u8]) -> Option<Self> {
         let mut pod = None;
         let mut outline = Self {
             snapshot: &[],
             pod: &[],
             dialect: 0,
         };
-        while !bytes.is_empty() {
-            let (tag, wire_type) = decode_key(&mut bytes).ok()?;
-            let value = match wire_type {
-                WireType::Varint => Value::Number(decode_varint(&mut bytes).ok()?),
-                WireType::LengthDelimited => {
-                    let length = usize::try_from(decode_varint(&mut bytes).ok()?).ok()?;
-                    Value::Bytes(bytes.split_off(..length)?)
-                }
-                WireType::SixtyFourBit => Value::Bytes(bytes.split_off(..8)?),
-                WireType::ThirtyTwoBit => Value::Bytes(bytes.split_off(..4)?),
-                WireType::StartGroup | WireType::EndGroup => return None,
-            };
-            match (tag, value) {
-                (1, Value::Bytes(name)) => outline.snapshot = name,
-                (2, Value::Bytes(_)) if pod.is_some() => return None,
-                (2, Value::Bytes(bytes)) => pod = Some(bytes),
+        let mut fields = WireFields::new(bytes);
+        while let Some(field) = fields.next()? {
+            match (field.number, fields.content(&field)) {
+                (1, Some(name)) => outline.snapshot = name,
+                (2, Some(_)) if pod.is_some() => return None,
+                (2, Some(bytes)) => pod = Some(bytes),
                 // As decoding shortens it.
-                (8, Value::Number(number)) => outline.dialect = number as i32,
+                (8, None) => outline.dialect = fields.number(&field)? as i32,
                 _ => {}
             }
         }
@@ -132,11 +122,6 @@ impl<'a> Outline<'a> {
             ..outline
         })
     }
-}
-
-enum Value<'a> {
-    Number(u64),
-    Bytes(&'a [u8]),
 }
 
 /// The fields besides the pod, of a request whose pod is known to be one.

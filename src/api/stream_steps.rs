@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use prost::Message;
 use prost::bytes::Bytes;
-use prost::encoding::{WireType, decode_key, decode_varint};
 
 use super::error::Error;
 use super::lanes::LARGE_REQUEST;
 use crate::matching::{Path, Violations};
 use crate::proto::encoded::Encoded;
 use crate::proto::v1;
+use crate::proto::wire::WireFields;
 
 /// How many fields of a question that only newer clients know are passed over. One with
 /// more is decoded.
@@ -106,53 +106,54 @@ impl StreamedQuestion {
     /// has to be decoded: if it is no question, or has unusual fields or parts of
     /// fields, which decoding puts together.
     fn outlined(step: &Bytes) -> Option<Self> {
-        let mut rest: &[u8] = step;
-        let (1, fields) = field(&mut rest)? else {
+        let mut rest = WireFields::new(step);
+        let (1, fields) = message_field(&mut rest)? else {
             return None;
         };
-        if !rest.is_empty() {
-            return None;
-        }
-        Self::of_fields(step, fields)
+        rest.is_at_end().then(|| Self::of_fields(step, fields))?
     }
 
     /// The questions of one revision in a step, without looking at what they ask.
     /// `None` as for [`outlined`](Self::outlined).
     fn group_outlined(step: &Bytes) -> Option<Vec<Self>> {
-        let mut rest: &[u8] = step;
-        let (3, mut group) = field(&mut rest)? else {
+        let mut rest = WireFields::new(step);
+        let (3, group) = message_field(&mut rest)? else {
             return None;
         };
+        let mut group = WireFields::new(group);
         let mut questions = Vec::new();
-        while !group.is_empty() {
-            let (1, fields) = field(&mut group)? else {
+        while !group.is_at_end() {
+            let (1, fields) = message_field(&mut group)? else {
                 return None;
             };
             questions.push(Self::of_fields(step, fields)?);
         }
-        rest.is_empty().then_some(questions)
+        rest.is_at_end().then_some(questions)
     }
 
     /// A question with these fields, which are a part of the step.
-    fn of_fields(step: &Bytes, fields: &[u8]) -> Option<Self> {
+    fn of_fields(step: &Bytes, bytes: &[u8]) -> Option<Self> {
         let mut question = Self {
             id: 0,
             timeout: None,
             ask: None,
         };
-        let (mut rest, mut unknown) = (fields, 0_usize);
-        if rest.first() == Some(&0x08) {
-            rest = &rest[1..];
-            question.id = decode_varint(&mut rest).ok()?;
-        }
-        while !rest.is_empty() {
-            let (tag, value) = field(&mut rest)?;
-            if tag == 2 && question.timeout.is_none() && value.len() <= MAX_TIMEOUT_BYTES {
+        let mut fields = WireFields::new(bytes);
+        let (mut has_id, mut unknown) = (false, 0_usize);
+        while let Some(field) = fields.next()? {
+            if field.number == 1 && !has_id {
+                question.id = fields.number(&field)?;
+                has_id = true;
+                continue;
+            }
+            let value = fields.content(&field)?;
+            let is_timeout = field.number == 2 && question.timeout.is_none();
+            if is_timeout && value.len() <= MAX_TIMEOUT_BYTES {
                 question.timeout = Some(Message::decode(value).ok()?);
                 continue;
             }
             // A field that a newer client knows.
-            if tag > 5 && unknown < MAX_UNKNOWN {
+            if field.number > 5 && unknown < MAX_UNKNOWN {
                 unknown = unknown.saturating_add(1);
                 continue;
             }
@@ -160,7 +161,7 @@ impl StreamedQuestion {
                 return None;
             }
             let asked = step.slice_ref(value);
-            question.ask = Some(match tag {
+            question.ask = Some(match field.number {
                 3 => Ask::Filter(Encoded::new(asked)),
                 4 => Ask::Score(Encoded::new(asked)),
                 5 => Ask::Place(Encoded::new(asked)),
@@ -203,13 +204,10 @@ impl Ask {
     }
 }
 
-/// A field that has bytes, taken from the front.
-fn field<'a>(from: &mut &'a [u8]) -> Option<(u32, &'a [u8])> {
-    let (tag, WireType::LengthDelimited) = decode_key(from).ok()? else {
-        return None;
-    };
-    let length = usize::try_from(decode_varint(from).ok()?).ok()?;
-    Some((tag, from.split_off(..length)?))
+/// The next field, which has bytes: its number and these.
+fn message_field<'a>(fields: &mut WireFields<'a>) -> Option<(u32, &'a [u8])> {
+    let field = fields.next()??;
+    Some((field.number, fields.content(&field)?))
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@
 //! decoding are those of `prost` alone.
 
 use prost::Message;
-use prost::encoding::{WireType, decode_key, decode_varint};
+
+use crate::proto::wire::{Span, WireFields};
 
 /// The fields of messages, by their numbers in `kubernetes.proto`.
 pub(super) mod field {
@@ -29,13 +30,6 @@ pub(super) mod field {
 
     pub const KEY: u32 = 1;
     pub const VALUE: u32 = 2;
-}
-
-/// A piece of the bytes of a pod.
-#[derive(Debug, Clone, Copy, Default)]
-struct Span {
-    start: u32,
-    end: u32,
 }
 
 /// Where the labels of a pod are: keys and values, ascending by key.
@@ -62,10 +56,6 @@ pub struct PodParts<'a> {
     pub deletion: Option<(i64, i32)>,
     /// Where its labels are.
     pub label_spans: LabelSpans,
-}
-
-fn piece(bytes: &[u8], span: Span) -> &[u8] {
-    &bytes[span.start as usize..span.end as usize]
 }
 
 impl<'a> PodParts<'a> {
@@ -129,7 +119,7 @@ impl<'a> PodParts<'a> {
     /// Puts labels in order. Encoders write maps in any order.
     fn order_labels(&mut self) -> Option<()> {
         let (bytes, labels) = (self.bytes, &mut self.label_spans.0);
-        let key = |label: &(Span, Span)| piece(bytes, label.0);
+        let key = |label: &(Span, Span)| label.0.of(bytes);
         let ascend =
             |labels: &[(Span, Span)]| labels.windows(2).all(|two| key(&two[0]) < key(&two[1]));
         if !ascend(labels) {
@@ -168,7 +158,7 @@ impl<'a> PodParts<'a> {
     /// Its labels, ascending by key.
     pub fn labels(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> {
         let labels = self.label_spans.0.iter();
-        labels.map(|(key, value)| (piece(self.bytes, *key), piece(self.bytes, *value)))
+        labels.map(|(key, value)| (key.of(self.bytes), value.of(self.bytes)))
     }
 }
 
@@ -190,121 +180,4 @@ fn find_label(mut fields: WireFields<'_>) -> Option<(Span, Span)> {
 fn keep(rest: &mut Vec<u8>, message: u8, field: &[u8]) {
     rest.push(message);
     rest.extend_from_slice(field);
-}
-
-/// A field of a message: where it begins, where its content does, and where it ends.
-struct WireField {
-    number: u32,
-    start: usize,
-    content: usize,
-    end: usize,
-    /// Whether its content is bytes.
-    has_bytes: bool,
-}
-
-/// The fields of a message that is a piece of `bytes`.
-struct WireFields<'a> {
-    bytes: &'a [u8],
-    at: usize,
-    end: usize,
-}
-
-impl<'a> WireFields<'a> {
-    fn new(bytes: &'a [u8]) -> Self {
-        Self {
-            bytes,
-            at: 0,
-            end: bytes.len(),
-        }
-    }
-
-    /// The next field; `Some(None)` at the end, and `None` if there is no field or
-    /// one of another kind than those of the protocol.
-    #[inline(always)]
-    fn next(&mut self) -> Option<Option<WireField>> {
-        let start = self.at;
-        if start == self.end {
-            return Some(None);
-        }
-        // Most fields have bytes, and one byte each for key and length.
-        if let Some(&[key @ 8..0x80, length @ 0..0x80]) = self.bytes.get(start..start + 2)
-            && key & 7 == WireType::LengthDelimited as u8
-        {
-            let content = start + 2;
-            self.at = content + usize::from(length);
-            return (self.at <= self.end).then_some(Some(WireField {
-                number: u32::from(key >> 3),
-                start,
-                content,
-                end: self.at,
-                has_bytes: true,
-            }));
-        }
-        self.next_of_any_size().map(Some)
-    }
-
-    #[inline(never)]
-    fn next_of_any_size(&mut self) -> Option<WireField> {
-        let start = self.at;
-        let mut left = &self.bytes[start..self.end];
-        let (number, wire_type) = decode_key(&mut left).ok()?;
-        let length = match wire_type {
-            WireType::LengthDelimited => usize::try_from(decode_varint(&mut left).ok()?).ok()?,
-            WireType::Varint => decode_varint(&mut left).map(|_| 0).ok()?,
-            WireType::SixtyFourBit => 8,
-            WireType::ThirtyTwoBit => 4,
-            WireType::StartGroup | WireType::EndGroup => return None,
-        };
-        let content = self.end - left.len();
-        self.at = self.end - left.get(length..)?.len();
-        Some(WireField {
-            number,
-            start,
-            content,
-            end: self.at,
-            has_bytes: wire_type == WireType::LengthDelimited,
-        })
-    }
-
-    /// A field with its key.
-    fn whole(&self, field: &WireField) -> &'a [u8] {
-        &self.bytes[field.start..field.end]
-    }
-
-    /// The bytes of a field that has bytes.
-    fn content(&self, field: &WireField) -> Option<&'a [u8]> {
-        field
-            .has_bytes
-            .then(|| &self.bytes[field.content..field.end])
-    }
-
-    /// The bytes of a field that may come once.
-    #[inline(always)]
-    fn once(&self, seen: &mut u32, field: &WireField) -> Option<&'a [u8]> {
-        let span = self.span_once(seen, field)?;
-        Some(piece(self.bytes, span))
-    }
-
-    /// Where they are.
-    #[inline(always)]
-    fn span_once(&self, seen: &mut u32, field: &WireField) -> Option<Span> {
-        let bit = 1 << field.number;
-        let is_first = *seen & bit == 0;
-        *seen |= bit;
-        (is_first && field.has_bytes).then_some(Span {
-            // As long as the pod is shorter than 4 GiB.
-            start: field.content as u32,
-            end: field.end as u32,
-        })
-    }
-
-    /// The fields of a field that is a message and may come once.
-    fn within(&self, seen: &mut u32, field: &WireField) -> Option<Self> {
-        self.span_once(seen, field)?;
-        Some(Self {
-            bytes: self.bytes,
-            at: field.content,
-            end: field.end,
-        })
-    }
 }

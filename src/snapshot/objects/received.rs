@@ -2,10 +2,10 @@
 
 use prost::Message;
 use prost::bytes::{Buf, Bytes};
-use prost::encoding::{WireType, decode_key, decode_varint};
 
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
+use crate::proto::wire::WireFields;
 
 /// The number of pods in a `Change`.
 pub const POD_FIELD: u32 = 2;
@@ -56,9 +56,8 @@ impl Received {
 
 /// The number of a field that a message consists of, and where its content begins.
 fn only_field(message: &[u8]) -> Option<(u32, usize)> {
-    let mut left = message;
-    let (number, wire_type) = decode_key(&mut left).ok()?;
-    let length = decode_varint(&mut left).ok()?;
-    let is_all = wire_type == WireType::LengthDelimited && length == left.remaining() as u64;
-    is_all.then(|| (number, message.len() - left.len()))
+    let mut fields = WireFields::new(message);
+    let field = fields.next()??;
+    fields.content(&field)?;
+    fields.is_at_end().then_some((field.number, field.content))
 }

@@ -1,0 +1,157 @@
+//! Reads encoded messages field by field without decoding them.
+//!
+//! It reads what encoders write. Who reads finds nothing where anything is unusual, and
+//! the message is decoded instead: so the rules of decoding are those of `prost` alone.
+
+use prost::encoding::{WireType, decode_key, decode_varint};
+
+/// A piece of the bytes of a message that is shorter than 4 GiB.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Span {
+    start: u32,
+    end: u32,
+}
+
+impl Span {
+    /// The bytes of the piece.
+    pub fn of(self, message: &[u8]) -> &[u8] {
+        &message[self.start as usize..self.end as usize]
+    }
+}
+
+/// A field of a message: where it begins, where its content does, and where it ends.
+#[derive(Debug, Clone, Copy)]
+pub struct WireField {
+    /// The number of the field.
+    pub number: u32,
+    /// The place at which its content begins.
+    pub content: usize,
+    start: usize,
+    end: usize,
+    kind: WireType,
+}
+
+/// The fields of a message that is a piece of `bytes`.
+#[derive(Debug)]
+pub struct WireFields<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    end: usize,
+}
+
+impl<'a> WireFields<'a> {
+    /// The fields of a whole message.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self {
+            bytes,
+            at: 0,
+            end: bytes.len(),
+        }
+    }
+
+    /// The next field; `Some(None)` at the end, and `None` if there is no field or
+    /// one of another kind than those of the protocol.
+    #[inline(always)]
+    pub fn next(&mut self) -> Option<Option<WireField>> {
+        let start = self.at;
+        if start == self.end {
+            return Some(None);
+        }
+        // Most fields have bytes, and one byte each for key and length.
+        if let Some(&[key @ 8..0x80, length @ 0..0x80]) = self.bytes.get(start..start + 2)
+            && key & 7 == WireType::LengthDelimited as u8
+        {
+            let content = start + 2;
+            self.at = content + usize::from(length);
+            return (self.at <= self.end).then_some(Some(WireField {
+                number: u32::from(key >> 3),
+                start,
+                content,
+                end: self.at,
+                kind: WireType::LengthDelimited,
+            }));
+        }
+        self.next_of_any_size().map(Some)
+    }
+
+    #[inline(never)]
+    fn next_of_any_size(&mut self) -> Option<WireField> {
+        let start = self.at;
+        let mut left = &self.bytes[start..self.end];
+        let (number, wire_type) = decode_key(&mut left).ok()?;
+        let length = match wire_type {
+            WireType::LengthDelimited => usize::try_from(decode_varint(&mut left).ok()?).ok()?,
+            WireType::Varint => {
+                let (content, mut after) = (left, left);
+                decode_varint(&mut after).ok()?;
+                content.len() - after.len()
+            }
+            WireType::SixtyFourBit => 8,
+            WireType::ThirtyTwoBit => 4,
+            WireType::StartGroup | WireType::EndGroup => return None,
+        };
+        let content = self.end - left.len();
+        self.at = self.end - left.get(length..)?.len();
+        Some(WireField {
+            number,
+            start,
+            content,
+            end: self.at,
+            kind: wire_type,
+        })
+    }
+
+    /// Whether all fields were read.
+    pub fn is_at_end(&self) -> bool {
+        self.at == self.end
+    }
+
+    /// A field with its key.
+    pub fn whole(&self, field: &WireField) -> &'a [u8] {
+        &self.bytes[field.start..field.end]
+    }
+
+    /// The bytes of a field that has bytes.
+    #[inline(always)]
+    pub fn content(&self, field: &WireField) -> Option<&'a [u8]> {
+        let bytes = &self.bytes[field.content..field.end];
+        (field.kind == WireType::LengthDelimited).then_some(bytes)
+    }
+
+    /// The number of a field that has a varint.
+    #[cfg(feature = "server")]
+    pub fn number(&self, field: &WireField) -> Option<u64> {
+        let mut bytes = &self.bytes[field.content..field.end];
+        let has_number = field.kind == WireType::Varint;
+        has_number.then(|| decode_varint(&mut bytes).ok())?
+    }
+
+    /// The bytes of a field that may come once.
+    #[inline(always)]
+    pub fn once(&self, seen: &mut u32, field: &WireField) -> Option<&'a [u8]> {
+        let span = self.span_once(seen, field)?;
+        Some(span.of(self.bytes))
+    }
+
+    /// The place of the bytes of a field that may come once.
+    #[inline(always)]
+    pub fn span_once(&self, seen: &mut u32, field: &WireField) -> Option<Span> {
+        let bit = 1 << field.number;
+        let is_first = *seen & bit == 0;
+        *seen |= bit;
+        (is_first && field.kind == WireType::LengthDelimited).then_some(Span {
+            start: field.content as u32,
+            end: field.end as u32,
+        })
+    }
+
+    /// The fields of a field that is a message and may come once.
+    pub fn within(&self, seen: &mut u32, field: &WireField) -> Option<Self> {
+        self.span_once(seen, field)?;
+        Some(Self {
+            bytes: self.bytes,
+            at: field.content,
+            end: field.end,
+        })
+    }
+}
