@@ -14,7 +14,6 @@ use tonic::{Request, Response, Status};
 
 use super::exit::{RefusedCall, Unreachable};
 use crate::api::{self, MAX_MESSAGE_BYTES, Transport};
-use crate::limits::NodeNames;
 use crate::proto::encoded::{BytesCodec, encode};
 use crate::proto::v1::spread_service_client::SpreadServiceClient;
 use crate::proto::v1::{self, GetSnapshotRequest, Snapshot};
@@ -66,11 +65,7 @@ unary! {
 
 impl Client {
     /// A client of an empty service inside this process.
-    pub(crate) fn in_process(timeout: Duration, node_names: NodeNames) -> Self {
-        let limits = Limits {
-            node_names,
-            ..Limits::default()
-        };
+    pub(crate) fn in_process(timeout: Duration, limits: Limits) -> Self {
         let registry = Arc::new(Registry::new(limits, Arc::new(Unobserved)));
         let service = api::Service::new(registry, CancellationToken::new());
         Self::on(service.in_process(), Some(timeout))

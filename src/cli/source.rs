@@ -18,10 +18,10 @@ use super::output;
 use super::render::Provenance;
 use super::stored;
 use crate::kubernetes::{self, ApiResource, ClusterClient, Reads};
-use crate::limits::NodeNames;
 use crate::manifest::{Admission, LoadedObjects, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::matching::names;
-use crate::server::config::NodeNamesSetting;
+use crate::server::config::RuleSettings;
+use crate::snapshot::Limits;
 
 /// What a question is asked about: a snapshot of a server, files, or a cluster.
 #[derive(Debug, Clone, Args)]
@@ -56,7 +56,7 @@ pub(crate) struct SnapshotSource {
     rules: RulesFlags,
 
     #[command(flatten)]
-    node_names: NodeNamesSetting,
+    own_rules: RuleSettings,
 }
 
 /// What a question is about. Where an account may not list all namespaces, one is enough.
@@ -250,7 +250,7 @@ impl SnapshotSource {
     }
 
     fn in_process(&self) -> Client {
-        Client::in_process(self.target.server.timeout, self.node_names())
+        Client::in_process(self.target.server.timeout, self.local_limits())
     }
 
     /// The same, of another snapshot if one is named.
@@ -271,9 +271,9 @@ impl SnapshotSource {
         self.load.is_empty() && self.cluster.is_asked()
     }
 
-    /// Which names nodes may have where this process decides.
-    pub(crate) fn node_names(&self) -> NodeNames {
-        self.node_names.node_names
+    /// The limits and rules where this process decides.
+    pub(crate) fn local_limits(&self) -> Limits {
+        self.own_rules.with(Limits::default())
     }
 
     /// Name of the snapshot.

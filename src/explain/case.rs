@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::diagnosis::title;
-use super::words::among;
+use super::words::{among, joined};
 use crate::matching::{Constraint, Selector, Shortage};
 use crate::snapshot::{HeldTerm, NodeRef, ReadView, Slot};
 use crate::spread::{
@@ -110,7 +110,8 @@ impl<'a> Case<'a> {
             (NodeChecks::All, None) => None,
             (NodeChecks::All, Some(_)) => {
                 let terms = self.filter.pod_terms();
-                terms.and_then(|terms| terms.refusal(slot, None))
+                let by_pods = terms.and_then(|terms| terms.refusal(slot, None));
+                by_pods.or_else(|| self.filter.features_refusal(slot))
             }
         };
         Some(JudgedNode {
@@ -209,6 +210,12 @@ impl<'a> Case<'a> {
         })
     }
 
+    /// Names of the features that the pod needs of its node.
+    pub fn needed_features(&self) -> String {
+        let names = self.checked.features().names();
+        joined(&names.map(str::to_owned).collect::<Vec<_>>())
+    }
+
     /// What decides where the pod can run, and was not checked.
     pub fn unchecked(&self) -> Vec<String> {
         self.question.unchecked(self.checks, &self.read_view)
@@ -224,10 +231,11 @@ impl<'a> Case<'a> {
         self.filter.constraint_admits(hard.at, node.slot)
     }
 
-    /// Whether all hard constraints and affinity between pods admit the pod on a node.
+    /// Whether all hard constraints, affinity between pods and declared features admit the
+    /// pod on a node.
     pub fn admits_beside_checks(&self, node: &JudgedNode<'_>) -> bool {
         let mut hard = self.hard.iter();
-        hard.all(|hard| self.admits(hard, node)) && self.filter.pod_terms_admit(node.slot)
+        hard.all(|hard| self.admits(hard, node)) && self.filter.last_checks_admit(node.slot)
     }
 
     /// Whether somebody still waits and the budget allows to look at this many

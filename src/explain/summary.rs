@@ -99,7 +99,7 @@ fn causes(case: &Case<'_>) -> Vec<String> {
     });
     let said = |((reason, index), refused): &((&Reason, Option<usize>), RefusedNodes)| {
         let hard = index.and_then(|index| case.hard_at(index));
-        cause(reason, hard, refused.nodes) + &because_of_nominated(*refused)
+        cause(case, reason, hard, refused.nodes) + &because_of_nominated(*refused)
     };
     causes.iter().map(said).collect()
 }
@@ -113,7 +113,7 @@ fn because_of_nominated(refused: RefusedNodes) -> String {
     }
 }
 
-fn cause(reason: &Reason, hard: Option<&Hard<'_>>, nodes: usize) -> String {
+fn cause(case: &Case<'_>, reason: &Reason, hard: Option<&Hard<'_>>, nodes: usize) -> String {
     let they = |one, many| so_many(nodes, "node", one, many);
     match (&reason.check(), hard) {
         (Reason::Unschedulable, _) => they("is", "are") + " cordoned",
@@ -140,6 +140,9 @@ fn cause(reason: &Reason, hard: Option<&Hard<'_>>, nodes: usize) -> String {
         }
         (Reason::ExistingAntiAffinity, _) => {
             they("is", "are") + " where a pod is whose anti-affinity keeps it away"
+        }
+        (Reason::DeclaredFeatures, _) => {
+            they("does not", "do not") + " declare " + &case.needed_features()
         }
         (Reason::Skew, Some(hard)) => format!(
             "{} would exceed maxSkew {} of {} ({})",

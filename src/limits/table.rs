@@ -112,6 +112,9 @@ macro_rules! table {
             pub max_reservation_ttl: Duration,
             /// Which names nodes may have.
             pub node_names: NodeNames,
+            /// Whether tolerations with `Gt` and `Lt` compare numbers. In Kubernetes the
+            /// feature gate TaintTolerationComparisonOperators does that, which is off.
+            pub toleration_comparisons: bool,
         }
 
         const ROWS: &[Row] = &[$(Row {
@@ -143,7 +146,12 @@ macro_rules! table {
             }
 
             const fn all(value: usize, max_reservation_ttl: Duration, node_names: NodeNames) -> Self {
-                Self { $($key: value,)+ max_reservation_ttl, node_names }
+                Self {
+                    $($key: value,)+
+                    max_reservation_ttl,
+                    node_names,
+                    toleration_comparisons: false,
+                }
             }
         }
     };

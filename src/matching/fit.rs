@@ -2,7 +2,7 @@
 //! "Room")?
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use super::amounts::{Amounts, Resource, add_to_each};
 use super::host_ports::HostPort;
@@ -96,6 +96,12 @@ impl Allocatable {
         let string = self.pods.to_string();
         wire.insert(PODS.to_owned(), v1::Quantity { string });
         wire
+    }
+
+    /// The resources that it has, without those that every node has.
+    pub fn named(&self) -> impl Iterator<Item = &Arc<str>> {
+        let positive = self.amounts.named.iter().filter(|(_, amount)| *amount > 0);
+        positive.map(|(name, _)| name)
     }
 
     /// What it takes on the heap, in bytes.

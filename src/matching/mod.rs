@@ -9,11 +9,12 @@
 //! A rule of Kubernetes has one file. `requirement` is `key operator values`, shared by
 //! selectors and node affinity. `version` is the one table of rules in which versions of
 //! Kubernetes differ. `requests`, `containers` and `resizing` say what a pod requests, `fit`
-//! and `host_ports` whether a node has room for it.
+//! and `host_ports` whether a node has room for it, `features` what it has to declare.
 
 mod amounts;
 mod constraint;
 mod containers;
+mod features;
 mod fit;
 mod host_ports;
 mod keyed;
@@ -32,6 +33,7 @@ mod violations;
 
 pub use amounts::{Amounts, Resource};
 pub use constraint::{Action, Constraint, Policy};
+pub use features::Features;
 pub use fit::{Allocatable, Lack, Requested, Shortage};
 pub use host_ports::HostPort;
 pub use node_affinity::{NodeAffinity, NodeLabels};

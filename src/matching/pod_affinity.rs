@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::names;
 use super::requirement::{Operator, Requirement};
 use super::selector::Selector;
+use super::version::VersionRules;
 use super::violations::{Path, Violations};
 use crate::account::heap;
 use crate::limits::{Limit, Limits};
@@ -218,6 +219,13 @@ impl PodTerm {
         found.is_ok()
             || self.namespace_selector.is_empty()
             || labels.is_some_and(|labels| self.namespace_selector.matches_labels(labels))
+    }
+
+    /// Whether, as a term of an incoming pod, it is about pods of all namespaces.
+    pub fn is_about_all(&self, rules: &VersionRules) -> bool {
+        let selector = &self.namespace_selector;
+        selector.is_empty()
+            || rules.no_labels_select_all && selector.matches_labels(&BTreeMap::new())
     }
 
     /// The term for the wire, with everything merged into its selectors.

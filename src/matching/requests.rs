@@ -2,6 +2,7 @@
 //! it (`docs/semantics.md`, "Room").
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::amounts::{Amounts, Sums};
 use super::containers::{is_sidecar, requests_of, sum};
@@ -12,6 +13,9 @@ use super::version::{Resizing, VersionRules};
 use super::violations::{Path, Violations};
 use crate::account::heap;
 use crate::proto::v1;
+
+/// How resources begin that are called by their device class.
+const BY_DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 
 /// What a pod requests of its node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -80,6 +84,16 @@ impl Requests {
     /// How many things it requests of which most pods request none.
     pub fn rare_len(&self) -> usize {
         self.amounts.named.len() + self.ports.len()
+    }
+
+    /// The names of the extended resources that it requests: those that programs beside
+    /// Kubernetes provide.
+    pub fn extended(&self) -> impl Iterator<Item = &Arc<str>> {
+        let named = self.amounts.named.iter().filter(|(_, amount)| *amount > 0);
+        named.map(|(name, _)| name).filter(|name| {
+            name.starts_with(BY_DEVICE_CLASS)
+                || name.contains('/') && !name.contains("kubernetes.io/")
+        })
     }
 
     /// Whether it requests nothing.

@@ -39,10 +39,63 @@ pub struct Tolerations(Keyed<Box<[Toleration]>>);
 struct Toleration {
     /// `None` tolerates every key.
     key: Option<Box<str>>,
-    /// `None` tolerates every value.
-    value: Option<Box<str>>,
+    value: ToleratedValue<Box<str>>,
     /// `None` tolerates every effect.
     effect: Option<Effect>,
+}
+
+/// Which values of a taint are tolerated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum ToleratedValue<T> {
+    Any,
+    Equal(T),
+    /// Integers that are smaller.
+    Below(i64),
+    /// Integers that are larger.
+    Above(i64),
+}
+
+impl ToleratedValue<Box<str>> {
+    fn as_deref(&self) -> ToleratedValue<&str> {
+        match self {
+            Self::Any => ToleratedValue::Any,
+            Self::Equal(value) => ToleratedValue::Equal(value),
+            Self::Below(bound) => ToleratedValue::Below(*bound),
+            Self::Above(bound) => ToleratedValue::Above(*bound),
+        }
+    }
+
+    /// Whether it is a comparison, and an integer satisfies it.
+    fn compares(&self, value: i64) -> bool {
+        match self {
+            Self::Any | Self::Equal(_) => false,
+            Self::Below(bound) => value < *bound,
+            Self::Above(bound) => value > *bound,
+        }
+    }
+
+    /// The operator and the value, as the wire has them.
+    fn to_wire(&self) -> (&'static str, String) {
+        match self {
+            Self::Any => ("Exists", String::new()),
+            Self::Equal(value) => ("Equal", value.to_string()),
+            Self::Below(bound) => ("Lt", bound.to_string()),
+            Self::Above(bound) => ("Gt", bound.to_string()),
+        }
+    }
+
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Equal(value) => heap::block(value.len()),
+            Self::Any | Self::Below(_) | Self::Above(_) => 0,
+        }
+    }
+}
+
+/// A decimal integer as Kubernetes reads it: with neither a plus sign nor leading zeros.
+fn integer(text: &str) -> Option<i64> {
+    let value: i64 = text.parse().ok()?;
+    (value.to_string() == text).then_some(value)
 }
 
 const EFFECTS: &str = "must be NoSchedule, PreferNoSchedule or NoExecute";
@@ -99,9 +152,15 @@ impl Taint {
 }
 
 impl Tolerations {
-    /// Compiles the tolerations of a pod.
-    pub fn compile(wire: &[v1::Toleration], path: Path<'_>, faults: &mut Violations) -> Self {
-        let compile = |(path, wire)| Toleration::compile(wire, path, faults);
+    /// Compiles the tolerations of a pod. Those that compare numbers tolerate nothing
+    /// without `compare`.
+    pub fn compile(
+        wire: &[v1::Toleration],
+        compare: bool,
+        path: Path<'_>,
+        faults: &mut Violations,
+    ) -> Self {
+        let compile = |(path, wire)| Toleration::compile(wire, compare, path, faults);
         let mut all = Vec::with_capacity(wire.len());
         all.extend(path.each(wire).filter_map(compile));
         all.sort_unstable();
@@ -122,7 +181,7 @@ impl Tolerations {
     /// Their size on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let text = |text: &Option<Box<str>>| text.as_ref().map_or(0, |t| heap::block(t.len()));
-        let each = self.0.iter().map(|t| text(&t.key) + text(&t.value));
+        let each = self.0.iter().map(|t| text(&t.key) + t.value.heap_bytes());
         heap::shared(2 * size_of::<usize>())
             + heap::block(size_of_val(&**self.0))
             + each.sum::<usize>()
@@ -131,12 +190,15 @@ impl Tolerations {
     /// Writes them for the wire. Omits those that tolerate nothing.
     pub fn to_wire(&self) -> Vec<v1::Toleration> {
         let text = |text: &Option<Box<str>>| text.as_deref().unwrap_or_default().to_owned();
-        let toleration = |t: &Toleration| v1::Toleration {
-            key: text(&t.key),
-            operator: if t.value.is_some() { "Equal" } else { "Exists" }.to_owned(),
-            value: text(&t.value),
-            effect: t.effect.map_or("", Effect::as_str).to_owned(),
-            toleration_seconds: None,
+        let toleration = |t: &Toleration| {
+            let (operator, value) = t.value.to_wire();
+            v1::Toleration {
+                key: text(&t.key),
+                operator: operator.to_owned(),
+                value,
+                effect: t.effect.map_or("", Effect::as_str).to_owned(),
+                toleration_seconds: None,
+            }
         };
         self.0.iter().map(toleration).collect()
     }
@@ -151,24 +213,39 @@ impl Tolerations {
     /// Whether any toleration is about a taint of this key, value and effect.
     pub fn tolerate(&self, key: &str, value: &str, effect: Effect) -> bool {
         // Each of three parts is set or open, which makes eight look-ups.
-        [None, Some(key)].into_iter().any(|key| {
-            [None, Some(value)].into_iter().any(|value| {
+        let values = [ToleratedValue::Any, ToleratedValue::Equal(value)];
+        let is_listed = [None, Some(key)].into_iter().any(|key| {
+            values.into_iter().any(|value| {
                 [None, Some(effect)].into_iter().any(|effect| {
                     let wanted = (key, value, effect);
                     self.0.binary_search_by(|t| t.parts().cmp(&wanted)).is_ok()
                 })
             })
-        })
+        });
+        let is_open = |t: &Toleration| {
+            t.key.as_deref().is_none_or(|own| own == key)
+                && t.effect.is_none_or(|own| own == effect)
+        };
+        let compares = |value| {
+            let mut all = self.0.iter();
+            all.any(|t| t.value.compares(value) && is_open(t))
+        };
+        is_listed || integer(value).is_some_and(compares)
     }
 }
 
 impl Toleration {
-    fn parts(&self) -> (Option<&str>, Option<&str>, Option<Effect>) {
+    fn parts(&self) -> (Option<&str>, ToleratedValue<&str>, Option<Effect>) {
         (self.key.as_deref(), self.value.as_deref(), self.effect)
     }
 
     /// `None` when it is invalid, or tolerates nothing.
-    fn compile(wire: &v1::Toleration, path: Path<'_>, faults: &mut Violations) -> Option<Self> {
+    fn compile(
+        wire: &v1::Toleration,
+        compare: bool,
+        path: Path<'_>,
+        faults: &mut Violations,
+    ) -> Option<Self> {
         let exists = wire.operator == "Exists";
         if !wire.key.is_empty() {
             names::check_label_key(&wire.key, path.field("key"), faults);
@@ -181,11 +258,12 @@ impl Toleration {
                 "must be NoExecute when tolerationSeconds is set",
             );
         }
+        let compares = ["Gt", "Lt"].contains(&&*wire.operator);
         // Kubernetes reports a bad value at the operator.
         if exists && !wire.value.is_empty() {
             let rule = "must have an empty value when it is Exists";
             faults.add(path.field("operator"), rule);
-        } else if !names::is_label_value(&wire.value) {
+        } else if !compares && !names::is_label_value(&wire.value) {
             let rule = "must have a label value when it is Equal";
             faults.add(path.field("operator"), rule);
         }
@@ -194,10 +272,20 @@ impl Toleration {
             faults.add(path.field("effect"), EFFECTS);
         }
         let value = match &*wire.operator {
-            "Exists" => None,
-            "" | "Equal" => Some(wire.value.as_str().into()),
-            // Their feature gate is off: such a toleration tolerates nothing.
-            "Gt" | "Lt" => return None,
+            "Exists" => ToleratedValue::Any,
+            "" | "Equal" => ToleratedValue::Equal(wire.value.as_str().into()),
+            "Gt" | "Lt" if !compare => return None,
+            operator @ ("Gt" | "Lt") => {
+                let Some(bound) = integer(&wire.value) else {
+                    let rule = "must be an integer when operator is Gt or Lt";
+                    faults.add(path.field("value"), rule);
+                    return None;
+                };
+                match operator {
+                    "Gt" => ToleratedValue::Above(bound),
+                    _ => ToleratedValue::Below(bound),
+                }
+            }
             _ => {
                 faults.add(path.field("operator"), "must be Exists or Equal");
                 return None;

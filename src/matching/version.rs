@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::features::Features;
 use super::violations::{Path, Violations};
 
 /// How what a pod requests is worked out while its node resizes it
@@ -26,7 +27,17 @@ pub struct VersionRules {
     pub resizing: Resizing,
     /// Whether the node that a pod names is looked at before cordons, in PreFilter.
     pub node_name_first: bool,
+    /// Whether a `namespaceSelector` of an incoming pod that accepts a namespace without
+    /// labels selects all namespaces.
+    pub no_labels_select_all: bool,
+    /// The features that a pod may need and a node has to declare.
+    pub features: Features,
+    /// Whether a device class may provide a resource that a node lacks.
+    pub device_classes: bool,
 }
+
+const FEATURES_OF_1_36: Features =
+    Features::RESTART_ALL_CONTAINERS.with(Features::USER_NAMESPACES_OF_HOST_NETWORK);
 
 /// Ascending by version.
 const TABLE: [VersionRules; 3] = [
@@ -34,16 +45,25 @@ const TABLE: [VersionRules; 3] = [
         since: 35,
         resizing: Resizing::Containers,
         node_name_first: false,
+        no_labels_select_all: true,
+        features: Features::NONE,
+        device_classes: false,
     },
     VersionRules {
         since: 36,
         resizing: Resizing::ContainersAndPod,
         node_name_first: false,
+        no_labels_select_all: true,
+        features: FEATURES_OF_1_36,
+        device_classes: true,
     },
     VersionRules {
         since: 37,
         resizing: Resizing::Sums,
         node_name_first: true,
+        no_labels_select_all: false,
+        features: FEATURES_OF_1_36.with(Features::BIND_MOUNT_OPTIONS),
+        device_classes: true,
     },
 ];
 

@@ -1,6 +1,7 @@
-//! Volumes, which Kubernetes' protobuf and its JSON write in different ways.
+//! Volumes and ephemeral containers, which Kubernetes' protobuf and its JSON write in
+//! different ways.
 
-use super::v1::{Volume, VolumeSource};
+use super::v1::{EphemeralContainer, Volume, VolumeMount, VolumeSource};
 
 impl Volume {
     /// Where it comes from, whichever way it says that.
@@ -13,5 +14,15 @@ impl Volume {
             csi: source.csi.or(self.csi),
             ephemeral: source.ephemeral.or(self.ephemeral),
         }
+    }
+}
+
+impl EphemeralContainer {
+    /// Where volumes are in it, whichever way it says that.
+    pub fn mounts(&self) -> impl Iterator<Item = &VolumeMount> {
+        let common = self.ephemeral_container_common.iter();
+        common
+            .flat_map(|it| &it.volume_mounts)
+            .chain(&self.volume_mounts)
     }
 }

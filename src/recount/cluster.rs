@@ -2,7 +2,7 @@
 
 use crate::proto::v1::{
     DefaultConstraints, Namespace, Node, Pod, PodDisruptionBudget, ReplicaSet,
-    ReplicationController, Service, StatefulSet,
+    ReplicationController, Service, StatefulSet, Toleration,
 };
 
 /// All that exists.
@@ -28,9 +28,21 @@ pub struct Cluster {
     pub defaults: DefaultConstraints,
     /// The version of Kubernetes, such as `1.37`; empty is the newest.
     pub kubernetes_version: String,
+    /// Whether tolerations with `Gt` and `Lt` compare numbers.
+    pub toleration_comparisons: bool,
 }
 
 impl Cluster {
+    /// A pod with the tolerations that are read.
+    pub(super) fn as_read(&self, pod: &Pod) -> Pod {
+        let mut pod = pod.clone();
+        if let Some(spec) = pod.spec.as_mut().filter(|_| !self.toleration_comparisons) {
+            let compares = |it: &Toleration| ["Gt", "Lt"].contains(&&*it.operator);
+            spec.tolerations.retain(|it| !compares(it));
+        }
+        pod
+    }
+
     /// The minor version of its Kubernetes.
     pub(super) fn minor(&self) -> u32 {
         let minor = self.kubernetes_version.split('.').nth(1);
@@ -55,6 +67,7 @@ impl Default for Cluster {
                 system: true,
             },
             kubernetes_version: String::new(),
+            toleration_comparisons: false,
         }
     }
 }

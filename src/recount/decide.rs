@@ -8,6 +8,7 @@ use super::answers::{
 };
 use super::cluster::Cluster;
 use super::constraints::{HOSTNAME, ResolvedConstraint, own_constraints};
+use super::features;
 use super::left_out;
 use super::room;
 use super::rules::{
@@ -33,6 +34,7 @@ impl Cluster {
         candidates: Option<&[String]>,
         checks: NodeChecks,
     ) -> FilterRecount {
+        let pod = &self.as_read(pod);
         let hard = self.constraints(pod, "DoNotSchedule");
         let reports = self.hard_reports(pod, &hard, None);
         let judge = |node: &Node| {
@@ -84,7 +86,14 @@ impl Cluster {
             NodeChecks::SpreadOnly => None,
             NodeChecks::Unspecified => self.pod_affinity_refusal(pod, node, coming),
         };
-        by_node.or_else(by_spread).or_else(by_pods)
+        let by_features = || match checks {
+            NodeChecks::SpreadOnly => None,
+            NodeChecks::Unspecified => features::refusal(pod, node, self.minor()),
+        };
+        by_node
+            .or_else(by_spread)
+            .or_else(by_pods)
+            .or_else(by_features)
     }
 
     /// Score of the known candidates, by default of the nodes that pass Filter.
@@ -94,6 +103,7 @@ impl Cluster {
         candidates: Option<&[String]>,
         checks: NodeChecks,
     ) -> ScoreRecount {
+        let pod = &self.as_read(pod);
         let feasible = self.filter(pod, None, checks).feasible();
         let candidates = self.candidates(Some(candidates.unwrap_or(&feasible)));
         let soft = self.constraints(pod, "ScheduleAnyway");

@@ -13,6 +13,7 @@ mod answers;
 mod cluster;
 mod constraints;
 mod decide;
+mod features;
 mod left_out;
 mod nominated;
 mod place;

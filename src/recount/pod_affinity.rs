@@ -89,7 +89,8 @@ impl Cluster {
     }
 
     /// Whether a term of an incoming pod is about another pod. A selector of namespaces
-    /// finds those that have an object, and `{}` all.
+    /// finds those that have an object, and `{}` all. Until 1.36, so does one that accepts
+    /// a namespace without labels.
     fn wants(&self, incoming: &Pod, term: &PodAffinityTerm, other: &Pod) -> bool {
         let of = namespace(other.metadata.as_ref());
         let selector = term.namespace_selector.as_ref();
@@ -97,7 +98,8 @@ impl Cluster {
             Some(labels) => selector_matches(selector, &labels),
             None => selector == Some(&LabelSelector::default()),
         };
-        is_in_scope(incoming, term, other, selected) && matches(term, other)
+        let all = self.minor() <= 36 && selector_matches(selector, &LabelMap::new());
+        is_in_scope(incoming, term, other, selected || all) && matches(term, other)
     }
 
     /// Whether a term of a pod that runs is about an incoming pod. A namespace without an

@@ -177,7 +177,20 @@ fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let value = match toleration.operator.as_str() {
         "Exists" => true,
         "" | "Equal" => toleration.value == taint.value,
+        "Lt" => integers(taint, toleration).is_some_and(|(there, bound)| there < bound),
+        "Gt" => integers(taint, toleration).is_some_and(|(there, bound)| there > bound),
         _ => false,
     };
     effect && key && value
+}
+
+/// The values of a taint and of a toleration that compares, where both are integers.
+fn integers(taint: &Taint, toleration: &Toleration) -> Option<(i64, i64)> {
+    let integer = |text: &str| {
+        let digits = text.strip_prefix('-').unwrap_or(text);
+        let is_short = digits == "0" && text == digits || !digits.starts_with('0');
+        let is_plain = is_short && digits.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse().ok().filter(|_| is_plain)
+    };
+    Some((integer(&taint.value)?, integer(&toleration.value)?))
 }

@@ -1,6 +1,7 @@
 //! What nodes are checked for besides spread, in kube-scheduler's order: the
 //! pod's scheduling gates, being cordoned, the node that the pod names, taints,
-//! node affinity, host ports, room (`docs/semantics.md`, "Node checks").
+//! node affinity, host ports, room, and after spread and affinity between pods declared
+//! features (`docs/semantics.md`, "Node checks").
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -12,7 +13,7 @@ use super::nominated::NominatedOn;
 use super::own_place::OwnPlace;
 use super::verdict::{NodeRefusal, Reason};
 use crate::account::heap;
-use crate::matching::{Allocatable, Requested, Requests, Shortage};
+use crate::matching::{Allocatable, Features, Requested, Requests, Shortage};
 use crate::snapshot::{
     DomainKey, Eligibility, NodeRef, PartitionInUse, ReadView, Slot, bits, partition,
 };
@@ -31,6 +32,8 @@ pub struct Checks {
     own: OwnPlace,
     /// What the pod requests; `None` where nobody asks for room.
     requests: Option<Arc<Requests>>,
+    /// The features that the pod needs, in any version.
+    features: Features,
 }
 
 /// The checks of a pod, on one state.
@@ -43,13 +46,15 @@ pub struct Checked<'a> {
     named: Option<Slot>,
     /// What the pod requests, where nodes are checked for room.
     requests: Option<&'a Requests>,
+    /// The features that the pod needs.
+    features: Features,
     /// Why nodes are left out before they are checked, and which are not.
     left_out: Option<(Reason, BTreeSet<Slot>)>,
 }
 
 impl Checks {
     /// What a pod is checked for.
-    pub fn of(subject: &Subject, own: OwnPlace, requests: Requests) -> Self {
+    pub fn of(subject: &Subject, own: OwnPlace, requests: Requests, features: Features) -> Self {
         let affinity = (!subject.affinity.is_any()).then(|| subject.affinity.clone());
         Self {
             passing: partition::Key::of(
@@ -63,6 +68,7 @@ impl Checks {
             ),
             own,
             requests: Some(Arc::new(requests)),
+            features,
         }
     }
 
@@ -71,6 +77,7 @@ impl Checks {
         Self {
             own: OwnPlace::default(),
             requests: None,
+            features: Features::NONE,
             ..self
         }
     }
@@ -104,6 +111,16 @@ impl Checks {
                 .into_iter()
                 .chain(amounts.then_some("spec.containers.resources.requests"))
         })
+    }
+
+    /// The resources that a node lacks and that a device class may provide there, as
+    /// fields of the pod.
+    pub fn of_devices(&self, read_view: &ReadView<'_>) -> impl Iterator<Item = String> {
+        let may_be = read_view.knows_room() && read_view.defaults.rules().device_classes;
+        let requests = self.requests.as_deref().filter(|_| may_be);
+        let extended = requests.into_iter().flat_map(Requests::extended);
+        let lacking = extended.filter(|resource| read_view.nodes.lack(resource));
+        lacking.map(|resource| format!("spec.containers.resources.requests[{resource}]"))
     }
 
     /// The checks of labels and taints in order: why a node fails each, and the
@@ -144,6 +161,7 @@ impl<'a> Checked<'a> {
             (Reason::LeftOut(by), stay.collect())
         });
         Self {
+            features: checks.features.within(read_view.defaults.rules().features),
             left_out,
             passing: read_view.in_use(&checks.passing),
             named: named.and_then(|name| read_view.nodes.find(name)),
@@ -181,7 +199,10 @@ impl<'a> Checked<'a> {
     /// Whether there are checks other than those of labels and taints.
     pub fn look_at_nodes(&self) -> bool {
         let own = &self.checks.own;
-        own.gates.is_some() || own.node.is_some() || self.requests.is_some()
+        !self.features.is_empty()
+            || own.gates.is_some()
+            || own.node.is_some()
+            || self.requests.is_some()
     }
 
     /// What it costs to look at the room of a node, in units; nothing where nobody
@@ -240,7 +261,23 @@ impl<'a> Checked<'a> {
             let (requested, has) = self.room_with(slot, with);
             judge_room(&requested, has, requests).is_ok()
         };
-        own.gates.is_none() && is_named && by_labels && self.requests.is_none_or(has_room)
+        own.gates.is_none()
+            && is_named
+            && by_labels
+            && self.declares_needed(slot)
+            && self.requests.is_none_or(has_room)
+    }
+
+    /// The features that the pod needs.
+    pub fn features(&self) -> Features {
+        self.features
+    }
+
+    /// Whether an existing node declares the features that the pod needs.
+    pub fn declares_needed(&self, slot: Slot) -> bool {
+        let node = self.read_view.nodes.get(slot);
+        let declared = node.map_or(Features::NONE, NodeRef::features);
+        self.features.within(declared) == self.features
     }
 
     /// What an existing node has too little of, as if nominated pods were there;

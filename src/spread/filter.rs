@@ -13,7 +13,7 @@ use super::question::{NodeChecks, Question};
 use super::report::Report;
 use super::skew::{GlobalMinimum, SkewRule};
 use super::verdict::{NodeRefusal, Reason};
-use crate::snapshot::{DomainCounts, DomainId, ReadView, Slot};
+use crate::snapshot::{DomainCounts, DomainId, ReadView, Slot, bits};
 
 /// What it costs to judge a node by a nominated pod and a constraint, in units.
 const UNITS_PER_NOMINATED: usize = 60;
@@ -90,7 +90,7 @@ impl<'a> Filter<'a> {
         self.judge_by(|with| self.judge_with(slot, with), slot)
     }
 
-    /// As [`Self::judge`], without affinity between pods.
+    /// As [`Self::judge`], without affinity between pods and declared features.
     ///
     /// # Errors
     /// The refusal.
@@ -124,7 +124,21 @@ impl<'a> Filter<'a> {
         self.judge_spread(slot, with)?;
         let terms = self.pod_terms.as_ref();
         let refusal = terms.and_then(|terms| terms.refusal(slot, with));
+        let refusal = refusal.or_else(|| self.features_refusal(slot));
         refusal.map_or(Ok(()), |reason| Err(NodeRefusal::by_node(reason)))
+    }
+
+    /// Why an existing node is refused for the features that it declares.
+    pub fn features_refusal(&self, slot: Slot) -> Option<Reason> {
+        let checks = self.checks.as_ref();
+        let declares = checks.is_none_or(|checks| checks.declares_needed(slot));
+        (!declares).then_some(Reason::DeclaredFeatures)
+    }
+
+    /// Whether affinity between pods and declared features alone admit the pod on an
+    /// existing node.
+    pub fn last_checks_admit(&self, slot: Slot) -> bool {
+        self.pod_terms_admit(slot) && self.features_refusal(slot).is_none()
     }
 
     fn judge_spread(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> Result<(), NodeRefusal> {
@@ -143,7 +157,7 @@ impl<'a> Filter<'a> {
     }
 
     /// Whether affinity between pods alone admits the pod on an existing node.
-    pub fn pod_terms_admit(&self, slot: Slot) -> bool {
+    fn pod_terms_admit(&self, slot: Slot) -> bool {
         let with = self.nominated.on(slot);
         self.pod_terms.as_ref().is_none_or(|terms| {
             let mut judged = [None, with].into_iter();
@@ -194,6 +208,12 @@ impl<'a> Filter<'a> {
         }
         if let Some(terms) = &self.pod_terms {
             terms.narrow(slots, &mut judged);
+        }
+        if let Some(checks) = &self.checks
+            && !checks.features().is_empty()
+        {
+            let declare = bits(slots, |slot| checks.declares_needed(*slot));
+            judged.narrow(Reason::DeclaredFeatures, &declare);
         }
         judged
     }

@@ -211,9 +211,9 @@ impl<'a> PodTerms<'a> {
 
     /// Whether terms of the pod are about another one.
     fn are_about(&self, terms: &[PodTerm], pod: &NominatedPod) -> bool {
-        let labels = self.read_view.namespace_labels(&pod.namespace);
+        let own = &*self.question.namespace;
         terms.iter().all(|term| {
-            term.is_about(&self.question.namespace, &pod.namespace, labels)
+            is_about(term, own, &pod.namespace, &self.read_view)
                 && term.selector.matches_labels(&pod.labels)
         })
     }
@@ -322,12 +322,19 @@ impl<'a> PodTerms<'a> {
     }
 }
 
+/// Whether a term of the incoming pod, whose namespace is `own`, is about pods of another
+/// one.
+fn is_about(term: &PodTerm, own: &str, namespace: &str, read_view: &ReadView<'_>) -> bool {
+    let labels = read_view.namespace_labels(namespace);
+    term.is_about_all(read_view.defaults.rules()) || term.is_about(own, namespace, labels)
+}
+
 /// Whether the pod matches terms of its own.
 fn matches_itself(terms: &[PodTerm], question: &Question, read_view: &ReadView<'_>) -> bool {
     let own = &*question.namespace;
-    let labels = read_view.namespace_labels(own);
     terms.iter().all(|term| {
-        term.is_about(own, own, labels) && term.selector.matches_labels(&question.subject.labels)
+        is_about(term, own, own, read_view)
+            && term.selector.matches_labels(&question.subject.labels)
     })
 }
 
@@ -345,8 +352,10 @@ fn counted(
     let own = &*question.namespace;
     let namespaces = std::iter::once((own, *read_view)).chain(read_view.others());
     for (name, read_view) in namespaces {
-        let labels = read_view.namespace_labels(name);
-        if terms.iter().all(|term| term.is_about(own, name, labels)) {
+        if terms
+            .iter()
+            .all(|term| is_about(term, own, name, &read_view))
+        {
             counts.add_matching(selector, &partition, &read_view);
         }
     }

@@ -8,7 +8,8 @@ use super::unchecked;
 use crate::account::heap;
 use crate::limits::Limit;
 use crate::matching::{
-    Constraint, NodeAffinity, Path, PodAffinity, Requests, Tolerations, Violations, names, times,
+    Constraint, Features, NodeAffinity, Path, PodAffinity, Requests, Tolerations, Violations,
+    names, times,
 };
 use crate::proto::v1;
 use crate::snapshot::{Controller, Limits, Reach, ReadView};
@@ -69,7 +70,9 @@ impl Question {
         let at = path.field("spec");
         let affinity = NodeAffinity::compile(spec, limits, at, &mut faults);
         let tolerations = at.field("tolerations");
-        let tolerations = Tolerations::compile(&spec.tolerations, tolerations, &mut faults);
+        let compare = limits.toleration_comparisons;
+        let tolerations =
+            Tolerations::compile(&spec.tolerations, compare, tolerations, &mut faults);
         let list = at.field("topologySpreadConstraints");
         let own = &spec.topology_spread_constraints;
         if !faults.within(list, limits, Limit::ConstraintsPerPod, own.len()) {
@@ -85,7 +88,7 @@ impl Question {
         let requests = Requests::compile(spec, at, &mut faults);
         let pods = PodAffinity::compile(metadata, spec, limits, at, &mut faults);
         let own = OwnPlace::of(spec, limits.node_names, at, &mut faults);
-        let checks = Checks::of(&subject, own, requests);
+        let checks = Checks::of(&subject, own, requests, Features::needed(spec));
         faults.finish(Self {
             namespace: names::namespace_or_default(&metadata.namespace).to_owned(),
             incoming: Incoming::of(metadata, spec),
@@ -94,7 +97,7 @@ impl Question {
             constraints,
             checks,
             affinity: pods,
-            unchecked: unchecked::fields(spec),
+            unchecked: unchecked::fields(wire),
             defaults: KeptDefaults::default(),
         })
     }
@@ -123,10 +126,12 @@ impl Question {
             true => [None, None],
             false => self.affinity.namespace_selectors(),
         };
-        let all = all.chain(selectors.into_iter().flatten());
-        let mut fields: Vec<&str> = all.collect();
+        let all = all
+            .chain(selectors.into_iter().flatten())
+            .map(str::to_owned);
+        let mut fields: Vec<String> = all.chain(self.checks.of_devices(read_view)).collect();
         fields.sort_unstable();
-        fields.into_iter().map(str::to_owned).collect()
+        fields
     }
 
     /// Checked for labels and taints alone. What else the pod asks for is unchecked.

@@ -37,6 +37,8 @@ pub enum Reason {
     PodAntiAffinity,
     /// A pod whose anti-affinity wants the pod away is there.
     ExistingAntiAffinity,
+    /// The node does not declare a feature that the pod needs.
+    DeclaredFeatures,
     /// No more replicas fit, as the caller said.
     Capacity,
     /// Fleet: a hard constraint would be violated, which these words say.
@@ -129,6 +131,7 @@ impl Reason {
             Self::ExistingAntiAffinity => {
                 "node(s) didn't satisfy existing pods anti-affinity rules"
             }
+            Self::DeclaredFeatures => "node(s) didn't match Pod's required features",
             Self::Capacity => "node(s) had no capacity left",
             Self::HoldsPlacement => "cluster(s) hold the placement",
         };
@@ -160,6 +163,7 @@ impl Reason {
             Self::PodAffinity => ReasonCode::PodAffinity,
             Self::PodAntiAffinity => ReasonCode::PodAntiAffinity,
             Self::ExistingAntiAffinity => ReasonCode::ExistingAntiAffinity,
+            Self::DeclaredFeatures => ReasonCode::DeclaredFeatures,
             Self::Capacity => ReasonCode::Capacity,
             Self::HoldsPlacement => ReasonCode::HoldsPlacement,
         }

@@ -33,6 +33,7 @@ const REQUESTS: [[&str; 2]; 5] = [
 pub(super) fn allocatable(instance_type: usize) -> v1::NodeStatus {
     let [cpu, memory] = ALLOCATABLE[instance_type];
     v1::NodeStatus {
+        declared_features: Vec::new(),
         allocatable: quantities([
             ("cpu", cpu),
             ("ephemeral-storage", DISK),

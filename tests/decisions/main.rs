@@ -25,6 +25,7 @@ mod room;
 mod room_conformance;
 mod same_revision;
 mod selectors;
+mod tolerations;
 mod unchecked;
 mod views;
 mod whole_pods;

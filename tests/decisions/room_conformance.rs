@@ -29,10 +29,10 @@ const FILES: [(&str, &str, usize); 3] = [
 #[derive(Clone, Deserialize)]
 pub(super) struct Case<W> {
     pub(super) name: String,
-    nodes: Vec<Node>,
-    pods: Vec<Pod>,
+    pub(super) nodes: Vec<Node>,
+    pub(super) pods: Vec<Pod>,
     #[serde(default)]
-    namespaces: Vec<Namespace>,
+    pub(super) namespaces: Vec<Namespace>,
     pub(super) pod: Pod,
     pub(super) want: W,
 }
@@ -80,16 +80,12 @@ impl Verdict {
 
 /// The `count` cases of a file.
 pub(super) fn load<W: DeserializeOwned>(file: &str, count: usize) -> Vec<Case<W>> {
-    let cases = load_any(file);
+    let lines = vectors::lines(file);
+    let cases: Vec<_> = lines
+        .map(|line| serde_json::from_str(&line).expect("a case"))
+        .collect();
     assert_eq!(cases.len(), count);
     cases
-}
-
-/// All cases of a file.
-pub(super) fn load_any<W: DeserializeOwned>(file: &str) -> Vec<Case<W>> {
-    vectors::lines(file)
-        .map(|line| serde_json::from_str(&line).expect("a case"))
-        .collect()
 }
 
 /// A case that 1.37 answers by an empty list in a status, which counts as nothing there

@@ -2,7 +2,7 @@
 
 use crate::room::{changes, cpu, filter, on_two_nodes, pod, small};
 use crate::support::server::Server;
-use evenkeel::proto::v1::{Dialect, FilterRequest, NodeChecks};
+use evenkeel::proto::v1::{Dialect, FilterRequest, NodeChecks, Pod, UpdateSnapshotRequest};
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -97,4 +97,60 @@ async fn a_fleet_names_what_it_does_not_check() {
             "spec.nodeName"
         ]
     );
+}
+
+/// A device class may provide what a node lacks, since Kubernetes 1.36. Nobody told of them.
+#[tokio::test]
+async fn resources_that_a_device_class_may_provide_are_named() {
+    let server = Server::start().await;
+    let nodes = |second: &str| {
+        changes(json!([
+            {"node": {"metadata": {"name": "a"}, "status": {"allocatable": {"pods": "9", "a.b/gpu": "1"}}}},
+            {"node": {"metadata": {"name": "b"}, "status": {"allocatable": {"pods": "9", "a.b/gpu": second}}}},
+        ]))
+    };
+    let asks =
+        |resource: &str| json!({"containers": [{"resources": {"requests": {resource: "1"}}}]});
+    let gpu = "spec.containers.resources.requests[a.b/gpu]";
+    let class = "deviceclass.resource.kubernetes.io/gpu";
+    let of_class = format!("spec.containers.resources.requests[{class}]");
+    for (version, second, resource, named) in [
+        ("1.37", "0", "a.b/gpu", Some(gpu)),
+        ("1.36", "0", "a.b/gpu", Some(gpu)),
+        ("1.35", "0", "a.b/gpu", None),
+        ("1.37", "1", "a.b/gpu", None),
+        ("1.37", "1", class, Some(&*of_class)),
+        ("1.37", "1", "memory", None),
+        ("1.37", "1", "hugepages-2Mi", None),
+        ("1.37", "1", "x.kubernetes.io/y", None),
+    ] {
+        let request = UpdateSnapshotRequest {
+            changes: nodes(second),
+            kubernetes_version: version.to_owned(),
+            ..UpdateSnapshotRequest::default()
+        };
+        server.send(request).await;
+        let answer = filter(&server, asks(resource), json!([])).await;
+        let named: Vec<&str> = named.into_iter().collect();
+        assert_eq!(answer.unchecked, named, "{version} {second} {resource}");
+    }
+}
+
+/// A scheduler that looks at resizes which wait for room is told so by the pod's status.
+#[tokio::test]
+async fn a_resize_that_waits_for_room_is_named() {
+    let server = on_two_nodes().await;
+    for (reason, named) in [("Deferred", true), ("Infeasible", false)] {
+        let pod: Pod = serde_json::from_value(json!({
+            "status": {"conditions": [{"type": "PodResizePending", "reason": reason}]},
+        }))
+        .expect("a pod");
+        let request = FilterRequest {
+            pod: Some(pod),
+            ..FilterRequest::default()
+        };
+        let answer = server.filter(request).await;
+        let is_named = answer.unchecked == ["status.conditions.PodResizePending"];
+        assert_eq!(is_named, named, "{reason}");
+    }
 }

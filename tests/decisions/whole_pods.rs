@@ -41,6 +41,7 @@ fn exported(mut pod: Pod) -> Pod {
     spec.overhead.clear();
     spec.resources = None;
     spec.scheduling_gates.clear();
+    (spec.host_network, spec.host_users) = (false, None);
     let status = pod.status.get_or_insert_default();
     status.conditions.clear();
     status.container_statuses.clear();

@@ -143,10 +143,17 @@ fn with_requests(pod: &Pod, requests: &BTreeMap<String, i128>) -> Pod {
     let ports = room::ports(pod).into_iter().cloned().collect();
     let mut bare = pod.clone();
     let spec = bare.spec.get_or_insert_default();
-    (spec.containers, spec.init_containers) = Default::default();
+    let before = std::mem::take(&mut spec.containers).into_iter();
+    let before = before.chain(std::mem::take(&mut spec.init_containers));
+    // The features that the pod needs stay.
+    let before = before.map(|it| (it.restart_policy_rules, it.volume_mounts));
+    let (rules, mounts): (Vec<_>, Vec<_>) = before.unzip();
     (spec.resources, spec.overhead) = Default::default();
     let mut bare = requesting(bare, &texts);
-    bare.spec.get_or_insert_default().containers[0].ports = ports;
+    let only = &mut bare.spec.get_or_insert_default().containers[0];
+    only.ports = ports;
+    only.restart_policy_rules = rules.concat();
+    only.volume_mounts = mounts.concat();
     bare
 }
 

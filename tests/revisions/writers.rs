@@ -186,6 +186,7 @@ fn apart() -> Node {
     Node {
         status: Some(NodeStatus {
             allocatable: [("pods".to_owned(), pods)].into(),
+            ..NodeStatus::default()
         }),
         ..node(APART, &[])
     }

@@ -3,7 +3,7 @@
 
 use evenkeel::proto::v1::{NodeVerdict, ReasonCode, ReasonCount, RefusalReason};
 
-const WORDS: [(&str, ReasonCode); 18] = [
+const WORDS: [(&str, ReasonCode); 19] = [
     ("node(s) were unschedulable", ReasonCode::Unschedulable),
     (
         "node(s) didn't match the requested node name",
@@ -55,6 +55,10 @@ const WORDS: [(&str, ReasonCode); 18] = [
     (
         "node(s) didn't satisfy existing pods anti-affinity rules",
         ReasonCode::ExistingAntiAffinity,
+    ),
+    (
+        "node(s) didn't match Pod's required features",
+        ReasonCode::DeclaredFeatures,
     ),
     ("node(s) had no capacity left", ReasonCode::Capacity),
     ("cluster(s) hold the placement", ReasonCode::HoldsPlacement),

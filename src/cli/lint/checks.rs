@@ -8,7 +8,6 @@ use super::given::{is_given, is_given_by};
 use super::placeholders::{UNRENDERED, has_placeholder};
 use super::rule::LintRule;
 use crate::explain;
-use crate::limits::NodeNames;
 use crate::manifest::{ManifestError, PlacementPolicy, Template};
 use crate::matching::{Path, Violation, Violations};
 use crate::proto::v1::hint::Kind;
@@ -52,7 +51,7 @@ pub(super) struct TemplateFindings {
 }
 
 /// Applies all rules to a template.
-pub(super) fn check(template: &Template, node_names: NodeNames) -> TemplateFindings {
+pub(super) fn check(template: &Template, limits: &Limits) -> TemplateFindings {
     if has_placeholder(&template.object.value) {
         return TemplateFindings {
             said: vec![Said {
@@ -65,7 +64,7 @@ pub(super) fn check(template: &Template, node_names: NodeNames) -> TemplateFindi
         };
     }
     let mut said = fields::odd(template);
-    let (read, faults) = read(template, node_names, &said);
+    let (read, faults) = read(template, limits, &said);
     said.extend(faults);
     let is_valid = said.iter().all(|said| said.rule != LintRule::Invalid);
     let constraints = match read {
@@ -95,7 +94,7 @@ pub(super) fn check(template: &Template, node_names: NodeNames) -> TemplateFindi
 /// wrong with it that is not `said` already.
 fn read<'t>(
     template: &'t Template,
-    node_names: NodeNames,
+    limits: &Limits,
     said: &[Said],
 ) -> (Option<CheckedTemplate<'t>>, Vec<Said>) {
     let is_said = said.iter().any(|said| said.rule == LintRule::Invalid);
@@ -111,7 +110,7 @@ fn read<'t>(
         invalid(field, message)
     };
     let is_placement = policy.is_some();
-    let faults: Vec<Said> = match compile(pod, is_placement, node_names) {
+    let faults: Vec<Said> = match compile(pod, is_placement, limits) {
         Ok(_) => Vec::new(),
         Err(faults) => faults.iter().map(fault).collect(),
     };
@@ -120,7 +119,7 @@ fn read<'t>(
         .chain(&faults)
         .map(|said| constraint_of(&said.field));
     let compiled = broken.collect::<Option<BTreeSet<usize>>>();
-    let compiled = compiled.and_then(|broken| compile_but(pod, is_placement, node_names, &broken));
+    let compiled = compiled.and_then(|broken| compile_but(pod, is_placement, limits, &broken));
     let checked = compiled.map(|constraints| CheckedTemplate {
         template,
         pod,
@@ -142,7 +141,7 @@ fn constraint_of(field: &str) -> Option<usize> {
 fn compile_but(
     pod: &Pod,
     is_placement: bool,
-    node_names: NodeNames,
+    limits: &Limits,
     broken: &BTreeSet<usize>,
 ) -> Option<Vec<Active>> {
     let mut left = pod.clone();
@@ -157,7 +156,7 @@ fn compile_but(
         return None;
     }
     *constraints = kept.iter().map(|at| constraints[*at].clone()).collect();
-    let mut compiled = compile(&left, is_placement, node_names).ok()?;
+    let mut compiled = compile(&left, is_placement, limits).ok()?;
     for active in &mut compiled {
         active.index = kept[active.index];
     }
@@ -188,24 +187,16 @@ fn invalid(field: String, message: String) -> Said {
 }
 
 /// The constraints of a pod, by the rules of a decision about it.
-fn compile(
-    pod: &Pod,
-    is_placement: bool,
-    node_names: NodeNames,
-) -> Result<Vec<Active>, Violations> {
-    let limits = Limits {
-        node_names,
-        ..Limits::default()
-    };
+fn compile(pod: &Pod, is_placement: bool, limits: &Limits) -> Result<Vec<Active>, Violations> {
     // Fields are named as those of the pod.
     let root = Path::root("");
     if is_placement {
-        let question = fleet::PlacementSpec::compile(Some(pod.clone()), &limits, root)?;
+        let question = fleet::PlacementSpec::compile(Some(pod.clone()), limits, root)?;
         let mut constraints = question.constraints;
         constraints.sort_by_key(|active| active.index);
         return Ok(constraints);
     }
-    let question = spread::Question::compile(Some(pod), &limits, root)?;
+    let question = spread::Question::compile(Some(pod), limits, root)?;
     Ok(question.constraints.all)
 }
 

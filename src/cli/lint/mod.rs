@@ -272,7 +272,7 @@ impl LintCommand {
         if template.object.templates.first() == Some(&template.place) {
             said.extend(fields::misplaced(&template.object));
         }
-        let checked = checks::check(template, self.state.node_names());
+        let checked = checks::check(template, &self.state.local_limits());
         said.extend(checked.said);
         said.extend(affinity::idle_terms(template));
         if let Some(client) = client.filter(|_| checked.is_valid) {

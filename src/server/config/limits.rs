@@ -26,13 +26,13 @@ struct Others {
     max_reservation_ttl: Duration,
 
     #[command(flatten)]
-    node_names: NodeNamesSetting,
+    rules: RuleSettings,
 }
 
-/// Which names nodes may have: a setting of servers, and of commands that decide
-/// by themselves.
+/// Rules that no snapshot has: settings of servers, and of commands that decide by
+/// themselves.
 #[derive(Debug, Clone, Copy, clap::Args)]
-pub struct NodeNamesSetting {
+pub struct RuleSettings {
     /// Names that nodes may have: dns, as in Kubernetes, or any.
     ///
     /// With "any" it is 1 to 253 bytes without control characters and "/", such
@@ -45,7 +45,25 @@ pub struct NodeNamesSetting {
         value_parser = PossibleValuesParser::new(NodeNames::NAMES)
             .map(|name| NodeNames::parse(&name).unwrap_or_default())
     )]
-    pub node_names: NodeNames,
+    node_names: NodeNames,
+
+    /// Have tolerations with the operators Gt and Lt compare numbers.
+    ///
+    /// Without it they tolerate nothing, as in Kubernetes without the feature gate
+    /// TaintTolerationComparisonOperators, which is off by default.
+    #[arg(long, env = "EVENKEEL_TOLERATION_COMPARISONS")]
+    toleration_comparisons: bool,
+}
+
+impl RuleSettings {
+    /// Limits with these rules.
+    pub fn with(self, limits: Limits) -> Limits {
+        Limits {
+            node_names: self.node_names,
+            toleration_comparisons: self.toleration_comparisons,
+            ..limits
+        }
+    }
 }
 
 impl Args for Limits {
@@ -62,12 +80,11 @@ impl Args for Limits {
 impl FromArgMatches for Limits {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let others = Others::from_arg_matches(matches)?;
-        let mut limits = Self {
+        let mut limits = others.rules.with(Self {
             max_reservation_ttl: others.max_reservation_ttl,
-            node_names: others.node_names.node_names,
             max_memory_bytes: memory::usual_limit(),
             ..Self::default()
-        };
+        });
         let with_flag = |limit: &&Limit| limit.row().heading != Heading::None;
         for limit in Limit::ALL.iter().filter(with_flag) {
             let value = matches.try_get_one::<usize>(limit.row().key);

@@ -14,7 +14,7 @@ mod values;
 
 pub use conflict::Conflict;
 pub use file::{SettingsFileError, apply_file};
-pub use limits::NodeNamesSetting;
+pub use limits::RuleSettings;
 pub use replication::{LogConflict, ReplicationSettings, SharedLog};
 pub use security::{ClientAuth, SecuritySettings};
 pub use settings::{ClientSettings, Config, ConnectionSettings, DrainSettings, StateSettings};

@@ -2,7 +2,7 @@
 
 use super::symbols::{self, InternedLabels, Symbol, Symbols};
 use crate::account::heap;
-use crate::matching::{Allocatable, NodeLabels, Path, Taint, Violations};
+use crate::matching::{Allocatable, Features, NodeLabels, Path, Taint, Violations};
 use crate::proto::v1;
 
 /// A node that exists.
@@ -15,6 +15,8 @@ pub(in crate::snapshot) struct StoredNode {
     pub unschedulable: bool,
     /// What it says that pods may request.
     pub allocatable: Option<Allocatable>,
+    /// The features that it declares.
+    pub features: Features,
 }
 
 /// What is compiled of a node on the wire.
@@ -24,6 +26,8 @@ pub struct CompiledNode {
     pub taints: Box<[Taint]>,
     /// What it says that pods may request.
     pub allocatable: Option<Allocatable>,
+    /// The features that it declares.
+    pub features: Features,
 }
 
 impl CompiledNode {
@@ -36,7 +40,9 @@ impl CompiledNode {
         let allocatable = wire.status.as_ref().and_then(|wire| {
             Allocatable::compile(&wire.allocatable, status.field("allocatable"), faults)
         });
+        let features = wire.status.as_ref().map(|it| &*it.declared_features);
         Self {
+            features: features.map_or(Features::NONE, Features::declared),
             taints,
             allocatable,
         }
@@ -88,6 +94,11 @@ impl<'a> NodeRef<'a> {
         self.node.allocatable.as_ref()
     }
 
+    /// The features that it declares.
+    pub fn features(self) -> Features {
+        self.node.features
+    }
+
     /// The value of a label, given the symbol of its key.
     pub fn label(self, key: Symbol) -> Option<Symbol> {
         symbols::label_value(&self.node.labels, key).copied()
@@ -102,6 +113,15 @@ impl<'a> NodeRef<'a> {
     /// The labels.
     pub fn label_texts(self) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.symbols.label_texts(&self.node.labels)
+    }
+
+    fn status_to_wire(self) -> Option<v1::NodeStatus> {
+        let has = self.node.allocatable.as_ref();
+        let features = self.features();
+        (has.is_some() || !features.is_empty()).then(|| v1::NodeStatus {
+            allocatable: has.map(Allocatable::to_wire).unwrap_or_default(),
+            declared_features: features.names().map(str::to_owned).collect(),
+        })
     }
 
     /// The node for the wire.
@@ -123,9 +143,7 @@ impl<'a> NodeRef<'a> {
                 unschedulable: self.node.unschedulable,
                 taints: self.node.taints.iter().map(taint).collect(),
             }),
-            status: self.node.allocatable.as_ref().map(|has| v1::NodeStatus {
-                allocatable: has.to_wire(),
-            }),
+            status: self.status_to_wire(),
         }
     }
 }

@@ -1,12 +1,13 @@
 //! The nodes of a snapshot, shared by all of its namespaces.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::node::{CompiledNode, NodeRef, StoredNode};
 use super::slots::{Slot, Slots};
 use super::symbols::{Symbol, Symbols};
 use crate::account::heap;
-use crate::matching::NodeAffinity;
+use crate::matching::{Allocatable, NodeAffinity};
 use crate::proto::v1;
 
 /// Up to how many new nodes are inserted into node order one by one.
@@ -23,6 +24,8 @@ pub struct Nodes {
     heap_bytes: usize,
     /// How many of them say what pods may request.
     with_room: usize,
+    /// How many of them have each resource that is not common.
+    having: BTreeMap<Arc<str>, usize>,
     /// The slots of the nodes that exist, ascending by name, once it is settled.
     order: Vec<Slot>,
     /// Nodes that are not in `order` yet.
@@ -57,8 +60,12 @@ impl Nodes {
             taints: compiled.taints.clone(),
             unschedulable,
             allocatable: compiled.allocatable.clone(),
+            features: compiled.features,
         };
         self.with_room += usize::from(node.allocatable.is_some());
+        for resource in node.allocatable.iter().flat_map(Allocatable::named) {
+            *self.having.entry(Arc::clone(resource)).or_default() += 1;
+        }
         self.heap_bytes += node.heap_bytes();
         let old = self.nodes[slot.index()].replace(Arc::new(node));
         self.release(old);
@@ -81,6 +88,7 @@ impl Nodes {
             && old.unschedulable == unschedulable
             && old.taints == compiled.taints
             && old.allocatable == compiled.allocatable
+            && old.features == compiled.features
             && old_labels.eq(metadata.labels.iter().map(|(k, v)| (&**k, &**v)));
         !same
     }
@@ -105,8 +113,21 @@ impl Nodes {
         if let Some(node) = node {
             self.heap_bytes -= node.heap_bytes();
             self.with_room -= usize::from(node.allocatable.is_some());
+            for resource in node.allocatable.iter().flat_map(Allocatable::named) {
+                self.forget(resource);
+            }
             self.symbols.release(node.name);
             self.symbols.release_labels(&node.labels);
+        }
+    }
+
+    /// Counts one node less that has a resource.
+    fn forget(&mut self, resource: &Arc<str>) {
+        if let Some(nodes) = self.having.get_mut(resource) {
+            *nodes -= 1;
+            if *nodes == 0 {
+                self.having.remove(resource);
+            }
         }
     }
 
@@ -218,6 +239,13 @@ impl Nodes {
         self.with_room > 0
     }
 
+    /// Whether some node has nothing of a resource that is not common.
+    pub fn lack(&self, resource: &str) -> bool {
+        self.having
+            .get(resource)
+            .is_none_or(|nodes| *nodes < self.len())
+    }
+
     /// The existing node of a name, with its slot.
     pub fn find(&self, name: &str) -> Option<Slot> {
         self.slot(name).filter(|slot| self.get(*slot).is_some())
@@ -266,6 +294,7 @@ impl Nodes {
         heap::list::<Option<Arc<StoredNode>>>(self.nodes.capacity())
             + heap::list::<Slot>(self.order.capacity())
             + heap::list::<Slot>(self.added.capacity())
+            + heap::tree::<Arc<str>, usize>(self.having.len())
             + self.slots.memory_bytes()
             + self.symbols.memory_bytes()
     }

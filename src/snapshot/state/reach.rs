@@ -56,13 +56,19 @@ impl<'q> Reach<'q> {
         let changed = changed.filter(|id| id.kind.is_namespaced());
         let mut names: BTreeSet<Box<str>> = changed.map(|id| id.namespace.into()).collect();
         if !self.is_within() {
-            let mut labels = Arc::clone(&state.shared.read().namespace_labels);
+            let (mut labels, rules) = {
+                let shared = state.shared.read();
+                (
+                    Arc::clone(&shared.namespace_labels),
+                    shared.defaults.rules(),
+                )
+            };
             if overlay.has_namespaces() {
                 Arc::make_mut(&mut labels).apply(overlay, |_, _| ());
             }
             for term in self.beyond() {
                 names.extend(term.namespaces.iter().cloned());
-                match term.namespace_selector.is_empty() {
+                match term.is_about_all(rules) {
                     true => names.extend(state.namespace_names()),
                     false => {
                         let all = labels.iter();

@@ -28,7 +28,7 @@ pub struct Placer {
     /// Affinity between pods; `None` where no term matters.
     pod_terms: Option<TrackedPodTerms>,
     groups: Groups,
-    /// The candidates that pass the checks besides spread, in node order.
+    /// The candidates that pass the checks before spread, in node order.
     nodes: Vec<Candidate>,
     refused: BTreeMap<Reason, usize>,
     wanted: usize,
@@ -45,6 +45,8 @@ struct Candidate {
     bonus: i64,
     /// Whether it lacks the key of a hard constraint.
     lacks_key: bool,
+    /// Whether it declares the features that the pod needs.
+    declares_needed: bool,
 }
 
 impl Placer {
@@ -220,7 +222,9 @@ impl Placer {
         });
         let terms = self.pod_terms.as_ref();
         let by_pods = || terms.and_then(|terms| terms.refusal(index));
-        by_constraint.or_else(by_pods).into_iter().collect()
+        let by_features = || (!node.declares_needed).then_some(Reason::DeclaredFeatures);
+        let reason = by_constraint.or_else(by_pods).or_else(by_features);
+        reason.into_iter().collect()
     }
 }
 
@@ -242,12 +246,13 @@ impl Candidate {
             room,
             full,
             lacks_key: false,
+            declares_needed: filter.features_refusal(slot).is_none(),
         }
     }
 
     /// Whether it takes pods as far as constraints and terms allow.
     fn takes_pods(&self) -> bool {
-        self.room != Some(0) && !self.lacks_key
+        self.room != Some(0) && !self.lacks_key && self.declares_needed
     }
 }
 

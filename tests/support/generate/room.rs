@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use evenkeel::proto::v1::{
-    Container, ContainerPort, ContainerStatus, NodeStatus, PodCondition, PodSchedulingGate,
-    PodSpec, PodStatus, Quantity, ResourceRequirements,
+    Container, ContainerPort, ContainerRestartRule, ContainerStatus, NodeStatus, PodCondition,
+    PodSchedulingGate, PodSpec, PodStatus, Quantity, ResourceRequirements, VolumeMount,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option::weighted;
 use proptest::prelude::*;
-use proptest::sample::select;
+use proptest::sample::{select, subsequence};
 
 use super::{NODES, text};
 
@@ -37,20 +37,33 @@ fn requirements() -> impl Strategy<Value = Option<ResourceRequirements>> {
     )
 }
 
-/// What a node has, if it says so: half of the nodes do.
+/// Names of features that nodes declare, one of which no decision knows.
+const FEATURES: [&str; 4] = [
+    "RestartAllContainersOnContainerExits",
+    "UserNamespacesHostNetworkSupport",
+    "VolumeBindMountOptions",
+    "Unknown",
+];
+
+/// What a node has, if it says so: half of the nodes do. A third declare features.
 pub fn allocatable() -> impl Strategy<Value = Option<NodeStatus>> {
     let amount = text(&["1", "2", "4", "3500m", "1Ki", "0"]);
     let amount = amount.prop_map(|string| Quantity { string });
     let amounts = btree_map(text(&RESOURCES), amount, 2..6);
     let pods = weighted(0.9, text(&["3", "5", "9"]));
-    let status = (amounts, pods).prop_map(|(mut allocatable, pods)| {
+    let amounts = (amounts, pods).prop_map(|(mut allocatable, pods)| {
         allocatable.extend(pods.map(|string| ("pods".to_owned(), Quantity { string })));
-        NodeStatus { allocatable }
+        allocatable
     });
-    weighted(
-        0.5,
-        status.prop_filter("it says something", |s| !s.allocatable.is_empty()),
-    )
+    let features = weighted(0.3, subsequence(&FEATURES[..], 1..=4));
+    let status = (weighted(0.5, amounts), features).prop_map(|(allocatable, features)| {
+        let features = features.unwrap_or_default();
+        NodeStatus {
+            allocatable: allocatable.unwrap_or_default(),
+            declared_features: features.into_iter().map(str::to_owned).collect(),
+        }
+    });
+    status.prop_map(|status| (status != NodeStatus::default()).then_some(status))
 }
 
 fn container() -> impl Strategy<Value = Container> {
@@ -72,19 +85,43 @@ fn container() -> impl Strategy<Value = Container> {
             ports,
             resources,
             restart_policy,
+            ..Container::default()
         },
     )
+}
+
+/// A container of an incoming pod, which may need a feature of its node.
+fn incoming_container() -> impl Strategy<Value = Container> {
+    let action = text(&["Restart", "RestartAllContainers"]);
+    let rules = vec(
+        action.prop_map(|action| ContainerRestartRule { action }),
+        1..3,
+    );
+    let options = vec(text(&["ro", "noexec"]), 0..2);
+    let mount = options.prop_map(|bind_mount_options| VolumeMount { bind_mount_options });
+    let more = (weighted(0.1, rules), weighted(0.1, vec(mount, 1..3)));
+    (container(), more).prop_map(|(container, (rules, mounts))| Container {
+        restart_policy_rules: rules.unwrap_or_default(),
+        volume_mounts: mounts.unwrap_or_default(),
+        ..container
+    })
 }
 
 /// The parts of a spec that say what a pod requests and where it goes itself.
 /// Half of them request nothing.
 pub fn requests() -> impl Strategy<Value = PodSpec> {
-    let containers = (vec(container(), 0..3), vec(container(), 0..3));
+    let containers = (
+        vec(incoming_container(), 0..3),
+        vec(incoming_container(), 0..3),
+    );
+    let host = (any::<bool>(), weighted(0.3, any::<bool>()));
     let whole = (weighted(0.2, requirements()), weighted(0.2, amounts(2)));
     let gate = text(&["a", "b"]).prop_map(|name| PodSchedulingGate { name });
     let gates = prop_oneof![15 => Just(Vec::new()), 1 => vec(gate, 1..3)];
     let own = (weighted(0.1, text(&NODES)), gates);
-    let some = (containers, whole, own).prop_map(|(containers, whole, own)| PodSpec {
+    let some = (containers, whole, own, host).prop_map(|(containers, whole, own, host)| PodSpec {
+        host_network: host.0,
+        host_users: host.1,
         containers: containers.0,
         init_containers: containers.1,
         resources: whole.0.flatten(),
