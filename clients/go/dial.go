@@ -18,8 +18,8 @@ import (
 	evenkeelv1 "evenkeel.dev/client/v1"
 )
 
-// serviceConfig spreads calls over all servers, and repeats those that only read, and Place,
-// at another server when one is gone.
+// serviceConfig spreads calls over all servers, and repeats those at another server when one
+// is gone that only read or may come again.
 //
 //go:embed service_config.json
 var serviceConfig string
@@ -36,8 +36,8 @@ type Client struct {
 // [grpc.WithTransportCredentials].
 //
 // Calls go to the servers in turn. A call that ends with UNAVAILABLE is sent again, up to
-// three times, if it only reads. So is Place: where it reserves and has no request id it is
-// given one, so that nothing is reserved twice. Other calls are not repeated.
+// three times, if it only reads. So are ReservePods and Place: where that reserves and has no
+// request id it is given one, so that nothing is reserved twice. Other calls are not repeated.
 //
 // Servers without a common log have states of their own: feed and reserve at each by a client
 // of its own.

@@ -329,7 +329,7 @@ fn step(step: PickStep) -> v1::PlacementStep {
 }
 
 /// What the picks of a pod count as while they are held.
-fn hold(pod: &Question, owner: String, ttl: Duration) -> Hold {
+pub(super) fn hold(pod: &Question, owner: String, ttl: Duration) -> Hold {
     Hold {
         owner: owner.into(),
         ttl,

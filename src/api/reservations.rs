@@ -1,8 +1,9 @@
-//! `ConfirmReservations`, `RenewReservations`, `ReleaseReservations` and
-//! `ListReservations`.
+//! `ReservePods`, `ConfirmReservations`, `RenewReservations`, `ReleaseReservations`
+//! and `ListReservations`.
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use prost::Message;
 use prost::bytes::Bytes;
@@ -11,13 +12,15 @@ use tonic::{Request, Response};
 use super::base::Service;
 use super::error::Error;
 use super::export::timestamp;
-use super::request;
+use super::place::hold;
+use super::{request, wish};
 use crate::access::Role;
 use crate::limits::Limit;
 use crate::matching::{Path, Violations, names};
 use crate::proto::encoded::encode;
 use crate::proto::v1;
-use crate::snapshot::{Claim, Limits, Listed, Snapshot};
+use crate::snapshot::{Assignment, Claim, Limits, Listed, Snapshot};
+use crate::spread::Question;
 
 impl Service {
     /// Answers a call that changes the reservations of a snapshot.
@@ -37,6 +40,75 @@ impl Service {
         let changed = self.lanes.change(call.by.deadline, change).await??;
         Ok(Response::new(changed))
     }
+}
+
+/// Holds pods on the nodes that the caller chose.
+///
+/// # Errors
+/// Every fault of the request, and [`Error::Snapshot`].
+pub fn reserve_pods(
+    wire: v1::ReservePodsRequest,
+    snapshot: &Snapshot,
+    limits: &Limits,
+) -> Result<v1::ReservePodsResponse, Error> {
+    let mut faults = Violations::default();
+    if wire.reserve.is_none() {
+        faults.add(Path::root("reserve"), "is required");
+    }
+    let reserve = wish::hold(wire.reserve.as_ref(), limits, &mut faults);
+    let path = Path::root("pods");
+    let mut assignments = Vec::new();
+    if faults.within(path, limits, Limit::Replicas, wire.pods.len()) {
+        let mut seen = HashSet::with_capacity(wire.pods.len());
+        for (i, pod) in wire.pods.iter().enumerate() {
+            let assigned = assignment(pod, reserve.as_ref(), path.index(i), limits, &mut faults);
+            let Some(assigned) = assigned else { continue };
+            if !seen.insert((
+                Arc::clone(&assigned.hold.namespace),
+                assigned.claim.name.clone(),
+            )) {
+                faults.add(path.index(i).field("pod"), "is in the list more than once");
+            }
+            assignments.push(assigned);
+        }
+    }
+    faults.finish(())?;
+    let assigned = snapshot.assign(&assignments, limits)?;
+    Ok(v1::ReservePodsResponse {
+        revision: assigned.revision,
+        epoch: snapshot.epoch().to_owned(),
+        reservation_ids: assigned.ids,
+        reserved_until: assigned.until.map(timestamp),
+    })
+}
+
+/// A pod that goes to a node, if that can be read.
+fn assignment(
+    wire: &v1::AssignedPod,
+    reserve: Option<&(String, Duration)>,
+    path: Path<'_>,
+    limits: &Limits,
+    faults: &mut Violations,
+) -> Option<Assignment> {
+    names::check_node_name(&wire.node, limits.node_names, path.field("node"), faults);
+    let pod_path = path.field("pod");
+    let metadata = wire.pod.as_ref().and_then(|pod| pod.metadata.as_ref());
+    let claim = Claim {
+        name: metadata.map_or("", |metadata| &metadata.name).into(),
+        uid: metadata.map_or("", |metadata| &metadata.uid).into(),
+    };
+    let metadata_path = pod_path.field("metadata");
+    if claim.name.is_empty() {
+        faults.add(metadata_path.field("name"), "is required");
+    }
+    request::check_length(&claim.uid, metadata_path.field("uid"), limits, faults);
+    let question = faults.collect(Question::compile(wire.pod.as_ref(), limits, pod_path))?;
+    let (owner, ttl) = reserve?;
+    Some(Assignment {
+        hold: hold(&question, owner.clone(), *ttl),
+        node: wire.node.as_str().into(),
+        claim,
+    })
 }
 
 /// Notes which pods reservations became.

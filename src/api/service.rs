@@ -176,6 +176,15 @@ impl SpreadService for Service {
         self.look(&call.by, snapshot, look).await
     }
 
+    async fn reserve_pods(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
+        let change = self.change_reservations(
+            request,
+            |asked: &v1::ReservePodsRequest| &asked.snapshot,
+            reservations::reserve_pods,
+        );
+        Ok(change.await?)
+    }
+
     async fn confirm_reservations(
         &self,
         request: Request<Bytes>,

@@ -31,6 +31,7 @@ pub use counts::query::Query;
 pub use counts::topology::{DomainKey, Topology};
 pub use counts::view::View;
 pub use counts::watched::SelectorViews;
+pub use history::assigning::{Assigned, Assignment};
 pub use history::error::Error;
 #[cfg(test)]
 pub(crate) use history::fault_injection::InjectedFault;

@@ -27,7 +27,7 @@ use crate::support::server::unobserved;
 
 /// All calls of the service, by the byte that stands for them in an input.
 /// New ones go to the end, so that the inputs that there are keep their meaning.
-pub const METHODS: [&str; 18] = [
+pub const METHODS: [&str; 19] = [
     "UpdateSnapshot",
     "StreamSnapshot",
     "Filter",
@@ -46,6 +46,7 @@ pub const METHODS: [&str; 18] = [
     "RenewReservations",
     "Decide",
     "RankRemovals",
+    "ReservePods",
 ];
 
 /// Those that only read. What others do goes on when their client does not

@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use evenkeel::proto::v1::{
-    ConfirmReservationsRequest, Confirmation, FilterRequest, HeldPlacement,
+    AssignedPod, ConfirmReservationsRequest, Confirmation, FilterRequest, HeldPlacement,
     ListReservationsRequest, PlaceRequest, PlaceResponse, Pod, ReleaseReservationsRequest,
-    RenewReservationsRequest, Reservation, ReservedPod, View,
+    RenewReservationsRequest, Reservation, ReservePodsRequest, ReservePodsResponse, ReservedPod,
+    View,
 };
 use evenkeel::snapshot::Limits;
+use tonic::{Response, Status};
 
 use crate::support::build::{ZONE, hard, node, pod, spread};
 use crate::support::model::Stored;
@@ -71,6 +73,13 @@ impl Held {
         };
         let response = self.server.client().place(request).await;
         response.expect("a valid request").into_inner()
+    }
+
+    /// Says that pods go to nodes.
+    pub async fn assign(&self, pods: Vec<(Pod, &str)>) -> Result<ReservePodsResponse, Status> {
+        let request = assignments("", pods);
+        let response = self.server.client().reserve_pods(request).await;
+        response.map(Response::into_inner)
     }
 
     /// Holds a reservation for longer; whether it was live.
@@ -158,6 +167,19 @@ pub fn time(second: u64) -> SystemTime {
 /// The workload's template: at most one apart between zones.
 pub fn template() -> Pod {
     spread(pod("", &WEB), vec![hard(1, ZONE, &WEB)])
+}
+
+/// Says that pods go to nodes.
+pub fn assignments(snapshot: &str, pods: Vec<(Pod, &str)>) -> ReservePodsRequest {
+    let assigned = |(pod, node): (Pod, &str)| AssignedPod {
+        pod: Some(pod),
+        node: node.into(),
+    };
+    ReservePodsRequest {
+        snapshot: snapshot.into(),
+        pods: pods.into_iter().map(assigned).collect(),
+        reserve: request(1).reserve,
+    }
 }
 
 /// Asks to place and hold.

@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod assigned;
 mod clocks;
 mod crowd;
 mod held;

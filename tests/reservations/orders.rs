@@ -34,6 +34,12 @@ enum Event {
     Release {
         of: usize,
     },
+    /// Somebody else has chosen a node for a pod.
+    Assign {
+        pod: usize,
+        node: usize,
+        with_uid: bool,
+    },
     Arrive {
         pod: usize,
         bound: bool,
@@ -69,6 +75,8 @@ fn event() -> impl Strategy<Value = Event> {
         2 => (0..6usize, proptest::option::of(1..=2 * TTL_SECONDS))
             .prop_map(|(of, seconds)| Event::Renew { of, seconds }),
         1 => (0..6usize).prop_map(|of| Event::Release { of }),
+        3 => (0..4usize, 0..2usize, any::<bool>())
+            .prop_map(|(pod, node, with_uid)| Event::Assign { pod, node, with_uid }),
         5 => arrive.prop_map(|(pod, bound, with_uid)| Event::Arrive { pod, bound, with_uid }),
         2 => (0..4usize).prop_map(|pod| Event::Delete { pod }),
         2 => (1..=TTL_SECONDS).prop_map(|seconds| Event::Pass { seconds }),
@@ -224,6 +232,42 @@ async fn happen(event: &Event, held: &Held, model: &mut Model, ids: &mut Vec<Str
             let before = model.held.len();
             model.held.retain(|promise| promise.id != *id);
             assert_eq!(live, model.held.len() < before);
+        }
+        Event::Assign {
+            pod: index,
+            node,
+            with_uid,
+        } => {
+            let mut assigned = pod(&name(index), &WEB);
+            if with_uid {
+                assigned.metadata.as_mut().expect("it has").uid = uid(index);
+            }
+            let node = ["a", "b"][node];
+            let answer = held
+                .assign(vec![(assigned, node)])
+                .await
+                .expect("a valid request");
+            // One that is only known by a uid is another one, unless this has it.
+            let is_other = |by| matches!(by, By::Uid) && !with_uid;
+            let meant = |claim: Option<(usize, By)>| {
+                claim.is_some_and(|(pod, by)| pod == index && !is_other(by))
+            };
+            model.held.retain(|promise| !meant(promise.claim));
+            let has_arrived = model.pods.get(&index).is_some_and(is_bound);
+            let id = answer.reservation_ids[0].clone();
+            assert_eq!(id.is_empty(), has_arrived);
+            assert_eq!(answer.reserved_until.is_none(), has_arrived);
+            assert_eq!(held.server.describe("").await.revision, answer.revision);
+            if !has_arrived {
+                ids.push(id.clone());
+                model.held.push(Promise {
+                    id,
+                    node: node.to_owned(),
+                    ends: model.now + TTL_SECONDS,
+                    ttl: TTL_SECONDS,
+                    claim: Some((index, if with_uid { By::Both } else { By::Name })),
+                });
+            }
         }
         Event::Arrive {
             pod: index,

@@ -9,6 +9,7 @@ mod process;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod assigned;
 mod crash;
 mod directories;
 mod feeder;

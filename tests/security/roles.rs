@@ -94,6 +94,11 @@ const RPCS: &[(&str, Option<Role>, Call)] = &[
         unary!(confirm_reservations, ConfirmReservationsRequest),
     ),
     (
+        "ReservePods",
+        Some(Role::Feeder),
+        unary!(reserve_pods, ReservePodsRequest),
+    ),
+    (
         "RenewReservations",
         Some(Role::Feeder),
         unary!(renew_reservations, RenewReservationsRequest),

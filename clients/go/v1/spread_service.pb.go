@@ -3784,6 +3784,203 @@ func (x *ReservedPod) GetUid() string {
 	return ""
 }
 
+// Says that pods go to nodes.
+type ReservePodsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the snapshot; empty means "default".
+	Snapshot string `protobuf:"bytes,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	// The pods, each at most once. All are reserved or none. Limited by
+	// `--max-replicas`.
+	Pods []*AssignedPod `protobuf:"bytes,2,rep,name=pods,proto3" json:"pods,omitempty"`
+	// For whom they are reserved, and for how long. Required.
+	Reserve       *Reservation `protobuf:"bytes,3,opt,name=reserve,proto3" json:"reserve,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReservePodsRequest) Reset() {
+	*x = ReservePodsRequest{}
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReservePodsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReservePodsRequest) ProtoMessage() {}
+
+func (x *ReservePodsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReservePodsRequest.ProtoReflect.Descriptor instead.
+func (*ReservePodsRequest) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ReservePodsRequest) GetSnapshot() string {
+	if x != nil {
+		return x.Snapshot
+	}
+	return ""
+}
+
+func (x *ReservePodsRequest) GetPods() []*AssignedPod {
+	if x != nil {
+		return x.Pods
+	}
+	return nil
+}
+
+func (x *ReservePodsRequest) GetReserve() *Reservation {
+	if x != nil {
+		return x.Reserve
+	}
+	return nil
+}
+
+// A pod that goes to a node.
+type AssignedPod struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The pod. It needs a name, by which it is known when it arrives; if it has a uid,
+	// that has to be the same then. It counts with its labels, what it requests and
+	// its anti-affinity. Its spec.node_name is not read. Required.
+	Pod *Pod `protobuf:"bytes,1,opt,name=pod,proto3" json:"pod,omitempty"`
+	// Name of the node. The snapshot need not have it: then the pod counts nowhere until
+	// it does. Required.
+	Node          string `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AssignedPod) Reset() {
+	*x = AssignedPod{}
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AssignedPod) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AssignedPod) ProtoMessage() {}
+
+func (x *AssignedPod) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AssignedPod.ProtoReflect.Descriptor instead.
+func (*AssignedPod) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *AssignedPod) GetPod() *Pod {
+	if x != nil {
+		return x.Pod
+	}
+	return nil
+}
+
+func (x *AssignedPod) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+// What was reserved for pods.
+type ReservePodsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Revision that holds the reservations. Send it as `min_revision` of the next question.
+	Revision int64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Epoch of that revision.
+	Epoch string `protobuf:"bytes,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// The ids of the reservations, in the order of the pods. Empty for a pod that the snapshot
+	// has on a node already.
+	ReservationIds []string `protobuf:"bytes,3,rep,name=reservation_ids,json=reservationIds,proto3" json:"reservation_ids,omitempty"`
+	// When the first of them ends. Absent when there are none.
+	ReservedUntil *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=reserved_until,json=reservedUntil,proto3" json:"reserved_until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReservePodsResponse) Reset() {
+	*x = ReservePodsResponse{}
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReservePodsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReservePodsResponse) ProtoMessage() {}
+
+func (x *ReservePodsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReservePodsResponse.ProtoReflect.Descriptor instead.
+func (*ReservePodsResponse) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *ReservePodsResponse) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *ReservePodsResponse) GetEpoch() string {
+	if x != nil {
+		return x.Epoch
+	}
+	return ""
+}
+
+func (x *ReservePodsResponse) GetReservationIds() []string {
+	if x != nil {
+		return x.ReservationIds
+	}
+	return nil
+}
+
+func (x *ReservePodsResponse) GetReservedUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ReservedUntil
+	}
+	return nil
+}
+
 // Says which pods reservations became.
 type ConfirmReservationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3797,7 +3994,7 @@ type ConfirmReservationsRequest struct {
 
 func (x *ConfirmReservationsRequest) Reset() {
 	*x = ConfirmReservationsRequest{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[32]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3809,7 +4006,7 @@ func (x *ConfirmReservationsRequest) String() string {
 func (*ConfirmReservationsRequest) ProtoMessage() {}
 
 func (x *ConfirmReservationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[32]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3822,7 +4019,7 @@ func (x *ConfirmReservationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmReservationsRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmReservationsRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{32}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ConfirmReservationsRequest) GetSnapshot() string {
@@ -3854,7 +4051,7 @@ type Confirmation struct {
 
 func (x *Confirmation) Reset() {
 	*x = Confirmation{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[33]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3866,7 +4063,7 @@ func (x *Confirmation) String() string {
 func (*Confirmation) ProtoMessage() {}
 
 func (x *Confirmation) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[33]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3879,7 +4076,7 @@ func (x *Confirmation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Confirmation.ProtoReflect.Descriptor instead.
 func (*Confirmation) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{33}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Confirmation) GetId() string {
@@ -3912,7 +4109,7 @@ type ConfirmReservationsResponse struct {
 
 func (x *ConfirmReservationsResponse) Reset() {
 	*x = ConfirmReservationsResponse{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[34]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3924,7 +4121,7 @@ func (x *ConfirmReservationsResponse) String() string {
 func (*ConfirmReservationsResponse) ProtoMessage() {}
 
 func (x *ConfirmReservationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[34]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3937,7 +4134,7 @@ func (x *ConfirmReservationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmReservationsResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmReservationsResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{34}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ConfirmReservationsResponse) GetRevision() int64 {
@@ -3979,7 +4176,7 @@ type RenewReservationsRequest struct {
 
 func (x *RenewReservationsRequest) Reset() {
 	*x = RenewReservationsRequest{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[35]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3991,7 +4188,7 @@ func (x *RenewReservationsRequest) String() string {
 func (*RenewReservationsRequest) ProtoMessage() {}
 
 func (x *RenewReservationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[35]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4004,7 +4201,7 @@ func (x *RenewReservationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewReservationsRequest.ProtoReflect.Descriptor instead.
 func (*RenewReservationsRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{35}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *RenewReservationsRequest) GetSnapshot() string {
@@ -4046,7 +4243,7 @@ type RenewReservationsResponse struct {
 
 func (x *RenewReservationsResponse) Reset() {
 	*x = RenewReservationsResponse{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[36]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4058,7 +4255,7 @@ func (x *RenewReservationsResponse) String() string {
 func (*RenewReservationsResponse) ProtoMessage() {}
 
 func (x *RenewReservationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[36]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4071,7 +4268,7 @@ func (x *RenewReservationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewReservationsResponse.ProtoReflect.Descriptor instead.
 func (*RenewReservationsResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{36}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RenewReservationsResponse) GetRevision() int64 {
@@ -4115,7 +4312,7 @@ type ReleaseReservationsRequest struct {
 
 func (x *ReleaseReservationsRequest) Reset() {
 	*x = ReleaseReservationsRequest{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[37]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4127,7 +4324,7 @@ func (x *ReleaseReservationsRequest) String() string {
 func (*ReleaseReservationsRequest) ProtoMessage() {}
 
 func (x *ReleaseReservationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[37]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4140,7 +4337,7 @@ func (x *ReleaseReservationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseReservationsRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseReservationsRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{37}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ReleaseReservationsRequest) GetSnapshot() string {
@@ -4172,7 +4369,7 @@ type ReleaseReservationsResponse struct {
 
 func (x *ReleaseReservationsResponse) Reset() {
 	*x = ReleaseReservationsResponse{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[38]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4184,7 +4381,7 @@ func (x *ReleaseReservationsResponse) String() string {
 func (*ReleaseReservationsResponse) ProtoMessage() {}
 
 func (x *ReleaseReservationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[38]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4197,7 +4394,7 @@ func (x *ReleaseReservationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseReservationsResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseReservationsResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{38}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ReleaseReservationsResponse) GetRevision() int64 {
@@ -4238,7 +4435,7 @@ type ListReservationsRequest struct {
 
 func (x *ListReservationsRequest) Reset() {
 	*x = ListReservationsRequest{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[39]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4250,7 +4447,7 @@ func (x *ListReservationsRequest) String() string {
 func (*ListReservationsRequest) ProtoMessage() {}
 
 func (x *ListReservationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[39]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4263,7 +4460,7 @@ func (x *ListReservationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReservationsRequest.ProtoReflect.Descriptor instead.
 func (*ListReservationsRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{39}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListReservationsRequest) GetSnapshot() string {
@@ -4307,7 +4504,7 @@ type ListReservationsResponse struct {
 
 func (x *ListReservationsResponse) Reset() {
 	*x = ListReservationsResponse{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[40]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4319,7 +4516,7 @@ func (x *ListReservationsResponse) String() string {
 func (*ListReservationsResponse) ProtoMessage() {}
 
 func (x *ListReservationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[40]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4332,7 +4529,7 @@ func (x *ListReservationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReservationsResponse.ProtoReflect.Descriptor instead.
 func (*ListReservationsResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{40}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListReservationsResponse) GetReservations() []*HeldPlacement {
@@ -4360,7 +4557,7 @@ type GetSnapshotRequest struct {
 
 func (x *GetSnapshotRequest) Reset() {
 	*x = GetSnapshotRequest{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[41]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4372,7 +4569,7 @@ func (x *GetSnapshotRequest) String() string {
 func (*GetSnapshotRequest) ProtoMessage() {}
 
 func (x *GetSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[41]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4385,7 +4582,7 @@ func (x *GetSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*GetSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{41}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *GetSnapshotRequest) GetSnapshot() string {
@@ -4406,7 +4603,7 @@ type GetSnapshotResponse struct {
 
 func (x *GetSnapshotResponse) Reset() {
 	*x = GetSnapshotResponse{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[42]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4418,7 +4615,7 @@ func (x *GetSnapshotResponse) String() string {
 func (*GetSnapshotResponse) ProtoMessage() {}
 
 func (x *GetSnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[42]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4431,7 +4628,7 @@ func (x *GetSnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSnapshotResponse.ProtoReflect.Descriptor instead.
 func (*GetSnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{42}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *GetSnapshotResponse) GetSnapshot() *Snapshot {
@@ -4483,7 +4680,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[43]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4495,7 +4692,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[43]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4508,7 +4705,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{43}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Snapshot) GetName() string {
@@ -4629,7 +4826,7 @@ type ListSnapshotsRequest struct {
 
 func (x *ListSnapshotsRequest) Reset() {
 	*x = ListSnapshotsRequest{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[44]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4641,7 +4838,7 @@ func (x *ListSnapshotsRequest) String() string {
 func (*ListSnapshotsRequest) ProtoMessage() {}
 
 func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[44]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4654,7 +4851,7 @@ func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsRequest.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{44}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListSnapshotsRequest) GetPageSize() int32 {
@@ -4684,7 +4881,7 @@ type ListSnapshotsResponse struct {
 
 func (x *ListSnapshotsResponse) Reset() {
 	*x = ListSnapshotsResponse{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[45]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4696,7 +4893,7 @@ func (x *ListSnapshotsResponse) String() string {
 func (*ListSnapshotsResponse) ProtoMessage() {}
 
 func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[45]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4709,7 +4906,7 @@ func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsResponse.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{45}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListSnapshotsResponse) GetSnapshots() []*Snapshot {
@@ -4739,7 +4936,7 @@ type DeleteSnapshotRequest struct {
 
 func (x *DeleteSnapshotRequest) Reset() {
 	*x = DeleteSnapshotRequest{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[46]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4751,7 +4948,7 @@ func (x *DeleteSnapshotRequest) String() string {
 func (*DeleteSnapshotRequest) ProtoMessage() {}
 
 func (x *DeleteSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[46]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4764,7 +4961,7 @@ func (x *DeleteSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*DeleteSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{46}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *DeleteSnapshotRequest) GetSnapshot() string {
@@ -4790,7 +4987,7 @@ type DeleteSnapshotResponse struct {
 
 func (x *DeleteSnapshotResponse) Reset() {
 	*x = DeleteSnapshotResponse{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[47]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4802,7 +4999,7 @@ func (x *DeleteSnapshotResponse) String() string {
 func (*DeleteSnapshotResponse) ProtoMessage() {}
 
 func (x *DeleteSnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[47]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4815,7 +5012,7 @@ func (x *DeleteSnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSnapshotResponse.ProtoReflect.Descriptor instead.
 func (*DeleteSnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{47}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{50}
 }
 
 // Names the snapshot to export.
@@ -4829,7 +5026,7 @@ type ExportSnapshotRequest struct {
 
 func (x *ExportSnapshotRequest) Reset() {
 	*x = ExportSnapshotRequest{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[48]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4841,7 +5038,7 @@ func (x *ExportSnapshotRequest) String() string {
 func (*ExportSnapshotRequest) ProtoMessage() {}
 
 func (x *ExportSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[48]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4854,7 +5051,7 @@ func (x *ExportSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*ExportSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{48}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ExportSnapshotRequest) GetSnapshot() string {
@@ -4884,7 +5081,7 @@ type ExportSnapshotResponse struct {
 
 func (x *ExportSnapshotResponse) Reset() {
 	*x = ExportSnapshotResponse{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[49]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4896,7 +5093,7 @@ func (x *ExportSnapshotResponse) String() string {
 func (*ExportSnapshotResponse) ProtoMessage() {}
 
 func (x *ExportSnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[49]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4909,7 +5106,7 @@ func (x *ExportSnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportSnapshotResponse.ProtoReflect.Descriptor instead.
 func (*ExportSnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{49}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ExportSnapshotResponse) GetUpdate() *UpdateSnapshotRequest {
@@ -4958,7 +5155,7 @@ type ExportSummary struct {
 
 func (x *ExportSummary) Reset() {
 	*x = ExportSummary{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[50]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4970,7 +5167,7 @@ func (x *ExportSummary) String() string {
 func (*ExportSummary) ProtoMessage() {}
 
 func (x *ExportSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[50]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4983,7 +5180,7 @@ func (x *ExportSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportSummary.ProtoReflect.Descriptor instead.
 func (*ExportSummary) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{50}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ExportSummary) GetObjectCount() int64 {
@@ -5011,7 +5208,7 @@ type VerifySnapshotRequest struct {
 
 func (x *VerifySnapshotRequest) Reset() {
 	*x = VerifySnapshotRequest{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[51]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5023,7 +5220,7 @@ func (x *VerifySnapshotRequest) String() string {
 func (*VerifySnapshotRequest) ProtoMessage() {}
 
 func (x *VerifySnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[51]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5036,7 +5233,7 @@ func (x *VerifySnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifySnapshotRequest.ProtoReflect.Descriptor instead.
 func (*VerifySnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{51}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *VerifySnapshotRequest) GetSnapshot() string {
@@ -5075,7 +5272,7 @@ type VerifySnapshotResponse struct {
 
 func (x *VerifySnapshotResponse) Reset() {
 	*x = VerifySnapshotResponse{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[52]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5087,7 +5284,7 @@ func (x *VerifySnapshotResponse) String() string {
 func (*VerifySnapshotResponse) ProtoMessage() {}
 
 func (x *VerifySnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[52]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5100,7 +5297,7 @@ func (x *VerifySnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifySnapshotResponse.ProtoReflect.Descriptor instead.
 func (*VerifySnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{52}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *VerifySnapshotResponse) GetRevision() int64 {
@@ -5185,7 +5382,7 @@ type Mismatch struct {
 
 func (x *Mismatch) Reset() {
 	*x = Mismatch{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[53]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5197,7 +5394,7 @@ func (x *Mismatch) String() string {
 func (*Mismatch) ProtoMessage() {}
 
 func (x *Mismatch) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[53]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5210,7 +5407,7 @@ func (x *Mismatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mismatch.ProtoReflect.Descriptor instead.
 func (*Mismatch) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{53}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Mismatch) GetNamespace() string {
@@ -5265,7 +5462,7 @@ type DecideRequest struct {
 
 func (x *DecideRequest) Reset() {
 	*x = DecideRequest{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[54]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5277,7 +5474,7 @@ func (x *DecideRequest) String() string {
 func (*DecideRequest) ProtoMessage() {}
 
 func (x *DecideRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[54]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5290,7 +5487,7 @@ func (x *DecideRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideRequest.ProtoReflect.Descriptor instead.
 func (*DecideRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{54}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *DecideRequest) GetStep() isDecideRequest_Step {
@@ -5368,7 +5565,7 @@ type SameRevision struct {
 
 func (x *SameRevision) Reset() {
 	*x = SameRevision{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[55]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5380,7 +5577,7 @@ func (x *SameRevision) String() string {
 func (*SameRevision) ProtoMessage() {}
 
 func (x *SameRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[55]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5393,7 +5590,7 @@ func (x *SameRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SameRevision.ProtoReflect.Descriptor instead.
 func (*SameRevision) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{55}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *SameRevision) GetQuestions() []*Question {
@@ -5427,7 +5624,7 @@ type Question struct {
 
 func (x *Question) Reset() {
 	*x = Question{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[56]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5439,7 +5636,7 @@ func (x *Question) String() string {
 func (*Question) ProtoMessage() {}
 
 func (x *Question) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[56]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5452,7 +5649,7 @@ func (x *Question) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Question.ProtoReflect.Descriptor instead.
 func (*Question) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{56}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Question) GetId() uint64 {
@@ -5548,7 +5745,7 @@ type DecideResponse struct {
 
 func (x *DecideResponse) Reset() {
 	*x = DecideResponse{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[57]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5560,7 +5757,7 @@ func (x *DecideResponse) String() string {
 func (*DecideResponse) ProtoMessage() {}
 
 func (x *DecideResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[57]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5573,7 +5770,7 @@ func (x *DecideResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideResponse.ProtoReflect.Descriptor instead.
 func (*DecideResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{57}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *DecideResponse) GetId() uint64 {
@@ -5677,7 +5874,7 @@ type QuestionError struct {
 
 func (x *QuestionError) Reset() {
 	*x = QuestionError{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[58]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5689,7 +5886,7 @@ func (x *QuestionError) String() string {
 func (*QuestionError) ProtoMessage() {}
 
 func (x *QuestionError) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[58]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5702,7 +5899,7 @@ func (x *QuestionError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuestionError.ProtoReflect.Descriptor instead.
 func (*QuestionError) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{58}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *QuestionError) GetCode() int32 {
@@ -6022,7 +6219,19 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"3\n" +
 	"\vReservedPod\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
-	"\x03uid\x18\x02 \x01(\tR\x03uid\"y\n" +
+	"\x03uid\x18\x02 \x01(\tR\x03uid\"\x92\x01\n" +
+	"\x12ReservePodsRequest\x12\x1a\n" +
+	"\bsnapshot\x18\x01 \x01(\tR\bsnapshot\x12,\n" +
+	"\x04pods\x18\x02 \x03(\v2\x18.evenkeel.v1.AssignedPodR\x04pods\x122\n" +
+	"\areserve\x18\x03 \x01(\v2\x18.evenkeel.v1.ReservationR\areserve\"E\n" +
+	"\vAssignedPod\x12\"\n" +
+	"\x03pod\x18\x01 \x01(\v2\x10.evenkeel.v1.PodR\x03pod\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\"\xb3\x01\n" +
+	"\x13ReservePodsResponse\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\tR\x05epoch\x12'\n" +
+	"\x0freservation_ids\x18\x03 \x03(\tR\x0ereservationIds\x12A\n" +
+	"\x0ereserved_until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\rreservedUntil\"y\n" +
 	"\x1aConfirmReservationsRequest\x12\x1a\n" +
 	"\bsnapshot\x18\x01 \x01(\tR\bsnapshot\x12?\n" +
 	"\rconfirmations\x18\x02 \x03(\v2\x19.evenkeel.v1.ConfirmationR\rconfirmations\"J\n" +
@@ -6201,7 +6410,7 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"\bPlanning\x12\x18\n" +
 	"\x14PLANNING_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fPLANNING_GREEDY\x10\x01\x12\x12\n" +
-	"\x0ePLANNING_JOINT\x10\x022\x9f\f\n" +
+	"\x0ePLANNING_JOINT\x10\x022\xf1\f\n" +
 	"\rSpreadService\x12Y\n" +
 	"\x0eUpdateSnapshot\x12\".evenkeel.v1.UpdateSnapshotRequest\x1a#.evenkeel.v1.UpdateSnapshotResponse\x12]\n" +
 	"\x0eStreamSnapshot\x12\".evenkeel.v1.StreamSnapshotRequest\x1a#.evenkeel.v1.StreamSnapshotResponse(\x010\x01\x12A\n" +
@@ -6211,7 +6420,8 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"\x05Place\x12\x19.evenkeel.v1.PlaceRequest\x1a\x1a.evenkeel.v1.PlaceResponse\x12E\n" +
 	"\x06Decide\x12\x1a.evenkeel.v1.DecideRequest\x1a\x1b.evenkeel.v1.DecideResponse(\x010\x01\x12Y\n" +
 	"\x0eDescribeSpread\x12\".evenkeel.v1.DescribeSpreadRequest\x1a#.evenkeel.v1.DescribeSpreadResponse\x12S\n" +
-	"\fRankRemovals\x12 .evenkeel.v1.RankRemovalsRequest\x1a!.evenkeel.v1.RankRemovalsResponse\x12h\n" +
+	"\fRankRemovals\x12 .evenkeel.v1.RankRemovalsRequest\x1a!.evenkeel.v1.RankRemovalsResponse\x12P\n" +
+	"\vReservePods\x12\x1f.evenkeel.v1.ReservePodsRequest\x1a .evenkeel.v1.ReservePodsResponse\x12h\n" +
 	"\x13ConfirmReservations\x12'.evenkeel.v1.ConfirmReservationsRequest\x1a(.evenkeel.v1.ConfirmReservationsResponse\x12b\n" +
 	"\x11RenewReservations\x12%.evenkeel.v1.RenewReservationsRequest\x1a&.evenkeel.v1.RenewReservationsResponse\x12h\n" +
 	"\x13ReleaseReservations\x12'.evenkeel.v1.ReleaseReservationsRequest\x1a(.evenkeel.v1.ReleaseReservationsResponse\x12_\n" +
@@ -6236,7 +6446,7 @@ func file_evenkeel_v1_spread_service_proto_rawDescGZIP() []byte {
 }
 
 var file_evenkeel_v1_spread_service_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_evenkeel_v1_spread_service_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
+var file_evenkeel_v1_spread_service_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
 var file_evenkeel_v1_spread_service_proto_goTypes = []any{
 	(Mode)(0),                           // 0: evenkeel.v1.Mode
 	(Dialect)(0),                        // 1: evenkeel.v1.Dialect
@@ -6278,73 +6488,76 @@ var file_evenkeel_v1_spread_service_proto_goTypes = []any{
 	(*PlacementStep)(nil),               // 37: evenkeel.v1.PlacementStep
 	(*HeldPlacement)(nil),               // 38: evenkeel.v1.HeldPlacement
 	(*ReservedPod)(nil),                 // 39: evenkeel.v1.ReservedPod
-	(*ConfirmReservationsRequest)(nil),  // 40: evenkeel.v1.ConfirmReservationsRequest
-	(*Confirmation)(nil),                // 41: evenkeel.v1.Confirmation
-	(*ConfirmReservationsResponse)(nil), // 42: evenkeel.v1.ConfirmReservationsResponse
-	(*RenewReservationsRequest)(nil),    // 43: evenkeel.v1.RenewReservationsRequest
-	(*RenewReservationsResponse)(nil),   // 44: evenkeel.v1.RenewReservationsResponse
-	(*ReleaseReservationsRequest)(nil),  // 45: evenkeel.v1.ReleaseReservationsRequest
-	(*ReleaseReservationsResponse)(nil), // 46: evenkeel.v1.ReleaseReservationsResponse
-	(*ListReservationsRequest)(nil),     // 47: evenkeel.v1.ListReservationsRequest
-	(*ListReservationsResponse)(nil),    // 48: evenkeel.v1.ListReservationsResponse
-	(*GetSnapshotRequest)(nil),          // 49: evenkeel.v1.GetSnapshotRequest
-	(*GetSnapshotResponse)(nil),         // 50: evenkeel.v1.GetSnapshotResponse
-	(*Snapshot)(nil),                    // 51: evenkeel.v1.Snapshot
-	(*ListSnapshotsRequest)(nil),        // 52: evenkeel.v1.ListSnapshotsRequest
-	(*ListSnapshotsResponse)(nil),       // 53: evenkeel.v1.ListSnapshotsResponse
-	(*DeleteSnapshotRequest)(nil),       // 54: evenkeel.v1.DeleteSnapshotRequest
-	(*DeleteSnapshotResponse)(nil),      // 55: evenkeel.v1.DeleteSnapshotResponse
-	(*ExportSnapshotRequest)(nil),       // 56: evenkeel.v1.ExportSnapshotRequest
-	(*ExportSnapshotResponse)(nil),      // 57: evenkeel.v1.ExportSnapshotResponse
-	(*ExportSummary)(nil),               // 58: evenkeel.v1.ExportSummary
-	(*VerifySnapshotRequest)(nil),       // 59: evenkeel.v1.VerifySnapshotRequest
-	(*VerifySnapshotResponse)(nil),      // 60: evenkeel.v1.VerifySnapshotResponse
-	(*Mismatch)(nil),                    // 61: evenkeel.v1.Mismatch
-	(*DecideRequest)(nil),               // 62: evenkeel.v1.DecideRequest
-	(*SameRevision)(nil),                // 63: evenkeel.v1.SameRevision
-	(*Question)(nil),                    // 64: evenkeel.v1.Question
-	(*DecideResponse)(nil),              // 65: evenkeel.v1.DecideResponse
-	(*QuestionError)(nil),               // 66: evenkeel.v1.QuestionError
-	nil,                                 // 67: evenkeel.v1.HeldPlacement.LabelsEntry
-	(*Node)(nil),                        // 68: evenkeel.v1.Node
-	(*Pod)(nil),                         // 69: evenkeel.v1.Pod
-	(*Service)(nil),                     // 70: evenkeel.v1.Service
-	(*ReplicaSet)(nil),                  // 71: evenkeel.v1.ReplicaSet
-	(*StatefulSet)(nil),                 // 72: evenkeel.v1.StatefulSet
-	(*ReplicationController)(nil),       // 73: evenkeel.v1.ReplicationController
-	(*Namespace)(nil),                   // 74: evenkeel.v1.Namespace
-	(*PodDisruptionBudget)(nil),         // 75: evenkeel.v1.PodDisruptionBudget
-	(*TopologySpreadConstraint)(nil),    // 76: evenkeel.v1.TopologySpreadConstraint
-	(*durationpb.Duration)(nil),         // 77: google.protobuf.Duration
-	(DefaultsKind)(0),                   // 78: evenkeel.v1.DefaultsKind
-	(*Hint)(nil),                        // 79: evenkeel.v1.Hint
-	(*ConstraintInsight)(nil),           // 80: evenkeel.v1.ConstraintInsight
-	(*timestamppb.Timestamp)(nil),       // 81: google.protobuf.Timestamp
-	(*DescribeSpreadRequest)(nil),       // 82: evenkeel.v1.DescribeSpreadRequest
-	(*RankRemovalsRequest)(nil),         // 83: evenkeel.v1.RankRemovalsRequest
-	(*DescribeSpreadResponse)(nil),      // 84: evenkeel.v1.DescribeSpreadResponse
-	(*RankRemovalsResponse)(nil),        // 85: evenkeel.v1.RankRemovalsResponse
+	(*ReservePodsRequest)(nil),          // 40: evenkeel.v1.ReservePodsRequest
+	(*AssignedPod)(nil),                 // 41: evenkeel.v1.AssignedPod
+	(*ReservePodsResponse)(nil),         // 42: evenkeel.v1.ReservePodsResponse
+	(*ConfirmReservationsRequest)(nil),  // 43: evenkeel.v1.ConfirmReservationsRequest
+	(*Confirmation)(nil),                // 44: evenkeel.v1.Confirmation
+	(*ConfirmReservationsResponse)(nil), // 45: evenkeel.v1.ConfirmReservationsResponse
+	(*RenewReservationsRequest)(nil),    // 46: evenkeel.v1.RenewReservationsRequest
+	(*RenewReservationsResponse)(nil),   // 47: evenkeel.v1.RenewReservationsResponse
+	(*ReleaseReservationsRequest)(nil),  // 48: evenkeel.v1.ReleaseReservationsRequest
+	(*ReleaseReservationsResponse)(nil), // 49: evenkeel.v1.ReleaseReservationsResponse
+	(*ListReservationsRequest)(nil),     // 50: evenkeel.v1.ListReservationsRequest
+	(*ListReservationsResponse)(nil),    // 51: evenkeel.v1.ListReservationsResponse
+	(*GetSnapshotRequest)(nil),          // 52: evenkeel.v1.GetSnapshotRequest
+	(*GetSnapshotResponse)(nil),         // 53: evenkeel.v1.GetSnapshotResponse
+	(*Snapshot)(nil),                    // 54: evenkeel.v1.Snapshot
+	(*ListSnapshotsRequest)(nil),        // 55: evenkeel.v1.ListSnapshotsRequest
+	(*ListSnapshotsResponse)(nil),       // 56: evenkeel.v1.ListSnapshotsResponse
+	(*DeleteSnapshotRequest)(nil),       // 57: evenkeel.v1.DeleteSnapshotRequest
+	(*DeleteSnapshotResponse)(nil),      // 58: evenkeel.v1.DeleteSnapshotResponse
+	(*ExportSnapshotRequest)(nil),       // 59: evenkeel.v1.ExportSnapshotRequest
+	(*ExportSnapshotResponse)(nil),      // 60: evenkeel.v1.ExportSnapshotResponse
+	(*ExportSummary)(nil),               // 61: evenkeel.v1.ExportSummary
+	(*VerifySnapshotRequest)(nil),       // 62: evenkeel.v1.VerifySnapshotRequest
+	(*VerifySnapshotResponse)(nil),      // 63: evenkeel.v1.VerifySnapshotResponse
+	(*Mismatch)(nil),                    // 64: evenkeel.v1.Mismatch
+	(*DecideRequest)(nil),               // 65: evenkeel.v1.DecideRequest
+	(*SameRevision)(nil),                // 66: evenkeel.v1.SameRevision
+	(*Question)(nil),                    // 67: evenkeel.v1.Question
+	(*DecideResponse)(nil),              // 68: evenkeel.v1.DecideResponse
+	(*QuestionError)(nil),               // 69: evenkeel.v1.QuestionError
+	nil,                                 // 70: evenkeel.v1.HeldPlacement.LabelsEntry
+	(*Node)(nil),                        // 71: evenkeel.v1.Node
+	(*Pod)(nil),                         // 72: evenkeel.v1.Pod
+	(*Service)(nil),                     // 73: evenkeel.v1.Service
+	(*ReplicaSet)(nil),                  // 74: evenkeel.v1.ReplicaSet
+	(*StatefulSet)(nil),                 // 75: evenkeel.v1.StatefulSet
+	(*ReplicationController)(nil),       // 76: evenkeel.v1.ReplicationController
+	(*Namespace)(nil),                   // 77: evenkeel.v1.Namespace
+	(*PodDisruptionBudget)(nil),         // 78: evenkeel.v1.PodDisruptionBudget
+	(*TopologySpreadConstraint)(nil),    // 79: evenkeel.v1.TopologySpreadConstraint
+	(*durationpb.Duration)(nil),         // 80: google.protobuf.Duration
+	(DefaultsKind)(0),                   // 81: evenkeel.v1.DefaultsKind
+	(*Hint)(nil),                        // 82: evenkeel.v1.Hint
+	(*ConstraintInsight)(nil),           // 83: evenkeel.v1.ConstraintInsight
+	(*timestamppb.Timestamp)(nil),       // 84: google.protobuf.Timestamp
+	(*DescribeSpreadRequest)(nil),       // 85: evenkeel.v1.DescribeSpreadRequest
+	(*RankRemovalsRequest)(nil),         // 86: evenkeel.v1.RankRemovalsRequest
+	(*DescribeSpreadResponse)(nil),      // 87: evenkeel.v1.DescribeSpreadResponse
+	(*RankRemovalsResponse)(nil),        // 88: evenkeel.v1.RankRemovalsResponse
 }
 var file_evenkeel_v1_spread_service_proto_depIdxs = []int32{
-	68,  // 0: evenkeel.v1.Change.node:type_name -> evenkeel.v1.Node
-	69,  // 1: evenkeel.v1.Change.pod:type_name -> evenkeel.v1.Pod
-	70,  // 2: evenkeel.v1.Change.service:type_name -> evenkeel.v1.Service
-	71,  // 3: evenkeel.v1.Change.replica_set:type_name -> evenkeel.v1.ReplicaSet
-	72,  // 4: evenkeel.v1.Change.stateful_set:type_name -> evenkeel.v1.StatefulSet
-	73,  // 5: evenkeel.v1.Change.replication_controller:type_name -> evenkeel.v1.ReplicationController
-	74,  // 6: evenkeel.v1.Change.namespace:type_name -> evenkeel.v1.Namespace
-	75,  // 7: evenkeel.v1.Change.pod_disruption_budget:type_name -> evenkeel.v1.PodDisruptionBudget
+	71,  // 0: evenkeel.v1.Change.node:type_name -> evenkeel.v1.Node
+	72,  // 1: evenkeel.v1.Change.pod:type_name -> evenkeel.v1.Pod
+	73,  // 2: evenkeel.v1.Change.service:type_name -> evenkeel.v1.Service
+	74,  // 3: evenkeel.v1.Change.replica_set:type_name -> evenkeel.v1.ReplicaSet
+	75,  // 4: evenkeel.v1.Change.stateful_set:type_name -> evenkeel.v1.StatefulSet
+	76,  // 5: evenkeel.v1.Change.replication_controller:type_name -> evenkeel.v1.ReplicationController
+	77,  // 6: evenkeel.v1.Change.namespace:type_name -> evenkeel.v1.Namespace
+	78,  // 7: evenkeel.v1.Change.pod_disruption_budget:type_name -> evenkeel.v1.PodDisruptionBudget
 	9,   // 8: evenkeel.v1.Change.delete:type_name -> evenkeel.v1.ObjectReference
-	76,  // 9: evenkeel.v1.DefaultConstraints.constraints:type_name -> evenkeel.v1.TopologySpreadConstraint
+	79,  // 9: evenkeel.v1.DefaultConstraints.constraints:type_name -> evenkeel.v1.TopologySpreadConstraint
 	8,   // 10: evenkeel.v1.UpdateSnapshotRequest.changes:type_name -> evenkeel.v1.Change
 	0,   // 11: evenkeel.v1.UpdateSnapshotRequest.mode:type_name -> evenkeel.v1.Mode
 	10,  // 12: evenkeel.v1.UpdateSnapshotRequest.default_constraints:type_name -> evenkeel.v1.DefaultConstraints
-	77,  // 13: evenkeel.v1.UpdateSnapshotRequest.age:type_name -> google.protobuf.Duration
+	80,  // 13: evenkeel.v1.UpdateSnapshotRequest.age:type_name -> google.protobuf.Duration
 	11,  // 14: evenkeel.v1.StreamSnapshotRequest.update:type_name -> evenkeel.v1.UpdateSnapshotRequest
 	13,  // 15: evenkeel.v1.StreamSnapshotRequest.begin_replace:type_name -> evenkeel.v1.BeginReplace
 	14,  // 16: evenkeel.v1.StreamSnapshotRequest.commit_replace:type_name -> evenkeel.v1.CommitReplace
 	12,  // 17: evenkeel.v1.StreamSnapshotResponse.update:type_name -> evenkeel.v1.UpdateSnapshotResponse
-	69,  // 18: evenkeel.v1.FilterRequest.pod:type_name -> evenkeel.v1.Pod
+	72,  // 18: evenkeel.v1.FilterRequest.pod:type_name -> evenkeel.v1.Pod
 	17,  // 19: evenkeel.v1.FilterRequest.candidates:type_name -> evenkeel.v1.NodeNames
 	2,   // 20: evenkeel.v1.FilterRequest.node_checks:type_name -> evenkeel.v1.NodeChecks
 	3,   // 21: evenkeel.v1.FilterRequest.view:type_name -> evenkeel.v1.View
@@ -6353,16 +6566,16 @@ var file_evenkeel_v1_spread_service_proto_depIdxs = []int32{
 	20,  // 24: evenkeel.v1.FilterResponse.infeasible:type_name -> evenkeel.v1.NodeVerdict
 	23,  // 25: evenkeel.v1.FilterResponse.constraints:type_name -> evenkeel.v1.ConstraintReport
 	22,  // 26: evenkeel.v1.FilterResponse.reasons:type_name -> evenkeel.v1.ReasonCount
-	77,  // 27: evenkeel.v1.FilterResponse.age:type_name -> google.protobuf.Duration
+	80,  // 27: evenkeel.v1.FilterResponse.age:type_name -> google.protobuf.Duration
 	9,   // 28: evenkeel.v1.FilterResponse.unknown_deletes:type_name -> evenkeel.v1.ObjectReference
-	78,  // 29: evenkeel.v1.FilterResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
+	81,  // 29: evenkeel.v1.FilterResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
 	4,   // 30: evenkeel.v1.NodeVerdict.code:type_name -> evenkeel.v1.Code
 	21,  // 31: evenkeel.v1.NodeVerdict.reasons:type_name -> evenkeel.v1.RefusalReason
 	5,   // 32: evenkeel.v1.RefusalReason.code:type_name -> evenkeel.v1.ReasonCode
 	5,   // 33: evenkeel.v1.ReasonCount.code:type_name -> evenkeel.v1.ReasonCode
-	76,  // 34: evenkeel.v1.ConstraintReport.constraint:type_name -> evenkeel.v1.TopologySpreadConstraint
+	79,  // 34: evenkeel.v1.ConstraintReport.constraint:type_name -> evenkeel.v1.TopologySpreadConstraint
 	24,  // 35: evenkeel.v1.ConstraintReport.domains:type_name -> evenkeel.v1.Domain
-	69,  // 36: evenkeel.v1.ExplainRequest.pod:type_name -> evenkeel.v1.Pod
+	72,  // 36: evenkeel.v1.ExplainRequest.pod:type_name -> evenkeel.v1.Pod
 	17,  // 37: evenkeel.v1.ExplainRequest.candidates:type_name -> evenkeel.v1.NodeNames
 	2,   // 38: evenkeel.v1.ExplainRequest.node_checks:type_name -> evenkeel.v1.NodeChecks
 	3,   // 39: evenkeel.v1.ExplainRequest.view:type_name -> evenkeel.v1.View
@@ -6371,12 +6584,12 @@ var file_evenkeel_v1_spread_service_proto_depIdxs = []int32{
 	23,  // 42: evenkeel.v1.ExplainResponse.constraints:type_name -> evenkeel.v1.ConstraintReport
 	22,  // 43: evenkeel.v1.ExplainResponse.reasons:type_name -> evenkeel.v1.ReasonCount
 	20,  // 44: evenkeel.v1.ExplainResponse.infeasible:type_name -> evenkeel.v1.NodeVerdict
-	79,  // 45: evenkeel.v1.ExplainResponse.hints:type_name -> evenkeel.v1.Hint
-	80,  // 46: evenkeel.v1.ExplainResponse.insights:type_name -> evenkeel.v1.ConstraintInsight
-	77,  // 47: evenkeel.v1.ExplainResponse.age:type_name -> google.protobuf.Duration
+	82,  // 45: evenkeel.v1.ExplainResponse.hints:type_name -> evenkeel.v1.Hint
+	83,  // 46: evenkeel.v1.ExplainResponse.insights:type_name -> evenkeel.v1.ConstraintInsight
+	80,  // 47: evenkeel.v1.ExplainResponse.age:type_name -> google.protobuf.Duration
 	9,   // 48: evenkeel.v1.ExplainResponse.unknown_deletes:type_name -> evenkeel.v1.ObjectReference
-	78,  // 49: evenkeel.v1.ExplainResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
-	69,  // 50: evenkeel.v1.ScoreRequest.pod:type_name -> evenkeel.v1.Pod
+	81,  // 49: evenkeel.v1.ExplainResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
+	72,  // 50: evenkeel.v1.ScoreRequest.pod:type_name -> evenkeel.v1.Pod
 	17,  // 51: evenkeel.v1.ScoreRequest.candidates:type_name -> evenkeel.v1.NodeNames
 	2,   // 52: evenkeel.v1.ScoreRequest.node_checks:type_name -> evenkeel.v1.NodeChecks
 	3,   // 53: evenkeel.v1.ScoreRequest.view:type_name -> evenkeel.v1.View
@@ -6384,10 +6597,10 @@ var file_evenkeel_v1_spread_service_proto_depIdxs = []int32{
 	1,   // 55: evenkeel.v1.ScoreRequest.dialect:type_name -> evenkeel.v1.Dialect
 	29,  // 56: evenkeel.v1.ScoreResponse.scores:type_name -> evenkeel.v1.NodeScore
 	23,  // 57: evenkeel.v1.ScoreResponse.constraints:type_name -> evenkeel.v1.ConstraintReport
-	77,  // 58: evenkeel.v1.ScoreResponse.age:type_name -> google.protobuf.Duration
+	80,  // 58: evenkeel.v1.ScoreResponse.age:type_name -> google.protobuf.Duration
 	9,   // 59: evenkeel.v1.ScoreResponse.unknown_deletes:type_name -> evenkeel.v1.ObjectReference
-	78,  // 60: evenkeel.v1.ScoreResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
-	69,  // 61: evenkeel.v1.PlaceRequest.pod:type_name -> evenkeel.v1.Pod
+	81,  // 60: evenkeel.v1.ScoreResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
+	72,  // 61: evenkeel.v1.PlaceRequest.pod:type_name -> evenkeel.v1.Pod
 	17,  // 62: evenkeel.v1.PlaceRequest.candidates:type_name -> evenkeel.v1.NodeNames
 	2,   // 63: evenkeel.v1.PlaceRequest.node_checks:type_name -> evenkeel.v1.NodeChecks
 	8,   // 64: evenkeel.v1.PlaceRequest.overlay:type_name -> evenkeel.v1.Change
@@ -6398,88 +6611,94 @@ var file_evenkeel_v1_spread_service_proto_depIdxs = []int32{
 	34,  // 69: evenkeel.v1.PlaceRequest.holders:type_name -> evenkeel.v1.Holder
 	3,   // 70: evenkeel.v1.PlaceRequest.view:type_name -> evenkeel.v1.View
 	7,   // 71: evenkeel.v1.PlaceRequest.planning:type_name -> evenkeel.v1.Planning
-	77,  // 72: evenkeel.v1.Reservation.ttl:type_name -> google.protobuf.Duration
+	80,  // 72: evenkeel.v1.Reservation.ttl:type_name -> google.protobuf.Duration
 	6,   // 73: evenkeel.v1.Holder.state:type_name -> evenkeel.v1.HolderState
 	36,  // 74: evenkeel.v1.PlaceResponse.placements:type_name -> evenkeel.v1.Placement
 	22,  // 75: evenkeel.v1.PlaceResponse.reasons:type_name -> evenkeel.v1.ReasonCount
 	23,  // 76: evenkeel.v1.PlaceResponse.constraints:type_name -> evenkeel.v1.ConstraintReport
 	23,  // 77: evenkeel.v1.PlaceResponse.constraints_before:type_name -> evenkeel.v1.ConstraintReport
 	37,  // 78: evenkeel.v1.PlaceResponse.steps:type_name -> evenkeel.v1.PlacementStep
-	81,  // 79: evenkeel.v1.PlaceResponse.reserved_until:type_name -> google.protobuf.Timestamp
-	77,  // 80: evenkeel.v1.PlaceResponse.age:type_name -> google.protobuf.Duration
+	84,  // 79: evenkeel.v1.PlaceResponse.reserved_until:type_name -> google.protobuf.Timestamp
+	80,  // 80: evenkeel.v1.PlaceResponse.age:type_name -> google.protobuf.Duration
 	9,   // 81: evenkeel.v1.PlaceResponse.unknown_deletes:type_name -> evenkeel.v1.ObjectReference
-	78,  // 82: evenkeel.v1.PlaceResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
+	81,  // 82: evenkeel.v1.PlaceResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
 	29,  // 83: evenkeel.v1.PlacementStep.scores:type_name -> evenkeel.v1.NodeScore
 	20,  // 84: evenkeel.v1.PlacementStep.violations:type_name -> evenkeel.v1.NodeVerdict
-	81,  // 85: evenkeel.v1.HeldPlacement.expire_time:type_name -> google.protobuf.Timestamp
+	84,  // 85: evenkeel.v1.HeldPlacement.expire_time:type_name -> google.protobuf.Timestamp
 	39,  // 86: evenkeel.v1.HeldPlacement.pod:type_name -> evenkeel.v1.ReservedPod
-	67,  // 87: evenkeel.v1.HeldPlacement.labels:type_name -> evenkeel.v1.HeldPlacement.LabelsEntry
-	41,  // 88: evenkeel.v1.ConfirmReservationsRequest.confirmations:type_name -> evenkeel.v1.Confirmation
-	39,  // 89: evenkeel.v1.Confirmation.pod:type_name -> evenkeel.v1.ReservedPod
-	77,  // 90: evenkeel.v1.RenewReservationsRequest.ttl:type_name -> google.protobuf.Duration
-	81,  // 91: evenkeel.v1.RenewReservationsResponse.reserved_until:type_name -> google.protobuf.Timestamp
-	38,  // 92: evenkeel.v1.ListReservationsResponse.reservations:type_name -> evenkeel.v1.HeldPlacement
-	51,  // 93: evenkeel.v1.GetSnapshotResponse.snapshot:type_name -> evenkeel.v1.Snapshot
-	10,  // 94: evenkeel.v1.Snapshot.default_constraints:type_name -> evenkeel.v1.DefaultConstraints
-	81,  // 95: evenkeel.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
-	81,  // 96: evenkeel.v1.Snapshot.update_time:type_name -> google.protobuf.Timestamp
-	77,  // 97: evenkeel.v1.Snapshot.age:type_name -> google.protobuf.Duration
-	51,  // 98: evenkeel.v1.ListSnapshotsResponse.snapshots:type_name -> evenkeel.v1.Snapshot
-	11,  // 99: evenkeel.v1.ExportSnapshotResponse.update:type_name -> evenkeel.v1.UpdateSnapshotRequest
-	58,  // 100: evenkeel.v1.ExportSnapshotResponse.summary:type_name -> evenkeel.v1.ExportSummary
-	61,  // 101: evenkeel.v1.VerifySnapshotResponse.mismatches:type_name -> evenkeel.v1.Mismatch
-	64,  // 102: evenkeel.v1.DecideRequest.question:type_name -> evenkeel.v1.Question
-	63,  // 103: evenkeel.v1.DecideRequest.same_revision:type_name -> evenkeel.v1.SameRevision
-	64,  // 104: evenkeel.v1.SameRevision.questions:type_name -> evenkeel.v1.Question
-	77,  // 105: evenkeel.v1.Question.timeout:type_name -> google.protobuf.Duration
-	18,  // 106: evenkeel.v1.Question.filter:type_name -> evenkeel.v1.FilterRequest
-	27,  // 107: evenkeel.v1.Question.score:type_name -> evenkeel.v1.ScoreRequest
-	30,  // 108: evenkeel.v1.Question.place:type_name -> evenkeel.v1.PlaceRequest
-	19,  // 109: evenkeel.v1.DecideResponse.filter:type_name -> evenkeel.v1.FilterResponse
-	28,  // 110: evenkeel.v1.DecideResponse.score:type_name -> evenkeel.v1.ScoreResponse
-	35,  // 111: evenkeel.v1.DecideResponse.place:type_name -> evenkeel.v1.PlaceResponse
-	66,  // 112: evenkeel.v1.DecideResponse.error:type_name -> evenkeel.v1.QuestionError
-	11,  // 113: evenkeel.v1.SpreadService.UpdateSnapshot:input_type -> evenkeel.v1.UpdateSnapshotRequest
-	15,  // 114: evenkeel.v1.SpreadService.StreamSnapshot:input_type -> evenkeel.v1.StreamSnapshotRequest
-	18,  // 115: evenkeel.v1.SpreadService.Filter:input_type -> evenkeel.v1.FilterRequest
-	27,  // 116: evenkeel.v1.SpreadService.Score:input_type -> evenkeel.v1.ScoreRequest
-	25,  // 117: evenkeel.v1.SpreadService.Explain:input_type -> evenkeel.v1.ExplainRequest
-	30,  // 118: evenkeel.v1.SpreadService.Place:input_type -> evenkeel.v1.PlaceRequest
-	62,  // 119: evenkeel.v1.SpreadService.Decide:input_type -> evenkeel.v1.DecideRequest
-	82,  // 120: evenkeel.v1.SpreadService.DescribeSpread:input_type -> evenkeel.v1.DescribeSpreadRequest
-	83,  // 121: evenkeel.v1.SpreadService.RankRemovals:input_type -> evenkeel.v1.RankRemovalsRequest
-	40,  // 122: evenkeel.v1.SpreadService.ConfirmReservations:input_type -> evenkeel.v1.ConfirmReservationsRequest
-	43,  // 123: evenkeel.v1.SpreadService.RenewReservations:input_type -> evenkeel.v1.RenewReservationsRequest
-	45,  // 124: evenkeel.v1.SpreadService.ReleaseReservations:input_type -> evenkeel.v1.ReleaseReservationsRequest
-	47,  // 125: evenkeel.v1.SpreadService.ListReservations:input_type -> evenkeel.v1.ListReservationsRequest
-	49,  // 126: evenkeel.v1.SpreadService.GetSnapshot:input_type -> evenkeel.v1.GetSnapshotRequest
-	52,  // 127: evenkeel.v1.SpreadService.ListSnapshots:input_type -> evenkeel.v1.ListSnapshotsRequest
-	54,  // 128: evenkeel.v1.SpreadService.DeleteSnapshot:input_type -> evenkeel.v1.DeleteSnapshotRequest
-	56,  // 129: evenkeel.v1.SpreadService.ExportSnapshot:input_type -> evenkeel.v1.ExportSnapshotRequest
-	59,  // 130: evenkeel.v1.SpreadService.VerifySnapshot:input_type -> evenkeel.v1.VerifySnapshotRequest
-	12,  // 131: evenkeel.v1.SpreadService.UpdateSnapshot:output_type -> evenkeel.v1.UpdateSnapshotResponse
-	16,  // 132: evenkeel.v1.SpreadService.StreamSnapshot:output_type -> evenkeel.v1.StreamSnapshotResponse
-	19,  // 133: evenkeel.v1.SpreadService.Filter:output_type -> evenkeel.v1.FilterResponse
-	28,  // 134: evenkeel.v1.SpreadService.Score:output_type -> evenkeel.v1.ScoreResponse
-	26,  // 135: evenkeel.v1.SpreadService.Explain:output_type -> evenkeel.v1.ExplainResponse
-	35,  // 136: evenkeel.v1.SpreadService.Place:output_type -> evenkeel.v1.PlaceResponse
-	65,  // 137: evenkeel.v1.SpreadService.Decide:output_type -> evenkeel.v1.DecideResponse
-	84,  // 138: evenkeel.v1.SpreadService.DescribeSpread:output_type -> evenkeel.v1.DescribeSpreadResponse
-	85,  // 139: evenkeel.v1.SpreadService.RankRemovals:output_type -> evenkeel.v1.RankRemovalsResponse
-	42,  // 140: evenkeel.v1.SpreadService.ConfirmReservations:output_type -> evenkeel.v1.ConfirmReservationsResponse
-	44,  // 141: evenkeel.v1.SpreadService.RenewReservations:output_type -> evenkeel.v1.RenewReservationsResponse
-	46,  // 142: evenkeel.v1.SpreadService.ReleaseReservations:output_type -> evenkeel.v1.ReleaseReservationsResponse
-	48,  // 143: evenkeel.v1.SpreadService.ListReservations:output_type -> evenkeel.v1.ListReservationsResponse
-	50,  // 144: evenkeel.v1.SpreadService.GetSnapshot:output_type -> evenkeel.v1.GetSnapshotResponse
-	53,  // 145: evenkeel.v1.SpreadService.ListSnapshots:output_type -> evenkeel.v1.ListSnapshotsResponse
-	55,  // 146: evenkeel.v1.SpreadService.DeleteSnapshot:output_type -> evenkeel.v1.DeleteSnapshotResponse
-	57,  // 147: evenkeel.v1.SpreadService.ExportSnapshot:output_type -> evenkeel.v1.ExportSnapshotResponse
-	60,  // 148: evenkeel.v1.SpreadService.VerifySnapshot:output_type -> evenkeel.v1.VerifySnapshotResponse
-	131, // [131:149] is the sub-list for method output_type
-	113, // [113:131] is the sub-list for method input_type
-	113, // [113:113] is the sub-list for extension type_name
-	113, // [113:113] is the sub-list for extension extendee
-	0,   // [0:113] is the sub-list for field type_name
+	70,  // 87: evenkeel.v1.HeldPlacement.labels:type_name -> evenkeel.v1.HeldPlacement.LabelsEntry
+	41,  // 88: evenkeel.v1.ReservePodsRequest.pods:type_name -> evenkeel.v1.AssignedPod
+	33,  // 89: evenkeel.v1.ReservePodsRequest.reserve:type_name -> evenkeel.v1.Reservation
+	72,  // 90: evenkeel.v1.AssignedPod.pod:type_name -> evenkeel.v1.Pod
+	84,  // 91: evenkeel.v1.ReservePodsResponse.reserved_until:type_name -> google.protobuf.Timestamp
+	44,  // 92: evenkeel.v1.ConfirmReservationsRequest.confirmations:type_name -> evenkeel.v1.Confirmation
+	39,  // 93: evenkeel.v1.Confirmation.pod:type_name -> evenkeel.v1.ReservedPod
+	80,  // 94: evenkeel.v1.RenewReservationsRequest.ttl:type_name -> google.protobuf.Duration
+	84,  // 95: evenkeel.v1.RenewReservationsResponse.reserved_until:type_name -> google.protobuf.Timestamp
+	38,  // 96: evenkeel.v1.ListReservationsResponse.reservations:type_name -> evenkeel.v1.HeldPlacement
+	54,  // 97: evenkeel.v1.GetSnapshotResponse.snapshot:type_name -> evenkeel.v1.Snapshot
+	10,  // 98: evenkeel.v1.Snapshot.default_constraints:type_name -> evenkeel.v1.DefaultConstraints
+	84,  // 99: evenkeel.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
+	84,  // 100: evenkeel.v1.Snapshot.update_time:type_name -> google.protobuf.Timestamp
+	80,  // 101: evenkeel.v1.Snapshot.age:type_name -> google.protobuf.Duration
+	54,  // 102: evenkeel.v1.ListSnapshotsResponse.snapshots:type_name -> evenkeel.v1.Snapshot
+	11,  // 103: evenkeel.v1.ExportSnapshotResponse.update:type_name -> evenkeel.v1.UpdateSnapshotRequest
+	61,  // 104: evenkeel.v1.ExportSnapshotResponse.summary:type_name -> evenkeel.v1.ExportSummary
+	64,  // 105: evenkeel.v1.VerifySnapshotResponse.mismatches:type_name -> evenkeel.v1.Mismatch
+	67,  // 106: evenkeel.v1.DecideRequest.question:type_name -> evenkeel.v1.Question
+	66,  // 107: evenkeel.v1.DecideRequest.same_revision:type_name -> evenkeel.v1.SameRevision
+	67,  // 108: evenkeel.v1.SameRevision.questions:type_name -> evenkeel.v1.Question
+	80,  // 109: evenkeel.v1.Question.timeout:type_name -> google.protobuf.Duration
+	18,  // 110: evenkeel.v1.Question.filter:type_name -> evenkeel.v1.FilterRequest
+	27,  // 111: evenkeel.v1.Question.score:type_name -> evenkeel.v1.ScoreRequest
+	30,  // 112: evenkeel.v1.Question.place:type_name -> evenkeel.v1.PlaceRequest
+	19,  // 113: evenkeel.v1.DecideResponse.filter:type_name -> evenkeel.v1.FilterResponse
+	28,  // 114: evenkeel.v1.DecideResponse.score:type_name -> evenkeel.v1.ScoreResponse
+	35,  // 115: evenkeel.v1.DecideResponse.place:type_name -> evenkeel.v1.PlaceResponse
+	69,  // 116: evenkeel.v1.DecideResponse.error:type_name -> evenkeel.v1.QuestionError
+	11,  // 117: evenkeel.v1.SpreadService.UpdateSnapshot:input_type -> evenkeel.v1.UpdateSnapshotRequest
+	15,  // 118: evenkeel.v1.SpreadService.StreamSnapshot:input_type -> evenkeel.v1.StreamSnapshotRequest
+	18,  // 119: evenkeel.v1.SpreadService.Filter:input_type -> evenkeel.v1.FilterRequest
+	27,  // 120: evenkeel.v1.SpreadService.Score:input_type -> evenkeel.v1.ScoreRequest
+	25,  // 121: evenkeel.v1.SpreadService.Explain:input_type -> evenkeel.v1.ExplainRequest
+	30,  // 122: evenkeel.v1.SpreadService.Place:input_type -> evenkeel.v1.PlaceRequest
+	65,  // 123: evenkeel.v1.SpreadService.Decide:input_type -> evenkeel.v1.DecideRequest
+	85,  // 124: evenkeel.v1.SpreadService.DescribeSpread:input_type -> evenkeel.v1.DescribeSpreadRequest
+	86,  // 125: evenkeel.v1.SpreadService.RankRemovals:input_type -> evenkeel.v1.RankRemovalsRequest
+	40,  // 126: evenkeel.v1.SpreadService.ReservePods:input_type -> evenkeel.v1.ReservePodsRequest
+	43,  // 127: evenkeel.v1.SpreadService.ConfirmReservations:input_type -> evenkeel.v1.ConfirmReservationsRequest
+	46,  // 128: evenkeel.v1.SpreadService.RenewReservations:input_type -> evenkeel.v1.RenewReservationsRequest
+	48,  // 129: evenkeel.v1.SpreadService.ReleaseReservations:input_type -> evenkeel.v1.ReleaseReservationsRequest
+	50,  // 130: evenkeel.v1.SpreadService.ListReservations:input_type -> evenkeel.v1.ListReservationsRequest
+	52,  // 131: evenkeel.v1.SpreadService.GetSnapshot:input_type -> evenkeel.v1.GetSnapshotRequest
+	55,  // 132: evenkeel.v1.SpreadService.ListSnapshots:input_type -> evenkeel.v1.ListSnapshotsRequest
+	57,  // 133: evenkeel.v1.SpreadService.DeleteSnapshot:input_type -> evenkeel.v1.DeleteSnapshotRequest
+	59,  // 134: evenkeel.v1.SpreadService.ExportSnapshot:input_type -> evenkeel.v1.ExportSnapshotRequest
+	62,  // 135: evenkeel.v1.SpreadService.VerifySnapshot:input_type -> evenkeel.v1.VerifySnapshotRequest
+	12,  // 136: evenkeel.v1.SpreadService.UpdateSnapshot:output_type -> evenkeel.v1.UpdateSnapshotResponse
+	16,  // 137: evenkeel.v1.SpreadService.StreamSnapshot:output_type -> evenkeel.v1.StreamSnapshotResponse
+	19,  // 138: evenkeel.v1.SpreadService.Filter:output_type -> evenkeel.v1.FilterResponse
+	28,  // 139: evenkeel.v1.SpreadService.Score:output_type -> evenkeel.v1.ScoreResponse
+	26,  // 140: evenkeel.v1.SpreadService.Explain:output_type -> evenkeel.v1.ExplainResponse
+	35,  // 141: evenkeel.v1.SpreadService.Place:output_type -> evenkeel.v1.PlaceResponse
+	68,  // 142: evenkeel.v1.SpreadService.Decide:output_type -> evenkeel.v1.DecideResponse
+	87,  // 143: evenkeel.v1.SpreadService.DescribeSpread:output_type -> evenkeel.v1.DescribeSpreadResponse
+	88,  // 144: evenkeel.v1.SpreadService.RankRemovals:output_type -> evenkeel.v1.RankRemovalsResponse
+	42,  // 145: evenkeel.v1.SpreadService.ReservePods:output_type -> evenkeel.v1.ReservePodsResponse
+	45,  // 146: evenkeel.v1.SpreadService.ConfirmReservations:output_type -> evenkeel.v1.ConfirmReservationsResponse
+	47,  // 147: evenkeel.v1.SpreadService.RenewReservations:output_type -> evenkeel.v1.RenewReservationsResponse
+	49,  // 148: evenkeel.v1.SpreadService.ReleaseReservations:output_type -> evenkeel.v1.ReleaseReservationsResponse
+	51,  // 149: evenkeel.v1.SpreadService.ListReservations:output_type -> evenkeel.v1.ListReservationsResponse
+	53,  // 150: evenkeel.v1.SpreadService.GetSnapshot:output_type -> evenkeel.v1.GetSnapshotResponse
+	56,  // 151: evenkeel.v1.SpreadService.ListSnapshots:output_type -> evenkeel.v1.ListSnapshotsResponse
+	58,  // 152: evenkeel.v1.SpreadService.DeleteSnapshot:output_type -> evenkeel.v1.DeleteSnapshotResponse
+	60,  // 153: evenkeel.v1.SpreadService.ExportSnapshot:output_type -> evenkeel.v1.ExportSnapshotResponse
+	63,  // 154: evenkeel.v1.SpreadService.VerifySnapshot:output_type -> evenkeel.v1.VerifySnapshotResponse
+	136, // [136:155] is the sub-list for method output_type
+	117, // [117:136] is the sub-list for method input_type
+	117, // [117:117] is the sub-list for extension type_name
+	117, // [117:117] is the sub-list for extension extendee
+	0,   // [0:117] is the sub-list for field type_name
 }
 
 func init() { file_evenkeel_v1_spread_service_proto_init() }
@@ -6515,17 +6734,17 @@ func file_evenkeel_v1_spread_service_proto_init() {
 	file_evenkeel_v1_spread_service_proto_msgTypes[22].OneofWrappers = []any{}
 	file_evenkeel_v1_spread_service_proto_msgTypes[26].OneofWrappers = []any{}
 	file_evenkeel_v1_spread_service_proto_msgTypes[27].OneofWrappers = []any{}
-	file_evenkeel_v1_spread_service_proto_msgTypes[54].OneofWrappers = []any{
+	file_evenkeel_v1_spread_service_proto_msgTypes[57].OneofWrappers = []any{
 		(*DecideRequest_Question)(nil),
 		(*DecideRequest_Cancel)(nil),
 		(*DecideRequest_SameRevision)(nil),
 	}
-	file_evenkeel_v1_spread_service_proto_msgTypes[56].OneofWrappers = []any{
+	file_evenkeel_v1_spread_service_proto_msgTypes[59].OneofWrappers = []any{
 		(*Question_Filter)(nil),
 		(*Question_Score)(nil),
 		(*Question_Place)(nil),
 	}
-	file_evenkeel_v1_spread_service_proto_msgTypes[57].OneofWrappers = []any{
+	file_evenkeel_v1_spread_service_proto_msgTypes[60].OneofWrappers = []any{
 		(*DecideResponse_Filter)(nil),
 		(*DecideResponse_Score)(nil),
 		(*DecideResponse_Place)(nil),
@@ -6537,7 +6756,7 @@ func file_evenkeel_v1_spread_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_evenkeel_v1_spread_service_proto_rawDesc), len(file_evenkeel_v1_spread_service_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   60,
+			NumMessages:   63,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -34,6 +34,7 @@ const (
 	SpreadService_Decide_FullMethodName              = "/evenkeel.v1.SpreadService/Decide"
 	SpreadService_DescribeSpread_FullMethodName      = "/evenkeel.v1.SpreadService/DescribeSpread"
 	SpreadService_RankRemovals_FullMethodName        = "/evenkeel.v1.SpreadService/RankRemovals"
+	SpreadService_ReservePods_FullMethodName         = "/evenkeel.v1.SpreadService/ReservePods"
 	SpreadService_ConfirmReservations_FullMethodName = "/evenkeel.v1.SpreadService/ConfirmReservations"
 	SpreadService_RenewReservations_FullMethodName   = "/evenkeel.v1.SpreadService/RenewReservations"
 	SpreadService_ReleaseReservations_FullMethodName = "/evenkeel.v1.SpreadService/ReleaseReservations"
@@ -107,6 +108,17 @@ type SpreadServiceClient interface {
 	// NOT_FOUND: no such snapshot, or no pods of the workload.
 	// FAILED_PRECONDITION and DEADLINE_EXCEEDED as for Filter.
 	RankRemovals(ctx context.Context, in *RankRemovalsRequest, opts ...grpc.CallOption) (*RankRemovalsResponse, error)
+	// Says that pods go to nodes, for callers that decide by themselves. Each pod counts
+	// on its node at once, whatever its constraints say and whether the node is known,
+	// by a reservation that is confirmed: it ends when the pod arrives on that node or
+	// another, when it is released, or after its ttl. Events that show the pod without a
+	// node do not end it. The same pod may be reserved again, on the same node or
+	// another: what was reserved for it before ends in the same step, so the call
+	// can be repeated. A pod that the snapshot has on a node already counts by itself,
+	// and is not reserved.
+	//
+	// NOT_FOUND: no such snapshot.
+	ReservePods(ctx context.Context, in *ReservePodsRequest, opts ...grpc.CallOption) (*ReservePodsResponse, error)
 	// Says which pods the reservations became. A confirmed reservation counts
 	// until its pod arrives with a node, or until it expires. NOT_FOUND: no such
 	// snapshot.
@@ -237,6 +249,16 @@ func (c *spreadServiceClient) RankRemovals(ctx context.Context, in *RankRemovals
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RankRemovalsResponse)
 	err := c.cc.Invoke(ctx, SpreadService_RankRemovals_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *spreadServiceClient) ReservePods(ctx context.Context, in *ReservePodsRequest, opts ...grpc.CallOption) (*ReservePodsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReservePodsResponse)
+	err := c.cc.Invoke(ctx, SpreadService_ReservePods_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -404,6 +426,17 @@ type SpreadServiceServer interface {
 	// NOT_FOUND: no such snapshot, or no pods of the workload.
 	// FAILED_PRECONDITION and DEADLINE_EXCEEDED as for Filter.
 	RankRemovals(context.Context, *RankRemovalsRequest) (*RankRemovalsResponse, error)
+	// Says that pods go to nodes, for callers that decide by themselves. Each pod counts
+	// on its node at once, whatever its constraints say and whether the node is known,
+	// by a reservation that is confirmed: it ends when the pod arrives on that node or
+	// another, when it is released, or after its ttl. Events that show the pod without a
+	// node do not end it. The same pod may be reserved again, on the same node or
+	// another: what was reserved for it before ends in the same step, so the call
+	// can be repeated. A pod that the snapshot has on a node already counts by itself,
+	// and is not reserved.
+	//
+	// NOT_FOUND: no such snapshot.
+	ReservePods(context.Context, *ReservePodsRequest) (*ReservePodsResponse, error)
 	// Says which pods the reservations became. A confirmed reservation counts
 	// until its pod arrives with a node, or until it expires. NOT_FOUND: no such
 	// snapshot.
@@ -470,6 +503,9 @@ func (UnimplementedSpreadServiceServer) DescribeSpread(context.Context, *Describ
 }
 func (UnimplementedSpreadServiceServer) RankRemovals(context.Context, *RankRemovalsRequest) (*RankRemovalsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RankRemovals not implemented")
+}
+func (UnimplementedSpreadServiceServer) ReservePods(context.Context, *ReservePodsRequest) (*ReservePodsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReservePods not implemented")
 }
 func (UnimplementedSpreadServiceServer) ConfirmReservations(context.Context, *ConfirmReservationsRequest) (*ConfirmReservationsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ConfirmReservations not implemented")
@@ -655,6 +691,24 @@ func _SpreadService_RankRemovals_Handler(srv interface{}, ctx context.Context, d
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(SpreadServiceServer).RankRemovals(ctx, req.(*RankRemovalsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SpreadService_ReservePods_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReservePodsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SpreadServiceServer).ReservePods(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SpreadService_ReservePods_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SpreadServiceServer).ReservePods(ctx, req.(*ReservePodsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -848,6 +902,10 @@ var SpreadService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RankRemovals",
 			Handler:    _SpreadService_RankRemovals_Handler,
+		},
+		{
+			MethodName: "ReservePods",
+			Handler:    _SpreadService_ReservePods_Handler,
 		},
 		{
 			MethodName: "ConfirmReservations",

@@ -142,7 +142,8 @@ impl<'a> LayoutPlan<'a> {
             ("NodeNames", "names")
             | ("PlaceRequest", "bonuses" | "capacities" | "holders" | "sticky") => Limit::Nodes,
             ("ConfirmReservationsRequest", "confirmations")
-            | ("RenewReservationsRequest" | "ReleaseReservationsRequest", "ids") => Limit::Replicas,
+            | ("RenewReservationsRequest" | "ReleaseReservationsRequest", "ids")
+            | ("ReservePodsRequest", "pods") => Limit::Replicas,
             _ => Limit::ListEntries,
         }
     }

@@ -215,7 +215,7 @@ impl Reservations {
     }
 
     /// The reservations that were confirmed for a pod.
-    fn claimed(&self, namespace: &str, name: &str, uid: &str) -> Vec<Serial> {
+    pub(super) fn claimed(&self, namespace: &str, name: &str, uid: &str) -> Vec<Serial> {
         let known = [PodIdentity::Name(name.into()), PodIdentity::Uid(uid.into())];
         let lists = known.map(|known| self.claims.get(&(namespace.into(), known)));
         let all = lists.into_iter().flatten().flatten().copied();

@@ -5,8 +5,9 @@
 //!   and applies it, several at once in `group_commit`.
 //! - `following` applies steps that other servers took. `replacing` puts another state in
 //!   the place of the live one.
-//! - Reservations: `book`, `reserving`, `ending`, `unclaimed`.
+//! - Reservations: `book`, `reserving`, `assigning`, `ending`, `unclaimed`.
 
+pub mod assigning;
 pub mod book;
 pub mod capacity;
 pub mod commit;

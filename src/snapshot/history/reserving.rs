@@ -196,7 +196,11 @@ impl Snapshot {
 
     /// Records the entry of reservations. Where it stays unknown whether it is recorded,
     /// and nobody asks again, they are released if it is.
-    fn record_held(&self, turn: &mut WriteTurn<'_>, entry: Entry<'_>) -> Result<(), Error> {
+    pub(super) fn record_held(
+        &self,
+        turn: &mut WriteTurn<'_>,
+        entry: Entry<'_>,
+    ) -> Result<(), Error> {
         let recorded = turn.record(vec![entry]);
         // With an id the same request asks again what became of it.
         if let Err(Error::NotStored(JournalError::UnknownFate(doubt))) = &recorded
@@ -346,7 +350,7 @@ impl Snapshot {
 
     /// Checks that the book may grow; room in memory for that, to be held until
     /// it has.
-    fn check_book(
+    pub(super) fn check_book(
         &self,
         held: &[(Serial, Reservation)],
         answers: &[(Serial, KeptAnswer)],

@@ -49,8 +49,8 @@ class Client(_Stub):
     each call and sent only over TLS. `options` are those of a gRPC channel.
 
     Calls go to the servers in turn. A call that ends with UNAVAILABLE is sent again, up to three times,
-    if it only reads. So is Place: where it reserves and has no request id it is given one, so that
-    nothing is reserved twice. Other calls are not repeated. Servers without a common log have states of
+    if it only reads. So are ReservePods and Place: where that reserves and has no request id it is given
+    one, so that nothing is reserved twice. Other calls are not repeated. Servers without a common log have states of
     their own: feed and reserve at each by a client of its own.
     """
 

@@ -654,6 +654,36 @@ class ReservedPod(_message.Message):
     uid: str
     def __init__(self, name: _Optional[str] = ..., uid: _Optional[str] = ...) -> None: ...
 
+class ReservePodsRequest(_message.Message):
+    __slots__ = ("snapshot", "pods", "reserve")
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    PODS_FIELD_NUMBER: _ClassVar[int]
+    RESERVE_FIELD_NUMBER: _ClassVar[int]
+    snapshot: str
+    pods: _containers.RepeatedCompositeFieldContainer[AssignedPod]
+    reserve: Reservation
+    def __init__(self, snapshot: _Optional[str] = ..., pods: _Optional[_Iterable[_Union[AssignedPod, _Mapping]]] = ..., reserve: _Optional[_Union[Reservation, _Mapping]] = ...) -> None: ...
+
+class AssignedPod(_message.Message):
+    __slots__ = ("pod", "node")
+    POD_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    pod: _kubernetes_pb2.Pod
+    node: str
+    def __init__(self, pod: _Optional[_Union[_kubernetes_pb2.Pod, _Mapping]] = ..., node: _Optional[str] = ...) -> None: ...
+
+class ReservePodsResponse(_message.Message):
+    __slots__ = ("revision", "epoch", "reservation_ids", "reserved_until")
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    RESERVATION_IDS_FIELD_NUMBER: _ClassVar[int]
+    RESERVED_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    revision: int
+    epoch: str
+    reservation_ids: _containers.RepeatedScalarFieldContainer[str]
+    reserved_until: _timestamp_pb2.Timestamp
+    def __init__(self, revision: _Optional[int] = ..., epoch: _Optional[str] = ..., reservation_ids: _Optional[_Iterable[str]] = ..., reserved_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
 class ConfirmReservationsRequest(_message.Message):
     __slots__ = ("snapshot", "confirmations")
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]

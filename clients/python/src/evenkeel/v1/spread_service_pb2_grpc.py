@@ -85,6 +85,11 @@ class SpreadServiceStub:
                 request_serializer=evenkeel_dot_v1_dot_plan__pb2.RankRemovalsRequest.SerializeToString,
                 response_deserializer=evenkeel_dot_v1_dot_plan__pb2.RankRemovalsResponse.FromString,
                 _registered_method=True)
+        self.ReservePods = channel.unary_unary(
+                '/evenkeel.v1.SpreadService/ReservePods',
+                request_serializer=evenkeel_dot_v1_dot_spread__service__pb2.ReservePodsRequest.SerializeToString,
+                response_deserializer=evenkeel_dot_v1_dot_spread__service__pb2.ReservePodsResponse.FromString,
+                _registered_method=True)
         self.ConfirmReservations = channel.unary_unary(
                 '/evenkeel.v1.SpreadService/ConfirmReservations',
                 request_serializer=evenkeel_dot_v1_dot_spread__service__pb2.ConfirmReservationsRequest.SerializeToString,
@@ -237,6 +242,22 @@ class SpreadServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReservePods(self, request, context):
+        """Says that pods go to nodes, for callers that decide by themselves. Each pod counts
+        on its node at once, whatever its constraints say and whether the node is known,
+        by a reservation that is confirmed: it ends when the pod arrives on that node or
+        another, when it is released, or after its ttl. Events that show the pod without a
+        node do not end it. The same pod may be reserved again, on the same node or
+        another: what was reserved for it before ends in the same step, so the call
+        can be repeated. A pod that the snapshot has on a node already counts by itself,
+        and is not reserved.
+
+        NOT_FOUND: no such snapshot.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ConfirmReservations(self, request, context):
         """Says which pods the reservations became. A confirmed reservation counts
         until its pod arrives with a node, or until it expires. NOT_FOUND: no such
@@ -359,6 +380,11 @@ def add_SpreadServiceServicer_to_server(servicer, server):
                     servicer.RankRemovals,
                     request_deserializer=evenkeel_dot_v1_dot_plan__pb2.RankRemovalsRequest.FromString,
                     response_serializer=evenkeel_dot_v1_dot_plan__pb2.RankRemovalsResponse.SerializeToString,
+            ),
+            'ReservePods': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReservePods,
+                    request_deserializer=evenkeel_dot_v1_dot_spread__service__pb2.ReservePodsRequest.FromString,
+                    response_serializer=evenkeel_dot_v1_dot_spread__service__pb2.ReservePodsResponse.SerializeToString,
             ),
             'ConfirmReservations': grpc.unary_unary_rpc_method_handler(
                     servicer.ConfirmReservations,
@@ -653,6 +679,33 @@ class SpreadService:
             '/evenkeel.v1.SpreadService/RankRemovals',
             evenkeel_dot_v1_dot_plan__pb2.RankRemovalsRequest.SerializeToString,
             evenkeel_dot_v1_dot_plan__pb2.RankRemovalsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReservePods(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/evenkeel.v1.SpreadService/ReservePods',
+            evenkeel_dot_v1_dot_spread__service__pb2.ReservePodsRequest.SerializeToString,
+            evenkeel_dot_v1_dot_spread__service__pb2.ReservePodsResponse.FromString,
             options,
             channel_credentials,
             insecure,

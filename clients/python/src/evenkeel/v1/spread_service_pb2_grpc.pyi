@@ -100,6 +100,18 @@ class SpreadServiceStub:
     NOT_FOUND: no such snapshot, or no pods of the workload.
     FAILED_PRECONDITION and DEADLINE_EXCEEDED as for Filter.
     """
+    ReservePods: grpc.UnaryUnaryMultiCallable[evenkeel.v1.spread_service_pb2.ReservePodsRequest, evenkeel.v1.spread_service_pb2.ReservePodsResponse]
+    """Says that pods go to nodes, for callers that decide by themselves. Each pod counts
+    on its node at once, whatever its constraints say and whether the node is known,
+    by a reservation that is confirmed: it ends when the pod arrives on that node or
+    another, when it is released, or after its ttl. Events that show the pod without a
+    node do not end it. The same pod may be reserved again, on the same node or
+    another: what was reserved for it before ends in the same step, so the call
+    can be repeated. A pod that the snapshot has on a node already counts by itself,
+    and is not reserved.
+
+    NOT_FOUND: no such snapshot.
+    """
     ConfirmReservations: grpc.UnaryUnaryMultiCallable[evenkeel.v1.spread_service_pb2.ConfirmReservationsRequest, evenkeel.v1.spread_service_pb2.ConfirmReservationsResponse]
     """Says which pods the reservations became. A confirmed reservation counts
     until its pod arrives with a node, or until it expires. NOT_FOUND: no such
@@ -206,6 +218,18 @@ class SpreadServiceAsyncStub(SpreadServiceStub):
 
     NOT_FOUND: no such snapshot, or no pods of the workload.
     FAILED_PRECONDITION and DEADLINE_EXCEEDED as for Filter.
+    """
+    ReservePods: grpc.aio.UnaryUnaryMultiCallable[evenkeel.v1.spread_service_pb2.ReservePodsRequest, evenkeel.v1.spread_service_pb2.ReservePodsResponse]  # type: ignore[assignment]
+    """Says that pods go to nodes, for callers that decide by themselves. Each pod counts
+    on its node at once, whatever its constraints say and whether the node is known,
+    by a reservation that is confirmed: it ends when the pod arrives on that node or
+    another, when it is released, or after its ttl. Events that show the pod without a
+    node do not end it. The same pod may be reserved again, on the same node or
+    another: what was reserved for it before ends in the same step, so the call
+    can be repeated. A pod that the snapshot has on a node already counts by itself,
+    and is not reserved.
+
+    NOT_FOUND: no such snapshot.
     """
     ConfirmReservations: grpc.aio.UnaryUnaryMultiCallable[evenkeel.v1.spread_service_pb2.ConfirmReservationsRequest, evenkeel.v1.spread_service_pb2.ConfirmReservationsResponse]  # type: ignore[assignment]
     """Says which pods the reservations became. A confirmed reservation counts
@@ -364,6 +388,24 @@ class SpreadServiceServicer(metaclass=abc.ABCMeta):
 
         NOT_FOUND: no such snapshot, or no pods of the workload.
         FAILED_PRECONDITION and DEADLINE_EXCEEDED as for Filter.
+        """
+
+    @abc.abstractmethod
+    def ReservePods(
+        self,
+        request: evenkeel.v1.spread_service_pb2.ReservePodsRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[evenkeel.v1.spread_service_pb2.ReservePodsResponse, collections.abc.Awaitable[evenkeel.v1.spread_service_pb2.ReservePodsResponse]]:
+        """Says that pods go to nodes, for callers that decide by themselves. Each pod counts
+        on its node at once, whatever its constraints say and whether the node is known,
+        by a reservation that is confirmed: it ends when the pod arrives on that node or
+        another, when it is released, or after its ttl. Events that show the pod without a
+        node do not end it. The same pod may be reserved again, on the same node or
+        another: what was reserved for it before ends in the same step, so the call
+        can be repeated. A pod that the snapshot has on a node already counts by itself,
+        and is not reserved.
+
+        NOT_FOUND: no such snapshot.
         """
 
     @abc.abstractmethod

@@ -1,0 +1,205 @@
+//! Pods that others have decided about count as if they were on their nodes, whatever
+//! their constraints say, until they are on a node.
+
+use evenkeel::proto::v1::{DeleteSnapshotRequest, Node, Pod};
+use evenkeel::recount::Cluster;
+use evenkeel::snapshot::Limits;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+use super::held::{Held, TTL_SECONDS, WEB, template};
+use crate::support::agree::{self, Question};
+use crate::support::build::{
+    ZONE, hard, having, node, on, pod, pod_term, requesting, spread, with_affinity,
+};
+use crate::support::model::{Stored, delete};
+use crate::support::server::Server;
+
+const NODES: [(&str, &str); 3] = [("a", "1"), ("b", "1"), ("c", "2")];
+
+fn nodes() -> Vec<Node> {
+    let room = [("cpu", "4"), ("pods", "5")];
+    let node = |(name, zone): (&str, &str)| having(node(name, &[(ZONE, zone)]), &room);
+    NODES.map(node).to_vec()
+}
+
+/// Pods that count for each other in different ways.
+fn kinds(name: &str) -> [Pod; 4] {
+    const DB: [(&str, &str); 1] = [("app", "db")];
+    [
+        spread(pod(name, &WEB), vec![hard(1, ZONE, &WEB)]),
+        requesting(pod(name, &WEB), &[("cpu", "1500m")]),
+        with_affinity(pod(name, &DB), &[], &[pod_term(ZONE, &WEB)]),
+        with_affinity(pod(name, &DB), &[pod_term(ZONE, &WEB)], &[]),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// Some pods are said to go to nodes, and some of these are said to go elsewhere then.
+    #[test]
+    fn they_count_as_pods_on_their_nodes(
+        assigned in vec((0..6usize, 0..4usize, 0..3usize), 1..10),
+        arrived in vec((0..6usize, 0..3usize), 0..3),
+    ) {
+        let (runtime, server) = Server::shared();
+        runtime.block_on(async {
+            // What is held survives a replace.
+            let former = DeleteSnapshotRequest { snapshot: "recounted".into(), epoch: String::new() };
+            let _ = server.client().delete_snapshot(former).await;
+            let all = nodes().into_iter().map(Stored::change).collect();
+            server.replace("recounted", all, Default::default()).await;
+            let mut pods = [const { None }; 6];
+            for (number, kind, node) in assigned {
+                let pod = kinds(&format!("pod-{number}"))[kind].clone();
+                let node = NODES[node].0;
+                let request = super::held::assignments("recounted", vec![(pod.clone(), node)]);
+                let answer = server.client().reserve_pods(request).await;
+                assert_eq!(answer.expect("a valid request").into_inner().reservation_ids.len(), 1);
+                pods[number] = Some(on(pod, node));
+            }
+            for (number, node) in arrived {
+                if let Some(pod) = &mut pods[number] {
+                    *pod = on(pod.clone(), NODES[node].0);
+                    server.update("recounted", vec![pod.clone().change()]).await;
+                }
+            }
+            let pods = pods.into_iter().flatten().collect();
+            let cluster = Cluster { nodes: nodes(), pods, ..Cluster::default() };
+            for pod in &kinds("next") {
+                let place = "after assignments";
+                agree::decisions(server, "recounted", &Question { cluster: &cluster, pod, place }).await;
+            }
+        });
+    }
+}
+
+#[tokio::test]
+async fn an_event_of_before_does_not_end_them() {
+    let held = Held::start().await;
+    let web = pod("web-0", &WEB);
+    let first = held.assign(vec![(web.clone(), "a")]).await;
+    let first = first.expect("a valid request");
+    assert_eq!(held.counts().await, [1, 0]);
+    // Twice more, whatever the constraint says.
+    let more = ["web-1", "web-2"].map(|name| (template_of(name), "a"));
+    held.assign(more.to_vec()).await.expect("a valid request");
+    assert_eq!(held.counts().await, [3, 0]);
+
+    // The pod is still shown without a node, and then elsewhere than it was to go.
+    held.server.update("", vec![web.clone().change()]).await;
+    assert_eq!(held.counts().await, [3, 0]);
+    held.server.update("", vec![on(web, "b").change()]).await;
+    assert_eq!(held.counts().await, [2, 1]);
+    assert!(!held.release(&first.reservation_ids[0]).await);
+
+    // The others end by a release, and by time.
+    let rest = held.list().await;
+    assert!(held.release(&rest[0].id).await);
+    assert_eq!(held.counts().await, [1, 1]);
+    held.pass(TTL_SECONDS);
+    assert_eq!(held.counts().await, [0, 1]);
+}
+
+#[tokio::test]
+async fn one_on_a_node_counts_by_itself() {
+    let held = Held::start().await;
+    let (came, comes) = (pod("web-0", &WEB), pod("web-1", &WEB));
+    held.server
+        .update("", vec![on(came.clone(), "b").change()])
+        .await;
+    let answer = held.assign(vec![(came, "a"), (comes, "a")]).await;
+    let ids = answer.expect("a valid request").reservation_ids;
+    assert_eq!((&*ids[0], ids[1].is_empty()), ("", false));
+    assert_eq!(held.counts().await, [1, 1]);
+    // Another pod of that name has another uid.
+    let mut next = pod("web-0", &WEB);
+    next.metadata.as_mut().expect("it has").uid = "next".into();
+    let mut former = on(pod("web-0", &WEB), "b");
+    former.metadata.as_mut().expect("it has").uid = "former".into();
+    held.server.update("", vec![former.change()]).await;
+    held.assign(vec![(next, "a")])
+        .await
+        .expect("a valid request");
+    assert_eq!(held.counts().await, [2, 1]);
+    held.server
+        .update("", vec![delete("Pod", "", "web-0")])
+        .await;
+    assert_eq!(held.counts().await, [2, 0]);
+}
+
+fn template_of(name: &str) -> Pod {
+    let mut pod = template();
+    pod.metadata.get_or_insert_default().name = name.into();
+    pod
+}
+
+/// The fields that a refusal names.
+fn named(refused: &Status) -> Vec<String> {
+    let faults = refused.get_details_bad_request().expect("faults");
+    let fields = faults.field_violations.into_iter();
+    fields.map(|fault| fault.field).collect()
+}
+
+#[tokio::test]
+async fn faults_are_named_and_nothing_is_held() {
+    let limits = Limits {
+        max_reservations: 2,
+        max_replicas: 3,
+        ..Limits::default()
+    };
+    let held = Held::with_limits(limits).await;
+    let web = |name: &str| (pod(name, &WEB), "a");
+    let mut long_uid = pod("web-0", &WEB);
+    long_uid.metadata.as_mut().expect("it has").uid = "u".repeat(5_000);
+    for (fields, pods) in [
+        (&["pods[0].pod.metadata.name"][..], vec![web("")]),
+        (&["pods[0].pod.metadata.name"], vec![web("Not a name")]),
+        (&["pods[0].node"], vec![(pod("web-0", &WEB), "")]),
+        (&["pods[0].node"], vec![(pod("web-0", &WEB), "~1")]),
+        (
+            &["pods[2].pod"],
+            vec![web("web-0"), web("web-1"), web("web-0")],
+        ),
+        (
+            &["pods[0].pod.spec.topologySpreadConstraints[0].maxSkew"],
+            vec![(spread(pod("web-0", &WEB), vec![hard(0, ZONE, &WEB)]), "a")],
+        ),
+    ] {
+        let refused = held.assign(pods).await.expect_err("it is refused");
+        assert_eq!(refused.code(), Code::InvalidArgument);
+        assert_eq!(named(&refused), fields);
+    }
+    let mut without = super::held::assignments("", vec![web("web-0")]);
+    without.reserve = None;
+    let refused = held.server.client().reserve_pods(without).await;
+    assert_eq!(
+        refused.expect_err("it is refused").code(),
+        Code::InvalidArgument
+    );
+    let refused = held
+        .assign(vec![(long_uid, "a")])
+        .await
+        .expect_err("it is refused");
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    assert_eq!(named(&refused), ["pods[0].pod.metadata.uid"]);
+    // More than a request may have, and than may be held.
+    for count in [4, 3] {
+        let names = (0..count).map(|number| format!("web-{number}"));
+        let pods = names.map(|name| (pod(&name, &WEB), "a")).collect();
+        let refused = held.assign(pods).await.expect_err("it is refused");
+        assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    }
+    assert_eq!(held.counts().await, [0, 0]);
+    // What ends makes room.
+    held.assign(vec![web("web-0"), web("web-1")])
+        .await
+        .expect("as many as may be held");
+    held.assign(vec![web("web-1"), web("web-0")])
+        .await
+        .expect("the same again");
+    assert_eq!(held.counts().await, [2, 0]);
+}
