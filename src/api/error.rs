@@ -225,6 +225,10 @@ impl From<Error> for Status {
         }
         let message = match &error {
             Error::Invalid(violations) => describe(violations, &mut details),
+            // Whoever only follows a log says the same, and has changed nothing.
+            Error::Snapshot(snapshot::Error::NotStored(
+                JournalError::Unreachable(_) | JournalError::Untrusted(_),
+            )) => format!("{error}; the update was not applied"),
             error => error.to_string(),
         };
         Self::with_error_details(code, message, details)

@@ -228,11 +228,11 @@ pub enum JournalError {
     #[error("other servers changed the snapshot first")]
     Behind,
     /// The log of the servers cannot be reached. Nothing was appended.
-    #[error("the log of the servers cannot be written: {0}; the update was not applied")]
+    #[error("the log of the servers cannot be reached: {0}")]
     Unreachable(String),
     /// What the log of the servers says cannot be true, or what was read of it
     /// before was not: the snapshot must not be used any more.
-    #[error("the log of the servers cannot be followed: {0}; the update was not applied")]
+    #[error("the log of the servers cannot be followed: {0}")]
     Untrusted(String),
     /// No answer came in time: the entry may still be appended.
     #[error(transparent)]
