@@ -164,7 +164,9 @@ impl Replica {
 
     /// Reads a log that is gone, or will be, from the beginning of the next one.
     pub(super) fn read_anew(&self, track: &Track, reading: &mut Reading) {
-        *reading = Track::new(&track.name, &*self.log).reading.into_inner();
+        let mut next = Reading::from(Place::START, &*self.log, &track.name);
+        next.succeed(reading);
+        *reading = next;
         track.applied.store(0, Ordering::Relaxed);
         track.checkpoint.store(0, Ordering::Relaxed);
     }

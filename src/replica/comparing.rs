@@ -3,16 +3,19 @@
 //! the others reads the snapshot anew.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use data_encoding::HEXLOWER;
 use prost::Message;
 use prost::bytes::Bytes;
 
+use super::condition::Condition;
 use super::counts::note;
 use super::digest::{DigestVote, DigestsRow, digest_of};
 use super::server::Replica;
-use super::track::{Ballot, Condition, Copied, Milestone, Reading, Track};
+use super::track::{Ballot, Copied, Milestone, Reading, Track};
 use crate::log::Error;
+use crate::snapshot::held_row::nanos;
 use crate::snapshot::{Registry, Standing, Whole};
 
 /// How many rounds a server waits for the others after it has said what it held. Before
@@ -29,15 +32,17 @@ fn key(name: &str) -> String {
 
 impl Replica {
     /// Notes that what the last record leads to is compared, if that is due. `before` is
-    /// the time that the record before it had; the record ends with this entry.
+    /// the time at which the engine took the one before it; the record ends with this entry.
     pub(super) fn note_milestone(
         &self,
         reading: &mut Reading,
-        before: i64,
+        before: Option<SystemTime>,
         (epoch, entry): (&str, u64),
     ) {
+        // The engine's times are the same for all that read. Those in records are of many clocks.
         let every = i64::try_from(self.compares_every.as_nanos()).unwrap_or(i64::MAX);
-        if before / every != reading.at / every {
+        let period = |at: SystemTime| nanos(at) / every;
+        if before.map(period) != reading.taken.map(period) && before.is_some() {
             reading.milestone = Some(Milestone {
                 epoch: epoch.to_owned(),
                 entry,

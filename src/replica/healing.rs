@@ -4,19 +4,22 @@ use std::sync::atomic::Ordering;
 
 use uuid::Uuid;
 
+use super::condition::Condition;
 use super::counts::note;
 use super::decode::Decoding;
 use super::server::Replica;
-use super::track::{CheckpointRow, Condition, Reading, Track};
+use super::track::{CheckpointRow, ReadAside, Reading, Track};
 use super::waiting::unreachable;
 use crate::log::{Bounds, Error, Message, Place, Verdict};
-use crate::snapshot::{JournalError, Registry};
+use crate::snapshot::{JournalError, Registry, Restoring, Whole};
 
 impl Replica {
     /// Has the log of a snapshot followed again where it cannot be any more; whether that
-    /// was so. The snapshot is read anew, from a checkpoint that the log continues or from
-    /// the first record. One that is ahead of a log which lost its end is written to it
-    /// anew. Nothing is read anew of a log that is there again as it was.
+    /// was so. Nothing is read anew of a log that goes on where it was read up to. Otherwise
+    /// the snapshot is read anew, aside: from a checkpoint that the log continues or from
+    /// the first record. It answers once all was read that was acknowledged, and if that
+    /// is not less than was answered before. A snapshot that is ahead of a log which lost its
+    /// end is written to it anew.
     ///
     /// # Errors
     /// It is not possible now.
@@ -28,27 +31,21 @@ impl Replica {
             _ => {}
         }
         let bounds = self.waiting.until(self.log.bounds(&track.name))?;
-        if let Condition::Ahead(_) = condition
-            && let Some(place) = self.write_anew(registry, track, bounds)?
+        let may_go_on = matches!(condition, Condition::Ahead(_) | Condition::Gone);
+        if may_go_on && self.is_back(track, bounds)? {
+            return Ok(true);
+        }
+        if matches!(condition, Condition::Ahead(_))
+            && let Some(place) = self.write_own(registry, track, bounds)?
         {
-            self.begin_from(track, Reading::from(place, &*self.log, &track.name));
-            return Ok(true);
+            *track.anew.lock() = Some(self.anew(registry, (&track.name, place), None));
         }
-        if condition == Condition::Gone && self.is_back(track, bounds)? {
-            return Ok(true);
-        }
-        if !self.restore_newest(registry, track, bounds)? {
-            if bounds.first > 1 {
-                let why = "the log has no beginning, and no checkpoint continues it";
-                return Err(unreachable(why));
-            }
-            self.begin_from(track, Reading::from(Place::START, &*self.log, &track.name));
-        }
+        self.read_aside(registry, track, bounds)?;
         Ok(true)
     }
 
-    /// Follows a log that was gone, if it is there again and goes on where it was read up
-    /// to; whether it is.
+    /// Follows a log on that goes on where it was read up to, as it is there again or a
+    /// leader answers that was not cut off; whether it does.
     fn is_back(&self, track: &Track, bounds: Bounds) -> Result<bool, JournalError> {
         let mut reading = track.reading.lock();
         let is_back = self.continues(track, &CheckpointRow::of(&reading), bounds)?;
@@ -59,30 +56,24 @@ impl Replica {
         Ok(is_back)
     }
 
-    /// Reads a log from a place on, where another snapshot begins or continues.
-    fn begin_from(&self, track: &Track, reading: Reading) {
-        if let Some(local) = &self.local {
-            local.note_behind(&track.name);
-        }
-        Self::read_from(track, reading);
-        note(&self.counts.bootstraps);
-    }
-
     /// Has a snapshot of which nothing was read begin with its newest checkpoint: the
-    /// log may hold much more than is left of it.
+    /// log may hold much more than is left of it. Whether it has.
     ///
     /// # Errors
     /// It is not possible now.
-    pub(super) fn begin(&self, registry: &Registry, track: &Track) -> Result<(), JournalError> {
+    pub(super) fn begin(&self, registry: &Registry, track: &Track) -> Result<bool, JournalError> {
         if track.reading.lock().place != Place::START {
-            return Ok(());
+            return Ok(false);
         }
-        match self.waiting.until(self.log.bounds(&track.name)) {
-            // Without one it is read from its first record.
-            Ok(bounds) => self.restore_newest(registry, track, bounds).map(drop),
-            Err(Error::NotFound(_)) => Ok(()),
-            Err(error) => Err(error.into()),
+        let bounds = match self.waiting.until(self.log.bounds(&track.name)) {
+            Err(Error::NotFound(_)) => return Ok(false),
+            bounds => bounds?,
+        };
+        // Without a checkpoint it is read from its first record.
+        if self.checkpoints(&track.name)?.is_empty() {
+            return Ok(false);
         }
+        self.read_aside(registry, track, bounds).map(|()| true)
     }
 
     /// Reads a log from a place on.
@@ -92,14 +83,110 @@ impl Replica {
         track.applied.store(sequence, Ordering::Relaxed);
     }
 
-    /// Restores the newest checkpoint that the log continues; whether there is one.
-    fn restore_newest(
+    /// Reads a snapshot anew while the one that was read before answers, up to the end of
+    /// its log, and puts it in the place of that. What was read so far is read on from the
+    /// next time.
+    fn read_aside(
         &self,
         registry: &Registry,
         track: &Track,
         bounds: Bounds,
-    ) -> Result<bool, JournalError> {
-        for blob in self.checkpoints(&track.name)? {
+    ) -> Result<(), JournalError> {
+        let mut kept = track.anew.lock();
+        let mut anew = match kept.take() {
+            Some(anew) => anew,
+            None => self.begin_anew(registry, track, bounds)?,
+        };
+        loop {
+            let read = self.read_to_end(&mut anew);
+            if let Err(error) = read {
+                let follows = anew.track.reading.lock().condition == Condition::Following;
+                *kept = follows.then_some(anew);
+                return Err(error);
+            }
+            let is_behind = {
+                let reading = anew.track.reading.lock();
+                reading.is_behind(&track.reading.lock())
+            };
+            if !is_behind {
+                break;
+            }
+            let Some(whole) = anew.snapshot.whole() else {
+                break;
+            };
+            // The log has lost what was answered before. It goes on, as another history.
+            let written = self.write_anew(&anew.track, &whole)?;
+            if let Some(place) = written {
+                anew = self.anew(registry, (&track.name, place), None);
+            }
+        }
+        self.take_over(registry, track, anew);
+        Ok(())
+    }
+
+    /// Has a snapshot that was read aside answer from now on.
+    fn take_over(&self, registry: &Registry, track: &Track, anew: ReadAside) {
+        if let Some(local) = &self.local {
+            local.note_behind(&track.name);
+        }
+        let mut reading = anew.track.reading.into_inner();
+        registry.supersede(anew.snapshot, || {
+            reading.succeed(&track.reading.lock());
+            Self::read_from(track, reading);
+        });
+        track
+            .checkpoint
+            .fetch_max(anew.track.checkpoint.into_inner(), Ordering::Relaxed);
+        note(&self.counts.bootstraps);
+    }
+
+    /// Applies all that a log holds after the place where a snapshot aside stands.
+    fn read_to_end(&self, anew: &mut ReadAside) -> Result<(), JournalError> {
+        loop {
+            let missed = {
+                let mut reading = anew.track.reading.lock();
+                reading.condition.check()?;
+                self.read_on(&anew.track, &mut reading, true)?
+            };
+            if let Err(why) = anew.snapshot.apply(missed.entries) {
+                let why = format!("what the log says does not fit: {why}");
+                let mut reading = anew.track.reading.lock();
+                return Err(self.stop(&anew.track, &mut reading, Condition::Quarantined(why)));
+            }
+            if missed.is_over {
+                anew.snapshot.begin_again();
+            }
+            if !missed.has_more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Begins a snapshot aside at a place of a log, as it was restored or without any
+    /// history.
+    fn anew(
+        &self,
+        registry: &Registry,
+        (name, place): (&str, Place),
+        restoring: Option<Restoring>,
+    ) -> ReadAside {
+        let reading = Reading::from(place, &*self.log, name);
+        ReadAside {
+            track: Box::new(Track::aside(name, &*self.log, reading)),
+            snapshot: registry.successor(name, restoring),
+        }
+    }
+
+    /// Begins to read a snapshot anew: from the newest checkpoint that its log continues, or
+    /// from the first record.
+    fn begin_anew(
+        &self,
+        registry: &Registry,
+        track: &Track,
+        bounds: Bounds,
+    ) -> Result<ReadAside, JournalError> {
+        let name = &*track.name;
+        for blob in self.checkpoints(name)? {
             let row = match self.read_checkpoint(&blob) {
                 Err(Decoding::Impossible(_)) => continue,
                 row => row.map_err(unreachable)?,
@@ -110,20 +197,24 @@ impl Replica {
             if !self.continues(track, &row, bounds)? {
                 continue;
             }
-            let (epoch, entries) = (entry.epoch.clone(), entry.sequence);
-            let restoring = match self.restore(registry, &track.name, entry) {
+            let stands = (entry.epoch.clone(), entry.sequence, entry.revision);
+            let restoring = match self.restore(registry, name, entry) {
                 Err(Decoding::Impossible(_)) => continue,
                 restoring => restoring.map_err(unreachable)?,
             };
-            registry.supersede(restoring);
-            let reading = row.reading(&*self.log, &track.name);
+            let reading = row.reading(&*self.log, name);
             let mut reading = reading.expect("the log goes on at its place");
-            reading.stand_at(&epoch, entries);
-            self.begin_from(track, reading);
-            track.checkpoint.store(row.sequence, Ordering::Relaxed);
-            return Ok(true);
+            reading.stand_at(&stands.0, stands.1, stands.2);
+            let anew = self.anew(registry, (name, reading.place), Some(restoring));
+            anew.track.checkpoint.store(row.sequence, Ordering::Relaxed);
+            *anew.track.reading.lock() = reading;
+            return Ok(anew);
         }
-        Ok(false)
+        if bounds.first > 1 {
+            let why = "the log has no beginning, and no checkpoint continues it";
+            return Err(unreachable(why));
+        }
+        Ok(self.anew(registry, (name, Place::START), None))
     }
 
     /// Whether a log goes on at the place of a checkpoint.
@@ -169,17 +260,16 @@ impl Replica {
         Ok(None)
     }
 
-    /// Writes a snapshot anew, under a new epoch, to its log which has lost its end.
-    /// The place to read from, where that is still the same log; the first server
-    /// that comes wins.
-    fn write_anew(
+    /// Writes a snapshot anew to its log which has lost its end, if that is so: a record of
+    /// this server lands there. The first server that comes wins. The place before what was
+    /// written.
+    fn write_own(
         &self,
         registry: &Registry,
         track: &Track,
         bounds: Bounds,
     ) -> Result<Option<Place>, JournalError> {
-        let mut reading = track.reading.lock();
-        let place = reading.place;
+        let place = track.reading.lock().place;
         if bounds.last >= place.sequence {
             return Ok(None);
         }
@@ -187,35 +277,38 @@ impl Replica {
         let Some(at) = told.filter(|at| at.log_id == place.log_id) else {
             return Ok(None);
         };
-        drop(reading);
+        let reading = Reading::from(at, &*self.log, &track.name);
+        let aside = Track::aside(&track.name, &*self.log, reading);
+        let goes_on = self.confirm_end(&aside, &mut aside.reading.lock())?;
+        if goes_on {
+            // It goes on after all.
+            return Err(unreachable("its end was not known to its leader"));
+        }
         let snapshot = registry.get(&track.name).ok();
         let snapshot = snapshot.filter(|snapshot| snapshot.is_synced());
-        let Some((whole, ())) = snapshot.and_then(|snapshot| snapshot.whole(|_| Some(()))) else {
-            return Ok(None);
-        };
-        let mut entry = self.write_whole(&whole)?;
+        let whole = snapshot.and_then(|snapshot| snapshot.whole(|_| Some(())));
+        match whole {
+            Some((whole, ())) => self.write_anew(&aside, &whole),
+            None => Ok(None),
+        }
+    }
+
+    /// Writes a snapshot anew where a log ends, under a new epoch; the place before it.
+    /// `None` where another server was first: what that wrote is read instead.
+    fn write_anew(&self, aside: &Track, whole: &Whole) -> Result<Option<Place>, JournalError> {
+        let mut entry = self.write_whole(whole)?;
         entry.epoch = Uuid::new_v4().to_string();
         entry.sequence = 1;
-        let condition = {
-            reading = track.reading.lock();
-            reading.place = at;
-            reading.follower = self.log.follow(&track.name, at.sequence);
-            std::mem::replace(&mut reading.condition, Condition::Following)
-        };
-        let published = self.publish(track, &mut reading, vec![entry]);
-        if published.is_err() {
-            reading.place = place;
-            reading.condition = condition;
-        }
-        match published {
+        let mut reading = aside.reading.lock();
+        let place = reading.place;
+        match self.publish(aside, &mut reading, vec![entry]) {
             Ok(()) => {
                 tracing::warn!(
-                    snapshot = track.name,
+                    snapshot = aside.name,
                     "a log has lost its end: the snapshot was written anew"
                 );
-                Ok(Some(at))
+                Ok(Some(place))
             }
-            // Another server was first: what it wrote is read anew.
             Err(JournalError::Behind) => Ok(None),
             Err(error) => Err(error),
         }

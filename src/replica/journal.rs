@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
+use super::condition::Condition;
 use super::counts::note;
 use super::reading::NextMessage;
 use super::server::Replica;
-use super::track::{Condition, Reading, Track};
+use super::track::{Reading, Track};
 use super::waiting::unreachable;
 use crate::log::{EntryRow, Error};
 use crate::snapshot::{
@@ -35,7 +36,7 @@ impl Journal for Replica {
             return Err(JournalError::Behind);
         }
         let rows: Result<Vec<EntryRow>, _> = entries.iter().map(|e| self.row(e)).collect();
-        let before = reading.at;
+        let before = reading.taken;
         self.publish(&track, &mut reading, rows?)?;
         if self.local.is_some() {
             let local: Vec<_> = entries.iter().map(|it| self.local(*it)).collect();
@@ -44,7 +45,7 @@ impl Journal for Replica {
         match last.change {
             Change::Deleted => reading.stand_before(),
             _ => {
-                reading.stand_at(last.epoch, last.sequence);
+                reading.stand_at(last.epoch, last.sequence, last.revision);
                 self.note_milestone(&mut reading, before, (last.epoch, last.sequence));
             }
         }
@@ -82,23 +83,7 @@ impl Journal for Replica {
                 ..Missed::default()
             });
         }
-        let read = match all {
-            true => self.read_all(&track, &mut reading),
-            false => self
-                .read_some(&track, &mut reading, Duration::ZERO, AT_ONCE)
-                .map(|read| read == AT_ONCE),
-        };
-        // What was read is handed out whatever came of the rest, which is asked for
-        // again.
-        let has_more = match reading.ready.is_empty() {
-            true => read?,
-            false => read.unwrap_or(true),
-        };
-        let missed = self.hand_out(&track, &mut reading)?;
-        Ok(Missed {
-            has_more: has_more || !reading.ready.is_empty(),
-            ..missed
-        })
+        self.read_on(&track, &mut reading, all)
     }
 
     fn stands(&self, at: Standing<'_>, copy: &dyn Fn() -> Whole) {
@@ -149,6 +134,33 @@ impl Replica {
         Entry { change, ..entry }
     }
 
+    /// The next entries of a log: those that have arrived, or with `all` those of all that
+    /// was acknowledged before.
+    pub(super) fn read_on(
+        &self,
+        track: &Track,
+        reading: &mut Reading,
+        all: bool,
+    ) -> Result<Missed, JournalError> {
+        let read = match all {
+            true => self.read_all(track, reading),
+            false => self
+                .read_some(track, reading, Duration::ZERO, AT_ONCE)
+                .map(|read| read == AT_ONCE),
+        };
+        // What was read is handed out whatever came of the rest, which is asked for
+        // again.
+        let has_more = match reading.ready.is_empty() {
+            true => read?,
+            false => read.unwrap_or(true),
+        };
+        let missed = self.hand_out(track, reading)?;
+        Ok(Missed {
+            has_more: has_more || !reading.ready.is_empty(),
+            ..missed
+        })
+    }
+
     /// Reads what has arrived, up to a number of records; how many messages
     /// that were.
     fn read_some(
@@ -170,8 +182,9 @@ impl Replica {
         Ok(most)
     }
 
-    /// Reads everything that the log holds now, or a number of records of it; whether
-    /// there is more.
+    /// Reads everything that was acknowledged before, or a number of records of it; whether
+    /// there is more. Where the log ends, a record tells: one without entries that this
+    /// server appends. A leader that was cut off says an older end, and takes no record.
     fn read_all(&self, track: &Track, reading: &mut Reading) -> Result<bool, JournalError> {
         let last = match self.waiting.until(self.log.bounds(&track.name)) {
             Err(Error::NotFound(_)) => return self.miss(track, reading).map(|()| false),
@@ -185,7 +198,10 @@ impl Replica {
                 return Err(unreachable("its end was not read in time"));
             }
         }
-        Ok(reading.place.sequence < last)
+        match reading.place.sequence < last || !reading.ready.is_empty() {
+            true => Ok(true),
+            false => self.confirm_end(track, reading),
+        }
     }
 }
 

@@ -85,7 +85,7 @@ impl Replica {
         let Some(local) = &self.local else { return };
         for (kept, row) in std::mem::take(&mut *local.found.lock()) {
             if let Some(mut reading) = row.reading(&*self.log, &kept.name) {
-                reading.stand_at(&kept.epoch, kept.sequence);
+                reading.stand_at(&kept.epoch, kept.sequence, kept.revision);
                 Self::read_from(&self.track(&kept.name), reading);
             }
         }

@@ -16,6 +16,14 @@
 //! - What a change answers is of the newest state: `WriteTurn::attempt`: what was recorded comes
 //!   right after all that was acknowledged. Of what was not, a refusal for instance, or a reservation
 //!   that is held for long enough already, the answer is final only once all of that is applied.
+//! - Where a log ends nobody is believed: `Replica::confirm_end` in `replica/writing.rs`: a leader that
+//!   was cut off from the others goes on telling an older end for some seconds. So a server appends a
+//!   record without entries: what comes before that is all that was acknowledged. A server that
+//!   starts does so, one that refuses a change, and one that reads a snapshot anew.
+//! - No server goes back within an epoch: `replica/healing.rs`: what is read anew is a snapshot of its
+//!   own (`Successor`), which nobody sees before it was read to the end. It answers if it is
+//!   not behind what was answered before (`Reading::is_behind`). Otherwise the log has lost that, and
+//!   goes on under a new epoch. No epoch begins again by itself (`Replica::hand_out`).
 //! - Of what is refused nothing is recorded: `WriteTurn::attempt`: once it is not known whether an
 //!   attempt is recorded, the change ends with that doubt, whatever the next attempt comes to.
 //! - What is acknowledged is in the log: `land` in `replica/writing.rs`: the answer comes after the
@@ -40,7 +48,7 @@
 //!   another log is read again, from the leader, then from others. If it stays so the snapshot stops
 //!   answering (`WriteTurn::not_stored`) until `replica/healing.rs` has read it anew.
 //! - Servers hold the same, not only what they have read: `replica/comparing.rs`: the first record of
-//!   each quarter of an hour, by the times in the records, is one after which every server copies the
+//!   each quarter of an hour, by the clock of the log, is one after which every server copies the
 //!   snapshot (`Journal::stands`, with the turn) and tells the others the digest, in a key of the
 //!   log. What the fewest hold is in doubt. Its servers stop answering from it and read it anew. Of
 //!   as few it is that of the server that has read the log for longest, so of two servers one reads
@@ -77,8 +85,9 @@
 //!   refused. Once there is a log again, it is read on if it goes on at the place of this server, and
 //!   anew otherwise. An election of the broker is told from that: then the log is only not found by
 //!   who follows it.
-//! - If the log lost its end, the first server that is ahead of it writes the snapshot to it anew,
-//!   under a new epoch.
+//! - If the log is said to end before what was read of it, it is asked again, and followed on as soon
+//!   as it goes on there. If it lost its end, a record lands there. Then the first server that is ahead
+//!   of it writes the snapshot to it anew, under a new epoch.
 //! - A server that read a forged record, and appends before it reads the next one, makes a record
 //!   that no other server accepts: the others stop answering rather than guess. Only an engine that
 //!   gives two readers different messages, both well-formed, can cause that. To make such a record
@@ -96,6 +105,7 @@ mod aside;
 mod checkpoint;
 mod cleaning;
 mod comparing;
+mod condition;
 mod counts;
 mod decode;
 mod digest;

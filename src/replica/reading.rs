@@ -3,10 +3,11 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::condition::Condition;
 use super::counts::note;
 use super::decode::{Decoded, Decoding};
 use super::server::Replica;
-use super::track::{Condition, Reading, Track};
+use super::track::{Reading, Track};
 use super::waiting::unreachable;
 use crate::log::{Body, Error, Message, Source, Verdict};
 use crate::snapshot::{JournalError, Missed, OwnedChange};
@@ -66,27 +67,39 @@ impl Replica {
             return Ok(());
         }
         let sequence = reading.place.sequence;
-        if sequence > 0
-            && let Some(message) = self.read_of_any(&track.name, sequence)?
-            && !reading.ends_with(&message)
-        {
-            let why = format!("message {sequence} of the log is another one than was read");
-            return Err(self.stop(track, reading, Condition::Quarantined(why)));
+        if sequence > 0 {
+            match self.read_of_any(&track.name, sequence) {
+                Ok(Some(message)) if !reading.ends_with(&message) => {
+                    let why = format!("message {sequence} of the log is another one than was read");
+                    return Err(self.stop(track, reading, Condition::Quarantined(why)));
+                }
+                Ok(_) => {}
+                Err(Error::Shorter(last)) => {
+                    return Err(self.stop(track, reading, Condition::Ahead(last)));
+                }
+                // Whoever follows it finds that out.
+                Err(Error::NotFound(_)) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
         }
         reading.proved = connection;
         Ok(())
     }
 
-    /// A message of the leader, or of a copy that has it; `None` where it was trimmed, or
-    /// the log ends before.
+    /// A message of the leader, or of a copy that has it; `None` where it was trimmed.
+    ///
+    /// # Errors
+    /// [`Error::Shorter`]: the log ends before it, as its leader says.
     fn read_of_any(&self, name: &str, sequence: u64) -> Result<Option<Message>, Error> {
         if let Some(message) = self.read_of_leader(name, sequence)? {
             return Ok(Some(message));
         }
-        match self.waiting.until(self.log.bounds(name)) {
-            Ok(bounds) if (bounds.first..=bounds.last).contains(&sequence) => {}
-            Ok(_) | Err(Error::NotFound(_)) => return Ok(None),
-            Err(error) => return Err(error),
+        let bounds = self.waiting.until(self.log.bounds(name))?;
+        if sequence > bounds.last {
+            return Err(Error::Shorter(bounds.last));
+        }
+        if sequence < bounds.first {
+            return Ok(None);
         }
         let of_peers = (0..PEERS).map(|number| self.log.read(name, sequence, Source::Peer(number)));
         Ok(of_peers
@@ -201,6 +214,9 @@ impl Replica {
         self.pass(track, reading, message);
         reading.place.log_id = body.log_id();
         reading.at = reading.at.max(body.at);
+        if !body.entries.is_empty() || body.outside.is_some() {
+            reading.taken = Some(message.at);
+        }
         reading.is_closed |= body.closes;
     }
 
@@ -223,18 +239,20 @@ impl Replica {
                 return Err(self.stop(track, reading, Condition::Quarantined(why)));
             }
         };
-        note(&self.counts.followed);
+        if !entries.is_empty() {
+            note(&self.counts.followed);
+        }
         reading.note_other(&body.writer);
-        let before = reading.at;
+        let before = reading.taken;
         self.take(track, reading, (body, message));
-        if let Some(Decoded { entry, .. }) = entries.last() {
+        if let Some(Decoded { entry, .. }) = entries.last().filter(|_| !track.is_aside) {
             self.note_milestone(reading, before, (&entry.after.epoch, entry.after.sequence));
         }
-        if self.local.is_some() {
+        if self.local.is_some() && !track.is_aside {
             let local: Vec<_> = entries.iter().map(|it| it.as_kept()).collect();
             self.keep(track, reading, &local);
-            entries.iter().for_each(|it| self.drop_local(it.local));
         }
+        entries.iter().for_each(|it| self.drop_local(it.local));
         reading.ready.extend(entries.into_iter().map(|it| it.entry));
         Ok(())
     }
@@ -254,6 +272,10 @@ impl Replica {
                     let why = "the log begins in the middle of a snapshot".to_owned();
                     return Err(self.stop(track, reading, Condition::Quarantined(why)));
                 }
+                if entry.after.revision < reading.came_to(&entry.after.epoch) {
+                    // What was answered before is read again: aside.
+                    return Err(self.stop(track, reading, Condition::Behind));
+                }
             } else if reading.epoch != entry.after.epoch {
                 reading.ready.push_front(entry);
                 reading.stand_before();
@@ -261,7 +283,8 @@ impl Replica {
                 break;
             }
             let is_last = matches!(entry.change, OwnedChange::Deleted);
-            reading.stand_at(&entry.after.epoch, entry.after.sequence);
+            let after = &entry.after;
+            reading.stand_at(&after.epoch, after.sequence, after.revision);
             missed.entries.push(entry);
             if is_last {
                 reading.stand_before();
@@ -282,8 +305,11 @@ impl Replica {
         reading: &mut Reading,
         condition: Condition,
     ) -> JournalError {
-        let trouble = condition.trouble().unwrap_or_default();
-        tracing::error!(snapshot = track.name, trouble, "a log cannot be followed");
+        let why = condition.told();
+        match condition.trouble() {
+            Some(_) => tracing::error!(snapshot = track.name, why, "a log cannot be followed"),
+            None => tracing::info!(snapshot = track.name, why, "the log is asked again"),
+        }
         if matches!(condition, Condition::Quarantined(_)) {
             note(&self.counts.quarantines);
         }

@@ -8,16 +8,17 @@ use std::time::Duration;
 use dashmap::DashMap;
 use parking_lot::Mutex;
 
+use super::condition::Condition;
 use super::counts::{Counts, Lag};
 use super::directory::Local;
 use super::parts::{OpenAsides, SeenParts};
-use super::track::{Condition, Track};
+use super::track::Track;
 use super::waiting::Waiting;
 use crate::log::{Error, Log};
 use crate::snapshot::{self, Clock, Moment, Now, Registry};
 use crate::store::Store;
 
-/// How much time, by the clocks of those that write, is between the records after which
+/// How much time, by the clock of the log, is between the records after which
 /// servers compare what they hold.
 const COMPARES_EVERY: Duration = Duration::from_secs(900);
 
@@ -140,9 +141,8 @@ impl Replica {
         };
         let track = self.track(name);
         let not_stored = snapshot::Error::NotStored;
-        if all {
-            self.begin(&registry, &track).map_err(not_stored)?;
-        }
+        // What was read from a checkpoint on was read to the end.
+        let all = all && !self.begin(&registry, &track).map_err(not_stored)?;
         self.heal(&registry, &track).map_err(not_stored)?;
         let followed = registry.catch_up(name, all);
         match self.heal(&registry, &track).map_err(not_stored)? {

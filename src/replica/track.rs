@@ -3,19 +3,23 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 use uuid::Uuid;
 
+use super::condition::Condition;
 use super::digest::DigestVote;
 use crate::log::record::GENESIS;
 use crate::log::{EntryRow, Follower, Hash, Log, Message, Place};
-use crate::snapshot::{JournalError, Moment, OwnedEntry, Standing, Whole};
+use crate::snapshot::{Moment, OwnedEntry, Standing, Successor, Whole};
 
 /// How long a server waits for another one to append first, and for all others.
 const TURN: Duration = Duration::from_millis(10);
 const TURNS: Duration = Duration::from_millis(50);
+
+/// Of how many epochs before the last one it is known how far they came.
+const FORMER: usize = 16;
 
 /// The log of one snapshot, as far as it was read.
 pub struct Track {
@@ -32,6 +36,18 @@ pub struct Track {
     pub copied: Mutex<Option<Copied>>,
     /// What this server says of the last one.
     pub ballot: Mutex<Option<Ballot>>,
+    /// The snapshot that is read anew, while the one that was read before answers.
+    pub anew: Mutex<Option<ReadAside>>,
+    /// Whether it is that of a snapshot which is read anew: nobody else sees it.
+    pub is_aside: bool,
+}
+
+/// A snapshot that is read anew.
+pub struct ReadAside {
+    /// How far.
+    pub track: Box<Track>,
+    /// The snapshot.
+    pub snapshot: Successor,
 }
 
 /// What was read of a log.
@@ -44,6 +60,8 @@ pub struct Reading {
     pub proved: u64,
     /// The time of the last record.
     pub at: i64,
+    /// When the engine took the last record with entries, by its clock; `None` where none was read.
+    pub taken: Option<SystemTime>,
     /// The sequence from which on it was read.
     pub since: u64,
     /// The last record after which servers compare what they hold, until it was applied.
@@ -53,6 +71,10 @@ pub struct Reading {
     pub epoch: String,
     /// The number of that entry.
     pub sequence: u64,
+    /// The revision that it leads to.
+    pub revision: i64,
+    /// The last revision of each of the epochs before, of the last ones.
+    pub former: VecDeque<(String, i64)>,
     /// Entries that were read, and not handed out yet.
     pub ready: VecDeque<OwnedEntry>,
     /// Whether the log can be followed.
@@ -104,25 +126,6 @@ pub struct Ballot {
     pub rounds: u8,
 }
 
-/// Whether a log can be followed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Condition {
-    /// It can.
-    Following,
-    /// What comes next is not kept any more.
-    Behind,
-    /// The log ends with this sequence, before what was read of it.
-    Ahead(u64),
-    /// There is no log any more, and nobody has closed it. What was read of it answers
-    /// until there is one again.
-    Gone,
-    /// What the log holds does not continue what was read, or what was read does
-    /// not fit: nothing is answered before it was read anew.
-    Quarantined(String),
-    /// A later version has written to it: why that is seen.
-    Later(String),
-}
-
 impl Track {
     /// Of a log that nothing was read of.
     pub fn new(name: &str, log: &dyn Log) -> Self {
@@ -133,6 +136,19 @@ impl Track {
             checkpoint: AtomicU64::new(0),
             copied: Mutex::default(),
             ballot: Mutex::default(),
+            anew: Mutex::default(),
+            is_aside: false,
+        }
+    }
+
+    /// Of a log that is read aside.
+    pub fn aside(name: &str, log: &dyn Log, reading: Reading) -> Self {
+        let applied = AtomicU64::new(reading.place.sequence);
+        Self {
+            reading: Mutex::new(reading),
+            applied,
+            is_aside: true,
+            ..Self::new(name, log)
         }
     }
 }
@@ -145,10 +161,13 @@ impl Reading {
             before: GENESIS,
             proved: log.connection(),
             at: 0,
+            taken: None,
             since: place.sequence,
             milestone: None,
             epoch: String::new(),
             sequence: 0,
+            revision: 0,
+            former: VecDeque::new(),
             ready: VecDeque::new(),
             condition: Condition::Following,
             follower: log.follow(name, place.sequence),
@@ -186,9 +205,50 @@ impl Reading {
     }
 
     /// Notes the last entry that the snapshot has, or will have at once.
-    pub fn stand_at(&mut self, epoch: &str, sequence: u64) {
-        epoch.clone_into(&mut self.epoch);
+    pub fn stand_at(&mut self, epoch: &str, sequence: u64, revision: i64) {
+        if self.epoch != epoch {
+            let before = std::mem::replace(&mut self.epoch, epoch.to_owned());
+            self.note_former(before, self.revision);
+        }
         self.sequence = sequence;
+        self.revision = revision;
+    }
+
+    /// Notes how far an epoch came that is over.
+    fn note_former(&mut self, epoch: String, revision: i64) {
+        if epoch.is_empty() {
+            return;
+        }
+        self.former.retain(|(other, _)| *other != epoch);
+        self.former.push_back((epoch, revision));
+        if self.former.len() > FORMER {
+            self.former.pop_front();
+        }
+    }
+
+    /// The last revision that was handed out of an epoch; 0 where there was none.
+    pub fn came_to(&self, epoch: &str) -> i64 {
+        if self.epoch == epoch {
+            return self.revision;
+        }
+        let former = self.former.iter().find(|(other, _)| other == epoch);
+        former.map_or(0, |(_, revision)| *revision)
+    }
+
+    /// Whether an answer from there would be one with less than before, of the same epoch.
+    pub fn is_behind(&self, before: &Self) -> bool {
+        !self.epoch.is_empty() && self.revision < before.came_to(&self.epoch)
+    }
+
+    /// Notes how far another reading of the same name has come, which this one succeeds.
+    pub fn succeed(&mut self, before: &Self) {
+        let own = std::mem::take(&mut self.former);
+        for (epoch, revision) in before.former.iter().chain(&own) {
+            self.note_former(epoch.clone(), *revision);
+        }
+        if before.epoch != self.epoch {
+            self.note_former(before.epoch.clone(), before.revision);
+        }
     }
 
     /// Whether what was handed out is what servers compare.
@@ -199,7 +259,7 @@ impl Reading {
 
     /// Notes that the next entry begins a snapshot.
     pub fn stand_before(&mut self) {
-        self.stand_at("", 0);
+        self.stand_at("", 0, 0);
     }
 
     /// Whether a snapshot stands where entries were handed out up to. If not, it
@@ -213,40 +273,6 @@ impl Milestone {
     /// Whether a snapshot stands there.
     pub fn is_at(&self, epoch: &str, entry: u64) -> bool {
         (&*self.epoch, self.entry) == (epoch, entry)
-    }
-}
-
-impl Condition {
-    /// That the log can be followed.
-    ///
-    /// # Errors
-    /// Why it cannot.
-    pub fn check(&self) -> Result<(), JournalError> {
-        match self {
-            Self::Following => Ok(()),
-            _ => Err(self.refusal()),
-        }
-    }
-
-    /// What those are told who want to change the snapshot.
-    pub fn refusal(&self) -> JournalError {
-        let trouble = self.trouble().unwrap_or_default();
-        match self {
-            Self::Quarantined(_) => JournalError::Untrusted(trouble),
-            _ => JournalError::Unreachable(trouble),
-        }
-    }
-
-    /// What is wrong, for people.
-    pub fn trouble(&self) -> Option<String> {
-        match self {
-            Self::Following => None,
-            Self::Behind => Some("what comes next is no longer in the log".to_owned()),
-            Self::Gone => Some("the log is gone: somebody has deleted it".to_owned()),
-            Self::Ahead(last) => Some(format!("the log ends at {last}, before what was read")),
-            Self::Quarantined(why) => Some(why.clone()),
-            Self::Later(why) => Some(format!("{why}: a later version has written to the log")),
-        }
     }
 }
 

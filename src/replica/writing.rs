@@ -5,10 +5,11 @@ use std::time::{Duration, SystemTime};
 use prost::bytes::Bytes;
 use uuid::Uuid;
 
+use super::condition::Condition;
 use super::counts::note;
 use super::reading::NextMessage;
 use super::server::Replica;
-use super::track::{Condition, Reading, Track};
+use super::track::{Reading, Track};
 use super::waiting::unreachable;
 use crate::log::record::MAX_BYTES;
 use crate::log::{Body, EntryRow, Error};
@@ -82,6 +83,30 @@ impl Replica {
         self.append_record(track, reading, entries, false)
     }
 
+    /// Finds out by a record without entries that a log ends where it was read up to;
+    /// whether it goes on.
+    pub(super) fn confirm_end(
+        &self,
+        track: &Track,
+        reading: &mut Reading,
+    ) -> Result<bool, JournalError> {
+        if reading.is_closed {
+            // Nothing was appended after that.
+            return Ok(false);
+        }
+        match self.publish(track, reading, Vec::new()) {
+            Ok(()) => Ok(false),
+            Err(JournalError::Behind) => Ok(true),
+            // What takes no record has not grown.
+            Err(JournalError::LogFull) => Ok(false),
+            // There is nothing in it that somebody would miss.
+            Err(JournalError::UnknownFate(doubt)) if !doubt.is_untrusted => {
+                Err(unreachable(doubt.why))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Appends a record with these entries where everything was read. After one that
     /// `closes` nothing is appended any more.
     pub(super) fn append_record(
@@ -100,8 +125,11 @@ impl Replica {
             log_id: log_id.as_bytes().to_vec(),
             after: reading.place.sequence,
             chain: reading.place.hash.to_vec(),
-            // Never before that of the last one.
-            at: reading.at.max(nanos((self.clock)().wall)),
+            // Never before that of the last one. What only tells the end tells no time.
+            at: match entries.is_empty() && !closes {
+                true => reading.at,
+                false => reading.at.max(nanos((self.clock)().wall)),
+            },
             writer: self.writer.clone(),
             nonce: nonce.as_bytes().to_vec(),
             entries,
@@ -157,7 +185,7 @@ impl Replica {
                 Err(JournalError::Unreachable(why) | JournalError::Untrusted(why))
                     if unknown.is_some() =>
                 {
-                    if reading.condition.trouble().is_some() {
+                    if reading.condition != Condition::Following {
                         return Err(doubt(why, nonce, reading));
                     }
                     unknown = Some(why);

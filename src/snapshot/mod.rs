@@ -48,6 +48,7 @@ pub use history::reads::Summary;
 pub use history::registry::Registry;
 pub use history::reserving::{DecidedPicks, Ended, Listed, Renewed, Reserved, Reserving};
 pub use history::staged::Staged;
+pub use history::successor::Successor;
 pub use objects::anti_affinity::{AntiAffinityTable, HeldTerm};
 pub use objects::asks::priority_of;
 pub use objects::budget::DisruptionBudget;

@@ -48,6 +48,8 @@ pub struct StoredSnapshot {
     pub epoch: String,
     /// The number of its last entry.
     pub sequence: u64,
+    /// Its revision.
+    pub revision: i64,
     /// Where in a log it is, as it was given with the entry; `None` of a server without
     /// a log.
     pub place: Option<Vec<u8>>,
@@ -68,6 +70,7 @@ impl Store {
             name,
             epoch: row.epoch,
             sequence: row.sequence,
+            revision: row.revision,
             place: row.place.map(|place| place.place),
         };
         Ok(all.into_iter().map(kept).collect())

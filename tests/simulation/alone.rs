@@ -81,6 +81,12 @@ impl Alone {
         followed.expect("the log can be followed");
     }
 
+    /// Applies what has arrived.
+    pub fn read(&self) {
+        let followed = self.replica.follow(NAME, false);
+        followed.expect("the log can be followed");
+    }
+
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.registry.get(NAME).expect("it is there")
     }

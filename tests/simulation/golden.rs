@@ -129,11 +129,11 @@ fn logs_of_earlier_versions_come_to_the_same() {
         let path = file.expect("it can be listed").path();
         let text = fs::read_to_string(&path).expect("it is text");
         let (log, told) = read(&text, &runtime);
+        let last = log.messages(NAME).len() as u64;
         let whole = Alone::on(&log, "whole", &runtime);
         whole.follow();
         assert_eq!(digest(&whole.snapshot()), told, "{}", path.display());
         // Also from the checkpoint, and what came after it.
-        let last = log.messages(NAME).len() as u64;
         let trimmed = runtime.block_on(log.trim(NAME, last));
         trimmed.expect("it is there");
         let late = Alone::on(&log, "late", &runtime);

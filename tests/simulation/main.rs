@@ -16,6 +16,7 @@ mod rights;
 mod runs;
 mod schedule;
 mod server;
+mod stale;
 mod unanswered;
 mod unclaimed;
 mod versions;

@@ -1,8 +1,8 @@
 //! A server with its clients: what they want, one after another.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use evenkeel::limits::Limits;
@@ -68,6 +68,9 @@ impl Server {
             may_forge: AtomicBool::new(false),
             forged: AtomicU8::new(0),
             losses: AtomicU64::new(0),
+            stale: Mutex::default(),
+            registry: OnceLock::new(),
+            answered: Mutex::default(),
         });
         let skew = Arc::new(AtomicI64::new(0));
         let clock = {
@@ -82,6 +85,7 @@ impl Server {
         let registry = Registry::with_clock(Limits::default(), Arc::new(Unobserved), clock);
         let registry = Arc::new(registry.with_journal(Arc::clone(&replica) as _));
         replica.serve(&registry);
+        wire.registry.get_or_init(|| Arc::downgrade(&registry));
         Self {
             number,
             world: Arc::clone(world),
@@ -145,9 +149,37 @@ impl Server {
         // One server reads nothing forged, and so shows the others in the end.
         let may_forge = self.world.seed.is_multiple_of(4) && self.number > 0;
         self.wire.may_forge.store(may_forge, Ordering::Relaxed);
-        let followed = self.replica.follow(NAME, self.world.dice.happens(300));
+        let all = self.world.dice.happens(300);
+        let before = self.world.ledger().acknowledged.len();
+        let followed = self.replica.follow(NAME, all);
         self.wire.may_forge.store(false, Ordering::Relaxed);
         self.told("follow", &followed);
+        // Whatever was acknowledged before can be read, also by a server that starts.
+        if all && followed.is_ok() && !self.world.seed.is_multiple_of(4) {
+            self.check_has(before);
+        }
+    }
+
+    /// Checks that it has what was acknowledged first, so much of it.
+    fn check_has(&self, before: usize) {
+        let Some(snapshot) = self.snapshot() else {
+            return;
+        };
+        let (epoch, pods) = (snapshot.epoch().to_owned(), pods(&snapshot));
+        let ledger = self.world.ledger();
+        let acknowledged = &ledger.acknowledged[..before];
+        let lost = acknowledged.iter().find(|(pod, of, _)| {
+            let may_be_over = *of != epoch && ledger.deleted.contains(of);
+            !may_be_over && !pods.contains(pod)
+        });
+        let lost = lost.cloned();
+        drop(ledger);
+        if let Some((pod, of, revision)) = lost {
+            self.world.fail(&format!(
+                "server {} has lost {pod} of revision {revision} of {of}",
+                self.number
+            ));
+        }
     }
 
     /// Follows to the end, with one record more on the way that shows who has read
@@ -189,26 +221,15 @@ impl Server {
             self.world
                 .fail(&format!("server {} differs from others", self.number));
         }
-        let (epoch, pods) = (snapshot.epoch().to_owned(), pods(&snapshot));
+        self.check_has(before);
+        let pods = pods(&snapshot);
         let ledger = self.world.ledger();
-        let acknowledged = &ledger.acknowledged[..before];
-        let lost = acknowledged.iter().find(|(pod, of, _)| match *of == epoch {
-            true => !pods.contains(pod),
-            false => !ledger.deleted.contains(of),
-        });
-        let lost = lost.cloned();
         let undead = ledger
             .refused
             .iter()
             .find(|pod| pods.contains(*pod))
             .cloned();
         drop(ledger);
-        if let Some((pod, of, revision)) = lost {
-            self.world.fail(&format!(
-                "server {} has lost {pod} of revision {revision} of {of}",
-                self.number
-            ));
-        }
         if let Some(pod) = undead {
             self.world.fail(&format!(
                 "server {} has {pod}, which was refused",

@@ -114,7 +114,7 @@ fn what_was_sent_is_doubted_where_the_log_cannot_be_trusted() {
                 let updated = other.registry.update(NAME, offer(1, None));
                 updated.expect("it comes after the other one");
             }
-            _ => runtime.block_on(log.trim(NAME, 3)).expect("it is there"),
+            _ => runtime.block_on(log.trim(NAME, 4)).expect("it is there"),
         }
     };
     let passed = Arc::new(Passed {
@@ -129,6 +129,6 @@ fn what_was_sent_is_doubted_where_the_log_cannot_be_trusted() {
     let doubted = doubted.expect_err("it was not read back");
     let is_doubt = matches!(doubted, Error::NotStored(JournalError::UnknownFate(_)));
     assert!(is_doubt, "it was sent: {doubted:?}");
-    assert_eq!(log.messages(NAME)[0].sequence, 3, "others came after it");
+    assert_eq!(log.messages(NAME)[0].sequence, 4, "others came after it");
     assert!(!snapshot.is_synced(), "what it read may be wrong");
 }

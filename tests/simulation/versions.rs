@@ -112,7 +112,7 @@ fn pair(runtime: &Runtime) -> (FakeLog, Alone, Alone) {
         let updated = one.registry.update(NAME, offer(number, None));
         updated.expect("nobody is in the way");
     }
-    other.follow();
+    other.read();
     (log, one, other)
 }
 

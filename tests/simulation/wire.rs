@@ -1,18 +1,20 @@
 //! What goes wrong between a server and the log.
 
+use std::collections::HashMap;
 use std::future::poll_fn;
 use std::panic::resume_unwind;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use evenkeel::log::fake::{Call, Fate, Faults};
+use evenkeel::log::fake::{Call, Fate, Faults, StaleLeader};
+use evenkeel::snapshot::Registry;
 use event_listener::EventListener;
 
 use crate::schedule;
-use crate::world::World;
+use crate::world::{NAME, World};
 
 /// Ends a server in the middle of what it does.
 pub struct Crash;
@@ -28,6 +30,12 @@ pub struct Wire {
     pub forged: AtomicU8,
     /// How often the connection was lost.
     pub losses: AtomicU64,
+    /// The leader that is reached now, if it is one that was cut off.
+    pub stale: Mutex<Option<StaleLeader>>,
+    /// What answers the clients of the server.
+    pub registry: OnceLock<Weak<Registry>>,
+    /// The latest revision of each epoch that the server has answered with.
+    pub answered: Mutex<HashMap<String, i64>>,
 }
 
 impl Wire {
@@ -40,11 +48,46 @@ impl Wire {
         self.forged.load(Ordering::Relaxed) > 0
     }
 
+    /// A client looks what the server answers with: never with less than before.
+    fn look(&self) {
+        let registry = self.registry.get().and_then(Weak::upgrade);
+        let Some(snapshot) = registry.and_then(|registry| registry.get(NAME).ok()) else {
+            return;
+        };
+        let revision = snapshot.revision();
+        if revision == 0 || !snapshot.is_synced() {
+            return;
+        }
+        let mut answered = self.answered.lock().expect("nobody panics here");
+        let before = answered.entry(snapshot.epoch().to_owned()).or_default();
+        if revision < *before {
+            let (number, before) = (self.number, *before);
+            drop(answered);
+            self.world.fail(&format!(
+                "server {number} answers with revision {revision} after {before}"
+            ));
+        }
+        *before = revision;
+    }
+
+    /// Which leader the next call reaches: now and then one that was cut off, and again
+    /// the one that leads.
+    fn choose_leader(&self) {
+        let leader = match self.is_calm() {
+            true => None,
+            false => self.world.stale_leader(),
+        };
+        let mut stale = self.stale.lock().expect("nobody panics here");
+        let flips = self.world.dice.happens(80);
+        *stale = leader.filter(|_| stale.is_some() != flips);
+    }
+
     /// Lets others run, and time pass.
     pub fn pass(&self) {
         if std::thread::panicking() {
             return;
         }
+        self.look();
         let dice = &self.world.dice;
         let most = self.world.pace.load(Ordering::Relaxed);
         self.world
@@ -101,6 +144,11 @@ impl Wire {
 impl Faults for Wire {
     fn fate(&self, call: Call) -> Fate {
         self.pass();
+        self.choose_leader();
+        if call == Call::Append && self.is_forged() {
+            // A record after a forged one would be accepted by nobody else.
+            return Fate::Full;
+        }
         if self.is_calm() {
             return Fate::Done;
         }
@@ -121,6 +169,10 @@ impl Faults for Wire {
                 .tell(|| format!("    {}: {call:?} is {fate:?}", self.number));
         }
         fate
+    }
+
+    fn stale_leader(&self) -> Option<StaleLeader> {
+        self.stale.lock().expect("nobody panics here").clone()
     }
 
     fn connection(&self) -> u64 {

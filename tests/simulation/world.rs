@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use evenkeel::log::fake::FakeLog;
+use evenkeel::log::fake::{FakeLog, StaleLeader};
 use evenkeel::snapshot::Snapshot;
 use prost::Message;
 
@@ -33,6 +33,8 @@ pub struct World {
     pub finished: AtomicUsize,
     /// How much time passes at most with each call to the log, in microseconds.
     pub pace: AtomicUsize,
+    /// A leader that is cut off from the others, and for how many calls yet.
+    stale: Mutex<Option<(StaleLeader, usize)>>,
     nanos: Arc<AtomicU64>,
     ledger: Mutex<Ledger>,
 }
@@ -75,6 +77,7 @@ impl World {
             tells: std::env::var_os("STORY").is_some(),
             finished: AtomicUsize::new(0),
             pace: AtomicUsize::new(40_000),
+            stale: Mutex::default(),
             nanos,
             ledger: Mutex::default(),
         })
@@ -94,6 +97,21 @@ impl World {
         self.ledger
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// The leader that is cut off from the others now, if there is one. A call passes.
+    pub fn stale_leader(&self) -> Option<StaleLeader> {
+        let mut stale = self.stale.lock().expect("nobody panics here");
+        match &mut *stale {
+            Some((_, 0)) => *stale = None,
+            Some((_, calls)) => *calls -= 1,
+            None if self.dice.happens(3) => {
+                let calls = 10 + self.dice.below(150);
+                *stale = Some((self.log.cut_off(), calls));
+            }
+            None => {}
+        }
+        stale.as_ref().map(|(leader, _)| leader.clone())
     }
 
     pub fn tell(&self, what: impl FnOnce() -> String) {

@@ -20,25 +20,24 @@ impl Blobs for FakeLog {
 
     fn get<'a>(&'a self, name: &'a str) -> Wait<'a, Bytes> {
         self.call(Call::Read, move || {
-            let keeping = self.shared.keeping.lock();
-            let blob = keeping.blobs.get(name).map(|(blob, _)| blob.clone());
+            let blob = self.with_keeping(|keeping| keeping.blobs.get(name).cloned());
+            let blob = blob.map(|(blob, _)| blob);
             blob.ok_or_else(|| Error::NotFound(format!("blob {name}")))
         })
     }
 
     fn list<'a>(&'a self, prefix: &'a str) -> Wait<'a, Vec<Blob>> {
         self.call(Call::Read, move || {
-            let keeping = self.shared.keeping.lock();
-            let named = keeping
-                .blobs
-                .iter()
-                .filter(|(name, _)| name.starts_with(prefix));
             let blob = |(name, (blob, at)): (&String, &(Bytes, SystemTime))| Blob {
                 name: name.clone(),
                 bytes: blob.len() as u64,
                 at: *at,
             };
-            Ok(named.map(blob).collect())
+            Ok(self.with_keeping(|keeping| {
+                let blobs = keeping.blobs.iter();
+                let named = blobs.filter(|(name, _)| name.starts_with(prefix));
+                named.map(blob).collect()
+            }))
         })
     }
 
@@ -53,7 +52,7 @@ impl Blobs for FakeLog {
 impl Keys for FakeLog {
     fn get<'a>(&'a self, key: &'a str) -> Wait<'a, Option<(Bytes, u64)>> {
         self.call(Call::Read, move || {
-            Ok(self.shared.keeping.lock().keys.get(key).cloned())
+            Ok(self.with_keeping(|keeping| keeping.keys.get(key).cloned()))
         })
     }
 
@@ -73,14 +72,13 @@ impl Keys for FakeLog {
 
     fn list<'a>(&'a self, prefix: &'a str) -> Wait<'a, Vec<(String, Bytes)>> {
         self.call(Call::Read, move || {
-            let keeping = self.shared.keeping.lock();
-            let named = keeping
-                .keys
-                .iter()
-                .filter(|(key, _)| key.starts_with(prefix));
-            Ok(named
-                .map(|(key, (value, _))| (key.clone(), value.clone()))
-                .collect())
+            Ok(self.with_keeping(|keeping| {
+                let keys = keeping.keys.iter();
+                let named = keys.filter(|(key, _)| key.starts_with(prefix));
+                named
+                    .map(|(key, (value, _))| (key.clone(), value.clone()))
+                    .collect()
+            }))
         })
     }
 }

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use event_listener::EventListener;
 
+use super::kept::StaleLeader;
+
 /// A call to a fake log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
@@ -62,6 +64,11 @@ pub trait Faults: Send + Sync {
     /// and tells what it has.
     fn keepers(&self) -> usize {
         3
+    }
+
+    /// The leader that is reached now, where that is one which was cut off from the others.
+    fn stale_leader(&self) -> Option<StaleLeader> {
+        None
     }
 
     /// The number of the connection.

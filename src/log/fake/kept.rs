@@ -1,6 +1,7 @@
 //! What a fake log keeps.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use prost::bytes::Bytes;
@@ -21,12 +22,19 @@ pub(super) struct Streams {
 }
 
 /// Blobs and keys.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct BlobsAndKeys {
     pub blobs: BTreeMap<String, (Bytes, SystemTime)>,
     pub keys: BTreeMap<String, (Bytes, u64)>,
     /// The revision of the last change of a key.
     pub revision: u64,
+}
+
+/// What a leader had when it was cut off.
+#[derive(Clone)]
+pub struct StaleLeader {
+    pub(super) streams: Arc<BTreeMap<String, Stream>>,
+    pub(super) keeping: Arc<BlobsAndKeys>,
 }
 
 /// The log of a snapshot: the messages from `first` on.

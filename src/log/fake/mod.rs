@@ -4,7 +4,9 @@
 mod beside;
 mod faults;
 mod kept;
+mod stale;
 mod streams;
 
 pub use faults::{Call, Fate, Faults};
+pub use kept::StaleLeader;
 pub use streams::FakeLog;

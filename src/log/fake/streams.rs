@@ -21,7 +21,7 @@ pub struct FakeLog {
 
 /// What all that use a log share.
 pub(super) struct Shared {
-    streams: Mutex<Streams>,
+    pub(super) streams: Mutex<Streams>,
     changed: Event,
     clock: Box<dyn Fn() -> SystemTime + Send + Sync>,
     pub(super) keeping: Mutex<BlobsAndKeys>,
@@ -131,6 +131,7 @@ impl FakeLog {
     ) -> Wait<'a, T> {
         Box::pin(async move {
             let result = match self.faults.fate(call) {
+                _ if call == Call::Write && self.faults.stale_leader().is_some() => Err(lost()),
                 Fate::Unreachable => Err(fault()),
                 Fate::Lost | Fate::AnswerLost if call == Call::Read => Err(fault()),
                 Fate::Lost => Err(lost()),
@@ -145,8 +146,10 @@ impl FakeLog {
     fn append(&self, append: Append) -> Result<u64, Error> {
         let fate = self.faults.fate(Call::Append);
         let mut streams = self.shared.streams.lock();
+        let stale = self.faults.stale_leader();
         let result = match fate {
             Fate::Unreachable => Err(fault()),
+            _ if let Some(stale) = stale => Err(Self::refuse(&stale, append, fate, &mut streams)),
             Fate::Full => Err(Error::Full("a fault".to_owned())),
             Fate::Lost => Err(lost()),
             Fate::Late => {
@@ -176,24 +179,25 @@ impl FakeLog {
     }
 
     fn next(&self, of: &FakeFollower, after: u64) -> Result<Option<Message>, Error> {
-        let streams = self.shared.streams.lock();
         let name = &of.name;
-        let stream = streams.get(name)?;
-        if *of.stream.lock().get_or_insert(stream.number) != stream.number && after > 0 {
-            return Err(Error::Shorter(stream.last()));
-        }
-        if stream.first > after + 1 {
-            return Err(Error::Trimmed(stream.first));
-        }
-        if stream.last() < after {
-            return Err(Error::Shorter(stream.last()));
-        }
-        let Some(message) = stream.get(after + 1).cloned() else {
+        let (message, skipped) = self.with_log(name, |stream| {
+            if *of.stream.lock().get_or_insert(stream.number) != stream.number && after > 0 {
+                return Err(Error::Shorter(stream.last()));
+            }
+            if stream.first > after + 1 {
+                return Err(Error::Trimmed(stream.first));
+            }
+            if stream.last() < after {
+                return Err(Error::Shorter(stream.last()));
+            }
+            let message = |sequence| stream.get(sequence).cloned();
+            Ok((message(after + 1), message(after + 2)))
+        })?;
+        let Some(message) = message else {
             return Ok(None);
         };
-        let skipped = stream.get(after + 2).cloned();
-        let forged = streams.refused.get(&(name.clone(), after + 1)).cloned();
-        drop(streams);
+        let place = (name.clone(), after + 1);
+        let forged = self.shared.streams.lock().refused.get(&place).cloned();
         let fate = self.faults.fate(Call::Next);
         self.faults.over(Call::Next);
         Ok(match fate {
@@ -214,7 +218,7 @@ fn fault() -> Error {
     Error::Unreachable("a fault".to_owned())
 }
 
-fn lost() -> Error {
+pub(super) fn lost() -> Error {
     Error::UnknownFate("the answer was lost".to_owned())
 }
 
@@ -234,7 +238,7 @@ fn flipped(message: Message) -> Message {
 impl Log for FakeLog {
     fn names(&self) -> Wait<'_, Vec<String>> {
         self.call(Call::Read, move || {
-            Ok(self.shared.streams.lock().by_name.keys().cloned().collect())
+            Ok(self.with_logs(|logs| logs.keys().cloned().collect()))
         })
     }
 
@@ -268,24 +272,23 @@ impl Log for FakeLog {
 
     fn bounds<'a>(&'a self, name: &'a str) -> Wait<'a, Bounds> {
         self.call(Call::Read, move || {
-            let streams = self.shared.streams.lock();
-            let stream = streams.get(name)?;
-            let bytes = stream.messages.iter().map(|m| m.bytes.len() as u64);
-            Ok(Bounds {
-                first: stream.first,
-                last: stream.last(),
-                bytes: bytes.sum(),
-                max_bytes: 0,
-                copies: 3,
-                current: self.faults.keepers(),
+            self.with_log(name, |stream| {
+                let bytes = stream.messages.iter().map(|m| m.bytes.len() as u64);
+                Ok(Bounds {
+                    first: stream.first,
+                    last: stream.last(),
+                    bytes: bytes.sum(),
+                    max_bytes: 0,
+                    copies: 3,
+                    current: self.faults.keepers(),
+                })
             })
         })
     }
 
     fn read<'a>(&'a self, name: &'a str, sequence: u64, source: Source) -> Wait<'a, Message> {
         self.call(Call::Read, move || {
-            let streams = self.shared.streams.lock();
-            let message = streams.get(name)?.get(sequence).cloned();
+            let message = self.with_log(name, |stream| Ok(stream.get(sequence).cloned()))?;
             message
                 .filter(|_| source == Source::Leader)
                 .ok_or_else(|| Error::NotFound(format!("message {sequence} of {name}")))

@@ -125,7 +125,7 @@ impl WriteTurn<'_> {
 ///
 /// # Errors
 /// Why it does not fit; nothing was changed then.
-fn follow(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), String> {
+pub(super) fn follow(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), String> {
     let (sequence, mark) = (entry.after.sequence, entry.mark);
     apply(turn, entry)?;
     let snapshot = turn.snapshot;

@@ -4,7 +4,7 @@
 //! - A change is an `offer`; `commit` checks it with the `turn`, has the `journal` record it,
 //!   and applies it, several at once in `group_commit`.
 //! - `following` applies steps that other servers took. `replacing` puts another state in
-//!   the place of the live one.
+//!   the place of the live one, `successor` another snapshot.
 //! - Reservations: `book`, `reserving`, `assigning`, `ending`, `unclaimed`.
 
 pub mod assigning;
@@ -29,5 +29,6 @@ pub mod replacing;
 pub mod reserving;
 pub mod retired;
 pub mod staged;
+pub mod successor;
 pub mod turn;
 pub mod unclaimed;

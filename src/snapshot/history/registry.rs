@@ -25,12 +25,12 @@ use crate::snapshot::state::shards::state_bytes;
 /// The named snapshots.
 pub struct Registry {
     limits: Limits,
-    around: Arc<Surroundings>,
-    snapshots: DashMap<String, Arc<Snapshot>>,
+    pub(super) around: Arc<Surroundings>,
+    pub(super) snapshots: DashMap<String, Arc<Snapshot>>,
     /// Those that were deleted.
-    retired: Retired<Snapshot>,
+    pub(super) retired: Retired<Snapshot>,
     /// Names of snapshots that are synced only from their first replace on.
-    expected: RwLock<HashSet<String>>,
+    pub(super) expected: RwLock<HashSet<String>>,
 }
 
 impl Registry {
@@ -147,20 +147,6 @@ impl Registry {
             }
             self.remove(&snapshot);
         }
-    }
-
-    /// Puts a snapshot that was restored in the place of the one of its name, which
-    /// is over.
-    pub fn supersede(&self, restoring: Restoring) {
-        let name = restoring.saved.name.clone();
-        let old = self.get(&name).ok();
-        let turn = old.as_deref().map(WriteTurn::take);
-        self.restore(restoring);
-        if let Some(mut turn) = turn {
-            turn.position.deleted = true;
-            turn.snapshot.note_replaced();
-        }
-        self.retired.drop_unread();
     }
 
     /// A state to be built aside and swapped in by [`Self::replace`] as that of a
@@ -372,7 +358,7 @@ impl Registry {
         Ok(())
     }
 
-    fn remove(&self, snapshot: &Arc<Snapshot>) {
+    pub(super) fn remove(&self, snapshot: &Arc<Snapshot>) {
         let same = |_: &String, other: &Arc<Snapshot>| Arc::ptr_eq(snapshot, other);
         let gone = self.snapshots.remove_if(snapshot.name(), same);
         gone.into_iter()

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::snapshot::objects::reservation::Serial;
 
 /// The reservations that nobody was told of.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Unclaimed {
     /// Those of which it is not known whether they are made.
     doubtful: Vec<DoubtfulEntry>,
@@ -15,7 +15,7 @@ pub(super) struct Unclaimed {
 }
 
 /// Reservations whose entry may be recorded yet.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct DoubtfulEntry {
     /// The number of the entry. Once another one has it, it never is.
     sequence: u64,
