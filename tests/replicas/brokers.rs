@@ -11,6 +11,7 @@ use async_nats::jetstream::stream::Stream;
 use evenkeel::log::nats::{Access, ConnectError, FleetName, Keeping, Nats};
 use futures::TryStreamExt;
 
+use crate::links::Links;
 use crate::ports::free_ports;
 use crate::process::DEADLINE;
 
@@ -39,8 +40,10 @@ pub(crate) fn binary() -> Option<&'static Path> {
 /// Servers that form a cluster, or one alone. They end when this is dropped.
 pub(crate) struct Brokers {
     directory: PathBuf,
-    servers: Vec<Broker>,
+    pub(crate) servers: Vec<Broker>,
     setup: Setup,
+    /// The links between them, if they pass through this process.
+    pub(crate) links: Option<Links>,
     /// Clusters take turns: several at once on two processors and one disk are too
     /// slow to elect leaders in time.
     _turn: Option<MutexGuard<'static, ()>>,
@@ -53,6 +56,9 @@ pub(crate) struct Setup {
     pub(crate) more: String,
     /// With this environment each has the configuration of `deploy/nats` instead.
     pub(crate) deployed: Vec<(&'static str, String)>,
+    /// Whether the links between them pass through this process, and the first server of
+    /// the fleet reaches them by a way that does.
+    pub(crate) is_linked: bool,
     /// The flags with which they can be connected to.
     pub(crate) access: Vec<String>,
 }
@@ -60,9 +66,9 @@ pub(crate) struct Setup {
 /// The turn of clusters.
 static TURN: Mutex<()> = Mutex::new(());
 
-struct Broker {
-    name: String,
-    client: u16,
+pub(crate) struct Broker {
+    pub(crate) name: String,
+    pub(crate) client: u16,
     cluster: u16,
     process: Option<Child>,
 }
@@ -90,9 +96,15 @@ impl Brokers {
             cluster: port(),
             process: None,
         });
+        let servers: Vec<_> = servers.collect();
+        let links = setup.is_linked.then(|| {
+            let ports = servers.iter().map(|it| (it.client, it.cluster));
+            Links::of(&ports.collect::<Vec<_>>())
+        });
         let mut brokers = Self {
             directory,
-            servers: servers.collect(),
+            servers,
+            links,
             setup,
             // A test that failed has left nothing behind.
             _turn: (count > 1).then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner)),
@@ -143,15 +155,29 @@ impl Brokers {
             self.setup.more
         );
         if self.servers.len() > 1 {
-            let routes = self.servers.iter().map(|server| server.cluster);
-            let routes: Vec<_> = routes
-                .map(|port| format!("nats://127.0.0.1:{port}"))
-                .collect();
+            let (routes, more) = match &self.links {
+                // Nobody is told of another way.
+                Some(links) => (
+                    links.routes(number),
+                    "no_advertise: true, advertise: \"127.0.0.1:1\"",
+                ),
+                None => (self.servers.iter().map(|it| it.cluster).collect(), ""),
+            };
+            let routes = routes.iter().map(|port| format!("nats://127.0.0.1:{port}"));
+            let routes: Vec<_> = routes.collect();
             writeln!(
                 config,
-                "cluster {{ name: test, listen: 127.0.0.1:{cluster}, routes: {routes:?} }}"
+                "cluster {{ name: test, listen: 127.0.0.1:{cluster}, routes: {routes:?}, {more} }}"
             )
             .expect("a string takes all");
+            if let Some(links) = &self.links {
+                writeln!(
+                    config,
+                    "client_advertise: \"127.0.0.1:{}\"",
+                    links.way_port()
+                )
+                .expect("a string takes all");
+            }
         }
         config
     }
@@ -361,6 +387,6 @@ impl Drop for Brokers {
 }
 
 /// The name of the stream of a snapshot of the fleet `test`.
-fn stream_name(snapshot: &str) -> String {
+pub(crate) fn stream_name(snapshot: &str) -> String {
     format!("EVK_test_LOG_{snapshot}")
 }

@@ -71,7 +71,8 @@ impl Fleet {
     /// As [`Self::run`], by the `serve` of another version's binary.
     pub(crate) fn run_with(&mut self, number: usize, mut command: Command) {
         command
-            .args(self.log_flags())
+            .args(self.brokers.flags_of(number))
+            .args(["--fleet", "test"])
             .args(["--drain-pause", "0s", "--log-level", "info,evenkeel=debug"])
             .args(
                 self.more

@@ -21,10 +21,12 @@ mod hostile;
 #[path = "../support/http.rs"]
 mod http;
 mod lease;
+mod links;
 #[path = "../support/metrics.rs"]
 mod metrics;
 mod operators;
 mod outcomes;
+mod partition;
 #[path = "../security/pki.rs"]
 #[allow(dead_code)]
 mod pki;

@@ -1,0 +1,160 @@
+//! The links between nats-servers, and the way of one client to them: each passes through
+//! this process, which can cut them.
+
+use std::io::copy;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use crate::brokers::{Brokers, stream_name};
+
+/// Passes on connections to a port, until that is another one.
+pub(crate) struct Link {
+    port: u16,
+    shared: Arc<Mutex<Passing>>,
+}
+
+/// Where connections lead; nowhere where the link is cut.
+#[derive(Default)]
+struct Passing {
+    to: Option<u16>,
+    open: Vec<TcpStream>,
+}
+
+impl Link {
+    /// A link to a port.
+    fn to(port: u16) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("there are ports");
+        let own = listener.local_addr().expect("it is bound").port();
+        let link = Self {
+            port: own,
+            shared: Arc::default(),
+        };
+        link.lead_to(Some(port));
+        let shared = Arc::clone(&link.shared);
+        // It ends with the process.
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                // Whoever is not let through tries again.
+                let _ = pass(&shared, client);
+            }
+        });
+        link
+    }
+
+    /// Has connections lead to another port, or nowhere. Those that are open end.
+    pub(crate) fn lead_to(&self, port: Option<u16>) {
+        let mut passing = lock(&self.shared);
+        passing.to = port;
+        for stream in passing.open.drain(..) {
+            // It may have ended.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+fn lock(shared: &Mutex<Passing>) -> MutexGuard<'_, Passing> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn pass(shared: &Mutex<Passing>, client: TcpStream) -> std::io::Result<()> {
+    let mut passing = lock(shared);
+    let Some(port) = passing.to else {
+        return Ok(());
+    };
+    let server = TcpStream::connect(("127.0.0.1", port))?;
+    for (from, to) in [(&client, &server), (&server, &client)] {
+        let (mut from, mut to) = (from.try_clone()?, to.try_clone()?);
+        passing.open.push(from.try_clone()?);
+        thread::spawn(move || {
+            let _ = copy(&mut from, &mut to);
+            let _ = to.shutdown(Shutdown::Both);
+        });
+    }
+    Ok(())
+}
+
+/// The links of a cluster.
+pub(crate) struct Links {
+    /// From each server to each, which has this port for it.
+    between: Vec<(usize, usize, u16, Link)>,
+    /// The way of a client, first to the first server.
+    pub(crate) way: Link,
+}
+
+impl Links {
+    /// Links between servers with these ports for clients, and for each other.
+    pub(crate) fn of(servers: &[(u16, u16)]) -> Self {
+        let all = 0..servers.len();
+        let pairs = all
+            .clone()
+            .flat_map(|from| all.clone().map(move |to| (from, to)));
+        let between = pairs.filter(|(from, to)| from != to).map(|(from, to)| {
+            let port = servers[to].1;
+            (from, to, port, Link::to(port))
+        });
+        Self {
+            between: between.collect(),
+            way: Link::to(servers[0].0),
+        }
+    }
+
+    /// The ports by which a server reaches the others.
+    pub(crate) fn routes(&self, of: usize) -> Vec<u16> {
+        let own = self.between.iter().filter(|(from, ..)| *from == of);
+        own.map(|(.., link)| link.port).collect()
+    }
+
+    /// The port of the way.
+    pub(crate) fn way_port(&self) -> u16 {
+        self.way.port
+    }
+
+    /// Cuts a server off from the others, or joins it with them again.
+    pub(crate) fn cut_off(&self, server: usize, is_cut: bool) {
+        for (from, to, port, link) in &self.between {
+            if [*from, *to].contains(&server) {
+                link.lead_to((!is_cut).then_some(*port));
+            }
+        }
+    }
+}
+
+impl Brokers {
+    /// The links between them.
+    pub(crate) fn links(&self) -> &Links {
+        self.links.as_ref().expect("they are linked")
+    }
+
+    /// Has the first server of the fleet reach this nats-server.
+    pub(crate) fn lead_to(&self, number: usize) {
+        let port = self.servers[number].client;
+        self.links().way.lead_to(Some(port));
+    }
+
+    /// Which server leads the stream of a snapshot.
+    pub(crate) async fn leader(&self, snapshot: &str) -> usize {
+        let stream = self.stream(snapshot).await;
+        let cluster = stream.cached_info().cluster.as_ref();
+        let leader = cluster.and_then(|cluster| cluster.leader.as_deref());
+        let number = self.servers.iter().position(|it| Some(&*it.name) == leader);
+        number.expect("it has a leader")
+    }
+
+    /// Where the stream of a snapshot ends, as one server says, if that answers.
+    pub(crate) async fn end_at(&self, number: usize, snapshot: &str) -> Option<u64> {
+        let client = async_nats::connect(&self.urls()[number]).await.ok()?;
+        let streams = async_nats::jetstream::new(client);
+        let stream = streams.get_stream(stream_name(snapshot)).await.ok()?;
+        Some(stream.cached_info().state.last_sequence)
+    }
+
+    /// The flags of a server of a fleet.
+    pub(crate) fn flags_of(&self, number: usize) -> Vec<String> {
+        let mut flags = self.flags();
+        if let Some(links) = self.links.as_ref().filter(|_| number == 0) {
+            flags[1] = format!("nats://127.0.0.1:{}", links.way_port());
+        }
+        flags
+    }
+}
