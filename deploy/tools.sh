@@ -117,15 +117,19 @@ install_buf() {
 # were installed.
 find_kubernetes() {
     local bin="$TOOLS/kubernetes-$KUBERNETES_VERSION/bin"
-    if [ ! -x "$bin/kube-apiserver" ] || [ ! -x "$bin/kube-scheduler" ]; then
-        echo "kube-apiserver and kube-scheduler $KUBERNETES_VERSION are not installed;" \
-            "install_kubernetes in deploy/tools.sh builds them" >&2
-        return 1
-    fi
+    local program
+    for program in kube-apiserver kube-scheduler kube-controller-manager; do
+        if [ ! -x "$bin/$program" ]; then
+            echo "$program $KUBERNETES_VERSION is not installed;" \
+                "install_kubernetes in deploy/tools.sh builds it" >&2
+            return 1
+        fi
+    done
     echo "$bin"
 }
 
-# Builds kube-apiserver and kube-scheduler: some 12 minutes of CPU, once. A module
+# Builds kube-apiserver, kube-scheduler and kube-controller-manager: some 15 minutes of
+# CPU, once. A module
 # asks for Kubernetes, and replaces its parts by the releases of the same version,
 # because Kubernetes' own go.mod takes them from folders.
 install_kubernetes() {
@@ -145,7 +149,8 @@ install_kubernetes() {
             done
             CGO_ENABLED=0 timeout "$KUBERNETES_TIMEOUT" go build -mod=mod -p=2 -trimpath -o bin/ \
                 -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$KUBERNETES_VERSION" \
-                "$kubernetes/cmd/kube-apiserver" "$kubernetes/cmd/kube-scheduler"
+                "$kubernetes/cmd/kube-apiserver" "$kubernetes/cmd/kube-scheduler" \
+                "$kubernetes/cmd/kube-controller-manager"
         ) >&2 || { echo "kubernetes $KUBERNETES_VERSION cannot be installed" >&2; return 1; }
         find_kubernetes
     fi

@@ -27,9 +27,9 @@ use crate::spread::describe::WorkloadId;
 const BAR_FROM_PODS: u64 = 200;
 
 /// Pods of a workload that differ in their names alone.
-struct Alike {
-    pod: Pod,
-    names: Vec<String>,
+pub(super) struct Alike {
+    pub(super) pod: Pod,
+    pub(super) names: Vec<String>,
     feasible_count: i64,
 }
 
@@ -186,7 +186,7 @@ fn meant(
 }
 
 /// Whether a pod waits for a node.
-fn is_pending(pod: &Pod) -> bool {
+pub(super) fn is_pending(pod: &Pod) -> bool {
     let node = pod.spec.as_ref().map_or("", |spec| &spec.node_name);
     let phase = pod.status.as_ref().map_or("", |status| &status.phase);
     let metadata = pod.metadata.as_ref();
@@ -195,7 +195,7 @@ fn is_pending(pod: &Pod) -> bool {
 }
 
 /// Pods by workload, those that differ in their names alone together.
-fn grouped(pods: Vec<Pod>) -> BTreeMap<(String, WorkloadId), Vec<Alike>> {
+pub(super) fn grouped(pods: Vec<Pod>) -> BTreeMap<(String, WorkloadId), Vec<Alike>> {
     let mut groups: BTreeMap<_, Vec<Alike>> = BTreeMap::new();
     let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
     for pod in pods {

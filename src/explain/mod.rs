@@ -20,7 +20,7 @@ mod words;
 pub use case::Case;
 pub use hints::always;
 pub use words::quoted;
-pub use words::{among, but_for, noun, number, plural, verb};
+pub use words::{among, but_for, joined, noun, number, plural, verb};
 
 use crate::proto::v1;
 

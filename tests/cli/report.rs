@@ -336,3 +336,58 @@ fn a_report_in_words_leaves_nothing_out() {
         }
     }
 }
+
+/// Pods that fit nowhere come first; the page shows how pods are and how they would be, and
+/// is not green where the score is low.
+#[test]
+fn a_page_shows_what_fits_nowhere_and_what_would_be_even() {
+    let stuck = "kind: Pod\nmetadata: {name: stuck, labels: {app: big}}\nspec: {nodeSelector: {disk: none}}\n";
+    let of = |workloads: &[Placed], more: &str| {
+        let file = placed(workloads) + more;
+        Desk::new().file("cluster.yaml", &file)
+    };
+    let uneven: &[Placed] = &[("ReplicaSet", "web", "", "a1 a1 a2 a2 a1 b1")];
+    let even: &[Placed] = &[("ReplicaSet", "web", "", "a1 b1")];
+    for (workloads, more, code, class) in [
+        (uneven, String::new(), 0, "fair"),
+        (even, String::new(), 0, "good"),
+        (even, format!("---\n{stuck}"), 0, "bad"),
+    ] {
+        let desk = of(workloads, &more);
+        let page = desk
+            .run("report --load cluster.yaml -o html")
+            .expect(code)
+            .out;
+        assert!(
+            page.contains(&format!("<header class=\"{class}\">")),
+            "{class}: {page}"
+        );
+        assert!(!page.contains("--by"), "{page}");
+        assert!(!page.contains(" 0 all"), "{page}");
+        let folded = "<summary>How the score is made</summary>";
+        assert!(page.contains(folded), "{page}");
+        let has_bars = page.contains("5 pods, 3 if they were even");
+        assert_eq!(has_bars, class == "fair", "{page}");
+        let first = page.find("<h2>").map(|at| &page[at..]).expect("a heading");
+        assert_eq!(
+            first.starts_with("<h2>Pods that fit nowhere"),
+            class == "bad",
+            "{page}"
+        );
+    }
+    let desk = of(even, &format!("---\n{stuck}"));
+    let text = desk.run("report --load cluster.yaml").expect(0).out;
+    let (nowhere, constraints) = (text.find("fit nowhere"), text.find("\nconstraints"));
+    assert!(nowhere.is_some() && nowhere < constraints, "{text}");
+    assert!(
+        text.contains("4 node(s) didn't match Pod's node affinity/selector"),
+        "{text}"
+    );
+    let answer = desk
+        .run("report --load cluster.yaml -o json")
+        .expect(0)
+        .json();
+    assert_eq!(answer["stuck"][0]["pods"], 1);
+    let load = json!([{"domain": "a", "pods": 1}, {"domain": "b", "pods": 1}]);
+    assert_eq!(answer["load"], load);
+}

@@ -19,6 +19,9 @@ pub(crate) const KINDS: [&str; 8] = [
     "PodDisruptionBudget",
 ];
 
+/// Kinds that make pods and are not watched.
+const MAKERS: [&str; 2] = ["DaemonSet", "Job"];
+
 /// Requests under way at a time.
 const AT_ONCE: usize = 16;
 
@@ -115,12 +118,28 @@ impl Api {
             .await;
     }
 
-    /// Deletes whatever is there of the kinds that are watched, but for namespaces: nobody
+    /// Has an object of which nobody waits that somebody finishes with it.
+    async fn release(&self, kind: &str, object: &Value) {
+        let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
+        let none = json!({ "metadata": { "finalizers": null } });
+        let path = path(kind, text("namespace"), text("name"));
+        self.patch(&path, &none).await;
+    }
+
+    /// Deletes whatever is there of the kinds that are watched or make pods, but for namespaces: nobody
     /// here finishes that.
     pub(crate) async fn clear(&self) {
         let mut paths = Vec::new();
-        for kind in KINDS.into_iter().filter(|kind| *kind != "Namespace") {
-            let objects = self.list(kind).await.into_iter();
+        let kinds = KINDS.into_iter().filter(|kind| *kind != "Namespace");
+        for kind in MAKERS.into_iter().chain(kinds) {
+            let objects = self.list(kind).await;
+            for pod in objects
+                .iter()
+                .filter(|it| !it["metadata"]["finalizers"].is_null())
+            {
+                self.release(kind, pod).await;
+            }
+            let objects = objects.into_iter();
             paths.extend(objects.map(|object| {
                 let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
                 path(kind, text("namespace"), text("name"))
@@ -155,6 +174,8 @@ pub(crate) fn collection(kind: &str, namespace: &str) -> String {
     let (group, plural) = match kind {
         "ReplicaSet" => ("apis/apps/v1", "replicasets"),
         "StatefulSet" => ("apis/apps/v1", "statefulsets"),
+        "DaemonSet" => ("apis/apps/v1", "daemonsets"),
+        "Job" => ("apis/batch/v1", "jobs"),
         "PriorityClass" => ("apis/scheduling.k8s.io/v1", "priorityclasses"),
         "ClusterRole" => ("apis/rbac.authorization.k8s.io/v1", "clusterroles"),
         "ClusterRoleBinding" => ("apis/rbac.authorization.k8s.io/v1", "clusterrolebindings"),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::api::{Api, collection, path};
 use crate::objects::{
-    NAMESPACE, NODES, node, node_name, owning, relabelled, status, taint, topology, zone,
+    NAMESPACE, NODES, declaring, node, node_name, owning, relabelled, status, taint, topology, zone,
 };
 
 fn node_path(rng: &mut Rng) -> (usize, String) {
@@ -24,7 +24,9 @@ pub(crate) async fn to_a_node(api: &Api, rng: &mut Rng) {
         4 => json!({ "spec": { "taints": null } }),
         5 => json!({ "metadata": { "labels": topology(&name, &zone(rng), Some("r1")) } }),
         6 => {
-            let status = json!({ "status": status(rng.u32(1..5) * 1000) });
+            let room = status(rng.u32(1..5) * 1000);
+            let status = declaring(rng, room);
+            let status = json!({ "status": status });
             api.patch(&format!("{path}/status"), &status).await;
             return;
         }
@@ -44,7 +46,8 @@ pub(crate) async fn to_a_node(api: &Api, rng: &mut Rng) {
 pub(crate) async fn to_a_pod(api: &Api, rng: &mut Rng, pods: &[String]) {
     let Some(name) = rng.choice(pods) else { return };
     let path = path("Pod", NAMESPACE, name);
-    match rng.usize(..6) {
+    match rng.usize(..9) {
+        6..=8 => resize(api, rng, &path).await,
         0 | 1 => drop(api.delete(&path, 0).await),
         // There is no kubelet, so it is terminating for good.
         2 => drop(api.delete(&path, 30).await),
@@ -55,6 +58,46 @@ pub(crate) async fn to_a_pod(api: &Api, rng: &mut Rng, pods: &[String]) {
             api.patch(&format!("{path}/status"), &ended).await;
         }
     }
+}
+
+/// Has a pod that runs want more or less, and its node say how far it is with that.
+async fn resize(api: &Api, rng: &mut Rng, path: &str) {
+    let Some(pod) = api.get(path).await else {
+        return;
+    };
+    let has_ended =
+        ["Succeeded", "Failed"].contains(&pod["status"]["phase"].as_str().unwrap_or(""));
+    let is_ending = !pod["metadata"]["deletionTimestamp"].is_null();
+    let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+    if node.is_empty() || has_ended || is_ending {
+        return;
+    }
+    // Pods of nodes that are gone are not resized.
+    if api.get(&crate::api::path("Node", "", node)).await.is_none() {
+        return;
+    }
+    let mut containers = pod["spec"]["containers"].clone();
+    let cpu = |rng: &mut Rng| format!("{}m", rng.u32(1..12) * 100);
+    containers[0]["resources"]["requests"]["cpu"] = cpu(rng).into();
+    let wanted = json!({ "spec": { "containers": containers } });
+    api.patch(&format!("{path}/resize"), &wanted).await;
+    let conditions = pod["status"]["conditions"].as_array().cloned();
+    let mut conditions = conditions.unwrap_or_default();
+    conditions.retain(|it| it["type"] != "PodResizePending");
+    if rng.bool() {
+        let reason = if rng.bool() { "Infeasible" } else { "Deferred" };
+        conditions.push(json!({ "type": "PodResizePending", "status": "True", "reason": reason }));
+    }
+    let has = |rng: &mut Rng| json!({ "cpu": cpu(rng), "memory": "256Mi" });
+    let mut entry = json!({
+        "name": "main", "image": "none", "imageID": "", "ready": false, "restartCount": 0,
+        "allocatedResources": has(rng),
+    });
+    if rng.bool() {
+        entry["resources"] = json!({ "requests": has(rng) });
+    }
+    let status = json!({ "status": { "conditions": conditions, "containerStatuses": [entry] } });
+    api.patch(&format!("{path}/status"), &status).await;
 }
 
 /// What kubelets and other schedulers do in a while: pods that terminate are
@@ -70,7 +113,8 @@ pub(crate) async fn to_waiting_pods(api: &Api, rng: &mut Rng) {
         let name = pod["metadata"]["name"].as_str().expect("a name");
         let path = path("Pod", NAMESPACE, name);
         let nominated = pod["status"]["nominatedNodeName"].as_str();
-        let waits = pod["spec"]["nodeName"].is_null();
+        let is_held = !pod["spec"]["schedulingGates"].is_null();
+        let waits = pod["spec"]["nodeName"].is_null() && !is_held;
         if !pod["metadata"]["deletionTimestamp"].is_null() {
             if rng.bool() {
                 api.delete(&path, 0).await;

@@ -36,7 +36,7 @@ impl ControlPlane {
             env!("CARGO_MANIFEST_DIR"),
             "/tests/kubernetes/control-plane"
         );
-        let api = free_ports(4);
+        let api = free_ports(5);
         let mut child = Command::new(script)
             .arg(&directory)
             .arg(api.to_string())

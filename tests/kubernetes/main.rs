@@ -1,5 +1,5 @@
-//! `evenkeel serve --kubernetes` beside a real control plane: etcd, kube-apiserver
-//! and kube-scheduler. `deploy/tools.sh` builds what it needs; where that is
+//! `evenkeel serve --kubernetes` beside a real control plane: etcd, kube-apiserver,
+//! kube-scheduler and kube-controller-manager. `deploy/tools.sh` builds what it needs; where that is
 //! absent, these tests print one line and pass.
 
 mod access;
@@ -9,6 +9,7 @@ mod control_plane;
 mod evenkeel;
 mod faults;
 mod filled;
+mod findings;
 #[path = "../support/http.rs"]
 mod http;
 mod objects;
@@ -22,4 +23,5 @@ mod shadow;
 #[path = "../support/templates.rs"]
 mod template_cases;
 mod templates;
+mod waiting;
 mod witness;

@@ -9,6 +9,12 @@ pub(crate) const NODES: usize = 60;
 /// The namespace of the pods.
 pub(crate) const NAMESPACE: &str = "default";
 
+/// What pods of controllers wait for.
+pub(crate) const GATE: &str = "example.com/asked";
+
+/// The label of a pod with its own name.
+pub(crate) const OWN_NAME: &str = "name";
+
 const ZONE: &str = "topology.kubernetes.io/zone";
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const RACK: &str = "example.com/rack";
@@ -59,8 +65,16 @@ pub(crate) fn node(rng: &mut Rng, index: usize) -> Value {
         "apiVersion": "v1", "kind": "Node",
         "metadata": { "name": name, "labels": topology(&name, zone, rack) },
         "spec": { "taints": taints },
-        "status": status(3000),
+        "status": declaring(rng, status(3000)),
     })
+}
+
+/// A node's status, in most cases with the feature that some pods need.
+pub(crate) fn declaring(rng: &mut Rng, mut status: Value) -> Value {
+    if !one_in(rng, 4) {
+        status["declaredFeatures"] = json!(["RestartAllContainersOnContainerExits"]);
+    }
+    status
 }
 
 /// A node's status with this much CPU, in thousandths.
@@ -168,6 +182,15 @@ pub(crate) fn pod(rng: &mut Rng, name: &str) -> Value {
         spec["nodeSelector"] = json!({ RACK: pick(rng, &["r1", "r2"]) });
     } else if one_in(rng, 8) {
         spec["affinity"] = affinity(rng);
+    } else if one_in(rng, 4) {
+        spec["affinity"] = to_pods(rng);
+    }
+    if one_in(rng, 12) {
+        // Nodes have to declare the feature.
+        spec["containers"][0]["restartPolicy"] = "Never".into();
+        spec["containers"][0]["restartPolicyRules"] = json!([{
+            "action": "RestartAllContainers", "exitCodes": { "operator": "In", "values": [42] },
+        }]);
     }
     if one_in(rng, 10) {
         let port = rng.u32(8000..8003);
@@ -182,6 +205,67 @@ pub(crate) fn pod(rng: &mut Rng, name: &str) -> Value {
         spec["terminationGracePeriodSeconds"] = 0.into();
     }
     pod
+}
+
+/// Required affinity or anti-affinity to other pods.
+fn to_pods(rng: &mut Rng) -> Value {
+    let term = |rng: &mut Rng| {
+        let mut term = json!({
+            "topologyKey": pick(rng, &[ZONE, HOSTNAME, HOSTNAME, RACK]),
+            "labelSelector": selector(rng),
+        });
+        match rng.usize(..6) {
+            0 => term["namespaceSelector"] = json!({}),
+            1 => term["namespaces"] = json!([NAMESPACE, "marker"]),
+            2 => {
+                let other = json!({ "key": "other", "operator": "DoesNotExist" });
+                term["namespaceSelector"] = json!({ "matchExpressions": [other] });
+            }
+            3 => term["matchLabelKeys"] = json!(["version"]),
+            _ => {}
+        }
+        term
+    };
+    let kind = pick(rng, &["podAffinity", "podAntiAffinity", "podAntiAffinity"]);
+    let terms: Vec<Value> = (0..rng.usize(1..3)).map(|_| term(rng)).collect();
+    json!({ kind: { "requiredDuringSchedulingIgnoredDuringExecution": terms } })
+}
+
+/// A workload of a kind whose controller makes pods like this one. They wait for a gate,
+/// so that they can be asked about before they are scheduled.
+pub(crate) fn workload(rng: &mut Rng, name: &str) -> Value {
+    let pod = pod(rng, name);
+    let (mut metadata, mut spec) = (pod["metadata"].clone(), pod["spec"].clone());
+    let own = json!({ "workload": name });
+    metadata["labels"]["workload"] = name.into();
+    let metadata = json!({ "labels": metadata["labels"] });
+    spec["schedulingGates"] = json!([{ "name": GATE }]);
+    let (kind, version) = *rng
+        .choice(&[
+            ("DaemonSet", "apps/v1"),
+            ("StatefulSet", "apps/v1"),
+            ("Job", "batch/v1"),
+        ])
+        .expect("there are some");
+    let mut object = json!({
+        "apiVersion": version, "kind": kind,
+        "metadata": { "name": name, "namespace": NAMESPACE },
+        "spec": { "template": { "metadata": metadata, "spec": spec } },
+    });
+    let whole = &mut object["spec"];
+    if kind == "Job" {
+        whole["template"]["spec"]["restartPolicy"] = "Never".into();
+        whole["parallelism"] = 3.into();
+        whole["completions"] = 3.into();
+        return object;
+    }
+    whole["selector"] = json!({ "matchLabels": own });
+    if kind == "StatefulSet" {
+        whole["replicas"] = 3.into();
+        whole["serviceName"] = "none".into();
+        whole["podManagementPolicy"] = "Parallel".into();
+    }
+    object
 }
 
 fn affinity(rng: &mut Rng) -> Value {

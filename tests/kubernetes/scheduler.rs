@@ -49,10 +49,24 @@ pub(crate) struct Scheduler {
 impl Scheduler {
     /// Starts it anew.
     pub(crate) fn start(plane: &mut ControlPlane, defaults: Defaults) -> Self {
+        let config = Self::configure(plane, defaults);
+        Self::start_with(plane, &config)
+    }
+
+    /// Starts it anew so that it never ends pods for others.
+    pub(crate) fn start_without_preemption(plane: &mut ControlPlane, defaults: Defaults) -> Self {
+        let config = plane.directory().join("without-preemption.yaml");
+        let text = configuration(&plane.kubeconfig(), defaults);
+        let none = "  plugins:\n    postFilter: {disabled: [{name: \"*\"}]}";
+        let text = text.replacen("  plugins:", none, 1);
+        std::fs::write(&config, text).expect("a file");
+        Self::start_with(plane, &config)
+    }
+
+    fn start_with(plane: &mut ControlPlane, config: &Path) -> Self {
         plane.command("kill kube-scheduler");
         let log = plane.directory().join("kube-scheduler.log");
         let _ = std::fs::remove_file(&log);
-        let config = Self::configure(plane, defaults);
         // Each pod is attempted once, when the test expects it, and its victims
         // are gone when the attempt is over. Decisions are not reused, so that
         // each is logged in full.
@@ -172,7 +186,7 @@ fn decision<'a>(lines: impl Iterator<Item = &'a String>, end: &str) -> Decision 
 
 /// From `0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient
 /// cpu.`, which may be followed by what came of preemption.
-fn reasons(error: &str) -> Option<BTreeMap<String, i64>> {
+pub(crate) fn reasons(error: &str) -> Option<BTreeMap<String, i64>> {
     let (_, reasons) = error.split_once(" nodes are available: ")?;
     // A full stop within a reason, as in the name of a taint, has no space after it.
     let reasons = reasons.split(". ").next()?.trim_end_matches('.');

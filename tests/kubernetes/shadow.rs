@@ -1,14 +1,16 @@
 //! kube-scheduler's shadow: for each pod that it places or cannot place, the
 //! server under test was asked before, at the same state of the cluster.
 //!
+//! Some pods are made by the controllers of DaemonSets, StatefulSets and Jobs. They wait for
+//! a gate, which is opened once they were asked about. `SHADOW_PODS=3000` places as many.
+//!
 //! The state is made the same by taking turns: changes are made, both sides are
 //! waited for until they know a marker that was changed last, the question is
 //! asked, and only then is the pod created.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use evenkeel::proto::v1::{FilterResponse, Pod, ScoreResponse};
+use evenkeel::proto::v1::Pod;
 use fastrand::Rng;
 use serde_json::{Value, json};
 
@@ -16,29 +18,25 @@ use crate::api::{Api, path};
 use crate::changes;
 use crate::control_plane::{ControlPlane, turn};
 use crate::evenkeel::Evenkeel;
-use crate::objects::{NAMESPACE, NODES, node, pod, priority_classes, status};
+use crate::findings::Findings;
+use crate::objects::{NAMESPACE, NODES, node, pod, priority_classes, status, workload};
 use crate::process::DEADLINE;
 use crate::proxy::Proxy;
-use crate::scheduler::{Decision, Defaults, Scheduler};
+use crate::scheduler::{Defaults, Scheduler};
 
 /// A topology of one node, and a label of the pod there: their value is the
 /// number of the last change.
 const MARK: &str = "example.com/mark";
 const MARKER: &str = "marker";
 
-/// What was compared, and what was different.
-#[derive(Debug, Default)]
-struct Findings {
-    bound: usize,
-    pending: usize,
-    /// Pending pods that victims were ended for.
-    nominated: usize,
-    /// Pods whose nodes were scored by spread.
-    scored: usize,
-    wrong_sets: Vec<String>,
-    wrong_scores: Vec<String>,
-    wrong_reasons: Vec<String>,
-}
+/// From so many pods on, one is ended for each that is placed.
+const LIVE_PODS: usize = 200;
+
+/// How many pods of a workload are placed.
+const MADE_AT_ONCE: usize = 3;
+
+/// How long a controller may take to make them.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is placed under one configuration of the scheduler.
 struct Round {
@@ -63,14 +61,16 @@ impl Round {
     }
 }
 
-struct Shadow<'a> {
-    plane: &'a mut ControlPlane,
-    api: &'a Api,
+pub(crate) struct Shadow<'a> {
+    pub(crate) plane: &'a mut ControlPlane,
+    pub(crate) api: &'a Api,
     evenkeel: &'a Evenkeel,
-    rng: Rng,
+    pub(crate) rng: Rng,
     mark: u64,
-    pods: Vec<String>,
-    findings: Findings,
+    pub(crate) pods: Vec<String>,
+    /// Pods that controllers have made and that nobody has scheduled yet.
+    held: Vec<String>,
+    pub(crate) findings: Findings,
 }
 
 impl Shadow<'_> {
@@ -79,6 +79,8 @@ impl Shadow<'_> {
         for _ in 0..4 {
             changes::to_an_owner(self.api, &mut self.rng).await;
         }
+        self.plane.command("kill kube-controller-manager");
+        self.plane.command("start kube-controller-manager");
         let mut scheduler = Scheduler::start(self.plane, round.defaults);
         let before = self.pods.len();
         while round.goes_on(self.pods.len() - before, &self.findings) {
@@ -91,9 +93,17 @@ impl Shadow<'_> {
             if self.pods.len() % 5 == 4 {
                 changes::to_waiting_pods(self.api, &mut self.rng).await;
             }
+            if self.pods.len() > LIVE_PODS {
+                self.end_an_old_pod().await;
+            }
+            if self.held.is_empty() && self.rng.usize(..10) == 0 {
+                self.held = self.made_by_a_controller().await;
+            }
             self.place(&mut scheduler).await;
         }
+        self.explains_what_waits(round.defaults).await;
         self.plane.command("kill kube-scheduler");
+        self.plane.command("kill kube-controller-manager");
         // The next scheduler would try them at once.
         for name in &self.pods {
             let path = path("Pod", NAMESPACE, name);
@@ -107,13 +117,38 @@ impl Shadow<'_> {
     /// Asks about a pod, has it scheduled, and compares.
     async fn place(&mut self, scheduler: &mut Scheduler) {
         self.known_to_all(scheduler).await;
-        let name = format!("pod-{:03}", self.pods.len());
-        let object = pod(&mut self.rng, &name);
-        let incoming = read(self.api.admitted(&object).await);
+        let held = self.held.pop();
+        let name = held.clone();
+        let name = name.unwrap_or_else(|| format!("pod-{:03}", self.pods.len()));
+        let path = path("Pod", NAMESPACE, &name);
+        let object = match &held {
+            // It is as its controller made it.
+            Some(_) => match self.api.get(&path).await {
+                Some(made) => made,
+                None => return,
+            },
+            None => pod(&mut self.rng, &name),
+        };
+        let incoming = match &held {
+            Some(_) => {
+                let mut incoming = read(object.clone());
+                let spec = incoming.spec.get_or_insert_default();
+                spec.scheduling_gates.clear();
+                incoming
+            }
+            None => read(self.api.admitted(&object).await),
+        };
         let filter = self.evenkeel.filter(&incoming).await.expect("an answer");
         let score = self.evenkeel.score(&incoming).await.expect("an answer");
         let from = scheduler.position();
-        self.api.create(&object).await;
+        match held {
+            Some(_) => {
+                let open = json!({ "spec": { "schedulingGates": null } });
+                self.api.patch(&path, &open).await.expect("it exists");
+                self.findings.made += 1;
+            }
+            None => drop(self.api.create(&object).await),
+        }
         let decision = scheduler
             .decides(from, &format!("{NAMESPACE}/{name}"))
             .await;
@@ -122,6 +157,40 @@ impl Shadow<'_> {
             self.findings.nominated += 1;
         }
         self.pods.push(name);
+    }
+
+    /// Ends one of the pods that were placed last, so that others find a node.
+    async fn end_an_old_pod(&mut self) {
+        let recent = self.pods.len().saturating_sub(2 * LIVE_PODS);
+        let name = self
+            .rng
+            .choice(&self.pods[recent..])
+            .expect("there are pods");
+        self.api.delete(&path("Pod", NAMESPACE, name), 0).await;
+    }
+
+    /// Has a controller make pods, which wait for a gate; the first of them.
+    async fn made_by_a_controller(&mut self) -> Vec<String> {
+        let workload = workload(&mut self.rng, &format!("made-{}", self.mark));
+        let name = workload["metadata"]["name"].clone();
+        self.api.create(&workload).await;
+        let start = Instant::now();
+        loop {
+            let pods = self.api.list("Pod").await.into_iter();
+            let own = pods.filter(|pod| pod["metadata"]["labels"]["workload"] == name);
+            let names = own.filter_map(|pod| Some(pod["metadata"]["name"].as_str()?.to_owned()));
+            let mut names: Vec<String> = names.collect();
+            if names.len() >= MADE_AT_ONCE {
+                names.truncate(MADE_AT_ONCE);
+                return names;
+            }
+            // A DaemonSet makes none where its pods can go nowhere.
+            if start.elapsed() > PATIENCE {
+                assert_eq!(workload["kind"], "DaemonSet", "{workload}");
+                return names;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// Waits until both know all that has happened.
@@ -186,61 +255,12 @@ async fn marked(evenkeel: &Evenkeel, mark: u64) {
             start.elapsed() < DEADLINE,
             "the server does not learn of changes"
         );
-        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
 
 fn read(pod: Value) -> Pod {
     serde_json::from_value(pod).expect("a pod")
-}
-
-impl Findings {
-    fn compare(
-        &mut self,
-        pod: &Value,
-        decision: &Decision,
-        filter: &FilterResponse,
-        score: &ScoreResponse,
-    ) {
-        let feasible: BTreeSet<String> = filter.feasible.iter().cloned().collect();
-        if feasible != decision.feasible {
-            let wanted = &decision.feasible;
-            let more: Vec<_> = feasible.difference(wanted).collect();
-            let less: Vec<_> = wanted.difference(&feasible).collect();
-            self.wrong_sets
-                .push(format!("{more:?} too many, {less:?} missing, of {pod}"));
-        }
-        if decision.feasible.is_empty() {
-            self.pending += 1;
-            let reasons: BTreeMap<String, i64> = filter
-                .reasons
-                .iter()
-                .map(|reason| (reason.reason.clone(), reason.count))
-                .collect();
-            if reasons != decision.reasons {
-                self.wrong_reasons
-                    .push(format!("{reasons:?}, not {:?}, of {pod}", decision.reasons));
-            }
-            return;
-        }
-        self.bound += 1;
-        let Some(wanted) = &decision.scores else {
-            return;
-        };
-        self.scored += usize::from(!wanted.is_empty());
-        let scores: BTreeMap<String, i64> = match score.skipped {
-            true => BTreeMap::new(),
-            false => score
-                .scores
-                .iter()
-                .map(|score| (score.node.clone(), score.score))
-                .collect(),
-        };
-        if scores != *wanted {
-            self.wrong_scores
-                .push(format!("{scores:?}, not {wanted:?}, of {pod}"));
-        }
-    }
 }
 
 /// The cluster before the first pod.
@@ -301,6 +321,7 @@ async fn shadow(
             evenkeel: &evenkeel,
             rng: rng.fork(),
             mark: (number * 1_000_000) as u64,
+            held: Vec::new(),
             pods,
             findings,
         };
@@ -313,36 +334,6 @@ async fn shadow(
     }
     api.clear().await;
     findings
-}
-
-impl Findings {
-    #[track_caller]
-    fn agree(&self) {
-        let wrong = [&self.wrong_sets, &self.wrong_scores, &self.wrong_reasons];
-        for (what, wrong) in ["set", "scores", "reasons"].iter().zip(wrong) {
-            for one in wrong.iter().take(5) {
-                println!("wrong {what}: {one}");
-            }
-        }
-        assert!(
-            wrong.iter().all(|wrong| wrong.is_empty()),
-            "{}",
-            self.summary()
-        );
-    }
-
-    fn summary(&self) -> String {
-        format!(
-            "{} bound, {} of them scored, {} pending, {} nominated; wrong: {} sets, {} scores, {} reasons",
-            self.bound,
-            self.scored,
-            self.pending,
-            self.nominated,
-            self.wrong_sets.len(),
-            self.wrong_scores.len(),
-            self.wrong_reasons.len()
-        )
-    }
 }
 
 /// The seed of a run: `SEED`, else another one each time.
@@ -358,12 +349,13 @@ async fn every_set_and_every_score_is_kube_schedulers() {
     let Some(mut plane) = turn().await else {
         return;
     };
+    let pods = std::env::var("SHADOW_PODS").map_or(300, |pods| pods.parse().expect("a number"));
     let rounds = [
-        Round::of(Defaults::System, 100),
-        Round::of(Defaults::Listed, 100),
+        Round::of(Defaults::System, pods / 3),
+        Round::of(Defaults::Listed, pods / 3),
         Round {
             nominated: 6,
-            ..Round::of(Defaults::System, 100)
+            ..Round::of(Defaults::System, pods - 2 * (pods / 3))
         },
     ];
     let findings = shadow(&mut plane, seed(), &rounds, None).await;
@@ -371,6 +363,8 @@ async fn every_set_and_every_score_is_kube_schedulers() {
     // It was no idle comparison.
     assert!(findings.scored > 30, "{}", findings.summary());
     assert!(findings.nominated >= 6, "{}", findings.summary());
+    assert!(findings.made >= 6, "{}", findings.summary());
+    assert!(findings.explained >= 6, "{}", findings.summary());
 }
 
 #[tokio::test(flavor = "multi_thread")]

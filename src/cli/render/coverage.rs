@@ -39,9 +39,8 @@ fn held(coverage: &ConstraintCoverage) -> i64 {
     coverage.own_count + coverage.default_count
 }
 
-/// What holds workloads even, a line for each. `loaded` says whether the answer
-/// is about files, for which default constraints can be given.
-pub(super) fn lines(answer: &DescribeSpreadResponse, loaded: bool) -> Vec<String> {
+/// What holds workloads even, a line for each.
+pub(super) fn lines(answer: &DescribeSpreadResponse) -> Vec<String> {
     let Some(coverage) = answer
         .coverage
         .as_ref()
@@ -73,14 +72,28 @@ pub(super) fn lines(answer: &DescribeSpreadResponse, loaded: bool) -> Vec<String
         let pods = plural(coverage.pending_pods, "pod");
         lines.push(format!("pending: {pods}, counted in no domain yet"));
     }
-    if coverage.unconstrained_count == 0 {
+    let together = [
+        (coverage.in_one_zone_count, "all in one zone"),
+        (coverage.on_one_node_count, "all on one node"),
+    ];
+    let together = together.iter().filter(|(count, _)| *count > 0);
+    let together: Vec<String> = together
+        .map(|(count, what)| format!("{} {what}", number(*count)))
+        .collect();
+    if !together.is_empty() {
+        lines.push(format!("without any constraint: {}", together.join(", ")));
+    }
+    lines
+}
+
+/// How to see more of workloads without constraints. `loaded` says whether the answer is
+/// about files, for which default constraints can be given.
+pub(super) fn advice(answer: &DescribeSpreadResponse, loaded: bool) -> Vec<String> {
+    let mut lines = Vec::new();
+    let coverage = answer.coverage.as_ref();
+    if answer.workload_count == 0 || coverage.is_none_or(|it| it.unconstrained_count == 0) {
         return lines;
     }
-    lines.push(format!(
-        "without any constraint: {} all in one zone, {} all on one node",
-        number(coverage.in_one_zone_count),
-        number(coverage.on_one_node_count)
-    ));
     if let Some(key) = suggested_key(answer) {
         lines.push(format!("see how they are spread with --by {key}"));
     }

@@ -39,5 +39,5 @@ pub(crate) use report::report;
 pub(crate) use scale_down::{Removed, scale_down};
 pub(crate) use score::score;
 pub(crate) use snapshot::{loss, repaired, reservations, snapshot, snapshots, states, verified};
-pub(crate) use spread::{SpreadOf, full_name, spread};
+pub(crate) use spread::{SpreadOf, full_name, name_of_workload, spread};
 pub(crate) use text::{Head, Provenance, TAKEN_OUT};

@@ -26,8 +26,15 @@ pub(crate) fn report(snapshot: &str, report: &ClusterReport) -> String {
     if report.score.value.is_some() {
         text.push_str(&paragraph(FORMULA, "  ", str::to_owned));
     }
+    if !report.stuck.is_empty() {
+        text.push_str(&heading("fit nowhere"));
+        let rows = report.stuck.iter();
+        let rows = rows.map(|it| [it.workload.clone(), number(it.pods), it.reason.clone()]);
+        text.push_str(&table("  ", ["WORKLOAD", "PODS", "REASON"], rows));
+    }
     text.push_str(&heading("constraints"));
-    for line in coverage_lines(report) {
+    let advice = coverage::advice(&report.constraints, false);
+    for line in coverage_lines(report).into_iter().chain(advice) {
         text.push_str(&paragraph(&line, "  ", str::to_owned));
     }
     if !report.constraints.workloads.is_empty() {
@@ -65,7 +72,7 @@ pub(super) fn counts(report: &ClusterReport) -> String {
 /// What holds the workloads even, a sentence each.
 pub(super) fn coverage_lines(report: &ClusterReport) -> Vec<String> {
     let verdict = coverage::verdict(&report.constraints);
-    let lines = coverage::lines(&report.constraints, false);
+    let lines = coverage::lines(&report.constraints);
     std::iter::once(verdict).chain(lines).collect()
 }
 

@@ -77,10 +77,11 @@ pub(super) fn headline(
             let all = plural(answer.workload_count, "workload");
             (format!("{all} over {key}"), Vec::new())
         }
-        None => (
-            coverage::verdict(answer),
-            coverage::lines(answer, about.loaded),
-        ),
+        None => {
+            let advice = coverage::advice(answer, about.loaded);
+            let lines = coverage::lines(answer).into_iter().chain(advice);
+            (coverage::verdict(answer), lines.collect())
+        }
     };
     if answer.unranked_count > 0 {
         let left_out = plural(answer.unranked_count, "workload");
@@ -131,7 +132,7 @@ pub(crate) fn full_name(spread: &WorkloadSpread) -> String {
 }
 
 /// The same, of its parts.
-pub(super) fn name_of_workload(
+pub(crate) fn name_of_workload(
     namespace: &str,
     kind: &str,
     name: &str,

@@ -1,11 +1,11 @@
 //! What a report says of a cluster, from how its workloads are spread.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::cli::render;
-use crate::proto::v1::{DescribeSpreadResponse, Snapshot, WorkloadSpread};
+use crate::proto::v1::{DescribeSpreadResponse, DomainSpread, Snapshot, WorkloadSpread};
 
 /// The kind whose pods run one on each node, whatever is best.
 const DAEMON_SET: &str = "DaemonSet";
@@ -25,6 +25,12 @@ pub(crate) struct ClusterReport {
     pub(crate) by: String,
     /// How even the workloads are, all together.
     pub(crate) score: Score,
+    /// Workloads with pods that wait and that no node can take, most of them first.
+    #[serde(default)]
+    pub(crate) stuck: Vec<Stuck>,
+    /// How many pods are in each domain of `by`, most first; empty where there are many.
+    #[serde(default)]
+    pub(crate) load: Vec<DomainPods>,
     /// What their constraints come to: those that violate some are listed.
     pub(crate) constraints: DescribeSpreadResponse,
     /// Workloads whose pods are all in one place, most pods first.
@@ -41,6 +47,28 @@ pub(crate) struct Score {
     pub(crate) value: Option<i64>,
     /// How many workloads it is the average of.
     pub(crate) workload_count: i64,
+}
+
+/// A workload with pods that wait and that no node can take.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Stuck {
+    /// KIND/NAMESPACE/NAME.
+    pub(crate) workload: String,
+    /// Its pods that no node can take.
+    pub(crate) pods: i64,
+    /// Why not, of one of them.
+    pub(crate) reason: String,
+}
+
+/// How many pods are in a domain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DomainPods {
+    /// The domain.
+    pub(crate) domain: String,
+    /// Its pods.
+    pub(crate) pods: i64,
 }
 
 /// A workload whose pods are all in one place.
@@ -71,6 +99,32 @@ pub(crate) struct Unbalanced {
     pub(crate) even: i64,
     /// `even` in percent of `most`, to a tenth.
     pub(crate) percent: f64,
+    /// Its fullest domains, as many as are told.
+    #[serde(default)]
+    pub(crate) domains: Vec<DomainPods>,
+    /// How many domains there are.
+    #[serde(default)]
+    pub(crate) domain_count: i64,
+}
+
+impl Unbalanced {
+    /// How many pods a domain would have if they were even, by its place among the
+    /// fullest.
+    pub(crate) fn even_at(&self, place: usize) -> i64 {
+        let domains = self.domain_count.max(1);
+        let rest = self.pods % domains;
+        let place = i64::try_from(place).unwrap_or(i64::MAX);
+        self.pods / domains + i64::from(place < rest)
+    }
+}
+
+impl DomainPods {
+    fn of(domain: &DomainSpread) -> Self {
+        Self {
+            domain: domain.value.clone(),
+            pods: domain.matching_pods,
+        }
+    }
 }
 
 /// `part` in percent of `whole`, to the nearest tenth; 100 only if it is all of it.
@@ -130,12 +184,34 @@ pub(super) fn report(
         revision: constraints.revision,
         node_count: snapshot.node_count,
         pod_count: snapshot.pod_count,
+        load: load(ranked),
+        stuck: Vec::new(),
         by,
         score,
         risks: risks(ranked, by_node),
         constraints,
         unbalanced,
     }
+}
+
+/// How many pods of all workloads are in each domain, where every workload tells of all.
+fn load(ranked: &[WorkloadSpread]) -> Vec<DomainPods> {
+    let mut pods: BTreeMap<&str, i64> = BTreeMap::new();
+    for topology in ranked.iter().filter_map(|spread| spread.topologies.first()) {
+        if topology.domain_count > topology.domains.len() as i64 {
+            return Vec::new();
+        }
+        for domain in &topology.domains {
+            *pods.entry(&domain.value).or_default() += domain.matching_pods;
+        }
+    }
+    let all = pods.into_iter().map(|(domain, pods)| DomainPods {
+        domain: domain.to_owned(),
+        pods,
+    });
+    let mut all: Vec<DomainPods> = all.collect();
+    all.sort_by_key(|it| -it.pods);
+    all
 }
 
 fn violates_hard(spread: &WorkloadSpread) -> bool {
@@ -163,6 +239,8 @@ fn unbalanced(spread: &WorkloadSpread) -> Option<Unbalanced> {
         most: fullest.matching_pods,
         even,
         percent: percent(even, fullest.matching_pods),
+        domains: topology.domains.iter().map(DomainPods::of).collect(),
+        domain_count: domains,
     })
 }
 

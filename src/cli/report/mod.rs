@@ -1,6 +1,7 @@
 //! `evenkeel report`: how a whole cluster is spread, on one page.
 
 pub(crate) mod judge;
+mod waiting;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -18,10 +19,13 @@ use crate::proto::v1::{DescribeSpreadRequest, DescribeSpreadResponse};
 /// The label of nodes by which they are told apart.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
+/// Domains that are told of each workload, the fullest first.
+const MAX_DOMAINS: i32 = 12;
+
 /// Flags of `evenkeel report`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-It says which constraints there are and which are violated, which workloads have all their pods in
+It says which pods fit nowhere, which constraints there are and which are violated, which workloads have all their pods in
 one place, which are uneven, and a score from 0 to 100 with its formula.
 
 Examples:
@@ -83,8 +87,9 @@ impl ReportCommand {
         let namespace = self.namespace.as_deref();
         let scope = source::QuestionScope::of(namespace, source::QuestionScope::All);
         self.state.is_about(scope);
-        let client = self.state.client().await?;
-        let report = self.gather(&client).await?;
+        let opened = self.state.open().await?;
+        let mut report = self.gather(&opened.client).await?;
+        report.stuck = waiting::stuck(&opened, self.state.snapshot(), namespace).await?;
         let format = match self.output {
             ReportFormat::Text => AnswerFormat::Table,
             ReportFormat::Json => AnswerFormat::Json,
@@ -155,8 +160,7 @@ impl ReportCommand {
             page_size: PAGE_SIZE,
             max_domains: match key {
                 "" => None,
-                // The fullest domain says it all.
-                _ => Some(1),
+                _ => Some(MAX_DOMAINS),
             },
             ..Default::default()
         };

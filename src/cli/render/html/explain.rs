@@ -191,7 +191,7 @@ fn domains(
     let label = format!("Domains of {}", constraint.topology_key);
     html! {
         (table("domains", &label, "domain", &head, rows))
-        (more_domains(more, "--all"))
+        (more_domains(more, Some("--all")))
     }
 }
 

@@ -87,11 +87,32 @@ impl Column<'_> {
     }
 }
 
+/// How well what a page is about looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// All is well.
+    Good,
+    /// It could be better.
+    Fair,
+    /// Something is wrong.
+    Bad,
+}
+
+impl Look {
+    const fn class(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Fair => "fair",
+            Self::Bad => "bad",
+        }
+    }
+}
+
 /// What a page says first: what it is about, and the verdict in a sentence with
 /// more below.
-pub(super) fn header(good: bool, about: &str, verdict: &str, more: &[String]) -> Markup {
+pub(super) fn header(look: Look, about: &str, verdict: &str, more: &[String]) -> Markup {
     html! {
-        header.good[good].bad[!good] {
+        header class=(look.class()) {
             p.pod { (about) }
             div.verdict {
                 h1 { (verdict) }
@@ -119,11 +140,15 @@ pub(super) fn listed(
     }
 }
 
-/// That there are more domains than a table lists, and how to see them.
-pub(super) fn more_domains(count: i64, how: &str) -> Markup {
+/// That there are more domains than a table lists, and the flag that lists them, where the
+/// command of the page has one.
+pub(super) fn more_domains(count: i64, flag: Option<&str>) -> Markup {
     html! {
         @if count > 0 {
-            p.more { "... and " (plural(count, "more domain")) " (" (how) " lists them)" }
+            p.more {
+                "... and " (plural(count, "more domain"))
+                @if let Some(flag) = flag { " (" (flag) " lists them)" }
+            }
         }
     }
 }

@@ -2,29 +2,47 @@
 
 use maud::{Markup, html};
 
-use super::page::{Column, Page, header, listed, number_cell};
+use super::page::{
+    Column, Look, Page, bar_cell, header, listed, longest_bar, more_domains, number_cell, table,
+};
 use super::spread::workload;
+use crate::cli::render::bars::Bar;
 use crate::cli::render::report::{FORMULA, counts, coverage_lines};
-use crate::cli::render::text::{Provenance, number};
-use crate::cli::report::judge::{ClusterReport, Risk, Unbalanced};
+use crate::cli::render::text::{Provenance, number, plural};
+use crate::cli::report::judge::{ClusterReport, DomainPods, Risk, Stuck, Unbalanced};
+use crate::explain::quoted;
+
+/// From this score on a cluster looks well.
+const WELL: i64 = 90;
+
+/// Unbalanced workloads that are drawn; the others are listed.
+const DRAWN: usize = 10;
 
 /// The report as a page.
 pub(crate) fn report_html(origin: &Provenance<'_>, report: &ClusterReport) -> String {
-    let good = report.constraints.violating_count == 0;
-    let formula = report.score.value.iter().map(|_| FORMULA.to_owned());
-    let formula: Vec<String> = formula.collect();
+    let drawn = report.unbalanced.len().min(DRAWN);
+    let (drawn, others) = report.unbalanced.split_at(drawn);
     let content = html! {
-        (header(good, &counts(report), &report.score.sentence(), &formula))
+        (header(look(report), &counts(report), &report.score.sentence(), &[]))
+        @if report.score.value.is_some() {
+            details.more { summary { "How the score is made" } p { (FORMULA) } }
+        }
+        (stuck(&report.stuck))
         section {
             h2 { "Constraints" }
             @for line in coverage_lines(report) { p { (line) } }
         }
         @if !report.constraints.workloads.is_empty() {
             h2 { "Beyond max skew" }
-            @for spread in &report.constraints.workloads { (workload(None, spread)) }
+            @for spread in &report.constraints.workloads { (workload(None, spread, None)) }
         }
         (risks(&report.risks))
-        (unbalanced(report))
+        (load(report))
+        @if !drawn.is_empty() {
+            h2 { "Unbalanced over " code { (report.by) } }
+            @for one in drawn { (unbalanced(one)) }
+        }
+        (other_unbalanced(others))
     };
     let page = Page {
         title: format!("Report on {}", origin.snapshot),
@@ -36,25 +54,120 @@ pub(crate) fn report_html(origin: &Provenance<'_>, report: &ClusterReport) -> St
     page.write(&content)
 }
 
+fn look(report: &ClusterReport) -> Look {
+    match report.score.value {
+        _ if report.constraints.violating_count > 0 || !report.stuck.is_empty() => Look::Bad,
+        Some(..WELL) => Look::Fair,
+        _ => Look::Good,
+    }
+}
+
+/// A row of a workload with its pods and a sentence.
+fn told(workload: &str, pods: i64, said: &str) -> Markup {
+    html! {
+        tr {
+            th scope="row" { (workload) }
+            (number_cell("pods", &number(pods)))
+            td { (said) }
+        }
+    }
+}
+
+fn stuck(stuck: &[Stuck]) -> Markup {
+    let head = [
+        Column::Text("Workload"),
+        Column::Number("Pods"),
+        Column::Text("Reason"),
+    ];
+    let rows = stuck.iter();
+    let rows = rows.map(|it| told(&it.workload, it.pods, &it.reason));
+    let label = "Pods that fit nowhere";
+    listed(&html! { (label) }, label, &head, rows)
+}
+
 fn risks(risks: &[Risk]) -> Markup {
     let head = [
         Column::Text("Workload"),
         Column::Number("Pods"),
         Column::Text("Risk"),
     ];
-    let rows = risks.iter().map(|risk| {
-        html! {
-            tr {
-                th scope="row" { (risk.workload) }
-                (number_cell("pods", &number(risk.pods)))
-                td { (risk.risk) }
-            }
-        }
-    });
+    let rows = risks.iter();
+    let rows = rows.map(|it| told(&it.workload, it.pods, &it.risk));
     listed(&html! { "Risks" }, "Risks", &head, rows)
 }
 
-fn unbalanced(report: &ClusterReport) -> Markup {
+/// How many pods are in each domain.
+fn load(report: &ClusterReport) -> Markup {
+    let bar = |it: &DomainPods| Bar {
+        count: it.pods,
+        ..Bar::default()
+    };
+    let longest = longest_bar(report.load.iter().map(bar));
+    let rows = report.load.iter().map(|it| {
+        html! {
+            tr.plain {
+                th scope="row" { (quoted(&it.domain)) }
+                (number_cell("pods", &number(it.pods)))
+                (bar_cell(bar(it), longest, &plural(it.pods, "pod")))
+            }
+        }
+    });
+    let head = [
+        Column::Text("Domain"),
+        Column::Number("Pods"),
+        Column::Bars(html! {}),
+    ];
+    let heading = html! { "Pods of all workloads by " code { (report.by) } };
+    html! {
+        @if report.load.len() > 1 {
+            section { h2 { (heading) } (table("domains", "Pods by domain", "domain", &head, rows)) }
+        }
+    }
+}
+
+/// The domains of a workload, with the pods that each has and would have.
+fn unbalanced(one: &Unbalanced) -> Markup {
+    let bar = |place: usize, it: &DomainPods| Bar {
+        count: it.pods,
+        limit: Some(one.even_at(place)),
+        ..Bar::default()
+    };
+    let domains = || one.domains.iter().enumerate();
+    let longest = longest_bar(domains().map(|(place, it)| bar(place, it)));
+    let rows = domains().map(|(place, it)| {
+        let even = one.even_at(place);
+        let label = format!(
+            "{}, {} if they were even",
+            plural(it.pods, "pod"),
+            number(even)
+        );
+        html! {
+            tr.good[it.pods <= even].bad[it.pods > even] {
+                th scope="row" { (quoted(&it.domain)) }
+                (number_cell("now", &number(it.pods)))
+                (number_cell("if even", &number(even)))
+                (bar_cell(bar(place, it), longest, &label))
+            }
+        }
+    });
+    let head = [
+        Column::Text("Domain"),
+        Column::Number("Now"),
+        Column::Number("If even"),
+        Column::Bars(html! {}),
+    ];
+    let more = one.domain_count - one.domains.len() as i64;
+    html! {
+        section {
+            h2 { (one.workload) ": " (plural(one.pods, "pod")) ", " (format!("{:.1} %", one.percent)) " even" }
+            (table("domains", &format!("Domains of {}", one.workload), "domain", &head, rows))
+            (more_domains(more, None))
+        }
+    }
+}
+
+/// Those that are not drawn.
+fn other_unbalanced(others: &[Unbalanced]) -> Markup {
     let head = [
         Column::Text("Workload"),
         Column::Number("Pods"),
@@ -73,7 +186,11 @@ fn unbalanced(report: &ClusterReport) -> Markup {
             }
         }
     };
-    let rows = report.unbalanced.iter().map(row);
-    let heading = html! { "Unbalanced over " code { (report.by) } };
-    listed(&heading, "Unbalanced workloads", &head, rows)
+    let rows = others.iter().map(row);
+    listed(
+        &html! { "More that are unbalanced" },
+        "Unbalanced workloads",
+        &head,
+        rows,
+    )
 }

@@ -2,7 +2,9 @@
 
 use maud::{Markup, html};
 
-use super::page::{Column, Page, bar_cell, header, longest_bar, more_domains, number_cell, table};
+use super::page::{
+    Column, Look, Page, bar_cell, header, longest_bar, more_domains, number_cell, table,
+};
 use crate::cli::render::bars::Bar;
 use crate::cli::render::spread::{SpreadOf, bar_of, facts, headline, over, title};
 use crate::cli::render::text::{Provenance, number, plural};
@@ -18,10 +20,13 @@ pub(crate) fn spread_html(
     answer: &DescribeSpreadResponse,
 ) -> String {
     let (verdict, more) = headline(about, answer);
-    let good = answer.violating_count == 0;
+    let look = match answer.violating_count {
+        0 => Look::Good,
+        _ => Look::Bad,
+    };
     let content = html! {
-        (header(good, "How evenly workloads are spread", &verdict, &more))
-        @for spread in &answer.workloads { (workload(about.selector, spread)) }
+        (header(look, "How evenly workloads are spread", &verdict, &more))
+        @for spread in &answer.workloads { (workload(about.selector, spread, Some("--max-domains 0"))) }
     };
     let page = Page {
         title: format!("Spread of {}", origin.snapshot),
@@ -33,8 +38,12 @@ pub(crate) fn spread_html(
     page.write(&content)
 }
 
-/// A workload with all its topologies.
-pub(super) fn workload(selector: Option<&LabelSelector>, spread: &WorkloadSpread) -> Markup {
+/// A workload with all its topologies. `more` is the flag that lists more domains.
+pub(super) fn workload(
+    selector: Option<&LabelSelector>,
+    spread: &WorkloadSpread,
+    more: Option<&str>,
+) -> Markup {
     html! {
         section {
             h2 { (title(selector, spread)) ": " (plural(spread.pod_count, "pod")) }
@@ -45,12 +54,12 @@ pub(super) fn workload(selector: Option<&LabelSelector>, spread: &WorkloadSpread
             @if spread.topologies.is_empty() && spread.fault.is_empty() {
                 p { "no constraint is in force" }
             }
-            @for topology in &spread.topologies { (balance(topology)) }
+            @for topology in &spread.topologies { (balance(topology, more)) }
         }
     }
 }
 
-fn balance(topology: &TopologySpread) -> Markup {
+fn balance(topology: &TopologySpread, flag: Option<&str>) -> Markup {
     let max_skew = topology.constraint.as_ref().map(|c| i64::from(c.max_skew));
     let limit = max_skew.map(|max| topology.global_minimum.saturating_add(max));
     let bars = || topology.domains.iter().map(|domain| bar_of(domain, limit));
@@ -73,7 +82,7 @@ fn balance(topology: &TopologySpread) -> Markup {
         @if !topology.domains.is_empty() {
             (table("domains", &format!("Domains of {}", topology.topology_key), "domain", &head, rows))
         }
-        (more_domains(more, "--max-domains 0"))
+        (more_domains(more, flag))
     }
 }
 
