@@ -13,6 +13,7 @@ KUSTOMIZE_VERSION=v5.7.1
 PROBE_VERSION=v0.4.40
 CARGO_DENY_VERSION=0.20.2
 CARGO_FUZZ_VERSION=0.13.2
+CARGO_SEMVER_CHECKS_VERSION=0.51.0
 BUF_VERSION=1.75.0
 ETCD_VERSION=v3.6.5
 KREW_VERSION=v0.5.0
@@ -49,6 +50,10 @@ install_go_tool() {
 install_cargo_deny() { install_cargo_tool cargo-deny "$CARGO_DENY_VERSION"; }
 
 install_cargo_fuzz() { install_cargo_tool cargo-fuzz "$CARGO_FUZZ_VERSION"; }
+
+install_cargo_semver_checks() {
+    install_cargo_tool cargo-semver-checks "$CARGO_SEMVER_CHECKS_VERSION"
+}
 
 install_actionlint() {
     install_go_tool actionlint "$ACTIONLINT_VERSION" github.com/rhysd/actionlint/cmd/actionlint

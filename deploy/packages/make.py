@@ -58,7 +58,7 @@ def compress(content):
     return gzip.compress(content, 6, mtime=0)
 
 
-def make_wheel(version, architecture, program, directory):
+def make_wheel(version, architecture, program, homepage, directory):
     """A wheel whose only content is the program, for machines with any C library."""
     platforms = [f"{libc}_{architecture}" for libc in ("manylinux_2_17", "manylinux2014", "musllinux_1_1")]
     tag = f"py3-none-{'.'.join(platforms)}"
@@ -66,7 +66,7 @@ def make_wheel(version, architecture, program, directory):
     metadata = (
         f"Metadata-Version: 2.4\nName: evenkeel\nVersion: {version}\nSummary: {PACKAGE['description']}\n"
         f"License-Expression: {PACKAGE['license']}\nLicense-File: LICENSE\n"
-        f"Keywords: {','.join(PACKAGE['keywords'])}\nRequires-Python: >=3.8\n"
+        f"Keywords: {','.join(PACKAGE['keywords'])}\nRequires-Python: >=3.8\nProject-URL: Repository, {homepage}\n"
         "Description-Content-Type: text/markdown\n\n" + (REPOSITORY / "README.md").read_text()
     )
     tags = "".join(f"Tag: py3-none-{platform}\n" for platform in platforms)
@@ -90,10 +90,13 @@ def make_wheel(version, architecture, program, directory):
             archive.writestr(entry, content, zipfile.ZIP_DEFLATED, 6)
 
 
-def make_npm(version, programs, directory):
+def make_npm(version, programs, homepage, directory):
     """A package with a launcher, and one with the program for each architecture, of
     which npm installs that of the machine."""
-    shared = {"version": version, "license": PACKAGE["license"], "description": PACKAGE["description"]}
+    # npm accepts a statement of provenance only if it names the same repository.
+    repository = {"type": "git", "url": f"git+{homepage}.git"}
+    shared = {
+        "version": version, "license": PACKAGE["license"], "description": PACKAGE["description"], "repository": repository}
     names = {f"evenkeel-linux-{ARCHITECTURES[it][1]}": it for it in programs}
     packages = {
         "npm": (
@@ -118,7 +121,7 @@ def nanoseconds(text):
     return int(text.removesuffix("s")) * 10**9
 
 
-def make_image(version, revision, programs, directory):
+def make_image(version, revision, programs, homepage, directory):
     """The last stage of the Dockerfile as an OCI layout, for both architectures."""
     stage = Stage(DOCKERFILE.read_text())
     blobs, manifests = {}, []
@@ -130,6 +133,7 @@ def make_image(version, revision, programs, directory):
 
     values = {"$VERSION": version, "$REVISION": revision}
     labels = {name: values.get(value, value) for name, value in stage.labels.items()}
+    labels["org.opencontainers.image.source"] = homepage
     for architecture, program in programs.items():
         ((_, path),) = stage.copies
         layer = tar({path.lstrip("/"): (0o755, program)})
@@ -258,9 +262,9 @@ def main():
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=REPOSITORY, check=True, capture_output=True, text=True)
     revision = head.stdout.strip()
     for architecture, program in programs.items():
-        make_wheel(version, architecture, program, directory)
-    make_npm(version, programs, directory)
-    make_image(version, revision, programs, directory)
+        make_wheel(version, architecture, program, homepage, directory)
+    make_npm(version, programs, homepage, directory)
+    make_image(version, revision, programs, homepage, directory)
     make_bill(version, directory)
     # Last: it names all others.
     make_provenance(version, revision, homepage, directory)
