@@ -24,6 +24,9 @@ pub struct Candidates<'a> {
     pub unknown: Vec<String>,
     /// For each candidate, whether it is among the known; `None` when all are.
     held: Option<FixedBitSet>,
+    /// The revision at which their order last changed, or a later one; 0 where the caller
+    /// gave it, or an overlay changes it.
+    pub ordered_at: i64,
 }
 
 impl<'a> Candidates<'a> {
@@ -36,6 +39,7 @@ impl<'a> Candidates<'a> {
                 known,
                 unknown: Vec::new(),
                 held: None,
+                ordered_at: nodes.ordered_at(),
             };
         };
         let slots: Vec<_> = wire.names.iter().map(|name| nodes.find(name)).collect();
@@ -50,6 +54,7 @@ impl<'a> Candidates<'a> {
             known: slots.into_iter().flatten().collect(),
             unknown,
             held,
+            ordered_at: 0,
         }
     }
 

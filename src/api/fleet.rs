@@ -91,7 +91,8 @@ impl Dialect for PlacementSpec {
             }
             v1::View::Bitmap => {
                 let pass: Vec<bool> = judged.iter().map(|(_, v)| v.is_ok()).collect();
-                answer.bitmap(&candidates.bitmap(&bits(&pass, |pass| *pass)));
+                let pass = candidates.bitmap(&bits(&pass, |pass| *pass));
+                answer.bitmap(&pass, candidates.ordered_at);
             }
             v1::View::Domains => {}
         }
@@ -141,7 +142,8 @@ impl Dialect for PlacementSpec {
                 let packed = scored.iter().map(|s| packed(s).unwrap_or(i32::MIN));
                 answer.packed_wide(&packed.collect::<Vec<_>>());
                 let is_scored: Vec<bool> = all.iter().map(Option::is_some).collect();
-                answer.bitmap(&candidates.bitmap(&bits(&is_scored, |scored| *scored)));
+                let scored = candidates.bitmap(&bits(&is_scored, |scored| *scored));
+                answer.bitmap(&scored, candidates.ordered_at);
             }
             v1::View::Domains => {}
         }

@@ -106,7 +106,7 @@ impl Dialect for Question {
             }
             (v1::View::Bitmap, _) => {
                 answer.packed(&scores.packed());
-                answer.bitmap(&candidates.known_bitmap());
+                answer.bitmap(&candidates.known_bitmap(), candidates.ordered_at);
             }
             (v1::View::Domains, _) => {}
         }
@@ -179,7 +179,7 @@ fn judge_candidates(
         }
     }
     if terms.view == v1::View::Bitmap {
-        answer.bitmap(&candidates.bitmap(&pass));
+        answer.bitmap(&candidates.bitmap(&pass), candidates.ordered_at);
     }
     answer.unknown_candidates(&candidates.unknown);
     tallies

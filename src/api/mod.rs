@@ -35,6 +35,7 @@ mod kubernetes;
 mod lanes;
 mod logged;
 mod measured;
+mod node_names;
 mod opening;
 mod permission;
 mod place;

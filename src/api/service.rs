@@ -18,6 +18,7 @@ use super::feeding::run_feed;
 use super::lanes::{LARGE_BATCH, slot};
 use super::logged::logged;
 use super::measured::{MeasuredAnswer, try_measured};
+use super::node_names::ValidNodeList;
 use super::opening::{Asker, OpenedCall, decode, open, open_later, open_stream};
 use super::removals::ValidRemovals;
 use super::streamed::{BoxStream, streamed};
@@ -226,6 +227,18 @@ impl SpreadService for Service {
         )?;
         let list = move || reservations::list(&call.request, &snapshot).map(encode);
         let listed = self.lanes.look(call.by.deadline, list).await??;
+        Ok(Response::new(listed))
+    }
+
+    async fn list_nodes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
+        let call = open(request, Role::Reader, |asked: &v1::ListNodesRequest| {
+            &asked.snapshot
+        })?;
+        let valid = ValidNodeList::of(call.request, self.registry.limits())?;
+        let snapshot = self.reach(&valid.snapshot, &valid.at_least, call.by.deadline);
+        let snapshot = snapshot.await?;
+        let list = move || encode(valid.answer(&snapshot));
+        let listed = self.lanes.look(call.by.deadline, list).await?;
         Ok(Response::new(listed))
     }
 

@@ -131,11 +131,12 @@ impl Written<v1::FilterResponse> {
         self.bytes.message(4, &RefusalFields { node, refusal });
     }
 
-    /// Writes a bit per candidate.
-    pub fn bitmap(&mut self, bits: &[u8]) {
+    /// Writes a bit per candidate, and the revision of their order.
+    pub fn bitmap(&mut self, bits: &[u8], ordered_at: i64) {
         if !bits.is_empty() {
             self.bytes.item(7, bits);
         }
+        self.bytes.int(21, ordered_at);
     }
 
     /// Writes how many nodes were judged, and came to what.
@@ -185,11 +186,12 @@ impl Written<v1::ScoreResponse> {
         self.note_scored(scores.len());
     }
 
-    /// Writes which candidates have a score.
-    pub fn bitmap(&mut self, bits: &[u8]) {
+    /// Writes which candidates have a score, and the revision of their order.
+    pub fn bitmap(&mut self, bits: &[u8], ordered_at: i64) {
         if !bits.is_empty() {
             self.bytes.item(8, bits);
         }
+        self.bytes.int(21, ordered_at);
     }
 
     fn note_scored(&mut self, more: usize) {

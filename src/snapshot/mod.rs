@@ -44,7 +44,7 @@ pub use history::journal::{
 pub use history::named::Snapshot;
 pub use history::observer::{Observer, Unobserved};
 pub use history::offer::{Fence, Offer, Update};
-pub use history::reads::Summary;
+pub use history::reads::{NodePage, Summary};
 pub use history::registry::Registry;
 pub use history::reserving::{DecidedPicks, Ended, Listed, Renewed, Reserved, Reserving};
 pub use history::staged::Staged;

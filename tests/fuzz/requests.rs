@@ -27,7 +27,7 @@ use crate::support::server::unobserved;
 
 /// All calls of the service, by the byte that stands for them in an input.
 /// New ones go to the end, so that the inputs that there are keep their meaning.
-pub const METHODS: [&str; 19] = [
+pub const METHODS: [&str; 20] = [
     "UpdateSnapshot",
     "StreamSnapshot",
     "Filter",
@@ -47,11 +47,12 @@ pub const METHODS: [&str; 19] = [
     "Decide",
     "RankRemovals",
     "ReservePods",
+    "ListNodes",
 ];
 
 /// Those that only read. What others do goes on when their client does not
 /// wait for it any more.
-const READING: [&str; 9] = [
+const READING: [&str; 10] = [
     "Filter",
     "Score",
     "GetSnapshot",
@@ -61,6 +62,7 @@ const READING: [&str; 9] = [
     "Explain",
     "DescribeSpread",
     "RankRemovals",
+    "ListNodes",
 ];
 
 /// How long a call may take.

@@ -64,6 +64,11 @@ const RPCS: &[(&str, Option<Role>, Call)] = &[
         unary!(get_snapshot, GetSnapshotRequest),
     ),
     (
+        "ListNodes",
+        Some(Role::Reader),
+        unary!(list_nodes, ListNodesRequest),
+    ),
+    (
         "ListReservations",
         Some(Role::Reader),
         unary!(list_reservations, ListReservationsRequest),

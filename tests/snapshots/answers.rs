@@ -95,6 +95,7 @@ async fn filter_views_tell_the_same_in_more_or_fewer_words() {
     assert_eq!(domains, without_names);
     let with_bitmap = FilterResponse {
         feasible_bitmap: bitmap.feasible_bitmap.clone(),
+        node_order_revision: bitmap.node_order_revision,
         ..without_names
     };
     assert_eq!(bitmap, with_bitmap);

@@ -8,6 +8,7 @@ mod answers;
 mod copies;
 mod deadline;
 mod large_batches;
+mod node_order;
 mod registry;
 mod replaces;
 mod updates;

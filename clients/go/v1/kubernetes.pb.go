@@ -389,6 +389,9 @@ type PodSpec struct {
 	// Name of the node that the pod runs on; empty while it has none. When the
 	// incoming pod of a decision names one, all others refuse it.
 	NodeName string `protobuf:"bytes,10,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
+	// Whether the pod is in the network of its node. Read together with
+	// `host_users`. Of a pod that is stored, neither is kept.
+	HostNetwork bool `protobuf:"varint,11,opt,name=host_network,json=hostNetwork,proto3" json:"host_network,omitempty"`
 	// Which nodes the pod may run on, and which it prefers.
 	Affinity *Affinity `protobuf:"bytes,18,opt,name=affinity,proto3" json:"affinity,omitempty"`
 	// What runs before the containers or, with `restart_policy: Always`, beside
@@ -409,6 +412,13 @@ type PodSpec struct {
 	Overhead map[string]*wrapperspb.StringValue `protobuf:"bytes,32,rep,name=overhead,proto3" json:"overhead,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// How the pod wants to be spread. Limited by `--max-constraints-per-pod`.
 	TopologySpreadConstraints []*TopologySpreadConstraint `protobuf:"bytes,33,rep,name=topology_spread_constraints,json=topologySpreadConstraints,proto3" json:"topology_spread_constraints,omitempty"`
+	// Containers that were added to the pod to look at it. Read for the options of
+	// their mounts. Of a pod that is stored they are not kept.
+	EphemeralContainers []*EphemeralContainer `protobuf:"bytes,34,rep,name=ephemeral_containers,json=ephemeralContainers,proto3" json:"ephemeral_containers,omitempty"`
+	// Whether the pod has the user namespace of its node; unset is true. With false
+	// and `host_network`, its node has to declare the feature
+	// "UserNamespacesHostNetworkSupport" from Kubernetes 1.36 on.
+	HostUsers *bool `protobuf:"varint,37,opt,name=host_users,json=hostUsers,proto3,oneof" json:"host_users,omitempty"`
 	// What has to happen before the pod is scheduled. An incoming pod that has
 	// any is refused by all nodes. Of a pod that is stored they are not kept.
 	SchedulingGates []*PodSchedulingGate `protobuf:"bytes,38,rep,name=scheduling_gates,json=schedulingGates,proto3" json:"scheduling_gates,omitempty"`
@@ -480,6 +490,13 @@ func (x *PodSpec) GetNodeName() string {
 	return ""
 }
 
+func (x *PodSpec) GetHostNetwork() bool {
+	if x != nil {
+		return x.HostNetwork
+	}
+	return false
+}
+
 func (x *PodSpec) GetAffinity() *Affinity {
 	if x != nil {
 		return x.Affinity
@@ -527,6 +544,20 @@ func (x *PodSpec) GetTopologySpreadConstraints() []*TopologySpreadConstraint {
 		return x.TopologySpreadConstraints
 	}
 	return nil
+}
+
+func (x *PodSpec) GetEphemeralContainers() []*EphemeralContainer {
+	if x != nil {
+		return x.EphemeralContainers
+	}
+	return nil
+}
+
+func (x *PodSpec) GetHostUsers() bool {
+	if x != nil && x.HostUsers != nil {
+		return *x.HostUsers
+	}
+	return false
 }
 
 func (x *PodSpec) GetSchedulingGates() []*PodSchedulingGate {
@@ -724,11 +755,15 @@ type Container struct {
 	Ports []*ContainerPort `protobuf:"bytes,6,rep,name=ports,proto3" json:"ports,omitempty"`
 	// What the container requests.
 	Resources *ResourceRequirements `protobuf:"bytes,8,opt,name=resources,proto3" json:"resources,omitempty"`
+	// Where volumes are in the container. Read for the options of mounts.
+	VolumeMounts []*VolumeMount `protobuf:"bytes,9,rep,name=volume_mounts,json=volumeMounts,proto3" json:"volume_mounts,omitempty"`
 	// Of an init container: "Always" makes it a sidecar. Anything else, and on
 	// an ordinary container everything, means nothing here.
 	RestartPolicy string `protobuf:"bytes,24,opt,name=restart_policy,json=restartPolicy,proto3" json:"restart_policy,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// What an exit of the container leads to.
+	RestartPolicyRules []*ContainerRestartRule `protobuf:"bytes,25,rep,name=restart_policy_rules,json=restartPolicyRules,proto3" json:"restart_policy_rules,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Container) Reset() {
@@ -782,11 +817,176 @@ func (x *Container) GetResources() *ResourceRequirements {
 	return nil
 }
 
+func (x *Container) GetVolumeMounts() []*VolumeMount {
+	if x != nil {
+		return x.VolumeMounts
+	}
+	return nil
+}
+
 func (x *Container) GetRestartPolicy() string {
 	if x != nil {
 		return x.RestartPolicy
 	}
 	return ""
+}
+
+func (x *Container) GetRestartPolicyRules() []*ContainerRestartRule {
+	if x != nil {
+		return x.RestartPolicyRules
+	}
+	return nil
+}
+
+// What an exit of a container leads to (core/v1 ContainerRestartRule).
+type ContainerRestartRule struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What is done. "RestartAllContainers" needs a node that declares the feature
+	// "RestartAllContainersOnContainerExits", from Kubernetes 1.36 on.
+	Action        string `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContainerRestartRule) Reset() {
+	*x = ContainerRestartRule{}
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContainerRestartRule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContainerRestartRule) ProtoMessage() {}
+
+func (x *ContainerRestartRule) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContainerRestartRule.ProtoReflect.Descriptor instead.
+func (*ContainerRestartRule) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ContainerRestartRule) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+// Where a volume is in a container (core/v1 VolumeMount).
+type VolumeMount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Options with which it is mounted. Any needs a node that declares the feature
+	// "VolumeBindMountOptions", from Kubernetes 1.37 on.
+	BindMountOptions []string `protobuf:"bytes,8,rep,name=bind_mount_options,json=bindMountOptions,proto3" json:"bind_mount_options,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *VolumeMount) Reset() {
+	*x = VolumeMount{}
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VolumeMount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VolumeMount) ProtoMessage() {}
+
+func (x *VolumeMount) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VolumeMount.ProtoReflect.Descriptor instead.
+func (*VolumeMount) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *VolumeMount) GetBindMountOptions() []string {
+	if x != nil {
+		return x.BindMountOptions
+	}
+	return nil
+}
+
+// A container that was added to a pod to look at it (core/v1 EphemeralContainer).
+// Kubernetes' protobuf has its fields in `ephemeral_container_common`. Its JSON has
+// them here.
+type EphemeralContainer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The fields that all containers have.
+	EphemeralContainerCommon *Container `protobuf:"bytes,1,opt,name=ephemeral_container_common,json=ephemeralContainerCommon,proto3" json:"ephemeral_container_common,omitempty"`
+	// As Container.volume_mounts.
+	VolumeMounts  []*VolumeMount `protobuf:"bytes,109,rep,name=volume_mounts,json=volumeMounts,proto3" json:"volume_mounts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EphemeralContainer) Reset() {
+	*x = EphemeralContainer{}
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EphemeralContainer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EphemeralContainer) ProtoMessage() {}
+
+func (x *EphemeralContainer) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EphemeralContainer.ProtoReflect.Descriptor instead.
+func (*EphemeralContainer) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *EphemeralContainer) GetEphemeralContainerCommon() *Container {
+	if x != nil {
+		return x.EphemeralContainerCommon
+	}
+	return nil
+}
+
+func (x *EphemeralContainer) GetVolumeMounts() []*VolumeMount {
+	if x != nil {
+		return x.VolumeMounts
+	}
+	return nil
 }
 
 // A port of a container (core/v1 ContainerPort).
@@ -804,7 +1004,7 @@ type ContainerPort struct {
 
 func (x *ContainerPort) Reset() {
 	*x = ContainerPort{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[8]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -816,7 +1016,7 @@ func (x *ContainerPort) String() string {
 func (*ContainerPort) ProtoMessage() {}
 
 func (x *ContainerPort) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[8]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -829,7 +1029,7 @@ func (x *ContainerPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerPort.ProtoReflect.Descriptor instead.
 func (*ContainerPort) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{8}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ContainerPort) GetHostPort() int32 {
@@ -865,7 +1065,7 @@ type ResourceRequirements struct {
 
 func (x *ResourceRequirements) Reset() {
 	*x = ResourceRequirements{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[9]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -877,7 +1077,7 @@ func (x *ResourceRequirements) String() string {
 func (*ResourceRequirements) ProtoMessage() {}
 
 func (x *ResourceRequirements) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[9]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -890,7 +1090,7 @@ func (x *ResourceRequirements) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceRequirements.ProtoReflect.Descriptor instead.
 func (*ResourceRequirements) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{9}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ResourceRequirements) GetRequests() map[string]*wrapperspb.StringValue {
@@ -916,7 +1116,7 @@ type ContainerStatus struct {
 
 func (x *ContainerStatus) Reset() {
 	*x = ContainerStatus{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[10]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -928,7 +1128,7 @@ func (x *ContainerStatus) String() string {
 func (*ContainerStatus) ProtoMessage() {}
 
 func (x *ContainerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[10]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -941,7 +1141,7 @@ func (x *ContainerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerStatus.ProtoReflect.Descriptor instead.
 func (*ContainerStatus) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{10}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ContainerStatus) GetName() string {
@@ -976,7 +1176,7 @@ type PodSchedulingGate struct {
 
 func (x *PodSchedulingGate) Reset() {
 	*x = PodSchedulingGate{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[11]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -988,7 +1188,7 @@ func (x *PodSchedulingGate) String() string {
 func (*PodSchedulingGate) ProtoMessage() {}
 
 func (x *PodSchedulingGate) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[11]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1001,7 +1201,7 @@ func (x *PodSchedulingGate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodSchedulingGate.ProtoReflect.Descriptor instead.
 func (*PodSchedulingGate) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{11}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PodSchedulingGate) GetName() string {
@@ -1022,7 +1222,7 @@ type PodResourceClaim struct {
 
 func (x *PodResourceClaim) Reset() {
 	*x = PodResourceClaim{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[12]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1034,7 +1234,7 @@ func (x *PodResourceClaim) String() string {
 func (*PodResourceClaim) ProtoMessage() {}
 
 func (x *PodResourceClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[12]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1047,7 +1247,7 @@ func (x *PodResourceClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodResourceClaim.ProtoReflect.Descriptor instead.
 func (*PodResourceClaim) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{12}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PodResourceClaim) GetName() string {
@@ -1075,7 +1275,7 @@ type Volume struct {
 
 func (x *Volume) Reset() {
 	*x = Volume{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[13]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1087,7 +1287,7 @@ func (x *Volume) String() string {
 func (*Volume) ProtoMessage() {}
 
 func (x *Volume) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[13]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1100,7 +1300,7 @@ func (x *Volume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Volume.ProtoReflect.Descriptor instead.
 func (*Volume) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{13}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Volume) GetVolumeSource() *VolumeSource {
@@ -1147,7 +1347,7 @@ type VolumeSource struct {
 
 func (x *VolumeSource) Reset() {
 	*x = VolumeSource{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[14]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1159,7 +1359,7 @@ func (x *VolumeSource) String() string {
 func (*VolumeSource) ProtoMessage() {}
 
 func (x *VolumeSource) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[14]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1172,7 +1372,7 @@ func (x *VolumeSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VolumeSource.ProtoReflect.Descriptor instead.
 func (*VolumeSource) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{14}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *VolumeSource) GetPersistentVolumeClaim() *ClaimSource {
@@ -1205,7 +1405,7 @@ type ClaimSource struct {
 
 func (x *ClaimSource) Reset() {
 	*x = ClaimSource{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[15]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1217,7 +1417,7 @@ func (x *ClaimSource) String() string {
 func (*ClaimSource) ProtoMessage() {}
 
 func (x *ClaimSource) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[15]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1230,7 +1430,7 @@ func (x *ClaimSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimSource.ProtoReflect.Descriptor instead.
 func (*ClaimSource) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{15}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{18}
 }
 
 // A node: something that pods run on (core/v1 Node). In the Fleet dialect, a
@@ -1253,7 +1453,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[16]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1265,7 +1465,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[16]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1278,7 +1478,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{16}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Node) GetMetadata() *ObjectMeta {
@@ -1323,14 +1523,18 @@ type NodeStatus struct {
 	// there may be. What is missing is 0. Once any node of a snapshot has this
 	// set, nodes are checked for room. Kept rounded up to what decisions compare:
 	// thousandths of "cpu", whole units of everything else.
-	Allocatable   map[string]*wrapperspb.StringValue `protobuf:"bytes,2,rep,name=allocatable,proto3" json:"allocatable,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Allocatable map[string]*wrapperspb.StringValue `protobuf:"bytes,2,rep,name=allocatable,proto3" json:"allocatable,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Names of features that the node says it has. Kept are those that decisions
+	// know: "RestartAllContainersOnContainerExits",
+	// "UserNamespacesHostNetworkSupport" and "VolumeBindMountOptions".
+	DeclaredFeatures []string `protobuf:"bytes,14,rep,name=declared_features,json=declaredFeatures,proto3" json:"declared_features,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[17]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1342,7 +1546,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[17]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1355,12 +1559,19 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{17}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *NodeStatus) GetAllocatable() map[string]*wrapperspb.StringValue {
 	if x != nil {
 		return x.Allocatable
+	}
+	return nil
+}
+
+func (x *NodeStatus) GetDeclaredFeatures() []string {
+	if x != nil {
+		return x.DeclaredFeatures
 	}
 	return nil
 }
@@ -1379,7 +1590,7 @@ type NodeSpec struct {
 
 func (x *NodeSpec) Reset() {
 	*x = NodeSpec{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[18]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1391,7 +1602,7 @@ func (x *NodeSpec) String() string {
 func (*NodeSpec) ProtoMessage() {}
 
 func (x *NodeSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[18]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1404,7 +1615,7 @@ func (x *NodeSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSpec.ProtoReflect.Descriptor instead.
 func (*NodeSpec) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{18}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *NodeSpec) GetUnschedulable() bool {
@@ -1437,7 +1648,7 @@ type Taint struct {
 
 func (x *Taint) Reset() {
 	*x = Taint{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[19]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1449,7 +1660,7 @@ func (x *Taint) String() string {
 func (*Taint) ProtoMessage() {}
 
 func (x *Taint) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[19]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1462,7 +1673,7 @@ func (x *Taint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Taint.ProtoReflect.Descriptor instead.
 func (*Taint) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{19}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Taint) GetKey() string {
@@ -1491,8 +1702,9 @@ type Toleration struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Key of the taint; empty, with the operator "Exists", tolerates all keys.
 	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// "Exists" or "Equal"; empty means "Equal". "Gt" and "Lt" are accepted and
-	// tolerate nothing: their feature gate is off by default in Kubernetes 1.35.
+	// "Exists" or "Equal"; empty means "Equal". "Gt" and "Lt" compare
+	// integers where the server has `--toleration-comparisons`, and tolerate nothing
+	// elsewhere.
 	Operator string `protobuf:"bytes,2,opt,name=operator,proto3" json:"operator,omitempty"`
 	// Value of the taint for "Equal". Must be empty for "Exists".
 	Value string `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
@@ -1506,7 +1718,7 @@ type Toleration struct {
 
 func (x *Toleration) Reset() {
 	*x = Toleration{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[20]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1518,7 +1730,7 @@ func (x *Toleration) String() string {
 func (*Toleration) ProtoMessage() {}
 
 func (x *Toleration) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[20]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1531,7 +1743,7 @@ func (x *Toleration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Toleration.ProtoReflect.Descriptor instead.
 func (*Toleration) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{20}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Toleration) GetKey() string {
@@ -1584,7 +1796,7 @@ type Affinity struct {
 
 func (x *Affinity) Reset() {
 	*x = Affinity{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[21]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1596,7 +1808,7 @@ func (x *Affinity) String() string {
 func (*Affinity) ProtoMessage() {}
 
 func (x *Affinity) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[21]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1609,7 +1821,7 @@ func (x *Affinity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Affinity.ProtoReflect.Descriptor instead.
 func (*Affinity) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{21}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Affinity) GetNodeAffinity() *NodeAffinity {
@@ -1646,7 +1858,7 @@ type PodAffinity struct {
 
 func (x *PodAffinity) Reset() {
 	*x = PodAffinity{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[22]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1658,7 +1870,7 @@ func (x *PodAffinity) String() string {
 func (*PodAffinity) ProtoMessage() {}
 
 func (x *PodAffinity) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[22]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1671,7 +1883,7 @@ func (x *PodAffinity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodAffinity.ProtoReflect.Descriptor instead.
 func (*PodAffinity) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{22}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PodAffinity) GetRequiredDuringSchedulingIgnoredDuringExecution() []*PodAffinityTerm {
@@ -1707,7 +1919,7 @@ type PodAffinityTerm struct {
 
 func (x *PodAffinityTerm) Reset() {
 	*x = PodAffinityTerm{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[23]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1719,7 +1931,7 @@ func (x *PodAffinityTerm) String() string {
 func (*PodAffinityTerm) ProtoMessage() {}
 
 func (x *PodAffinityTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[23]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1732,7 +1944,7 @@ func (x *PodAffinityTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodAffinityTerm.ProtoReflect.Descriptor instead.
 func (*PodAffinityTerm) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{23}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PodAffinityTerm) GetLabelSelector() *LabelSelector {
@@ -1791,7 +2003,7 @@ type NodeAffinity struct {
 
 func (x *NodeAffinity) Reset() {
 	*x = NodeAffinity{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[24]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1803,7 +2015,7 @@ func (x *NodeAffinity) String() string {
 func (*NodeAffinity) ProtoMessage() {}
 
 func (x *NodeAffinity) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[24]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1816,7 +2028,7 @@ func (x *NodeAffinity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeAffinity.ProtoReflect.Descriptor instead.
 func (*NodeAffinity) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{24}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *NodeAffinity) GetRequiredDuringSchedulingIgnoredDuringExecution() *NodeSelector {
@@ -1844,7 +2056,7 @@ type NodeSelector struct {
 
 func (x *NodeSelector) Reset() {
 	*x = NodeSelector{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[25]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1856,7 +2068,7 @@ func (x *NodeSelector) String() string {
 func (*NodeSelector) ProtoMessage() {}
 
 func (x *NodeSelector) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[25]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1869,7 +2081,7 @@ func (x *NodeSelector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSelector.ProtoReflect.Descriptor instead.
 func (*NodeSelector) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{25}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *NodeSelector) GetNodeSelectorTerms() []*NodeSelectorTerm {
@@ -1893,7 +2105,7 @@ type NodeSelectorTerm struct {
 
 func (x *NodeSelectorTerm) Reset() {
 	*x = NodeSelectorTerm{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[26]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1905,7 +2117,7 @@ func (x *NodeSelectorTerm) String() string {
 func (*NodeSelectorTerm) ProtoMessage() {}
 
 func (x *NodeSelectorTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[26]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1918,7 +2130,7 @@ func (x *NodeSelectorTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSelectorTerm.ProtoReflect.Descriptor instead.
 func (*NodeSelectorTerm) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{26}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *NodeSelectorTerm) GetMatchExpressions() []*NodeSelectorRequirement {
@@ -1952,7 +2164,7 @@ type NodeSelectorRequirement struct {
 
 func (x *NodeSelectorRequirement) Reset() {
 	*x = NodeSelectorRequirement{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[27]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1964,7 +2176,7 @@ func (x *NodeSelectorRequirement) String() string {
 func (*NodeSelectorRequirement) ProtoMessage() {}
 
 func (x *NodeSelectorRequirement) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[27]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1977,7 +2189,7 @@ func (x *NodeSelectorRequirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSelectorRequirement.ProtoReflect.Descriptor instead.
 func (*NodeSelectorRequirement) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{27}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *NodeSelectorRequirement) GetKey() string {
@@ -2014,7 +2226,7 @@ type PreferredSchedulingTerm struct {
 
 func (x *PreferredSchedulingTerm) Reset() {
 	*x = PreferredSchedulingTerm{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[28]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2026,7 +2238,7 @@ func (x *PreferredSchedulingTerm) String() string {
 func (*PreferredSchedulingTerm) ProtoMessage() {}
 
 func (x *PreferredSchedulingTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[28]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2039,7 +2251,7 @@ func (x *PreferredSchedulingTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreferredSchedulingTerm.ProtoReflect.Descriptor instead.
 func (*PreferredSchedulingTerm) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{28}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PreferredSchedulingTerm) GetWeight() int32 {
@@ -2071,7 +2283,7 @@ type LabelSelector struct {
 
 func (x *LabelSelector) Reset() {
 	*x = LabelSelector{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[29]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2083,7 +2295,7 @@ func (x *LabelSelector) String() string {
 func (*LabelSelector) ProtoMessage() {}
 
 func (x *LabelSelector) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[29]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2096,7 +2308,7 @@ func (x *LabelSelector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LabelSelector.ProtoReflect.Descriptor instead.
 func (*LabelSelector) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{29}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *LabelSelector) GetMatchLabels() map[string]string {
@@ -2128,7 +2340,7 @@ type LabelSelectorRequirement struct {
 
 func (x *LabelSelectorRequirement) Reset() {
 	*x = LabelSelectorRequirement{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[30]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2140,7 +2352,7 @@ func (x *LabelSelectorRequirement) String() string {
 func (*LabelSelectorRequirement) ProtoMessage() {}
 
 func (x *LabelSelectorRequirement) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[30]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2153,7 +2365,7 @@ func (x *LabelSelectorRequirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LabelSelectorRequirement.ProtoReflect.Descriptor instead.
 func (*LabelSelectorRequirement) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{30}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *LabelSelectorRequirement) GetKey() string {
@@ -2211,7 +2423,7 @@ type TopologySpreadConstraint struct {
 
 func (x *TopologySpreadConstraint) Reset() {
 	*x = TopologySpreadConstraint{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[31]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2223,7 +2435,7 @@ func (x *TopologySpreadConstraint) String() string {
 func (*TopologySpreadConstraint) ProtoMessage() {}
 
 func (x *TopologySpreadConstraint) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[31]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2236,7 +2448,7 @@ func (x *TopologySpreadConstraint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopologySpreadConstraint.ProtoReflect.Descriptor instead.
 func (*TopologySpreadConstraint) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{31}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *TopologySpreadConstraint) GetMaxSkew() int32 {
@@ -2313,7 +2525,7 @@ type Service struct {
 
 func (x *Service) Reset() {
 	*x = Service{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[32]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2325,7 +2537,7 @@ func (x *Service) String() string {
 func (*Service) ProtoMessage() {}
 
 func (x *Service) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[32]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2338,7 +2550,7 @@ func (x *Service) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Service.ProtoReflect.Descriptor instead.
 func (*Service) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{32}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Service) GetMetadata() *ObjectMeta {
@@ -2380,7 +2592,7 @@ type ServiceSpec struct {
 
 func (x *ServiceSpec) Reset() {
 	*x = ServiceSpec{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[33]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2392,7 +2604,7 @@ func (x *ServiceSpec) String() string {
 func (*ServiceSpec) ProtoMessage() {}
 
 func (x *ServiceSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[33]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2405,7 +2617,7 @@ func (x *ServiceSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceSpec.ProtoReflect.Descriptor instead.
 func (*ServiceSpec) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{33}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ServiceSpec) GetSelector() map[string]string {
@@ -2432,7 +2644,7 @@ type ReplicaSet struct {
 
 func (x *ReplicaSet) Reset() {
 	*x = ReplicaSet{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[34]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2444,7 +2656,7 @@ func (x *ReplicaSet) String() string {
 func (*ReplicaSet) ProtoMessage() {}
 
 func (x *ReplicaSet) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[34]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2457,7 +2669,7 @@ func (x *ReplicaSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaSet.ProtoReflect.Descriptor instead.
 func (*ReplicaSet) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{34}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReplicaSet) GetMetadata() *ObjectMeta {
@@ -2499,7 +2711,7 @@ type ReplicaSetSpec struct {
 
 func (x *ReplicaSetSpec) Reset() {
 	*x = ReplicaSetSpec{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[35]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2511,7 +2723,7 @@ func (x *ReplicaSetSpec) String() string {
 func (*ReplicaSetSpec) ProtoMessage() {}
 
 func (x *ReplicaSetSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[35]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2524,7 +2736,7 @@ func (x *ReplicaSetSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaSetSpec.ProtoReflect.Descriptor instead.
 func (*ReplicaSetSpec) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{35}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReplicaSetSpec) GetSelector() *LabelSelector {
@@ -2551,7 +2763,7 @@ type StatefulSet struct {
 
 func (x *StatefulSet) Reset() {
 	*x = StatefulSet{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[36]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2563,7 +2775,7 @@ func (x *StatefulSet) String() string {
 func (*StatefulSet) ProtoMessage() {}
 
 func (x *StatefulSet) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[36]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2576,7 +2788,7 @@ func (x *StatefulSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatefulSet.ProtoReflect.Descriptor instead.
 func (*StatefulSet) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{36}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *StatefulSet) GetMetadata() *ObjectMeta {
@@ -2618,7 +2830,7 @@ type StatefulSetSpec struct {
 
 func (x *StatefulSetSpec) Reset() {
 	*x = StatefulSetSpec{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[37]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2630,7 +2842,7 @@ func (x *StatefulSetSpec) String() string {
 func (*StatefulSetSpec) ProtoMessage() {}
 
 func (x *StatefulSetSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[37]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2643,7 +2855,7 @@ func (x *StatefulSetSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatefulSetSpec.ProtoReflect.Descriptor instead.
 func (*StatefulSetSpec) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{37}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *StatefulSetSpec) GetSelector() *LabelSelector {
@@ -2673,7 +2885,7 @@ type PodDisruptionBudget struct {
 
 func (x *PodDisruptionBudget) Reset() {
 	*x = PodDisruptionBudget{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[38]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2685,7 +2897,7 @@ func (x *PodDisruptionBudget) String() string {
 func (*PodDisruptionBudget) ProtoMessage() {}
 
 func (x *PodDisruptionBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[38]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2698,7 +2910,7 @@ func (x *PodDisruptionBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodDisruptionBudget.ProtoReflect.Descriptor instead.
 func (*PodDisruptionBudget) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{38}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PodDisruptionBudget) GetMetadata() *ObjectMeta {
@@ -2753,7 +2965,7 @@ type PodDisruptionBudgetSpec struct {
 
 func (x *PodDisruptionBudgetSpec) Reset() {
 	*x = PodDisruptionBudgetSpec{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[39]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2765,7 +2977,7 @@ func (x *PodDisruptionBudgetSpec) String() string {
 func (*PodDisruptionBudgetSpec) ProtoMessage() {}
 
 func (x *PodDisruptionBudgetSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[39]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2778,7 +2990,7 @@ func (x *PodDisruptionBudgetSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodDisruptionBudgetSpec.ProtoReflect.Descriptor instead.
 func (*PodDisruptionBudgetSpec) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{39}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PodDisruptionBudgetSpec) GetMinAvailable() *IntOrString {
@@ -2814,7 +3026,7 @@ type PodDisruptionBudgetStatus struct {
 
 func (x *PodDisruptionBudgetStatus) Reset() {
 	*x = PodDisruptionBudgetStatus{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[40]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2826,7 +3038,7 @@ func (x *PodDisruptionBudgetStatus) String() string {
 func (*PodDisruptionBudgetStatus) ProtoMessage() {}
 
 func (x *PodDisruptionBudgetStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[40]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2839,7 +3051,7 @@ func (x *PodDisruptionBudgetStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodDisruptionBudgetStatus.ProtoReflect.Descriptor instead.
 func (*PodDisruptionBudgetStatus) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{40}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PodDisruptionBudgetStatus) GetDisruptionsAllowed() int32 {
@@ -2865,7 +3077,7 @@ type IntOrString struct {
 
 func (x *IntOrString) Reset() {
 	*x = IntOrString{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[41]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2877,7 +3089,7 @@ func (x *IntOrString) String() string {
 func (*IntOrString) ProtoMessage() {}
 
 func (x *IntOrString) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[41]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2890,7 +3102,7 @@ func (x *IntOrString) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IntOrString.ProtoReflect.Descriptor instead.
 func (*IntOrString) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{41}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *IntOrString) GetType() int64 {
@@ -2931,7 +3143,7 @@ type ReplicationController struct {
 
 func (x *ReplicationController) Reset() {
 	*x = ReplicationController{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[42]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2943,7 +3155,7 @@ func (x *ReplicationController) String() string {
 func (*ReplicationController) ProtoMessage() {}
 
 func (x *ReplicationController) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[42]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2956,7 +3168,7 @@ func (x *ReplicationController) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicationController.ProtoReflect.Descriptor instead.
 func (*ReplicationController) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{42}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ReplicationController) GetMetadata() *ObjectMeta {
@@ -2998,7 +3210,7 @@ type ReplicationControllerSpec struct {
 
 func (x *ReplicationControllerSpec) Reset() {
 	*x = ReplicationControllerSpec{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[43]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3010,7 +3222,7 @@ func (x *ReplicationControllerSpec) String() string {
 func (*ReplicationControllerSpec) ProtoMessage() {}
 
 func (x *ReplicationControllerSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[43]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3023,7 +3235,7 @@ func (x *ReplicationControllerSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicationControllerSpec.ProtoReflect.Descriptor instead.
 func (*ReplicationControllerSpec) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{43}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ReplicationControllerSpec) GetSelector() map[string]string {
@@ -3071,7 +3283,7 @@ const file_evenkeel_v1_kubernetes_proto_rawDesc = "" +
 	"\x06status\x18\x03 \x01(\v2\x16.evenkeel.v1.PodStatusR\x06status\x12\x12\n" +
 	"\x04kind\x18e \x01(\tR\x04kind\x12\x1f\n" +
 	"\vapi_version\x18f \x01(\tR\n" +
-	"apiVersion\"\xfe\a\n" +
+	"apiVersion\"\xa8\t\n" +
 	"\aPodSpec\x12-\n" +
 	"\avolumes\x18\x01 \x03(\v2\x13.evenkeel.v1.VolumeR\avolumes\x126\n" +
 	"\n" +
@@ -3079,14 +3291,18 @@ const file_evenkeel_v1_kubernetes_proto_rawDesc = "" +
 	"containers\x12K\n" +
 	"\rnode_selector\x18\a \x03(\v2&.evenkeel.v1.PodSpec.NodeSelectorEntryR\fnodeSelector\x12\x1b\n" +
 	"\tnode_name\x18\n" +
-	" \x01(\tR\bnodeName\x121\n" +
+	" \x01(\tR\bnodeName\x12!\n" +
+	"\fhost_network\x18\v \x01(\bR\vhostNetwork\x121\n" +
 	"\baffinity\x18\x12 \x01(\v2\x15.evenkeel.v1.AffinityR\baffinity\x12?\n" +
 	"\x0finit_containers\x18\x14 \x03(\v2\x16.evenkeel.v1.ContainerR\x0einitContainers\x129\n" +
 	"\vtolerations\x18\x16 \x03(\v2\x17.evenkeel.v1.TolerationR\vtolerations\x12.\n" +
 	"\x13priority_class_name\x18\x18 \x01(\tR\x11priorityClassName\x12\x1f\n" +
 	"\bpriority\x18\x19 \x01(\x05H\x00R\bpriority\x88\x01\x01\x12>\n" +
 	"\boverhead\x18  \x03(\v2\".evenkeel.v1.PodSpec.OverheadEntryR\boverhead\x12e\n" +
-	"\x1btopology_spread_constraints\x18! \x03(\v2%.evenkeel.v1.TopologySpreadConstraintR\x19topologySpreadConstraints\x12I\n" +
+	"\x1btopology_spread_constraints\x18! \x03(\v2%.evenkeel.v1.TopologySpreadConstraintR\x19topologySpreadConstraints\x12R\n" +
+	"\x14ephemeral_containers\x18\" \x03(\v2\x1f.evenkeel.v1.EphemeralContainerR\x13ephemeralContainers\x12\"\n" +
+	"\n" +
+	"host_users\x18% \x01(\bH\x01R\thostUsers\x88\x01\x01\x12I\n" +
 	"\x10scheduling_gates\x18& \x03(\v2\x1e.evenkeel.v1.PodSchedulingGateR\x0fschedulingGates\x12F\n" +
 	"\x0fresource_claims\x18' \x03(\v2\x1d.evenkeel.v1.PodResourceClaimR\x0eresourceClaims\x12?\n" +
 	"\tresources\x18( \x01(\v2!.evenkeel.v1.ResourceRequirementsR\tresources\x1a?\n" +
@@ -3096,7 +3312,8 @@ const file_evenkeel_v1_kubernetes_proto_rawDesc = "" +
 	"\rOverheadEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x122\n" +
 	"\x05value\x18\x02 \x01(\v2\x1c.google.protobuf.StringValueR\x05value:\x028\x01B\v\n" +
-	"\t_priority\"\xb6\x04\n" +
+	"\t_priorityB\r\n" +
+	"\v_host_users\"\xb6\x04\n" +
 	"\tPodStatus\x12\x14\n" +
 	"\x05phase\x18\x01 \x01(\tR\x05phase\x129\n" +
 	"\n" +
@@ -3113,12 +3330,21 @@ const file_evenkeel_v1_kubernetes_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\v2\x1c.google.protobuf.StringValueR\x05value:\x028\x01\":\n" +
 	"\fPodCondition\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xb9\x01\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xcd\x02\n" +
 	"\tContainer\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
 	"\x05ports\x18\x06 \x03(\v2\x1a.evenkeel.v1.ContainerPortR\x05ports\x12?\n" +
-	"\tresources\x18\b \x01(\v2!.evenkeel.v1.ResourceRequirementsR\tresources\x12%\n" +
-	"\x0erestart_policy\x18\x18 \x01(\tR\rrestartPolicy\"a\n" +
+	"\tresources\x18\b \x01(\v2!.evenkeel.v1.ResourceRequirementsR\tresources\x12=\n" +
+	"\rvolume_mounts\x18\t \x03(\v2\x18.evenkeel.v1.VolumeMountR\fvolumeMounts\x12%\n" +
+	"\x0erestart_policy\x18\x18 \x01(\tR\rrestartPolicy\x12S\n" +
+	"\x14restart_policy_rules\x18\x19 \x03(\v2!.evenkeel.v1.ContainerRestartRuleR\x12restartPolicyRules\".\n" +
+	"\x14ContainerRestartRule\x12\x16\n" +
+	"\x06action\x18\x01 \x01(\tR\x06action\";\n" +
+	"\vVolumeMount\x12,\n" +
+	"\x12bind_mount_options\x18\b \x03(\tR\x10bindMountOptions\"\xa9\x01\n" +
+	"\x12EphemeralContainer\x12T\n" +
+	"\x1aephemeral_container_common\x18\x01 \x01(\v2\x16.evenkeel.v1.ContainerR\x18ephemeralContainerCommon\x12=\n" +
+	"\rvolume_mounts\x18m \x03(\v2\x18.evenkeel.v1.VolumeMountR\fvolumeMounts\"a\n" +
 	"\rContainerPort\x12\x1b\n" +
 	"\thost_port\x18\x02 \x01(\x05R\bhostPort\x12\x1a\n" +
 	"\bprotocol\x18\x04 \x01(\tR\bprotocol\x12\x17\n" +
@@ -3157,10 +3383,11 @@ const file_evenkeel_v1_kubernetes_proto_rawDesc = "" +
 	"\x06status\x18\x03 \x01(\v2\x17.evenkeel.v1.NodeStatusR\x06status\x12\x12\n" +
 	"\x04kind\x18e \x01(\tR\x04kind\x12\x1f\n" +
 	"\vapi_version\x18f \x01(\tR\n" +
-	"apiVersion\"\xb6\x01\n" +
+	"apiVersion\"\xe3\x01\n" +
 	"\n" +
 	"NodeStatus\x12J\n" +
-	"\vallocatable\x18\x02 \x03(\v2(.evenkeel.v1.NodeStatus.AllocatableEntryR\vallocatable\x1a\\\n" +
+	"\vallocatable\x18\x02 \x03(\v2(.evenkeel.v1.NodeStatus.AllocatableEntryR\vallocatable\x12+\n" +
+	"\x11declared_features\x18\x0e \x03(\tR\x10declaredFeatures\x1a\\\n" +
 	"\x10AllocatableEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x122\n" +
 	"\x05value\x18\x02 \x01(\v2\x1c.google.protobuf.StringValueR\x05value:\x028\x01\"\\\n" +
@@ -3305,7 +3532,7 @@ func file_evenkeel_v1_kubernetes_proto_rawDescGZIP() []byte {
 	return file_evenkeel_v1_kubernetes_proto_rawDescData
 }
 
-var file_evenkeel_v1_kubernetes_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_evenkeel_v1_kubernetes_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_evenkeel_v1_kubernetes_proto_goTypes = []any{
 	(*ObjectMeta)(nil),                // 0: evenkeel.v1.ObjectMeta
 	(*OwnerReference)(nil),            // 1: evenkeel.v1.OwnerReference
@@ -3315,139 +3542,147 @@ var file_evenkeel_v1_kubernetes_proto_goTypes = []any{
 	(*PodStatus)(nil),                 // 5: evenkeel.v1.PodStatus
 	(*PodCondition)(nil),              // 6: evenkeel.v1.PodCondition
 	(*Container)(nil),                 // 7: evenkeel.v1.Container
-	(*ContainerPort)(nil),             // 8: evenkeel.v1.ContainerPort
-	(*ResourceRequirements)(nil),      // 9: evenkeel.v1.ResourceRequirements
-	(*ContainerStatus)(nil),           // 10: evenkeel.v1.ContainerStatus
-	(*PodSchedulingGate)(nil),         // 11: evenkeel.v1.PodSchedulingGate
-	(*PodResourceClaim)(nil),          // 12: evenkeel.v1.PodResourceClaim
-	(*Volume)(nil),                    // 13: evenkeel.v1.Volume
-	(*VolumeSource)(nil),              // 14: evenkeel.v1.VolumeSource
-	(*ClaimSource)(nil),               // 15: evenkeel.v1.ClaimSource
-	(*Node)(nil),                      // 16: evenkeel.v1.Node
-	(*NodeStatus)(nil),                // 17: evenkeel.v1.NodeStatus
-	(*NodeSpec)(nil),                  // 18: evenkeel.v1.NodeSpec
-	(*Taint)(nil),                     // 19: evenkeel.v1.Taint
-	(*Toleration)(nil),                // 20: evenkeel.v1.Toleration
-	(*Affinity)(nil),                  // 21: evenkeel.v1.Affinity
-	(*PodAffinity)(nil),               // 22: evenkeel.v1.PodAffinity
-	(*PodAffinityTerm)(nil),           // 23: evenkeel.v1.PodAffinityTerm
-	(*NodeAffinity)(nil),              // 24: evenkeel.v1.NodeAffinity
-	(*NodeSelector)(nil),              // 25: evenkeel.v1.NodeSelector
-	(*NodeSelectorTerm)(nil),          // 26: evenkeel.v1.NodeSelectorTerm
-	(*NodeSelectorRequirement)(nil),   // 27: evenkeel.v1.NodeSelectorRequirement
-	(*PreferredSchedulingTerm)(nil),   // 28: evenkeel.v1.PreferredSchedulingTerm
-	(*LabelSelector)(nil),             // 29: evenkeel.v1.LabelSelector
-	(*LabelSelectorRequirement)(nil),  // 30: evenkeel.v1.LabelSelectorRequirement
-	(*TopologySpreadConstraint)(nil),  // 31: evenkeel.v1.TopologySpreadConstraint
-	(*Service)(nil),                   // 32: evenkeel.v1.Service
-	(*ServiceSpec)(nil),               // 33: evenkeel.v1.ServiceSpec
-	(*ReplicaSet)(nil),                // 34: evenkeel.v1.ReplicaSet
-	(*ReplicaSetSpec)(nil),            // 35: evenkeel.v1.ReplicaSetSpec
-	(*StatefulSet)(nil),               // 36: evenkeel.v1.StatefulSet
-	(*StatefulSetSpec)(nil),           // 37: evenkeel.v1.StatefulSetSpec
-	(*PodDisruptionBudget)(nil),       // 38: evenkeel.v1.PodDisruptionBudget
-	(*PodDisruptionBudgetSpec)(nil),   // 39: evenkeel.v1.PodDisruptionBudgetSpec
-	(*PodDisruptionBudgetStatus)(nil), // 40: evenkeel.v1.PodDisruptionBudgetStatus
-	(*IntOrString)(nil),               // 41: evenkeel.v1.IntOrString
-	(*ReplicationController)(nil),     // 42: evenkeel.v1.ReplicationController
-	(*ReplicationControllerSpec)(nil), // 43: evenkeel.v1.ReplicationControllerSpec
-	nil,                               // 44: evenkeel.v1.ObjectMeta.LabelsEntry
-	nil,                               // 45: evenkeel.v1.PodSpec.NodeSelectorEntry
-	nil,                               // 46: evenkeel.v1.PodSpec.OverheadEntry
-	nil,                               // 47: evenkeel.v1.PodStatus.AllocatedResourcesEntry
-	nil,                               // 48: evenkeel.v1.ResourceRequirements.RequestsEntry
-	nil,                               // 49: evenkeel.v1.ContainerStatus.AllocatedResourcesEntry
-	nil,                               // 50: evenkeel.v1.NodeStatus.AllocatableEntry
-	nil,                               // 51: evenkeel.v1.LabelSelector.MatchLabelsEntry
-	nil,                               // 52: evenkeel.v1.ServiceSpec.SelectorEntry
-	nil,                               // 53: evenkeel.v1.ReplicationControllerSpec.SelectorEntry
-	(*timestamppb.Timestamp)(nil),     // 54: google.protobuf.Timestamp
-	(*wrapperspb.StringValue)(nil),    // 55: google.protobuf.StringValue
+	(*ContainerRestartRule)(nil),      // 8: evenkeel.v1.ContainerRestartRule
+	(*VolumeMount)(nil),               // 9: evenkeel.v1.VolumeMount
+	(*EphemeralContainer)(nil),        // 10: evenkeel.v1.EphemeralContainer
+	(*ContainerPort)(nil),             // 11: evenkeel.v1.ContainerPort
+	(*ResourceRequirements)(nil),      // 12: evenkeel.v1.ResourceRequirements
+	(*ContainerStatus)(nil),           // 13: evenkeel.v1.ContainerStatus
+	(*PodSchedulingGate)(nil),         // 14: evenkeel.v1.PodSchedulingGate
+	(*PodResourceClaim)(nil),          // 15: evenkeel.v1.PodResourceClaim
+	(*Volume)(nil),                    // 16: evenkeel.v1.Volume
+	(*VolumeSource)(nil),              // 17: evenkeel.v1.VolumeSource
+	(*ClaimSource)(nil),               // 18: evenkeel.v1.ClaimSource
+	(*Node)(nil),                      // 19: evenkeel.v1.Node
+	(*NodeStatus)(nil),                // 20: evenkeel.v1.NodeStatus
+	(*NodeSpec)(nil),                  // 21: evenkeel.v1.NodeSpec
+	(*Taint)(nil),                     // 22: evenkeel.v1.Taint
+	(*Toleration)(nil),                // 23: evenkeel.v1.Toleration
+	(*Affinity)(nil),                  // 24: evenkeel.v1.Affinity
+	(*PodAffinity)(nil),               // 25: evenkeel.v1.PodAffinity
+	(*PodAffinityTerm)(nil),           // 26: evenkeel.v1.PodAffinityTerm
+	(*NodeAffinity)(nil),              // 27: evenkeel.v1.NodeAffinity
+	(*NodeSelector)(nil),              // 28: evenkeel.v1.NodeSelector
+	(*NodeSelectorTerm)(nil),          // 29: evenkeel.v1.NodeSelectorTerm
+	(*NodeSelectorRequirement)(nil),   // 30: evenkeel.v1.NodeSelectorRequirement
+	(*PreferredSchedulingTerm)(nil),   // 31: evenkeel.v1.PreferredSchedulingTerm
+	(*LabelSelector)(nil),             // 32: evenkeel.v1.LabelSelector
+	(*LabelSelectorRequirement)(nil),  // 33: evenkeel.v1.LabelSelectorRequirement
+	(*TopologySpreadConstraint)(nil),  // 34: evenkeel.v1.TopologySpreadConstraint
+	(*Service)(nil),                   // 35: evenkeel.v1.Service
+	(*ServiceSpec)(nil),               // 36: evenkeel.v1.ServiceSpec
+	(*ReplicaSet)(nil),                // 37: evenkeel.v1.ReplicaSet
+	(*ReplicaSetSpec)(nil),            // 38: evenkeel.v1.ReplicaSetSpec
+	(*StatefulSet)(nil),               // 39: evenkeel.v1.StatefulSet
+	(*StatefulSetSpec)(nil),           // 40: evenkeel.v1.StatefulSetSpec
+	(*PodDisruptionBudget)(nil),       // 41: evenkeel.v1.PodDisruptionBudget
+	(*PodDisruptionBudgetSpec)(nil),   // 42: evenkeel.v1.PodDisruptionBudgetSpec
+	(*PodDisruptionBudgetStatus)(nil), // 43: evenkeel.v1.PodDisruptionBudgetStatus
+	(*IntOrString)(nil),               // 44: evenkeel.v1.IntOrString
+	(*ReplicationController)(nil),     // 45: evenkeel.v1.ReplicationController
+	(*ReplicationControllerSpec)(nil), // 46: evenkeel.v1.ReplicationControllerSpec
+	nil,                               // 47: evenkeel.v1.ObjectMeta.LabelsEntry
+	nil,                               // 48: evenkeel.v1.PodSpec.NodeSelectorEntry
+	nil,                               // 49: evenkeel.v1.PodSpec.OverheadEntry
+	nil,                               // 50: evenkeel.v1.PodStatus.AllocatedResourcesEntry
+	nil,                               // 51: evenkeel.v1.ResourceRequirements.RequestsEntry
+	nil,                               // 52: evenkeel.v1.ContainerStatus.AllocatedResourcesEntry
+	nil,                               // 53: evenkeel.v1.NodeStatus.AllocatableEntry
+	nil,                               // 54: evenkeel.v1.LabelSelector.MatchLabelsEntry
+	nil,                               // 55: evenkeel.v1.ServiceSpec.SelectorEntry
+	nil,                               // 56: evenkeel.v1.ReplicationControllerSpec.SelectorEntry
+	(*timestamppb.Timestamp)(nil),     // 57: google.protobuf.Timestamp
+	(*wrapperspb.StringValue)(nil),    // 58: google.protobuf.StringValue
 }
 var file_evenkeel_v1_kubernetes_proto_depIdxs = []int32{
-	54, // 0: evenkeel.v1.ObjectMeta.deletion_timestamp:type_name -> google.protobuf.Timestamp
-	44, // 1: evenkeel.v1.ObjectMeta.labels:type_name -> evenkeel.v1.ObjectMeta.LabelsEntry
+	57, // 0: evenkeel.v1.ObjectMeta.deletion_timestamp:type_name -> google.protobuf.Timestamp
+	47, // 1: evenkeel.v1.ObjectMeta.labels:type_name -> evenkeel.v1.ObjectMeta.LabelsEntry
 	1,  // 2: evenkeel.v1.ObjectMeta.owner_references:type_name -> evenkeel.v1.OwnerReference
 	0,  // 3: evenkeel.v1.Namespace.metadata:type_name -> evenkeel.v1.ObjectMeta
 	0,  // 4: evenkeel.v1.Pod.metadata:type_name -> evenkeel.v1.ObjectMeta
 	4,  // 5: evenkeel.v1.Pod.spec:type_name -> evenkeel.v1.PodSpec
 	5,  // 6: evenkeel.v1.Pod.status:type_name -> evenkeel.v1.PodStatus
-	13, // 7: evenkeel.v1.PodSpec.volumes:type_name -> evenkeel.v1.Volume
+	16, // 7: evenkeel.v1.PodSpec.volumes:type_name -> evenkeel.v1.Volume
 	7,  // 8: evenkeel.v1.PodSpec.containers:type_name -> evenkeel.v1.Container
-	45, // 9: evenkeel.v1.PodSpec.node_selector:type_name -> evenkeel.v1.PodSpec.NodeSelectorEntry
-	21, // 10: evenkeel.v1.PodSpec.affinity:type_name -> evenkeel.v1.Affinity
+	48, // 9: evenkeel.v1.PodSpec.node_selector:type_name -> evenkeel.v1.PodSpec.NodeSelectorEntry
+	24, // 10: evenkeel.v1.PodSpec.affinity:type_name -> evenkeel.v1.Affinity
 	7,  // 11: evenkeel.v1.PodSpec.init_containers:type_name -> evenkeel.v1.Container
-	20, // 12: evenkeel.v1.PodSpec.tolerations:type_name -> evenkeel.v1.Toleration
-	46, // 13: evenkeel.v1.PodSpec.overhead:type_name -> evenkeel.v1.PodSpec.OverheadEntry
-	31, // 14: evenkeel.v1.PodSpec.topology_spread_constraints:type_name -> evenkeel.v1.TopologySpreadConstraint
-	11, // 15: evenkeel.v1.PodSpec.scheduling_gates:type_name -> evenkeel.v1.PodSchedulingGate
-	12, // 16: evenkeel.v1.PodSpec.resource_claims:type_name -> evenkeel.v1.PodResourceClaim
-	9,  // 17: evenkeel.v1.PodSpec.resources:type_name -> evenkeel.v1.ResourceRequirements
-	6,  // 18: evenkeel.v1.PodStatus.conditions:type_name -> evenkeel.v1.PodCondition
-	10, // 19: evenkeel.v1.PodStatus.container_statuses:type_name -> evenkeel.v1.ContainerStatus
-	10, // 20: evenkeel.v1.PodStatus.init_container_statuses:type_name -> evenkeel.v1.ContainerStatus
-	47, // 21: evenkeel.v1.PodStatus.allocated_resources:type_name -> evenkeel.v1.PodStatus.AllocatedResourcesEntry
-	9,  // 22: evenkeel.v1.PodStatus.resources:type_name -> evenkeel.v1.ResourceRequirements
-	8,  // 23: evenkeel.v1.Container.ports:type_name -> evenkeel.v1.ContainerPort
-	9,  // 24: evenkeel.v1.Container.resources:type_name -> evenkeel.v1.ResourceRequirements
-	48, // 25: evenkeel.v1.ResourceRequirements.requests:type_name -> evenkeel.v1.ResourceRequirements.RequestsEntry
-	49, // 26: evenkeel.v1.ContainerStatus.allocated_resources:type_name -> evenkeel.v1.ContainerStatus.AllocatedResourcesEntry
-	9,  // 27: evenkeel.v1.ContainerStatus.resources:type_name -> evenkeel.v1.ResourceRequirements
-	14, // 28: evenkeel.v1.Volume.volume_source:type_name -> evenkeel.v1.VolumeSource
-	15, // 29: evenkeel.v1.Volume.persistent_volume_claim:type_name -> evenkeel.v1.ClaimSource
-	15, // 30: evenkeel.v1.Volume.csi:type_name -> evenkeel.v1.ClaimSource
-	15, // 31: evenkeel.v1.Volume.ephemeral:type_name -> evenkeel.v1.ClaimSource
-	15, // 32: evenkeel.v1.VolumeSource.persistent_volume_claim:type_name -> evenkeel.v1.ClaimSource
-	15, // 33: evenkeel.v1.VolumeSource.csi:type_name -> evenkeel.v1.ClaimSource
-	15, // 34: evenkeel.v1.VolumeSource.ephemeral:type_name -> evenkeel.v1.ClaimSource
-	0,  // 35: evenkeel.v1.Node.metadata:type_name -> evenkeel.v1.ObjectMeta
-	18, // 36: evenkeel.v1.Node.spec:type_name -> evenkeel.v1.NodeSpec
-	17, // 37: evenkeel.v1.Node.status:type_name -> evenkeel.v1.NodeStatus
-	50, // 38: evenkeel.v1.NodeStatus.allocatable:type_name -> evenkeel.v1.NodeStatus.AllocatableEntry
-	19, // 39: evenkeel.v1.NodeSpec.taints:type_name -> evenkeel.v1.Taint
-	24, // 40: evenkeel.v1.Affinity.node_affinity:type_name -> evenkeel.v1.NodeAffinity
-	22, // 41: evenkeel.v1.Affinity.pod_affinity:type_name -> evenkeel.v1.PodAffinity
-	22, // 42: evenkeel.v1.Affinity.pod_anti_affinity:type_name -> evenkeel.v1.PodAffinity
-	23, // 43: evenkeel.v1.PodAffinity.required_during_scheduling_ignored_during_execution:type_name -> evenkeel.v1.PodAffinityTerm
-	29, // 44: evenkeel.v1.PodAffinityTerm.label_selector:type_name -> evenkeel.v1.LabelSelector
-	29, // 45: evenkeel.v1.PodAffinityTerm.namespace_selector:type_name -> evenkeel.v1.LabelSelector
-	25, // 46: evenkeel.v1.NodeAffinity.required_during_scheduling_ignored_during_execution:type_name -> evenkeel.v1.NodeSelector
-	28, // 47: evenkeel.v1.NodeAffinity.preferred_during_scheduling_ignored_during_execution:type_name -> evenkeel.v1.PreferredSchedulingTerm
-	26, // 48: evenkeel.v1.NodeSelector.node_selector_terms:type_name -> evenkeel.v1.NodeSelectorTerm
-	27, // 49: evenkeel.v1.NodeSelectorTerm.match_expressions:type_name -> evenkeel.v1.NodeSelectorRequirement
-	27, // 50: evenkeel.v1.NodeSelectorTerm.match_fields:type_name -> evenkeel.v1.NodeSelectorRequirement
-	26, // 51: evenkeel.v1.PreferredSchedulingTerm.preference:type_name -> evenkeel.v1.NodeSelectorTerm
-	51, // 52: evenkeel.v1.LabelSelector.match_labels:type_name -> evenkeel.v1.LabelSelector.MatchLabelsEntry
-	30, // 53: evenkeel.v1.LabelSelector.match_expressions:type_name -> evenkeel.v1.LabelSelectorRequirement
-	29, // 54: evenkeel.v1.TopologySpreadConstraint.label_selector:type_name -> evenkeel.v1.LabelSelector
-	0,  // 55: evenkeel.v1.Service.metadata:type_name -> evenkeel.v1.ObjectMeta
-	33, // 56: evenkeel.v1.Service.spec:type_name -> evenkeel.v1.ServiceSpec
-	52, // 57: evenkeel.v1.ServiceSpec.selector:type_name -> evenkeel.v1.ServiceSpec.SelectorEntry
-	0,  // 58: evenkeel.v1.ReplicaSet.metadata:type_name -> evenkeel.v1.ObjectMeta
-	35, // 59: evenkeel.v1.ReplicaSet.spec:type_name -> evenkeel.v1.ReplicaSetSpec
-	29, // 60: evenkeel.v1.ReplicaSetSpec.selector:type_name -> evenkeel.v1.LabelSelector
-	0,  // 61: evenkeel.v1.StatefulSet.metadata:type_name -> evenkeel.v1.ObjectMeta
-	37, // 62: evenkeel.v1.StatefulSet.spec:type_name -> evenkeel.v1.StatefulSetSpec
-	29, // 63: evenkeel.v1.StatefulSetSpec.selector:type_name -> evenkeel.v1.LabelSelector
-	0,  // 64: evenkeel.v1.PodDisruptionBudget.metadata:type_name -> evenkeel.v1.ObjectMeta
-	39, // 65: evenkeel.v1.PodDisruptionBudget.spec:type_name -> evenkeel.v1.PodDisruptionBudgetSpec
-	40, // 66: evenkeel.v1.PodDisruptionBudget.status:type_name -> evenkeel.v1.PodDisruptionBudgetStatus
-	41, // 67: evenkeel.v1.PodDisruptionBudgetSpec.min_available:type_name -> evenkeel.v1.IntOrString
-	29, // 68: evenkeel.v1.PodDisruptionBudgetSpec.selector:type_name -> evenkeel.v1.LabelSelector
-	41, // 69: evenkeel.v1.PodDisruptionBudgetSpec.max_unavailable:type_name -> evenkeel.v1.IntOrString
-	0,  // 70: evenkeel.v1.ReplicationController.metadata:type_name -> evenkeel.v1.ObjectMeta
-	43, // 71: evenkeel.v1.ReplicationController.spec:type_name -> evenkeel.v1.ReplicationControllerSpec
-	53, // 72: evenkeel.v1.ReplicationControllerSpec.selector:type_name -> evenkeel.v1.ReplicationControllerSpec.SelectorEntry
-	55, // 73: evenkeel.v1.PodSpec.OverheadEntry.value:type_name -> google.protobuf.StringValue
-	55, // 74: evenkeel.v1.PodStatus.AllocatedResourcesEntry.value:type_name -> google.protobuf.StringValue
-	55, // 75: evenkeel.v1.ResourceRequirements.RequestsEntry.value:type_name -> google.protobuf.StringValue
-	55, // 76: evenkeel.v1.ContainerStatus.AllocatedResourcesEntry.value:type_name -> google.protobuf.StringValue
-	55, // 77: evenkeel.v1.NodeStatus.AllocatableEntry.value:type_name -> google.protobuf.StringValue
-	78, // [78:78] is the sub-list for method output_type
-	78, // [78:78] is the sub-list for method input_type
-	78, // [78:78] is the sub-list for extension type_name
-	78, // [78:78] is the sub-list for extension extendee
-	0,  // [0:78] is the sub-list for field type_name
+	23, // 12: evenkeel.v1.PodSpec.tolerations:type_name -> evenkeel.v1.Toleration
+	49, // 13: evenkeel.v1.PodSpec.overhead:type_name -> evenkeel.v1.PodSpec.OverheadEntry
+	34, // 14: evenkeel.v1.PodSpec.topology_spread_constraints:type_name -> evenkeel.v1.TopologySpreadConstraint
+	10, // 15: evenkeel.v1.PodSpec.ephemeral_containers:type_name -> evenkeel.v1.EphemeralContainer
+	14, // 16: evenkeel.v1.PodSpec.scheduling_gates:type_name -> evenkeel.v1.PodSchedulingGate
+	15, // 17: evenkeel.v1.PodSpec.resource_claims:type_name -> evenkeel.v1.PodResourceClaim
+	12, // 18: evenkeel.v1.PodSpec.resources:type_name -> evenkeel.v1.ResourceRequirements
+	6,  // 19: evenkeel.v1.PodStatus.conditions:type_name -> evenkeel.v1.PodCondition
+	13, // 20: evenkeel.v1.PodStatus.container_statuses:type_name -> evenkeel.v1.ContainerStatus
+	13, // 21: evenkeel.v1.PodStatus.init_container_statuses:type_name -> evenkeel.v1.ContainerStatus
+	50, // 22: evenkeel.v1.PodStatus.allocated_resources:type_name -> evenkeel.v1.PodStatus.AllocatedResourcesEntry
+	12, // 23: evenkeel.v1.PodStatus.resources:type_name -> evenkeel.v1.ResourceRequirements
+	11, // 24: evenkeel.v1.Container.ports:type_name -> evenkeel.v1.ContainerPort
+	12, // 25: evenkeel.v1.Container.resources:type_name -> evenkeel.v1.ResourceRequirements
+	9,  // 26: evenkeel.v1.Container.volume_mounts:type_name -> evenkeel.v1.VolumeMount
+	8,  // 27: evenkeel.v1.Container.restart_policy_rules:type_name -> evenkeel.v1.ContainerRestartRule
+	7,  // 28: evenkeel.v1.EphemeralContainer.ephemeral_container_common:type_name -> evenkeel.v1.Container
+	9,  // 29: evenkeel.v1.EphemeralContainer.volume_mounts:type_name -> evenkeel.v1.VolumeMount
+	51, // 30: evenkeel.v1.ResourceRequirements.requests:type_name -> evenkeel.v1.ResourceRequirements.RequestsEntry
+	52, // 31: evenkeel.v1.ContainerStatus.allocated_resources:type_name -> evenkeel.v1.ContainerStatus.AllocatedResourcesEntry
+	12, // 32: evenkeel.v1.ContainerStatus.resources:type_name -> evenkeel.v1.ResourceRequirements
+	17, // 33: evenkeel.v1.Volume.volume_source:type_name -> evenkeel.v1.VolumeSource
+	18, // 34: evenkeel.v1.Volume.persistent_volume_claim:type_name -> evenkeel.v1.ClaimSource
+	18, // 35: evenkeel.v1.Volume.csi:type_name -> evenkeel.v1.ClaimSource
+	18, // 36: evenkeel.v1.Volume.ephemeral:type_name -> evenkeel.v1.ClaimSource
+	18, // 37: evenkeel.v1.VolumeSource.persistent_volume_claim:type_name -> evenkeel.v1.ClaimSource
+	18, // 38: evenkeel.v1.VolumeSource.csi:type_name -> evenkeel.v1.ClaimSource
+	18, // 39: evenkeel.v1.VolumeSource.ephemeral:type_name -> evenkeel.v1.ClaimSource
+	0,  // 40: evenkeel.v1.Node.metadata:type_name -> evenkeel.v1.ObjectMeta
+	21, // 41: evenkeel.v1.Node.spec:type_name -> evenkeel.v1.NodeSpec
+	20, // 42: evenkeel.v1.Node.status:type_name -> evenkeel.v1.NodeStatus
+	53, // 43: evenkeel.v1.NodeStatus.allocatable:type_name -> evenkeel.v1.NodeStatus.AllocatableEntry
+	22, // 44: evenkeel.v1.NodeSpec.taints:type_name -> evenkeel.v1.Taint
+	27, // 45: evenkeel.v1.Affinity.node_affinity:type_name -> evenkeel.v1.NodeAffinity
+	25, // 46: evenkeel.v1.Affinity.pod_affinity:type_name -> evenkeel.v1.PodAffinity
+	25, // 47: evenkeel.v1.Affinity.pod_anti_affinity:type_name -> evenkeel.v1.PodAffinity
+	26, // 48: evenkeel.v1.PodAffinity.required_during_scheduling_ignored_during_execution:type_name -> evenkeel.v1.PodAffinityTerm
+	32, // 49: evenkeel.v1.PodAffinityTerm.label_selector:type_name -> evenkeel.v1.LabelSelector
+	32, // 50: evenkeel.v1.PodAffinityTerm.namespace_selector:type_name -> evenkeel.v1.LabelSelector
+	28, // 51: evenkeel.v1.NodeAffinity.required_during_scheduling_ignored_during_execution:type_name -> evenkeel.v1.NodeSelector
+	31, // 52: evenkeel.v1.NodeAffinity.preferred_during_scheduling_ignored_during_execution:type_name -> evenkeel.v1.PreferredSchedulingTerm
+	29, // 53: evenkeel.v1.NodeSelector.node_selector_terms:type_name -> evenkeel.v1.NodeSelectorTerm
+	30, // 54: evenkeel.v1.NodeSelectorTerm.match_expressions:type_name -> evenkeel.v1.NodeSelectorRequirement
+	30, // 55: evenkeel.v1.NodeSelectorTerm.match_fields:type_name -> evenkeel.v1.NodeSelectorRequirement
+	29, // 56: evenkeel.v1.PreferredSchedulingTerm.preference:type_name -> evenkeel.v1.NodeSelectorTerm
+	54, // 57: evenkeel.v1.LabelSelector.match_labels:type_name -> evenkeel.v1.LabelSelector.MatchLabelsEntry
+	33, // 58: evenkeel.v1.LabelSelector.match_expressions:type_name -> evenkeel.v1.LabelSelectorRequirement
+	32, // 59: evenkeel.v1.TopologySpreadConstraint.label_selector:type_name -> evenkeel.v1.LabelSelector
+	0,  // 60: evenkeel.v1.Service.metadata:type_name -> evenkeel.v1.ObjectMeta
+	36, // 61: evenkeel.v1.Service.spec:type_name -> evenkeel.v1.ServiceSpec
+	55, // 62: evenkeel.v1.ServiceSpec.selector:type_name -> evenkeel.v1.ServiceSpec.SelectorEntry
+	0,  // 63: evenkeel.v1.ReplicaSet.metadata:type_name -> evenkeel.v1.ObjectMeta
+	38, // 64: evenkeel.v1.ReplicaSet.spec:type_name -> evenkeel.v1.ReplicaSetSpec
+	32, // 65: evenkeel.v1.ReplicaSetSpec.selector:type_name -> evenkeel.v1.LabelSelector
+	0,  // 66: evenkeel.v1.StatefulSet.metadata:type_name -> evenkeel.v1.ObjectMeta
+	40, // 67: evenkeel.v1.StatefulSet.spec:type_name -> evenkeel.v1.StatefulSetSpec
+	32, // 68: evenkeel.v1.StatefulSetSpec.selector:type_name -> evenkeel.v1.LabelSelector
+	0,  // 69: evenkeel.v1.PodDisruptionBudget.metadata:type_name -> evenkeel.v1.ObjectMeta
+	42, // 70: evenkeel.v1.PodDisruptionBudget.spec:type_name -> evenkeel.v1.PodDisruptionBudgetSpec
+	43, // 71: evenkeel.v1.PodDisruptionBudget.status:type_name -> evenkeel.v1.PodDisruptionBudgetStatus
+	44, // 72: evenkeel.v1.PodDisruptionBudgetSpec.min_available:type_name -> evenkeel.v1.IntOrString
+	32, // 73: evenkeel.v1.PodDisruptionBudgetSpec.selector:type_name -> evenkeel.v1.LabelSelector
+	44, // 74: evenkeel.v1.PodDisruptionBudgetSpec.max_unavailable:type_name -> evenkeel.v1.IntOrString
+	0,  // 75: evenkeel.v1.ReplicationController.metadata:type_name -> evenkeel.v1.ObjectMeta
+	46, // 76: evenkeel.v1.ReplicationController.spec:type_name -> evenkeel.v1.ReplicationControllerSpec
+	56, // 77: evenkeel.v1.ReplicationControllerSpec.selector:type_name -> evenkeel.v1.ReplicationControllerSpec.SelectorEntry
+	58, // 78: evenkeel.v1.PodSpec.OverheadEntry.value:type_name -> google.protobuf.StringValue
+	58, // 79: evenkeel.v1.PodStatus.AllocatedResourcesEntry.value:type_name -> google.protobuf.StringValue
+	58, // 80: evenkeel.v1.ResourceRequirements.RequestsEntry.value:type_name -> google.protobuf.StringValue
+	58, // 81: evenkeel.v1.ContainerStatus.AllocatedResourcesEntry.value:type_name -> google.protobuf.StringValue
+	58, // 82: evenkeel.v1.NodeStatus.AllocatableEntry.value:type_name -> google.protobuf.StringValue
+	83, // [83:83] is the sub-list for method output_type
+	83, // [83:83] is the sub-list for method input_type
+	83, // [83:83] is the sub-list for extension type_name
+	83, // [83:83] is the sub-list for extension extendee
+	0,  // [0:83] is the sub-list for field type_name
 }
 
 func init() { file_evenkeel_v1_kubernetes_proto_init() }
@@ -3457,16 +3692,16 @@ func file_evenkeel_v1_kubernetes_proto_init() {
 	}
 	file_evenkeel_v1_kubernetes_proto_msgTypes[1].OneofWrappers = []any{}
 	file_evenkeel_v1_kubernetes_proto_msgTypes[4].OneofWrappers = []any{}
-	file_evenkeel_v1_kubernetes_proto_msgTypes[20].OneofWrappers = []any{}
-	file_evenkeel_v1_kubernetes_proto_msgTypes[31].OneofWrappers = []any{}
-	file_evenkeel_v1_kubernetes_proto_msgTypes[40].OneofWrappers = []any{}
+	file_evenkeel_v1_kubernetes_proto_msgTypes[23].OneofWrappers = []any{}
+	file_evenkeel_v1_kubernetes_proto_msgTypes[34].OneofWrappers = []any{}
+	file_evenkeel_v1_kubernetes_proto_msgTypes[43].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_evenkeel_v1_kubernetes_proto_rawDesc), len(file_evenkeel_v1_kubernetes_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   54,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -336,6 +336,8 @@ const (
 	ReasonCode_REASON_CODE_POD_ANTI_AFFINITY ReasonCode = 14
 	// A pod is there whose required anti-affinity keeps the pod away.
 	ReasonCode_REASON_CODE_EXISTING_ANTI_AFFINITY ReasonCode = 15
+	// The node does not declare a feature that the pod needs.
+	ReasonCode_REASON_CODE_DECLARED_FEATURES ReasonCode = 16
 )
 
 // Enum value maps for ReasonCode.
@@ -357,6 +359,7 @@ var (
 		13: "REASON_CODE_POD_AFFINITY",
 		14: "REASON_CODE_POD_ANTI_AFFINITY",
 		15: "REASON_CODE_EXISTING_ANTI_AFFINITY",
+		16: "REASON_CODE_DECLARED_FEATURES",
 	}
 	ReasonCode_value = map[string]int32{
 		"REASON_CODE_UNSPECIFIED":            0,
@@ -375,6 +378,7 @@ var (
 		"REASON_CODE_POD_AFFINITY":           13,
 		"REASON_CODE_POD_ANTI_AFFINITY":      14,
 		"REASON_CODE_EXISTING_ANTI_AFFINITY": 15,
+		"REASON_CODE_DECLARED_FEATURES":      16,
 	}
 )
 
@@ -1516,9 +1520,14 @@ type FilterResponse struct {
 	UnknownDeletes []*ObjectReference `protobuf:"bytes,17,rep,name=unknown_deletes,json=unknownDeletes,proto3" json:"unknown_deletes,omitempty"`
 	// Which default constraints the snapshot has. They hold for a pod without
 	// constraints of its own, but not with DIALECT_FLEET.
-	Defaults      DefaultsKind `protobuf:"varint,20,opt,name=defaults,proto3,enum=evenkeel.v1.DefaultsKind" json:"defaults,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Defaults DefaultsKind `protobuf:"varint,20,opt,name=defaults,proto3,enum=evenkeel.v1.DefaultsKind" json:"defaults,omitempty"`
+	// The revision at which nodes were last added or removed, or a later one. VIEW_BITMAP without
+	// candidates only; 0 where the overlay adds or removes nodes. The names of ListNodes are
+	// those of the bits if this is not above its revision, the revision of this answer is not below
+	// its node_order_revision, and both have the same epoch.
+	NodeOrderRevision int64 `protobuf:"varint,21,opt,name=node_order_revision,json=nodeOrderRevision,proto3" json:"node_order_revision,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *FilterResponse) Reset() {
@@ -1654,6 +1663,13 @@ func (x *FilterResponse) GetDefaults() DefaultsKind {
 		return x.Defaults
 	}
 	return DefaultsKind_DEFAULTS_KIND_UNSPECIFIED
+}
+
+func (x *FilterResponse) GetNodeOrderRevision() int64 {
+	if x != nil {
+		return x.NodeOrderRevision
+	}
+	return 0
 }
 
 // Why a node is not feasible.
@@ -2622,9 +2638,14 @@ type ScoreResponse struct {
 	UnknownDeletes []*ObjectReference `protobuf:"bytes,17,rep,name=unknown_deletes,json=unknownDeletes,proto3" json:"unknown_deletes,omitempty"`
 	// Which default constraints the snapshot has. They hold for a pod without
 	// constraints of its own, but not with DIALECT_FLEET.
-	Defaults      DefaultsKind `protobuf:"varint,20,opt,name=defaults,proto3,enum=evenkeel.v1.DefaultsKind" json:"defaults,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Defaults DefaultsKind `protobuf:"varint,20,opt,name=defaults,proto3,enum=evenkeel.v1.DefaultsKind" json:"defaults,omitempty"`
+	// The revision at which nodes were last added or removed, or a later one. VIEW_BITMAP without
+	// candidates only; 0 where the overlay adds or removes nodes. The names of ListNodes are
+	// those of the bits if this is not above its revision, the revision of this answer is not below
+	// its node_order_revision, and both have the same epoch.
+	NodeOrderRevision int64 `protobuf:"varint,21,opt,name=node_order_revision,json=nodeOrderRevision,proto3" json:"node_order_revision,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *ScoreResponse) Reset() {
@@ -2746,6 +2767,13 @@ func (x *ScoreResponse) GetDefaults() DefaultsKind {
 		return x.Defaults
 	}
 	return DefaultsKind_DEFAULTS_KIND_UNSPECIFIED
+}
+
+func (x *ScoreResponse) GetNodeOrderRevision() int64 {
+	if x != nil {
+		return x.NodeOrderRevision
+	}
+	return 0
 }
 
 // How good a node is.
@@ -4546,6 +4574,180 @@ func (x *ListReservationsResponse) GetNextPageToken() string {
 	return ""
 }
 
+// Asks for a page of node names.
+type ListNodesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the snapshot; empty means "default".
+	Snapshot string `protobuf:"bytes,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	// How many at most; 0 means as many as a page holds. A page has 3 MiB of names at most.
+	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the previous page; empty for the first.
+	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Wait until the snapshot has reached this revision, as in Filter.
+	MinRevision int64 `protobuf:"varint,4,opt,name=min_revision,json=minRevision,proto3" json:"min_revision,omitempty"`
+	// The epoch of min_revision, as in Filter.
+	Epoch         string `protobuf:"bytes,5,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListNodesRequest) Reset() {
+	*x = ListNodesRequest{}
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListNodesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListNodesRequest) ProtoMessage() {}
+
+func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
+func (*ListNodesRequest) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *ListNodesRequest) GetSnapshot() string {
+	if x != nil {
+		return x.Snapshot
+	}
+	return ""
+}
+
+func (x *ListNodesRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListNodesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListNodesRequest) GetMinRevision() int64 {
+	if x != nil {
+		return x.MinRevision
+	}
+	return 0
+}
+
+func (x *ListNodesRequest) GetEpoch() string {
+	if x != nil {
+		return x.Epoch
+	}
+	return ""
+}
+
+// A page of node names.
+type ListNodesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A revision at which these are the nodes.
+	Revision int64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Epoch of that revision.
+	Epoch string `protobuf:"bytes,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// The revision at which nodes were last added or removed, or a later one. Pages belong
+	// together if they have the same, and the same epoch.
+	NodeOrderRevision int64 `protobuf:"varint,3,opt,name=node_order_revision,json=nodeOrderRevision,proto3" json:"node_order_revision,omitempty"`
+	// The names, ascending by their bytes.
+	Names []string `protobuf:"bytes,4,rep,name=names,proto3" json:"names,omitempty"`
+	// Where the next page starts; empty on the last.
+	NextPageToken string `protobuf:"bytes,5,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// How many nodes the snapshot has.
+	NodeCount     int64 `protobuf:"varint,6,opt,name=node_count,json=nodeCount,proto3" json:"node_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListNodesResponse) Reset() {
+	*x = ListNodesResponse{}
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListNodesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListNodesResponse) ProtoMessage() {}
+
+func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
+func (*ListNodesResponse) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *ListNodesResponse) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *ListNodesResponse) GetEpoch() string {
+	if x != nil {
+		return x.Epoch
+	}
+	return ""
+}
+
+func (x *ListNodesResponse) GetNodeOrderRevision() int64 {
+	if x != nil {
+		return x.NodeOrderRevision
+	}
+	return 0
+}
+
+func (x *ListNodesResponse) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+func (x *ListNodesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListNodesResponse) GetNodeCount() int64 {
+	if x != nil {
+		return x.NodeCount
+	}
+	return 0
+}
+
 // Asks for one snapshot.
 type GetSnapshotRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4557,7 +4759,7 @@ type GetSnapshotRequest struct {
 
 func (x *GetSnapshotRequest) Reset() {
 	*x = GetSnapshotRequest{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[44]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4569,7 +4771,7 @@ func (x *GetSnapshotRequest) String() string {
 func (*GetSnapshotRequest) ProtoMessage() {}
 
 func (x *GetSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[44]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4582,7 +4784,7 @@ func (x *GetSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*GetSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{44}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *GetSnapshotRequest) GetSnapshot() string {
@@ -4603,7 +4805,7 @@ type GetSnapshotResponse struct {
 
 func (x *GetSnapshotResponse) Reset() {
 	*x = GetSnapshotResponse{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[45]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4615,7 +4817,7 @@ func (x *GetSnapshotResponse) String() string {
 func (*GetSnapshotResponse) ProtoMessage() {}
 
 func (x *GetSnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[45]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4628,7 +4830,7 @@ func (x *GetSnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSnapshotResponse.ProtoReflect.Descriptor instead.
 func (*GetSnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{45}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *GetSnapshotResponse) GetSnapshot() *Snapshot {
@@ -4680,7 +4882,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[46]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4692,7 +4894,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[46]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4705,7 +4907,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{46}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Snapshot) GetName() string {
@@ -4826,7 +5028,7 @@ type ListSnapshotsRequest struct {
 
 func (x *ListSnapshotsRequest) Reset() {
 	*x = ListSnapshotsRequest{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[47]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4838,7 +5040,7 @@ func (x *ListSnapshotsRequest) String() string {
 func (*ListSnapshotsRequest) ProtoMessage() {}
 
 func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[47]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4851,7 +5053,7 @@ func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsRequest.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{47}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListSnapshotsRequest) GetPageSize() int32 {
@@ -4881,7 +5083,7 @@ type ListSnapshotsResponse struct {
 
 func (x *ListSnapshotsResponse) Reset() {
 	*x = ListSnapshotsResponse{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[48]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4893,7 +5095,7 @@ func (x *ListSnapshotsResponse) String() string {
 func (*ListSnapshotsResponse) ProtoMessage() {}
 
 func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[48]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4906,7 +5108,7 @@ func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsResponse.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{48}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListSnapshotsResponse) GetSnapshots() []*Snapshot {
@@ -4936,7 +5138,7 @@ type DeleteSnapshotRequest struct {
 
 func (x *DeleteSnapshotRequest) Reset() {
 	*x = DeleteSnapshotRequest{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[49]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4948,7 +5150,7 @@ func (x *DeleteSnapshotRequest) String() string {
 func (*DeleteSnapshotRequest) ProtoMessage() {}
 
 func (x *DeleteSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[49]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4961,7 +5163,7 @@ func (x *DeleteSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*DeleteSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{49}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *DeleteSnapshotRequest) GetSnapshot() string {
@@ -4987,7 +5189,7 @@ type DeleteSnapshotResponse struct {
 
 func (x *DeleteSnapshotResponse) Reset() {
 	*x = DeleteSnapshotResponse{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[50]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4999,7 +5201,7 @@ func (x *DeleteSnapshotResponse) String() string {
 func (*DeleteSnapshotResponse) ProtoMessage() {}
 
 func (x *DeleteSnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[50]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5012,7 +5214,7 @@ func (x *DeleteSnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSnapshotResponse.ProtoReflect.Descriptor instead.
 func (*DeleteSnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{50}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{52}
 }
 
 // Names the snapshot to export.
@@ -5026,7 +5228,7 @@ type ExportSnapshotRequest struct {
 
 func (x *ExportSnapshotRequest) Reset() {
 	*x = ExportSnapshotRequest{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[51]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5038,7 +5240,7 @@ func (x *ExportSnapshotRequest) String() string {
 func (*ExportSnapshotRequest) ProtoMessage() {}
 
 func (x *ExportSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[51]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5051,7 +5253,7 @@ func (x *ExportSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*ExportSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{51}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ExportSnapshotRequest) GetSnapshot() string {
@@ -5081,7 +5283,7 @@ type ExportSnapshotResponse struct {
 
 func (x *ExportSnapshotResponse) Reset() {
 	*x = ExportSnapshotResponse{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[52]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5093,7 +5295,7 @@ func (x *ExportSnapshotResponse) String() string {
 func (*ExportSnapshotResponse) ProtoMessage() {}
 
 func (x *ExportSnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[52]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5106,7 +5308,7 @@ func (x *ExportSnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportSnapshotResponse.ProtoReflect.Descriptor instead.
 func (*ExportSnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{52}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ExportSnapshotResponse) GetUpdate() *UpdateSnapshotRequest {
@@ -5155,7 +5357,7 @@ type ExportSummary struct {
 
 func (x *ExportSummary) Reset() {
 	*x = ExportSummary{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[53]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5167,7 +5369,7 @@ func (x *ExportSummary) String() string {
 func (*ExportSummary) ProtoMessage() {}
 
 func (x *ExportSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[53]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5180,7 +5382,7 @@ func (x *ExportSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportSummary.ProtoReflect.Descriptor instead.
 func (*ExportSummary) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{53}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ExportSummary) GetObjectCount() int64 {
@@ -5208,7 +5410,7 @@ type VerifySnapshotRequest struct {
 
 func (x *VerifySnapshotRequest) Reset() {
 	*x = VerifySnapshotRequest{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[54]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5220,7 +5422,7 @@ func (x *VerifySnapshotRequest) String() string {
 func (*VerifySnapshotRequest) ProtoMessage() {}
 
 func (x *VerifySnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[54]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5233,7 +5435,7 @@ func (x *VerifySnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifySnapshotRequest.ProtoReflect.Descriptor instead.
 func (*VerifySnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{54}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *VerifySnapshotRequest) GetSnapshot() string {
@@ -5272,7 +5474,7 @@ type VerifySnapshotResponse struct {
 
 func (x *VerifySnapshotResponse) Reset() {
 	*x = VerifySnapshotResponse{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[55]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5284,7 +5486,7 @@ func (x *VerifySnapshotResponse) String() string {
 func (*VerifySnapshotResponse) ProtoMessage() {}
 
 func (x *VerifySnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[55]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5297,7 +5499,7 @@ func (x *VerifySnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifySnapshotResponse.ProtoReflect.Descriptor instead.
 func (*VerifySnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{55}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *VerifySnapshotResponse) GetRevision() int64 {
@@ -5382,7 +5584,7 @@ type Mismatch struct {
 
 func (x *Mismatch) Reset() {
 	*x = Mismatch{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[56]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5394,7 +5596,7 @@ func (x *Mismatch) String() string {
 func (*Mismatch) ProtoMessage() {}
 
 func (x *Mismatch) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[56]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5407,7 +5609,7 @@ func (x *Mismatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mismatch.ProtoReflect.Descriptor instead.
 func (*Mismatch) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{56}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Mismatch) GetNamespace() string {
@@ -5462,7 +5664,7 @@ type DecideRequest struct {
 
 func (x *DecideRequest) Reset() {
 	*x = DecideRequest{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[57]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5474,7 +5676,7 @@ func (x *DecideRequest) String() string {
 func (*DecideRequest) ProtoMessage() {}
 
 func (x *DecideRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[57]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5487,7 +5689,7 @@ func (x *DecideRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideRequest.ProtoReflect.Descriptor instead.
 func (*DecideRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{57}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *DecideRequest) GetStep() isDecideRequest_Step {
@@ -5565,7 +5767,7 @@ type SameRevision struct {
 
 func (x *SameRevision) Reset() {
 	*x = SameRevision{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[58]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5577,7 +5779,7 @@ func (x *SameRevision) String() string {
 func (*SameRevision) ProtoMessage() {}
 
 func (x *SameRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[58]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5590,7 +5792,7 @@ func (x *SameRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SameRevision.ProtoReflect.Descriptor instead.
 func (*SameRevision) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{58}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *SameRevision) GetQuestions() []*Question {
@@ -5624,7 +5826,7 @@ type Question struct {
 
 func (x *Question) Reset() {
 	*x = Question{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[59]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5636,7 +5838,7 @@ func (x *Question) String() string {
 func (*Question) ProtoMessage() {}
 
 func (x *Question) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[59]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5649,7 +5851,7 @@ func (x *Question) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Question.ProtoReflect.Descriptor instead.
 func (*Question) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{59}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Question) GetId() uint64 {
@@ -5745,7 +5947,7 @@ type DecideResponse struct {
 
 func (x *DecideResponse) Reset() {
 	*x = DecideResponse{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[60]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5757,7 +5959,7 @@ func (x *DecideResponse) String() string {
 func (*DecideResponse) ProtoMessage() {}
 
 func (x *DecideResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[60]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5770,7 +5972,7 @@ func (x *DecideResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideResponse.ProtoReflect.Descriptor instead.
 func (*DecideResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{60}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *DecideResponse) GetId() uint64 {
@@ -5874,7 +6076,7 @@ type QuestionError struct {
 
 func (x *QuestionError) Reset() {
 	*x = QuestionError{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[61]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5886,7 +6088,7 @@ func (x *QuestionError) String() string {
 func (*QuestionError) ProtoMessage() {}
 
 func (x *QuestionError) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[61]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5899,7 +6101,7 @@ func (x *QuestionError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuestionError.ProtoReflect.Descriptor instead.
 func (*QuestionError) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{61}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *QuestionError) GetCode() int32 {
@@ -5992,7 +6194,7 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"\vmax_domains\x18\t \x01(\x05H\x00R\n" +
 	"maxDomains\x88\x01\x01\x12\x14\n" +
 	"\x05epoch\x18\v \x01(\tR\x05epochB\x0e\n" +
-	"\f_max_domains\"\x95\x05\n" +
+	"\f_max_domains\"\xc5\x05\n" +
 	"\x0eFilterResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\tR\x05epoch\x12\x1a\n" +
@@ -6013,7 +6215,8 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"\x03age\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\x03age\x12\x1c\n" +
 	"\tunchecked\x18\x10 \x03(\tR\tunchecked\x12E\n" +
 	"\x0funknown_deletes\x18\x11 \x03(\v2\x1c.evenkeel.v1.ObjectReferenceR\x0eunknownDeletes\x125\n" +
-	"\bdefaults\x18\x14 \x01(\x0e2\x19.evenkeel.v1.DefaultsKindR\bdefaults\"\xa1\x02\n" +
+	"\bdefaults\x18\x14 \x01(\x0e2\x19.evenkeel.v1.DefaultsKindR\bdefaults\x12.\n" +
+	"\x13node_order_revision\x18\x15 \x01(\x03R\x11nodeOrderRevision\"\xa1\x02\n" +
 	"\vNodeVerdict\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12%\n" +
 	"\x04code\x18\x02 \x01(\x0e2\x11.evenkeel.v1.CodeR\x04code\x12\x16\n" +
@@ -6106,7 +6309,7 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"\x03top\x18\n" +
 	" \x01(\x05R\x03top\x12\x14\n" +
 	"\x05epoch\x18\v \x01(\tR\x05epochB\x0e\n" +
-	"\f_max_domains\"\xaf\x04\n" +
+	"\f_max_domains\"\xdf\x04\n" +
 	"\rScoreResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\tR\x05epoch\x12\x18\n" +
@@ -6121,7 +6324,8 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"\x03age\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\x03age\x12\x1c\n" +
 	"\tunchecked\x18\x10 \x03(\tR\tunchecked\x12E\n" +
 	"\x0funknown_deletes\x18\x11 \x03(\v2\x1c.evenkeel.v1.ObjectReferenceR\x0eunknownDeletes\x125\n" +
-	"\bdefaults\x18\x14 \x01(\x0e2\x19.evenkeel.v1.DefaultsKindR\bdefaults\"a\n" +
+	"\bdefaults\x18\x14 \x01(\x0e2\x19.evenkeel.v1.DefaultsKindR\bdefaults\x12.\n" +
+	"\x13node_order_revision\x18\x15 \x01(\x03R\x11nodeOrderRevision\"a\n" +
 	"\tNodeScore\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05score\x18\x02 \x01(\x03R\x05score\x12\x10\n" +
@@ -6269,7 +6473,22 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"\x05owner\x18\x04 \x01(\tR\x05owner\"\x82\x01\n" +
 	"\x18ListReservationsResponse\x12>\n" +
 	"\freservations\x18\x01 \x03(\v2\x1a.evenkeel.v1.HeldPlacementR\freservations\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"0\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xa3\x01\n" +
+	"\x10ListNodesRequest\x12\x1a\n" +
+	"\bsnapshot\x18\x01 \x01(\tR\bsnapshot\x12\x1b\n" +
+	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\x12!\n" +
+	"\fmin_revision\x18\x04 \x01(\x03R\vminRevision\x12\x14\n" +
+	"\x05epoch\x18\x05 \x01(\tR\x05epoch\"\xd2\x01\n" +
+	"\x11ListNodesResponse\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\tR\x05epoch\x12.\n" +
+	"\x13node_order_revision\x18\x03 \x01(\x03R\x11nodeOrderRevision\x12\x14\n" +
+	"\x05names\x18\x04 \x03(\tR\x05names\x12&\n" +
+	"\x0fnext_page_token\x18\x05 \x01(\tR\rnextPageToken\x12\x1d\n" +
+	"\n" +
+	"node_count\x18\x06 \x01(\x03R\tnodeCount\"0\n" +
 	"\x12GetSnapshotRequest\x12\x1a\n" +
 	"\bsnapshot\x18\x01 \x01(\tR\bsnapshot\"H\n" +
 	"\x13GetSnapshotResponse\x121\n" +
@@ -6383,7 +6602,7 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"\x04Code\x12\x14\n" +
 	"\x10CODE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12CODE_UNSCHEDULABLE\x10\x01\x12'\n" +
-	"#CODE_UNSCHEDULABLE_AND_UNRESOLVABLE\x10\x02*\xf5\x03\n" +
+	"#CODE_UNSCHEDULABLE_AND_UNRESOLVABLE\x10\x02*\x98\x04\n" +
 	"\n" +
 	"ReasonCode\x12\x1b\n" +
 	"\x17REASON_CODE_UNSPECIFIED\x10\x00\x12 \n" +
@@ -6402,7 +6621,8 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"\x1bREASON_CODE_HOLDS_PLACEMENT\x10\f\x12\x1c\n" +
 	"\x18REASON_CODE_POD_AFFINITY\x10\r\x12!\n" +
 	"\x1dREASON_CODE_POD_ANTI_AFFINITY\x10\x0e\x12&\n" +
-	"\"REASON_CODE_EXISTING_ANTI_AFFINITY\x10\x0f*_\n" +
+	"\"REASON_CODE_EXISTING_ANTI_AFFINITY\x10\x0f\x12!\n" +
+	"\x1dREASON_CODE_DECLARED_FEATURES\x10\x10*_\n" +
 	"\vHolderState\x12\x1c\n" +
 	"\x18HOLDER_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16HOLDER_STATE_SCHEDULED\x10\x01\x12\x16\n" +
@@ -6410,7 +6630,7 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"\bPlanning\x12\x18\n" +
 	"\x14PLANNING_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fPLANNING_GREEDY\x10\x01\x12\x12\n" +
-	"\x0ePLANNING_JOINT\x10\x022\xf1\f\n" +
+	"\x0ePLANNING_JOINT\x10\x022\xbd\r\n" +
 	"\rSpreadService\x12Y\n" +
 	"\x0eUpdateSnapshot\x12\".evenkeel.v1.UpdateSnapshotRequest\x1a#.evenkeel.v1.UpdateSnapshotResponse\x12]\n" +
 	"\x0eStreamSnapshot\x12\".evenkeel.v1.StreamSnapshotRequest\x1a#.evenkeel.v1.StreamSnapshotResponse(\x010\x01\x12A\n" +
@@ -6425,7 +6645,8 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"\x13ConfirmReservations\x12'.evenkeel.v1.ConfirmReservationsRequest\x1a(.evenkeel.v1.ConfirmReservationsResponse\x12b\n" +
 	"\x11RenewReservations\x12%.evenkeel.v1.RenewReservationsRequest\x1a&.evenkeel.v1.RenewReservationsResponse\x12h\n" +
 	"\x13ReleaseReservations\x12'.evenkeel.v1.ReleaseReservationsRequest\x1a(.evenkeel.v1.ReleaseReservationsResponse\x12_\n" +
-	"\x10ListReservations\x12$.evenkeel.v1.ListReservationsRequest\x1a%.evenkeel.v1.ListReservationsResponse\x12P\n" +
+	"\x10ListReservations\x12$.evenkeel.v1.ListReservationsRequest\x1a%.evenkeel.v1.ListReservationsResponse\x12J\n" +
+	"\tListNodes\x12\x1d.evenkeel.v1.ListNodesRequest\x1a\x1e.evenkeel.v1.ListNodesResponse\x12P\n" +
 	"\vGetSnapshot\x12\x1f.evenkeel.v1.GetSnapshotRequest\x1a .evenkeel.v1.GetSnapshotResponse\x12V\n" +
 	"\rListSnapshots\x12!.evenkeel.v1.ListSnapshotsRequest\x1a\".evenkeel.v1.ListSnapshotsResponse\x12Y\n" +
 	"\x0eDeleteSnapshot\x12\".evenkeel.v1.DeleteSnapshotRequest\x1a#.evenkeel.v1.DeleteSnapshotResponse\x12[\n" +
@@ -6446,7 +6667,7 @@ func file_evenkeel_v1_spread_service_proto_rawDescGZIP() []byte {
 }
 
 var file_evenkeel_v1_spread_service_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_evenkeel_v1_spread_service_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
+var file_evenkeel_v1_spread_service_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
 var file_evenkeel_v1_spread_service_proto_goTypes = []any{
 	(Mode)(0),                           // 0: evenkeel.v1.Mode
 	(Dialect)(0),                        // 1: evenkeel.v1.Dialect
@@ -6500,64 +6721,66 @@ var file_evenkeel_v1_spread_service_proto_goTypes = []any{
 	(*ReleaseReservationsResponse)(nil), // 49: evenkeel.v1.ReleaseReservationsResponse
 	(*ListReservationsRequest)(nil),     // 50: evenkeel.v1.ListReservationsRequest
 	(*ListReservationsResponse)(nil),    // 51: evenkeel.v1.ListReservationsResponse
-	(*GetSnapshotRequest)(nil),          // 52: evenkeel.v1.GetSnapshotRequest
-	(*GetSnapshotResponse)(nil),         // 53: evenkeel.v1.GetSnapshotResponse
-	(*Snapshot)(nil),                    // 54: evenkeel.v1.Snapshot
-	(*ListSnapshotsRequest)(nil),        // 55: evenkeel.v1.ListSnapshotsRequest
-	(*ListSnapshotsResponse)(nil),       // 56: evenkeel.v1.ListSnapshotsResponse
-	(*DeleteSnapshotRequest)(nil),       // 57: evenkeel.v1.DeleteSnapshotRequest
-	(*DeleteSnapshotResponse)(nil),      // 58: evenkeel.v1.DeleteSnapshotResponse
-	(*ExportSnapshotRequest)(nil),       // 59: evenkeel.v1.ExportSnapshotRequest
-	(*ExportSnapshotResponse)(nil),      // 60: evenkeel.v1.ExportSnapshotResponse
-	(*ExportSummary)(nil),               // 61: evenkeel.v1.ExportSummary
-	(*VerifySnapshotRequest)(nil),       // 62: evenkeel.v1.VerifySnapshotRequest
-	(*VerifySnapshotResponse)(nil),      // 63: evenkeel.v1.VerifySnapshotResponse
-	(*Mismatch)(nil),                    // 64: evenkeel.v1.Mismatch
-	(*DecideRequest)(nil),               // 65: evenkeel.v1.DecideRequest
-	(*SameRevision)(nil),                // 66: evenkeel.v1.SameRevision
-	(*Question)(nil),                    // 67: evenkeel.v1.Question
-	(*DecideResponse)(nil),              // 68: evenkeel.v1.DecideResponse
-	(*QuestionError)(nil),               // 69: evenkeel.v1.QuestionError
-	nil,                                 // 70: evenkeel.v1.HeldPlacement.LabelsEntry
-	(*Node)(nil),                        // 71: evenkeel.v1.Node
-	(*Pod)(nil),                         // 72: evenkeel.v1.Pod
-	(*Service)(nil),                     // 73: evenkeel.v1.Service
-	(*ReplicaSet)(nil),                  // 74: evenkeel.v1.ReplicaSet
-	(*StatefulSet)(nil),                 // 75: evenkeel.v1.StatefulSet
-	(*ReplicationController)(nil),       // 76: evenkeel.v1.ReplicationController
-	(*Namespace)(nil),                   // 77: evenkeel.v1.Namespace
-	(*PodDisruptionBudget)(nil),         // 78: evenkeel.v1.PodDisruptionBudget
-	(*TopologySpreadConstraint)(nil),    // 79: evenkeel.v1.TopologySpreadConstraint
-	(*durationpb.Duration)(nil),         // 80: google.protobuf.Duration
-	(DefaultsKind)(0),                   // 81: evenkeel.v1.DefaultsKind
-	(*Hint)(nil),                        // 82: evenkeel.v1.Hint
-	(*ConstraintInsight)(nil),           // 83: evenkeel.v1.ConstraintInsight
-	(*timestamppb.Timestamp)(nil),       // 84: google.protobuf.Timestamp
-	(*DescribeSpreadRequest)(nil),       // 85: evenkeel.v1.DescribeSpreadRequest
-	(*RankRemovalsRequest)(nil),         // 86: evenkeel.v1.RankRemovalsRequest
-	(*DescribeSpreadResponse)(nil),      // 87: evenkeel.v1.DescribeSpreadResponse
-	(*RankRemovalsResponse)(nil),        // 88: evenkeel.v1.RankRemovalsResponse
+	(*ListNodesRequest)(nil),            // 52: evenkeel.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),           // 53: evenkeel.v1.ListNodesResponse
+	(*GetSnapshotRequest)(nil),          // 54: evenkeel.v1.GetSnapshotRequest
+	(*GetSnapshotResponse)(nil),         // 55: evenkeel.v1.GetSnapshotResponse
+	(*Snapshot)(nil),                    // 56: evenkeel.v1.Snapshot
+	(*ListSnapshotsRequest)(nil),        // 57: evenkeel.v1.ListSnapshotsRequest
+	(*ListSnapshotsResponse)(nil),       // 58: evenkeel.v1.ListSnapshotsResponse
+	(*DeleteSnapshotRequest)(nil),       // 59: evenkeel.v1.DeleteSnapshotRequest
+	(*DeleteSnapshotResponse)(nil),      // 60: evenkeel.v1.DeleteSnapshotResponse
+	(*ExportSnapshotRequest)(nil),       // 61: evenkeel.v1.ExportSnapshotRequest
+	(*ExportSnapshotResponse)(nil),      // 62: evenkeel.v1.ExportSnapshotResponse
+	(*ExportSummary)(nil),               // 63: evenkeel.v1.ExportSummary
+	(*VerifySnapshotRequest)(nil),       // 64: evenkeel.v1.VerifySnapshotRequest
+	(*VerifySnapshotResponse)(nil),      // 65: evenkeel.v1.VerifySnapshotResponse
+	(*Mismatch)(nil),                    // 66: evenkeel.v1.Mismatch
+	(*DecideRequest)(nil),               // 67: evenkeel.v1.DecideRequest
+	(*SameRevision)(nil),                // 68: evenkeel.v1.SameRevision
+	(*Question)(nil),                    // 69: evenkeel.v1.Question
+	(*DecideResponse)(nil),              // 70: evenkeel.v1.DecideResponse
+	(*QuestionError)(nil),               // 71: evenkeel.v1.QuestionError
+	nil,                                 // 72: evenkeel.v1.HeldPlacement.LabelsEntry
+	(*Node)(nil),                        // 73: evenkeel.v1.Node
+	(*Pod)(nil),                         // 74: evenkeel.v1.Pod
+	(*Service)(nil),                     // 75: evenkeel.v1.Service
+	(*ReplicaSet)(nil),                  // 76: evenkeel.v1.ReplicaSet
+	(*StatefulSet)(nil),                 // 77: evenkeel.v1.StatefulSet
+	(*ReplicationController)(nil),       // 78: evenkeel.v1.ReplicationController
+	(*Namespace)(nil),                   // 79: evenkeel.v1.Namespace
+	(*PodDisruptionBudget)(nil),         // 80: evenkeel.v1.PodDisruptionBudget
+	(*TopologySpreadConstraint)(nil),    // 81: evenkeel.v1.TopologySpreadConstraint
+	(*durationpb.Duration)(nil),         // 82: google.protobuf.Duration
+	(DefaultsKind)(0),                   // 83: evenkeel.v1.DefaultsKind
+	(*Hint)(nil),                        // 84: evenkeel.v1.Hint
+	(*ConstraintInsight)(nil),           // 85: evenkeel.v1.ConstraintInsight
+	(*timestamppb.Timestamp)(nil),       // 86: google.protobuf.Timestamp
+	(*DescribeSpreadRequest)(nil),       // 87: evenkeel.v1.DescribeSpreadRequest
+	(*RankRemovalsRequest)(nil),         // 88: evenkeel.v1.RankRemovalsRequest
+	(*DescribeSpreadResponse)(nil),      // 89: evenkeel.v1.DescribeSpreadResponse
+	(*RankRemovalsResponse)(nil),        // 90: evenkeel.v1.RankRemovalsResponse
 }
 var file_evenkeel_v1_spread_service_proto_depIdxs = []int32{
-	71,  // 0: evenkeel.v1.Change.node:type_name -> evenkeel.v1.Node
-	72,  // 1: evenkeel.v1.Change.pod:type_name -> evenkeel.v1.Pod
-	73,  // 2: evenkeel.v1.Change.service:type_name -> evenkeel.v1.Service
-	74,  // 3: evenkeel.v1.Change.replica_set:type_name -> evenkeel.v1.ReplicaSet
-	75,  // 4: evenkeel.v1.Change.stateful_set:type_name -> evenkeel.v1.StatefulSet
-	76,  // 5: evenkeel.v1.Change.replication_controller:type_name -> evenkeel.v1.ReplicationController
-	77,  // 6: evenkeel.v1.Change.namespace:type_name -> evenkeel.v1.Namespace
-	78,  // 7: evenkeel.v1.Change.pod_disruption_budget:type_name -> evenkeel.v1.PodDisruptionBudget
+	73,  // 0: evenkeel.v1.Change.node:type_name -> evenkeel.v1.Node
+	74,  // 1: evenkeel.v1.Change.pod:type_name -> evenkeel.v1.Pod
+	75,  // 2: evenkeel.v1.Change.service:type_name -> evenkeel.v1.Service
+	76,  // 3: evenkeel.v1.Change.replica_set:type_name -> evenkeel.v1.ReplicaSet
+	77,  // 4: evenkeel.v1.Change.stateful_set:type_name -> evenkeel.v1.StatefulSet
+	78,  // 5: evenkeel.v1.Change.replication_controller:type_name -> evenkeel.v1.ReplicationController
+	79,  // 6: evenkeel.v1.Change.namespace:type_name -> evenkeel.v1.Namespace
+	80,  // 7: evenkeel.v1.Change.pod_disruption_budget:type_name -> evenkeel.v1.PodDisruptionBudget
 	9,   // 8: evenkeel.v1.Change.delete:type_name -> evenkeel.v1.ObjectReference
-	79,  // 9: evenkeel.v1.DefaultConstraints.constraints:type_name -> evenkeel.v1.TopologySpreadConstraint
+	81,  // 9: evenkeel.v1.DefaultConstraints.constraints:type_name -> evenkeel.v1.TopologySpreadConstraint
 	8,   // 10: evenkeel.v1.UpdateSnapshotRequest.changes:type_name -> evenkeel.v1.Change
 	0,   // 11: evenkeel.v1.UpdateSnapshotRequest.mode:type_name -> evenkeel.v1.Mode
 	10,  // 12: evenkeel.v1.UpdateSnapshotRequest.default_constraints:type_name -> evenkeel.v1.DefaultConstraints
-	80,  // 13: evenkeel.v1.UpdateSnapshotRequest.age:type_name -> google.protobuf.Duration
+	82,  // 13: evenkeel.v1.UpdateSnapshotRequest.age:type_name -> google.protobuf.Duration
 	11,  // 14: evenkeel.v1.StreamSnapshotRequest.update:type_name -> evenkeel.v1.UpdateSnapshotRequest
 	13,  // 15: evenkeel.v1.StreamSnapshotRequest.begin_replace:type_name -> evenkeel.v1.BeginReplace
 	14,  // 16: evenkeel.v1.StreamSnapshotRequest.commit_replace:type_name -> evenkeel.v1.CommitReplace
 	12,  // 17: evenkeel.v1.StreamSnapshotResponse.update:type_name -> evenkeel.v1.UpdateSnapshotResponse
-	72,  // 18: evenkeel.v1.FilterRequest.pod:type_name -> evenkeel.v1.Pod
+	74,  // 18: evenkeel.v1.FilterRequest.pod:type_name -> evenkeel.v1.Pod
 	17,  // 19: evenkeel.v1.FilterRequest.candidates:type_name -> evenkeel.v1.NodeNames
 	2,   // 20: evenkeel.v1.FilterRequest.node_checks:type_name -> evenkeel.v1.NodeChecks
 	3,   // 21: evenkeel.v1.FilterRequest.view:type_name -> evenkeel.v1.View
@@ -6566,16 +6789,16 @@ var file_evenkeel_v1_spread_service_proto_depIdxs = []int32{
 	20,  // 24: evenkeel.v1.FilterResponse.infeasible:type_name -> evenkeel.v1.NodeVerdict
 	23,  // 25: evenkeel.v1.FilterResponse.constraints:type_name -> evenkeel.v1.ConstraintReport
 	22,  // 26: evenkeel.v1.FilterResponse.reasons:type_name -> evenkeel.v1.ReasonCount
-	80,  // 27: evenkeel.v1.FilterResponse.age:type_name -> google.protobuf.Duration
+	82,  // 27: evenkeel.v1.FilterResponse.age:type_name -> google.protobuf.Duration
 	9,   // 28: evenkeel.v1.FilterResponse.unknown_deletes:type_name -> evenkeel.v1.ObjectReference
-	81,  // 29: evenkeel.v1.FilterResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
+	83,  // 29: evenkeel.v1.FilterResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
 	4,   // 30: evenkeel.v1.NodeVerdict.code:type_name -> evenkeel.v1.Code
 	21,  // 31: evenkeel.v1.NodeVerdict.reasons:type_name -> evenkeel.v1.RefusalReason
 	5,   // 32: evenkeel.v1.RefusalReason.code:type_name -> evenkeel.v1.ReasonCode
 	5,   // 33: evenkeel.v1.ReasonCount.code:type_name -> evenkeel.v1.ReasonCode
-	79,  // 34: evenkeel.v1.ConstraintReport.constraint:type_name -> evenkeel.v1.TopologySpreadConstraint
+	81,  // 34: evenkeel.v1.ConstraintReport.constraint:type_name -> evenkeel.v1.TopologySpreadConstraint
 	24,  // 35: evenkeel.v1.ConstraintReport.domains:type_name -> evenkeel.v1.Domain
-	72,  // 36: evenkeel.v1.ExplainRequest.pod:type_name -> evenkeel.v1.Pod
+	74,  // 36: evenkeel.v1.ExplainRequest.pod:type_name -> evenkeel.v1.Pod
 	17,  // 37: evenkeel.v1.ExplainRequest.candidates:type_name -> evenkeel.v1.NodeNames
 	2,   // 38: evenkeel.v1.ExplainRequest.node_checks:type_name -> evenkeel.v1.NodeChecks
 	3,   // 39: evenkeel.v1.ExplainRequest.view:type_name -> evenkeel.v1.View
@@ -6584,12 +6807,12 @@ var file_evenkeel_v1_spread_service_proto_depIdxs = []int32{
 	23,  // 42: evenkeel.v1.ExplainResponse.constraints:type_name -> evenkeel.v1.ConstraintReport
 	22,  // 43: evenkeel.v1.ExplainResponse.reasons:type_name -> evenkeel.v1.ReasonCount
 	20,  // 44: evenkeel.v1.ExplainResponse.infeasible:type_name -> evenkeel.v1.NodeVerdict
-	82,  // 45: evenkeel.v1.ExplainResponse.hints:type_name -> evenkeel.v1.Hint
-	83,  // 46: evenkeel.v1.ExplainResponse.insights:type_name -> evenkeel.v1.ConstraintInsight
-	80,  // 47: evenkeel.v1.ExplainResponse.age:type_name -> google.protobuf.Duration
+	84,  // 45: evenkeel.v1.ExplainResponse.hints:type_name -> evenkeel.v1.Hint
+	85,  // 46: evenkeel.v1.ExplainResponse.insights:type_name -> evenkeel.v1.ConstraintInsight
+	82,  // 47: evenkeel.v1.ExplainResponse.age:type_name -> google.protobuf.Duration
 	9,   // 48: evenkeel.v1.ExplainResponse.unknown_deletes:type_name -> evenkeel.v1.ObjectReference
-	81,  // 49: evenkeel.v1.ExplainResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
-	72,  // 50: evenkeel.v1.ScoreRequest.pod:type_name -> evenkeel.v1.Pod
+	83,  // 49: evenkeel.v1.ExplainResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
+	74,  // 50: evenkeel.v1.ScoreRequest.pod:type_name -> evenkeel.v1.Pod
 	17,  // 51: evenkeel.v1.ScoreRequest.candidates:type_name -> evenkeel.v1.NodeNames
 	2,   // 52: evenkeel.v1.ScoreRequest.node_checks:type_name -> evenkeel.v1.NodeChecks
 	3,   // 53: evenkeel.v1.ScoreRequest.view:type_name -> evenkeel.v1.View
@@ -6597,10 +6820,10 @@ var file_evenkeel_v1_spread_service_proto_depIdxs = []int32{
 	1,   // 55: evenkeel.v1.ScoreRequest.dialect:type_name -> evenkeel.v1.Dialect
 	29,  // 56: evenkeel.v1.ScoreResponse.scores:type_name -> evenkeel.v1.NodeScore
 	23,  // 57: evenkeel.v1.ScoreResponse.constraints:type_name -> evenkeel.v1.ConstraintReport
-	80,  // 58: evenkeel.v1.ScoreResponse.age:type_name -> google.protobuf.Duration
+	82,  // 58: evenkeel.v1.ScoreResponse.age:type_name -> google.protobuf.Duration
 	9,   // 59: evenkeel.v1.ScoreResponse.unknown_deletes:type_name -> evenkeel.v1.ObjectReference
-	81,  // 60: evenkeel.v1.ScoreResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
-	72,  // 61: evenkeel.v1.PlaceRequest.pod:type_name -> evenkeel.v1.Pod
+	83,  // 60: evenkeel.v1.ScoreResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
+	74,  // 61: evenkeel.v1.PlaceRequest.pod:type_name -> evenkeel.v1.Pod
 	17,  // 62: evenkeel.v1.PlaceRequest.candidates:type_name -> evenkeel.v1.NodeNames
 	2,   // 63: evenkeel.v1.PlaceRequest.node_checks:type_name -> evenkeel.v1.NodeChecks
 	8,   // 64: evenkeel.v1.PlaceRequest.overlay:type_name -> evenkeel.v1.Change
@@ -6611,91 +6834,93 @@ var file_evenkeel_v1_spread_service_proto_depIdxs = []int32{
 	34,  // 69: evenkeel.v1.PlaceRequest.holders:type_name -> evenkeel.v1.Holder
 	3,   // 70: evenkeel.v1.PlaceRequest.view:type_name -> evenkeel.v1.View
 	7,   // 71: evenkeel.v1.PlaceRequest.planning:type_name -> evenkeel.v1.Planning
-	80,  // 72: evenkeel.v1.Reservation.ttl:type_name -> google.protobuf.Duration
+	82,  // 72: evenkeel.v1.Reservation.ttl:type_name -> google.protobuf.Duration
 	6,   // 73: evenkeel.v1.Holder.state:type_name -> evenkeel.v1.HolderState
 	36,  // 74: evenkeel.v1.PlaceResponse.placements:type_name -> evenkeel.v1.Placement
 	22,  // 75: evenkeel.v1.PlaceResponse.reasons:type_name -> evenkeel.v1.ReasonCount
 	23,  // 76: evenkeel.v1.PlaceResponse.constraints:type_name -> evenkeel.v1.ConstraintReport
 	23,  // 77: evenkeel.v1.PlaceResponse.constraints_before:type_name -> evenkeel.v1.ConstraintReport
 	37,  // 78: evenkeel.v1.PlaceResponse.steps:type_name -> evenkeel.v1.PlacementStep
-	84,  // 79: evenkeel.v1.PlaceResponse.reserved_until:type_name -> google.protobuf.Timestamp
-	80,  // 80: evenkeel.v1.PlaceResponse.age:type_name -> google.protobuf.Duration
+	86,  // 79: evenkeel.v1.PlaceResponse.reserved_until:type_name -> google.protobuf.Timestamp
+	82,  // 80: evenkeel.v1.PlaceResponse.age:type_name -> google.protobuf.Duration
 	9,   // 81: evenkeel.v1.PlaceResponse.unknown_deletes:type_name -> evenkeel.v1.ObjectReference
-	81,  // 82: evenkeel.v1.PlaceResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
+	83,  // 82: evenkeel.v1.PlaceResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
 	29,  // 83: evenkeel.v1.PlacementStep.scores:type_name -> evenkeel.v1.NodeScore
 	20,  // 84: evenkeel.v1.PlacementStep.violations:type_name -> evenkeel.v1.NodeVerdict
-	84,  // 85: evenkeel.v1.HeldPlacement.expire_time:type_name -> google.protobuf.Timestamp
+	86,  // 85: evenkeel.v1.HeldPlacement.expire_time:type_name -> google.protobuf.Timestamp
 	39,  // 86: evenkeel.v1.HeldPlacement.pod:type_name -> evenkeel.v1.ReservedPod
-	70,  // 87: evenkeel.v1.HeldPlacement.labels:type_name -> evenkeel.v1.HeldPlacement.LabelsEntry
+	72,  // 87: evenkeel.v1.HeldPlacement.labels:type_name -> evenkeel.v1.HeldPlacement.LabelsEntry
 	41,  // 88: evenkeel.v1.ReservePodsRequest.pods:type_name -> evenkeel.v1.AssignedPod
 	33,  // 89: evenkeel.v1.ReservePodsRequest.reserve:type_name -> evenkeel.v1.Reservation
-	72,  // 90: evenkeel.v1.AssignedPod.pod:type_name -> evenkeel.v1.Pod
-	84,  // 91: evenkeel.v1.ReservePodsResponse.reserved_until:type_name -> google.protobuf.Timestamp
+	74,  // 90: evenkeel.v1.AssignedPod.pod:type_name -> evenkeel.v1.Pod
+	86,  // 91: evenkeel.v1.ReservePodsResponse.reserved_until:type_name -> google.protobuf.Timestamp
 	44,  // 92: evenkeel.v1.ConfirmReservationsRequest.confirmations:type_name -> evenkeel.v1.Confirmation
 	39,  // 93: evenkeel.v1.Confirmation.pod:type_name -> evenkeel.v1.ReservedPod
-	80,  // 94: evenkeel.v1.RenewReservationsRequest.ttl:type_name -> google.protobuf.Duration
-	84,  // 95: evenkeel.v1.RenewReservationsResponse.reserved_until:type_name -> google.protobuf.Timestamp
+	82,  // 94: evenkeel.v1.RenewReservationsRequest.ttl:type_name -> google.protobuf.Duration
+	86,  // 95: evenkeel.v1.RenewReservationsResponse.reserved_until:type_name -> google.protobuf.Timestamp
 	38,  // 96: evenkeel.v1.ListReservationsResponse.reservations:type_name -> evenkeel.v1.HeldPlacement
-	54,  // 97: evenkeel.v1.GetSnapshotResponse.snapshot:type_name -> evenkeel.v1.Snapshot
+	56,  // 97: evenkeel.v1.GetSnapshotResponse.snapshot:type_name -> evenkeel.v1.Snapshot
 	10,  // 98: evenkeel.v1.Snapshot.default_constraints:type_name -> evenkeel.v1.DefaultConstraints
-	84,  // 99: evenkeel.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
-	84,  // 100: evenkeel.v1.Snapshot.update_time:type_name -> google.protobuf.Timestamp
-	80,  // 101: evenkeel.v1.Snapshot.age:type_name -> google.protobuf.Duration
-	54,  // 102: evenkeel.v1.ListSnapshotsResponse.snapshots:type_name -> evenkeel.v1.Snapshot
+	86,  // 99: evenkeel.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
+	86,  // 100: evenkeel.v1.Snapshot.update_time:type_name -> google.protobuf.Timestamp
+	82,  // 101: evenkeel.v1.Snapshot.age:type_name -> google.protobuf.Duration
+	56,  // 102: evenkeel.v1.ListSnapshotsResponse.snapshots:type_name -> evenkeel.v1.Snapshot
 	11,  // 103: evenkeel.v1.ExportSnapshotResponse.update:type_name -> evenkeel.v1.UpdateSnapshotRequest
-	61,  // 104: evenkeel.v1.ExportSnapshotResponse.summary:type_name -> evenkeel.v1.ExportSummary
-	64,  // 105: evenkeel.v1.VerifySnapshotResponse.mismatches:type_name -> evenkeel.v1.Mismatch
-	67,  // 106: evenkeel.v1.DecideRequest.question:type_name -> evenkeel.v1.Question
-	66,  // 107: evenkeel.v1.DecideRequest.same_revision:type_name -> evenkeel.v1.SameRevision
-	67,  // 108: evenkeel.v1.SameRevision.questions:type_name -> evenkeel.v1.Question
-	80,  // 109: evenkeel.v1.Question.timeout:type_name -> google.protobuf.Duration
+	63,  // 104: evenkeel.v1.ExportSnapshotResponse.summary:type_name -> evenkeel.v1.ExportSummary
+	66,  // 105: evenkeel.v1.VerifySnapshotResponse.mismatches:type_name -> evenkeel.v1.Mismatch
+	69,  // 106: evenkeel.v1.DecideRequest.question:type_name -> evenkeel.v1.Question
+	68,  // 107: evenkeel.v1.DecideRequest.same_revision:type_name -> evenkeel.v1.SameRevision
+	69,  // 108: evenkeel.v1.SameRevision.questions:type_name -> evenkeel.v1.Question
+	82,  // 109: evenkeel.v1.Question.timeout:type_name -> google.protobuf.Duration
 	18,  // 110: evenkeel.v1.Question.filter:type_name -> evenkeel.v1.FilterRequest
 	27,  // 111: evenkeel.v1.Question.score:type_name -> evenkeel.v1.ScoreRequest
 	30,  // 112: evenkeel.v1.Question.place:type_name -> evenkeel.v1.PlaceRequest
 	19,  // 113: evenkeel.v1.DecideResponse.filter:type_name -> evenkeel.v1.FilterResponse
 	28,  // 114: evenkeel.v1.DecideResponse.score:type_name -> evenkeel.v1.ScoreResponse
 	35,  // 115: evenkeel.v1.DecideResponse.place:type_name -> evenkeel.v1.PlaceResponse
-	69,  // 116: evenkeel.v1.DecideResponse.error:type_name -> evenkeel.v1.QuestionError
+	71,  // 116: evenkeel.v1.DecideResponse.error:type_name -> evenkeel.v1.QuestionError
 	11,  // 117: evenkeel.v1.SpreadService.UpdateSnapshot:input_type -> evenkeel.v1.UpdateSnapshotRequest
 	15,  // 118: evenkeel.v1.SpreadService.StreamSnapshot:input_type -> evenkeel.v1.StreamSnapshotRequest
 	18,  // 119: evenkeel.v1.SpreadService.Filter:input_type -> evenkeel.v1.FilterRequest
 	27,  // 120: evenkeel.v1.SpreadService.Score:input_type -> evenkeel.v1.ScoreRequest
 	25,  // 121: evenkeel.v1.SpreadService.Explain:input_type -> evenkeel.v1.ExplainRequest
 	30,  // 122: evenkeel.v1.SpreadService.Place:input_type -> evenkeel.v1.PlaceRequest
-	65,  // 123: evenkeel.v1.SpreadService.Decide:input_type -> evenkeel.v1.DecideRequest
-	85,  // 124: evenkeel.v1.SpreadService.DescribeSpread:input_type -> evenkeel.v1.DescribeSpreadRequest
-	86,  // 125: evenkeel.v1.SpreadService.RankRemovals:input_type -> evenkeel.v1.RankRemovalsRequest
+	67,  // 123: evenkeel.v1.SpreadService.Decide:input_type -> evenkeel.v1.DecideRequest
+	87,  // 124: evenkeel.v1.SpreadService.DescribeSpread:input_type -> evenkeel.v1.DescribeSpreadRequest
+	88,  // 125: evenkeel.v1.SpreadService.RankRemovals:input_type -> evenkeel.v1.RankRemovalsRequest
 	40,  // 126: evenkeel.v1.SpreadService.ReservePods:input_type -> evenkeel.v1.ReservePodsRequest
 	43,  // 127: evenkeel.v1.SpreadService.ConfirmReservations:input_type -> evenkeel.v1.ConfirmReservationsRequest
 	46,  // 128: evenkeel.v1.SpreadService.RenewReservations:input_type -> evenkeel.v1.RenewReservationsRequest
 	48,  // 129: evenkeel.v1.SpreadService.ReleaseReservations:input_type -> evenkeel.v1.ReleaseReservationsRequest
 	50,  // 130: evenkeel.v1.SpreadService.ListReservations:input_type -> evenkeel.v1.ListReservationsRequest
-	52,  // 131: evenkeel.v1.SpreadService.GetSnapshot:input_type -> evenkeel.v1.GetSnapshotRequest
-	55,  // 132: evenkeel.v1.SpreadService.ListSnapshots:input_type -> evenkeel.v1.ListSnapshotsRequest
-	57,  // 133: evenkeel.v1.SpreadService.DeleteSnapshot:input_type -> evenkeel.v1.DeleteSnapshotRequest
-	59,  // 134: evenkeel.v1.SpreadService.ExportSnapshot:input_type -> evenkeel.v1.ExportSnapshotRequest
-	62,  // 135: evenkeel.v1.SpreadService.VerifySnapshot:input_type -> evenkeel.v1.VerifySnapshotRequest
-	12,  // 136: evenkeel.v1.SpreadService.UpdateSnapshot:output_type -> evenkeel.v1.UpdateSnapshotResponse
-	16,  // 137: evenkeel.v1.SpreadService.StreamSnapshot:output_type -> evenkeel.v1.StreamSnapshotResponse
-	19,  // 138: evenkeel.v1.SpreadService.Filter:output_type -> evenkeel.v1.FilterResponse
-	28,  // 139: evenkeel.v1.SpreadService.Score:output_type -> evenkeel.v1.ScoreResponse
-	26,  // 140: evenkeel.v1.SpreadService.Explain:output_type -> evenkeel.v1.ExplainResponse
-	35,  // 141: evenkeel.v1.SpreadService.Place:output_type -> evenkeel.v1.PlaceResponse
-	68,  // 142: evenkeel.v1.SpreadService.Decide:output_type -> evenkeel.v1.DecideResponse
-	87,  // 143: evenkeel.v1.SpreadService.DescribeSpread:output_type -> evenkeel.v1.DescribeSpreadResponse
-	88,  // 144: evenkeel.v1.SpreadService.RankRemovals:output_type -> evenkeel.v1.RankRemovalsResponse
-	42,  // 145: evenkeel.v1.SpreadService.ReservePods:output_type -> evenkeel.v1.ReservePodsResponse
-	45,  // 146: evenkeel.v1.SpreadService.ConfirmReservations:output_type -> evenkeel.v1.ConfirmReservationsResponse
-	47,  // 147: evenkeel.v1.SpreadService.RenewReservations:output_type -> evenkeel.v1.RenewReservationsResponse
-	49,  // 148: evenkeel.v1.SpreadService.ReleaseReservations:output_type -> evenkeel.v1.ReleaseReservationsResponse
-	51,  // 149: evenkeel.v1.SpreadService.ListReservations:output_type -> evenkeel.v1.ListReservationsResponse
-	53,  // 150: evenkeel.v1.SpreadService.GetSnapshot:output_type -> evenkeel.v1.GetSnapshotResponse
-	56,  // 151: evenkeel.v1.SpreadService.ListSnapshots:output_type -> evenkeel.v1.ListSnapshotsResponse
-	58,  // 152: evenkeel.v1.SpreadService.DeleteSnapshot:output_type -> evenkeel.v1.DeleteSnapshotResponse
-	60,  // 153: evenkeel.v1.SpreadService.ExportSnapshot:output_type -> evenkeel.v1.ExportSnapshotResponse
-	63,  // 154: evenkeel.v1.SpreadService.VerifySnapshot:output_type -> evenkeel.v1.VerifySnapshotResponse
-	136, // [136:155] is the sub-list for method output_type
-	117, // [117:136] is the sub-list for method input_type
+	52,  // 131: evenkeel.v1.SpreadService.ListNodes:input_type -> evenkeel.v1.ListNodesRequest
+	54,  // 132: evenkeel.v1.SpreadService.GetSnapshot:input_type -> evenkeel.v1.GetSnapshotRequest
+	57,  // 133: evenkeel.v1.SpreadService.ListSnapshots:input_type -> evenkeel.v1.ListSnapshotsRequest
+	59,  // 134: evenkeel.v1.SpreadService.DeleteSnapshot:input_type -> evenkeel.v1.DeleteSnapshotRequest
+	61,  // 135: evenkeel.v1.SpreadService.ExportSnapshot:input_type -> evenkeel.v1.ExportSnapshotRequest
+	64,  // 136: evenkeel.v1.SpreadService.VerifySnapshot:input_type -> evenkeel.v1.VerifySnapshotRequest
+	12,  // 137: evenkeel.v1.SpreadService.UpdateSnapshot:output_type -> evenkeel.v1.UpdateSnapshotResponse
+	16,  // 138: evenkeel.v1.SpreadService.StreamSnapshot:output_type -> evenkeel.v1.StreamSnapshotResponse
+	19,  // 139: evenkeel.v1.SpreadService.Filter:output_type -> evenkeel.v1.FilterResponse
+	28,  // 140: evenkeel.v1.SpreadService.Score:output_type -> evenkeel.v1.ScoreResponse
+	26,  // 141: evenkeel.v1.SpreadService.Explain:output_type -> evenkeel.v1.ExplainResponse
+	35,  // 142: evenkeel.v1.SpreadService.Place:output_type -> evenkeel.v1.PlaceResponse
+	70,  // 143: evenkeel.v1.SpreadService.Decide:output_type -> evenkeel.v1.DecideResponse
+	89,  // 144: evenkeel.v1.SpreadService.DescribeSpread:output_type -> evenkeel.v1.DescribeSpreadResponse
+	90,  // 145: evenkeel.v1.SpreadService.RankRemovals:output_type -> evenkeel.v1.RankRemovalsResponse
+	42,  // 146: evenkeel.v1.SpreadService.ReservePods:output_type -> evenkeel.v1.ReservePodsResponse
+	45,  // 147: evenkeel.v1.SpreadService.ConfirmReservations:output_type -> evenkeel.v1.ConfirmReservationsResponse
+	47,  // 148: evenkeel.v1.SpreadService.RenewReservations:output_type -> evenkeel.v1.RenewReservationsResponse
+	49,  // 149: evenkeel.v1.SpreadService.ReleaseReservations:output_type -> evenkeel.v1.ReleaseReservationsResponse
+	51,  // 150: evenkeel.v1.SpreadService.ListReservations:output_type -> evenkeel.v1.ListReservationsResponse
+	53,  // 151: evenkeel.v1.SpreadService.ListNodes:output_type -> evenkeel.v1.ListNodesResponse
+	55,  // 152: evenkeel.v1.SpreadService.GetSnapshot:output_type -> evenkeel.v1.GetSnapshotResponse
+	58,  // 153: evenkeel.v1.SpreadService.ListSnapshots:output_type -> evenkeel.v1.ListSnapshotsResponse
+	60,  // 154: evenkeel.v1.SpreadService.DeleteSnapshot:output_type -> evenkeel.v1.DeleteSnapshotResponse
+	62,  // 155: evenkeel.v1.SpreadService.ExportSnapshot:output_type -> evenkeel.v1.ExportSnapshotResponse
+	65,  // 156: evenkeel.v1.SpreadService.VerifySnapshot:output_type -> evenkeel.v1.VerifySnapshotResponse
+	137, // [137:157] is the sub-list for method output_type
+	117, // [117:137] is the sub-list for method input_type
 	117, // [117:117] is the sub-list for extension type_name
 	117, // [117:117] is the sub-list for extension extendee
 	0,   // [0:117] is the sub-list for field type_name
@@ -6734,17 +6959,17 @@ func file_evenkeel_v1_spread_service_proto_init() {
 	file_evenkeel_v1_spread_service_proto_msgTypes[22].OneofWrappers = []any{}
 	file_evenkeel_v1_spread_service_proto_msgTypes[26].OneofWrappers = []any{}
 	file_evenkeel_v1_spread_service_proto_msgTypes[27].OneofWrappers = []any{}
-	file_evenkeel_v1_spread_service_proto_msgTypes[57].OneofWrappers = []any{
+	file_evenkeel_v1_spread_service_proto_msgTypes[59].OneofWrappers = []any{
 		(*DecideRequest_Question)(nil),
 		(*DecideRequest_Cancel)(nil),
 		(*DecideRequest_SameRevision)(nil),
 	}
-	file_evenkeel_v1_spread_service_proto_msgTypes[59].OneofWrappers = []any{
+	file_evenkeel_v1_spread_service_proto_msgTypes[61].OneofWrappers = []any{
 		(*Question_Filter)(nil),
 		(*Question_Score)(nil),
 		(*Question_Place)(nil),
 	}
-	file_evenkeel_v1_spread_service_proto_msgTypes[60].OneofWrappers = []any{
+	file_evenkeel_v1_spread_service_proto_msgTypes[62].OneofWrappers = []any{
 		(*DecideResponse_Filter)(nil),
 		(*DecideResponse_Score)(nil),
 		(*DecideResponse_Place)(nil),
@@ -6756,7 +6981,7 @@ func file_evenkeel_v1_spread_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_evenkeel_v1_spread_service_proto_rawDesc), len(file_evenkeel_v1_spread_service_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   63,
+			NumMessages:   65,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -39,6 +39,7 @@ const (
 	SpreadService_RenewReservations_FullMethodName   = "/evenkeel.v1.SpreadService/RenewReservations"
 	SpreadService_ReleaseReservations_FullMethodName = "/evenkeel.v1.SpreadService/ReleaseReservations"
 	SpreadService_ListReservations_FullMethodName    = "/evenkeel.v1.SpreadService/ListReservations"
+	SpreadService_ListNodes_FullMethodName           = "/evenkeel.v1.SpreadService/ListNodes"
 	SpreadService_GetSnapshot_FullMethodName         = "/evenkeel.v1.SpreadService/GetSnapshot"
 	SpreadService_ListSnapshots_FullMethodName       = "/evenkeel.v1.SpreadService/ListSnapshots"
 	SpreadService_DeleteSnapshot_FullMethodName      = "/evenkeel.v1.SpreadService/DeleteSnapshot"
@@ -131,6 +132,9 @@ type SpreadServiceClient interface {
 	// Lists the live reservations of a snapshot, oldest first, in pages.
 	// NOT_FOUND: no such snapshot.
 	ListReservations(ctx context.Context, in *ListReservationsRequest, opts ...grpc.CallOption) (*ListReservationsResponse, error)
+	// Lists the nodes of a snapshot in node order, in pages: the names that the bits of
+	// VIEW_BITMAP stand for. Errors as for Filter.
+	ListNodes(ctx context.Context, in *ListNodesRequest, opts ...grpc.CallOption) (*ListNodesResponse, error)
 	// Describes one snapshot. NOT_FOUND: no such snapshot.
 	GetSnapshot(ctx context.Context, in *GetSnapshotRequest, opts ...grpc.CallOption) (*GetSnapshotResponse, error)
 	// Describes all snapshots, by name, in pages.
@@ -305,6 +309,16 @@ func (c *spreadServiceClient) ListReservations(ctx context.Context, in *ListRese
 	return out, nil
 }
 
+func (c *spreadServiceClient) ListNodes(ctx context.Context, in *ListNodesRequest, opts ...grpc.CallOption) (*ListNodesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListNodesResponse)
+	err := c.cc.Invoke(ctx, SpreadService_ListNodes_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *spreadServiceClient) GetSnapshot(ctx context.Context, in *GetSnapshotRequest, opts ...grpc.CallOption) (*GetSnapshotResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetSnapshotResponse)
@@ -449,6 +463,9 @@ type SpreadServiceServer interface {
 	// Lists the live reservations of a snapshot, oldest first, in pages.
 	// NOT_FOUND: no such snapshot.
 	ListReservations(context.Context, *ListReservationsRequest) (*ListReservationsResponse, error)
+	// Lists the nodes of a snapshot in node order, in pages: the names that the bits of
+	// VIEW_BITMAP stand for. Errors as for Filter.
+	ListNodes(context.Context, *ListNodesRequest) (*ListNodesResponse, error)
 	// Describes one snapshot. NOT_FOUND: no such snapshot.
 	GetSnapshot(context.Context, *GetSnapshotRequest) (*GetSnapshotResponse, error)
 	// Describes all snapshots, by name, in pages.
@@ -518,6 +535,9 @@ func (UnimplementedSpreadServiceServer) ReleaseReservations(context.Context, *Re
 }
 func (UnimplementedSpreadServiceServer) ListReservations(context.Context, *ListReservationsRequest) (*ListReservationsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListReservations not implemented")
+}
+func (UnimplementedSpreadServiceServer) ListNodes(context.Context, *ListNodesRequest) (*ListNodesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListNodes not implemented")
 }
 func (UnimplementedSpreadServiceServer) GetSnapshot(context.Context, *GetSnapshotRequest) (*GetSnapshotResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetSnapshot not implemented")
@@ -785,6 +805,24 @@ func _SpreadService_ListReservations_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SpreadService_ListNodes_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListNodesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SpreadServiceServer).ListNodes(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SpreadService_ListNodes_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SpreadServiceServer).ListNodes(ctx, req.(*ListNodesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SpreadService_GetSnapshot_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetSnapshotRequest)
 	if err := dec(in); err != nil {
@@ -922,6 +960,10 @@ var SpreadService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListReservations",
 			Handler:    _SpreadService_ListReservations_Handler,
+		},
+		{
+			MethodName: "ListNodes",
+			Handler:    _SpreadService_ListNodes_Handler,
 		},
 		{
 			MethodName: "GetSnapshot",

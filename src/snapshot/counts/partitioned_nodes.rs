@@ -227,7 +227,7 @@ impl PartitionedNodes {
     pub fn imagined(this: &Arc<Self>, change: impl FnOnce(&mut Nodes)) -> Self {
         let mut nodes = this.nodes.clone();
         change(&mut nodes);
-        nodes.settle();
+        nodes.settle(0);
         let changed = nodes.take_changed();
         let follows = changed.len() <= MIN_UPHEAVAL.max(nodes.len() / 4);
         Self {

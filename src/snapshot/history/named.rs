@@ -149,7 +149,7 @@ impl Snapshot {
         book.put_all(saved.held, saved.answers, now);
         book.last = book.last.max(saved.last_serial);
         state.apply_unread(&Batch::trusted(book.pods(&book.serials())), 0);
-        state.adopt(saved.revision, saved.defaults.unwrap_or_default());
+        state.adopt(saved.revision, saved.defaults.unwrap_or_default(), None);
         let position = JournalPosition {
             deleted: false,
             sequence: saved.sequence,

@@ -58,7 +58,49 @@ pub struct Summary {
     pub lag: Duration,
 }
 
+/// A part of the nodes of one revision, in node order.
+#[derive(Debug)]
+pub struct NodePage {
+    /// The revision.
+    pub revision: i64,
+    /// The revision at which the order last changed, or a later one.
+    pub ordered_at: i64,
+    /// The names.
+    pub names: Vec<String>,
+    /// How many nodes there are in all.
+    pub node_count: usize,
+    /// Whether others come after these.
+    pub goes_on: bool,
+}
+
 impl Snapshot {
+    /// The nodes after a name, at most so many, and of at most so many bytes, but at least
+    /// one.
+    pub fn nodes_after(&self, name: &str, most: usize, bytes: usize) -> NodePage {
+        let live = self.live();
+        let shared = live.shared.read();
+        let nodes = shared.nodes.nodes();
+        let order = nodes.order();
+        let start = order.partition_point(|slot| nodes.name(*slot) <= name);
+        let mut names: Vec<String> = Vec::new();
+        let mut left = bytes;
+        for slot in order[start..].iter().take(most) {
+            let name = nodes.name(*slot);
+            if name.len() > left && !names.is_empty() {
+                break;
+            }
+            left = left.saturating_sub(name.len() + 4);
+            names.push(name.to_owned());
+        }
+        NodePage {
+            revision: live.revision(),
+            ordered_at: nodes.ordered_at(),
+            goes_on: start + names.len() < order.len(),
+            node_count: order.len(),
+            names,
+        }
+    }
+
     /// Runs a decision on one revision of all that it reads. An overlay is applied
     /// for this decision alone. Holds no lock while it decides.
     pub fn read<'q, T>(

@@ -108,7 +108,7 @@ pub(super) fn swap_in(
 ) {
     let snapshot = turn.snapshot;
     carry_over(snapshot, &state, taken);
-    state.adopt(revision, defaults);
+    state.adopt(revision, defaults, Some(&turn.live));
     state
         .upkeep
         .set_counters(Arc::clone(&snapshot.around.counters));

@@ -34,6 +34,9 @@ pub struct Nodes {
     has_removed: bool,
     /// Nodes that changed since [`Self::take_changed`].
     changed: Vec<Slot>,
+    /// The revision at which the order last changed, or a later one; 0 where it is the
+    /// order of no revision.
+    ordered_at: i64,
 }
 
 impl Nodes {
@@ -131,8 +134,12 @@ impl Nodes {
         }
     }
 
-    /// Restores node order, after a run of changes.
-    pub fn settle(&mut self) {
+    /// Restores node order, after a run of changes that leads to a revision, or with 0
+    /// to none.
+    pub fn settle(&mut self, revision: i64) {
+        if self.has_removed || !self.added.is_empty() {
+            self.ordered_at = revision;
+        }
         let Self {
             nodes,
             slots,
@@ -219,6 +226,22 @@ impl Nodes {
     /// The slots of existing nodes in node order: ascending by name.
     pub fn order(&self) -> &[Slot] {
         &self.order
+    }
+
+    /// The names of the nodes in node order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.order.iter().map(|slot| self.name(*slot))
+    }
+
+    /// The revision at which the order last changed, or a later one; 0 where it is the
+    /// order of no revision.
+    pub fn ordered_at(&self) -> i64 {
+        self.ordered_at
+    }
+
+    /// Sets at which revision the order last changed.
+    pub fn note_order(&mut self, revision: i64) {
+        self.ordered_at = revision;
     }
 
     /// Whether `slots` is all of [`Self::order`], and not a copy.

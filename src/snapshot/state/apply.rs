@@ -75,7 +75,7 @@ impl State {
 
         let mut applied = Applied::default();
         let mut shifts = Shifts::default();
-        let shared = self.prepare_shared(batch, defaults, &mut locked, &mut applied);
+        let shared = self.prepare_shared((batch, revision), defaults, &mut locked, &mut applied);
         let nodes = &shared.nodes;
         apply_to_namespaces(batch, &mut locked, nodes, &mut applied, &mut shifts);
         self.note_keeping_away(&shifts);
@@ -105,7 +105,7 @@ impl State {
     /// pods name.
     fn prepare_shared(
         &self,
-        batch: &Batch,
+        (batch, revision): (&Batch, i64),
         defaults: Option<Arc<Defaults>>,
         locked: &mut LockedShards<'_>,
         applied: &mut Applied,
@@ -135,7 +135,8 @@ impl State {
         self.sync_views(locked);
         if shared.has_other_nodes_after(batch) {
             let nodes = PartitionedNodes::to_change(&mut shared.nodes);
-            let followed = apply_to_shared(nodes, batch, applied, self.upkeep.discarded());
+            let followed =
+                apply_to_shared(nodes, (batch, revision), applied, self.upkeep.discarded());
             if self.follow(&followed, locked) {
                 self.move_views_on(locked);
             }
@@ -302,14 +303,14 @@ pub(in crate::snapshot) fn measure<N: Deref<Target = Namespace>>(
 /// for views.
 pub(in crate::snapshot) fn apply_to_shared(
     all: &mut PartitionedNodes,
-    batch: &Batch,
+    (batch, revision): (&Batch, i64),
     applied: &mut Applied,
     discarded: &Discarded,
 ) -> Followed {
     let nodes = all.nodes_mut();
     nodes.free_unnamed();
     apply_to_nodes(nodes, batch, |_, changed| applied.note(changed));
-    nodes.settle();
+    nodes.settle(revision);
     let followed = all.follow(discarded);
     reserve_slots(all.nodes_mut(), batch);
     followed

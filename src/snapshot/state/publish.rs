@@ -203,8 +203,12 @@ impl State {
         let mut moved = false;
         if changes_nodes {
             let mut nodes = shared.nodes.fork();
-            let followed =
-                apply_to_shared(&mut nodes, batch, &mut applied, self.upkeep.discarded());
+            let followed = apply_to_shared(
+                &mut nodes,
+                (batch, revision),
+                &mut applied,
+                self.upkeep.discarded(),
+            );
             moved = self.follow(&followed, &mut namespaces);
             shared.nodes = Arc::new(nodes);
         }

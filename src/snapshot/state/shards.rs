@@ -180,11 +180,19 @@ impl State {
         (self.revision(), Arc::clone(&requested))
     }
 
-    /// Gives a state its place in a history, before it is read.
-    pub fn adopt(&mut self, revision: i64, defaults: Arc<Defaults>) {
+    /// Gives a state its place in a history, before it is read: after another one, if it
+    /// has taken the place of that.
+    pub fn adopt(&mut self, revision: i64, defaults: Arc<Defaults>, former: Option<&Self>) {
         *self.revision.get_mut() = revision;
         *self.told_defaults.get_mut() = Arc::clone(&defaults);
-        self.shared.get_mut().defaults = defaults;
+        let former = former.map(|former| Arc::clone(&former.shared.read().nodes));
+        let shared = self.shared.get_mut();
+        shared.defaults = defaults;
+        let names = shared.nodes.nodes().names();
+        let same = former.filter(|former| former.nodes().names().eq(names));
+        let ordered_at = same.map_or(revision, |former| former.nodes().ordered_at());
+        let nodes = PartitionedNodes::to_change(&mut shared.nodes);
+        nodes.nodes_mut().note_order(ordered_at);
     }
 
     /// The default constraints.

@@ -74,7 +74,7 @@ class Pod(_message.Message):
     def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[PodSpec, _Mapping]] = ..., status: _Optional[_Union[PodStatus, _Mapping]] = ..., kind: _Optional[str] = ..., api_version: _Optional[str] = ...) -> None: ...
 
 class PodSpec(_message.Message):
-    __slots__ = ("volumes", "containers", "node_selector", "node_name", "affinity", "init_containers", "tolerations", "priority_class_name", "priority", "overhead", "topology_spread_constraints", "scheduling_gates", "resource_claims", "resources")
+    __slots__ = ("volumes", "containers", "node_selector", "node_name", "host_network", "affinity", "init_containers", "tolerations", "priority_class_name", "priority", "overhead", "topology_spread_constraints", "ephemeral_containers", "host_users", "scheduling_gates", "resource_claims", "resources")
     class NodeSelectorEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -93,6 +93,7 @@ class PodSpec(_message.Message):
     CONTAINERS_FIELD_NUMBER: _ClassVar[int]
     NODE_SELECTOR_FIELD_NUMBER: _ClassVar[int]
     NODE_NAME_FIELD_NUMBER: _ClassVar[int]
+    HOST_NETWORK_FIELD_NUMBER: _ClassVar[int]
     AFFINITY_FIELD_NUMBER: _ClassVar[int]
     INIT_CONTAINERS_FIELD_NUMBER: _ClassVar[int]
     TOLERATIONS_FIELD_NUMBER: _ClassVar[int]
@@ -100,6 +101,8 @@ class PodSpec(_message.Message):
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     OVERHEAD_FIELD_NUMBER: _ClassVar[int]
     TOPOLOGY_SPREAD_CONSTRAINTS_FIELD_NUMBER: _ClassVar[int]
+    EPHEMERAL_CONTAINERS_FIELD_NUMBER: _ClassVar[int]
+    HOST_USERS_FIELD_NUMBER: _ClassVar[int]
     SCHEDULING_GATES_FIELD_NUMBER: _ClassVar[int]
     RESOURCE_CLAIMS_FIELD_NUMBER: _ClassVar[int]
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
@@ -107,6 +110,7 @@ class PodSpec(_message.Message):
     containers: _containers.RepeatedCompositeFieldContainer[Container]
     node_selector: _containers.ScalarMap[str, str]
     node_name: str
+    host_network: bool
     affinity: Affinity
     init_containers: _containers.RepeatedCompositeFieldContainer[Container]
     tolerations: _containers.RepeatedCompositeFieldContainer[Toleration]
@@ -114,10 +118,12 @@ class PodSpec(_message.Message):
     priority: int
     overhead: _containers.MessageMap[str, _wrappers_pb2.StringValue]
     topology_spread_constraints: _containers.RepeatedCompositeFieldContainer[TopologySpreadConstraint]
+    ephemeral_containers: _containers.RepeatedCompositeFieldContainer[EphemeralContainer]
+    host_users: bool
     scheduling_gates: _containers.RepeatedCompositeFieldContainer[PodSchedulingGate]
     resource_claims: _containers.RepeatedCompositeFieldContainer[PodResourceClaim]
     resources: ResourceRequirements
-    def __init__(self, volumes: _Optional[_Iterable[_Union[Volume, _Mapping]]] = ..., containers: _Optional[_Iterable[_Union[Container, _Mapping]]] = ..., node_selector: _Optional[_Mapping[str, str]] = ..., node_name: _Optional[str] = ..., affinity: _Optional[_Union[Affinity, _Mapping]] = ..., init_containers: _Optional[_Iterable[_Union[Container, _Mapping]]] = ..., tolerations: _Optional[_Iterable[_Union[Toleration, _Mapping]]] = ..., priority_class_name: _Optional[str] = ..., priority: _Optional[int] = ..., overhead: _Optional[_Mapping[str, _wrappers_pb2.StringValue]] = ..., topology_spread_constraints: _Optional[_Iterable[_Union[TopologySpreadConstraint, _Mapping]]] = ..., scheduling_gates: _Optional[_Iterable[_Union[PodSchedulingGate, _Mapping]]] = ..., resource_claims: _Optional[_Iterable[_Union[PodResourceClaim, _Mapping]]] = ..., resources: _Optional[_Union[ResourceRequirements, _Mapping]] = ...) -> None: ...
+    def __init__(self, volumes: _Optional[_Iterable[_Union[Volume, _Mapping]]] = ..., containers: _Optional[_Iterable[_Union[Container, _Mapping]]] = ..., node_selector: _Optional[_Mapping[str, str]] = ..., node_name: _Optional[str] = ..., host_network: _Optional[bool] = ..., affinity: _Optional[_Union[Affinity, _Mapping]] = ..., init_containers: _Optional[_Iterable[_Union[Container, _Mapping]]] = ..., tolerations: _Optional[_Iterable[_Union[Toleration, _Mapping]]] = ..., priority_class_name: _Optional[str] = ..., priority: _Optional[int] = ..., overhead: _Optional[_Mapping[str, _wrappers_pb2.StringValue]] = ..., topology_spread_constraints: _Optional[_Iterable[_Union[TopologySpreadConstraint, _Mapping]]] = ..., ephemeral_containers: _Optional[_Iterable[_Union[EphemeralContainer, _Mapping]]] = ..., host_users: _Optional[bool] = ..., scheduling_gates: _Optional[_Iterable[_Union[PodSchedulingGate, _Mapping]]] = ..., resource_claims: _Optional[_Iterable[_Union[PodResourceClaim, _Mapping]]] = ..., resources: _Optional[_Union[ResourceRequirements, _Mapping]] = ...) -> None: ...
 
 class PodStatus(_message.Message):
     __slots__ = ("phase", "conditions", "container_statuses", "init_container_statuses", "nominated_node_name", "allocated_resources", "resources")
@@ -153,16 +159,40 @@ class PodCondition(_message.Message):
     def __init__(self, type: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class Container(_message.Message):
-    __slots__ = ("name", "ports", "resources", "restart_policy")
+    __slots__ = ("name", "ports", "resources", "volume_mounts", "restart_policy", "restart_policy_rules")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PORTS_FIELD_NUMBER: _ClassVar[int]
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    VOLUME_MOUNTS_FIELD_NUMBER: _ClassVar[int]
     RESTART_POLICY_FIELD_NUMBER: _ClassVar[int]
+    RESTART_POLICY_RULES_FIELD_NUMBER: _ClassVar[int]
     name: str
     ports: _containers.RepeatedCompositeFieldContainer[ContainerPort]
     resources: ResourceRequirements
+    volume_mounts: _containers.RepeatedCompositeFieldContainer[VolumeMount]
     restart_policy: str
-    def __init__(self, name: _Optional[str] = ..., ports: _Optional[_Iterable[_Union[ContainerPort, _Mapping]]] = ..., resources: _Optional[_Union[ResourceRequirements, _Mapping]] = ..., restart_policy: _Optional[str] = ...) -> None: ...
+    restart_policy_rules: _containers.RepeatedCompositeFieldContainer[ContainerRestartRule]
+    def __init__(self, name: _Optional[str] = ..., ports: _Optional[_Iterable[_Union[ContainerPort, _Mapping]]] = ..., resources: _Optional[_Union[ResourceRequirements, _Mapping]] = ..., volume_mounts: _Optional[_Iterable[_Union[VolumeMount, _Mapping]]] = ..., restart_policy: _Optional[str] = ..., restart_policy_rules: _Optional[_Iterable[_Union[ContainerRestartRule, _Mapping]]] = ...) -> None: ...
+
+class ContainerRestartRule(_message.Message):
+    __slots__ = ("action",)
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    action: str
+    def __init__(self, action: _Optional[str] = ...) -> None: ...
+
+class VolumeMount(_message.Message):
+    __slots__ = ("bind_mount_options",)
+    BIND_MOUNT_OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    bind_mount_options: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, bind_mount_options: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class EphemeralContainer(_message.Message):
+    __slots__ = ("ephemeral_container_common", "volume_mounts")
+    EPHEMERAL_CONTAINER_COMMON_FIELD_NUMBER: _ClassVar[int]
+    VOLUME_MOUNTS_FIELD_NUMBER: _ClassVar[int]
+    ephemeral_container_common: Container
+    volume_mounts: _containers.RepeatedCompositeFieldContainer[VolumeMount]
+    def __init__(self, ephemeral_container_common: _Optional[_Union[Container, _Mapping]] = ..., volume_mounts: _Optional[_Iterable[_Union[VolumeMount, _Mapping]]] = ...) -> None: ...
 
 class ContainerPort(_message.Message):
     __slots__ = ("host_port", "protocol", "host_ip")
@@ -257,7 +287,7 @@ class Node(_message.Message):
     def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[NodeSpec, _Mapping]] = ..., status: _Optional[_Union[NodeStatus, _Mapping]] = ..., kind: _Optional[str] = ..., api_version: _Optional[str] = ...) -> None: ...
 
 class NodeStatus(_message.Message):
-    __slots__ = ("allocatable",)
+    __slots__ = ("allocatable", "declared_features")
     class AllocatableEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -266,8 +296,10 @@ class NodeStatus(_message.Message):
         value: _wrappers_pb2.StringValue
         def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_wrappers_pb2.StringValue, _Mapping]] = ...) -> None: ...
     ALLOCATABLE_FIELD_NUMBER: _ClassVar[int]
+    DECLARED_FEATURES_FIELD_NUMBER: _ClassVar[int]
     allocatable: _containers.MessageMap[str, _wrappers_pb2.StringValue]
-    def __init__(self, allocatable: _Optional[_Mapping[str, _wrappers_pb2.StringValue]] = ...) -> None: ...
+    declared_features: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, allocatable: _Optional[_Mapping[str, _wrappers_pb2.StringValue]] = ..., declared_features: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class NodeSpec(_message.Message):
     __slots__ = ("unschedulable", "taints")

@@ -63,6 +63,7 @@ class ReasonCode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REASON_CODE_POD_AFFINITY: _ClassVar[ReasonCode]
     REASON_CODE_POD_ANTI_AFFINITY: _ClassVar[ReasonCode]
     REASON_CODE_EXISTING_ANTI_AFFINITY: _ClassVar[ReasonCode]
+    REASON_CODE_DECLARED_FEATURES: _ClassVar[ReasonCode]
 
 class HolderState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -106,6 +107,7 @@ REASON_CODE_HOLDS_PLACEMENT: ReasonCode
 REASON_CODE_POD_AFFINITY: ReasonCode
 REASON_CODE_POD_ANTI_AFFINITY: ReasonCode
 REASON_CODE_EXISTING_ANTI_AFFINITY: ReasonCode
+REASON_CODE_DECLARED_FEATURES: ReasonCode
 HOLDER_STATE_UNSPECIFIED: HolderState
 HOLDER_STATE_SCHEDULED: HolderState
 HOLDER_STATE_BOUND: HolderState
@@ -246,7 +248,7 @@ class FilterRequest(_message.Message):
     def __init__(self, snapshot: _Optional[str] = ..., pod: _Optional[_Union[_kubernetes_pb2.Pod, _Mapping]] = ..., candidates: _Optional[_Union[NodeNames, _Mapping]] = ..., node_checks: _Optional[_Union[NodeChecks, str]] = ..., view: _Optional[_Union[View, str]] = ..., min_revision: _Optional[int] = ..., overlay: _Optional[_Iterable[_Union[Change, _Mapping]]] = ..., dialect: _Optional[_Union[Dialect, str]] = ..., max_domains: _Optional[int] = ..., epoch: _Optional[str] = ...) -> None: ...
 
 class FilterResponse(_message.Message):
-    __slots__ = ("revision", "epoch", "feasible", "infeasible", "constraints", "reasons", "feasible_bitmap", "feasible_count", "node_count", "unknown_candidates", "decision_id", "age", "unchecked", "unknown_deletes", "defaults")
+    __slots__ = ("revision", "epoch", "feasible", "infeasible", "constraints", "reasons", "feasible_bitmap", "feasible_count", "node_count", "unknown_candidates", "decision_id", "age", "unchecked", "unknown_deletes", "defaults", "node_order_revision")
     REVISION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     FEASIBLE_FIELD_NUMBER: _ClassVar[int]
@@ -262,6 +264,7 @@ class FilterResponse(_message.Message):
     UNCHECKED_FIELD_NUMBER: _ClassVar[int]
     UNKNOWN_DELETES_FIELD_NUMBER: _ClassVar[int]
     DEFAULTS_FIELD_NUMBER: _ClassVar[int]
+    NODE_ORDER_REVISION_FIELD_NUMBER: _ClassVar[int]
     revision: int
     epoch: str
     feasible: _containers.RepeatedScalarFieldContainer[str]
@@ -277,7 +280,8 @@ class FilterResponse(_message.Message):
     unchecked: _containers.RepeatedScalarFieldContainer[str]
     unknown_deletes: _containers.RepeatedCompositeFieldContainer[ObjectReference]
     defaults: _describe_spread_pb2.DefaultsKind
-    def __init__(self, revision: _Optional[int] = ..., epoch: _Optional[str] = ..., feasible: _Optional[_Iterable[str]] = ..., infeasible: _Optional[_Iterable[_Union[NodeVerdict, _Mapping]]] = ..., constraints: _Optional[_Iterable[_Union[ConstraintReport, _Mapping]]] = ..., reasons: _Optional[_Iterable[_Union[ReasonCount, _Mapping]]] = ..., feasible_bitmap: _Optional[bytes] = ..., feasible_count: _Optional[int] = ..., node_count: _Optional[int] = ..., unknown_candidates: _Optional[_Iterable[str]] = ..., decision_id: _Optional[str] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., unchecked: _Optional[_Iterable[str]] = ..., unknown_deletes: _Optional[_Iterable[_Union[ObjectReference, _Mapping]]] = ..., defaults: _Optional[_Union[_describe_spread_pb2.DefaultsKind, str]] = ...) -> None: ...
+    node_order_revision: int
+    def __init__(self, revision: _Optional[int] = ..., epoch: _Optional[str] = ..., feasible: _Optional[_Iterable[str]] = ..., infeasible: _Optional[_Iterable[_Union[NodeVerdict, _Mapping]]] = ..., constraints: _Optional[_Iterable[_Union[ConstraintReport, _Mapping]]] = ..., reasons: _Optional[_Iterable[_Union[ReasonCount, _Mapping]]] = ..., feasible_bitmap: _Optional[bytes] = ..., feasible_count: _Optional[int] = ..., node_count: _Optional[int] = ..., unknown_candidates: _Optional[_Iterable[str]] = ..., decision_id: _Optional[str] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., unchecked: _Optional[_Iterable[str]] = ..., unknown_deletes: _Optional[_Iterable[_Union[ObjectReference, _Mapping]]] = ..., defaults: _Optional[_Union[_describe_spread_pb2.DefaultsKind, str]] = ..., node_order_revision: _Optional[int] = ...) -> None: ...
 
 class NodeVerdict(_message.Message):
     __slots__ = ("node", "code", "reason", "constraint_index", "matching_pods", "skew", "reasons", "nominated_pods")
@@ -444,7 +448,7 @@ class ScoreRequest(_message.Message):
     def __init__(self, snapshot: _Optional[str] = ..., pod: _Optional[_Union[_kubernetes_pb2.Pod, _Mapping]] = ..., candidates: _Optional[_Union[NodeNames, _Mapping]] = ..., node_checks: _Optional[_Union[NodeChecks, str]] = ..., view: _Optional[_Union[View, str]] = ..., min_revision: _Optional[int] = ..., overlay: _Optional[_Iterable[_Union[Change, _Mapping]]] = ..., dialect: _Optional[_Union[Dialect, str]] = ..., max_domains: _Optional[int] = ..., top: _Optional[int] = ..., epoch: _Optional[str] = ...) -> None: ...
 
 class ScoreResponse(_message.Message):
-    __slots__ = ("revision", "epoch", "skipped", "scores", "constraints", "packed_scores", "unknown_candidates", "scored_bitmap", "decision_id", "age", "unchecked", "unknown_deletes", "defaults")
+    __slots__ = ("revision", "epoch", "skipped", "scores", "constraints", "packed_scores", "unknown_candidates", "scored_bitmap", "decision_id", "age", "unchecked", "unknown_deletes", "defaults", "node_order_revision")
     REVISION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     SKIPPED_FIELD_NUMBER: _ClassVar[int]
@@ -458,6 +462,7 @@ class ScoreResponse(_message.Message):
     UNCHECKED_FIELD_NUMBER: _ClassVar[int]
     UNKNOWN_DELETES_FIELD_NUMBER: _ClassVar[int]
     DEFAULTS_FIELD_NUMBER: _ClassVar[int]
+    NODE_ORDER_REVISION_FIELD_NUMBER: _ClassVar[int]
     revision: int
     epoch: str
     skipped: bool
@@ -471,7 +476,8 @@ class ScoreResponse(_message.Message):
     unchecked: _containers.RepeatedScalarFieldContainer[str]
     unknown_deletes: _containers.RepeatedCompositeFieldContainer[ObjectReference]
     defaults: _describe_spread_pb2.DefaultsKind
-    def __init__(self, revision: _Optional[int] = ..., epoch: _Optional[str] = ..., skipped: _Optional[bool] = ..., scores: _Optional[_Iterable[_Union[NodeScore, _Mapping]]] = ..., constraints: _Optional[_Iterable[_Union[ConstraintReport, _Mapping]]] = ..., packed_scores: _Optional[_Iterable[int]] = ..., unknown_candidates: _Optional[_Iterable[str]] = ..., scored_bitmap: _Optional[bytes] = ..., decision_id: _Optional[str] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., unchecked: _Optional[_Iterable[str]] = ..., unknown_deletes: _Optional[_Iterable[_Union[ObjectReference, _Mapping]]] = ..., defaults: _Optional[_Union[_describe_spread_pb2.DefaultsKind, str]] = ...) -> None: ...
+    node_order_revision: int
+    def __init__(self, revision: _Optional[int] = ..., epoch: _Optional[str] = ..., skipped: _Optional[bool] = ..., scores: _Optional[_Iterable[_Union[NodeScore, _Mapping]]] = ..., constraints: _Optional[_Iterable[_Union[ConstraintReport, _Mapping]]] = ..., packed_scores: _Optional[_Iterable[int]] = ..., unknown_candidates: _Optional[_Iterable[str]] = ..., scored_bitmap: _Optional[bytes] = ..., decision_id: _Optional[str] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., unchecked: _Optional[_Iterable[str]] = ..., unknown_deletes: _Optional[_Iterable[_Union[ObjectReference, _Mapping]]] = ..., defaults: _Optional[_Union[_describe_spread_pb2.DefaultsKind, str]] = ..., node_order_revision: _Optional[int] = ...) -> None: ...
 
 class NodeScore(_message.Message):
     __slots__ = ("node", "score", "raw", "ignored")
@@ -769,6 +775,36 @@ class ListReservationsResponse(_message.Message):
     reservations: _containers.RepeatedCompositeFieldContainer[HeldPlacement]
     next_page_token: str
     def __init__(self, reservations: _Optional[_Iterable[_Union[HeldPlacement, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class ListNodesRequest(_message.Message):
+    __slots__ = ("snapshot", "page_size", "page_token", "min_revision", "epoch")
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    MIN_REVISION_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    snapshot: str
+    page_size: int
+    page_token: str
+    min_revision: int
+    epoch: str
+    def __init__(self, snapshot: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., min_revision: _Optional[int] = ..., epoch: _Optional[str] = ...) -> None: ...
+
+class ListNodesResponse(_message.Message):
+    __slots__ = ("revision", "epoch", "node_order_revision", "names", "next_page_token", "node_count")
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    NODE_ORDER_REVISION_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    NODE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    revision: int
+    epoch: str
+    node_order_revision: int
+    names: _containers.RepeatedScalarFieldContainer[str]
+    next_page_token: str
+    node_count: int
+    def __init__(self, revision: _Optional[int] = ..., epoch: _Optional[str] = ..., node_order_revision: _Optional[int] = ..., names: _Optional[_Iterable[str]] = ..., next_page_token: _Optional[str] = ..., node_count: _Optional[int] = ...) -> None: ...
 
 class GetSnapshotRequest(_message.Message):
     __slots__ = ("snapshot",)

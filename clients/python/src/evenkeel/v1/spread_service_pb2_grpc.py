@@ -110,6 +110,11 @@ class SpreadServiceStub:
                 request_serializer=evenkeel_dot_v1_dot_spread__service__pb2.ListReservationsRequest.SerializeToString,
                 response_deserializer=evenkeel_dot_v1_dot_spread__service__pb2.ListReservationsResponse.FromString,
                 _registered_method=True)
+        self.ListNodes = channel.unary_unary(
+                '/evenkeel.v1.SpreadService/ListNodes',
+                request_serializer=evenkeel_dot_v1_dot_spread__service__pb2.ListNodesRequest.SerializeToString,
+                response_deserializer=evenkeel_dot_v1_dot_spread__service__pb2.ListNodesResponse.FromString,
+                _registered_method=True)
         self.GetSnapshot = channel.unary_unary(
                 '/evenkeel.v1.SpreadService/GetSnapshot',
                 request_serializer=evenkeel_dot_v1_dot_spread__service__pb2.GetSnapshotRequest.SerializeToString,
@@ -290,6 +295,14 @@ class SpreadServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListNodes(self, request, context):
+        """Lists the nodes of a snapshot in node order, in pages: the names that the bits of
+        VIEW_BITMAP stand for. Errors as for Filter.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetSnapshot(self, request, context):
         """Describes one snapshot. NOT_FOUND: no such snapshot.
         """
@@ -405,6 +418,11 @@ def add_SpreadServiceServicer_to_server(servicer, server):
                     servicer.ListReservations,
                     request_deserializer=evenkeel_dot_v1_dot_spread__service__pb2.ListReservationsRequest.FromString,
                     response_serializer=evenkeel_dot_v1_dot_spread__service__pb2.ListReservationsResponse.SerializeToString,
+            ),
+            'ListNodes': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListNodes,
+                    request_deserializer=evenkeel_dot_v1_dot_spread__service__pb2.ListNodesRequest.FromString,
+                    response_serializer=evenkeel_dot_v1_dot_spread__service__pb2.ListNodesResponse.SerializeToString,
             ),
             'GetSnapshot': grpc.unary_unary_rpc_method_handler(
                     servicer.GetSnapshot,
@@ -814,6 +832,33 @@ class SpreadService:
             '/evenkeel.v1.SpreadService/ListReservations',
             evenkeel_dot_v1_dot_spread__service__pb2.ListReservationsRequest.SerializeToString,
             evenkeel_dot_v1_dot_spread__service__pb2.ListReservationsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListNodes(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/evenkeel.v1.SpreadService/ListNodes',
+            evenkeel_dot_v1_dot_spread__service__pb2.ListNodesRequest.SerializeToString,
+            evenkeel_dot_v1_dot_spread__service__pb2.ListNodesResponse.FromString,
             options,
             channel_credentials,
             insecure,

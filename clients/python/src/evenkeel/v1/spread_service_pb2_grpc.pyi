@@ -127,6 +127,10 @@ class SpreadServiceStub:
     """Lists the live reservations of a snapshot, oldest first, in pages.
     NOT_FOUND: no such snapshot.
     """
+    ListNodes: grpc.UnaryUnaryMultiCallable[evenkeel.v1.spread_service_pb2.ListNodesRequest, evenkeel.v1.spread_service_pb2.ListNodesResponse]
+    """Lists the nodes of a snapshot in node order, in pages: the names that the bits of
+    VIEW_BITMAP stand for. Errors as for Filter.
+    """
     GetSnapshot: grpc.UnaryUnaryMultiCallable[evenkeel.v1.spread_service_pb2.GetSnapshotRequest, evenkeel.v1.spread_service_pb2.GetSnapshotResponse]
     """Describes one snapshot. NOT_FOUND: no such snapshot."""
     ListSnapshots: grpc.UnaryUnaryMultiCallable[evenkeel.v1.spread_service_pb2.ListSnapshotsRequest, evenkeel.v1.spread_service_pb2.ListSnapshotsResponse]
@@ -245,6 +249,10 @@ class SpreadServiceAsyncStub(SpreadServiceStub):
     ListReservations: grpc.aio.UnaryUnaryMultiCallable[evenkeel.v1.spread_service_pb2.ListReservationsRequest, evenkeel.v1.spread_service_pb2.ListReservationsResponse]  # type: ignore[assignment]
     """Lists the live reservations of a snapshot, oldest first, in pages.
     NOT_FOUND: no such snapshot.
+    """
+    ListNodes: grpc.aio.UnaryUnaryMultiCallable[evenkeel.v1.spread_service_pb2.ListNodesRequest, evenkeel.v1.spread_service_pb2.ListNodesResponse]  # type: ignore[assignment]
+    """Lists the nodes of a snapshot in node order, in pages: the names that the bits of
+    VIEW_BITMAP stand for. Errors as for Filter.
     """
     GetSnapshot: grpc.aio.UnaryUnaryMultiCallable[evenkeel.v1.spread_service_pb2.GetSnapshotRequest, evenkeel.v1.spread_service_pb2.GetSnapshotResponse]  # type: ignore[assignment]
     """Describes one snapshot. NOT_FOUND: no such snapshot."""
@@ -445,6 +453,16 @@ class SpreadServiceServicer(metaclass=abc.ABCMeta):
     ) -> typing.Union[evenkeel.v1.spread_service_pb2.ListReservationsResponse, collections.abc.Awaitable[evenkeel.v1.spread_service_pb2.ListReservationsResponse]]:
         """Lists the live reservations of a snapshot, oldest first, in pages.
         NOT_FOUND: no such snapshot.
+        """
+
+    @abc.abstractmethod
+    def ListNodes(
+        self,
+        request: evenkeel.v1.spread_service_pb2.ListNodesRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[evenkeel.v1.spread_service_pb2.ListNodesResponse, collections.abc.Awaitable[evenkeel.v1.spread_service_pb2.ListNodesResponse]]:
+        """Lists the nodes of a snapshot in node order, in pages: the names that the bits of
+        VIEW_BITMAP stand for. Errors as for Filter.
         """
 
     @abc.abstractmethod

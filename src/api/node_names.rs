@@ -1,0 +1,62 @@
+//! `ListNodes`: the names that the bits of bitmaps stand for.
+
+use super::error::Error;
+use super::reaching::AtLeast;
+use super::request;
+use crate::matching::{Path, Violations};
+use crate::proto::v1;
+use crate::snapshot::{Limits, Snapshot};
+
+/// How many bytes of names a page has at most: less than the 4 MiB that clients accept by
+/// default.
+const PAGE_BYTES: usize = 3 << 20;
+
+/// A valid `ListNodes` request.
+#[derive(Debug)]
+pub struct ValidNodeList {
+    /// The snapshot that it means.
+    pub snapshot: String,
+    /// What to wait for.
+    pub at_least: AtLeast,
+    after: String,
+    most: usize,
+}
+
+impl ValidNodeList {
+    /// Checks a request.
+    ///
+    /// # Errors
+    /// Every fault of the request.
+    pub fn of(wire: v1::ListNodesRequest, limits: &Limits) -> Result<Self, Error> {
+        let mut faults = Violations::default();
+        let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
+        request::check_not_negative(wire.page_size.into(), Path::root("pageSize"), &mut faults);
+        let token = Path::root("pageToken");
+        request::check_length(&wire.page_token, token, limits, &mut faults);
+        let most = match usize::try_from(wire.page_size) {
+            Ok(0) | Err(_) => usize::MAX,
+            Ok(size) => size,
+        };
+        let at_least = AtLeast::of(wire.min_revision, wire.epoch, limits, &mut faults);
+        Ok(faults.finish(Self {
+            snapshot,
+            at_least,
+            after: wire.page_token,
+            most,
+        })?)
+    }
+
+    /// A page of the nodes of a snapshot. A token is the last name of the page before.
+    pub fn answer(&self, snapshot: &Snapshot) -> v1::ListNodesResponse {
+        let page = snapshot.nodes_after(&self.after, self.most, PAGE_BYTES);
+        let last = page.names.last().filter(|_| page.goes_on);
+        v1::ListNodesResponse {
+            revision: page.revision,
+            epoch: snapshot.epoch().to_owned(),
+            node_order_revision: page.ordered_at,
+            next_page_token: last.cloned().unwrap_or_default(),
+            node_count: i64::try_from(page.node_count).unwrap_or(i64::MAX),
+            names: page.names,
+        }
+    }
+}
