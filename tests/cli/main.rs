@@ -12,6 +12,7 @@ mod hostile_server;
 mod in_process;
 mod kube_api;
 mod lint;
+mod lint_cluster;
 mod lint_named;
 mod lint_settings;
 mod lint_written;

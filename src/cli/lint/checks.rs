@@ -131,7 +131,7 @@ fn read<'t>(
 }
 
 /// The index of the constraint that a field is of.
-fn constraint_of(field: &str) -> Option<usize> {
+pub(super) fn constraint_of(field: &str) -> Option<usize> {
     let (_, rest) = field.split_once("topologySpreadConstraints[")?;
     rest.split_once(']')?.0.parse().ok()
 }

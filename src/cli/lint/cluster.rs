@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 
+use super::checks::constraint_of;
 use super::finding::Said;
 use super::rule::LintRule;
 use crate::cli::backend::Client;
@@ -10,7 +11,10 @@ use crate::manifest::Template;
 use crate::misspelt::topology_key_hint;
 use crate::proto::v1::hint::Kind;
 use crate::proto::v1::left_out::Cause;
-use crate::proto::v1::{ConstraintInsight, Dialect, ExplainRequest, Hint, Pod, View};
+use crate::proto::v1::{
+    ConstraintInsight, Dialect, ExplainRequest, FilterRequest, Hint, NodeChecks, Pod, PodSpec,
+    TopologySpreadConstraint, View,
+};
 
 /// What is to be said of a template on the cluster that `client` knows.
 pub(crate) async fn check(
@@ -38,13 +42,17 @@ pub(crate) async fn check(
         .iter()
         .filter_map(|insight| unknown_key(template, pod, insight, answer.node_count))
         .collect();
+    // Of default constraints nothing stands in the file.
+    let has_own = policy.is_some() || !constraints_of(pod).is_empty();
     let is_unknown = |hint: &Said| unknown.iter().any(|it| it.field.starts_with(&hint.field));
-    let hints = answer.hints.iter().filter_map(|hint| said(template, hint));
+    let hints = answer.hints.iter().filter(|_| has_own);
+    let hints = hints.filter_map(|hint| said(template, hint));
     // That all nodes lack the key is said of the key.
     let mut said: Vec<Said> = hints
         .filter(|hint| hint.rule != LintRule::MissingKey || !is_unknown(hint))
         .collect();
     said.extend(unknown);
+    said.extend(unknown_keys_of_terms(client, snapshot, template, pod).await?);
     if answer.feasible_count == 0 {
         said.push(Said {
             rule: LintRule::FitsNowhere,
@@ -65,21 +73,103 @@ fn unknown_key(
     let mut left_out = insight.left_out.iter();
     let missing = left_out.find(|left| left.cause() == Cause::MissingKey)?;
     let index = usize::try_from(insight.constraint_index).ok()?;
-    let constraints = &pod.spec.as_ref()?.topology_spread_constraints;
-    let key = &constraints.get(index)?.topology_key;
+    let key = &constraints_of(pod).get(index)?.topology_key;
     if missing.node_count < node_count {
         return None;
     }
-    let hint = topology_key_hint(key);
     let field = format!("spec.topologySpreadConstraints[{index}].topologyKey");
-    Some(Said {
+    Some(no_node_has(template, &field, key, node_count))
+}
+
+/// That no node has the topology key of a field.
+fn no_node_has(template: &Template, field: &str, key: &str, node_count: i64) -> Said {
+    let hint = topology_key_hint(key);
+    Said {
         rule: LintRule::UnknownTopologyKey,
-        field: template.field(&field),
+        field: template.field(field),
         message: format!(
             "none of {} has the label {key}{hint}",
             explain::plural(node_count, "node")
         ),
-    })
+    }
+}
+
+/// Topology keys of required affinity to other pods that no node has.
+async fn unknown_keys_of_terms(
+    client: &Client,
+    snapshot: &str,
+    template: &Template,
+    pod: &Pod,
+) -> Result<Vec<Said>> {
+    let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
+    let lists = [
+        (
+            "podAffinity",
+            affinity.and_then(|it| it.pod_affinity.as_ref()),
+        ),
+        (
+            "podAntiAffinity",
+            affinity.and_then(|it| it.pod_anti_affinity.as_ref()),
+        ),
+    ];
+    let mut said = Vec::new();
+    for (name, rules) in lists {
+        let terms = rules.map_or(&[][..], |rules| {
+            &rules.required_during_scheduling_ignored_during_execution
+        });
+        for (index, term) in terms.iter().enumerate() {
+            let (with_key, all) = nodes_with(client, snapshot, &term.topology_key).await?;
+            if with_key == 0 && all > 0 {
+                let list = "requiredDuringSchedulingIgnoredDuringExecution";
+                let field = format!("spec.affinity.{name}.{list}[{index}].topologyKey");
+                said.push(no_node_has(template, &field, &term.topology_key, all));
+            }
+        }
+    }
+    Ok(said)
+}
+
+/// How many nodes have a label, and how many there are: those with the label satisfy a
+/// constraint that counts no pods.
+async fn nodes_with(client: &Client, snapshot: &str, key: &str) -> Result<(i64, i64)> {
+    let constraint = TopologySpreadConstraint {
+        max_skew: 1,
+        topology_key: key.to_owned(),
+        when_unsatisfiable: "DoNotSchedule".to_owned(),
+        ..TopologySpreadConstraint::default()
+    };
+    let spec = PodSpec {
+        topology_spread_constraints: vec![constraint],
+        ..PodSpec::default()
+    };
+    let request = FilterRequest {
+        snapshot: snapshot.to_owned(),
+        pod: Some(Pod {
+            spec: Some(spec),
+            ..Pod::default()
+        }),
+        node_checks: NodeChecks::SpreadOnly.into(),
+        view: View::Domains.into(),
+        max_domains: Some(0),
+        ..FilterRequest::default()
+    };
+    let answer = client.call(request).await?;
+    let refused: i64 = answer.reasons.iter().map(|it| it.count).sum();
+    Ok((answer.feasible_count, answer.feasible_count + refused))
+}
+
+fn constraints_of(pod: &Pod) -> &[TopologySpreadConstraint] {
+    let spec = pod.spec.as_ref();
+    spec.map_or(&[], |spec| &spec.topology_spread_constraints)
+}
+
+/// The topology key that a finding about nodes is of: it is said once, not for each
+/// workload.
+pub(super) fn key_of(template: &Template, said: &Said) -> Option<String> {
+    let is_of_nodes = matches!(said.rule, LintRule::MissingKey | LintRule::EmptyValue);
+    let (pod, _) = template.pod.as_ref().ok().filter(|_| is_of_nodes)?;
+    let constraint = constraints_of(pod).get(constraint_of(&said.field)?)?;
+    Some(constraint.topology_key.clone())
 }
 
 /// A hint as a finding. Those that a manifest shows by itself, and those that

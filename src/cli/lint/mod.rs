@@ -143,6 +143,8 @@ struct Linted {
     workloads: Workloads,
     /// Which of the named objects there are.
     named: BTreeSet<usize>,
+    /// What was said of nodes: the rule and the topology key.
+    told: BTreeSet<(LintRule, String)>,
 }
 
 impl Linted {
@@ -279,6 +281,10 @@ impl LintCommand {
             said.extend(cluster::check(client, self.state.snapshot(), template).await?);
         }
         said.retain(|said| !ignored.contains(&said.rule));
+        said.retain(|said| {
+            let key = cluster::key_of(template, said);
+            key.is_none_or(|key| linted.told.insert((said.rule, key)))
+        });
         let found = |said| LintFinding::of(said, template, source, positions);
         linted.findings.extend(said.into_iter().map(found));
         let mut constraints = checked.constraints;
