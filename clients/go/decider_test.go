@@ -78,7 +78,8 @@ func TestDeciderErrors(t *testing.T) {
 		t.Error(err)
 	}
 	// The answer to a question that nobody waits for is not taken for another one.
-	if _, err := decider.Filter(limited(t), &evenkeelv1.FilterRequest{Snapshot: t.Name(), Pod: pod("", "")}).Wait(); err != nil {
+	asked := &evenkeelv1.FilterRequest{Snapshot: t.Name(), Pod: pod("", "")}
+	if _, err := decider.Filter(limited(t), asked).Wait(); err != nil {
 		t.Error(err)
 	}
 	_, err := decider.Filter(limited(t), &evenkeelv1.FilterRequest{Snapshot: t.Name()}).Wait()
@@ -131,7 +132,8 @@ func TestDeciderGoesToAnotherServer(t *testing.T) {
 		open = nil
 	}
 	second.kill()
-	if _, err := decider.Filter(ctx, &evenkeelv1.FilterRequest{Pod: pod("", "")}).Wait(); status.Code(err) != codes.Unavailable {
+	_, err := decider.Filter(ctx, &evenkeelv1.FilterRequest{Pod: pod("", "")}).Wait()
+	if status.Code(err) != codes.Unavailable {
 		t.Fatal(err)
 	}
 }
