@@ -6,6 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	evenkeelv1 "evenkeel.dev/client/v1"
 )
 
@@ -264,15 +267,19 @@ func split(batch []*evenkeelv1.Change, err error) (kept, refused []*evenkeelv1.C
 }
 
 // resumable finds out whether the server has the snapshot still that was acknowledged.
-func (f *Feed) resumable(ctx context.Context) bool {
+// It fails when that cannot be known: a server that cannot be reached may have it.
+func (f *Feed) resumable(ctx context.Context) (bool, error) {
 	f.mutex.Lock()
 	listed, position := f.listed, f.position
 	f.mutex.Unlock()
 	if !listed {
-		return false
+		return false, nil
 	}
 	answer, err := f.client.GetSnapshot(ctx, &evenkeelv1.GetSnapshotRequest{Snapshot: f.options.Snapshot})
+	if code := status.Code(err); code == codes.NotFound || code == codes.PermissionDenied {
+		return false, nil
+	}
 	held := answer.GetSnapshot()
-	return err == nil && held.GetSynced() && held.GetEpoch() == position.Epoch &&
-		held.GetRevision() >= position.Revision
+	return held.GetSynced() && held.GetEpoch() == position.Epoch &&
+		held.GetRevision() >= position.Revision, err
 }

@@ -39,7 +39,13 @@ func (f *Feed) session(ctx context.Context, list *listing, pause *pause) error {
 	defer cancel(nil)
 	late := time.AfterFunc(f.options.Silence, func() { cancel(errSilent) })
 	defer late.Stop()
-	resumable := list.changes == nil && f.resumable(ctx)
+	resumable := false
+	if list.changes == nil {
+		var err error
+		if resumable, err = f.resumable(ctx); err != nil {
+			return err
+		}
+	}
 	stream, err := f.client.StreamSnapshot(ctx)
 	if err != nil {
 		return err

@@ -192,8 +192,11 @@ class Feed:
         try:
             request = api.GetSnapshotRequest(snapshot=self._snapshot)
             held = (await self._client.GetSnapshot(request, timeout=self._silence)).snapshot
-        except grpc.aio.AioRpcError:
-            return False
+        except grpc.aio.AioRpcError as error:
+            # A server that cannot be reached may have it.
+            if error.code() in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.PERMISSION_DENIED):
+                return False
+            raise
         position = Position(held.revision, held.epoch)
         return bool(held.synced) and position.epoch == self._position.epoch and position >= self._position
 
