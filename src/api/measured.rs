@@ -71,6 +71,16 @@ answers! {
             feasible: placed,
         }
     };
+    RebalanceResponse: |answer: &Self| Size {
+        domains: answer
+            .workloads
+            .iter()
+            .flat_map(|workload| &workload.before)
+            .map(|topology| topology.domain_count)
+            .sum(),
+        feasible: count(answer.moves.len()),
+        ..Size::default()
+    };
     RankRemovalsResponse: |answer: &Self| Size {
         domains: answer.before.iter().map(|topology| topology.domain_count).sum(),
         feasible: count(answer.removals.len()),

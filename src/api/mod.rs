@@ -40,6 +40,7 @@ mod opening;
 mod permission;
 mod place;
 mod reaching;
+mod rebalance;
 mod removals;
 mod request;
 mod reservations;

@@ -20,6 +20,7 @@ use super::logged::logged;
 use super::measured::{MeasuredAnswer, try_measured};
 use super::node_names::ValidNodeList;
 use super::opening::{Asker, OpenedCall, decode, open, open_later, open_stream};
+use super::rebalance::ValidRebalance;
 use super::removals::ValidRemovals;
 use super::streamed::{BoxStream, streamed};
 use super::update::ValidUpdate;
@@ -184,6 +185,19 @@ impl SpreadService for Service {
             reservations::reserve_pods,
         );
         Ok(change.await?)
+    }
+
+    async fn rebalance(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
+        let call = open(request, Role::Reader, |asked: &v1::RebalanceRequest| {
+            &asked.snapshot
+        })?;
+        let valid = ValidRebalance::of(call.request, self.registry.limits())?;
+        let snapshot = self.reach(&valid.snapshot, &valid.at_least, call.by.deadline);
+        let snapshot = snapshot.await?;
+        let look = move |snapshot: &Snapshot, is_given_up: &dyn Fn() -> bool| {
+            valid.answer(snapshot, is_given_up)
+        };
+        self.look(&call.by, snapshot, look).await
     }
 
     async fn confirm_reservations(

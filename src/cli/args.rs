@@ -1,15 +1,18 @@
 //! Flags that several commands share.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
+use indicatif::ProgressBar;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::backend::Client;
 use super::endpoint::Endpoint;
 use super::output::{self, AnswerFormat};
+use crate::manifest::{self, LoadedObjects};
 use crate::matching::KubernetesVersion;
 
 /// Where the server is.
@@ -112,4 +115,14 @@ impl OutputFlag {
     ) -> Result<()> {
         output::print(&self.output.render(answer, table, names)?)
     }
+}
+
+/// The objects of files of pods, for what a server does not keep of them.
+pub(crate) fn read_pods(files: &[PathBuf]) -> Result<LoadedObjects> {
+    let sources = manifest::expand(files)?;
+    let objects = manifest::read_objects(sources, None, &ProgressBar::hidden())?;
+    for line in &objects.repeated {
+        output::warn(line);
+    }
+    Ok(objects)
 }

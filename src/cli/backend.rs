@@ -53,6 +53,7 @@ unary! {
     "Place": PlaceRequest => PlaceResponse;
     "DescribeSpread": DescribeSpreadRequest => DescribeSpreadResponse;
     "RankRemovals": RankRemovalsRequest => RankRemovalsResponse;
+    "Rebalance": RebalanceRequest => RebalanceResponse;
     "ConfirmReservations": ConfirmReservationsRequest => ConfirmReservationsResponse;
     "RenewReservations": RenewReservationsRequest => RenewReservationsResponse;
     "ReleaseReservations": ReleaseReservationsRequest => ReleaseReservationsResponse;

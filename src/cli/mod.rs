@@ -8,6 +8,7 @@
 mod about_pods;
 mod args;
 mod backend;
+mod carry_out;
 mod cluster;
 mod command_line;
 mod completions;
@@ -32,6 +33,7 @@ mod pending;
 mod place;
 mod plugin;
 mod probe;
+mod rebalance;
 mod render;
 mod replay;
 mod report;
@@ -121,6 +123,8 @@ enum Command {
     Spread(Box<spread::SpreadCommand>),
     /// Say which pods of a workload should go, so that the others are spread best
     ScaleDown(Box<scale_down::ScaleDownCommand>),
+    /// Say which pods to move so that constraints hold, with the fewest moves
+    Rebalance(Box<rebalance::RebalanceCommand>),
     /// Report on a whole cluster: constraints, violations, risks, and a score
     Report(report::ReportCommand),
     /// Repeat the decisions of a decision log, and show what differs
@@ -187,6 +191,7 @@ impl Cli {
             Command::Lint(lint) => wait_for(lint.run()),
             Command::Place(place) => wait_for(place.run()),
             Command::Reservation(reservation) => wait_for(reservation.run()),
+            Command::Rebalance(rebalance) => wait_for(rebalance.run()),
             Command::Replay(replay) => wait_for(replay.run()),
             Command::Report(report) => wait_for(report.run()),
             Command::ScaleDown(scale_down) => wait_for(scale_down.run()),

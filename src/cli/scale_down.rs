@@ -5,15 +5,14 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Args;
-use indicatif::ProgressBar;
 
 use super::args;
 use super::exit::Exit;
-use super::output::{self, AnswerFormat};
+use super::output::AnswerFormat;
 use super::render;
 use super::source;
 use super::stored::{is_of, name_of, pods_of};
-use crate::manifest::{self, LoadedObjects, ObjectName};
+use crate::manifest::{LoadedObjects, ObjectName};
 use crate::matching::names;
 use crate::proto::v1::{
     PodFacts, RankRemovalsRequest, RankRemovalsResponse, TopologySpreadConstraint, WorkloadName,
@@ -95,7 +94,7 @@ impl ScaleDownCommand {
         let named = self.object.clone().or_in(namespace);
         let objects = match self.pods.is_empty() {
             true => opened.objects,
-            false => Some(Arc::new(self.read_pods()?)),
+            false => Some(Arc::new(args::read_pods(&self.pods)?)),
         };
         let request = RankRemovalsRequest {
             snapshot: self.state.snapshot().to_owned(),
@@ -135,15 +134,6 @@ impl ScaleDownCommand {
             topology.excess > 0 && topology.constraint.as_ref().is_some_and(is_hard)
         });
         Ok(Exit::of(!violated))
-    }
-
-    fn read_pods(&self) -> Result<LoadedObjects> {
-        let sources = manifest::expand(&self.pods)?;
-        let objects = manifest::read_objects(sources, None, &ProgressBar::hidden())?;
-        for line in &objects.repeated {
-            output::warn(line);
-        }
-        Ok(objects)
     }
 }
 

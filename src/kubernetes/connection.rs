@@ -14,12 +14,15 @@ use super::resource::ApiResource;
 use super::target::Target;
 
 /// What a client reads of the objects that it lists.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reads {
     /// All of their text.
     WholeObjects,
     /// What decisions read, which it watches too.
     Decisions,
+    /// Nothing but which pods there are: it evicts some. A refusal is told at once,
+    /// where others repeat first what is refused for now.
+    Refusals,
 }
 
 /// A cluster, with a client of its API server.
@@ -47,7 +50,8 @@ impl Target {
     /// # Errors
     /// What is wrong with the kubeconfig or the credentials, or that there is none.
     pub(crate) async fn connect(self, reads: Reads) -> Result<ClusterClient, Error> {
-        let access = self.read().await?;
+        let mut access = self.read().await?;
+        access.config.default_retry &= reads != Reads::Refusals;
         let pulses = Pulses::new(ApiResource::read_by_decisions());
         let address = access.config.cluster_url.to_string();
         let namespace = access.config.default_namespace.clone();
@@ -66,7 +70,7 @@ impl Target {
         }));
         Ok(ClusterClient {
             client: match reads {
-                Reads::WholeObjects => client.build(),
+                Reads::WholeObjects | Reads::Refusals => client.build(),
                 Reads::Decisions => client.with_layer(&layer_fn(Translating)).build(),
             },
             pulses,

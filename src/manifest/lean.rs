@@ -28,11 +28,19 @@ const BULKY: [&str; 17] = [
     "volumesAttached",
 ];
 
-/// The annotations that are kept: what a ReplicaSet's controller reads of a pod.
-const KEPT_ANNOTATIONS: [&str; 1] = [DELETION_COST];
+/// The annotations that are kept: what a ReplicaSet's controller reads of a pod, and what
+/// keeps a pod where it is.
+const KEPT_ANNOTATIONS: [&str; 4] = [DELETION_COST, STAYING[0].0, STAYING[1].0, STAYING[2].0];
 
 /// The annotation that says how much is lost when a pod is deleted.
 pub(super) const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+/// The annotations that keep a pod where it is, with their value; empty stands for any.
+pub(super) const STAYING: [(&str, &str); 3] = [
+    ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),
+    ("descheduler.alpha.kubernetes.io/prefer-no-eviction", ""),
+    ("karpenter.sh/do-not-disrupt", "true"),
+];
 
 /// Reads a value without the fields that are null, which Kubernetes takes as
 /// unset, and without the bulky ones.

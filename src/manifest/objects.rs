@@ -11,7 +11,7 @@ use super::finder::WorkloadFinder;
 use super::fleet::is_cluster;
 use super::item::{Item, ObjectOrigin, text};
 use super::object::{DecodedItem, decode, name_of, object_name};
-use super::pod_facts::pod_facts;
+use super::pod_facts::{StayReason, pod_facts};
 use super::saved::{CUT_SHORT, SavedOrigin, compare};
 use super::source::InputSource;
 use super::waiting::WaitingPod;
@@ -38,6 +38,8 @@ pub(crate) struct LoadedObjects {
     pub(crate) is_fleet: bool,
     /// What the controllers of pods read of them, by namespace and name.
     pub(crate) pod_facts: HashMap<(String, String), PodFacts>,
+    /// Why pods are to stay where they are, by namespace and name.
+    pub(crate) staying: HashMap<(String, String), StayReason>,
     /// A line for each object that occurs more than once. The last one counts.
     pub(crate) repeated: Vec<String>,
     /// What is looked at when a pod is created.
@@ -77,6 +79,7 @@ impl LoadedObjects {
         self.changes.extend(other.changes);
         self.is_fleet |= other.is_fleet;
         self.pod_facts.extend(other.pod_facts);
+        self.staying.extend(other.staying);
         self.admission.add_missing(other.admission);
         self.repeated.extend(other.repeated);
         self.waiting.extend(other.waiting);
@@ -149,15 +152,19 @@ impl ObjectReader {
         self.objects.admission.offer(&item.value);
         let version = text(&item.value, "apiVersion");
         self.objects.is_fleet |= is_cluster(text(&item.value, "kind"), version);
-        let facts = (text(&item.value, "kind") == "Pod").then(|| pod_facts(&item.value));
+        let is_pod = text(&item.value, "kind") == "Pod";
+        let facts = is_pod.then(|| (pod_facts(&item.value), StayReason::of(&item.value)));
         if let Some((name, waiting)) = WaitingPod::of(&item.value) {
             self.objects.waiting.insert(name, waiting);
         }
         match decode(item, source)? {
             DecodedItem::Object(object) => {
-                if let (Object::Pod(_), Some(facts)) = (&object, facts) {
+                if let (Object::Pod(_), Some((facts, staying))) = (&object, facts) {
                     let id = ObjectId::of(&object);
                     let place = (id.namespace.to_owned(), id.name.to_owned());
+                    if let Some(staying) = staying {
+                        self.objects.staying.insert(place.clone(), staying);
+                    }
                     self.objects.pod_facts.insert(place, facts);
                 }
                 let change = Change {

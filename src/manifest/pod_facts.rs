@@ -1,9 +1,11 @@
 //! What a ReplicaSet's controller reads of a pod, and no decision does.
 
+use std::fmt;
+
 use serde_json::Value;
 
 use super::item::text;
-use super::lean::DELETION_COST;
+use super::lean::{DELETION_COST, STAYING};
 use crate::proto::v1::PodFacts;
 
 /// That of a pod as it is read. What is not as Kubernetes writes it is left out.
@@ -27,6 +29,48 @@ pub(super) fn pod_facts(pod: &Value) -> PodFacts {
         restarts: most_restarts(&status["containerStatuses"], |_| true),
         sidecar_restarts: most_restarts(&status["initContainerStatuses"], is_sidecar),
         creation_time: time(&metadata["creationTimestamp"]),
+    }
+}
+
+/// Why a pod is to stay where it is, as far as a snapshot does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StayReason {
+    /// It has this annotation.
+    Annotation(&'static str),
+    /// What it has stored is on its node.
+    LocalStorage,
+}
+
+impl StayReason {
+    /// That of a pod as it is read; `None` where it may move.
+    pub(super) fn of(pod: &Value) -> Option<Self> {
+        let annotations = &pod["metadata"]["annotations"];
+        let is_set = |(name, wanted): &(&str, &str)| {
+            let value = annotations[name].as_str();
+            value.is_some_and(|value| wanted.is_empty() || value == *wanted)
+        };
+        if let Some((name, _)) = STAYING.into_iter().find(is_set) {
+            return Some(Self::Annotation(name));
+        }
+        let volumes = pod["spec"]["volumes"].as_array();
+        let is_local =
+            |volume: &Value| volume["emptyDir"].is_object() || volume["hostPath"].is_object();
+        let is_local = volumes.into_iter().flatten().any(is_local);
+        is_local.then_some(Self::LocalStorage)
+    }
+
+    /// Whether it is for what it has stored.
+    pub(crate) fn is_local_storage(self) -> bool {
+        self == Self::LocalStorage
+    }
+}
+
+impl fmt::Display for StayReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Annotation(name) => write!(f, "annotation {name}"),
+            Self::LocalStorage => f.write_str("local storage"),
+        }
     }
 }
 

@@ -37,6 +37,7 @@ pub use history::error::Error;
 pub(crate) use history::fault_injection::InjectedFault;
 pub use history::freshness::MaxAges;
 pub use history::group_commit::GroupCommit;
+pub use history::imagined::Imagined;
 pub use history::journal::{
     Aside, Change, Doubt, Entry, Journal, JournalError, Missed, NewState, OwnedChange, OwnedEntry,
     Restoring, SavedSnapshot, Standing, Whole,

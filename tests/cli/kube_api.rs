@@ -1,8 +1,9 @@
 //! A small API server: lists and gets objects as Kubernetes' does, page by page.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use serde_json::{Value, json};
@@ -33,6 +34,8 @@ pub struct Refusals {
     pub elsewhere: bool,
     /// The token without which nothing is answered.
     pub token: &'static str,
+    /// How many evictions are refused at first, as by a budget.
+    pub evictions: usize,
 }
 
 /// An API server that holds `objects`, and refuses to list `forbidden`; its
@@ -57,10 +60,12 @@ pub fn start_with(mut objects: Vec<Value>, refusals: Refusals) -> String {
     objects.extend(namespaces);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = listener.local_addr().expect("it is bound");
+    let refused = refusals.evictions;
+    let held = Arc::new(Mutex::new(Held { objects, refused }));
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            let objects = objects.clone();
-            thread::spawn(move || serve(&stream, &objects, refusals));
+            let held = Arc::clone(&held);
+            thread::spawn(move || serve(&stream, &held, refusals));
         }
     });
     format!("http://{address}")
@@ -80,17 +85,119 @@ pub fn kubeconfig(address: &str) -> String {
     config.to_string()
 }
 
-fn serve(stream: &TcpStream, objects: &[Value], refusals: Refusals) {
-    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
-    while let Some(first) = lines.next() {
-        let target = first.split(' ').nth(1).unwrap_or_default().to_owned();
-        let head: Vec<String> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
+/// What it holds now.
+struct Held {
+    objects: Vec<Value>,
+    /// How many evictions are still refused.
+    refused: usize,
+}
+
+impl Held {
+    /// Evicts a pod. Its owner makes another one, which is ready at once on the emptiest
+    /// node.
+    fn evict(&mut self, target: &str) -> (u16, Value) {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let parts: Vec<&str> = path.split('/').collect();
+        let [.., namespace, "pods", name, "eviction"] = *parts else {
+            return status(404, "no such address");
+        };
+        if self.refused > 0 {
+            self.refused -= 1;
+            return status(
+                429,
+                "Cannot evict pod as it would violate the pod's disruption budget.",
+            );
+        }
+        let is_meant = |object: &Value| {
+            object["kind"] == "Pod"
+                && object["metadata"]["name"] == name
+                && object["metadata"]["namespace"] == namespace
+        };
+        let Some(at) = self.objects.iter().position(is_meant) else {
+            return status(404, "not found");
+        };
+        if query.contains("dryRun=All") {
+            return (
+                201,
+                json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}),
+            );
+        }
+        let mut pod = self.objects.remove(at);
+        let of_kind = |kind: &'static str| self.objects.iter().filter(move |it| it["kind"] == kind);
+        let pods_on = |node: &Value| {
+            of_kind("Pod")
+                .filter(|it| it["spec"]["nodeName"] == *node)
+                .count()
+        };
+        let nodes = of_kind("Node").map(|node| &node["metadata"]["name"]);
+        let node = nodes
+            .min_by_key(|node| pods_on(node))
+            .expect("a node")
+            .clone();
+        let successor = format!("{name}-next");
+        pod["metadata"]["name"] = json!(successor);
+        pod["metadata"]["uid"] = json!(successor);
+        pod["spec"]["nodeName"] = node;
+        self.objects.push(pod);
+        (
+            201,
+            json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}),
+        )
+    }
+}
+
+/// Reads over the body of a request; whether it is there.
+fn skip_body(reader: &mut impl BufRead, head: &[String]) -> bool {
+    let value = |name: &str| {
+        let mut fields = head.iter().filter_map(|line| line.split_once(':'));
+        fields.find_map(|(it, value)| {
+            it.eq_ignore_ascii_case(name)
+                .then(|| value.trim().to_owned())
+        })
+    };
+    if let Some(length) = value("content-length").and_then(|value| value.parse().ok()) {
+        let length: usize = length;
+        return reader.read_exact(&mut vec![0; length]).is_ok();
+    }
+    if value("transfer-encoding").is_none() {
+        return true;
+    }
+    loop {
+        let mut size = String::new();
+        if reader.read_line(&mut size).is_err() {
+            return false;
+        }
+        let Ok(size) = usize::from_str_radix(size.trim(), 16) else {
+            return false;
+        };
+        // With the end of its line.
+        if reader.read_exact(&mut vec![0; size + 2]).is_err() || size == 0 {
+            return size == 0;
+        }
+    }
+}
+
+fn serve(stream: &TcpStream, held: &Mutex<Held>, refusals: Refusals) {
+    let mut reader = BufReader::new(stream);
+    loop {
+        let mut lines = reader.by_ref().lines().map_while(Result::ok);
+        let Some(first) = lines.next() else { return };
+        let mut first = first.split(' ');
+        let is_change = first.next() == Some("POST");
+        let target = first.next().unwrap_or_default().to_owned();
+        let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+        if !skip_body(&mut reader, &head) {
+            return;
+        }
+        let mut held = held.lock().expect("no holder panics");
         let token = format!("authorization: bearer {}", refusals.token);
         let is_known = head.iter().any(|line| line.to_lowercase() == token);
         let (code, answer) = match refusals.token.is_empty() || is_known {
-            true => answer(&target, objects, refusals),
+            true if is_change => held.evict(&target),
+            true => answer(&target, &held.objects, refusals),
             false => status(401, "Unauthorized"),
         };
+        drop(held);
         let body = answer.to_string();
         let head = format!(
             "HTTP/1.1 {code} x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
@@ -116,6 +223,9 @@ fn answer(target: &str, objects: &[Value], refusals: Refusals) -> (u16, Value) {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     // api/v1/... or apis/GROUP/VERSION/...
     let version = if parts[0] == "api" { 2 } else { 3 };
+    if parts.len() <= version {
+        return status(404, "no such address");
+    }
     let (namespace, rest) = match parts[version..] {
         ["namespaces", namespace, ref rest @ ..] => (Some(namespace), rest.to_vec()),
         ref rest => (None, rest.to_vec()),

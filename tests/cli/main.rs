@@ -28,6 +28,7 @@ mod ports;
 #[path = "../support/process.rs"]
 mod process;
 mod reassuring;
+mod rebalance;
 mod refused;
 mod remote;
 mod report;

@@ -20,6 +20,7 @@ mod nominated_conformance;
 mod overlays;
 mod placing;
 mod real_cluster;
+mod rebalance;
 mod removals;
 mod room;
 mod room_conformance;

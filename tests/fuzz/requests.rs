@@ -27,7 +27,7 @@ use crate::support::server::unobserved;
 
 /// All calls of the service, by the byte that stands for them in an input.
 /// New ones go to the end, so that the inputs that there are keep their meaning.
-pub const METHODS: [&str; 20] = [
+pub const METHODS: [&str; 21] = [
     "UpdateSnapshot",
     "StreamSnapshot",
     "Filter",
@@ -48,11 +48,12 @@ pub const METHODS: [&str; 20] = [
     "RankRemovals",
     "ReservePods",
     "ListNodes",
+    "Rebalance",
 ];
 
 /// Those that only read. What others do goes on when their client does not
 /// wait for it any more.
-const READING: [&str; 10] = [
+const READING: [&str; 11] = [
     "Filter",
     "Score",
     "GetSnapshot",
@@ -63,6 +64,7 @@ const READING: [&str; 10] = [
     "DescribeSpread",
     "RankRemovals",
     "ListNodes",
+    "Rebalance",
 ];
 
 /// How long a call may take.

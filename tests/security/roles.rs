@@ -54,6 +54,11 @@ const RPCS: &[(&str, Option<Role>, Call)] = &[
         unary!(rank_removals, RankRemovalsRequest),
     ),
     (
+        "Rebalance",
+        Some(Role::Reader),
+        unary!(rebalance, RebalanceRequest),
+    ),
+    (
         "Place",
         Some(Role::Feeder),
         unary!(place, PlaceRequest, reserve: Some(v1::Reservation::default())),

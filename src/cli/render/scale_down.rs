@@ -48,7 +48,7 @@ pub(crate) fn scale_down(about: &Removed<'_>, answer: &RankRemovalsResponse) -> 
     let rows = answer.removals.iter().map(row);
     text.push_str(&table("", ["POD", "NODE", "OUT OF"], rows));
     for (before, after) in answer.before.iter().zip(&answer.after) {
-        text.push_str(&topology(before, after));
+        text.push_str(&changed_topology(before, after));
     }
     text
 }
@@ -66,20 +66,24 @@ fn row(removal: &Removal) -> [String; 3] {
     [removal.name.clone(), node, domains.join(", ")]
 }
 
-/// What counts in each domain: `#` stays, `-` goes.
-fn topology(before: &TopologySpread, after: &TopologySpread) -> String {
+/// What counts in each domain: `#` stays, `-` goes, `+` comes.
+pub(super) fn changed_topology(before: &TopologySpread, after: &TopologySpread) -> String {
     let style = if after.excess > 0 { BAD } else { GOOD };
     let skew = format!("skew {} -> {}", number(before.skew), number(after.skew));
     let title = styled(HEADING, &format!("over {}", over(before)));
     let mut text = format!("\n{title}: {}\n", styled(style, &skew));
     let left = after.domains.iter();
     let left: BTreeMap<&str, i64> = left.map(|d| (&*d.value, d.matching_pods)).collect();
-    let most = before.domains.iter().map(|d| d.matching_pods).max();
+    let all = before.domains.iter().chain(&after.domains);
+    let most = all.map(|d| d.matching_pods).max();
     let scale = BarScale::of_growth(most.unwrap_or(0));
     let rows = before.domains.iter().map(|domain| {
         let then = domain.matching_pods;
         let now = left.get(&*domain.value).copied().unwrap_or(0);
-        let bar = scale.draw_decline(then, now, BAD);
+        let bar = match now > then {
+            true => scale.draw_growth(then, now, GOOD),
+            false => scale.draw_decline(then, now, BAD),
+        };
         [quoted(&domain.value), number(then), number(now), bar]
     });
     text.push_str(&table("  ", ["DOMAIN", "BEFORE", "AFTER", "PODS"], rows));

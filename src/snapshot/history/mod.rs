@@ -1,6 +1,7 @@
 //! How named snapshots move on: batches, replaces, reservations, the journal.
 //!
-//! - `registry` has the named snapshots (`named`), `reads` what readers ask of one.
+//! - `registry` has the named snapshots (`named`), `reads` what readers ask of one;
+//!   `imagined` is one as a plan would change it.
 //! - A change is an `offer`; `commit` checks it with the `turn`, has the `journal` record it,
 //!   and applies it, several at once in `group_commit`.
 //! - `following` applies steps that other servers took. `replacing` puts another state in
@@ -18,6 +19,7 @@ pub mod fault_injection;
 pub mod following;
 pub mod freshness;
 pub mod group_commit;
+pub mod imagined;
 pub mod journal;
 pub mod named;
 pub mod observer;

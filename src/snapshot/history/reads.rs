@@ -176,7 +176,11 @@ impl Snapshot {
     /// Copies several parts of a state that is or was live, all of one revision. Copying is
     /// tried without a lock on the whole first, because whoever has that may wait for a
     /// disk; where batches come between two parts each time, they have to wait at last.
-    fn at_one_revision<'l, T>(&self, live: &'l State, copy: impl Fn(&'l State) -> T) -> T {
+    pub(super) fn at_one_revision<'l, T>(
+        &self,
+        live: &'l State,
+        copy: impl Fn(&'l State) -> T,
+    ) -> T {
         for _ in 0..FREE_ATTEMPTS {
             let before = live.revision();
             let copies = copy(live);

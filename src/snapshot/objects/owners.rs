@@ -309,13 +309,10 @@ impl Owners {
         (!selector.is_empty()).then_some(selector)
     }
 
-    /// The budgets that are about pods with these labels, ascending by name.
-    pub fn budgets_of(
-        &self,
-        pod_labels: &BTreeMap<String, String>,
-    ) -> impl Iterator<Item = NamedBudget<'_>> {
+    /// The pod disruption budgets, ascending by name.
+    pub fn budgets(&self) -> impl Iterator<Item = NamedBudget<'_>> {
         let from = (OwnerKind::PodDisruptionBudget, Box::default());
-        let all = self.by_name.range(from..).filter_map(|((_, name), owner)| {
+        self.by_name.range(from..).filter_map(|((_, name), owner)| {
             let OwnerSelector::Selector(selector) = &owner.selects else {
                 return None;
             };
@@ -325,8 +322,7 @@ impl Owners {
                 selector,
                 budget,
             })
-        });
-        all.filter(|budget| budget.selector.matches_labels(pod_labels))
+        })
     }
 
     /// All of them for the wire, ascending by kind and name.

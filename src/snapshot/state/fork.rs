@@ -133,6 +133,49 @@ impl Fork<'_> {
         }
     }
 
+    /// Has it be about another of its namespaces. Whether there is one of this name.
+    pub(in crate::snapshot) fn turn_to(&mut self, name: &str) -> bool {
+        if *self.name == *name {
+            return true;
+        }
+        let Some(mut next) = self.others.remove(name) else {
+            return false;
+        };
+        next.shared = self.shared.clone();
+        next.requested = Arc::clone(&self.requested);
+        next.others = std::mem::take(&mut self.others);
+        let former = std::mem::replace(self, next);
+        self.others.insert(former.name.clone(), former);
+        true
+    }
+
+    /// Has it hold others, of the same revision.
+    pub(in crate::snapshot) fn with_others(mut self, others: impl Iterator<Item = Self>) -> Self {
+        self.others = others.map(|other| (other.name.clone(), other)).collect();
+        self
+    }
+
+    /// Applies changes after which others follow, if the budget allows for that. What
+    /// was counted before is counted again.
+    pub(in crate::snapshot) fn step(
+        &mut self,
+        changes: &Batch,
+        is_first: bool,
+        budget: &Budget<'_>,
+    ) {
+        let bytes = match is_first {
+            true => self.bytes_for(changes),
+            false => changes.bytes(),
+        };
+        if budget.holds(bytes) {
+            self.apply(changes);
+            self.views.get_mut().clear();
+            for other in self.others.values_mut() {
+                other.views.get_mut().clear();
+            }
+        }
+    }
+
     fn apply<'b>(&mut self, overlay: &'b Batch) {
         let mut missed: HashSet<ObjectId<'b>> = HashSet::new();
         let mut note = |change: ValidChange<'b>, changed: bool| {
@@ -144,7 +187,9 @@ impl Fork<'_> {
             apply_to_nodes(nodes, overlay, &mut note);
             reserve_slots(nodes, overlay);
         };
-        self.shared.nodes = Arc::new(PartitionedNodes::imagined(&self.shared.nodes, change));
+        if self.shared.has_other_nodes_after(overlay) {
+            self.shared.nodes = Arc::new(PartitionedNodes::imagined(&self.shared.nodes, change));
+        }
         let mut shifts = Shifts::default();
         for change in overlay.changes() {
             if !change.id.kind.is_namespaced() {

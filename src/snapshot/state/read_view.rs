@@ -25,7 +25,7 @@ use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::nominated::NominatedPod;
-use crate::snapshot::objects::owners::{Controller, OwnersVersion};
+use crate::snapshot::objects::owners::{Controller, NamedBudget, OwnersVersion};
 use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::slots::Slot;
 
@@ -215,6 +215,16 @@ impl<'a> ReadView<'a> {
             defaults: Arc::downgrade(self.defaults),
             owners: self.namespace.owners().version(),
         }
+    }
+
+    /// The pod disruption budgets of the namespace, ascending by name.
+    pub fn budgets(&self) -> impl Iterator<Item = NamedBudget<'a>> {
+        self.namespace.owners().budgets()
+    }
+
+    /// A pod of the namespace, which is called so, as an object.
+    pub fn whole_pod(&self, namespace: &str, name: &str) -> Option<v1::Pod> {
+        self.namespace.pod_to_wire(namespace, name, self.nodes)
     }
 
     /// Takes the cost of a piece of work from the budget. The work may begin if

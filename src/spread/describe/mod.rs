@@ -5,10 +5,12 @@ mod balance;
 mod judged;
 mod keys;
 mod survey;
+mod wanted;
 mod workload;
 
 pub use balance::{Balance, Share};
 pub use judged::{Concentration, JudgedWorkload, SpreadStanding};
 pub use keys::{TopologyKey, UnknownKey, ZONE, check_key, topology_keys};
-pub use survey::{By, Survey, WantedSpread, WorkloadPods};
+pub use survey::{By, Survey};
+pub use wanted::{WantedSpread, WorkloadPods};
 pub use workload::{WorkloadId, controller, is_controlled_by};

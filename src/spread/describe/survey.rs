@@ -8,13 +8,12 @@ use prost::Message;
 use super::balance::Balance;
 use super::judged::{Concentration, JudgedWorkload, SpreadStanding};
 use super::keys::ZONE;
+use super::wanted::{WantedSpread, WorkloadPods};
 use super::workload::{WorkloadId, is_controlled_by};
 use crate::matching::{Constraint, Path, Selector};
 use crate::proto::v1;
-use crate::snapshot::{
-    DomainKey, Eligibility, Limits, PodGroup, PodGroups, Query, Slot, partition,
-};
-use crate::spread::{Active, Question};
+use crate::snapshot::{DomainKey, Eligibility, Limits, PodGroup, PodGroups, Slot, partition};
+use crate::spread::Question;
 
 /// The cost of reading a group of pods, in units.
 const UNITS_PER_GROUP: usize = 500;
@@ -50,41 +49,6 @@ pub struct Survey<'c, 'a> {
 struct Member<'c> {
     group: &'c PodGroup,
     pod: v1::Pod,
-}
-
-/// The pods of a workload, and what wants them even.
-pub struct WorkloadPods<'s> {
-    /// Its pods, those that are alike together, with one like them.
-    pub groups: Vec<(&'s PodGroup, &'s v1::Pod)>,
-    /// The distinct constraints in force for them.
-    pub wanted: Vec<WantedSpread<'s>>,
-    /// Why some of its pods could not be judged: their spec is invalid.
-    pub fault: Option<String>,
-}
-
-/// A constraint in force for pods of a workload.
-pub struct WantedSpread<'s> {
-    /// The constraint.
-    pub active: Active,
-    /// The domains over which it wants existing pods to be even.
-    pub partition: partition::Key,
-    /// The pods that have it.
-    groups: Vec<&'s PodGroup>,
-}
-
-impl WantedSpread<'_> {
-    /// Whether the pods of a group have it.
-    pub fn is_of(&self, group: &PodGroup) -> bool {
-        self.groups.iter().any(|own| std::ptr::eq(*own, group))
-    }
-
-    /// What it asks about existing pods.
-    pub fn query(&self) -> Query<'_> {
-        Query {
-            selector: self.active.counted(),
-            partition: &self.partition,
-        }
-    }
 }
 
 /// A constraint that pods of a workload share.
@@ -148,6 +112,12 @@ impl<'c, 'a> Survey<'c, 'a> {
     pub fn judge_one(&self, kind: &str, name: &str, by: &By) -> Option<JudgedWorkload> {
         let (workload, members) = self.named(kind, name)?;
         Some(self.judge(&workload, &members, by))
+    }
+
+    /// Judges one workload of [`Self::all_wanted`].
+    pub fn judge_listed(&self, workload: &WorkloadId, by: &By) -> Option<JudgedWorkload> {
+        let members: Vec<_> = self.workloads.get(workload)?.iter().collect();
+        Some(self.judge(workload, &members, by))
     }
 
     /// What a workload is called, and its pods. `None` when it has none.
@@ -274,16 +244,48 @@ impl<'c, 'a> Survey<'c, 'a> {
     /// `None` when it has no pods.
     pub fn wanted_of(&self, kind: &str, name: &str) -> Option<WorkloadPods<'_>> {
         let (workload, members) = self.named(kind, name)?;
-        let (mut wanted, fault) = self.wanted_by(&workload, &members);
+        Some(self.pods_of(&workload, &members, None))
+    }
+
+    /// The same of every workload, ascending. Of those that have no constraint, the
+    /// domains of a topology key are told, if one is given.
+    pub fn all_wanted<'s>(
+        &'s self,
+        key: Option<&'s Arc<str>>,
+    ) -> impl Iterator<Item = (&'s WorkloadId, WorkloadPods<'s>)> {
+        let all = self.workloads.iter();
+        let all = all.take_while(|_| self.pod_groups.read_view().goes_on());
+        all.map(move |(workload, members)| {
+            let members: Vec<_> = members.iter().collect();
+            (workload, self.pods_of(workload, &members, key))
+        })
+    }
+
+    fn pods_of<'s>(
+        &self,
+        workload: &WorkloadId,
+        members: &[&'s Member<'s>],
+        key: Option<&Arc<str>>,
+    ) -> WorkloadPods<'s> {
+        let (mut wanted, fault) = self.wanted_by(workload, members);
         wanted.sort_by_key(|wanted| wanted.active.index);
-        Some(WorkloadPods {
+        let is_free = wanted.is_empty() && fault.is_none() && !workload.is_static();
+        let by_key = key.filter(|_| is_free).map(|key| {
+            let eligibility = Eligibility {
+                required_keys: [Arc::clone(key)].into(),
+                ..self.eligibility(members)
+            };
+            partition::Key::of(DomainKey::Label(Arc::clone(key)), eligibility)
+        });
+        WorkloadPods {
             groups: members
                 .iter()
                 .map(|member| (member.group, &member.pod))
                 .collect(),
             wanted,
+            by_key,
             fault,
-        })
+        }
     }
 
     /// What holds a workload even that was judged by its constraints.

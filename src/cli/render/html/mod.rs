@@ -4,11 +4,13 @@
 
 mod explain;
 mod page;
+mod rebalance;
 mod report;
 mod spread;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use explain::explain_html;
+pub(crate) use rebalance::rebalance_html;
 pub(crate) use report::report_html;
 pub(crate) use spread::spread_html;

@@ -1,0 +1,205 @@
+//! `Rebalance`: which pods to move.
+
+use std::sync::Arc;
+
+use super::answer::{count, defaults_kind};
+use super::describe::topology_spread;
+use super::error::Error;
+use super::reaching::AtLeast;
+use super::request;
+use crate::limits::Limit;
+use crate::matching::{Path, Selector, Violations, names};
+use crate::plan::{
+    Blocker, BlockerKind, PlannedMove, RebalancePlan, RebalanceWish, RebalancedWorkload,
+    StayingPods,
+};
+use crate::proto::v1;
+use crate::snapshot::{Imagined, Limits, Snapshot};
+use crate::spread::describe::{JudgedWorkload, WorkloadId};
+
+/// A valid request.
+#[derive(Debug)]
+pub struct ValidRebalance {
+    /// The snapshot that it means.
+    pub snapshot: String,
+    /// What to wait for.
+    pub at_least: AtLeast,
+    wish: RebalanceWish,
+}
+
+impl ValidRebalance {
+    /// Checks a request.
+    ///
+    /// # Errors
+    /// Every fault of the request.
+    pub fn of(wire: v1::RebalanceRequest, limits: &Limits) -> Result<Self, Error> {
+        let mut faults = Violations::default();
+        let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
+        names::check_namespace(&wire.namespace, Path::root("namespace"), &mut faults);
+        if let Some(workload) = &wire.workload {
+            request::check_workload(workload, &mut faults);
+        }
+        if !wire.topology_key.is_empty() {
+            names::check_label_key(&wire.topology_key, Path::root("topologyKey"), &mut faults);
+        }
+        let mut selector = |wire: Option<&v1::LabelSelector>, field| {
+            wire.map(|wire| Selector::compile(Some(wire), Path::root(field), &mut faults))
+        };
+        let selectors = [
+            selector(wire.selector.as_ref(), "selector"),
+            selector(wire.stay_selector.as_ref(), "staySelector"),
+        ];
+        let [selector, keeps] = selectors;
+        let mut most = |number: i32, field| {
+            let most = usize::try_from(number);
+            if most.is_err() {
+                faults.add(Path::root(field), "must not be negative");
+            }
+            most.ok().filter(|most| *most > 0)
+        };
+        let most_moves = most(wire.max_moves, "maxMoves");
+        let most_of_workload = most(wire.max_moves_per_workload, "maxMovesPerWorkload");
+        let most_of_node = most(wire.max_moves_per_node, "maxMovesPerNode");
+        let all = limits.max_replicas;
+        faults.at_most(
+            Path::root("maxMoves"),
+            limits,
+            Limit::Replicas,
+            most_moves.unwrap_or(0),
+        );
+        let max_unavailable = wire.max_unavailable.unwrap_or(1);
+        if max_unavailable < 0 {
+            faults.add(Path::root("maxUnavailable"), "must not be negative");
+        }
+        let stay = staying(wire.stay, limits, &mut faults);
+        let at_least = AtLeast::of(wire.min_revision, wire.epoch, limits, &mut faults);
+        let max_domains = request::max_domains(wire.max_domains, &mut faults);
+        let is_default = wire.workload.is_some() && wire.namespace.is_empty();
+        let namespace = names::namespace_or_default(&wire.namespace).to_owned();
+        Ok(faults.finish(Self {
+            snapshot,
+            at_least,
+            wish: RebalanceWish {
+                namespace: (is_default || !wire.namespace.is_empty()).then_some(namespace),
+                workload: wire.workload.map(|named| (named.kind, named.name)),
+                selector,
+                soft: wire.soft,
+                by: (!wire.topology_key.is_empty()).then(|| Arc::from(wire.topology_key)),
+                most_moves: most_moves.unwrap_or(all),
+                most_of_workload: most_of_workload.unwrap_or(usize::MAX),
+                most_of_node: most_of_node.unwrap_or(usize::MAX),
+                max_unavailable,
+                moves_bare: wire.bare,
+                keeps,
+                stay,
+                max_domains,
+                limits: limits.clone(),
+            },
+        })?)
+    }
+
+    /// Plans, and answers without the epoch and age of the snapshot.
+    ///
+    /// # Errors
+    /// [`Error::Deadline`] when `is_given_up` said so.
+    pub fn answer(
+        &self,
+        snapshot: &Snapshot,
+        is_given_up: &dyn Fn() -> bool,
+    ) -> Result<v1::RebalanceResponse, Error> {
+        let plan = |imagined: &mut Imagined<'_>| RebalancePlan::of(imagined, &self.wish);
+        let plan = snapshot.imagine(is_given_up, plan);
+        let plan = plan.map_err(Error::of_aside)?;
+        let workloads = plan.workloads.into_iter();
+        Ok(v1::RebalanceResponse {
+            revision: plan.revision,
+            moves: plan.moves.into_iter().map(pod_move).collect(),
+            workloads: workloads
+                .map(|((namespace, id), it)| rebalanced(namespace, id, it))
+                .collect(),
+            optimal: plan.is_least,
+            capped: plan.is_capped,
+            defaults: defaults_kind(&plan.defaults),
+            ..Default::default()
+        })
+    }
+}
+
+/// The pods that stay, by namespace and name.
+fn staying(pods: Vec<v1::StayingPod>, limits: &Limits, faults: &mut Violations) -> StayingPods {
+    let path = Path::root("stay");
+    let mut staying = StayingPods::new();
+    for (index, pod) in pods.into_iter().enumerate() {
+        let path = path.index(index);
+        names::check_namespace(&pod.namespace, path.field("namespace"), faults);
+        if pod.name.is_empty() {
+            faults.add(path.field("name"), "is required");
+        }
+        for (field, text) in [("name", &pod.name), ("reason", &pod.reason)] {
+            request::check_length(text, path.field(field), limits, faults);
+        }
+        let namespace = names::namespace_or_default(&pod.namespace).to_owned();
+        let names = staying.entry(namespace).or_default();
+        names.insert(pod.name, pod.reason);
+    }
+    staying
+}
+
+fn pod_move(planned: PlannedMove) -> v1::PodMove {
+    let effect = |effect: crate::plan::MoveEffect| v1::MoveEffect {
+        topology_key: effect.topology_key,
+        from_value: effect.from.0,
+        from_pods: effect.from.1,
+        to_value: effect.to.0,
+        to_pods: effect.to.1,
+    };
+    let made_by = planned.made_by.map_or(0, |at| at + 1);
+    v1::PodMove {
+        namespace: planned.namespace,
+        pod: planned.pod,
+        uid: planned.uid,
+        from: planned.from,
+        to: planned.to,
+        workload: Some(v1::WorkloadName {
+            kind: planned.workload.kind,
+            name: planned.workload.name,
+        }),
+        why: planned.effects.into_iter().map(effect).collect(),
+        successor_of: i32::try_from(made_by).unwrap_or(i32::MAX),
+    }
+}
+
+fn rebalanced(namespace: String, id: WorkloadId, it: RebalancedWorkload) -> v1::RebalancedWorkload {
+    let spread =
+        |judged: JudgedWorkload| judged.balances.into_iter().map(topology_spread).collect();
+    v1::RebalancedWorkload {
+        namespace,
+        kind: id.kind,
+        name: id.name,
+        labels: id.labels,
+        move_count: count(it.moves),
+        fault: it.before.fault.clone().unwrap_or_default(),
+        before: spread(it.before),
+        after: it.after.map(spread).unwrap_or_default(),
+        blockers: it.blockers.into_iter().map(blocker).collect(),
+    }
+}
+
+fn blocker(it: Blocker) -> v1::MoveBlocker {
+    use v1::move_blocker::Kind;
+    let kind = match it.kind {
+        BlockerKind::Constraint => Kind::Constraint,
+        BlockerKind::Node => Kind::Node,
+        BlockerKind::Room => Kind::Room,
+        BlockerKind::Budget => Kind::Budget,
+        BlockerKind::Pod => Kind::Pod,
+        BlockerKind::Cap => Kind::Cap,
+    };
+    v1::MoveBlocker {
+        kind: kind.into(),
+        topology_key: it.topology_key,
+        domain: it.domain,
+        text: it.text,
+        count: count(it.count),
+    }
+}

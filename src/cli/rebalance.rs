@@ -1,0 +1,348 @@
+//! `evenkeel rebalance`: which pods to move so that constraints hold.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+
+use super::args;
+use super::backend::Client;
+use super::carry_out::{MovePlanner, carry_out};
+use super::exit::Exit;
+use super::live_names;
+use super::output::{self, AnswerFormat};
+use super::render;
+use super::selector;
+use super::source::{self, QuestionScope};
+use crate::kubernetes::{ClusterClient, Reads};
+use crate::manifest::{LoadedObjects, ObjectName};
+use crate::proto::v1::{
+    LabelSelector, RebalanceRequest, RebalanceResponse, RebalancedWorkload, StayingPod,
+    WorkloadName,
+};
+
+/// Flags of `evenkeel rebalance`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Nothing is moved without --apply. Of all plans that satisfy the constraints it shows one with the fewest moves, over
+all workloads together: each eviction is within its budget, and each pod that takes the place of an
+evicted one passes Filter where it is to go. Pods of DaemonSets, static pods and those without a
+controller stay, also those that an annotation or local storage keeps: of files and clusters these
+are known, for a server say where they are with --pods.
+
+Examples:
+  evenkeel rebalance                                  all workloads that violate a hard constraint
+  evenkeel rebalance -n shop deploy/web --load cluster.json
+  evenkeel rebalance --soft --max-moves 20 -o html > plan.html
+  evenkeel rebalance --by topology.kubernetes.io/zone workloads without constraints, too
+  evenkeel rebalance -n shop --from-cluster --apply   makes the moves, after a question
+
+With --apply each pod is evicted by the Eviction API, which keeps its budget; once its successor is
+ready the cluster is looked at again, and planned anew. Ctrl-C ends between two moves. A line on
+standard error says of each move what became of it, and a report follows as JSON.
+
+Exit codes:
+  0  every constraint that is repaired holds after the moves
+  1  some are violated even after them
+  2  the request or its input was refused
+  3  the server could not be reached, or did not answer in time")]
+pub(crate) struct RebalanceCommand {
+    /// One workload: the kind and name of its pods' controller, e.g. deploy/web
+    ///
+    /// Kinds have kubectl's names, and KIND/NAMESPACE/NAME names another
+    /// namespace than --namespace.
+    #[arg(
+        value_name = "KIND/NAME",
+        value_parser = ObjectName::with_kind,
+        conflicts_with = "selector",
+        add = live_names::objects()
+    )]
+    object: Option<ObjectName>,
+
+    /// Namespace; by default all, or `default` with a workload
+    #[arg(short, long, value_name = "NAMESPACE", add = live_names::namespaces())]
+    namespace: Option<String>,
+
+    /// All namespaces, which is the default for what is about all workloads
+    #[arg(short = 'A', long, conflicts_with_all = ["namespace", "object"])]
+    all_namespaces: bool,
+
+    /// Workloads with pods that match, in kubectl's syntax: app=web,tier in (a,b),!legacy
+    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = selector::parse)]
+    selector: Option<LabelSelector>,
+
+    /// Repair soft constraints (`ScheduleAnyway`) too
+    #[arg(long)]
+    soft: bool,
+
+    /// Label key of nodes over which workloads without constraints are made even
+    #[arg(long, value_name = "KEY")]
+    by: Option<String>,
+
+    #[command(flatten)]
+    caps: MoveCaps,
+
+    /// Move pods without a controller too
+    #[arg(long)]
+    bare: bool,
+
+    /// Move pods with local storage too (`emptyDir`, `hostPath`)
+    #[arg(long)]
+    local_storage: bool,
+
+    /// Pods that stay, in kubectl's syntax
+    #[arg(long, value_name = "SELECTOR", value_parser = selector::parse)]
+    stay: Option<LabelSelector>,
+
+    /// Where to read which pods stay for their annotations or local storage
+    ///
+    /// A file of pods in kubectl's JSON or YAML, a directory of such files, or - for
+    /// standard input. Can be repeated. A server keeps neither; files and clusters
+    /// have them.
+    #[arg(long, value_name = "FILE")]
+    pods: Vec<PathBuf>,
+
+    /// Wait until the snapshot has reached this revision
+    #[arg(
+        long,
+        value_name = "REVISION",
+        value_parser = clap::value_parser!(i64).range(0..),
+        allow_negative_numbers = true,
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    min_revision: i64,
+
+    #[command(flatten)]
+    state: source::SnapshotSource,
+
+    #[command(flatten)]
+    apply: ApplyFlags,
+
+    /// How to write the answer
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = RebalanceFormat::Table)]
+    output: RebalanceFormat,
+}
+
+/// Whether the moves are made.
+#[derive(Debug, Args)]
+struct ApplyFlags {
+    /// Make the moves in the cluster, one at a time
+    #[arg(long, conflicts_with_all = ["load", "pods"])]
+    apply: bool,
+
+    /// Make them without a question
+    #[arg(long, requires = "apply")]
+    yes: bool,
+
+    /// Ask the API server of each move whether it would evict the pod, and evict none
+    #[arg(long, value_name = "WHERE", value_parser = ["server"], requires = "apply")]
+    dry_run: Option<String>,
+
+    /// How long to wait until a successor is ready, or until a budget allows an eviction
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "5m",
+        value_parser = humantime::parse_duration
+    )]
+    wait: Duration,
+}
+
+/// How many moves there may be.
+#[derive(Debug, Args)]
+struct MoveCaps {
+    /// How many moves there may be
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i32).range(1..))]
+    max_moves: Option<i32>,
+
+    /// How many there may be of each workload
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i32).range(1..))]
+    max_moves_per_workload: Option<i32>,
+
+    /// How many pods may leave each node
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i32).range(1..))]
+    max_moves_per_node: Option<i32>,
+
+    /// How many pods of a workload may be unavailable that has no PodDisruptionBudget
+    #[arg(
+        long,
+        value_name = "COUNT",
+        value_parser = clap::value_parser!(i32).range(0..),
+        default_value_t = 1
+    )]
+    max_unavailable: i32,
+}
+
+/// How the answer is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum RebalanceFormat {
+    /// Aligned columns for people, and a bar for each domain.
+    Table,
+    /// The answer as proto-JSON.
+    Json,
+    /// The answer as proto-JSON, in YAML.
+    Yaml,
+    /// The pods to move alone, one per line: NAMESPACE/NAME.
+    Name,
+    /// A self-contained page.
+    Html,
+}
+
+impl RebalanceCommand {
+    /// Asks and prints.
+    pub(crate) async fn run(self) -> Result<Exit> {
+        self.state.is_about(self.scope());
+        if self.apply.apply {
+            return carry_out(&self).await;
+        }
+        let opened = self.state.open().await?;
+        let objects = match self.pods.is_empty() {
+            true => opened.objects,
+            false => Some(Arc::new(args::read_pods(&self.pods)?)),
+        };
+        let answer = self.ask(&opened.client, objects.as_deref()).await?;
+        self.print(&answer)?;
+        Ok(Exit::of(is_even(&answer)))
+    }
+
+    async fn ask(
+        &self,
+        client: &Client,
+        objects: Option<&LoadedObjects>,
+    ) -> Result<RebalanceResponse> {
+        client.call(self.request(objects)).await
+    }
+
+    fn scope(&self) -> QuestionScope {
+        let of_name = self
+            .object
+            .as_ref()
+            .and_then(|named| named.namespace.as_deref());
+        let other = match self.object.is_some() {
+            true => QuestionScope::Own,
+            false => QuestionScope::All,
+        };
+        QuestionScope::of(of_name.or(self.namespace.as_deref()), other)
+    }
+
+    fn request(&self, objects: Option<&LoadedObjects>) -> RebalanceRequest {
+        let named = self.object.as_ref();
+        let own = self.state.own_namespace().filter(|_| named.is_some());
+        let namespace = named.and_then(|named| named.namespace.as_ref());
+        let namespace = namespace.or(self.namespace.as_ref()).or(own);
+        let caps = &self.caps;
+        RebalanceRequest {
+            snapshot: self.state.snapshot().to_owned(),
+            namespace: namespace.cloned().unwrap_or_default(),
+            workload: named.map(|named| WorkloadName {
+                kind: named.kind.clone().unwrap_or_default(),
+                name: named.name.clone(),
+            }),
+            selector: self.selector.clone(),
+            soft: self.soft,
+            topology_key: self.by.clone().unwrap_or_default(),
+            max_moves: caps.max_moves.unwrap_or(0),
+            max_moves_per_workload: caps.max_moves_per_workload.unwrap_or(0),
+            max_moves_per_node: caps.max_moves_per_node.unwrap_or(0),
+            max_unavailable: Some(caps.max_unavailable),
+            bare: self.bare,
+            stay: objects.map_or_else(Vec::new, |objects| staying(objects, self.local_storage)),
+            stay_selector: self.stay.clone(),
+            min_revision: self.min_revision,
+            max_domains: match self.output {
+                // Before and after are shown side by side.
+                RebalanceFormat::Table | RebalanceFormat::Html => Some(0),
+                _ => None,
+            },
+            ..Default::default()
+        }
+    }
+}
+
+impl MovePlanner for RebalanceCommand {
+    async fn cluster(&self) -> Result<ClusterClient> {
+        anyhow::ensure!(
+            self.state.asks_cluster(),
+            "--apply makes moves in a cluster: say --from-cluster, or which with --context or --kubeconfig"
+        );
+        let target = self.state.cluster.target();
+        Ok(target.connect(Reads::Refusals).await?)
+    }
+
+    async fn plan(&self, made: usize) -> Result<RebalanceResponse> {
+        let opened = self.state.open().await?;
+        let mut request = self.request(opened.objects.as_deref());
+        if request.max_moves > 0 {
+            let made = i32::try_from(made).unwrap_or(i32::MAX);
+            request.max_moves = request.max_moves.saturating_sub(made).max(1);
+        }
+        opened.client.call(request).await
+    }
+
+    fn is_capped(&self, made: usize) -> bool {
+        let most = self
+            .caps
+            .max_moves
+            .and_then(|most| usize::try_from(most).ok());
+        most.is_some_and(|most| made >= most)
+    }
+
+    fn is_dry_run(&self) -> bool {
+        self.apply.dry_run.is_some()
+    }
+
+    fn is_confirmed(&self) -> bool {
+        self.apply.yes
+    }
+
+    fn patience(&self) -> Duration {
+        self.apply.wait
+    }
+
+    fn print(&self, answer: &RebalanceResponse) -> Result<()> {
+        let title = self.state.title();
+        let format = match self.output {
+            RebalanceFormat::Html => {
+                let origin = self.state.origin();
+                let page = |answer: &_| render::rebalance_html(&origin, answer);
+                return output::print_bytes(output::shown(answer, page).as_bytes());
+            }
+            RebalanceFormat::Table => AnswerFormat::Table,
+            RebalanceFormat::Json => AnswerFormat::Json,
+            RebalanceFormat::Yaml => AnswerFormat::Yaml,
+            RebalanceFormat::Name => AnswerFormat::Name,
+        };
+        let table = |answer: &_| render::rebalance(&title, answer);
+        let names = |answer: &RebalanceResponse| {
+            let moves = answer.moves.iter();
+            moves
+                .map(|it| format!("{}/{}", it.namespace, it.pod))
+                .collect()
+        };
+        output::print(&format.render(answer, table, names)?)
+    }
+}
+
+/// Whether every constraint that is repaired holds after the moves.
+fn is_even(answer: &RebalanceResponse) -> bool {
+    let is_even = |workload: &RebalancedWorkload| workload.blockers.is_empty();
+    answer.workloads.iter().all(is_even)
+}
+
+/// The pods that stay for what only the objects say, by name.
+fn staying(objects: &LoadedObjects, moves_local_storage: bool) -> Vec<StayingPod> {
+    let all = objects.staying.iter();
+    let all = all.filter(|(_, why)| !(moves_local_storage && why.is_local_storage()));
+    let mut all: Vec<StayingPod> = all
+        .map(|((namespace, name), why)| StayingPod {
+            namespace: namespace.clone(),
+            name: name.clone(),
+            reason: why.to_string(),
+        })
+        .collect();
+    all.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
+    all
+}

@@ -1,0 +1,61 @@
+//! Evicting pods: the only thing that is ever changed in a cluster, and only where
+//! somebody asked for that.
+
+use serde_json::json;
+use tonic::codegen::http::Request;
+use tonic::codegen::http::header::CONTENT_TYPE;
+
+use super::connection::ClusterClient;
+use super::error::Error;
+use super::resource::ApiResource;
+use crate::snapshot::ObjectKind;
+
+/// What became of an eviction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Eviction {
+    /// The pod is on its way out; in a dry run, it would be.
+    Accepted,
+    /// There is no such pod any more.
+    Gone,
+    /// A budget does not allow it now, in the API server's words.
+    NotNow(String),
+}
+
+impl ClusterClient {
+    /// Evicts a pod if it has this uid, or if that is empty, by the Eviction API, which
+    /// keeps its budget. A dry run changes nothing.
+    ///
+    /// # Errors
+    /// Why it was not possible.
+    pub(crate) async fn evict(
+        &self,
+        (namespace, name): (&str, &str),
+        uid: &str,
+        is_dry_run: bool,
+    ) -> Result<Eviction, Error> {
+        let pods = ApiResource::of(ObjectKind::Pod);
+        let dry_run = if is_dry_run { "?dryRun=All" } else { "" };
+        let path = format!("{}/{name}/eviction{dry_run}", pods.path(Some(namespace)));
+        let mut eviction = json!({
+            "apiVersion": "policy/v1", "kind": "Eviction",
+            "metadata": { "name": name, "namespace": namespace },
+        });
+        if !uid.is_empty() {
+            eviction["deleteOptions"] = json!({ "preconditions": { "uid": uid } });
+        }
+        let request = Request::post(path).header(CONTENT_TYPE, "application/json");
+        let request = request.body(eviction.to_string().into_bytes());
+        let request = request.expect("names of objects make an address");
+        let answer = self.client.request_text(request).await;
+        match answer {
+            Ok(_) => Ok(Eviction::Accepted),
+            Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => {
+                Ok(Eviction::Gone)
+            }
+            Err(kube::Error::Api(status)) if status.code == 429 => {
+                Ok(Eviction::NotNow(status.message.clone()))
+            }
+            Err(error) => Err(self.asked("evict", pods, true).failed(&error)),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What keeps a workload from being even.
+
+use std::collections::BTreeMap;
+
+use super::mobility::Staying;
+use super::spread_model::SpreadModel;
+use crate::snapshot::{DomainId, ReadView};
+use crate::spread::{Filter, NodeChecks, Reason};
+
+/// How many blockers of a workload are told.
+const MOST_TOLD: usize = 20;
+
+/// Something that keeps a workload from being even.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Blocker {
+    /// What it is.
+    pub kind: BlockerKind,
+    /// The topology key of the constraint; empty where it is about no domain.
+    pub topology_key: String,
+    /// The domain; empty where it is about none.
+    pub domain: String,
+    /// What it says.
+    pub text: String,
+    /// How many pods or nodes it is about.
+    pub count: usize,
+}
+
+/// Kinds of what keeps a workload from being even.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BlockerKind {
+    /// A constraint that no moves can satisfy, or another one that refuses nodes.
+    Constraint,
+    /// Nodes refuse the pods for what they are.
+    Node,
+    /// Nodes have no room.
+    Room,
+    /// A budget allows no eviction.
+    Budget,
+    /// Pods that are never moved.
+    Pod,
+    /// There may be no more moves.
+    Cap,
+}
+
+impl Blocker {
+    /// That there may be no more moves.
+    pub fn of_cap() -> Self {
+        Self {
+            kind: BlockerKind::Cap,
+            topology_key: String::new(),
+            domain: String::new(),
+            text: "no more moves are allowed".to_owned(),
+            count: 0,
+        }
+    }
+}
+
+/// What keeps a workload from being even: pods in domains with too many that stay, and
+/// nodes in domains with too few that refuse them.
+pub fn of(model: &SpreadModel, workload: usize, read_view: &ReadView<'_>) -> Vec<Blocker> {
+    let mut found: BTreeMap<(BlockerKind, String, String, String), usize> = BTreeMap::new();
+    let own = model.goals.iter().enumerate();
+    for (at, goal) in own.filter(|(_, goal)| goal.workload == Some(workload)) {
+        if goal.counts.excess() == 0 {
+            continue;
+        }
+        let key = goal.key.to_string();
+        let value = |domain| {
+            goal.in_use
+                .topology
+                .value(DomainId::at(domain), read_view.nodes)
+                .to_owned()
+        };
+        let mut note = |kind, domain: usize, text: String| {
+            *found
+                .entry((kind, key.clone(), value(domain), text))
+                .or_default() += 1;
+        };
+        let (_, floor) = goal.counts.needed();
+        for pod in &model.pods {
+            let class = &model.classes[pod.class];
+            let domain = model.domain(at, pod.node).filter(|_| class.counts[at]);
+            let domain = domain.filter(|it| goal.counts.leaving(*it, floor) > 0);
+            if let (Some(domain), Some(staying)) = (domain, &pod.staying)
+                && class.workload == workload
+            {
+                let (kind, text) = match staying {
+                    Staying::Kind(text) => (BlockerKind::Pod, (*text).to_owned()),
+                    Staying::Wished(text) => (BlockerKind::Pod, text.clone()),
+                    Staying::Budget(text) => (BlockerKind::Budget, text.clone()),
+                };
+                note(kind, domain, text);
+            }
+        }
+        let class = model
+            .classes
+            .iter()
+            .find(|class| class.workload == workload);
+        if let Some(class) = class {
+            let constraints = class.question.constraints_on(read_view);
+            let filter = Filter::of(&class.question, &constraints, NodeChecks::All, read_view);
+            for slot in read_view.nodes.order() {
+                let domain = model.domain(at, *slot);
+                let domain = domain.filter(|it| goal.counts.leaving(*it, floor) < 0);
+                let (Some(domain), true) = (domain, read_view.affords(filter.units_per_node()))
+                else {
+                    continue;
+                };
+                if let Err(refusal) = filter.judge(*slot) {
+                    note(
+                        kind_of(&refusal.reason),
+                        domain,
+                        refusal.text().into_owned(),
+                    );
+                }
+            }
+        }
+        if !goal.counts.is_reachable() {
+            let text = "there are fewer domains than minDomains".to_owned();
+            found.insert(
+                (BlockerKind::Constraint, key.clone(), String::new(), text),
+                0,
+            );
+        }
+    }
+    let own = model
+        .goals
+        .iter()
+        .filter(|goal| goal.workload == Some(workload));
+    for goal in own.filter(|goal| goal.counts.excess() > 0) {
+        let is_told = |(_, key, ..): &(BlockerKind, String, String, String)| **key == *goal.key;
+        if !found.keys().any(is_told) {
+            let text = "no move helps that keeps the other constraints".to_owned();
+            let blocker = (
+                BlockerKind::Constraint,
+                goal.key.to_string(),
+                String::new(),
+                text,
+            );
+            found.insert(blocker, 0);
+        }
+    }
+    let found = found.into_iter().take(MOST_TOLD);
+    let found = found.map(|((kind, topology_key, domain, text), count)| Blocker {
+        kind,
+        topology_key,
+        domain,
+        text,
+        count,
+    });
+    found.collect()
+}
+
+fn kind_of(reason: &Reason) -> BlockerKind {
+    match reason {
+        Reason::Skew | Reason::MissingTopologyKey => BlockerKind::Constraint,
+        Reason::TooManyPods | Reason::Insufficient(_) | Reason::HostPorts => BlockerKind::Room,
+        _ => BlockerKind::Node,
+    }
+}

@@ -1,0 +1,115 @@
+//! Which pods a plan may move.
+
+use std::collections::BTreeMap;
+
+use super::rebalance_wish::RebalanceWish;
+use crate::proto::v1;
+use crate::snapshot::{DisruptionBudget, PodGroup, PodGroups};
+use crate::spread::describe::{WorkloadId, WorkloadPods, controller};
+
+/// Why a pod stays where it is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Staying {
+    /// Nothing would make another one, or nowhere else: what it is.
+    Kind(&'static str),
+    /// Who asks wants it to stay, and why.
+    Wished(String),
+    /// A budget allows no eviction, or there is more than one: which.
+    Budget(String),
+}
+
+/// The budgets of a namespace, and how many evictions each allows.
+pub struct NamespaceBudgets {
+    allowed: BTreeMap<String, usize>,
+}
+
+impl NamespaceBudgets {
+    /// Those of the namespace that is looked at.
+    pub fn of(pods: &PodGroups<'_>) -> Self {
+        let mut sums: BTreeMap<&str, (DisruptionBudget, usize, usize)> = BTreeMap::new();
+        let budgets: Vec<_> = pods.read_view().budgets().collect();
+        if !budgets.is_empty() {
+            for group in pods.groups() {
+                let labels = pods.pod(group).metadata.unwrap_or_default().labels;
+                for budget in budgets
+                    .iter()
+                    .filter(|it| it.selector.matches_labels(&labels))
+                {
+                    let sum = sums.entry(budget.name).or_insert((budget.budget, 0, 0));
+                    sum.1 += group.pods;
+                    sum.2 += group.nodes.len();
+                }
+            }
+        }
+        let allowed = sums.into_iter();
+        let allowed = allowed
+            .map(|(name, (budget, pods, running))| (name.to_owned(), budget.allows(pods, running)));
+        Self {
+            allowed: allowed.collect(),
+        }
+    }
+
+    /// Why the pods of a group stay as far as budgets go.
+    fn staying(
+        &self,
+        pods: &PodGroups<'_>,
+        labels: &BTreeMap<String, String>,
+        workload: &WorkloadPods<'_>,
+        max_unavailable: i32,
+    ) -> Option<Staying> {
+        let all = pods.read_view().budgets();
+        let names: Vec<&str> = all
+            .filter(|budget| budget.selector.matches_labels(labels))
+            .map(|budget| budget.name)
+            .collect();
+        match &*names {
+            [] => {
+                let all: usize = workload.groups.iter().map(|(group, _)| group.pods).sum();
+                let running = workload.groups.iter().map(|(group, _)| group.nodes.len());
+                let budget = DisruptionBudget::of_unavailable(max_unavailable);
+                let is_allowed = budget.allows(all, running.sum()) > 0;
+                let said = || format!("{max_unavailable} pods may be unavailable, and are");
+                (!is_allowed).then(|| Staying::Budget(said()))
+            }
+            [name] => {
+                let is_allowed = self.allowed.get(*name).is_some_and(|allowed| *allowed > 0);
+                let said = || format!("PodDisruptionBudget {name} allows no eviction");
+                (!is_allowed).then(|| Staying::Budget(said()))
+            }
+            several => {
+                let said = format!("several PodDisruptionBudgets: {}", several.join(", "));
+                Some(Staying::Budget(said))
+            }
+        }
+    }
+}
+
+/// Why all pods of a group stay; `None` where they may move.
+pub fn staying_group(
+    (group, pod): (&PodGroup, &v1::Pod),
+    (id, workload): (&WorkloadId, &WorkloadPods<'_>),
+    (pods, budgets): (&PodGroups<'_>, &NamespaceBudgets),
+    wish: &RebalanceWish,
+) -> Option<Staying> {
+    let none = v1::ObjectMeta::default();
+    let metadata = pod.metadata.as_ref().unwrap_or(&none);
+    if id.is_static() {
+        return Some(Staying::Kind("a static pod"));
+    }
+    match controller(metadata) {
+        Some(owner) if owner.kind == "DaemonSet" => return Some(Staying::Kind("of a DaemonSet")),
+        None if !wish.moves_bare => return Some(Staying::Kind("without a controller")),
+        _ if pods.is_pinned(group) => return Some(Staying::Kind("bound to its node")),
+        _ => {}
+    }
+    if wish
+        .keeps
+        .as_ref()
+        .is_some_and(|it| it.matches_labels(&metadata.labels))
+    {
+        return Some(Staying::Wished(
+            "of the selector of pods that stay".to_owned(),
+        ));
+    }
+    budgets.staying(pods, &metadata.labels, workload, wish.max_unavailable)
+}

@@ -1,0 +1,279 @@
+//! A search for the fewest moves after which constraints hold. It knows counts and
+//! room, no pods and nodes.
+
+use std::cmp::Reverse;
+
+use super::goal_counts::GoalCounts;
+
+/// How many moves are looked at before what was found has to do.
+const MOST_LOOKS: usize = 20_000;
+
+/// By how many moves a plan may be longer than the fewest that could do.
+const MOST_EXTRA: usize = 3;
+
+/// What may move and where to.
+#[derive(Debug, Clone, Default)]
+pub struct MoveBoard {
+    /// The constraints.
+    pub goals: Vec<BoardGoal>,
+    /// Pods that are alike to all of them, on their way out.
+    pub sources: Vec<SourceCell>,
+    /// By class of pods: where its pods may go.
+    pub targets: Vec<Vec<TargetCell>>,
+    /// By class: for each goal, whether it counts the pods.
+    pub counts: Vec<Vec<bool>>,
+    /// By class: the goals that decide where its pods may go, with what they count of a
+    /// pod itself.
+    pub rules: Vec<Vec<(usize, i64)>>,
+}
+
+/// A constraint on the board.
+#[derive(Debug, Clone)]
+pub struct BoardGoal {
+    /// Its counts.
+    pub counts: GoalCounts,
+    /// Whether it has to hold in the end. Others must not get worse.
+    pub is_wanted: bool,
+    /// Its excess at first.
+    pub excess: u32,
+}
+
+/// Pods that leave the same domains.
+#[derive(Debug, Clone)]
+pub struct SourceCell {
+    /// The class of its pods.
+    pub class: usize,
+    /// By goal: the domain that they are in.
+    pub domains: Vec<Option<usize>>,
+    /// How many are left.
+    pub left: usize,
+}
+
+/// Nodes in the same domains.
+#[derive(Debug, Clone)]
+pub struct TargetCell {
+    /// By goal: the domain that they are in.
+    pub domains: Vec<Option<usize>>,
+    /// How many more pods of the class have room.
+    pub room: usize,
+}
+
+/// A move: the source cell, and the target cell among those of its class.
+pub type BoardMove = (usize, usize);
+
+/// Moves that were found.
+#[derive(Debug, Clone, Default)]
+pub struct FoundMoves {
+    /// They, in order.
+    pub moves: Vec<BoardMove>,
+    /// Whether all that is wanted holds after them.
+    pub is_whole: bool,
+    /// Whether fewer cannot do.
+    pub is_least: bool,
+}
+
+impl MoveBoard {
+    /// Looks for at most so many moves. Where all that is wanted cannot be had, they are
+    /// those of which each one brings it closer.
+    pub fn search(mut self, most: usize, goes_on: &dyn Fn(usize) -> bool) -> FoundMoves {
+        let least = self.lacking();
+        let is_reachable = |goal: &BoardGoal| !goal.is_wanted || goal.counts.is_reachable();
+        let mut looks = MOST_LOOKS;
+        let mut is_least = true;
+        if self.goals.iter().all(is_reachable) {
+            for length in least..=most.min(least + MOST_EXTRA) {
+                let mut moves = Vec::with_capacity(length);
+                if self.descend(length, &mut moves, &mut looks, goes_on) {
+                    let is_whole = true;
+                    return FoundMoves {
+                        moves,
+                        is_whole,
+                        is_least,
+                    };
+                }
+                is_least &= looks > 0;
+                if looks == 0 {
+                    break;
+                }
+            }
+        }
+        FoundMoves {
+            moves: self.improve(most, goes_on),
+            is_whole: self.lacking() == 0,
+            is_least: false,
+        }
+    }
+
+    /// How many moves are lacking at least.
+    fn lacking(&self) -> usize {
+        let wanted = self.goals.iter().filter(|goal| goal.is_wanted);
+        let lacking = wanted.map(|goal| goal.counts.needed().0).max().unwrap_or(0);
+        lacking.max(usize::from(self.worsens()))
+    }
+
+    fn worsens(&self) -> bool {
+        let kept = self.goals.iter().filter(|goal| !goal.is_wanted);
+        kept.into_iter()
+            .any(|goal| goal.counts.excess() > goal.excess)
+    }
+
+    fn descend(
+        &mut self,
+        left: usize,
+        moves: &mut Vec<BoardMove>,
+        looks: &mut usize,
+        goes_on: &dyn Fn(usize) -> bool,
+    ) -> bool {
+        let lacking = self.lacking();
+        if lacking == 0 || lacking > left {
+            return lacking == 0;
+        }
+        let (sources, targets) = self.in_order(goes_on);
+        for source in sources {
+            for target in &targets[self.sources[source].class] {
+                let step = (source, *target);
+                if *looks == 0 || !goes_on(100) {
+                    *looks = 0;
+                    return false;
+                }
+                *looks -= 1;
+                if !self.make(step) {
+                    continue;
+                }
+                moves.push(step);
+                if self.lacking() < left && self.descend(left - 1, moves, looks, goes_on) {
+                    return true;
+                }
+                moves.pop();
+                self.take_back(step);
+            }
+        }
+        false
+    }
+
+    /// Moves of which each one brings what is wanted closer, and worsens nothing.
+    fn improve(&mut self, most: usize, goes_on: &dyn Fn(usize) -> bool) -> Vec<BoardMove> {
+        let mut moves = Vec::new();
+        while moves.len() < most
+            && let Some(step) = self.improving(goes_on)
+        {
+            moves.push(step);
+        }
+        moves
+    }
+
+    /// Makes a move that brings what is wanted closer.
+    fn improving(&mut self, goes_on: &dyn Fn(usize) -> bool) -> Option<BoardMove> {
+        let before = self.needed();
+        if before.iter().all(|needed| *needed == 0) {
+            return None;
+        }
+        let (sources, targets) = self.in_order(goes_on);
+        let mut looks = MOST_LOOKS / 4;
+        for source in sources {
+            for target in &targets[self.sources[source].class] {
+                let step = (source, *target);
+                looks = looks.checked_sub(1).filter(|_| goes_on(100))?;
+                if !self.make(step) {
+                    continue;
+                }
+                let after = self.needed();
+                let mut both = before.iter().zip(&after);
+                let is_less = after.iter().sum::<usize>() < before.iter().sum::<usize>();
+                if is_less && both.all(|(before, after)| after <= before) && !self.worsens() {
+                    return Some(step);
+                }
+                self.take_back(step);
+            }
+        }
+        None
+    }
+
+    fn needed(&self) -> Vec<usize> {
+        let wanted = self.goals.iter().filter(|goal| goal.is_wanted);
+        wanted.map(|goal| goal.counts.needed().0).collect()
+    }
+
+    /// The cells that are worth a look, the most promising first: sources, and targets
+    /// by class.
+    fn in_order(&self, goes_on: &dyn Fn(usize) -> bool) -> (Vec<usize>, Vec<Vec<usize>>) {
+        let floors: Vec<u32> = self
+            .goals
+            .iter()
+            .map(|goal| goal.counts.needed().1)
+            .collect();
+        let rank = |class: usize, domains: &[Option<usize>], is_source: bool| {
+            let (mut gain, mut pods) = (0, 0);
+            for (at, goal) in self.goals.iter().enumerate() {
+                let Some(domain) = domains[at].filter(|_| self.counts[class][at]) else {
+                    continue;
+                };
+                gain += match is_source {
+                    true => goal.counts.leaving(domain, floors[at]),
+                    false => goal.counts.coming(domain, floors[at]),
+                };
+                pods += i64::from(goal.counts.count(domain));
+            }
+            (Reverse(gain), if is_source { -pods } else { pods })
+        };
+        let mut sources: Vec<usize> = (0..self.sources.len()).collect();
+        sources.retain(|at| self.sources[*at].left > 0);
+        sources.sort_by_cached_key(|at| {
+            rank(self.sources[*at].class, &self.sources[*at].domains, true)
+        });
+        let order = |(class, cells): (usize, &Vec<TargetCell>)| {
+            let mut order: Vec<usize> = (0..cells.len()).collect();
+            order.retain(|at| cells[*at].room > 0 && goes_on(4 * self.goals.len()));
+            order.sort_by_cached_key(|at| rank(class, &cells[*at].domains, false));
+            order
+        };
+        let targets = self.targets.iter().enumerate().map(order).collect();
+        (sources, targets)
+    }
+
+    /// Makes a move, if its target takes the pod once that has left.
+    fn make(&mut self, (source, target): BoardMove) -> bool {
+        let cell = &self.sources[source];
+        let to = &self.targets[cell.class][target];
+        if cell.left == 0 || to.room == 0 || cell.domains == to.domains {
+            return false;
+        }
+        let class = cell.class;
+        for (at, goal) in self.goals.iter_mut().enumerate() {
+            if self.counts[class][at] {
+                goal.counts.shift(cell.domains[at], None);
+            }
+        }
+        let admits = |(goal, self_match): &(usize, i64)| {
+            to.domains[*goal].is_some_and(|it| self.goals[*goal].counts.admits(it, *self_match))
+        };
+        let admits = self.rules[class].iter().all(admits);
+        for (at, goal) in self.goals.iter_mut().enumerate() {
+            if self.counts[class][at] {
+                let to = if admits {
+                    to.domains[at]
+                } else {
+                    cell.domains[at]
+                };
+                goal.counts.shift(None, to);
+            }
+        }
+        if admits {
+            self.sources[source].left -= 1;
+            self.targets[class][target].room -= 1;
+        }
+        admits
+    }
+
+    fn take_back(&mut self, (source, target): BoardMove) {
+        let class = self.sources[source].class;
+        self.sources[source].left += 1;
+        self.targets[class][target].room += 1;
+        let (from, to) = (&self.sources[source], &self.targets[class][target]);
+        for (at, goal) in self.goals.iter_mut().enumerate() {
+            if self.counts[class][at] {
+                goal.counts.shift(to.domains[at], from.domains[at]);
+            }
+        }
+    }
+}

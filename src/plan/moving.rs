@@ -1,0 +1,396 @@
+//! Moves of the pods of one workload: searched among counts, then made one by one, each
+//! judged as kube-scheduler would.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::moves::{BoardGoal, MoveBoard, SourceCell, TargetCell};
+use super::spread_model::{MoveClass, SpreadModel};
+use crate::proto::v1;
+use crate::proto::v1::change::Object;
+use crate::snapshot::{DomainId, Imagined, ReadView, Slot};
+use crate::spread::{Filter, NodeChecks, Reason, Scores};
+
+/// What it costs to judge a node, in units, beside its checks.
+const UNITS_PER_NODE: usize = 60;
+
+/// How many planned steps may be refused before a workload is left as it is.
+const MOST_REFUSALS: usize = 64;
+
+/// A workload whose pods are to move.
+pub struct Moving<'m, 'a> {
+    /// The pods and constraints of its namespace.
+    pub model: &'m SpreadModel,
+    /// Its place.
+    pub workload: usize,
+    /// The state after the moves before.
+    pub read_view: &'m ReadView<'a>,
+}
+
+/// Where steps were refused that the counts allow: the class and the nodes.
+#[derive(Debug, Default)]
+pub struct Refused {
+    /// They.
+    pub nodes: HashSet<(usize, Vec<Slot>)>,
+}
+
+/// Steps that were found.
+#[derive(Debug, Default)]
+pub struct FoundSteps {
+    /// They, in order.
+    pub steps: Vec<MoveStep>,
+    /// Whether fewer do not do as much.
+    pub is_least: bool,
+    /// Whether more were wanted than there may be.
+    pub is_capped: bool,
+}
+
+/// A step: a pod goes to one of some nodes that are alike.
+#[derive(Debug, Clone)]
+pub struct MoveStep {
+    /// The place of the pod.
+    pub pod: usize,
+    /// That of its class.
+    pub class: usize,
+    /// The nodes.
+    pub target: Vec<Slot>,
+}
+
+/// What a move does to a constraint.
+#[derive(Debug, Clone)]
+pub struct MoveEffect {
+    /// The topology key.
+    pub topology_key: String,
+    /// The domain that the pod leaves, empty for none, and the matching pods in it before.
+    pub from: (String, i64),
+    /// The domain that its successor comes to, and the matching pods in it before.
+    pub to: (String, i64),
+}
+
+/// A step that was made.
+#[derive(Debug)]
+pub struct Stepped {
+    /// The place of the pod.
+    pub pod: usize,
+    /// The name of the node that it left.
+    pub from: String,
+    /// That of the node it came to.
+    pub to: String,
+    /// The same node.
+    pub to_slot: Slot,
+    /// What that does to each constraint.
+    pub effects: Vec<MoveEffect>,
+}
+
+impl Refused {
+    /// Notes that a step was refused. Whether to look for others.
+    pub fn note(&mut self, step: &MoveStep) -> bool {
+        self.nodes.insert((step.class, step.target.clone()));
+        self.nodes.len() < MOST_REFUSALS
+    }
+}
+
+impl Moving<'_, '_> {
+    /// Looks for the fewest steps, at most so many.
+    pub fn search(
+        &self,
+        most: usize,
+        refused: &Refused,
+        affords_node: &dyn Fn(&str) -> usize,
+    ) -> FoundSteps {
+        let classes = self.model.classes.iter().enumerate();
+        let classes: Vec<usize> = classes
+            .filter(|(_, class)| class.workload == self.workload && class.staying.is_none())
+            .map(|(at, _)| at)
+            .collect();
+        let all = 0..self.model.goals.len();
+        let goals: Vec<usize> = all
+            .filter(|goal| {
+                let is_own = self.model.goals[*goal].workload == Some(self.workload);
+                is_own
+                    || classes
+                        .iter()
+                        .any(|class| self.model.classes[*class].counts[*goal])
+            })
+            .collect();
+        let place: HashMap<usize, usize> = classes
+            .iter()
+            .enumerate()
+            .map(|(place, class)| (*class, place))
+            .collect();
+        let mut pods_of = Vec::new();
+        let mut board = self.board(&goals, &classes);
+        let affords = |units: usize| self.read_view.affords(units);
+        let mut cells: Vec<_> = self
+            .model
+            .cells(self.workload, &goals, affords)
+            .into_iter()
+            .collect();
+        cells.sort_unstable();
+        let mut nodes = HashMap::new();
+        for ((class, domains), pods) in cells {
+            let Some(class) = place.get(&class) else {
+                continue;
+            };
+            let mut pods = self.within_nodes(pods, &mut nodes, affords_node);
+            // Those that no move has made yet come first.
+            pods.sort_by_key(|pod| self.model.pods[*pod].made_by.is_some());
+            board.sources.push(SourceCell {
+                class: *class,
+                domains,
+                left: pods.len(),
+            });
+            pods_of.push(pods);
+        }
+        let targets: Vec<Vec<(TargetCell, Vec<Slot>)>> = classes
+            .iter()
+            .map(|class| self.targets(*class, &goals, refused))
+            .collect();
+        let cells = targets.iter();
+        let cells = cells.map(|of| of.iter().map(|(cell, _)| cell.clone()).collect());
+        board.targets = cells.collect();
+        let found = board.search(most, &affords);
+        let mut taken = vec![0; pods_of.len()];
+        let step = |(source, target): &(usize, usize)| {
+            let pod = pods_of[*source][taken[*source]];
+            taken[*source] += 1;
+            let class = self.model.pods[pod].class;
+            MoveStep {
+                pod,
+                class,
+                target: targets[place[&class]][*target].1.clone(),
+            }
+        };
+        FoundSteps {
+            steps: found.moves.iter().map(step).collect(),
+            is_least: found.is_least,
+            is_capped: !found.is_whole && found.moves.len() >= most,
+        }
+    }
+
+    fn board(&self, goals: &[usize], classes: &[usize]) -> MoveBoard {
+        let goal = |at: &usize| {
+            let goal = &self.model.goals[*at];
+            BoardGoal {
+                is_wanted: goal.workload == Some(self.workload),
+                excess: goal.counts.excess(),
+                counts: goal.counts.clone(),
+            }
+        };
+        let place = |rule: &(usize, i64)| {
+            let place = goals.iter().position(|goal| *goal == rule.0);
+            place.map(|place| (place, rule.1))
+        };
+        let class = |at: &usize| &self.model.classes[*at];
+        MoveBoard {
+            goals: goals.iter().map(goal).collect(),
+            counts: classes
+                .iter()
+                .map(|at| goals.iter().map(|goal| class(at).counts[*goal]).collect())
+                .collect(),
+            rules: classes
+                .iter()
+                .map(|at| class(at).rules.iter().filter_map(place).collect())
+                .collect(),
+            ..MoveBoard::default()
+        }
+    }
+
+    /// As many of the pods as may leave their nodes.
+    fn within_nodes(
+        &self,
+        pods: Vec<usize>,
+        nodes: &mut HashMap<Slot, usize>,
+        affords_node: &dyn Fn(&str) -> usize,
+    ) -> Vec<usize> {
+        let name = |slot| self.read_view.nodes.name(slot);
+        let may_leave = |pod: &usize| {
+            let slot = self.model.pods[*pod].node;
+            let left = nodes
+                .entry(slot)
+                .or_insert_with(|| affords_node(name(slot)));
+            let may = *left > 0;
+            *left = left.saturating_sub(1);
+            may
+        };
+        pods.into_iter().filter(may_leave).collect()
+    }
+
+    /// Where pods of a class could go but for the counts, by domains.
+    fn targets(
+        &self,
+        class: usize,
+        goals: &[usize],
+        refused: &Refused,
+    ) -> Vec<(TargetCell, Vec<Slot>)> {
+        let of = &self.model.classes[class];
+        let read_view = self.read_view;
+        let constraints = of.question.constraints_on(read_view);
+        let filter = Filter::of(&of.question, &constraints, NodeChecks::All, read_view);
+        let mut cells: BTreeMap<Vec<Option<usize>>, (usize, Vec<Slot>)> = BTreeMap::new();
+        for slot in read_view.nodes.order() {
+            if !read_view.affords(filter.units_per_node() + UNITS_PER_NODE) {
+                break;
+            }
+            let is_possible = match filter.judge(*slot) {
+                Ok(()) => true,
+                Err(refusal) => refusal.reason == Reason::Skew && filter.last_checks_admit(*slot),
+            };
+            if !is_possible {
+                continue;
+            }
+            let wanted = self.model.pods.len();
+            let room = filter.fitting(*slot, wanted);
+            let room = room.map_or(wanted, |(room, _)| room as usize);
+            let domains = goals
+                .iter()
+                .map(|goal| self.model.domain(*goal, *slot))
+                .collect();
+            let cell = cells.entry(domains).or_default();
+            cell.0 += room;
+            cell.1.push(*slot);
+        }
+        let cells = cells.into_iter().map(|(domains, (room, nodes))| {
+            let is_refused = refused.nodes.contains(&(class, nodes.clone()));
+            let room = if is_refused { 0 } else { room };
+            (TargetCell { domains, room }, nodes)
+        });
+        cells.collect()
+    }
+}
+
+/// Makes steps on a copy of the snapshot, each to the best node that takes the pod.
+///
+/// # Errors
+/// A step that no node takes. Then none was made.
+pub fn replay(
+    imagined: &mut Imagined<'_>,
+    (namespace, model): (&str, &mut SpreadModel),
+    steps: &[MoveStep],
+) -> Result<Vec<Stepped>, MoveStep> {
+    let mut made: Vec<(Stepped, Slot, v1::Pod)> = Vec::new();
+    for step in steps {
+        let old = imagined.read(namespace, |read_view| {
+            let name = &model.pods[step.pod].name;
+            let found = read_view.whole_pod(namespace, name);
+            found.map(|pod| {
+                (
+                    pod,
+                    read_view.nodes.name(model.pods[step.pod].node).to_owned(),
+                )
+            })
+        });
+        let Some((old, from)) = old.flatten() else {
+            return Err(step.clone());
+        };
+        imagined.change([deletion(namespace, &old)]);
+        let class = &model.classes[step.class];
+        let found = imagined.read(namespace, |read_view| {
+            let to = best_of(class, &step.target, &read_view)?;
+            let effects = effects(model, step, to, &read_view);
+            let successor = successor(class, &old, to, &read_view);
+            Some((to, read_view.nodes.name(to).to_owned(), effects, successor))
+        });
+        let Some((to_slot, to, effects, successor)) = found.flatten() else {
+            imagined.change([Object::Pod(old)]);
+            for (stepped, from, old) in made.into_iter().rev() {
+                imagined.change([deletion(namespace, &old)]);
+                imagined.change([Object::Pod(old)]);
+                model.note(stepped.pod, from, model.pods[stepped.pod].made_by);
+            }
+            return Err(step.clone());
+        };
+        imagined.change([Object::Pod(successor)]);
+        let from_slot = model.pods[step.pod].node;
+        model.note(step.pod, to_slot, model.pods[step.pod].made_by);
+        let stepped = Stepped {
+            pod: step.pod,
+            from,
+            to,
+            to_slot,
+            effects,
+        };
+        made.push((stepped, from_slot, old));
+    }
+    Ok(made.into_iter().map(|(stepped, ..)| stepped).collect())
+}
+
+/// The best of some nodes that takes a pod now.
+fn best_of(class: &MoveClass, nodes: &[Slot], read_view: &ReadView<'_>) -> Option<Slot> {
+    let constraints = class.question.constraints_on(read_view);
+    let filter = Filter::of(&class.question, &constraints, NodeChecks::All, read_view);
+    let passing: Vec<Slot> = nodes
+        .iter()
+        .filter(|slot| filter.judge(**slot).is_ok())
+        .copied()
+        .collect();
+    if passing.len() < 2 {
+        return passing.first().copied();
+    }
+    let scores = Scores::of(&constraints, &passing, read_view);
+    if scores.skipped {
+        return passing.first().copied();
+    }
+    scores.best(1).first().map(|at| passing[*at])
+}
+
+fn effects(
+    model: &SpreadModel,
+    step: &MoveStep,
+    to: Slot,
+    read_view: &ReadView<'_>,
+) -> Vec<MoveEffect> {
+    let class = &model.classes[step.class];
+    let from = model.pods[step.pod].node;
+    let own = model.goals.iter().enumerate();
+    let own = own.filter(|(at, goal)| goal.workload == Some(class.workload) && class.counts[*at]);
+    own.map(|(at, goal)| {
+        let domain = |slot| {
+            let domain = model.domain(at, slot);
+            let value = domain.map(|it| {
+                goal.in_use
+                    .topology
+                    .value(DomainId::at(it), read_view.nodes)
+            });
+            let count = domain.map_or(0, |domain| goal.counts.count(domain));
+            (value.unwrap_or_default().to_owned(), i64::from(count))
+        };
+        MoveEffect {
+            topology_key: goal.key.to_string(),
+            from: domain(from),
+            to: domain(to),
+        }
+    })
+    .collect()
+}
+
+/// The pod that the owner makes after one is gone, on its node. It has the name of the
+/// one that is gone: which it gets is not known.
+fn successor(class: &MoveClass, old: &v1::Pod, to: Slot, read_view: &ReadView<'_>) -> v1::Pod {
+    let mut pod = class.pod.clone();
+    let metadata = pod.metadata.get_or_insert_default();
+    if let Some(old) = &old.metadata {
+        metadata.name.clone_from(&old.name);
+        metadata.namespace.clone_from(&old.namespace);
+    }
+    let node = read_view.nodes.get(to);
+    for key in &class.node_labels {
+        if let Some(value) = node.as_ref().and_then(|node| node.label_text(key)) {
+            metadata.labels.insert(key.clone(), value.to_owned());
+        }
+    }
+    read_view
+        .nodes
+        .name(to)
+        .clone_into(&mut pod.spec.get_or_insert_default().node_name);
+    pod
+}
+
+fn deletion(namespace: &str, pod: &v1::Pod) -> Object {
+    let name = pod.metadata.as_ref().map_or("", |metadata| &metadata.name);
+    Object::Delete(v1::ObjectReference {
+        kind: "Pod".to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        uid: String::new(),
+    })
+}

@@ -1,0 +1,255 @@
+//! Which pods to move so that constraints hold.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::blockers::{self, Blocker};
+use super::moving::{self, MoveEffect, Stepped};
+use super::rebalance_wish::RebalanceWish;
+use super::spread_model::SpreadModel;
+use crate::snapshot::{Defaults, Imagined};
+use crate::spread::describe::{By, JudgedWorkload, Survey, WorkloadId};
+
+/// How often all namespaces are looked at, at most: where a workload has moved, another
+/// may find room.
+const MOST_ROUNDS: usize = 8;
+
+/// Which pods to move.
+#[derive(Debug, Default)]
+pub struct RebalancePlan {
+    /// The revision that it is about.
+    pub revision: i64,
+    /// Its default constraints.
+    pub defaults: Arc<Defaults>,
+    /// The moves, in order.
+    pub moves: Vec<PlannedMove>,
+    /// The workloads that violated constraints, by namespace.
+    pub workloads: BTreeMap<(String, WorkloadId), RebalancedWorkload>,
+    /// Whether no plan with fewer moves does as much.
+    pub is_least: bool,
+    /// Whether more moves were wanted than there may be.
+    pub is_capped: bool,
+}
+
+/// A pod to move.
+#[derive(Debug, Clone)]
+pub struct PlannedMove {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its workload.
+    pub workload: WorkloadId,
+    /// Its name.
+    pub pod: String,
+    /// Its uid.
+    pub uid: String,
+    /// The place of the move that makes it, if one of the plan does.
+    pub made_by: Option<usize>,
+    /// The node that it leaves.
+    pub from: String,
+    /// The node for the pod that takes its place.
+    pub to: String,
+    /// What that does to each constraint.
+    pub effects: Vec<MoveEffect>,
+}
+
+/// A workload that violated constraints.
+#[derive(Debug)]
+pub struct RebalancedWorkload {
+    /// By what it is judged.
+    by: By,
+    /// How it was spread.
+    pub before: JudgedWorkload,
+    /// How it is spread after the moves.
+    pub after: Option<JudgedWorkload>,
+    /// How many of its pods move.
+    pub moves: usize,
+    /// What keeps it from being even.
+    pub blockers: Vec<Blocker>,
+}
+
+/// A plan in the making.
+struct Planner<'p, 's> {
+    wish: &'p RebalanceWish,
+    imagined: &'p mut Imagined<'s>,
+    plan: RebalancePlan,
+    /// By node: how many pods leave it.
+    left: HashMap<String, usize>,
+    /// By namespace and pod: the move that made it.
+    made: HashMap<(String, String), usize>,
+}
+
+impl RebalancePlan {
+    /// Plans on a copy of a snapshot, which is changed as the plan goes.
+    pub fn of(imagined: &mut Imagined<'_>, wish: &RebalanceWish) -> Self {
+        let names = match &wish.namespace {
+            Some(name) => vec![name.as_str().into()],
+            None => imagined.namespaces(),
+        };
+        let mut planner = Planner {
+            wish,
+            imagined,
+            plan: Self {
+                is_least: true,
+                ..Self::default()
+            },
+            left: HashMap::new(),
+            made: HashMap::new(),
+        };
+        let mut open = names;
+        let mut touched = Vec::new();
+        for round in 0..MOST_ROUNDS {
+            let before = planner.plan.moves.len();
+            open.retain(|namespace| planner.repair(namespace));
+            if round == 0 {
+                touched.clone_from(&open);
+            }
+            if planner.plan.moves.len() == before {
+                break;
+            }
+        }
+        planner.finish(&touched)
+    }
+}
+
+impl Planner<'_, '_> {
+    /// Repairs the workloads of a namespace. Whether any was violated.
+    fn repair(&mut self, namespace: &str) -> bool {
+        let wish = self.wish;
+        let seen = self.imagined.read(namespace, |read_view| {
+            let seen = (read_view.revision, Arc::clone(read_view.defaults));
+            (
+                seen,
+                SpreadModel::of(&read_view.pod_groups(), namespace, wish),
+            )
+        });
+        let Some(((revision, defaults), mut model)) = seen else {
+            return false;
+        };
+        self.plan.revision = revision;
+        self.plan.defaults = defaults;
+        for pod in &mut model.pods {
+            let made = self.made.get(&(namespace.to_owned(), pod.name.clone()));
+            pod.made_by = made.copied();
+        }
+        for workload in 0..model.workloads.len() {
+            let of = &model.workloads[workload];
+            let place = (namespace.to_owned(), of.id.clone());
+            let noted = self.plan.workloads.entry(place.clone());
+            noted.or_insert_with(|| RebalancedWorkload {
+                by: of.by.clone(),
+                before: of.before.clone(),
+                after: None,
+                moves: 0,
+                blockers: Vec::new(),
+            });
+            self.repair_workload(&place, &mut model, workload);
+        }
+        !model.workloads.is_empty()
+    }
+
+    /// Moves pods of a workload until it is even or nothing brings it closer.
+    fn repair_workload(
+        &mut self,
+        place: &(String, WorkloadId),
+        model: &mut SpreadModel,
+        workload: usize,
+    ) {
+        let mut refused = moving::Refused::default();
+        while model.violates(workload) {
+            let moved = self.plan.workloads.get(place).map_or(0, |it| it.moves);
+            let most = self.wish.most_of_workload.saturating_sub(moved);
+            let most = most.min(self.wish.most_moves.saturating_sub(self.plan.moves.len()));
+            let most_of_node = self.wish.most_of_node;
+            let left = &self.left;
+            let affords_node =
+                |node: &str| most_of_node.saturating_sub(left.get(node).copied().unwrap_or(0));
+            let found = self.imagined.read(&place.0, |read_view| {
+                let at = moving::Moving {
+                    model,
+                    workload,
+                    read_view: &read_view,
+                };
+                at.search(most, &refused, &affords_node)
+            });
+            let Some(found) = found else { return };
+            self.plan.is_least &= found.is_least;
+            self.plan.is_capped |= found.is_capped;
+            if found.steps.is_empty() {
+                break;
+            }
+            match moving::replay(self.imagined, (&place.0, model), &found.steps) {
+                Ok(stepped) => self.note(place, model, stepped),
+                Err(step) => {
+                    self.plan.is_least = false;
+                    if !refused.note(&step) {
+                        break;
+                    }
+                }
+            }
+        }
+        let blockers = self.imagined.read(&place.0, |read_view| {
+            let is_open = model.violates(workload);
+            is_open.then(|| blockers::of(model, workload, &read_view))
+        });
+        if let Some(noted) = self.plan.workloads.get_mut(place) {
+            noted.blockers = blockers.flatten().unwrap_or_default();
+            let is_full = self.wish.most_of_workload <= noted.moves
+                || self.wish.most_moves <= self.plan.moves.len()
+                || self
+                    .left
+                    .values()
+                    .any(|left| self.wish.most_of_node <= *left);
+            if model.violates(workload) && is_full {
+                noted.blockers.push(Blocker::of_cap());
+                self.plan.is_capped = true;
+            }
+        }
+    }
+
+    fn note(&mut self, place: &(String, WorkloadId), model: &mut SpreadModel, steps: Vec<Stepped>) {
+        for step in steps {
+            let pod = model.pods[step.pod].clone();
+            *self.left.entry(step.from.clone()).or_default() += 1;
+            let at = self.plan.moves.len();
+            self.made.insert((place.0.clone(), pod.name.clone()), at);
+            self.plan.moves.push(PlannedMove {
+                namespace: place.0.clone(),
+                workload: place.1.clone(),
+                uid: match pod.made_by {
+                    None => pod.uid,
+                    Some(_) => String::new(),
+                },
+                pod: pod.name,
+                made_by: pod.made_by,
+                from: step.from,
+                to: step.to,
+                effects: step.effects,
+            });
+            model.note(step.pod, step.to_slot, Some(at));
+            if let Some(noted) = self.plan.workloads.get_mut(place) {
+                noted.moves += 1;
+            }
+        }
+    }
+
+    /// Looks at what the moves lead to.
+    fn finish(self, touched: &[Box<str>]) -> RebalancePlan {
+        let Self {
+            wish,
+            imagined,
+            mut plan,
+            ..
+        } = self;
+        for namespace in touched {
+            imagined.read(namespace, |read_view| {
+                let pods = read_view.pod_groups();
+                let survey = Survey::of(&pods, namespace, &wish.limits, wish.max_domains);
+                let own = plan.workloads.iter_mut();
+                for ((_, id), noted) in own.filter(|((name, _), _)| **name == **namespace) {
+                    noted.after = survey.judge_listed(id, &noted.by);
+                }
+            });
+        }
+        plan
+    }
+}

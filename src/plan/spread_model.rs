@@ -1,0 +1,361 @@
+//! The constraints of a namespace and the pods of those workloads that violate them, as
+//! a plan moves them.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::goal_counts::GoalCounts;
+use super::mobility::{NamespaceBudgets, Staying, staying_group};
+use super::rebalance_wish::RebalanceWish;
+use crate::matching::{Path, Selector};
+use crate::proto::v1;
+use crate::snapshot::{DomainId, PartitionInUse, PodGroup, PodGroups, Slot};
+use crate::spread::Question;
+use crate::spread::describe::{By, JudgedWorkload, Survey, WantedSpread, WorkloadId, WorkloadPods};
+
+/// What it costs to gather a pod, in units.
+const UNITS_PER_PIECE: usize = 40;
+
+/// The pods and constraints of a namespace.
+#[derive(Default)]
+pub struct SpreadModel {
+    /// The constraints that are wanted or must not get worse.
+    pub goals: Vec<ModelGoal>,
+    /// The workloads that violate constraints, and pods of those before.
+    pub workloads: Vec<ModelWorkload>,
+    /// Pods that are alike.
+    pub classes: Vec<MoveClass>,
+    /// Their pods that are on nodes, by node and name.
+    pub pods: Vec<ModelPod>,
+    /// The workloads whose pods could not all be judged, and why.
+    pub faults: Vec<(WorkloadId, String)>,
+}
+
+/// A constraint.
+pub struct ModelGoal {
+    /// The place of its workload, if that violates one; only then it is repaired.
+    pub workload: Option<usize>,
+    /// The topology key.
+    pub key: Arc<str>,
+    /// The nodes behind it.
+    pub in_use: PartitionInUse,
+    /// Its counts.
+    pub counts: GoalCounts,
+    /// Which pods it counts; `None` for all of its workload alone.
+    selector: Option<Selector>,
+}
+
+/// A workload that violates a constraint.
+pub struct ModelWorkload {
+    /// What it is.
+    pub id: WorkloadId,
+    /// How it is spread.
+    pub before: JudgedWorkload,
+    /// By what.
+    pub by: By,
+}
+
+/// Pods of a workload that are alike.
+pub struct MoveClass {
+    /// The place of its workload.
+    pub workload: usize,
+    /// One like them, without name and node, as their owner would create it.
+    pub pod: v1::Pod,
+    /// The same, compiled.
+    pub question: Question,
+    /// The labels that are copied from the node, if they have such.
+    pub node_labels: Vec<String>,
+    /// By goal: whether it counts the pods.
+    pub counts: Vec<bool>,
+    /// The goals that decide where they may go, with what they count of a pod itself.
+    pub rules: Vec<(usize, i64)>,
+    /// Why all of them stay.
+    pub staying: Option<Staying>,
+}
+
+/// A pod.
+#[derive(Debug, Clone)]
+pub struct ModelPod {
+    /// The place of its class.
+    pub class: usize,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// Its node.
+    pub node: Slot,
+    /// Why it stays.
+    pub staying: Option<Staying>,
+    /// The place of the move that made it.
+    pub made_by: Option<usize>,
+}
+
+/// Labels that the API server copies from the node to a pod.
+const NODE_LABELS: [&str; 2] = [
+    "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+];
+
+impl SpreadModel {
+    /// What there is to repair in a namespace.
+    pub fn of(pods: &PodGroups<'_>, namespace: &str, wish: &RebalanceWish) -> Self {
+        let survey = Survey::of(pods, namespace, &wish.limits, wish.max_domains);
+        let mut model = Self::default();
+        let mut chosen = BTreeSet::new();
+        let all: Vec<_> = survey.all_wanted(wish.by.as_ref()).collect();
+        for (id, workload) in &all {
+            if !wish.means(namespace, id, workload) {
+                continue;
+            }
+            if let Some(fault) = &workload.fault {
+                model.faults.push(((*id).clone(), fault.clone()));
+            }
+            let goals = goals_of(workload, pods, wish, Some(model.workloads.len()));
+            if goals.iter().any(|goal| goal.counts.excess() > 0) {
+                let by = match (&workload.by_key, &wish.by) {
+                    (Some(_), Some(key)) => By::Key(Arc::clone(key)),
+                    _ => By::Constraints,
+                };
+                let Some(before) = survey.judge_listed(id, &by) else {
+                    continue;
+                };
+                chosen.insert(*id);
+                model.workloads.push(ModelWorkload {
+                    id: (*id).clone(),
+                    before,
+                    by,
+                });
+                model.goals.extend(goals);
+            }
+        }
+        if !model.workloads.is_empty() {
+            model.add_pods(pods, namespace, wish, &all, &chosen);
+            model.add_others(pods, wish, &all, &chosen);
+        }
+        model
+    }
+
+    fn add_pods(
+        &mut self,
+        pods: &PodGroups<'_>,
+        namespace: &str,
+        wish: &RebalanceWish,
+        all: &[(&WorkloadId, WorkloadPods<'_>)],
+        chosen: &BTreeSet<&WorkloadId>,
+    ) {
+        let budgets = NamespaceBudgets::of(pods);
+        let mut groups: Vec<&PodGroup> = Vec::new();
+        let mut class_of = Vec::new();
+        let mine = all.iter().filter(|(id, _)| chosen.contains(id));
+        for (at, (id, workload)) in mine.enumerate() {
+            for (group, pod) in &workload.groups {
+                let staying = staying_group((group, pod), (id, workload), (pods, &budgets), wish);
+                let class = self.class(at, (group, pod), workload, staying, wish);
+                class_of.push(class.map(|class| {
+                    self.classes.push(class);
+                    self.classes.len() - 1
+                }));
+                groups.push(group);
+            }
+        }
+        let names = wish.stay.get(namespace);
+        for pod in pods.named(groups.into_iter()) {
+            let (Some(node), Some(class)) = (pod.node, class_of[pod.group]) else {
+                continue;
+            };
+            let named = names.and_then(|names| names.get(&pod.name));
+            let named = named.map(|why| Staying::Wished(why.clone()));
+            let staying = named.or_else(|| self.classes[class].staying.clone());
+            self.pods.push(ModelPod {
+                class,
+                name: pod.name,
+                uid: pod.uid,
+                node,
+                staying,
+                made_by: None,
+            });
+        }
+        let nodes = pods.read_view().nodes;
+        self.pods.sort_by(|one, other| {
+            let place = |pod: &ModelPod| (nodes.name(pod.node).to_owned(), pod.name.clone());
+            place(one).cmp(&place(other))
+        });
+    }
+
+    /// The class of a group; `None` where its pods cannot be judged.
+    fn class(
+        &self,
+        at: usize,
+        (group, pod): (&PodGroup, &v1::Pod),
+        workload: &WorkloadPods<'_>,
+        staying: Option<Staying>,
+        wish: &RebalanceWish,
+    ) -> Option<MoveClass> {
+        let mut pod = pod.clone();
+        let metadata = pod.metadata.get_or_insert_default();
+        let labels = metadata.labels.clone();
+        let mut node_labels = Vec::new();
+        metadata.labels.retain(|key, _| {
+            let is_copied = NODE_LABELS.contains(&key.as_str());
+            if is_copied {
+                node_labels.push(key.clone());
+            }
+            !is_copied
+        });
+        let question = Question::compile(Some(&pod), &wish.limits, Path::root("pod")).ok()?;
+        let goals = self.goals.iter().enumerate();
+        let own = goals.clone().filter(|(_, goal)| goal.workload == Some(at));
+        let wanted = wanted_of(workload, wish);
+        let own = own.zip(wanted).filter_map(|((place, _), wanted)| {
+            let active = wanted?;
+            let is_rule = active.active.constraint.is_hard() && active.is_of(group);
+            is_rule.then_some((place, active.active.self_match))
+        });
+        let rules = own.collect();
+        let counts = goals.map(|(_, goal)| match &goal.selector {
+            Some(selector) => selector.matches_labels(&labels),
+            None => goal.workload == Some(at),
+        });
+        Some(MoveClass {
+            workload: at,
+            counts: counts.collect(),
+            rules,
+            question,
+            node_labels,
+            staying,
+            pod,
+        })
+    }
+
+    /// Adds constraints of other workloads that count the pods.
+    fn add_others(
+        &mut self,
+        pods: &PodGroups<'_>,
+        wish: &RebalanceWish,
+        all: &[(&WorkloadId, WorkloadPods<'_>)],
+        chosen: &BTreeSet<&WorkloadId>,
+    ) {
+        let none = v1::ObjectMeta::default();
+        for (_, workload) in all.iter().filter(|(id, _)| !chosen.contains(id)) {
+            for goal in goals_of(workload, pods, wish, None) {
+                let Some(selector) = &goal.selector else {
+                    continue;
+                };
+                let counts = |class: &MoveClass| {
+                    let metadata = class.pod.metadata.as_ref().unwrap_or(&none);
+                    selector.matches_labels(&metadata.labels)
+                };
+                let counts: Vec<bool> = self.classes.iter().map(counts).collect();
+                if counts.iter().any(|it| *it) {
+                    for (class, counts) in self.classes.iter_mut().zip(counts) {
+                        class.counts.push(counts);
+                    }
+                    self.goals.push(goal);
+                }
+            }
+        }
+    }
+
+    /// The domain of a goal that a node is in.
+    pub fn domain(&self, goal: usize, node: Slot) -> Option<usize> {
+        let domain = self.goals[goal].in_use.partition.member(node);
+        domain.is_some().then(|| DomainId::index(domain))
+    }
+
+    /// Notes that a pod is on another node.
+    pub fn note(&mut self, pod: usize, to: Slot, made_by: Option<usize>) {
+        let (class, from) = (self.pods[pod].class, self.pods[pod].node);
+        for goal in 0..self.goals.len() {
+            if self.classes[class].counts[goal] {
+                let (from, to) = (self.domain(goal, from), self.domain(goal, to));
+                self.goals[goal].counts.shift(from, to);
+            }
+        }
+        self.pods[pod].node = to;
+        self.pods[pod].made_by = made_by;
+    }
+
+    /// Whether a workload violates a constraint that is to be repaired.
+    pub fn violates(&self, workload: usize) -> bool {
+        let mut own = self
+            .goals
+            .iter()
+            .filter(|goal| goal.workload == Some(workload));
+        own.any(|goal| goal.counts.excess() > 0)
+    }
+
+    /// The pods of a workload by class and by what they count in.
+    pub fn cells(
+        &self,
+        workload: usize,
+        goals: &[usize],
+        affords: impl Fn(usize) -> bool,
+    ) -> HashMap<(usize, Vec<Option<usize>>), Vec<usize>> {
+        let mut cells: HashMap<_, Vec<usize>> = HashMap::new();
+        for (at, pod) in self.pods.iter().enumerate() {
+            if self.classes[pod.class].workload != workload || pod.staying.is_some() {
+                continue;
+            }
+            if !affords(UNITS_PER_PIECE + goals.len()) {
+                break;
+            }
+            let domains = goals
+                .iter()
+                .map(|goal| self.domain(*goal, pod.node))
+                .collect();
+            cells.entry((pod.class, domains)).or_default().push(at);
+        }
+        cells
+    }
+}
+
+/// The constraints that are repaired or kept, in order; `None` for a topology key.
+fn wanted_of<'w, 's>(
+    workload: &'w WorkloadPods<'s>,
+    wish: &RebalanceWish,
+) -> Vec<Option<&'w WantedSpread<'s>>> {
+    let is_wanted = |hard: bool| hard || wish.soft;
+    let wanted = workload.wanted.iter();
+    let wanted = wanted.filter(|wanted| is_wanted(wanted.active.constraint.is_hard()));
+    let by_key = workload.by_key.as_ref().map(|_| None);
+    wanted.map(Some).chain(by_key).collect()
+}
+
+fn goals_of(
+    workload: &WorkloadPods<'_>,
+    pods: &PodGroups<'_>,
+    wish: &RebalanceWish,
+    at: Option<usize>,
+) -> Vec<ModelGoal> {
+    let own = workload.groups.iter().flat_map(|(group, _)| &group.nodes);
+    let goal = |wanted: Option<&WantedSpread<'_>>| {
+        let (counted, key, constraint, selector) = match (wanted, &workload.by_key) {
+            (Some(wanted), _) => {
+                let constraint = &wanted.active.constraint;
+                (
+                    pods.count(wanted.query()),
+                    Arc::clone(&constraint.topology_key),
+                    Some(constraint),
+                    Some(wanted.active.counted().clone()),
+                )
+            }
+            (None, Some(partition)) => {
+                let nodes = own.clone().map(|slot| (*slot, 1));
+                let key = wish.by.clone()?;
+                (pods.count_nodes(partition, nodes), key, None, None)
+            }
+            (None, None) => return None,
+        };
+        Some(ModelGoal {
+            workload: at,
+            key,
+            in_use: counted.in_use().clone(),
+            counts: GoalCounts::of(&counted, constraint),
+            selector,
+        })
+    };
+    wanted_of(workload, wish)
+        .into_iter()
+        .filter_map(goal)
+        .collect()
+}
