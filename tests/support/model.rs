@@ -169,6 +169,7 @@ pub fn changes(cluster: &Cluster) -> Vec<Change> {
         .chain(all(&cluster.stateful_sets))
         .chain(all(&cluster.replication_controllers))
         .chain(all(&cluster.namespaces))
+        .chain(all(&cluster.pod_disruption_budgets))
         .collect()
 }
 
