@@ -153,7 +153,7 @@ fn pod_move(planned: PlannedMove) -> v1::PodMove {
         to_value: effect.to.0,
         to_pods: effect.to.1,
     };
-    let made_by = planned.made_by.map_or(0, |at| at + 1);
+    let made_by = planned.made_by.map_or(0, |at| at.saturating_add(1));
     v1::PodMove {
         namespace: planned.namespace,
         pod: planned.pod,

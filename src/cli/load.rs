@@ -13,13 +13,13 @@ use super::input::{self, Input};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  kubectl get nodes,namespaces,pods,services,replicasets,statefulsets,replicationcontrollers \\
+  kubectl get nodes,namespaces,pods,services,replicasets,statefulsets,replicationcontrollers,pvc,pv,sc \\
     -A -o json | evenkeel load -
   evenkeel load cluster.yaml --default-constraints system
   evenkeel load manifests/ --merge --snapshot staging
 
-It reads Node, Namespace, Pod, Service, ReplicaSet, StatefulSet, ReplicationController and
-PodDisruptionBudget.
+It reads Node, Namespace, Pod, Service, ReplicaSet, StatefulSet, ReplicationController,
+PodDisruptionBudget, PersistentVolumeClaim, PersistentVolume and StorageClass.
 Other kinds are skipped and counted in the summary.")]
 pub(crate) struct LoadCommand {
     /// Files of kubectl's JSON or YAML, directories of such files, or - for standard input

@@ -9,7 +9,7 @@ use crate::matching::{Constraint, Selector, Shortage};
 use crate::snapshot::{HeldTerm, NodeRef, ReadView, Slot};
 use crate::spread::{
     Active, Checked, Constraints, DomainReport, Filter, GlobalMinimum, NodeChecks, NodeRefusal,
-    NominatedOn, PodTerms, Question, Reason, Report, Scores, SkewRule,
+    NominatedOn, PodTerms, Question, Reason, Report, Scores, SkewRule, Volumes,
 };
 
 /// What it costs to look at a node and its labels, in units.
@@ -126,6 +126,11 @@ impl<'a> Case<'a> {
     /// The terms of affinity between pods that matter; `None` where none does.
     pub fn pod_terms(&self) -> Option<&PodTerms<'a>> {
         self.filter.pod_terms()
+    }
+
+    /// The storage of the pod; `None` where it decides nothing.
+    pub fn volumes(&self) -> Option<&Volumes<'a>> {
+        self.filter.volumes()
     }
 
     /// The terms by which pods that run keep the pod away.

@@ -144,6 +144,21 @@ fn cause(case: &Case<'_>, reason: &Reason, hard: Option<&Hard<'_>>, nodes: usize
         (Reason::DeclaredFeatures, _) => {
             they("does not", "do not") + " declare " + &case.needed_features()
         }
+        (Reason::VolumeNotReady(words), _) => words.to_string(),
+        (Reason::VolumeMissing, _) => "a volume that it uses is not there".to_owned(),
+        (Reason::DiskConflict, _) => they("has", "have") + " a pod that uses one of its disks",
+        (Reason::ClaimInUse, _) => {
+            "another pod uses a claim of it that is ReadWriteOncePod".to_owned()
+        }
+        (Reason::VolumeNodeAffinity, _) => {
+            they("does not", "do not") + " reach a volume that it uses"
+        }
+        (Reason::VolumeBinding, _) => {
+            they("has", "have") + " no volume for a claim of it, and none can be made there"
+        }
+        (Reason::VolumeZone, _) => {
+            they("is", "are") + " in another zone than a volume that it uses"
+        }
         (Reason::Skew, Some(hard)) => format!(
             "{} would exceed maxSkew {} of {} ({})",
             plural(nodes, "node"),

@@ -239,8 +239,7 @@ impl<'a> FollowedKinds<'a> {
     /// A list or a watch failed.
     fn failed(&mut self, wanted: ObjectKind, error: &Error) {
         self.counts.of(wanted.as_str()).failed();
-        let may_miss =
-            matches!(wanted, ObjectKind::Owner(_) | ObjectKind::Namespace) && error.is_refusal();
+        let may_miss = !matches!(wanted, ObjectKind::Node | ObjectKind::Pod) && error.is_refusal();
         let kind = self.kind(wanted);
         kind.failed = Some(Instant::now());
         kind.is_missing |= may_miss;
@@ -248,6 +247,7 @@ impl<'a> FollowedKinds<'a> {
             true => {
                 let whose = match wanted {
                     ObjectKind::Owner(OwnerKind::PodDisruptionBudget) => "plans",
+                    ObjectKind::Storage(_) => "pods with volumes",
                     _ => "default constraints",
                 };
                 format!("{whose} do without {}: {error}", wanted.as_str())

@@ -70,7 +70,8 @@ fn is_namespaces(resource: &ApiResource) -> bool {
 impl ClusterClient {
     /// Lists all objects that decisions read. What may not be listed in all namespaces is
     /// listed in `enough`, if that is given; then the Namespace objects may be missing:
-    /// answers name what selects by them.
+    /// answers name what selects by them. Claims, volumes and storage
+    /// classes are left out unless all of these may be listed: answers name volumes then.
     ///
     /// # Errors
     /// The first kind that could not be listed, and why.
@@ -79,7 +80,7 @@ impl ClusterClient {
         enough: Option<&str>,
         progress: OnProgress<'_>,
     ) -> Result<ListedCluster, Error> {
-        let mut all = ListedCluster::default();
+        let (mut all, mut lacks_storage) = (ListedCluster::default(), false);
         for resource in ApiResource::read_by_decisions() {
             let listed = match self.load_one(resource, None, progress).await {
                 Err(Error::Forbidden { .. }) if resource.is_namespaced && enough.is_some() => {
@@ -91,9 +92,16 @@ impl ClusterClient {
                 }
                 // No decision reads them.
                 Err(Error::Forbidden { .. }) if resource == ApiResource::of_budgets() => continue,
+                Err(Error::Forbidden { .. }) if ApiResource::is_of_storage(resource) => {
+                    lacks_storage = true;
+                    continue;
+                }
                 listed => listed,
             };
             all.objects.append(listed?);
+        }
+        if lacks_storage {
+            all.objects.drop_storage();
         }
         all.objects.kubernetes_version = self.kubernetes_version().await;
         Ok(all)

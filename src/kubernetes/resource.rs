@@ -32,7 +32,7 @@ const fn namespaced(
 pub(super) static CONFIG_MAPS: ApiResource = namespaced("ConfigMap", "v1", "configmaps");
 
 /// Those that decisions read, and the other workloads of Kubernetes' own.
-static RESOURCES: [ApiResource; 12] = [
+static RESOURCES: [ApiResource; 15] = [
     ApiResource {
         is_namespaced: false,
         ..namespaced("Node", "v1", "nodes")
@@ -47,6 +47,15 @@ static RESOURCES: [ApiResource; 12] = [
     namespaced("ReplicaSet", "apps/v1", "replicasets"),
     namespaced("StatefulSet", "apps/v1", "statefulsets"),
     namespaced("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets"),
+    namespaced("PersistentVolumeClaim", "v1", "persistentvolumeclaims"),
+    ApiResource {
+        is_namespaced: false,
+        ..namespaced("PersistentVolume", "v1", "persistentvolumes")
+    },
+    ApiResource {
+        is_namespaced: false,
+        ..namespaced("StorageClass", "storage.k8s.io/v1", "storageclasses")
+    },
     namespaced("Deployment", "apps/v1", "deployments"),
     namespaced("DaemonSet", "apps/v1", "daemonsets"),
     namespaced("Job", "batch/v1", "jobs"),
@@ -75,6 +84,12 @@ impl ApiResource {
     /// Those that decisions read, nodes first.
     pub(crate) fn read_by_decisions() -> impl Iterator<Item = &'static Self> {
         ObjectKind::all().map(Self::of)
+    }
+
+    /// Whether it says what storage there is.
+    pub(crate) fn is_of_storage(&self) -> bool {
+        let kind = ObjectKind::parse(self.kind);
+        matches!(kind, Some(ObjectKind::Storage(_)))
     }
 
     /// That of namespaces.

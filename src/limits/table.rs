@@ -248,9 +248,10 @@ table! {
     LabelSets, max_label_sets, "max-label-sets", "label sets":
         Row { default: Some(5_000_000), ..COUNT };
 
-    /// Services, replica sets, stateful sets, replication controllers and
-    /// namespaces of one snapshot; memory grows with them.
-    Owners, max_owners, "max-owners", "services, owners and namespaces":
+    /// Services, replica sets, stateful sets, replication controllers, namespaces,
+    /// claims, persistent volumes and storage classes of one snapshot; memory grows
+    /// with them.
+    Owners, max_owners, "max-owners", "services, owners and other objects":
         Row { default: Some(1_000_000), ..COUNT };
 
     /// Bytes that the views of one snapshot may take.

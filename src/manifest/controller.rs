@@ -72,6 +72,8 @@ fn claim_storage(pod: &mut Value, workload: &Value) {
         volumes.push(json!({
             "name": name,
             "persistentVolumeClaim": { "claimName": format!("{name}-{pod_name}") },
+            // What the claim is made of, unless it is there.
+            "ephemeral": { "volumeClaimTemplate": { "spec": claim["spec"] } },
         }));
     }
 }

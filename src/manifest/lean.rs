@@ -5,6 +5,8 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
+use crate::matching::storage;
+
 /// Fields that no decision reads and that make up most of a cluster's bytes.
 /// They are dropped while reading, unless they hold a plain value: a label may
 /// have any of these names, and label values are plain.
@@ -28,9 +30,17 @@ const BULKY: [&str; 17] = [
     "volumesAttached",
 ];
 
-/// The annotations that are kept: what a ReplicaSet's controller reads of a pod, and what
-/// keeps a pod where it is.
-const KEPT_ANNOTATIONS: [&str; 4] = [DELETION_COST, STAYING[0].0, STAYING[1].0, STAYING[2].0];
+/// The annotations that are kept: what a ReplicaSet's controller reads of a pod, what
+/// keeps a pod where it is, and by which claims are bound.
+const KEPT_ANNOTATIONS: [&str; 7] = [
+    DELETION_COST,
+    STAYING[0].0,
+    STAYING[1].0,
+    STAYING[2].0,
+    storage::BIND_COMPLETED,
+    storage::SELECTED_NODE,
+    storage::BETA_CLASS,
+];
 
 /// The annotation that says how much is lost when a pod is deleted.
 pub(super) const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";

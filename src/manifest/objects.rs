@@ -116,6 +116,20 @@ pub(crate) fn read_objects(
     Ok(reader.objects)
 }
 
+impl LoadedObjects {
+    /// Drops claims, persistent volumes and storage classes.
+    pub(crate) fn drop_storage(&mut self) {
+        let is_storage = |change: &Change| {
+            let object = change.object.as_ref();
+            let kind = object.and_then(ObjectKind::of);
+            matches!(kind, Some(ObjectKind::Storage(_)))
+        };
+        let mut kept = self.changes.iter().map(|change| !is_storage(change));
+        self.origins.retain(|_| kept.next().unwrap_or(true));
+        self.changes.retain(|change| !is_storage(change));
+    }
+}
+
 /// Reads objects, one after the other.
 #[derive(Default)]
 pub(crate) struct ObjectReader {

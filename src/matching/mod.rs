@@ -26,8 +26,10 @@ mod requests;
 mod requirement;
 mod resizing;
 mod selector;
+pub mod storage;
 mod taints;
 pub mod times;
+mod used_storage;
 mod version;
 mod violations;
 
@@ -42,5 +44,8 @@ pub use requests::{Requests, RequestsByVersion};
 pub use requirement::{Operator, Requirement};
 pub use selector::{Selector, selector_text};
 pub use taints::{Effect, Taint, Tolerations};
+pub use used_storage::{
+    DiskKind, PodClaim, PodDisk, PodStorage, UsedStorage, absolute, check_claim_names, kept_volumes,
+};
 pub use version::{KubernetesVersion, NotAVersion, Resizing, VersionRules};
 pub use violations::{Path, Violation, Violations};

@@ -92,6 +92,19 @@ impl NodeAffinity {
         }))
     }
 
+    /// Compiles the nodes that reach a volume; `path` is that of their selector.
+    pub fn of_volume(
+        wire: &v1::NodeSelector,
+        limits: &Limits,
+        path: Path<'_>,
+        faults: &mut Violations,
+    ) -> Self {
+        Self(Keyed::of(AffinityRules {
+            labels: Box::default(),
+            terms: Some(compile_terms(wire, limits, path, faults)),
+        }))
+    }
+
     /// Writes it for the wire, into the spec of a pod. Omits terms that can match
     /// no node.
     pub fn write(&self, spec: &mut v1::PodSpec) {

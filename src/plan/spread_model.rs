@@ -204,7 +204,7 @@ impl SpreadModel {
         });
         let question = Question::compile(Some(&pod), &wish.limits, Path::root("pod")).ok()?;
         let goals = self.goals.iter().enumerate();
-        let own = goals.clone().filter(|(_, goal)| goal.workload == Some(at));
+        let own = goals.filter(|(_, goal)| goal.workload == Some(at));
         let wanted = wanted_of(workload, wish);
         let own = own.zip(wanted).filter_map(|((place, _), wanted)| {
             let active = wanted?;
@@ -212,7 +212,7 @@ impl SpreadModel {
             is_rule.then_some((place, active.active.self_match))
         });
         let rules = own.collect();
-        let counts = goals.map(|(_, goal)| match &goal.selector {
+        let counts = self.goals.iter().map(|goal| match &goal.selector {
             Some(selector) => selector.matches_labels(&labels),
             None => goal.workload == Some(at),
         });

@@ -83,17 +83,27 @@ impl<'de> Deserialize<'de> for IntOrString {
     }
 }
 
+/// A volume as JSON has it: the fields of its source stand beside its name.
+#[derive(Serialize, Deserialize)]
+struct FlatVolume {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    name: String,
+    #[serde(flatten)]
+    source: VolumeSource,
+}
+
 impl Serialize for Volume {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        self.source().serialize(to)
+        let (name, source) = (self.name.clone(), self.source());
+        FlatVolume { name, source }.serialize(to)
     }
 }
 
-/// The fields of a source stand beside the name of the volume.
 impl<'de> Deserialize<'de> for Volume {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let source = VolumeSource::deserialize(from)?;
+        let FlatVolume { name, source } = FlatVolume::deserialize(from)?;
         Ok(Self {
+            name,
             volume_source: Some(source),
             ..Self::default()
         })
@@ -130,7 +140,7 @@ mod tests {
         );
         assert_eq!(
             written["volumes"][0],
-            serde_json::json!({"persistentVolumeClaim": {}})
+            serde_json::json!({"name": "data", "persistentVolumeClaim": {"claimName": "x"}})
         );
     }
 }

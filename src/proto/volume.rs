@@ -6,14 +6,21 @@ use super::v1::{EphemeralContainer, Volume, VolumeMount, VolumeSource};
 impl Volume {
     /// Where it comes from, whichever way it says that.
     pub fn source(&self) -> VolumeSource {
-        let source = self.volume_source.unwrap_or_default();
-        VolumeSource {
-            persistent_volume_claim: source
-                .persistent_volume_claim
-                .or(self.persistent_volume_claim),
-            csi: source.csi.or(self.csi),
-            ephemeral: source.ephemeral.or(self.ephemeral),
+        let source = self.volume_source.clone().unwrap_or_default();
+        macro_rules! either {
+            ($($field:ident),*) => {
+                VolumeSource { $($field: source.$field.or_else(|| self.$field.clone()),)* }
+            };
         }
+        either!(
+            gce_persistent_disk,
+            aws_elastic_block_store,
+            iscsi,
+            persistent_volume_claim,
+            rbd,
+            csi,
+            ephemeral
+        )
     }
 }
 

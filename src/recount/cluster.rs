@@ -1,8 +1,9 @@
 //! All that exists, as plain lists of wire objects.
 
 use crate::proto::v1::{
-    DefaultConstraints, Namespace, Node, Pod, PodDisruptionBudget, ReplicaSet,
-    ReplicationController, Service, StatefulSet, Toleration,
+    DefaultConstraints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+    PodDisruptionBudget, ReplicaSet, ReplicationController, Service, StatefulSet, StorageClass,
+    Toleration,
 };
 
 /// All that exists.
@@ -24,6 +25,12 @@ pub struct Cluster {
     pub namespaces: Vec<Namespace>,
     /// Pod disruption budgets of all namespaces.
     pub pod_disruption_budgets: Vec<PodDisruptionBudget>,
+    /// Claims of all namespaces.
+    pub persistent_volume_claims: Vec<PersistentVolumeClaim>,
+    /// Persistent volumes.
+    pub persistent_volumes: Vec<PersistentVolume>,
+    /// Storage classes.
+    pub storage_classes: Vec<StorageClass>,
     /// Constraints of pods that have none of their own.
     pub defaults: DefaultConstraints,
     /// The version of Kubernetes, such as `1.37`; empty is the newest.
@@ -62,6 +69,9 @@ impl Default for Cluster {
             replication_controllers: Vec::new(),
             namespaces: Vec::new(),
             pod_disruption_budgets: Vec::new(),
+            persistent_volume_claims: Vec::new(),
+            persistent_volumes: Vec::new(),
+            storage_classes: Vec::new(),
             defaults: DefaultConstraints {
                 constraints: Vec::new(),
                 system: true,

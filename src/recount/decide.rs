@@ -78,7 +78,10 @@ impl Cluster {
     ) -> Option<Rejection> {
         let by_node = match checks {
             NodeChecks::SpreadOnly => None,
-            NodeChecks::Unspecified => self.node_refusal(pod, node, coming),
+            NodeChecks::Unspecified => self
+                .storage_not_ready(pod)
+                .or_else(|| self.node_refusal(pod, node, coming))
+                .or_else(|| self.storage_refusal(pod, node, coming)),
         };
         let mut reports = reports.iter();
         let by_spread = || reports.find_map(|report| spread_refusal(report, node));

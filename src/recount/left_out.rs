@@ -1,8 +1,13 @@
 //! Which nodes a pod leaves out by naming others.
 
+use super::cluster::Cluster;
 use super::room;
 use super::rules::name;
 use crate::proto::v1::{Node, NodeSelectorTerm, Pod};
+
+const CONFLICT: &str = "pod affinity terms conflict";
+const SIMULTANEOUSLY: &str =
+    "node(s) didn't satisfy plugin(s) [NodeAffinity NodeName] simultaneously";
 
 /// Why a node is not looked at, in the words of a minor version.
 pub fn reason(pod: &Pod, node: &Node, minor: u32) -> Option<&'static str> {
@@ -20,12 +25,10 @@ pub fn reason(pod: &Pod, node: &Node, minor: u32) -> Option<&'static str> {
     };
     let mut any = terms.iter().flat_map(|term| names_in(term)).flatten();
     if all_name && !any.any(|wanted| means(wanted)) {
-        return Some("pod affinity terms conflict");
+        return Some(CONFLICT);
     }
     match (counts, all_name) {
-        (true, true) if !means(own) => {
-            Some("node(s) didn't satisfy plugin(s) [NodeAffinity NodeName] simultaneously")
-        }
+        (true, true) if !means(own) => Some(SIMULTANEOUSLY),
         (true, true) => room::names_another(pod, node)
             .then_some("node(s) didn't satisfy plugin(s) [NodeAffinity NodeName]"),
         (true, false) => {
@@ -35,6 +38,16 @@ pub fn reason(pod: &Pod, node: &Node, minor: u32) -> Option<&'static str> {
             .then_some("node(s) didn't satisfy plugin(s) [NodeAffinity]"),
         (false, false) => None,
     }
+}
+
+/// Whether no node is looked at, and nothing else of the pod.
+pub fn leaves_none(cluster: &Cluster, pod: &Pod) -> bool {
+    let all = [CONFLICT, SIMULTANEOUSLY].map(Some);
+    let mut reasons = cluster
+        .nodes
+        .iter()
+        .map(|node| reason(pod, node, cluster.minor()));
+    reasons.any(|reason| all.contains(&reason))
 }
 
 fn terms(pod: &Pod) -> &[NodeSelectorTerm] {

@@ -21,6 +21,7 @@ mod pod_affinity;
 pub mod requests;
 pub mod room;
 mod rules;
+mod volumes;
 
 pub use answers::{
     ConstraintRecount, DomainRecount, FilterRecount, NodeRecount, Rejection, ScoreRecount,

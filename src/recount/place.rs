@@ -47,6 +47,7 @@ impl Cluster {
             let Some(best) = best else {
                 break;
             };
+            now.bind_storage(&pod, &best.node, picks.len());
             now.pods.push(running_on(&pod, &best.node));
             *times.entry(best.node.clone()).or_default() += 1;
             picks.push(PickedNode {

@@ -216,7 +216,7 @@ pub fn amount(resource: &str, quantity: &str) -> i128 {
 
 /// A quantity in billionths of a unit, rounded up, and at most 2^63 - 1 units. It
 /// is read as a line of decimal digits, longer than any amount.
-fn billionths(text: &str) -> i128 {
+pub(super) fn billionths(text: &str) -> i128 {
     const MOST: i128 = i64::MAX as i128 * 1_000_000_000;
     let end = text
         .find(|c: char| c.is_ascii_alphabetic())

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use crate::proto::v1::{
-    LabelSelector, LabelSelectorRequirement, Node, NodeSelectorRequirement, NodeSelectorTerm,
-    ObjectMeta, Pod, Taint, Toleration,
+    LabelSelector, LabelSelectorRequirement, Node, NodeSelector, NodeSelectorRequirement,
+    NodeSelectorTerm, ObjectMeta, Pod, Taint, Toleration,
 };
 
 /// Labels of a pod or node.
@@ -84,6 +84,12 @@ pub fn node_affinity_matches(pod: &Pod, node: &Node) -> bool {
                 .iter()
                 .any(|term| node_term_matches(term, name(node.metadata.as_ref()), &labels))
         })
+}
+
+/// Whether labels of a node match a selector that does not compare its name.
+pub fn labels_match_terms(selector: &NodeSelector, labels: &LabelMap) -> bool {
+    let mut terms = selector.node_selector_terms.iter();
+    terms.any(|term| node_term_matches(term, "", labels))
 }
 
 fn node_term_matches(term: &NodeSelectorTerm, node_name: &str, labels: &LabelMap) -> bool {

@@ -57,7 +57,7 @@ pub use objects::change::{Batch, Form, ObjectId, ValidChange};
 pub use objects::defaults::Defaults;
 pub use objects::held_row::{self, HeldRow, Numbered};
 pub use objects::kind::{
-    ObjectKind, OwnerKind, decode_object, encode_object, metadata_mut, metadata_of,
+    ObjectKind, OwnerKind, StorageKind, decode_object, encode_object, metadata_mut, metadata_of,
 };
 // For manifests.
 #[cfg(feature = "cli")]
@@ -70,6 +70,7 @@ pub use objects::owners::{Controller, NamedBudget};
 pub use objects::pod::Phase;
 pub use objects::reservation::{Claim, Hold, KeptAnswer, Reservation, Retryable, Serial};
 pub use objects::slots::Slot;
+pub use objects::storage_objects::StorageObjects;
 pub use objects::symbols::Symbol;
 pub use state::frozen::{Frozen, Kept};
 pub use state::memory::{Measured, MemoryUse};

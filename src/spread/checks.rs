@@ -205,6 +205,13 @@ impl<'a> Checked<'a> {
             || self.requests.is_some()
     }
 
+    /// Whether all nodes are refused before storage is looked at.
+    pub fn refuse_all(&self) -> bool {
+        let left_out = self.left_out.as_ref().map(|(reason, _)| reason);
+        let is_final = left_out.is_some_and(Reason::leaves_none);
+        self.checks.own.gates.is_some() || is_final
+    }
+
     /// What it costs to look at the room of a node, in units; nothing where nobody
     /// asks for room.
     pub fn units_per_node(&self) -> usize {

@@ -13,6 +13,7 @@ use super::question::{NodeChecks, Question};
 use super::report::Report;
 use super::skew::{GlobalMinimum, SkewRule};
 use super::verdict::{NodeRefusal, Reason};
+use super::volumes::Volumes;
 use crate::snapshot::{DomainCounts, DomainId, ReadView, Slot, bits};
 
 /// What it costs to judge a node by a nominated pod and a constraint, in units.
@@ -24,6 +25,8 @@ pub struct Filter<'a> {
     /// The checks besides spread.
     checks: Option<Checked<'a>>,
     nominated: Nominated<'a>,
+    /// The storage of the pod; `None` where it decides nothing.
+    volumes: Option<Volumes<'a>>,
     /// Affinity between pods; `None` where no term matters.
     pod_terms: Option<PodTerms<'a>>,
     read_view: ReadView<'a>,
@@ -56,6 +59,7 @@ impl<'a> Filter<'a> {
         Self {
             hard,
             checks: all.then(|| Checked::of(&question.checks, read_view)),
+            volumes: all.then(|| question.volumes(read_view)).flatten(),
             pod_terms: all
                 .then(|| PodTerms::of(question, &nominated, read_view))
                 .flatten(),
@@ -77,7 +81,8 @@ impl<'a> Filter<'a> {
     /// What [`Self::judge`] and [`Self::fitting`] cost for the room of a node, in
     /// units.
     pub fn units_per_node(&self) -> usize {
-        self.checks.as_ref().map_or(0, Checked::units_per_node)
+        let volumes = self.volumes.as_ref().map_or(0, Volumes::units_per_node);
+        self.checks.as_ref().map_or(0, Checked::units_per_node) + volumes
     }
 
     /// Judges an existing node, as if the pods nominated to it were there: the first
@@ -142,11 +147,30 @@ impl<'a> Filter<'a> {
     }
 
     fn judge_spread(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> Result<(), NodeRefusal> {
+        if let Some(reason) = self.not_ready() {
+            return Err(NodeRefusal::by_node(reason.clone()));
+        }
         if let Some(checks) = &self.checks {
             checks.judge(slot, with)?;
         }
+        if let Some(volumes) = &self.volumes {
+            volumes.judge(slot, with)?;
+        }
         let mut hard = self.hard.iter();
         hard.try_for_each(|hard| hard.judge(slot, with))
+    }
+
+    /// Why storage has no node take the pod, unless that is decided before: as by
+    /// kube-scheduler's PreFilter.
+    fn not_ready(&self) -> Option<&Reason> {
+        let reason = self.volumes.as_ref()?.not_ready()?;
+        let checks = self.checks.as_ref();
+        Some(reason).filter(|_| !checks.is_some_and(Checked::refuse_all))
+    }
+
+    /// The storage of the pod; `None` where it decides nothing.
+    pub fn volumes(&self) -> Option<&Volumes<'a>> {
+        self.volumes.as_ref()
     }
 
     /// Whether one of the hard constraints, given by its place among them, alone
@@ -196,8 +220,15 @@ impl<'a> Filter<'a> {
     fn judge_all_without(&self, slots: &[Slot]) -> Judgement {
         let mut judged = Judgement::new(slots.len());
         let nodes = self.read_view.nodes;
+        if let Some(reason) = self.not_ready() {
+            judged.narrow(reason.clone(), &bits(slots, |_| false));
+            return judged;
+        }
         if let Some(checks) = &self.checks {
             checks.narrow(slots, &mut judged);
+        }
+        if let Some(volumes) = &self.volumes {
+            volumes.narrow(slots, &mut judged);
         }
         for hard in &self.hard {
             if hard.counted.in_use().topology.keyed() < nodes.len() {
@@ -222,7 +253,8 @@ impl<'a> Filter<'a> {
     pub fn passes_all(&self) -> bool {
         let nodes = self.read_view.nodes.len();
         let passes = |checks: &Checked<'_>| !checks.look_at_nodes() && checks.passing() == nodes;
-        self.hard.is_empty() && self.pod_terms.is_none() && self.checks.as_ref().is_none_or(passes)
+        let by_pods = self.pod_terms.is_some() || self.volumes.is_some();
+        self.hard.is_empty() && !by_pods && self.checks.as_ref().is_none_or(passes)
     }
 
     /// Judges all nodes and only counts. With at most one hard constraint, no affinity
@@ -240,7 +272,11 @@ impl<'a> Filter<'a> {
     fn tally_all_without(&self) -> Tallies {
         let judge_all = || self.judge_all_without(self.read_view.nodes.order());
         let look_at_nodes = self.checks.as_ref().is_some_and(Checked::look_at_nodes);
-        if self.hard.len() > 1 || look_at_nodes || self.pod_terms.is_some() {
+        if self.hard.len() > 1
+            || look_at_nodes
+            || self.pod_terms.is_some()
+            || self.volumes.is_some()
+        {
             return judge_all().tallies;
         }
         let nodes = self.read_view.nodes.len();

@@ -26,6 +26,8 @@ mod skew;
 mod soft;
 mod unchecked;
 mod verdict;
+mod volumes;
+mod waiting_claims;
 
 pub use active::{Active, Constraints, InForce, Subject};
 pub use checks::{Checked, Checks};
@@ -39,3 +41,4 @@ pub use report::{DomainReport, Report};
 pub use score::{NodeScore, Scores};
 pub use skew::{GlobalMinimum, SkewRule};
 pub use verdict::{NodeRefusal, Reason};
+pub use volumes::{BoundClaim, Volumes};

@@ -47,6 +47,16 @@ impl Incoming {
         }
     }
 
+    /// Its name; empty if it has none yet.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its uid; empty if it is yet to be created.
+    pub fn uid(&self) -> &str {
+        &self.uid
+    }
+
     /// What it takes on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         heap::block(self.name.len()) + heap::block(self.uid.len())

@@ -5,11 +5,12 @@ use super::checks::Checks;
 use super::nominated::Incoming;
 use super::own_place::OwnPlace;
 use super::unchecked;
+use super::volumes::{self, Volumes};
 use crate::account::heap;
 use crate::limits::Limit;
 use crate::matching::{
-    Constraint, Features, NodeAffinity, Path, PodAffinity, Requests, Tolerations, Violations,
-    names, times,
+    Constraint, Features, NodeAffinity, Path, PodAffinity, PodStorage, Requests, Tolerations,
+    Violations, names, times,
 };
 use crate::proto::v1;
 use crate::snapshot::{Controller, Limits, Reach, ReadView};
@@ -41,6 +42,8 @@ pub struct Question {
     pub checks: Checks,
     /// Its required affinity to other pods.
     pub affinity: PodAffinity,
+    /// What storage it uses.
+    pub storage: PodStorage,
     /// The fields that decide where the pod can run and that are never checked.
     pub unchecked: Box<[&'static str]>,
     /// The default constraints that were in force last.
@@ -87,6 +90,7 @@ impl Question {
         let constraints = Constraints::own(constraints, &subject);
         let requests = Requests::compile(spec, at, &mut faults);
         let pods = PodAffinity::compile(metadata, spec, limits, at, &mut faults);
+        let storage = PodStorage::compile(metadata, spec, at, &mut faults);
         let own = OwnPlace::of(spec, limits.node_names, at, &mut faults);
         let checks = Checks::of(&subject, own, requests, Features::needed(spec));
         faults.finish(Self {
@@ -97,6 +101,7 @@ impl Question {
             constraints,
             checks,
             affinity: pods,
+            storage,
             unchecked: unchecked::fields(wire),
             defaults: KeptDefaults::default(),
         })
@@ -126,11 +131,12 @@ impl Question {
             true => [None, None],
             false => self.affinity.namespace_selectors(),
         };
-        let all = all
-            .chain(selectors.into_iter().flatten())
-            .map(str::to_owned);
+        let storage = volumes::unchecked(&self.namespace, &self.storage, read_view);
+        let all = all.chain(selectors.into_iter().flatten()).chain(storage);
+        let all = all.map(str::to_owned);
         let mut fields: Vec<String> = all.chain(self.checks.of_devices(read_view)).collect();
         fields.sort_unstable();
+        fields.dedup();
         fields
     }
 
@@ -144,16 +150,26 @@ impl Question {
                 !self.affinity.apart.is_empty(),
             ),
         ];
-        let affinity = affinity.into_iter().filter(|(_, is_used)| *is_used);
-        let own = own.chain(affinity.map(|(field, _)| field));
+        let storage = ("spec.volumes", !self.storage.is_empty());
+        let others = affinity.into_iter().chain([storage]);
+        let others = others.filter(|(_, is_used)| *is_used);
+        let own = own.chain(others.map(|(field, _)| field));
         let mut unchecked: Vec<&str> = self.unchecked.iter().copied().chain(own).collect();
         unchecked.sort_unstable();
+        unchecked.dedup();
         Self {
             checks: self.checks.of_labels_and_taints(),
             affinity: PodAffinity::default(),
+            storage: PodStorage::default(),
             unchecked: unchecked.into(),
             ..self
         }
+    }
+
+    /// What its storage decides on a read view; `None` where that is nothing.
+    pub fn volumes<'a>(&'a self, read_view: &ReadView<'a>) -> Option<Volumes<'a>> {
+        let pod = (&*self.namespace, self.incoming.name(), self.incoming.uid());
+        Volumes::of(pod, &self.storage, read_view)
     }
 
     /// The constraints in force: the pod's own, or the default ones if it has
@@ -184,6 +200,7 @@ impl Question {
             + self.controller.as_ref().map_or(0, Controller::heap_bytes)
             + self.checks.heap_bytes()
             + self.affinity.heap_bytes()
+            + self.storage.heap_bytes()
             + unchecked
             + defaults
     }

@@ -8,18 +8,13 @@ pub fn fields(pod: &v1::Pod) -> Box<[&'static str]> {
     let (no_spec, no_status) = (v1::PodSpec::default(), v1::PodStatus::default());
     let spec = pod.spec.as_ref().unwrap_or(&no_spec);
     let status = pod.status.as_ref().unwrap_or(&no_status);
-    let is_claim = |source: v1::VolumeSource| {
-        source.persistent_volume_claim.is_some()
-            || source.csi.is_some()
-            || source.ephemeral.is_some()
-    };
-    let claims = |volume: &v1::Volume| is_claim(volume.source());
+    let has_inline = |volume: &v1::Volume| volume.source().csi.is_some();
     let is_deferred = |condition: &v1::PodCondition| {
         condition.r#type == "PodResizePending" && condition.reason == "Deferred"
     };
     let all = [
         ("spec.resourceClaims", !spec.resource_claims.is_empty()),
-        ("spec.volumes", spec.volumes.iter().any(claims)),
+        ("spec.volumes", spec.volumes.iter().any(has_inline)),
         (
             "status.conditions.PodResizePending",
             status.conditions.iter().any(is_deferred),

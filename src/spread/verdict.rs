@@ -39,6 +39,21 @@ pub enum Reason {
     ExistingAntiAffinity,
     /// The node does not declare a feature that the pod needs.
     DeclaredFeatures,
+    /// A claim, volume or class is missing or not ready, in kube-scheduler's words: no
+    /// node takes the pod.
+    VolumeNotReady(Arc<str>),
+    /// A pod on the node uses a disk of the pod.
+    DiskConflict,
+    /// Another pod uses a claim of the pod that one pod alone may use.
+    ClaimInUse,
+    /// The node does not reach a volume of the pod.
+    VolumeNodeAffinity,
+    /// No volume for a claim of the pod can be had on the node.
+    VolumeBinding,
+    /// A volume that an ephemeral claim of the pod is bound to is not there.
+    VolumeMissing,
+    /// The node is in another zone than a volume of the pod.
+    VolumeZone,
     /// No more replicas fit, as the caller said.
     Capacity,
     /// Fleet: a hard constraint would be violated, which these words say.
@@ -114,7 +129,20 @@ impl Reason {
             Self::Insufficient(resource) => {
                 return format!("Insufficient {}", resource.as_str()).into();
             }
-            Self::Violation(words) => return words.to_string().into(),
+            Self::Violation(words) | Self::VolumeNotReady(words) => {
+                return words.to_string().into();
+            }
+            Self::DiskConflict => "node(s) had no available disk",
+            Self::ClaimInUse => {
+                "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already \
+                 in-use by another pod"
+            }
+            Self::VolumeNodeAffinity => "node(s) didn't match PersistentVolume's node affinity",
+            Self::VolumeBinding => "node(s) didn't find available persistent volumes to bind",
+            Self::VolumeMissing => {
+                "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+            }
+            Self::VolumeZone => "node(s) had no available volume zone",
             Self::NodeName => "node(s) didn't match the requested node name",
             Self::LeftOut(by) => by.text(),
             Self::HostPorts => "node(s) didn't have free ports for the requested pod ports",
@@ -136,6 +164,12 @@ impl Reason {
             Self::HoldsPlacement => "cluster(s) hold the placement",
         };
         text.into()
+    }
+
+    /// Whether all nodes are left out, and nothing else is looked at.
+    pub fn leaves_none(&self) -> bool {
+        let none = [LeftOutBy::NameAgainstAffinity, LeftOutBy::Conflict];
+        matches!(self, Self::LeftOut(by) if none.contains(by))
     }
 
     /// The check that the node fails, also where it was left out before that.
@@ -164,6 +198,12 @@ impl Reason {
             Self::PodAntiAffinity => ReasonCode::PodAntiAffinity,
             Self::ExistingAntiAffinity => ReasonCode::ExistingAntiAffinity,
             Self::DeclaredFeatures => ReasonCode::DeclaredFeatures,
+            Self::VolumeNotReady(_) | Self::VolumeMissing => ReasonCode::VolumeNotReady,
+            Self::DiskConflict => ReasonCode::DiskConflict,
+            Self::ClaimInUse => ReasonCode::ClaimInUse,
+            Self::VolumeNodeAffinity => ReasonCode::VolumeNodeAffinity,
+            Self::VolumeBinding => ReasonCode::VolumeBinding,
+            Self::VolumeZone => ReasonCode::VolumeZone,
             Self::Capacity => ReasonCode::Capacity,
             Self::HoldsPlacement => ReasonCode::HoldsPlacement,
         }
@@ -192,6 +232,8 @@ impl Reason {
                 | Self::HostPorts
                 | Self::TooManyPods
                 | Self::PodAntiAffinity
+                | Self::DiskConflict
+                | Self::ClaimInUse
                 | Self::ExistingAntiAffinity
         )
     }
@@ -239,6 +281,16 @@ impl NodeRefusal {
         let first = Self::by_node(reasons.next()?);
         Some(Self {
             is_resolvable,
+            more: reasons.collect(),
+            ..first
+        })
+    }
+
+    /// A refusal by several reasons of one check, in order; `None` where there is none.
+    pub fn by_all(reasons: impl IntoIterator<Item = Reason>) -> Option<Self> {
+        let mut reasons = reasons.into_iter();
+        let first = Self::by_node(reasons.next()?);
+        Some(Self {
             more: reasons.collect(),
             ..first
         })

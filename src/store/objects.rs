@@ -8,7 +8,8 @@ use redb::{ReadableTable, StorageError, Table};
 use super::sealed::{CHECKSUM, checksum, unseal};
 use crate::proto::v1::change::Object;
 use crate::snapshot::{
-    Form, ObjectId, ObjectKind, OwnerKind, ValidChange, decode_object, metadata_mut, metadata_of,
+    Form, ObjectId, ObjectKind, OwnerKind, StorageKind, ValidChange, decode_object, metadata_mut,
+    metadata_of,
 };
 
 /// What a change takes, as a rule.
@@ -224,8 +225,8 @@ fn uid_of(key: &[u8], value: &[u8]) -> Result<String, String> {
 }
 
 /// The first byte of the key of an object of each kind. Nodes come first, then
-/// what selects pods, then pods, then namespaces and budgets.
-const KINDS: [(u8, ObjectKind); 8] = [
+/// what selects pods, then pods, then the rest.
+const KINDS: [(u8, ObjectKind); 11] = [
     (1, ObjectKind::Node),
     (2, ObjectKind::Owner(OwnerKind::Service)),
     (3, ObjectKind::Owner(OwnerKind::ReplicaSet)),
@@ -234,6 +235,9 @@ const KINDS: [(u8, ObjectKind); 8] = [
     (6, ObjectKind::Pod),
     (7, ObjectKind::Namespace),
     (14, ObjectKind::Owner(OwnerKind::PodDisruptionBudget)),
+    (8, ObjectKind::Storage(StorageKind::Claim)),
+    (9, ObjectKind::Storage(StorageKind::Volume)),
+    (10, ObjectKind::Storage(StorageKind::Class)),
 ];
 
 fn kind_byte(kind: ObjectKind) -> u8 {

@@ -6,6 +6,7 @@ use super::nodes::NodeList;
 use super::nominated;
 use super::pods::PodTally;
 use super::room;
+use super::storage_use;
 use super::views;
 use crate::snapshot::{Frozen, Kept};
 
@@ -19,6 +20,7 @@ pub fn verify(
     room::compare(frozen, &mut report.findings, is_cancelled)?;
     nominated::compare(frozen, &mut report.findings, is_cancelled)?;
     anti_affinity::compare(frozen, &mut report.findings, is_cancelled)?;
+    storage_use::compare(frozen, &mut report.findings, is_cancelled)?;
     compare_sizes(frozen, &mut report);
     Some(report)
 }
@@ -68,13 +70,13 @@ fn compare_memory(kept: &Kept, findings: &mut Findings) {
 /// The totals that a snapshot is described by.
 fn compare_sizes(frozen: &Frozen, report: &mut Verification) {
     let owners = frozen.namespaces.iter().map(|(_, n)| n.owners().len());
-    let owners = owners.chain([frozen.namespace_labels().len()]);
+    let owners = owners.chain([frozen.cluster_objects().len()]);
     let totals = [
         ("nodes", frozen.sizes.nodes, report.nodes),
         ("pods", frozen.sizes.pods, report.pods),
         ("label sets", frozen.sizes.label_sets, report.label_sets),
         (
-            "services, owners and namespaces",
+            "services, owners and other objects",
             frozen.sizes.owners,
             owners.sum(),
         ),

@@ -14,6 +14,7 @@ mod nominated;
 mod patrol;
 mod pods;
 mod room;
+mod storage_use;
 #[cfg(test)]
 pub(crate) mod tests;
 mod views;

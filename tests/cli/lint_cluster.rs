@@ -34,7 +34,9 @@ fn found(manifests: &str) -> Vec<(String, String)> {
     let desk = Desk::new()
         .file("nodes.yaml", NODES)
         .file("all.yaml", manifests);
-    let answer = desk.run("lint -f all.yaml --load nodes.yaml -o json").json();
+    let answer = desk
+        .run("lint -f all.yaml --load nodes.yaml -o json")
+        .json();
     let findings = answer["findings"].as_array().expect("a list");
     let text = |value: &serde_json::Value| value.as_str().expect("a text").to_owned();
     let found = findings.iter();

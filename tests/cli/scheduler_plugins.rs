@@ -41,10 +41,10 @@ const FILTERED: [(&str, &str, &str); 15] = [
         "spec: {affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: \
          [{topologyKey: zone, labelSelector: {matchLabels: {a: b}}}]}}}",
     ),
-    ("VolumeRestrictions", "", CLAIM),
+    ("VolumeRestrictions", CLASS, CLAIM),
     ("NodeVolumeLimits", "", CLAIM),
-    ("VolumeBinding", "", CLAIM),
-    ("VolumeZone", "", CLAIM),
+    ("VolumeBinding", UNBOUND, CLAIM),
+    ("VolumeZone", BOUND, CLAIM),
     (
         "DynamicResources",
         "",
@@ -56,6 +56,18 @@ const FILTERED: [(&str, &str, &str); 15] = [
         "spec: {containers: [{name: c, restartPolicyRules: [{action: RestartAllContainers}]}]}",
     ),
 ];
+
+/// A node, and a class of storage.
+const CLASS: &str = "---\nkind: StorageClass\nmetadata: {name: s}\nprovisioner: p\n";
+
+/// The same, with a claim that no volume is bound to.
+const UNBOUND: &str = "---\nkind: StorageClass\nmetadata: {name: s}\nprovisioner: p\n---\n\
+    kind: PersistentVolumeClaim\nmetadata: {name: c}\nspec: {storageClassName: gone}\n";
+
+/// The same, with a claim that is bound to a volume which is not there.
+const BOUND: &str = "---\nkind: StorageClass\nmetadata: {name: s}\nprovisioner: p\n---\n\
+    kind: PersistentVolumeClaim\nmetadata: {name: c, annotations: {pv.kubernetes.io/bind-completed: 'yes'}}\n\
+    spec: {volumeName: gone}\n";
 
 const CLAIM: &str = "spec: {volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]}";
 

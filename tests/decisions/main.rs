@@ -29,6 +29,7 @@ mod selectors;
 mod tolerations;
 mod unchecked;
 mod views;
+mod volume_conformance;
 mod whole_pods;
 mod wire_objects;
 

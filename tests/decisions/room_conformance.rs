@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use crate::support::server::Server;
 use crate::support::{model, reasons, vectors};
 use evenkeel::proto::v1::{
-    Code, FilterRequest, Namespace, Node, NodeChecks, NodeVerdict, Pod, PodSpec,
-    UpdateSnapshotRequest, View,
+    Code, FilterRequest, Namespace, Node, NodeChecks, NodeVerdict, PersistentVolume,
+    PersistentVolumeClaim, Pod, PodSpec, StorageClass, UpdateSnapshotRequest, View,
 };
 use evenkeel::recount::{Cluster, NodeRecount, Rejection};
 use evenkeel::snapshot::Limits;
@@ -33,6 +33,12 @@ pub(super) struct Case<W> {
     pub(super) pods: Vec<Pod>,
     #[serde(default)]
     pub(super) namespaces: Vec<Namespace>,
+    #[serde(default, rename = "persistentVolumeClaims")]
+    pub(super) claims: Vec<PersistentVolumeClaim>,
+    #[serde(default, rename = "persistentVolumes")]
+    pub(super) volumes: Vec<PersistentVolume>,
+    #[serde(default, rename = "storageClasses")]
+    pub(super) classes: Vec<StorageClass>,
     pub(super) pod: Pod,
     pub(super) want: W,
 }
@@ -60,6 +66,13 @@ impl Verdict {
         Self {
             code: code.into(),
             reasons,
+        }
+    }
+
+    /// Takes that kube-scheduler fails for a refusal.
+    pub(super) fn fail_as_unresolvable(&mut self) {
+        if self.code == "Error" {
+            self.code = "UnschedulableAndUnresolvable".into();
         }
     }
 
@@ -133,6 +146,9 @@ impl<W> Case<W> {
             nodes: self.nodes.clone(),
             pods: self.pods.clone(),
             namespaces: self.namespaces.clone(),
+            persistent_volume_claims: self.claims.clone(),
+            persistent_volumes: self.volumes.clone(),
+            storage_classes: self.classes.clone(),
             ..Cluster::default()
         }
     }

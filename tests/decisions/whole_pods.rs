@@ -7,7 +7,7 @@ use crate::support::model::{Stored, delete};
 use crate::support::server::Server;
 use evenkeel::matching::RequestsByVersion;
 use evenkeel::proto::v1::change::Object;
-use evenkeel::proto::v1::{FilterRequest, Pod};
+use evenkeel::proto::v1::{FilterRequest, Pod, Volume, VolumeSource};
 use evenkeel::snapshot::Limits;
 use proptest::prelude::*;
 use tonic::Code;
@@ -41,6 +41,20 @@ fn exported(mut pod: Pod) -> Pod {
     spec.overhead.clear();
     spec.resources = None;
     spec.scheduling_gates.clear();
+    // Of volumes, claims and disks come back, without the names of the volumes.
+    for volume in &mut spec.volumes {
+        let source = VolumeSource {
+            csi: None,
+            ephemeral: None,
+            ..volume.source()
+        };
+        *volume = Volume {
+            volume_source: Some(source),
+            ..Volume::default()
+        };
+    }
+    let none = Some(VolumeSource::default());
+    spec.volumes.retain(|volume| volume.volume_source != none);
     (spec.host_network, spec.host_users) = (false, None);
     let status = pod.status.get_or_insert_default();
     status.conditions.clear();

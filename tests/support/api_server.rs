@@ -72,7 +72,7 @@ pub(crate) struct ApiServer {
 }
 
 // Namespaces are last: they are in the paths of others.
-const RESOURCES: [&str; 9] = [
+const RESOURCES: [&str; 12] = [
     "nodes",
     "pods",
     "services",
@@ -81,6 +81,9 @@ const RESOURCES: [&str; 9] = [
     "statefulsets",
     "configmaps",
     "poddisruptionbudgets",
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "storageclasses",
     "namespaces",
 ];
 

@@ -3,8 +3,9 @@
 
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::{
-    Change, Namespace, Node, ObjectMeta, ObjectReference, Pod, PodDisruptionBudget, ReplicaSet,
-    ReplicationController, Service, StatefulSet,
+    Change, Namespace, Node, ObjectMeta, ObjectReference, PersistentVolume, PersistentVolumeClaim,
+    Pod, PodDisruptionBudget, ReplicaSet, ReplicationController, Service, StatefulSet,
+    StorageClass,
 };
 
 use evenkeel::recount::{Cluster, namespace};
@@ -24,7 +25,7 @@ pub trait Stored: Clone {
     fn key(&self) -> (String, String) {
         let metadata = self.metadata();
         let namespace = match Self::KIND {
-            "Node" | "Namespace" => "",
+            "Node" | "Namespace" | "PersistentVolume" | "StorageClass" => "",
             _ => namespace(Some(metadata)),
         };
         (namespace.into(), metadata.name.clone())
@@ -57,6 +58,9 @@ stored! {
     ReplicationController replication_controllers;
     Namespace namespaces;
     PodDisruptionBudget pod_disruption_budgets;
+    PersistentVolumeClaim persistent_volume_claims;
+    PersistentVolume persistent_volumes;
+    StorageClass storage_classes;
 }
 
 /// The change that deletes an object, whatever its uid.
@@ -110,9 +114,12 @@ pub fn subject(change: &Change) -> (String, String, String) {
         Object::ReplicationController(object) => of(object),
         Object::Namespace(object) => of(object),
         Object::PodDisruptionBudget(object) => of(object),
+        Object::PersistentVolumeClaim(object) => of(object),
+        Object::PersistentVolume(object) => of(object),
+        Object::StorageClass(object) => of(object),
         Object::Delete(reference) => {
             let namespace = match (reference.kind.as_str(), reference.namespace.as_str()) {
-                ("Node" | "Namespace", _) => "",
+                ("Node" | "Namespace" | "PersistentVolume" | "StorageClass", _) => "",
                 (_, "") => "default",
                 (_, given) => given,
             };
@@ -138,6 +145,9 @@ pub fn hits(cluster: &mut Cluster, change: &Change) -> bool {
         Object::ReplicationController(object) => put(cluster, object),
         Object::Namespace(object) => put(cluster, object),
         Object::PodDisruptionBudget(object) => put(cluster, object),
+        Object::PersistentVolumeClaim(object) => put(cluster, object),
+        Object::PersistentVolume(object) => put(cluster, object),
+        Object::StorageClass(object) => put(cluster, object),
         Object::Delete(reference) => {
             let (kind, namespace, name) = subject(change);
             let key = (namespace, name);
@@ -151,6 +161,11 @@ pub fn hits(cluster: &mut Cluster, change: &Change) -> bool {
                 "PodDisruptionBudget" => {
                     remove::<PodDisruptionBudget>(cluster, &key, &reference.uid)
                 }
+                "PersistentVolumeClaim" => {
+                    remove::<PersistentVolumeClaim>(cluster, &key, &reference.uid)
+                }
+                "PersistentVolume" => remove::<PersistentVolume>(cluster, &key, &reference.uid),
+                "StorageClass" => remove::<StorageClass>(cluster, &key, &reference.uid),
                 _ => remove::<ReplicationController>(cluster, &key, &reference.uid),
             }
         }
@@ -170,6 +185,9 @@ pub fn changes(cluster: &Cluster) -> Vec<Change> {
         .chain(all(&cluster.replication_controllers))
         .chain(all(&cluster.namespaces))
         .chain(all(&cluster.pod_disruption_budgets))
+        .chain(all(&cluster.persistent_volume_claims))
+        .chain(all(&cluster.persistent_volumes))
+        .chain(all(&cluster.storage_classes))
         .collect()
 }
 

@@ -3,7 +3,7 @@
 
 use evenkeel::proto::v1::{NodeVerdict, ReasonCode, ReasonCount, RefusalReason};
 
-const WORDS: [(&str, ReasonCode); 19] = [
+const WORDS: [(&str, ReasonCode); 26] = [
     ("node(s) were unschedulable", ReasonCode::Unschedulable),
     (
         "node(s) didn't match the requested node name",
@@ -60,11 +60,45 @@ const WORDS: [(&str, ReasonCode); 19] = [
         "node(s) didn't match Pod's required features",
         ReasonCode::DeclaredFeatures,
     ),
+    ("node(s) had no available disk", ReasonCode::DiskConflict),
+    (
+        "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by \
+         another pod",
+        ReasonCode::ClaimInUse,
+    ),
+    (
+        "node(s) didn't match PersistentVolume's node affinity",
+        ReasonCode::VolumeNodeAffinity,
+    ),
+    (
+        "node(s) didn't find available persistent volumes to bind",
+        ReasonCode::VolumeBinding,
+    ),
+    (
+        "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+        ReasonCode::VolumeNotReady,
+    ),
+    (
+        "node(s) had no available volume zone",
+        ReasonCode::VolumeZone,
+    ),
+    (
+        "pod has unbound immediate PersistentVolumeClaims",
+        ReasonCode::VolumeNotReady,
+    ),
     ("node(s) had no capacity left", ReasonCode::Capacity),
     ("cluster(s) hold the placement", ReasonCode::HoldsPlacement),
 ];
 
-const PREFIXES: [(&str, ReasonCode); 3] = [
+const PREFIXES: [(&str, ReasonCode); 8] = [
+    ("persistentvolumeclaim \"", ReasonCode::VolumeNotReady),
+    ("persistentvolume \"", ReasonCode::VolumeNotReady),
+    (
+        "waiting for ephemeral volume controller",
+        ReasonCode::VolumeNotReady,
+    ),
+    ("PVC ", ReasonCode::VolumeNotReady),
+    ("VolumeBindingMode not set", ReasonCode::VolumeNotReady),
     (
         "waiting for scheduling gates: [",
         ReasonCode::SchedulingGated,

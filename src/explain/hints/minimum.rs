@@ -128,6 +128,13 @@ fn unusable_nodes(case: &Case<'_>, hard: &Hard<'_>, values: &[&str]) -> String {
                 "kept from it by anti-affinity"
             }
             Some(Reason::TooManyPods | Reason::Insufficient(_)) => "without room for it",
+            Some(
+                Reason::DiskConflict
+                | Reason::ClaimInUse
+                | Reason::VolumeNodeAffinity
+                | Reason::VolumeBinding
+                | Reason::VolumeZone,
+            ) => "kept from it by its volumes",
             Some(_) => "refused",
         };
         format!("{} {why}", so_many(nodes, "node", "is", "are"))

@@ -9,6 +9,7 @@ mod pod_affinity;
 mod pods;
 mod room;
 mod skew;
+mod volumes;
 
 use super::case::{Case, Hard};
 use super::diagnosis::Diagnosis;
@@ -30,7 +31,7 @@ enum Finder {
 }
 
 /// All hints there are, the most useful first.
-const HINTS: [Finder; 15] = [
+const HINTS: [Finder; 16] = [
     Finder::Hard(minimum::unusable_domain),
     Finder::Hard(minimum::min_domains),
     Finder::Each(pods::mixed_revisions),
@@ -38,6 +39,7 @@ const HINTS: [Finder; 15] = [
     Finder::Whole(room::room),
     Finder::Whole(nominated::nominated),
     Finder::Whole(pod_affinity::pod_affinity),
+    Finder::Whole(volumes::volumes),
     Finder::Stuck(skew::more_pods),
     Finder::Stuck(skew::fewer_pods),
     Finder::Stuck(skew::max_skew),

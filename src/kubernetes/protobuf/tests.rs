@@ -9,10 +9,11 @@ use crate::manifest::InputSource;
 use crate::proto::v1::change::Object;
 
 /// An object of each kind, as an API server gives it in JSON.
-fn samples() -> [(ObjectKind, Value); 8] {
+fn samples() -> [(ObjectKind, Value); 11] {
     use crate::snapshot::OwnerKind::{
         PodDisruptionBudget, ReplicaSet, ReplicationController, Service, StatefulSet,
     };
+    use crate::snapshot::StorageKind::{Claim, Class, Volume};
     let meta = json!({
         "name": "it", "namespace": "shop", "uid": "u1", "resourceVersion": "17",
         "labels": { "app": "web", "tier": "\"quoted\"" },
@@ -60,6 +61,41 @@ fn samples() -> [(ObjectKind, Value); 8] {
             ObjectKind::Namespace,
             json!({ "metadata": { "name": "shop", "labels": { "team": "a" } } }),
         ),
+        (
+            ObjectKind::Storage(Claim),
+            json!({
+                "metadata": { "name": "c", "namespace": "shop", "uid": "u3" },
+                "spec": {
+                    "accessModes": ["ReadWriteOnce"], "storageClassName": "", "volumeName": "pv",
+                    "resources": { "requests": { "storage": "1Gi" } }, "selector": selector,
+                },
+                "status": { "phase": "Bound" },
+            }),
+        ),
+        (
+            ObjectKind::Storage(Volume),
+            json!({
+                "metadata": { "name": "pv", "labels": { "topology.kubernetes.io/zone": "a__b" } },
+                "spec": {
+                    "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteOnce"],
+                    "claimRef": { "namespace": "shop", "name": "c", "uid": "u3" },
+                    "nodeAffinity": { "required": { "nodeSelectorTerms": [{
+                        "matchExpressions": [{ "key": "zone", "operator": "In", "values": ["a"] }],
+                    }] } },
+                },
+                "status": { "phase": "Bound" },
+            }),
+        ),
+        (
+            ObjectKind::Storage(Class),
+            json!({
+                "metadata": { "name": "fast" }, "provisioner": "d",
+                "volumeBindingMode": "WaitForFirstConsumer",
+                "allowedTopologies": [{
+                    "matchLabelExpressions": [{ "key": "zone", "values": ["a"] }],
+                }],
+            }),
+        ),
     ]
 }
 
@@ -84,6 +120,9 @@ fn encode(object: &Object) -> Bytes {
         Object::ReplicationController(it) => it.encode_to_vec(),
         Object::Namespace(it) => it.encode_to_vec(),
         Object::PodDisruptionBudget(it) => it.encode_to_vec(),
+        Object::PersistentVolumeClaim(it) => it.encode_to_vec(),
+        Object::PersistentVolume(it) => it.encode_to_vec(),
+        Object::StorageClass(it) => it.encode_to_vec(),
         Object::Delete(it) => it.encode_to_vec(),
     };
     prost::encoding::string::encode(99, &"not read".to_owned(), &mut encoded);

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use prost::Message;
 
-use crate::matching::{PodTerm, Requests};
+use crate::matching::{PodTerm, Requests, UsedStorage, absolute, kept_volumes};
 use crate::proto::v1;
 
 /// The only field of a node that terms select by.
@@ -24,8 +24,10 @@ pub struct Asks {
     pub(super) size_bytes: usize,
     /// How many of them are requests.
     pub(super) request_bytes: usize,
-    /// Whether it may depend on the node that the pod names.
-    pub(super) names_node: bool,
+    /// The storage that the pod uses, if any that decides.
+    pub(super) storage: Option<Arc<UsedStorage>>,
+    /// Whether it may depend on the name of the pod, or on the node that it names.
+    pub(super) is_own: bool,
     /// The priority of the pod.
     pub(super) priority: i32,
     /// Where a journal wants it.
@@ -64,32 +66,40 @@ impl Asks {
         if asks_nothing(pod) && requests.is_none() {
             return None;
         }
+        let volumes = kept_volumes(pod);
+        let storage = UsedStorage::of(&volumes).map(Arc::new);
         let mut encoded = Vec::new();
-        encode(pod, requests.as_deref(), &mut encoded);
+        encode(pod, requests.as_deref(), &volumes, &mut encoded);
         Some(Self {
             encoded: encoded.into(),
             requests,
             keeps_away,
             size_bytes: size_bytes(pod),
             request_bytes: requests_size_bytes(pod),
-            names_node: selects_by_name(pod),
+            is_own: selects_by_name(pod)
+                || storage.as_ref().is_some_and(|it| !it.claims.is_empty()),
+            storage,
             priority: pod.spec.as_ref().map_or(0, priority_of),
             fields: OnceLock::new(),
         })
     }
 
-    /// What a pod on this node asks for, as fields. They are made when they are first
-    /// asked for: pods of several nodes share only what depends on no node.
-    pub fn fields(&self, node_name: &str) -> &AskedFields {
+    /// What a pod of this name on this node asks for, as fields. They are made when they
+    /// are first asked for: pods share only what depends on neither.
+    pub fn fields(&self, name: &str, node_name: &str) -> &AskedFields {
         self.fields.get_or_init(|| {
             let mut pod = v1::Pod::default();
             let spec = pod.spec.get_or_insert_default();
             node_name.clone_into(&mut spec.node_name);
+            let metadata = pod.metadata.get_or_insert_default();
+            name.clone_into(&mut metadata.name);
             fill(&self.encoded, &mut pod);
             let mut spec = pod.spec.unwrap_or_default();
             spec.node_name.clear();
+            let mut metadata = pod.metadata.unwrap_or_default();
+            metadata.name.clear();
             AskedFields {
-                metadata: pod.metadata.unwrap_or_default().encode_to_vec().into(),
+                metadata: metadata.encode_to_vec().into(),
                 spec: spec.encode_to_vec().into(),
             }
         })
@@ -106,7 +116,7 @@ pub fn is_pinned(encoded: &[u8]) -> bool {
     encoded.first() == Some(&(KeptAffinity::Pinned as u8))
 }
 
-/// Gives a pod what it asks for, as it was kept. The pod names its node.
+/// Gives a pod what it asks for, as it was kept. The pod has its name, and names its node.
 pub fn fill(encoded: &[u8], pod: &mut v1::Pod) {
     let spec = pod.spec.get_or_insert_default();
     let metadata = pod.metadata.get_or_insert_default();
@@ -126,6 +136,7 @@ pub fn size_bytes(pod: &v1::Pod) -> usize {
             + all(&spec.tolerations)
             + all(&spec.topology_spread_constraints)
             + priority_alone(spec).encoded_len()
+            + all(&kept_volumes(pod))
     });
     owners + spec + requests_size_bytes(pod)
 }
@@ -166,13 +177,14 @@ fn asks_nothing(pod: &v1::Pod) -> bool {
             || !s.tolerations.is_empty()
             || !s.topology_spread_constraints.is_empty()
             || s.priority.is_some()
+            || !kept_volumes(pod).is_empty()
     };
     !pod.metadata.as_ref().is_some_and(owned) && !pod.spec.as_ref().is_some_and(asks)
 }
 
 /// Equal parts have equal bytes: maps are ordered. Starts with how affinity is
 /// kept.
-fn encode(pod: &v1::Pod, requests: Option<&Requests>, out: &mut Vec<u8>) {
+fn encode(pod: &v1::Pod, requests: Option<&Requests>, volumes: &[v1::Volume], out: &mut Vec<u8>) {
     let none = v1::PodSpec::default();
     let spec = pod.spec.as_ref().unwrap_or(&none);
     let pinned = spec
@@ -200,6 +212,7 @@ fn encode(pod: &v1::Pod, requests: Option<&Requests>, out: &mut Vec<u8>) {
     write_all(&spec.topology_spread_constraints, out);
     write_all(requests.and_then(Requests::to_wire).as_slice(), out);
     write(&priority_alone(spec), out);
+    write_all(volumes, out);
 }
 
 /// A spec with the priority of another and nothing else.
@@ -234,6 +247,13 @@ fn decode(
     spec.topology_spread_constraints = read_all(&mut from)?;
     spec.containers = read_all(&mut from)?;
     spec.priority = v1::PodSpec::decode_length_delimited(&mut from)?.priority;
+    spec.volumes = read_all(&mut from)?;
+    for volume in &mut spec.volumes {
+        let source = volume.volume_source.as_mut();
+        if let Some(claim) = source.and_then(|it| it.persistent_volume_claim.as_mut()) {
+            claim.claim_name = absolute(&claim.claim_name, &metadata.name).into_owned();
+        }
+    }
     Ok(())
 }
 

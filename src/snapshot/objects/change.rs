@@ -18,6 +18,7 @@ use super::pod_message::PodMessage;
 use super::received::{POD_FIELD, Received};
 use super::reservation::is_reservation;
 use super::size;
+use super::storage_object::StorageObject;
 use crate::limits::Limits;
 use crate::matching::{Path, VersionRules, Violations, names};
 use crate::proto::encoding::{Fields, Sink};
@@ -34,8 +35,8 @@ pub struct Batch {
     requests: usize,
     /// Whether there are changes of nodes.
     has_nodes: bool,
-    /// Whether there are changes of namespaces.
-    has_namespaces: bool,
+    /// Whether there are changes of objects that all namespaces share, besides nodes.
+    has_cluster_objects: bool,
     /// Whether there are pods that are nominated to nodes.
     nominates: bool,
     /// Whether there are pods of which the version decides what they request.
@@ -81,7 +82,9 @@ pub enum Form<'a> {
     /// A service or controller.
     Owner(OwnerKind, &'a Arc<Owner>),
     /// A namespace.
-    Namespace(&'a LabelledNamespace),
+    Namespace(&'a Arc<LabelledNamespace>),
+    /// A claim, a persistent volume or a storage class.
+    Storage(&'a StorageObject),
     /// It is deleted if it has this uid, or if that is empty.
     Delete(&'a str),
 }
@@ -202,7 +205,7 @@ impl Batch {
             CheckedChange::Other(other) => {
                 let kind = other.1.kind();
                 self.has_nodes |= kind == ObjectKind::Node;
-                self.has_namespaces |= kind == ObjectKind::Namespace;
+                self.has_cluster_objects |= kind != ObjectKind::Node && !kind.is_in_shard();
             }
         }
         self.changes.push(change);
@@ -253,9 +256,9 @@ impl Batch {
         self.has_nodes
     }
 
-    /// Whether there are changes of namespaces.
-    pub fn has_namespaces(&self) -> bool {
-        self.has_namespaces
+    /// Whether there are changes of objects that all namespaces share, besides nodes.
+    pub fn has_cluster_objects(&self) -> bool {
+        self.has_cluster_objects
     }
 
     /// Whether there are pods that are nominated to nodes.
@@ -286,7 +289,7 @@ impl CheckedChange {
     fn most_bytes(&self) -> usize {
         match self {
             Self::Pod(pod) => size::most_of_pod(pod),
-            Self::Other(other) => size::most(&other.0),
+            Self::Other(other) => size::most(&other.0, &other.1),
         }
     }
 }
@@ -309,6 +312,7 @@ impl<'a> ValidChange<'a> {
                     (Object::Delete(reference), _) => Form::Delete(&reference.uid),
                     (_, Compiled::Owner(kind, owner)) => Form::Owner(*kind, owner),
                     (_, Compiled::Namespace(namespace)) => Form::Namespace(namespace),
+                    (_, Compiled::Storage(storage)) => Form::Storage(storage),
                     _ => unreachable!("a change is compiled as what it is"),
                 };
                 (ObjectId::of_kind(compiled.kind(), object), form)

@@ -2,19 +2,26 @@
 //! happens once; a compiled object is applied without another check. Pods have
 //! their own form (`pod.rs`).
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use super::asks;
 use super::budget::DisruptionBudget;
-use super::kind::{ObjectKind, OwnerKind, metadata_of};
+use super::kind::{ObjectKind, OwnerKind, StorageKind, metadata_of};
 use super::namespace_object::LabelledNamespace;
 use super::node::CompiledNode;
 use super::owners::{Owner, Selects};
 use super::pod::Phase;
+use super::storage_object::StorageObject;
 use crate::limits::{Limit, Limits, NodeNames};
-use crate::matching::{Path, Violations, names, times};
+use crate::matching::{Path, Violations, check_claim_names, names, times};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
+
+/// What was accepted once is kept whatever the limits are now.
+static TRUSTED: LazyLock<Limits> = LazyLock::new(|| Limits {
+    node_affinity_terms: usize::MAX,
+    ..Limits::default()
+});
 
 /// What is made of a change before it is applied.
 #[derive(Debug, Clone)]
@@ -24,7 +31,9 @@ pub enum Compiled {
     /// A service or controller.
     Owner(OwnerKind, Arc<Owner>),
     /// A namespace.
-    Namespace(LabelledNamespace),
+    Namespace(Arc<LabelledNamespace>),
+    /// A claim, a persistent volume or a storage class.
+    Storage(StorageObject),
     /// The kind of an object that is deleted.
     Delete(ObjectKind),
 }
@@ -41,25 +50,35 @@ impl Compiled {
         if let Object::Delete(reference) = object {
             let path = path.field("delete");
             check_reference(reference, limits, path, faults);
-            return Self::of(object, path, faults);
+            return Self::of(object, limits, path, faults);
         }
         let kind = ObjectKind::of(object)?;
         let path = path.field(kind.field());
         check_metadata(kind, metadata_of(object), limits, path, faults);
-        Self::of(object, path, faults)
+        Self::of(object, limits, path, faults)
     }
 
     /// Compiles a change of the snapshot's own making, which needs no check.
     pub fn trusted(object: &Object) -> Self {
         let mut no_faults = Violations::default();
-        let compiled = Self::of(object, Path::root("change"), &mut no_faults);
+        let compiled = Self::of(object, &TRUSTED, Path::root("change"), &mut no_faults);
         compiled.expect("what the snapshot makes itself is valid")
     }
 
-    fn of(object: &Object, path: Path<'_>, faults: &mut Violations) -> Option<Self> {
+    fn of(
+        object: &Object,
+        limits: &Limits,
+        path: Path<'_>,
+        faults: &mut Violations,
+    ) -> Option<Self> {
+        if let Some(storage) = StorageObject::compile(object, limits, path, faults) {
+            return Some(Self::Storage(storage));
+        }
         Some(match object {
             Object::Node(node) => Self::Node(Box::new(CompiledNode::compile(node, path, faults))),
-            Object::Namespace(namespace) => Self::Namespace(LabelledNamespace::of(namespace)),
+            Object::Namespace(namespace) => {
+                Self::Namespace(Arc::new(LabelledNamespace::of(namespace)))
+            }
             Object::Delete(reference) => Self::Delete(ObjectKind::parse(&reference.kind)?),
             _ => {
                 let (kind, selects) = Selects::of(object)?;
@@ -83,6 +102,7 @@ impl Compiled {
             Self::Node(_) => ObjectKind::Node,
             Self::Owner(kind, _) => ObjectKind::Owner(*kind),
             Self::Namespace(_) => ObjectKind::Namespace,
+            Self::Storage(it) => ObjectKind::Storage(it.kind()),
             Self::Delete(kind) => *kind,
         }
     }
@@ -139,6 +159,9 @@ pub fn check_pod(pod: &v1::Pod, limits: &Limits, path: Path<'_>, faults: &mut Vi
         let path = status.field("nominatedNodeName");
         names::check_node_name(nominated, limits.node_names, path, faults);
     }
+    if let Some(spec) = &pod.spec {
+        check_claim_names(spec, path.field("spec"), faults);
+    }
     let bytes = asks::size_bytes(pod);
     faults.within(path.field("spec"), limits, Limit::PodSpecBytes, bytes);
     let phase = status.map_or("", |s| &s.phase);
@@ -163,7 +186,10 @@ fn check_metadata(
     let allowed = limits.node_names;
     check_name(Some(kind), &metadata.name, allowed, path, faults);
     names::check_namespace(&metadata.namespace, path.field("namespace"), faults);
-    names::check_labels(&metadata.labels, path.field("labels"), faults);
+    // Lists of zones of a volume need not be label values.
+    if kind != ObjectKind::Storage(StorageKind::Volume) {
+        names::check_labels(&metadata.labels, path.field("labels"), faults);
+    }
     times::check_deletion(metadata, path, faults);
     check_text(&metadata.uid, limits, path.field("uid"), faults);
 }

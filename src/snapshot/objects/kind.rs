@@ -14,6 +14,19 @@ pub enum ObjectKind {
     Owner(OwnerKind),
     /// A namespace.
     Namespace,
+    /// Something that storage is or is made by.
+    Storage(StorageKind),
+}
+
+/// The kinds of objects that say what storage there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum StorageKind {
+    /// core/v1 PersistentVolumeClaim.
+    Claim,
+    /// core/v1 PersistentVolume.
+    Volume,
+    /// storage.k8s.io/v1 StorageClass.
+    Class,
 }
 
 /// The kinds of objects whose selectors are known.
@@ -39,7 +52,7 @@ impl OwnerKind {
 }
 
 impl ObjectKind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 11] = [
         Self::Node,
         Self::Pod,
         Self::Owner(OwnerKind::Service),
@@ -48,6 +61,9 @@ impl ObjectKind {
         Self::Owner(OwnerKind::ReplicationController),
         Self::Namespace,
         Self::Owner(OwnerKind::PodDisruptionBudget),
+        Self::Storage(StorageKind::Claim),
+        Self::Storage(StorageKind::Volume),
+        Self::Storage(StorageKind::Class),
     ];
 
     /// The kind that Kubernetes calls so.
@@ -71,6 +87,9 @@ impl ObjectKind {
             Object::ReplicationController(_) => Some(Self::Owner(OwnerKind::ReplicationController)),
             Object::Namespace(_) => Some(Self::Namespace),
             Object::PodDisruptionBudget(_) => Some(Self::Owner(OwnerKind::PodDisruptionBudget)),
+            Object::PersistentVolumeClaim(_) => Some(Self::Storage(StorageKind::Claim)),
+            Object::PersistentVolume(_) => Some(Self::Storage(StorageKind::Volume)),
+            Object::StorageClass(_) => Some(Self::Storage(StorageKind::Class)),
             Object::Delete(reference) => Self::parse(&reference.kind),
         }
     }
@@ -96,12 +115,20 @@ impl ObjectKind {
             Self::Owner(OwnerKind::ReplicationController) => "ReplicationController",
             Self::Namespace => "Namespace",
             Self::Owner(OwnerKind::PodDisruptionBudget) => "PodDisruptionBudget",
+            Self::Storage(StorageKind::Claim) => "PersistentVolumeClaim",
+            Self::Storage(StorageKind::Volume) => "PersistentVolume",
+            Self::Storage(StorageKind::Class) => "StorageClass",
         }
     }
 
     /// Whether its objects are in namespaces.
     pub fn is_namespaced(self) -> bool {
-        !matches!(self, Self::Node | Self::Namespace)
+        self.is_in_shard() || self == Self::Storage(StorageKind::Claim)
+    }
+
+    /// Whether its objects are kept with their namespace. All others are kept together.
+    pub fn is_in_shard(self) -> bool {
+        matches!(self, Self::Pod | Self::Owner(_))
     }
 
     /// The API version that has it.
@@ -109,6 +136,7 @@ impl ObjectKind {
         match self {
             Self::Owner(OwnerKind::ReplicaSet | OwnerKind::StatefulSet) => "apps/v1",
             Self::Owner(OwnerKind::PodDisruptionBudget) => "policy/v1",
+            Self::Storage(StorageKind::Class) => "storage.k8s.io/v1",
             _ => "v1",
         }
     }
@@ -124,6 +152,9 @@ impl ObjectKind {
             Self::Owner(OwnerKind::ReplicationController) => "replicationController",
             Self::Namespace => "namespace",
             Self::Owner(OwnerKind::PodDisruptionBudget) => "podDisruptionBudget",
+            Self::Storage(StorageKind::Claim) => "persistentVolumeClaim",
+            Self::Storage(StorageKind::Volume) => "persistentVolume",
+            Self::Storage(StorageKind::Class) => "storageClass",
         }
     }
 }
@@ -141,6 +172,9 @@ macro_rules! with_message {
             $crate::proto::v1::change::Object::ReplicationController($message) => $same,
             $crate::proto::v1::change::Object::Namespace($message) => $same,
             $crate::proto::v1::change::Object::PodDisruptionBudget($message) => $same,
+            $crate::proto::v1::change::Object::PersistentVolumeClaim($message) => $same,
+            $crate::proto::v1::change::Object::PersistentVolume($message) => $same,
+            $crate::proto::v1::change::Object::StorageClass($message) => $same,
             $crate::proto::v1::change::Object::Delete($reference) => $deleted,
         }
     };
@@ -156,6 +190,15 @@ macro_rules! of_kind {
             $crate::snapshot::ObjectKind::Pod => $crate::proto::v1::change::Object::Pod($message),
             $crate::snapshot::ObjectKind::Namespace => {
                 $crate::proto::v1::change::Object::Namespace($message)
+            }
+            $crate::snapshot::ObjectKind::Storage($crate::snapshot::StorageKind::Claim) => {
+                $crate::proto::v1::change::Object::PersistentVolumeClaim($message)
+            }
+            $crate::snapshot::ObjectKind::Storage($crate::snapshot::StorageKind::Volume) => {
+                $crate::proto::v1::change::Object::PersistentVolume($message)
+            }
+            $crate::snapshot::ObjectKind::Storage($crate::snapshot::StorageKind::Class) => {
+                $crate::proto::v1::change::Object::StorageClass($message)
             }
             $crate::snapshot::ObjectKind::Owner($crate::snapshot::OwnerKind::Service) => {
                 $crate::proto::v1::change::Object::Service($message)

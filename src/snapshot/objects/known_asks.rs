@@ -28,8 +28,8 @@ impl KnownAsks {
     /// Notes what a valid pod with this rest asks for, if all with the same rest do.
     pub fn note(&mut self, rest: &[u8], asks: &AsksByVersion) {
         let bytes = self.bytes + rest.len();
-        let names_node = asks.chosen.as_ref().is_some_and(|asks| asks.names_node);
-        if bytes <= MAX_KNOWN_BYTES && !names_node {
+        let is_own = asks.chosen.as_ref().is_some_and(|asks| asks.is_own);
+        if bytes <= MAX_KNOWN_BYTES && !is_own {
             self.bytes = bytes;
             self.by_rest.insert(rest.into(), asks.clone());
         }

@@ -8,7 +8,8 @@
 //! - Pods: `pod_table` by name, in blocks of 256 (`pod_block`). `label_sets` counts the pods
 //!   of each distinct label set on each node; `templates` keeps what pods ask for once.
 //! - What pods of all namespaces share: `requested`, `nominated`, `anti_affinity`,
-//!   `namespace_labels`.
+//!   `storage_use`. `cluster_objects` are namespaces, claims, volumes and classes, in tables
+//!   by name (`cluster_table`).
 //! - Tables: `interner`, `symbols`, `blocks` (lists whose copies share what neither changed).
 
 pub mod anti_affinity;
@@ -17,6 +18,8 @@ pub mod asks_by_version;
 pub mod blocks;
 pub mod budget;
 pub mod change;
+pub mod cluster_objects;
+pub mod cluster_table;
 pub mod compiled;
 pub mod defaults;
 pub mod held_row;
@@ -24,7 +27,6 @@ pub mod interner;
 pub mod kind;
 pub mod known_asks;
 pub mod label_sets;
-pub mod namespace_labels;
 pub mod namespace_object;
 pub mod node;
 pub mod nodes;
@@ -44,5 +46,8 @@ pub mod reservation;
 pub mod shrink;
 pub mod size;
 pub mod slots;
+pub mod storage_object;
+pub mod storage_objects;
+pub mod storage_use;
 pub mod symbols;
 pub mod templates;

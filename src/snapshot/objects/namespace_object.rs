@@ -22,8 +22,8 @@ impl LabelledNamespace {
         })
     }
 
-    /// What it has on the heap, with its name.
-    pub(super) fn heap_bytes(&self, name: &str) -> usize {
-        heap::block(name.len()) + heap::block(self.uid.len()) + heap::texts(&self.labels)
+    /// What it has on the heap.
+    pub(super) fn heap_bytes(&self) -> usize {
+        heap::block(self.uid.len()) + heap::texts(&self.labels)
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::change::{Batch, Form, ObjectId, ValidChange};
 use super::kind::ObjectKind;
 use crate::account::heap;
-use crate::matching::{PodTerm, Requests};
+use crate::matching::{PodTerm, Requests, UsedStorage};
 
 /// A pod that is nominated to a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub struct NominatedPod {
     pub requests: Option<Arc<Requests>>,
     /// The terms by which it keeps others away, if it has any.
     pub keeps_away: Option<Arc<[PodTerm]>>,
+    /// The storage that it uses, if any.
+    pub storage: Option<Arc<UsedStorage>>,
 }
 
 /// Namespace and name of a pod.
@@ -58,6 +60,7 @@ impl NominatedPod {
             labels: labels.map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
             requests: compiled.requests().cloned(),
             keeps_away: compiled.keeps_away().cloned(),
+            storage: compiled.storage().cloned(),
         };
         Some((node.into(), pod))
     }
@@ -82,6 +85,7 @@ impl NominatedPod {
             // Others may share it: it counts wherever it is.
             + requests.map_or(0, |r| heap::shared(size_of::<Requests>()) + r.heap_bytes())
             + self.keeps_away.as_ref().map_or(0, |terms| PodTerm::list_bytes(terms))
+            + self.storage.as_ref().map_or(0, |it| it.heap_bytes())
     }
 }
 
@@ -106,7 +110,7 @@ impl Nominations {
         let is_there = |change: ValidChange<'_>| match change.form {
             Form::Pod(_) => self.has(change.id),
             Form::Delete(_) => change.id.kind == ObjectKind::Pod && self.has(change.id),
-            Form::Node(..) | Form::Owner(..) | Form::Namespace(_) => false,
+            Form::Node(..) | Form::Owner(..) | Form::Namespace(_) | Form::Storage(_) => false,
         };
         batch.nominates() || !self.is_empty() && batch.changes().any(is_there)
     }
@@ -128,7 +132,11 @@ impl Nominations {
                 Form::Delete(uid) if change.id.kind == ObjectKind::Pod => {
                     self.remove(change.id, uid);
                 }
-                Form::Delete(_) | Form::Node(..) | Form::Owner(..) | Form::Namespace(_) => {}
+                Form::Delete(_)
+                | Form::Node(..)
+                | Form::Owner(..)
+                | Form::Namespace(_)
+                | Form::Storage(_) => {}
             }
         }
     }

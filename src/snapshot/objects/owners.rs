@@ -99,7 +99,13 @@ impl<'a> Selects<'a> {
                 let selector = it.spec.as_ref().and_then(|spec| spec.selector.as_ref());
                 (OwnerKind::PodDisruptionBudget, Self::Selector(selector))
             }
-            Object::Node(_) | Object::Pod(_) | Object::Namespace(_) | Object::Delete(_) => {
+            Object::Node(_)
+            | Object::Pod(_)
+            | Object::Namespace(_)
+            | Object::PersistentVolumeClaim(_)
+            | Object::PersistentVolume(_)
+            | Object::StorageClass(_)
+            | Object::Delete(_) => {
                 return None;
             }
         })

@@ -14,7 +14,7 @@ use super::pod_texts::{Labels, PodTexts};
 use super::slots::Slot;
 use super::templates::TemplateId;
 use crate::account::heap;
-use crate::matching::{PodTerm, Requests, RequestsByVersion, Resizing};
+use crate::matching::{PodTerm, Requests, RequestsByVersion, Resizing, UsedStorage};
 use crate::proto::v1;
 
 /// A pod that exists, without its name.
@@ -108,6 +108,11 @@ impl CompiledPod {
     /// The terms by which it keeps others away, if it has any.
     pub fn keeps_away(&self) -> Option<&Arc<[PodTerm]>> {
         self.asks.chosen.as_ref()?.keeps_away.as_ref()
+    }
+
+    /// The storage that it uses, if any.
+    pub fn storage(&self) -> Option<&Arc<UsedStorage>> {
+        self.asks.chosen.as_ref()?.storage.as_ref()
     }
 
     /// What it requests of its node, if anything.

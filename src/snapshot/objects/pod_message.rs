@@ -25,7 +25,9 @@ impl<'a> PodMessage<'a> {
         Self {
             pod,
             uid: pod.uid(),
-            asked: pod.asks().map(|asks| asks.fields(pod.node_name())),
+            asked: pod
+                .asks()
+                .map(|asks| asks.fields(pod.name(), pod.node_name())),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::anti_affinity::{AntiAffinityTable, KeepsAway};
 use super::blocks::Blocks;
 use super::slots::Slot;
+use super::storage_use::{PodUse, StorageUse};
 use crate::matching::{Requested, Requests};
 
 /// Nodes are kept in blocks of so many: decisions read copies, and who changes
@@ -19,6 +20,7 @@ pub struct RequestedTable {
     /// What the nodes have on the heap.
     heap_bytes: usize,
     anti_affinity: Arc<AntiAffinityTable>,
+    storage: Arc<StorageUse>,
 }
 
 /// Pods that come to nodes and go from them, in order.
@@ -30,6 +32,7 @@ struct Shift {
     slot: Slot,
     requests: Option<Arc<Requests>>,
     keeps_away: Option<KeepsAway>,
+    storage: Option<PodUse>,
     comes: bool,
 }
 
@@ -40,20 +43,23 @@ impl Shifts {
         slot: Slot,
         requests: Option<&Arc<Requests>>,
         keeps_away: Option<KeepsAway>,
+        storage: Option<PodUse>,
         comes: bool,
     ) {
         self.0.push(Shift {
             slot,
             requests: requests.cloned(),
             keeps_away,
+            storage,
             comes,
         });
     }
 
-    /// Whether pods come that keep others away.
-    pub fn keep_away(&self) -> bool {
+    /// Whether pods come that keep others away or use storage, at which decisions look
+    /// even where no node says what it has.
+    pub fn are_looked_at(&self) -> bool {
         let mut comers = self.0.iter().filter(|shift| shift.comes);
-        comers.any(|shift| shift.keeps_away.is_some())
+        comers.any(|shift| shift.keeps_away.is_some() || shift.storage.is_some())
     }
 
     /// Has them come and go in a table, which is copied if it is shared.
@@ -76,10 +82,18 @@ impl RequestedTable {
         &self.anti_affinity
     }
 
+    /// What storage pods use.
+    pub fn storage_use(&self) -> &StorageUse {
+        &self.storage
+    }
+
     fn apply(&mut self, shifts: &Shifts) {
         for shift in &shifts.0 {
             if let Some(pod) = &shift.keeps_away {
                 Arc::make_mut(&mut self.anti_affinity).shift(shift.slot, pod, shift.comes);
+            }
+            if let Some(used) = &shift.storage {
+                Arc::make_mut(&mut self.storage).shift(shift.slot, used, shift.comes);
             }
             while self.nodes.len() <= shift.slot.index() {
                 self.nodes.push(Requested::default());
@@ -100,14 +114,16 @@ impl RequestedTable {
     /// As [`Self::memory_bytes`], with every node measured anew.
     pub fn measured_bytes(&self) -> usize {
         let nodes = self.nodes.iter().map(Requested::heap_bytes);
-        let table = &self.anti_affinity;
-        self.memory_bytes() - self.heap_bytes - table.memory_bytes()
+        let (table, storage) = (&self.anti_affinity, &self.storage);
+        self.memory_bytes() - self.heap_bytes - table.memory_bytes() - storage.memory_bytes()
             + nodes.sum::<usize>()
             + table.measured_bytes()
+            + storage.measured_bytes()
     }
 
     /// What it takes in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.nodes.memory_bytes() + self.heap_bytes + self.anti_affinity.memory_bytes()
+        let nodes = self.nodes.memory_bytes() + self.heap_bytes;
+        nodes + self.anti_affinity.memory_bytes() + self.storage.memory_bytes()
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::asks::Asks;
+use super::compiled::Compiled;
 use super::kind::metadata_of;
 use super::owners::Selects;
 use super::pod::CompiledPod;
@@ -30,10 +31,14 @@ pub const NEW_NAMESPACE: usize = 2_048;
 
 /// What an object other than a pod takes in memory, at most, if nothing of it is
 /// known.
-pub fn most(object: &Object) -> usize {
+pub fn most(object: &Object, compiled: &Compiled) -> usize {
     let Some(metadata) = metadata_of(object) else {
         return 0;
     };
+    if let Compiled::Storage(storage) = compiled {
+        let name = metadata.namespace.len() + metadata.name.len();
+        return storage.heap_bytes() + 2 * heap::block(name) + PLACES;
+    }
     let own = match (object, Selects::of(object)) {
         (Object::Node(node), _) => node_bytes(node),
         (Object::Namespace(_), _) => pairs(&metadata.labels),

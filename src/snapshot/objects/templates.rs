@@ -8,7 +8,7 @@ use super::asks::{self, Asks};
 use super::shrink::shrink_list;
 use super::symbols::{Symbol, Symbols};
 use crate::account::heap;
-use crate::matching::{PodTerm, Requests};
+use crate::matching::{PodTerm, Requests, UsedStorage};
 use crate::proto::v1;
 
 /// The number of a template, valid in the table that gave it out;
@@ -30,12 +30,14 @@ pub struct Templates {
 struct ReadAsks {
     requests: Option<Arc<Requests>>,
     keeps_away: Option<Arc<[PodTerm]>>,
+    storage: Option<Arc<UsedStorage>>,
 }
 
 impl ReadAsks {
     const NONE: Self = Self {
         requests: None,
         keeps_away: None,
+        storage: None,
     };
 
     fn heap_bytes(&self) -> usize {
@@ -44,6 +46,9 @@ impl ReadAsks {
         requests.map_or(0, |it| {
             heap::shared(size_of::<Requests>()) + it.heap_bytes()
         }) + terms.map_or(0, |terms| PodTerm::list_bytes(terms))
+            + self.storage.as_ref().map_or(0, |it| {
+                heap::shared(size_of::<UsedStorage>()) + it.heap_bytes()
+            })
     }
 }
 
@@ -51,7 +56,7 @@ impl Templates {
     /// The template that one more pod has, which asks for this.
     pub fn acquire(&mut self, asks: &Asks) -> TemplateId {
         let id = self.encoded.acquire(&asks.encoded);
-        if asks.requests.is_some() || asks.keeps_away.is_some() {
+        if asks.requests.is_some() || asks.keeps_away.is_some() || asks.storage.is_some() {
             let index = id.index();
             if self.read.len() <= index {
                 self.read.resize(index + 1, ReadAsks::NONE);
@@ -60,6 +65,7 @@ impl Templates {
                 let read = ReadAsks {
                     requests: asks.requests.clone(),
                     keeps_away: asks.keeps_away.clone(),
+                    storage: asks.storage.clone(),
                 };
                 self.read_bytes += read.heap_bytes();
                 self.read[index] = read;
@@ -98,6 +104,11 @@ impl Templates {
     /// The terms by which a pod of a template keeps others away.
     pub fn keeps_away(&self, id: TemplateId) -> Option<&Arc<[PodTerm]>> {
         self.read(id)?.keeps_away.as_ref()
+    }
+
+    /// The storage that a pod of a template uses.
+    pub fn storage(&self, id: TemplateId) -> Option<&Arc<UsedStorage>> {
+        self.read(id)?.storage.as_ref()
     }
 
     fn read(&self, id: TemplateId) -> Option<&ReadAsks> {

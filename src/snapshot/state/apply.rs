@@ -119,14 +119,14 @@ impl State {
         }
         let mut shared = self.shared.write();
         let nominates = shared.nominations.is_changed_by(batch);
-        let labels = batch.has_namespaces();
+        let labels = batch.has_cluster_objects();
         let changes_answers = defaults.is_some() || batch.has_nodes() || nominates || labels;
         if nominates {
             Arc::make_mut(&mut shared.nominations).apply(batch);
         }
         if labels {
             let note = |_, changed| applied.note(changed);
-            Arc::make_mut(&mut shared.namespace_labels).apply(batch, note);
+            Arc::make_mut(&mut shared.cluster).apply(batch, note);
         }
         if let Some(defaults) = defaults {
             *self.told_defaults.write() = Arc::clone(&defaults);
@@ -194,7 +194,7 @@ impl State {
     /// Notes that pods keep others away before a revision at which they do: decisions
     /// at earlier ones may read their terms all the same.
     pub(in crate::snapshot) fn note_keeping_away(&self, shifts: &Shifts) {
-        if shifts.keep_away() {
+        if shifts.are_looked_at() {
             self.keeps_away.store(true, Ordering::Release);
         }
     }
@@ -212,9 +212,9 @@ impl State {
         shift(&mut requested);
         let bytes = shared.nodes.nodes().memory_bytes()
             + shared.nominations.memory_bytes()
-            + shared.namespace_labels.memory_bytes();
+            + shared.cluster.memory_bytes();
         self.footprint.note_nodes(bytes + requested.memory_bytes());
-        let labelled = shared.namespace_labels.len();
+        let labelled = shared.cluster.len();
         self.labelled.store(labelled, Ordering::Relaxed);
         self.revision.store(revision, Ordering::Release);
     }
@@ -245,7 +245,7 @@ impl State {
 
     /// The shards of the pods and owners of a batch, ascending by name.
     fn named_shards(&self, batch: &Batch) -> Shards {
-        let named = batch.changes().filter(|c| c.id.kind.is_namespaced());
+        let named = batch.changes().filter(|c| c.id.kind.is_in_shard());
         let adds = |form: Form<'_>| !matches!(form, Form::Delete(_));
         let mut names: Vec<(&str, bool)> = named
             .map(|change| (change.id.namespace, adds(change.form)))
@@ -328,7 +328,7 @@ pub(in crate::snapshot) fn apply_to_namespaces<N>(
     N: DerefMut<Target = Namespace>,
 {
     for change in batch.changes() {
-        if !change.id.kind.is_namespaced() {
+        if !change.id.kind.is_in_shard() {
             continue;
         }
         let at = namespaces.binary_search_by_key(&change.id.namespace, |(name, _)| name);
@@ -388,7 +388,6 @@ pub fn apply_to_namespace(
             namespace.remove_pod(name, uid, nodes, shifts)
         }
         (Form::Delete(uid), ObjectKind::Owner(kind)) => namespace.owners.remove(kind, name, uid),
-        (Form::Node(..) | Form::Namespace(_), _)
-        | (Form::Delete(_), ObjectKind::Node | ObjectKind::Namespace) => false,
+        (Form::Node(..) | Form::Namespace(_) | Form::Storage(_), _) | (Form::Delete(_), _) => false,
     }
 }

@@ -4,8 +4,11 @@
 use std::collections::BTreeMap;
 
 use super::read_view::{OtherNamespaces, ReadView};
+use crate::matching::PodDisk;
 use crate::snapshot::budget::Delay;
 use crate::snapshot::objects::anti_affinity::{AntiAffinityTable, HeldTerm};
+use crate::snapshot::objects::slots::Slot;
+use crate::snapshot::objects::storage_objects::StorageObjects;
 
 /// What it costs to hold a term against a pod, in units.
 const UNITS_PER_TERM: usize = 30;
@@ -35,12 +38,39 @@ impl<'a> ReadView<'a> {
 
     /// Whether there are Namespace objects.
     pub fn has_namespaces(&self) -> bool {
-        self.shared.namespace_labels.len() > 0
+        self.shared.cluster.has_namespaces()
     }
 
     /// The labels of a namespace; `None` where it has no object.
     pub fn namespace_labels(&self, name: &str) -> Option<&'a BTreeMap<String, String>> {
-        self.shared.namespace_labels.get(name)
+        self.shared.cluster.labels_of(name)
+    }
+
+    /// Claims, persistent volumes and storage classes; `None` where there is neither a
+    /// volume nor a class: nobody told of them.
+    pub fn storage(&self) -> Option<&'a StorageObjects> {
+        let storage = &self.shared.cluster.storage;
+        storage.is_known().then_some(storage)
+    }
+
+    /// The nodes with pods that use a claim of a namespace.
+    pub fn users_of(&self, claim: &str, namespace: &str) -> Vec<Slot> {
+        let table = self.storage_use.filter(|table| !table.is_empty());
+        let users = table.map(|table| table.users_of(claim, namespace));
+        let users = users.into_iter().flatten();
+        users
+            .filter(|slot| self.nodes.get(*slot).is_some())
+            .collect()
+    }
+
+    /// The nodes with pods that use a disk which conflicts with this one.
+    pub fn conflicting_with(&self, disk: &'a PodDisk) -> impl Iterator<Item = Slot> {
+        let table = self.storage_use.filter(|table| !table.is_empty());
+        let uses = table.map_or(&[][..], |table| table.uses_of(disk));
+        let affords = self.affords(uses.len().saturating_mul(UNITS_PER_TERM));
+        let uses = uses.iter().filter(move |_| affords);
+        uses.filter(|used| used.disk.as_ref().is_some_and(|it| it.conflicts(disk)))
+            .map(|used| used.slot)
     }
 
     /// The terms by which pods on nodes keep a pod with these labels away, which is in

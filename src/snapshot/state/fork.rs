@@ -122,7 +122,7 @@ impl Fork<'_> {
         copied_bytes(batch, namespaces.sum())
             + self.shared.nodes.nodes().copied_bytes()
             + self.shared.nominations.memory_bytes()
-            + self.shared.namespace_labels.memory_bytes()
+            + self.shared.cluster.memory_bytes()
     }
 
     /// Applies an overlay, whose namespaces are all here and which keep no views, if
@@ -192,7 +192,7 @@ impl Fork<'_> {
         }
         let mut shifts = Shifts::default();
         for change in overlay.changes() {
-            if !change.id.kind.is_namespaced() {
+            if !change.id.kind.is_in_shard() {
                 continue;
             }
             let other = self.others.get_mut(change.id.namespace);
@@ -204,8 +204,8 @@ impl Fork<'_> {
         if self.shared.nominations.is_changed_by(overlay) {
             Arc::make_mut(&mut self.shared.nominations).apply(overlay);
         }
-        if overlay.has_namespaces() {
-            Arc::make_mut(&mut self.shared.namespace_labels).apply(overlay, &mut note);
+        if overlay.has_cluster_objects() {
+            Arc::make_mut(&mut self.shared.cluster).apply(overlay, &mut note);
         }
         let unknown = |change: ValidChange<'b>| match change.form {
             Form::Delete(uid) if missed.contains(&change.id) => change.id.reference(uid),
@@ -222,6 +222,7 @@ impl Fork<'_> {
             shared: &self.shared,
             requested: (self.shared.nodes.nodes().know_room()).then_some(&*self.requested),
             keeping_away: Some(self.requested.anti_affinity()),
+            storage_use: Some(self.requested.storage_use()),
             defaults: &self.shared.defaults,
             namespace: &self.namespace,
             upkeep: &self.state.upkeep,

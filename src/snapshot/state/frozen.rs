@@ -15,14 +15,15 @@ use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::counts::watched::SelectorViews;
 use crate::snapshot::objects::anti_affinity::AntiAffinityTable;
 use crate::snapshot::objects::change::Batch;
+use crate::snapshot::objects::cluster_objects::ClusterObjects;
 use crate::snapshot::objects::defaults::Defaults;
-use crate::snapshot::objects::namespace_labels::NamespaceLabels;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::nominated::Nominations;
 use crate::snapshot::objects::pod_block::PodName;
 use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::reservation::is_reservation;
 use crate::snapshot::objects::slots::Slot;
+use crate::snapshot::objects::storage_use::StorageUse;
 
 /// A copy shares everything with the state until that changes. One part in so
 /// many is taken to be its own.
@@ -41,7 +42,7 @@ pub struct Frozen {
     nodes: Arc<PartitionedNodes>,
     requested: Arc<RequestedTable>,
     nominations: Arc<Nominations>,
-    namespace_labels: Arc<NamespaceLabels>,
+    cluster: Arc<ClusterObjects>,
     /// The default constraints.
     pub defaults: Arc<Defaults>,
     /// The namespaces, ascending by name.
@@ -80,9 +81,14 @@ impl Frozen {
         self.requested.anti_affinity()
     }
 
-    /// The Namespace objects.
-    pub fn namespace_labels(&self) -> &NamespaceLabels {
-        &self.namespace_labels
+    /// Namespaces, claims, persistent volumes and storage classes.
+    pub fn cluster_objects(&self) -> &ClusterObjects {
+        &self.cluster
+    }
+
+    /// What storage the pods of all namespaces use.
+    pub fn storage_use(&self) -> &StorageUse {
+        self.requested.storage_use()
     }
 
     /// The nominated pods of all namespaces.
@@ -90,7 +96,7 @@ impl Frozen {
         &self.nominations
     }
 
-    /// All objects: nodes in node order, Namespace objects, then each namespace's
+    /// All objects: nodes in node order, the other objects of all namespaces, then each namespace's
     /// owners and pods, ascending by name.
     pub fn changes(&self) -> impl Iterator<Item = v1::Change> + '_ {
         let all = self.nodes();
@@ -99,12 +105,12 @@ impl Frozen {
         let nodes = nodes.map(|object| v1::Change {
             object: Some(object),
         });
-        let labels = self.namespace_labels.to_wire();
-        let labels = labels.map(|object| v1::Change {
+        let cluster = self.cluster.to_wire();
+        let cluster = cluster.map(|object| v1::Change {
             object: Some(object),
         });
         nodes
-            .chain(labels)
+            .chain(cluster)
             .chain(self.namespaces.iter().flat_map(|(name, namespace)| {
                 let pod = |pod: PodName<'_>| {
                     let pod = namespace.pod_to_wire(name, &pod.to_string(), self.nodes())?;
@@ -149,7 +155,7 @@ impl State {
             nodes: shared.nodes,
             requested,
             nominations: shared.nominations,
-            namespace_labels: shared.namespace_labels,
+            cluster: shared.cluster,
             defaults: shared.defaults,
             namespaces,
             _charge: self.charge_copy(self.footprint.bytes()),
@@ -196,7 +202,7 @@ impl State {
                 nodes: Arc::clone(&shared.nodes),
                 requested: locked.requested.unwrap_or_default(),
                 nominations: Arc::clone(&shared.nominations),
-                namespace_labels: Arc::clone(&shared.namespace_labels),
+                cluster: Arc::clone(&shared.cluster),
                 defaults: Arc::clone(&shared.defaults),
                 namespaces: vec![(name.into(), namespace.clone())],
                 _charge: self.charge_copy(namespace.memory().total()),
@@ -240,7 +246,7 @@ impl State {
             measured: MemoryUse {
                 nodes: shared.nodes.nodes().measured_bytes()
                     + shared.nominations.measured_bytes()
-                    + shared.namespace_labels.measured_bytes()
+                    + shared.cluster.measured_bytes()
                     + self.requested.read().measured_bytes(),
                 partitions: partitions.measured_bytes(),
                 namespaces: state_bytes(),

@@ -6,6 +6,7 @@ use super::namespace::Namespace;
 use super::shards::{Sizes, State};
 use crate::account::{Charge, Exhausted, Part, heap};
 use crate::snapshot::objects::change::{Batch, Form, ValidChange};
+use crate::snapshot::objects::compiled::Compiled;
 use crate::snapshot::objects::kind::ObjectKind;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::pod::CompiledPod;
@@ -66,8 +67,8 @@ impl State {
                     let known = self.shared.read().nodes.nodes().find(id.name).is_some();
                     new.nodes += usize::from(!known);
                 }
-                ObjectKind::Namespace => {
-                    let known = self.shared.read().namespace_labels.get(id.name).is_some();
+                ObjectKind::Namespace | ObjectKind::Storage(_) => {
+                    let known = self.shared.read().cluster.contains(&change);
                     new.owners += usize::from(!known);
                 }
                 ObjectKind::Owner(kind) => {
@@ -102,7 +103,7 @@ impl State {
             let nodes = shared.nodes.nodes();
             match (change.form, namespace) {
                 (Form::Node(node, compiled), _) => !nodes.is_changed_by(node, compiled),
-                (Form::Namespace(it), _) => shared.namespace_labels.has_same(id.name, it),
+                (Form::Namespace(_) | Form::Storage(_), _) => shared.cluster.has_same(change),
                 (Form::Pod(pod), Some(n)) => n.has_same_pod(pod, nodes),
                 (Form::Owner(kind, owner), Some(n)) => n.owners().has_same(kind, id.name, owner),
                 (Form::Delete(_), _) | (_, None) => false,
@@ -146,9 +147,9 @@ impl State {
                     let old = old.and_then(|change| change.object);
                     change
                         .most_bytes()
-                        .saturating_sub(old.map_or(0, |old| most(&old)))
+                        .saturating_sub(old.map_or(0, |old| most(&old, &Compiled::trusted(&old))))
                 }
-                (Form::Namespace(_), _) | (_, None) => change.most_bytes(),
+                (Form::Namespace(_) | Form::Storage(_), _) | (_, None) => change.most_bytes(),
             }
         };
         batch.changes().map(growth).sum()

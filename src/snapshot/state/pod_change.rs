@@ -9,6 +9,7 @@ use crate::snapshot::objects::anti_affinity::KeepsAway;
 use crate::snapshot::objects::label_sets::LabelSetId;
 use crate::snapshot::objects::pod::{CompiledPod, PodRecord};
 use crate::snapshot::objects::requested::Shifts;
+use crate::snapshot::objects::storage_use::PodUse;
 use crate::snapshot::objects::templates::TemplateId;
 
 impl Namespace {
@@ -43,7 +44,7 @@ impl Namespace {
         let labels = kept.unwrap_or_else(|| self.acquire_labels(known, pod));
         let record = PodRecord { labels, node, life };
         let change = (old.as_ref(), Some(&record));
-        self.recount(namespace, change, nodes, shifts);
+        self.recount((namespace, name), change, nodes, shifts);
         if let Some(old) = old {
             self.release_template(old.life.template);
             if kept.is_none() {
@@ -68,7 +69,7 @@ impl Namespace {
             return false;
         };
         Arc::make_mut(&mut self.pods).remove(name);
-        self.recount(namespace, (Some(&old), None), nodes, shifts);
+        self.recount((namespace, name), (Some(&old), None), nodes, shifts);
         self.release_template(old.life.template);
         self.release_labels(old.labels);
         true
@@ -109,7 +110,7 @@ impl Namespace {
     /// nothing is looked at.
     fn recount(
         &mut self,
-        namespace: &str,
+        (namespace, name): (&str, &str),
         (old, new): (Option<&PodRecord>, Option<&PodRecord>),
         nodes: &PartitionedNodes,
         shifts: &mut Shifts,
@@ -137,7 +138,9 @@ impl Namespace {
                     namespace: namespace.into(),
                 });
                 let requests = self.templates.requests(template);
-                shifts.note(slot, requests, keeps_away, comes);
+                let storage = self.templates.storage(template);
+                let storage = storage.map(|used| PodUse::of(used, namespace, name));
+                shifts.note(slot, requests, keeps_away, storage, comes);
             }
         }
         self.recount_terminating(old, new);

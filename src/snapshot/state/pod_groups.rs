@@ -132,6 +132,8 @@ impl<'a> PodGroups<'a> {
             ..Default::default()
         };
         namespace.templates.fill(group.template, &mut pod);
+        // Claims are named after each pod, and nobody asks a group for them.
+        pod.spec.get_or_insert_default().volumes.clear();
         pod
     }
 

@@ -84,8 +84,8 @@ impl State {
         if shared.nominations.is_changed_by(batch) {
             bytes += shared.nominations.memory_bytes();
         }
-        if batch.has_namespaces() {
-            bytes += shared.namespace_labels.memory_bytes();
+        if batch.has_cluster_objects() {
+            bytes += shared.cluster.memory_bytes();
         }
         if shared.has_other_nodes_after(batch) {
             bytes += shared.nodes.nodes().memory_bytes() + shared.nodes.partitions().memory_bytes();
@@ -118,8 +118,8 @@ impl State {
 
     /// The same of the Namespace objects.
     fn cost_of_namespaces(&self, batch: &Batch) -> Units {
-        let labels = &self.shared.read().namespace_labels;
-        match Arc::strong_count(labels) > 1 && batch.has_namespaces() {
+        let labels = &self.shared.read().cluster;
+        match Arc::strong_count(labels) > 1 && batch.has_cluster_objects() {
             true => labels.len() as Units * UNITS_PER_COPIED_NOMINATION,
             false => 0,
         }
@@ -167,7 +167,7 @@ impl State {
             match (change.form, id.kind) {
                 (Form::Pod(pod), _) => namespace.watching(id.name, Some(pod)),
                 (_, ObjectKind::Pod) => namespace.watching(id.name, None),
-                (_, ObjectKind::Node | ObjectKind::Owner(_) | ObjectKind::Namespace) => 0,
+                (_, _) => 0,
             }
         });
         UNITS_PER_VIEW * views.sum::<usize>() as Units
@@ -195,10 +195,10 @@ impl State {
         if nominates {
             Arc::make_mut(&mut shared.nominations).apply(batch);
         }
-        let labels = batch.has_namespaces();
+        let labels = batch.has_cluster_objects();
         if labels {
             let note = |_, changed| applied.note(changed);
-            Arc::make_mut(&mut shared.namespace_labels).apply(batch, note);
+            Arc::make_mut(&mut shared.cluster).apply(batch, note);
         }
         let mut moved = false;
         if changes_nodes {

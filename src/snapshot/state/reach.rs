@@ -53,17 +53,14 @@ impl<'q> Reach<'q> {
     /// the overlay changes, whose pods take room.
     pub(in crate::snapshot) fn others(&self, state: &State, overlay: &Batch) -> BTreeSet<Box<str>> {
         let changed = overlay.changes().map(|change| change.id);
-        let changed = changed.filter(|id| id.kind.is_namespaced());
+        let changed = changed.filter(|id| id.kind.is_in_shard());
         let mut names: BTreeSet<Box<str>> = changed.map(|id| id.namespace.into()).collect();
         if !self.is_within() {
             let (mut labels, rules) = {
                 let shared = state.shared.read();
-                (
-                    Arc::clone(&shared.namespace_labels),
-                    shared.defaults.rules(),
-                )
+                (Arc::clone(&shared.cluster), shared.defaults.rules())
             };
-            if overlay.has_namespaces() {
+            if overlay.has_cluster_objects() {
                 Arc::make_mut(&mut labels).apply(overlay, |_, _| ());
             }
             for term in self.beyond() {
@@ -71,7 +68,7 @@ impl<'q> Reach<'q> {
                 match term.is_about_all(rules) {
                     true => names.extend(state.namespace_names()),
                     false => {
-                        let all = labels.iter();
+                        let all = labels.labels();
                         let found =
                             all.filter(|(_, it)| term.namespace_selector.matches_labels(it));
                         names.extend(found.map(|(name, _)| Box::from(name)));

@@ -28,6 +28,7 @@ use crate::snapshot::objects::nominated::NominatedPod;
 use crate::snapshot::objects::owners::{Controller, NamedBudget, OwnersVersion};
 use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::slots::Slot;
+use crate::snapshot::objects::storage_use::StorageUse;
 
 /// What it costs to look at a nominated pod, in units.
 const UNITS_PER_NOMINATED: usize = 20;
@@ -48,6 +49,8 @@ pub struct ReadView<'a> {
     pub(in crate::snapshot) requested: Option<&'a RequestedTable>,
     /// The terms by which pods keep others away; `None` where no pod ever had one.
     pub(in crate::snapshot) keeping_away: Option<&'a AntiAffinityTable>,
+    /// What storage pods use; `None` where no pod ever used any that decides.
+    pub(in crate::snapshot) storage_use: Option<&'a StorageUse>,
     /// The default constraints.
     pub defaults: &'a Arc<Defaults>,
     /// The namespace; an empty one if the snapshot has none of the name.

@@ -65,6 +65,7 @@ impl State {
                     .requested
                     .as_deref()
                     .map(RequestedTable::anti_affinity),
+                storage_use: locked.requested.as_deref().map(RequestedTable::storage_use),
                 defaults: &locked.shared.defaults,
                 namespace: locked.namespace,
                 upkeep: &self.upkeep,

@@ -23,13 +23,14 @@ use crate::snapshot::counts::upkeep::Upkeep;
 use crate::snapshot::locks::write_between_reads;
 use crate::snapshot::objects::anti_affinity::AntiAffinityTable;
 use crate::snapshot::objects::change::{Batch, Form};
+use crate::snapshot::objects::cluster_objects::ClusterObjects;
 use crate::snapshot::objects::defaults::Defaults;
-use crate::snapshot::objects::namespace_labels::NamespaceLabels;
 use crate::snapshot::objects::nominated::Nominations;
 use crate::snapshot::objects::pair_index::PairIndex;
 use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::reservation::{Claim, Serial};
 use crate::snapshot::objects::size::NEW_NAMESPACE;
+use crate::snapshot::objects::storage_use::StorageUse;
 
 /// One state of a snapshot.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ pub struct State {
     /// What pods request of each node, at [`Self::revision`]: both change under this
     /// lock.
     pub(in crate::snapshot) requested: RwLock<Arc<RequestedTable>>,
-    /// Whether there ever were pods that keep others away.
+    /// Whether there ever were pods that keep others away, or use storage that decides.
     pub(in crate::snapshot) keeps_away: AtomicBool,
     pub(in crate::snapshot) namespaces: DashMap<Box<str>, Arc<Shard>>,
     pub(in crate::snapshot) upkeep: Upkeep,
@@ -51,7 +52,7 @@ pub struct State {
     pub(in crate::snapshot) pods: AtomicUsize,
     pub(in crate::snapshot) label_sets: AtomicUsize,
     pub(in crate::snapshot) owners: AtomicUsize,
-    /// How many Namespace objects there are.
+    /// How many objects there are that all namespaces share, besides nodes.
     pub(in crate::snapshot) labelled: AtomicUsize,
 }
 
@@ -74,8 +75,8 @@ pub(in crate::snapshot) struct SharedObjects {
     pub(in crate::snapshot) defaults: Arc<Defaults>,
     /// The nominated pods of all namespaces.
     pub(in crate::snapshot) nominations: Arc<Nominations>,
-    /// The Namespace objects.
-    pub(in crate::snapshot) namespace_labels: Arc<NamespaceLabels>,
+    /// Namespaces, claims, persistent volumes and storage classes.
+    pub(in crate::snapshot) cluster: Arc<ClusterObjects>,
 }
 
 /// How much a batch did, or how much there is.
@@ -96,7 +97,7 @@ pub struct Sizes {
     pub pods: usize,
     /// Distinct (namespace, labels) of pods.
     pub label_sets: usize,
-    /// Services, controllers and namespaces.
+    /// Services, controllers, namespaces, claims, persistent volumes and storage classes.
     pub owners: usize,
 }
 
@@ -104,7 +105,7 @@ impl SharedObjects {
     /// Whether a batch changes any of it.
     pub fn is_changed_by(&self, batch: &Batch) -> bool {
         self.has_other_nodes_after(batch)
-            || batch.has_namespaces()
+            || batch.has_cluster_objects()
             || self.nominations.is_changed_by(batch)
     }
 
@@ -114,7 +115,11 @@ impl SharedObjects {
         let is_unknown = |name: &str| !name.is_empty() && nodes.slot(name).is_none();
         let names_unknown = |form: Form<'_>| match form {
             Form::Pod(pod) => is_unknown(pod.node_name()),
-            Form::Node(..) | Form::Owner(..) | Form::Namespace(_) | Form::Delete(_) => false,
+            Form::Node(..)
+            | Form::Owner(..)
+            | Form::Namespace(_)
+            | Form::Storage(_)
+            | Form::Delete(_) => false,
         };
         batch.has_nodes() || batch.changes().any(|change| names_unknown(change.form))
     }
@@ -330,9 +335,10 @@ pub fn state_bytes() -> usize {
     let shared = heap::shared(size_of::<PartitionedNodes>())
         + heap::shared(size_of::<Defaults>())
         + heap::shared(size_of::<Nominations>())
-        + heap::shared(size_of::<NamespaceLabels>())
+        + heap::shared(size_of::<ClusterObjects>())
         + heap::shared(size_of::<RequestedTable>())
         + heap::shared(size_of::<AntiAffinityTable>())
+        + heap::shared(size_of::<StorageUse>())
         + heap::shared(size_of::<PairIndex>());
     heap::shared(size_of::<State>()) + heap::block(map) + shared + snapshot
 }

@@ -11,6 +11,7 @@ mod outlook;
 mod placer;
 mod pod_terms;
 mod tracked;
+mod tracked_volumes;
 
 pub use outlook::{HardOutlook, NodeCell, Outlook, PlannedPicks};
 pub use placer::Placer;

@@ -8,10 +8,12 @@ use super::super::placement::{Outcome, Pick, Picker, Wish};
 use super::super::question::{NodeChecks, Question};
 use super::super::report::Report;
 use super::super::verdict::Reason;
+use super::super::volumes::Volumes;
 use super::groups::{Groups, NodeTurn};
 use super::outlook::{Outlook, PlannedPicks};
 use super::pod_terms::TrackedPodTerms;
 use super::tracked::TrackedConstraint;
+use super::tracked_volumes::TrackedVolumes;
 use crate::snapshot::{DomainKey, Query, ReadView, Slot, partition};
 
 /// What it costs to gather a node besides looking at its room, in units.
@@ -27,6 +29,8 @@ pub struct Placer {
     constraints: Vec<TrackedConstraint>,
     /// Affinity between pods; `None` where no term matters.
     pod_terms: Option<TrackedPodTerms>,
+    /// Its storage; `None` where picks change nothing.
+    volumes: Option<TrackedVolumes>,
     groups: Groups,
     /// The candidates that pass the checks before spread, in node order.
     nodes: Vec<Candidate>,
@@ -67,6 +71,8 @@ impl Placer {
         let pod_terms = filter.pod_terms();
         let pod_terms = pod_terms
             .map(|terms| TrackedPodTerms::of(terms, &slots, filter.nominated(), read_view));
+        let volumes = filter.volumes();
+        let volumes = volumes.and_then(|it| TrackedVolumes::of(it, &slots, read_view));
         let candidate = |(index, slot): (u32, &Slot)| {
             let lacks_key = |t: &TrackedConstraint| t.is_hard() && !t.domain_of(index).is_some();
             let candidate = Candidate::of(*slot, &filter, wish, read_view);
@@ -90,6 +96,7 @@ impl Placer {
         Self {
             constraints,
             pod_terms,
+            volumes,
             groups,
             nodes,
             refused,
@@ -118,21 +125,30 @@ impl Placer {
                 self.groups.insert(node, bonus, &self.constraints);
             }
         }
-        self.follow_pod_terms(picked);
+        self.follow(picked);
     }
 
-    /// Has affinity between pods count a pick.
-    fn follow_pod_terms(&mut self, picked: u32) {
-        let Some(terms) = &mut self.pod_terms else {
-            return;
-        };
-        for node in terms.pick(picked) {
+    /// Has affinity between pods and storage count a pick.
+    fn follow(&mut self, picked: u32) {
+        let terms = self.pod_terms.as_mut();
+        let mut changed = terms.map_or_else(Vec::new, |terms| terms.pick(picked));
+        let volumes = self.volumes.as_mut();
+        changed.extend(volumes.into_iter().flat_map(|volumes| volumes.pick(picked)));
+        for node in changed {
             self.groups.remove(node);
-            let candidate = &self.nodes[node as usize];
-            if candidate.takes_pods() && terms.refusal(node).is_none() {
+            if self.nodes[node as usize].takes_pods() && self.refusal(node).is_none() {
+                let candidate = &self.nodes[node as usize];
                 self.groups.insert(node, candidate.bonus, &self.constraints);
             }
         }
+    }
+
+    /// Why affinity between pods or storage has a node take no pod now.
+    fn refusal(&self, node: u32) -> Option<Reason> {
+        let volumes = self.volumes.as_ref();
+        let by_volumes = volumes.and_then(|volumes| volumes.refusal(node));
+        let terms = self.pod_terms.as_ref();
+        by_volumes.or_else(|| terms.and_then(|terms| terms.refusal(node)))
     }
 
     /// How many are wanted.
@@ -220,10 +236,9 @@ impl Placer {
             let takes = tracked.admits(tracked.rule(), count, nominated);
             (!takes).then_some(Reason::Skew)
         });
-        let terms = self.pod_terms.as_ref();
-        let by_pods = || terms.and_then(|terms| terms.refusal(index));
+        let others = || self.refusal(index);
         let by_features = || (!node.declares_needed).then_some(Reason::DeclaredFeatures);
-        let reason = by_constraint.or_else(by_pods).or_else(by_features);
+        let reason = by_constraint.or_else(others).or_else(by_features);
         reason.into_iter().collect()
     }
 }
@@ -235,7 +250,9 @@ impl Candidate {
         let capacity = wish.capacities.get(name).copied();
         let capacity = capacity.map(|pods| (pods, vec![Reason::Capacity]));
         let fitting = filter.fitting(slot, wish.replicas);
-        let limits = capacity.into_iter().chain(fitting);
+        let [by_disks, _] = filter.volumes().map(Volumes::most).unwrap_or_default();
+        let by_disks = by_disks.map(|(pods, reason)| (pods, vec![reason]));
+        let limits = capacity.into_iter().chain(fitting).chain(by_disks);
         let (room, full) = match limits.min_by_key(|(pods, _)| *pods) {
             Some((pods, why)) => (Some(pods), why),
             None => (None, Vec::new()),

@@ -10,7 +10,8 @@ use proptest::prelude::*;
 use proptest::sample::subsequence;
 
 use super::{
-    NODE_KEYS, NODES, OWNERS, affinity, constraints, meta, pod_labels, room, text, values_for,
+    NODE_KEYS, NODES, OWNERS, affinity, constraints, meta, pod_labels, room, storage, text,
+    values_for,
 };
 use crate::support::build::ZONE;
 use evenkeel::recount::LabelMap;
@@ -24,8 +25,9 @@ pub fn pod() -> impl Strategy<Value = Pod> {
     let meta = (meta(&["", "p0", "new"]), pod_labels(), vec(owner(), 0..3));
     let pods = (affinity::rules(0.1), affinity::rules(0.25));
     let place = (terms, selector, vec(toleration(), 0..3), pods);
-    (meta, constraints, place, room::requests()).prop_map(
-        |((metadata, labels, owner_references), constraints, place, requests)| {
+    let asks = (room::requests(), storage::volumes());
+    (meta, constraints, place, asks).prop_map(
+        |((metadata, labels, owner_references), constraints, place, (requests, volumes))| {
             let (terms, node_selector, tolerations, (pod_affinity, pod_anti_affinity)) = place;
             let required = terms.map(|node_selector_terms| NodeSelector {
                 node_selector_terms,
@@ -46,6 +48,7 @@ pub fn pod() -> impl Strategy<Value = Pod> {
                 }),
                 spec: Some(PodSpec {
                     node_selector,
+                    volumes,
                     tolerations,
                     topology_spread_constraints: constraints,
                     affinity: (affinity != Affinity::default()).then_some(affinity),

@@ -4,6 +4,7 @@
 pub mod affinity;
 pub mod incoming;
 pub mod room;
+pub mod storage;
 
 use evenkeel::proto::v1::{
     Change, DefaultConstraints, LabelSelector, LabelSelectorRequirement, Node, NodeSpec,
@@ -30,7 +31,7 @@ const POD_VALUES: [&str; 3] = ["a", "b", ""];
 const NODE_KEYS: [&str; 5] = [ZONE, HOSTNAME, "rack", "cpu", "dedicated"];
 const TAINT_KEYS: [&str; 3] = ["dedicated", "k", "node.kubernetes.io/unschedulable"];
 const TAINT_EFFECTS: [&str; 3] = ["NoSchedule", "NoExecute", "PreferNoSchedule"];
-const KINDS: [&str; 8] = [
+const KINDS: [&str; 11] = [
     "Node",
     "Pod",
     "Service",
@@ -39,6 +40,9 @@ const KINDS: [&str; 8] = [
     "ReplicationController",
     "Namespace",
     "PodDisruptionBudget",
+    "PersistentVolumeClaim",
+    "PersistentVolume",
+    "StorageClass",
 ];
 
 fn text(words: &'static [&'static str]) -> impl Strategy<Value = String> + Clone {
@@ -299,6 +303,9 @@ fn deletion() -> impl Strategy<Value = Change> {
             "Node" => NODES[index % NODES.len()],
             "Pod" => PODS[index],
             "Namespace" => ["default", "other"][index % 2],
+            "PersistentVolumeClaim" => storage::CLAIMS[index % storage::CLAIMS.len()],
+            "PersistentVolume" => storage::VOLUMES[index % storage::VOLUMES.len()],
+            "StorageClass" => storage::CLASSES[index % storage::CLASSES.len()],
             _ => OWNERS[index % OWNERS.len()],
         };
         delete_uid(kind, &namespace, name, &uid)
@@ -313,6 +320,7 @@ pub fn change() -> impl Strategy<Value = Change> {
         1 => service().prop_map(Stored::change),
         2 => owning(),
         1 => affinity::namespace().prop_map(Stored::change),
+        3 => storage::change(),
         4 => deletion(),
     ]
 }

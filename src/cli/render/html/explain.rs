@@ -108,6 +108,7 @@ fn kind_text(kind: Kind) -> &'static str {
         Kind::Room => "room",
         Kind::NominatedPods => "nominated pods",
         Kind::PodAffinity => "other pods",
+        Kind::Volumes => "volumes",
         Kind::Soft => "soft",
         Kind::FleetSkewTooLarge => "skew too large",
         Kind::FleetGreedy => "greedy picking",

@@ -1,0 +1,129 @@
+//! Storage that keeps the pod off nodes: which claim, volume or disk it is, and what would
+//! help.
+
+use std::collections::BTreeSet;
+
+use crate::explain::case::{Case, JudgedNode};
+use crate::explain::diagnosis::{Diagnosis, general_hint};
+use crate::explain::words::{among, plural};
+use crate::matching::PodDisk;
+use crate::proto::v1::hint::Kind;
+use crate::spread::{BoundClaim, Reason};
+
+/// A hint for each claim and each disk that keeps the pod off nodes which pass all that
+/// comes before.
+pub fn volumes(case: &Case<'_>) -> Vec<Diagnosis> {
+    let Some(volumes) = case.volumes() else {
+        return Vec::new();
+    };
+    let refused = |by: &Reason| -> Vec<&JudgedNode<'_>> {
+        let by_it = |node: &&JudgedNode<'_>| {
+            let refusal = node.refusal.as_ref();
+            refusal.is_some_and(|refusal| refusal.reasons().any(|reason| reason == by))
+        };
+        case.nodes.iter().filter(by_it).collect()
+    };
+    let mut found = Vec::new();
+    if let Some(reason) = volumes
+        .not_ready()
+        .filter(|reason| !refused(reason).is_empty())
+    {
+        let words = reason.text();
+        found.push(format!("{words}: no node takes it. {}", remedy(&words)));
+    }
+    let nodes = refused(&Reason::DiskConflict);
+    if !nodes.is_empty() {
+        let disks: Vec<&str> = volumes.disks().iter().map(disk_name).collect();
+        found.push(format!(
+            "pods on {} ({}) use its disk {}, and not all of them only read it: it fits there once these pods are gone",
+            plural(nodes.len(), "node"),
+            among(&names(&nodes)),
+            among(&disks),
+        ));
+    }
+    if !refused(&Reason::ClaimInUse).is_empty() {
+        found.push(format!(
+            "its claim {} is ReadWriteOncePod and another pod uses it: it fits once that pod is gone",
+            among(volumes.once()),
+        ));
+    }
+    let (away, elsewhere) = (
+        refused(&Reason::VolumeNodeAffinity),
+        refused(&Reason::VolumeZone),
+    );
+    for bound in volumes.bound() {
+        let not_reached = away
+            .iter()
+            .filter(|node| !bound.is_reached(node.node))
+            .count();
+        let words = "its node affinity lets other nodes alone reach it";
+        found.extend(bound_to(bound, words, not_reached));
+        let outside = elsewhere
+            .iter()
+            .filter(|node| !bound.is_in_zones(node.node))
+            .count();
+        let zones = bound.volume.iter().flat_map(|volume| &*volume.zones);
+        let zones: BTreeSet<&str> = zones
+            .flat_map(|(.., values)| values)
+            .map(|it| &**it)
+            .collect();
+        let zones: Vec<&str> = zones.into_iter().collect();
+        found.extend(bound_to(
+            bound,
+            &format!("it is in {}", among(&zones)),
+            outside,
+        ));
+    }
+    let nodes = refused(&Reason::VolumeBinding);
+    if !nodes.is_empty() {
+        let waiting: Vec<&str> = volumes.waiting().collect();
+        found.push(format!(
+            "its claim {} waits for a node, and {} ({}) neither reach an available volume that it could be bound to, \
+             nor may one be made there: a volume that they reach, or allowedTopologies of its class with their \
+             labels, would help",
+            among(&waiting),
+            plural(nodes.len(), "node"),
+            among(&names(&nodes)),
+        ));
+    }
+    let hints = found.into_iter();
+    let hints = hints.map(|message| general_hint(Kind::Volumes, message));
+    hints.map(Diagnosis::from).collect()
+}
+
+fn names<'n>(nodes: &[&JudgedNode<'n>]) -> Vec<&'n str> {
+    nodes.iter().map(|node| node.name).collect()
+}
+
+fn disk_name(disk: &PodDisk) -> &str {
+    // Pool and image of Ceph.
+    disk.id.rsplit('\n').next().unwrap_or_default()
+}
+
+fn bound_to(bound: &BoundClaim<'_>, words: &str, away: usize) -> Option<String> {
+    (away > 0).then(|| {
+        format!(
+            "its claim {} is bound to the volume {}, and {words}: that refuses {}",
+            bound.claim,
+            bound.name,
+            plural(away, "node"),
+        )
+    })
+}
+
+/// What would help where no node takes the pod.
+fn remedy(words: &str) -> &'static str {
+    if words.starts_with("pod has unbound immediate") {
+        "Bind its claim to a volume, or give the claim a class that makes volumes"
+    } else if words.starts_with("persistentvolumeclaim") && words.ends_with("not found") {
+        "Create the claim"
+    } else if words.starts_with("persistentvolume ") {
+        "Create the volume, or bind the claim to another one"
+    } else if words.starts_with("waiting for ephemeral") {
+        "The claim is made soon after the pod"
+    } else if words.contains("VolumeBindingMode") {
+        "Give the class a volumeBindingMode"
+    } else {
+        "Give it another claim"
+    }
+}

@@ -1,0 +1,112 @@
+//! Objects of a snapshot that all namespaces share, besides nodes: namespaces, and what
+//! storage there is.
+
+use std::collections::BTreeMap;
+
+use super::change::{Batch, Form, ValidChange};
+use super::cluster_table::{ClusterTable, Tabled};
+use super::kind::ObjectKind;
+use super::namespace_object::LabelledNamespace;
+use super::storage_objects::StorageObjects;
+use crate::proto::v1;
+use crate::proto::v1::change::Object;
+
+/// Objects that all namespaces share.
+#[derive(Debug, Clone, Default)]
+pub struct ClusterObjects {
+    /// The Namespace objects. Pods need none.
+    namespaces: ClusterTable<LabelledNamespace>,
+    /// Claims, persistent volumes and storage classes.
+    pub storage: StorageObjects,
+}
+
+impl Tabled for LabelledNamespace {
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    fn heap_bytes(&self) -> usize {
+        Self::heap_bytes(self)
+    }
+}
+
+impl ClusterObjects {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.namespaces.len() + self.storage.len()
+    }
+
+    /// Whether there are Namespace objects.
+    pub fn has_namespaces(&self) -> bool {
+        self.namespaces.len() > 0
+    }
+
+    /// The labels of a namespace; `None` where it has no object.
+    pub fn labels_of(&self, namespace: &str) -> Option<&BTreeMap<String, String>> {
+        self.namespaces.get(namespace).map(|it| &it.labels)
+    }
+
+    /// All Namespace objects with their labels, ascending by name.
+    pub fn labels(&self) -> impl Iterator<Item = (&str, &BTreeMap<String, String>)> {
+        self.namespaces.iter().map(|(name, it)| (name, &it.labels))
+    }
+
+    /// Whether it has the object of a change.
+    pub fn contains(&self, change: &ValidChange<'_>) -> bool {
+        match change.id.kind {
+            ObjectKind::Storage(_) => self.storage.contains(change),
+            _ => self.namespaces.get(change.id.name).is_some(),
+        }
+    }
+
+    /// Whether it has the object of a change just so.
+    pub fn has_same(&self, change: &ValidChange<'_>) -> bool {
+        match change.form {
+            Form::Namespace(it) => self.namespaces.has_same(change.id.name, it),
+            Form::Storage(it) => self.storage.has_same(change, it),
+            _ => false,
+        }
+    }
+
+    /// Applies a batch, and notes of each change of such an object whether it made a
+    /// difference.
+    pub fn apply<'b>(&mut self, batch: &'b Batch, mut note: impl FnMut(ValidChange<'b>, bool)) {
+        for change in batch.changes() {
+            let name = change.id.name;
+            let changed = match (change.id.kind, change.form) {
+                (ObjectKind::Storage(kind), _) => self.storage.apply(&change, kind),
+                (_, Form::Namespace(it)) => self.namespaces.put(name, it).1,
+                (ObjectKind::Namespace, Form::Delete(uid)) => {
+                    self.namespaces.remove(name, uid).is_some()
+                }
+                _ => continue,
+            };
+            note(change, changed);
+        }
+    }
+
+    /// All of them as objects: namespaces, ascending by name, then what storage there is.
+    pub fn to_wire(&self) -> impl Iterator<Item = Object> {
+        let namespaces = self.namespaces.iter().map(|(name, it)| {
+            Object::Namespace(v1::Namespace {
+                metadata: Some(v1::ObjectMeta {
+                    name: name.to_owned(),
+                    uid: it.uid.to_string(),
+                    labels: it.labels.clone(),
+                    ..v1::ObjectMeta::default()
+                }),
+            })
+        });
+        namespaces.chain(self.storage.to_wire())
+    }
+
+    /// As [`Self::memory_bytes`], with every one measured anew.
+    pub fn measured_bytes(&self) -> usize {
+        self.namespaces.measured_bytes() + self.storage.measured_bytes()
+    }
+
+    /// What they take in memory: an estimate, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.namespaces.memory_bytes() + self.storage.memory_bytes()
+    }
+}

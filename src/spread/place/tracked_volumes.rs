@@ -1,0 +1,175 @@
+//! Claims that wait for a pod, whose volumes the picks take.
+
+use fixedbitset::FixedBitSet;
+
+use super::super::verdict::Reason;
+use super::super::volumes::Volumes;
+use super::super::waiting_claims::reaches;
+use crate::matching::storage::PersistentVolume;
+use crate::snapshot::{ReadView, Slot, bits};
+
+/// The storage of a pod, for some nodes. It holds nothing of the snapshot.
+#[derive(Debug, Clone)]
+pub struct TrackedVolumes {
+    /// By volume that a claim could be bound to: the nodes that reach it.
+    reached: Vec<FixedBitSet>,
+    /// In the order in which they are bound.
+    claims: Vec<TrackedClaim>,
+    /// The volumes that picks have taken.
+    taken: FixedBitSet,
+    /// Whether a claim is among them that one pod alone may use.
+    is_once: bool,
+    has_picks: bool,
+    nodes: u32,
+}
+
+#[derive(Debug, Clone)]
+struct TrackedClaim {
+    /// The volumes that are kept for it.
+    kept: Vec<usize>,
+    /// Others that it could be bound to, the smallest first.
+    available: Vec<usize>,
+    /// The nodes for which a volume can be made.
+    made_on: FixedBitSet,
+    /// Whether all picks have the same claim. Otherwise each has its own.
+    is_shared: bool,
+    /// The node that its volume is being made for.
+    selected: Option<u32>,
+}
+
+/// A volume with its name.
+type NamedVolume<'v> = (&'v str, &'v PersistentVolume);
+
+/// How a claim is bound: to a volume, or to one that is made.
+type Binding = Option<usize>;
+
+impl TrackedVolumes {
+    /// The storage of a pod for nodes that take it; `None` where picks change nothing.
+    pub fn of<'v>(
+        volumes: &'v Volumes<'v>,
+        slots: &[Slot],
+        read_view: &ReadView<'_>,
+    ) -> Option<Self> {
+        let mut names: Vec<&str> = Vec::new();
+        let mut reached = Vec::new();
+        let mut claims = Vec::new();
+        for waiting in volumes.waiting.iter() {
+            let mut numbers = |volumes: &[NamedVolume<'v>]| {
+                let number = |(name, volume): &NamedVolume<'v>| {
+                    let known = names.iter().position(|it| *it == *name);
+                    known.unwrap_or_else(|| {
+                        let reaches = |slot: &Slot| {
+                            let node = read_view.nodes.get(*slot);
+                            node.is_some_and(|node| reaches(volume, node))
+                        };
+                        reached.push(bits(slots, reaches));
+                        names.push(*name);
+                        names.len() - 1
+                    })
+                };
+                volumes.iter().map(number).collect()
+            };
+            let made_on = |slot: &Slot| {
+                let node = read_view.nodes.get(*slot);
+                node.is_some_and(|node| waiting.can_be_made(node))
+            };
+            let selected = waiting.selected_node().map(|name| {
+                let mut nodes = slots.iter();
+                let at = nodes.position(|slot| read_view.nodes.name(*slot) == name);
+                at.and_then(|at| u32::try_from(at).ok()).unwrap_or(u32::MAX)
+            });
+            claims.push(TrackedClaim {
+                kept: numbers(&waiting.kept),
+                available: numbers(&waiting.available),
+                made_on: bits(slots, made_on),
+                is_shared: waiting.is_shared,
+                selected,
+            });
+        }
+        let [_, in_all] = volumes.most();
+        let tracked = Self {
+            taken: FixedBitSet::with_capacity(reached.len()),
+            reached,
+            claims,
+            is_once: in_all.is_some(),
+            has_picks: false,
+            nodes: u32::try_from(slots.len()).unwrap_or(u32::MAX),
+        };
+        (tracked.is_once || !tracked.claims.is_empty()).then_some(tracked)
+    }
+
+    /// Why a node takes no pod now.
+    pub fn refusal(&self, node: u32) -> Option<Reason> {
+        if self.is_once && self.has_picks {
+            return Some(Reason::ClaimInUse);
+        }
+        self.bind(node).is_none().then_some(Reason::VolumeBinding)
+    }
+
+    /// How each claim is bound on a node; `None` where one cannot be.
+    fn bind(&self, node: u32) -> Option<Vec<Binding>> {
+        let elsewhere = |claim: &TrackedClaim| claim.selected.is_some_and(|it| it != node);
+        if self.claims.iter().any(elsewhere) {
+            return None;
+        }
+        let mut bindings: Vec<Binding> = Vec::new();
+        for claim in &self.claims {
+            let volume = self.volume_on(node, claim, &bindings);
+            if volume.is_none() && !claim.made_on.contains(node as usize) {
+                return None;
+            }
+            bindings.push(volume);
+        }
+        Some(bindings)
+    }
+
+    fn volume_on(&self, node: u32, claim: &TrackedClaim, chosen: &[Binding]) -> Binding {
+        if claim.selected.is_some() {
+            return None;
+        }
+        let is_left = |volume: &&usize| !chosen.contains(&Some(**volume));
+        let is_free = |volume: &&usize| !self.taken.contains(**volume);
+        let reached = |volume: &&usize| self.reached[**volume].contains(node as usize);
+        let mut kept = claim.kept.iter().filter(is_left);
+        match kept.find(|volume| claim.is_shared || is_free(volume)) {
+            Some(volume) => Some(volume).filter(reached).copied(),
+            None => {
+                let mut left = claim.available.iter().filter(is_left).filter(is_free);
+                left.find(reached).copied()
+            }
+        }
+    }
+
+    /// Has claims bound as a pick on a node has it. Returns the nodes to which that may
+    /// make a difference.
+    pub fn pick(&mut self, node: u32) -> Vec<u32> {
+        let is_first = !std::mem::replace(&mut self.has_picks, true);
+        let mut changes_all = is_first && self.is_once;
+        let mut changed = FixedBitSet::with_capacity(self.nodes as usize);
+        for (at, binding) in self.bind(node).unwrap_or_default().into_iter().enumerate() {
+            let claim = &mut self.claims[at];
+            match binding {
+                Some(volume) => {
+                    self.taken.insert(volume);
+                    changed.union_with(&self.reached[volume]);
+                    if claim.is_shared && claim.kept != [volume] {
+                        changes_all = true;
+                        claim.kept = vec![volume];
+                    }
+                }
+                None if claim.is_shared => {
+                    changes_all |= claim.selected.is_none();
+                    claim.selected = Some(node);
+                }
+                None => {}
+            }
+        }
+        match changes_all {
+            true => (0..self.nodes).collect(),
+            false => changed
+                .ones()
+                .filter_map(|node| u32::try_from(node).ok())
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What storage pods use, looked up again among the pods of all namespaces.
+
+use std::collections::BTreeMap;
+
+use super::finding::Findings;
+use super::pods::STRIDE;
+use crate::matching::{Path, PodDisk, PodStorage, Violations};
+use crate::recount::room;
+use crate::snapshot::Frozen;
+
+/// Compares who uses what. `None` as soon as `is_cancelled` says so.
+pub fn compare(
+    frozen: &Frozen,
+    findings: &mut Findings,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Option<()> {
+    let mut found: BTreeMap<String, u32> = BTreeMap::new();
+    for (namespace_name, namespace) in &frozen.namespaces {
+        for (index, pod) in namespace.pod_names().enumerate() {
+            if index % STRIDE == 0 && is_cancelled() {
+                return None;
+            }
+            let pod = namespace.pod_to_wire(namespace_name, &pod.to_string(), frozen.nodes());
+            let Some(pod) = pod else { continue };
+            let (Some(node), Some(spec)) = (room::node_taken(&pod), &pod.spec) else {
+                continue;
+            };
+            let metadata = pod.metadata.clone().unwrap_or_default();
+            let no_faults = &mut Violations::default();
+            let used = PodStorage::compile(&metadata, spec, Path::root("spec"), no_faults);
+            let claims = used.claims.iter();
+            let claims = claims.map(|claim| (format!("{namespace_name}/{}", claim.name), None));
+            let disks = used.disks.iter();
+            let disks = disks.map(|disk| (format!("/{:?}/{}", disk.kind, disk.id), Some(disk)));
+            for (key, disk) in claims.chain(disks) {
+                *found.entry(name_of(&key, disk, node)).or_default() += 1;
+            }
+        }
+    }
+    let kept = frozen.storage_use().iter().map(|(key, used)| {
+        let node = frozen.nodes().name(used.slot);
+        (name_of(key, used.disk.as_ref(), node), used.pods)
+    });
+    let kept: BTreeMap<String, u32> = kept.collect();
+    let kept: BTreeMap<&str, u32> = kept.iter().map(|(name, pods)| (&**name, *pods)).collect();
+    let found: BTreeMap<&str, u32> = found.iter().map(|(name, pods)| (&**name, *pods)).collect();
+    let mut storage = findings.about("", || "storage of pods".to_owned());
+    storage.compare_counts(|name| format!("pods with {name}"), &kept, &found);
+    Some(())
+}
+
+fn name_of(key: &str, disk: Option<&PodDisk>, node: &str) -> String {
+    let how = disk.map(|disk| (disk.read_only, &disk.monitors));
+    format!("{key} ({how:?}) on {node:?}")
+}
