@@ -194,6 +194,9 @@ impl VolumeClaim {
     }
 }
 
+/// A label of a zone or region, its newer name, and its values.
+pub type ZoneLabel = (&'static str, &'static str, Box<[Box<str>]>);
+
 /// A persistent volume.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PersistentVolume {
@@ -203,7 +206,7 @@ pub struct PersistentVolume {
     pub size: Quantity,
     affinity: Option<NodeAffinity>,
     /// Its labels of zones and regions that can be read, with their values.
-    pub zones: Box<[(&'static str, &'static str, Box<[Box<str>]>)]>,
+    pub zones: Box<[ZoneLabel]>,
 }
 
 impl PersistentVolume {

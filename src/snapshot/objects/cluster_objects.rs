@@ -33,7 +33,7 @@ impl Tabled for LabelledNamespace {
 impl ClusterObjects {
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.namespaces.len() + self.storage.len()
+        self.namespaces.len() + self.storage.count()
     }
 
     /// Whether there are Namespace objects.

@@ -74,7 +74,7 @@ fn found_by(volume: &PersistentVolume) -> Option<Box<str>> {
 
 impl StorageObjects {
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.claims.len() + self.volumes.len() + self.classes.len()
     }
 
