@@ -12,17 +12,20 @@ use serde_json::{Value, json};
 const PAGE: usize = 2;
 
 /// The plurals of the kinds that it knows.
-const PLURALS: [(&str, &str); 10] = [
+const PLURALS: [(&str, &str); 13] = [
     ("Deployment", "deployments"),
     ("DaemonSet", "daemonsets"),
     ("Namespace", "namespaces"),
     ("Node", "nodes"),
+    ("PersistentVolume", "persistentvolumes"),
+    ("PersistentVolumeClaim", "persistentvolumeclaims"),
     ("Pod", "pods"),
     ("PodDisruptionBudget", "poddisruptionbudgets"),
     ("ReplicaSet", "replicasets"),
     ("ReplicationController", "replicationcontrollers"),
     ("Service", "services"),
     ("StatefulSet", "statefulsets"),
+    ("StorageClass", "storageclasses"),
 ];
 
 /// What is refused.

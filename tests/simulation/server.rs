@@ -67,6 +67,7 @@ impl Server {
             world: Arc::clone(world),
             may_forge: AtomicBool::new(false),
             forged: AtomicU8::new(0),
+            forged_for: Mutex::default(),
             losses: AtomicU64::new(0),
             stale: Mutex::default(),
             registry: OnceLock::new(),

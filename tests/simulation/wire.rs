@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use evenkeel::log::fake::{Call, Fate, Faults, StaleLeader};
+use evenkeel::log::fake::{Asker, Call, Fate, Faults, StaleLeader};
 use evenkeel::snapshot::Registry;
 use event_listener::EventListener;
 
@@ -28,6 +28,8 @@ pub struct Wire {
     pub may_forge: AtomicBool,
     /// Not 0 from a forged message on until it is known to be one.
     pub forged: AtomicU8,
+    /// The follower that read the forged message, and where.
+    pub forged_for: Mutex<Asker>,
     /// How often the connection was lost.
     pub losses: AtomicU64,
     /// The leader that is reached now, if it is one that was cut off.
@@ -117,7 +119,14 @@ impl Wire {
         }
     }
 
-    fn of_next(&self) -> Fate {
+    /// Whether a follower goes on from the forged message that was read last. Others read
+    /// the same log again, and show nothing of it.
+    fn goes_on_from_forged(&self, asker: Asker) -> bool {
+        let of = *self.forged_for.lock().expect("nobody panics here");
+        asker.follower == of.follower || asker.from > of.after
+    }
+
+    fn of_next(&self, asker: Asker) -> Fate {
         let may_forge = self.may_forge.load(Ordering::Relaxed);
         let forged = self.is_forged();
         match self.world.dice.below(40) {
@@ -127,8 +136,10 @@ impl Wire {
             8 => Fate::Unreachable,
             9 | 10 if may_forge && !forged => {
                 self.forged.store(2, Ordering::Relaxed);
+                *self.forged_for.lock().expect("nobody panics here") = asker;
                 Fate::Forged
             }
+            _ if forged && !self.goes_on_from_forged(asker) => Fate::Done,
             _ => {
                 // This one shows whether the one before was forged; that is looked
                 // up, and is over when another one is read.
@@ -141,8 +152,8 @@ impl Wire {
     }
 }
 
-impl Faults for Wire {
-    fn fate(&self, call: Call) -> Fate {
+impl Wire {
+    fn fate_for(&self, call: Call, asker: Asker) -> Fate {
         self.pass();
         self.choose_leader();
         if call == Call::Append && self.is_forged() {
@@ -155,7 +166,7 @@ impl Faults for Wire {
         let dice = &self.world.dice;
         let fate = match call {
             Call::Append => self.of_append(),
-            Call::Next => self.of_next(),
+            Call::Next => self.of_next(asker),
             Call::Read if !self.is_forged() && dice.happens(40) => Fate::Unreachable,
             Call::Write if dice.happens(30) => Fate::AnswerLost,
             Call::Write if dice.happens(30) => Fate::Lost,
@@ -169,6 +180,16 @@ impl Faults for Wire {
                 .tell(|| format!("    {}: {call:?} is {fate:?}", self.number));
         }
         fate
+    }
+}
+
+impl Faults for Wire {
+    fn fate(&self, call: Call) -> Fate {
+        self.fate_for(call, Asker::default())
+    }
+
+    fn fate_of_next(&self, asker: Asker) -> Fate {
+        self.fate_for(Call::Next, asker)
     }
 
     fn stale_leader(&self) -> Option<StaleLeader> {

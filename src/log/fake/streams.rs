@@ -1,13 +1,14 @@
 //! The fake log itself.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use event_listener::Event;
 use parking_lot::Mutex;
 use prost::bytes::Bytes;
 
-use super::faults::{Call, Fate, Faults};
+use super::faults::{Asker, Call, Fate, Faults};
 use super::kept::{Append, BlobsAndKeys, Stream, Streams};
 use crate::log::interface::{Blobs, Bounds, Error, Follower, Keys, Log, Message, Source, Wait};
 
@@ -23,6 +24,8 @@ pub struct FakeLog {
 pub(super) struct Shared {
     pub(super) streams: Mutex<Streams>,
     changed: Event,
+    /// The number of the next follower.
+    followers: AtomicU64,
     clock: Box<dyn Fn() -> SystemTime + Send + Sync>,
     pub(super) keeping: Mutex<BlobsAndKeys>,
 }
@@ -40,6 +43,7 @@ impl FakeLog {
             shared: Arc::new(Shared {
                 streams: Mutex::default(),
                 changed: Event::new(),
+                followers: AtomicU64::new(1),
                 clock: Box::new(clock),
                 keeping: Mutex::default(),
             }),
@@ -198,7 +202,7 @@ impl FakeLog {
         };
         let place = (name.clone(), after + 1);
         let forged = self.shared.streams.lock().refused.get(&place).cloned();
-        let fate = self.faults.fate(Call::Next);
+        let fate = self.faults.fate_of_next(Asker { after, ..of.asker });
         self.faults.over(Call::Next);
         Ok(match fate {
             Fate::Unreachable => return Err(fault()),
@@ -258,8 +262,14 @@ impl Log for FakeLog {
         })
     }
 
-    fn follow(&self, name: &str, _: u64) -> Arc<dyn Follower> {
+    fn follow(&self, name: &str, from: u64) -> Arc<dyn Follower> {
+        let follower = self.shared.followers.fetch_add(1, Ordering::Relaxed);
         Arc::new(FakeFollower {
+            asker: Asker {
+                follower,
+                from,
+                after: from,
+            },
             log: self.clone(),
             name: name.to_owned(),
             stream: Mutex::default(),
@@ -335,6 +345,7 @@ impl Log for FakeLog {
 
 /// Follows a fake log.
 struct FakeFollower {
+    asker: Asker,
     log: FakeLog,
     name: String,
     /// The number of the log that it follows.
