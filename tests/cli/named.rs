@@ -331,8 +331,8 @@ fn who_may_list_one_namespace_alone_can_ask_about_it() {
     let address = kube_api::start_with(objects(), refusals);
     let desk = desk().file("kube.yaml", &kube_api::kubeconfig(&address));
     let not_known = "this account may not list pods, services, replicasets, \
-                     statefulsets, replicationcontrollers in all namespaces: those of namespace shop alone \
-                     are known. What other pods take on the nodes is not";
+                     statefulsets, replicationcontrollers, poddisruptionbudgets, persistentvolumeclaims \
+                     in all namespaces: those of namespace shop alone are known. What other pods take on the nodes is not";
     for (line, code) in [
         ("explain deploy/web", 1),
         ("explain --pending -n shop", 1),

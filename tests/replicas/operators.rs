@@ -39,32 +39,33 @@ async fn operators_see_check_and_shorten_logs() {
         "{verified}"
     );
 
+    // What reads all of a log finds its end out by a record of its own.
     let written = told(&fleet.log(&["checkpoint", "default"]), 0);
-    assert_eq!(written, "default: the checkpoint covers 20\n");
+    assert_eq!(written, "default: the checkpoint covers 21\n");
     let written = told(&fleet.log(&["checkpoint"]), 0);
     assert_eq!(
         written,
-        "default: nothing is new since the last checkpoint\neu/a.b: the checkpoint covers 1\n"
+        "default: the checkpoint covers 22\neu/a.b: the checkpoint covers 2\n"
     );
     // What is minutes old is kept, whatever covers it.
     let trimmed = told(&fleet.log(&["trim", "default"]), 0);
-    assert_eq!(trimmed, "default: begins at 1, ends at 20\n");
+    assert_eq!(trimmed, "default: begins at 1, ends at 22\n");
     // As it is hours later: a server begins from the checkpoint and the rest.
     let change = put_node(node("last", &[]));
     update(&clients, 0, &batch("default", vec![change])).await;
     let stream = fleet.brokers.stream("default").await;
-    stream.purge().sequence(21).await.expect("it is there");
+    stream.purge().sequence(23).await.expect("it is there");
     fleet.signal(0, "KILL");
     fleet.run(0);
     let held = fleet.agree("default").await;
     assert_eq!((held.revision, held.objects.len()), (21, 21));
     let verified = told(&fleet.log(&["verify", "default"]), 0);
     assert!(
-        verified.contains("1 records and 0 voids from 21 to 21"),
+        verified.contains("2 records and 0 voids from 23 to 24"),
         "{verified}"
     );
     let status = told(&fleet.log(&["status"]), 0);
-    assert!(status.contains("1/1     20"), "{status}");
+    assert!(status.contains("1/1     22"), "{status}");
 
     // Whoever may publish can break it; that is told.
     fleet
@@ -72,7 +73,7 @@ async fn operators_see_check_and_shorten_logs() {
         .publish("evk.test.log.default", "what is this")
         .await;
     let verified = told(&fleet.log(&["verify", "default"]), 1);
-    assert!(verified.contains(": 1 wrong\n  22: "), "{verified}");
+    assert!(verified.contains(": 1 wrong\n  25: "), "{verified}");
 
     fleet.brokers.signal(0, "KILL");
     told(&fleet.log(&["status"]), 3);
