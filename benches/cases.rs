@@ -68,7 +68,7 @@ impl Reach {
     /// Both.
     pub const ALL: [Self; 2] = [Self::AllNodes, Self::SomeNodes];
 
-    /// What the tables call it.
+    /// Returns what the tables call it.
     pub fn name(self) -> &'static str {
         match self {
             Self::AllNodes => "all nodes",

@@ -147,7 +147,7 @@ impl Notes {
     }
 }
 
-/// What the process has in memory.
+/// Returns what the process has in memory.
 fn resident_bytes() -> std::io::Result<usize> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

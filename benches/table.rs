@@ -87,7 +87,7 @@ pub struct ChangeRow {
 
 /// What can be measured again, when the machine has less other work.
 pub trait Figures {
-    /// Whether both measure the same.
+    /// Returns whether both measure the same.
     fn is_of(&self, other: &Self) -> bool;
 
     /// Keeps the lower of each figure.

@@ -241,7 +241,7 @@ impl Packed {
         packed
     }
 
-    /// What can be known before the pods are looked at.
+    /// Returns what can be known before the pods are looked at.
     pub fn prepare(&self, plain: &Plain, asked: &Asked) -> Prepared {
         let sets = self.sets.iter();
         let table = sets.map(|set| u8::from(asked.selects(&asked.constraints[0], set)));

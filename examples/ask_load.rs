@@ -280,7 +280,7 @@ impl Load {
     }
 }
 
-/// What ghz reports, as far as `bench/run` reads it.
+/// Returns what ghz reports, as far as `bench/run` reads it.
 fn report(mut latencies: Vec<Duration>, took: Duration) -> Value {
     latencies.sort_unstable();
     let percentile = |percentage: usize| {

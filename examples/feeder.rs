@@ -193,7 +193,7 @@ impl<'a> Feed<'a> {
     }
 }
 
-/// What there is, by kind, namespace and name. A file that cannot be read is a
+/// Returns what there is, by kind, namespace and name. A file that cannot be read is a
 /// gap in what is known: nothing is concluded from it.
 fn list(directory: &Path) -> Result<BTreeMap<[String; 3], v1::Change>> {
     let mut objects = BTreeMap::new();

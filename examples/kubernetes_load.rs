@@ -202,7 +202,7 @@ impl Pods {
         Ok(Self::InEtcd(client, kept))
     }
 
-    /// How many of them are changed.
+    /// Returns how many of them are changed.
     fn len(&self, args: &Args) -> usize {
         match self {
             Self::InApi(_) => args.pods,
@@ -230,7 +230,7 @@ impl Pods {
     }
 }
 
-/// Where a pod is in etcd.
+/// Returns where a pod is in etcd.
 fn key(index: usize) -> String {
     format!("/registry/pods/default/pod-{index}")
 }
@@ -316,7 +316,7 @@ async fn list(client: &Client, encoding: Encoding, wanted: usize) -> Result<()> 
     Ok(())
 }
 
-/// What this process has used of processors.
+/// Returns what this process has used of processors.
 fn cpu_time() -> Duration {
     let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::try_from(used).expect("it is not negative")
@@ -368,7 +368,7 @@ async fn lags(
     Ok(lags)
 }
 
-/// Whether the server counts a pod with this mark.
+/// Returns whether the server counts a pod with this mark.
 async fn known(server: &mut SpreadServiceClient<Channel>, mark: &str) -> Result<bool> {
     let question: Pod = serde_json::from_value(json!({
         "metadata": { "namespace": "default", "name": "question" },

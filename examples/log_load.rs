@@ -130,7 +130,7 @@ impl Call {
     }
 }
 
-/// Whether the same may be asked again. A status with a source is of the connection:
+/// Returns whether the same may be asked again. A status with a source is of the connection:
 /// one that a server sent has none.
 fn passes(status: &Status) -> bool {
     status.source().is_some() || [Code::Aborted, Code::Unavailable].contains(&status.code())

@@ -99,17 +99,17 @@ impl Account {
         Self::new(usize::MAX)
     }
 
-    /// What all parts take, in bytes.
+    /// Returns what all parts take, in bytes.
     pub fn used(&self) -> usize {
         self.total.load(Ordering::Relaxed)
     }
 
-    /// What one part takes, in bytes.
+    /// Returns what one part takes, in bytes.
     pub fn used_by(&self, part: Part) -> usize {
         self.parts[part as usize].load(Ordering::Relaxed)
     }
 
-    /// How often something was refused because the limit was reached.
+    /// Returns how often something was refused because the limit was reached.
     pub fn refused(&self) -> usize {
         self.refused.load(Ordering::Relaxed)
     }
@@ -132,13 +132,13 @@ impl Account {
         }
     }
 
-    /// Whether this many more bytes of a part would be allowed now.
+    /// Returns whether this many more bytes of a part would be allowed now.
     pub fn has_room(&self, part: Part, bytes: usize) -> bool {
         let sum = self.used().checked_add(bytes);
         bytes == 0 || sum.is_some_and(|sum| sum <= self.limit - self.reserve(part))
     }
 
-    /// What a part must leave free, so that stored objects never crowd out
+    /// Returns what a part must leave free, so that stored objects never crowd out
     /// requests, and views never crowd out objects.
     fn reserve(&self, part: Part) -> usize {
         match part {
@@ -178,7 +178,7 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// How many bytes it is of.
+    /// Returns how many bytes it is of.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -231,7 +231,7 @@ pub struct Gauge {
 }
 
 impl Gauge {
-    /// How many bytes it says.
+    /// Returns how many bytes it says.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }

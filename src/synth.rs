@@ -222,7 +222,7 @@ impl<'a> SyntheticWorkload<'a> {
         format!("team-{:03}", self.index % self.cluster.shape.namespaces)
     }
 
-    /// How many pods it has.
+    /// Returns how many pods it has.
     pub fn replicas(self) -> usize {
         self.cluster.starts[self.index + 1] - self.cluster.starts[self.index]
     }

@@ -81,7 +81,7 @@ impl<T> Task<T> {
         OwnedTask(self)
     }
 
-    /// What ends the task before its time. Work that has begun does not end.
+    /// Returns what ends the task before its time. Work that has begun does not end.
     pub fn abort_handle(&self) -> AbortHandle {
         self.running.abort_handle()
     }

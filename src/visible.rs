@@ -71,7 +71,7 @@ pub fn message<T: Serialize + DeserializeOwned>(message: &T) -> Option<T> {
         .flatten()
 }
 
-/// Whether anything was not.
+/// Returns whether anything was not.
 fn make_visible(value: &mut Value) -> bool {
     match value {
         Value::String(string) => match text(string) {
@@ -128,7 +128,7 @@ fn push_json(seen: &mut String, c: char) {
     }
 }
 
-/// Whether a character is seen as it is. Beyond ASCII the standard library
+/// Returns whether a character is seen as it is. Beyond ASCII the standard library
 /// knows: control and format characters, odd spaces and line ends, and what is
 /// not assigned, are not. Marks that belong to the letter before are.
 fn is_visible(c: char) -> bool {
@@ -141,7 +141,7 @@ fn is_visible(c: char) -> bool {
     after_a_letter.is_ok_and(|text| text.escape_debug().nth(1) == Some(c))
 }
 
-/// How long the style is that a text begins with: `ESC [`, numbers and
+/// Returns how long the style is that a text begins with: `ESC [`, numbers and
 /// semicolons, `m`. 0 if it begins with none, or one that this program has not: it
 /// has bold, dimmed, italic and underlined text, and coloured text.
 fn style_len(text: &str) -> usize {
@@ -158,7 +158,7 @@ fn style_len(text: &str) -> usize {
     }
 }
 
-/// Whether a number of a style is one of the 16 colours of text.
+/// Returns whether a number of a style is one of the 16 colours of text.
 fn is_colour(number: &str) -> bool {
     let number: Result<u8, _> = number.parse();
     matches!(number, Ok(30..=37 | 90..=97))

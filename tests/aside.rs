@@ -56,7 +56,7 @@ fn asker() -> Pod {
     spread(pod("asker", &APP), constraints)
 }
 
-/// What changes while a decision is made: pods that come, move and go, and
+/// Returns what changes while a decision is made: pods that come, move and go, and
 /// nodes likewise.
 fn changes(nodes: bool) -> Vec<Change> {
     let mut changes = vec![worker(0, 1), worker(100, 3), worker(101, 4)];

@@ -53,7 +53,7 @@ pub fn all() -> Vec<Attack> {
 }
 
 impl Attack {
-    /// What it is called.
+    /// Returns what it is called.
     pub fn name(&self) -> &str {
         match self {
             Self::Nothing => "nothing",
@@ -121,7 +121,7 @@ impl Context {
         SALT.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether it is time to end.
+    /// Returns whether it is time to end.
     pub fn is_over(&self) -> bool {
         Instant::now() >= self.end
     }
@@ -132,7 +132,7 @@ impl Context {
         *outcomes.entry(outcome.to_owned()).or_default() += 1;
     }
 
-    /// What came of the tries, and how many of each.
+    /// Returns what came of the tries, and how many of each.
     pub fn outcomes(&self) -> BTreeMap<String, usize> {
         self.outcomes.lock().expect("no holder panics").clone()
     }

@@ -86,7 +86,7 @@ impl Bystanders {
         Self { stop, thread }
     }
 
-    /// What health and Filter took until now.
+    /// Returns what health and Filter took until now.
     pub fn stop(self) -> (Waits, Waits) {
         self.stop.cancel();
         self.thread.join().expect("they do not panic")

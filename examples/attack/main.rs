@@ -232,7 +232,7 @@ async fn run(attack: Attack, server: &mut Server, args: &Args) -> Result<Row> {
     })
 }
 
-/// What the process has beyond what it accounts for.
+/// Returns what the process has beyond what it accounts for.
 fn beyond(memory: Memory) -> i64 {
     memory.resident - memory.accounted
 }

@@ -73,7 +73,7 @@ impl Call {
     }
 }
 
-/// What stands before a message of so many bytes.
+/// Returns what stands before a message of so many bytes.
 pub fn prefix(length: usize) -> Bytes {
     let mut prefix = BytesMut::with_capacity(5);
     prefix.put_u8(0);

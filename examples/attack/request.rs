@@ -112,7 +112,7 @@ pub fn outcome(status: &Status) -> String {
     limit.cloned().unwrap_or(info.reason)
 }
 
-/// What everybody else asks: a Filter that is answered from memory.
+/// Returns what everybody else asks: a Filter that is answered from memory.
 pub fn small() -> v1::FilterRequest {
     v1::FilterRequest {
         pod: Some(pods::small()),

@@ -98,7 +98,7 @@ impl Server {
         client(&self.address)
     }
 
-    /// What it takes now, if it says so in time; an error when it has ended.
+    /// Returns what it takes now, if it says so in time; an error when it has ended.
     pub async fn memory(&mut self) -> Result<Option<Memory>> {
         let ended = self.child.try_wait()?;
         ensure!(ended.is_none(), "the server ended with {ended:?}");

@@ -92,7 +92,7 @@ impl Table {
         );
     }
 
-    /// Whether everybody else was served as promised.
+    /// Returns whether everybody else was served as promised.
     pub fn judge(&self) -> ExitCode {
         match self.late {
             true => ExitCode::FAILURE,

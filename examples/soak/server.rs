@@ -79,17 +79,17 @@ impl Server {
         }
     }
 
-    /// What tells one restart from the next.
+    /// Returns what tells one restart from the next.
     pub fn phase(&self) -> u64 {
         self.phase.load(Ordering::Acquire)
     }
 
-    /// Whether it is being restarted, or not fed again yet.
+    /// Returns whether it is being restarted, or not fed again yet.
     pub fn is_away(&self) -> bool {
         self.phase() % 2 == 1
     }
 
-    /// How often it was restarted.
+    /// Returns how often it was restarted.
     pub fn restarts(&self) -> u64 {
         self.phase().saturating_sub(1) / 2
     }
@@ -112,7 +112,7 @@ impl Server {
         }
     }
 
-    /// What the process has in memory.
+    /// Returns what the process has in memory.
     pub fn memory_bytes(&self) -> Result<u64> {
         let id = self.child().id();
         let status = fs::read_to_string(format!("/proc/{id}/status"))?;
@@ -125,7 +125,7 @@ impl Server {
         self.child.lock().expect("no holder panics")
     }
 
-    /// How many numbers differ from a recount.
+    /// Returns how many numbers differ from a recount.
     pub async fn verify(&self) -> Result<i64> {
         let snapshot = SNAPSHOT.to_owned();
         let request = VerifySnapshotRequest { snapshot };

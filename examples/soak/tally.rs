@@ -53,7 +53,7 @@ impl Tally {
         counts.done.keys().copied().collect()
     }
 
-    /// How many calls of a kind were answered.
+    /// Returns how many calls of a kind were answered.
     pub fn done(&self, what: &str) -> u64 {
         let counts = self.0.lock().expect("no holder panics");
         counts.done.get(what).copied().unwrap_or(0)

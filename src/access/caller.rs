@@ -30,22 +30,22 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// What logs call it.
+    /// Returns what logs call it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How it is identified.
+    /// Returns how it is identified.
     pub fn identity(&self) -> &CallerIdentity {
         &self.identity
     }
 
-    /// Whether it has a role on any snapshot, now.
+    /// Returns whether it has a role on any snapshot, now.
     pub fn may_somewhere(&self, role: Role) -> bool {
         self.book.read().allow_somewhere(&self.identity, role)
     }
 
-    /// Whether it has a role on a snapshot, now.
+    /// Returns whether it has a role on a snapshot, now.
     pub fn may(&self, role: Role, snapshot: &str) -> bool {
         self.book.read().allow(&self.identity, role, snapshot)
     }

@@ -70,7 +70,7 @@ pub enum CertificateName {
 }
 
 impl CertificateName {
-    /// Whether it is what a rule says. What begins with the scheme of a URI
+    /// Returns whether it is what a rule says. What begins with the scheme of a URI
     /// (`spiffe:`) means a URI, and anything else none.
     fn is(&self, rule: &str) -> bool {
         let (name, is_uri) = match self {
@@ -81,7 +81,7 @@ impl CertificateName {
     }
 }
 
-/// Whether a text begins as a URI does: with a letter, letters, digits, `+`,
+/// Returns whether a text begins as a URI does: with a letter, letters, digits, `+`,
 /// `-` or `.`, and a colon.
 fn has_scheme(text: &str) -> bool {
     let Some((scheme, _)) = text.split_once(':') else {
@@ -143,7 +143,7 @@ impl AccessRules {
         (!is_stranger).then_some(&*found.name)
     }
 
-    /// Whether a caller has a role on any snapshot.
+    /// Returns whether a caller has a role on any snapshot.
     pub fn allow_somewhere(&self, identity: &CallerIdentity, role: Role) -> bool {
         let gives = |rule: &AccessRule| rule.role >= role && !rule.snapshots.is_empty();
         self.0
@@ -151,7 +151,7 @@ impl AccessRules {
             .any(|rule| gives(rule) && rule.is_about(identity))
     }
 
-    /// Whether a caller has a role on a snapshot.
+    /// Returns whether a caller has a role on a snapshot.
     pub fn allow(&self, identity: &CallerIdentity, role: Role, snapshot: &str) -> bool {
         self.0.iter().any(|rule| {
             rule.role >= role

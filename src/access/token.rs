@@ -42,7 +42,7 @@ impl Token {
         &self.0
     }
 
-    /// What is kept of it.
+    /// Returns what is kept of it.
     pub fn hash(&self) -> TokenHash {
         TokenHash::of(&self.0)
     }

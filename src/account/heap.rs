@@ -27,7 +27,7 @@ pub fn list<T>(capacity: usize) -> usize {
     block(capacity * size_of::<T>())
 }
 
-/// How much a list or table of `bytes` grows at once when it has no room for
+/// Returns how much a list or table of `bytes` grows at once when it has no room for
 /// this many more elements: it doubles.
 pub fn doubling(bytes: usize, len: usize, capacity: usize, more: usize) -> usize {
     if len + more > capacity { bytes } else { 0 }
@@ -53,7 +53,7 @@ pub fn table<K, V>(capacity: usize) -> usize {
     block(places * (size_of::<(K, V)>() + 1) + 16)
 }
 
-/// What an entry takes of a table that is as full as tables are: they double, so
+/// Returns what an entry takes of a table that is as full as tables are: they double, so
 /// two thirds of their places are in use.
 pub const fn entry<T>() -> usize {
     (size_of::<T>() + 1) * 3 / 2
@@ -72,14 +72,14 @@ pub fn tree<K, V>(len: usize) -> usize {
     nodes * block(ROOM * (size_of::<K>() + size_of::<V>()) + 16)
 }
 
-/// What the texts of a map take, without the map.
+/// Returns what the texts of a map take, without the map.
 pub fn pairs(map: &BTreeMap<String, String>) -> usize {
     map.iter()
         .map(|(key, value)| block(key.len()) + block(value.len()))
         .sum()
 }
 
-/// What a map of texts takes with them.
+/// Returns what a map of texts takes with them.
 pub fn texts(map: &BTreeMap<String, String>) -> usize {
     tree::<String, String>(map.len()) + pairs(map)
 }

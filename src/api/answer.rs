@@ -122,7 +122,7 @@ pub fn node_verdict(node: String, refusal: &NodeRefusal) -> v1::NodeVerdict {
     }
 }
 
-/// How final a refusal is.
+/// Returns how final a refusal is.
 pub fn code(refusal: &NodeRefusal) -> v1::Code {
     match refusal.is_resolvable {
         true => v1::Code::Unschedulable,
@@ -153,7 +153,7 @@ pub struct ReasonTally<'a> {
     pub nodes: i64,
 }
 
-/// How many nodes share each reason: most first, then by its words.
+/// Returns how many nodes share each reason: most first, then by its words.
 pub fn reason_tallies(refused: &BTreeMap<Reason, usize>) -> Vec<ReasonTally<'_>> {
     let tally = |(reason, nodes): (_, &usize)| ReasonTally {
         reason,

@@ -45,7 +45,7 @@ impl Background {
         Ok(Self(Some(runtime)))
     }
 
-    /// What tasks are started by.
+    /// Returns what tasks are started by.
     pub fn handle(&self) -> &Handle {
         let runtime = self.0.as_ref();
         runtime.expect("it is there until the drop").handle()

@@ -88,7 +88,7 @@ impl ValidDecision {
         })?)
     }
 
-    /// What an answer costs once all is counted, in units.
+    /// Returns what an answer costs once all is counted, in units.
     pub fn units(&self, read_view: &ReadView<'_>) -> usize {
         let nodes = read_view.nodes.len();
         let (named, judged) = match &self.terms.candidates {

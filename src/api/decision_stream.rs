@@ -177,7 +177,7 @@ impl DecisionStream {
         None
     }
 
-    /// What names a question's answer.
+    /// Returns what names a question's answer.
     pub(super) fn slip(&self, question: &StreamedQuestion) -> Slip {
         Slip {
             id: question.id,
@@ -190,7 +190,7 @@ impl DecisionStream {
         }
     }
 
-    /// What a question asks, and how long its answer may take.
+    /// Returns what a question asks, and how long its answer may take.
     ///
     /// # Errors
     /// What is wrong with the question itself.
@@ -336,7 +336,7 @@ impl DecisionStream {
         Encoded::new(bytes.into())
     }
 
-    /// Whether the stream is over because nobody may ask any more.
+    /// Returns whether the stream is over because nobody may ask any more.
     fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let late = self.deadline.as_mut();
         if late.is_some_and(|late| late.as_mut().poll(context).is_ready()) {

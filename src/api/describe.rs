@@ -371,7 +371,7 @@ fn workload_spread(namespace: &str, judged: JudgedWorkload) -> v1::WorkloadSprea
     }
 }
 
-/// How pods are spread over one topology, for the wire.
+/// Returns how pods are spread over one topology, for the wire.
 pub(super) fn topology_spread(balance: Balance) -> v1::TopologySpread {
     let excess = balance.excess();
     let domains = balance.domains.into_iter();

@@ -29,13 +29,13 @@ pub trait Dialect: Debug + Send + Sync {
     /// The part of the pod that all dialects read.
     fn pod(&self) -> &Question;
 
-    /// How many constraints are in force, at most.
+    /// Returns how many constraints are in force, at most.
     fn constraint_count(&self, read_view: &ReadView<'_>) -> usize;
 
-    /// What it costs to judge eight nodes by a constraint, in units.
+    /// Returns what it costs to judge eight nodes by a constraint, in units.
     fn units_per_verdict(&self) -> usize;
 
-    /// What it takes in memory, in bytes, at most, for as long as it is asked.
+    /// Returns what it takes in memory, in bytes, at most, for as long as it is asked.
     fn memory_bytes(&self) -> usize;
 
     /// Answers `Filter`, with what the decision did not look at, but without the epoch and
@@ -82,7 +82,7 @@ impl DecisionTerms {
         Candidates::of(self.candidates.as_ref(), read_view)
     }
 
-    /// Whether the answer lists nodes by name.
+    /// Returns whether the answer lists nodes by name.
     pub fn lists_nodes(&self) -> bool {
         matches!(
             self.view,
@@ -90,7 +90,7 @@ impl DecisionTerms {
         )
     }
 
-    /// What an answer to `Explain` about a pod says of each node, by name, with why
+    /// Returns what an answer to `Explain` about a pod says of each node, by name, with why
     /// it is refused, and of what was decided on.
     pub fn explain_nodes<'n>(
         &self,

@@ -125,7 +125,7 @@ impl From<account::Exhausted> for Error {
 }
 
 impl Error {
-    /// What is wrong with a single field.
+    /// Returns what is wrong with a single field.
     pub(super) fn fault(path: Path<'_>, description: &str) -> Self {
         let mut faults = Violations::default();
         faults.add(path, description);
@@ -186,7 +186,7 @@ impl Error {
         }
     }
 
-    /// What programs may want to know of it.
+    /// Returns what programs may want to know of it.
     fn metadata(&self) -> HashMap<String, String> {
         let limit = |limit: Limit| ("limit".to_owned(), limit.name().to_owned());
         match self {

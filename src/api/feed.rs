@@ -74,12 +74,12 @@ impl Feed {
         }
     }
 
-    /// What time it is by the clock of the registry.
+    /// Returns what time it is by the clock of the registry.
     pub fn now(&self) -> Moment {
         self.registry.now().steady
     }
 
-    /// Whether steps do nothing but add to states that nobody reads.
+    /// Returns whether steps do nothing but add to states that nobody reads.
     pub fn only_stages(&self, steps: &[CheckedStep]) -> bool {
         steps.iter().all(|(_, step)| match step {
             Ok(ValidStep::Update(update)) => self.staged.contains_key(&update.snapshot),
@@ -128,7 +128,7 @@ impl Feed {
         answers.into_iter().map(|a| a.map(response)).collect()
     }
 
-    /// Whether a batch is for the live state of its snapshot, and changes a part of it.
+    /// Returns whether a batch is for the live state of its snapshot, and changes a part of it.
     fn is_offer(&self, update: &ValidUpdate) -> bool {
         !update.replaces && !self.staged.contains_key(&update.snapshot)
     }

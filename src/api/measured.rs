@@ -35,7 +35,7 @@ pub struct Size {
 
 /// An answer that knows how large its decision was.
 pub trait MeasuredAnswer {
-    /// How large.
+    /// Returns how large.
     fn size(&self) -> Size;
 
     /// Fills in the epoch and age of the snapshot.

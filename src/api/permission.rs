@@ -40,7 +40,7 @@ pub fn allow_somewhere(caller: Option<&Caller>, role: Role) -> Result<(), Error>
     }
 }
 
-/// Whether a caller may see a snapshot.
+/// Returns whether a caller may see a snapshot.
 pub fn may_read(caller: Option<&Caller>, snapshot: &str) -> bool {
     caller.is_none_or(|caller| caller.may(Role::Reader, snapshot))
 }

@@ -181,7 +181,7 @@ impl ValidPlacement {
         self.place(snapshot, overlay, cancelled)
     }
 
-    /// Whether the answer lists the placements.
+    /// Returns whether the answer lists the placements.
     fn lists_placements(&self) -> bool {
         self.view != v1::View::Domains
     }
@@ -276,7 +276,7 @@ impl ValidPlacement {
         })
     }
 
-    /// What is gathered from a read view: a picker, and what can be answered already.
+    /// Returns what is gathered from a read view: a picker, and what can be answered already.
     fn plan(&self, read_view: &ReadView<'_>) -> (Box<dyn Picker>, v1::PlaceResponse) {
         let picker = self.question.plan(self.checks, &self.wish, read_view);
         let names = self.wish.candidates.iter().flatten();
@@ -299,7 +299,7 @@ impl ValidPlacement {
     }
 }
 
-/// What an answer wants to be held.
+/// Returns what an answer wants to be held.
 fn decided(answer: Response<v1::PlaceResponse>) -> DecidedPicks<Response<v1::PlaceResponse>> {
     let picks = answer.get_ref().placements.iter();
     DecidedPicks {
@@ -328,7 +328,7 @@ fn step(step: PickStep) -> v1::PlacementStep {
     wire
 }
 
-/// What the picks of a pod count as while they are held.
+/// Returns what the picks of a pod count as while they are held.
 pub(super) fn hold(pod: &Question, owner: String, ttl: Duration) -> Hold {
     Hold {
         owner: owner.into(),

@@ -125,7 +125,7 @@ impl Service {
         }
     }
 
-    /// Whether a snapshot that does not answer may do so soon: another server has
+    /// Returns whether a snapshot that does not answer may do so soon: another server has
     /// begun it.
     fn may_come(&self, error: &snapshot::Error) -> bool {
         use snapshot::Error::{NotFound, NotSynced};

@@ -106,7 +106,7 @@ impl ValidRemovals {
     }
 }
 
-/// What a request says of pods, by their names.
+/// Returns what a request says of pods, by their names.
 fn facts(
     pods: Vec<v1::PodFacts>,
     limits: &Limits,

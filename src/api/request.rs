@@ -75,7 +75,7 @@ pub fn known<E: TryFrom<i32> + Default>(value: i32, path: Path<'_>, faults: &mut
     })
 }
 
-/// What nodes are to be checked for.
+/// Returns what nodes are to be checked for.
 pub fn node_checks(value: i32, faults: &mut Violations) -> NodeChecks {
     match known(value, Path::root("nodeChecks"), faults) {
         v1::NodeChecks::Unspecified => NodeChecks::All,
@@ -110,7 +110,7 @@ pub fn check_workload(workload: &v1::WorkloadName, faults: &mut Violations) {
     }
 }
 
-/// How many entries a page is to have.
+/// Returns how many entries a page is to have.
 pub fn page_size(value: i32, faults: &mut Violations) -> usize {
     check_not_negative(value.into(), Path::root("pageSize"), faults);
     match usize::try_from(value) {
@@ -119,7 +119,7 @@ pub fn page_size(value: i32, faults: &mut Violations) -> usize {
     }
 }
 
-/// How long something is to be held, if the request says so.
+/// Returns how long something is to be held, if the request says so.
 pub fn ttl(
     wire: Option<pbjson_types::Duration>,
     path: Path<'_>,
@@ -141,7 +141,7 @@ pub fn ttl(
     Some(ttl)
 }
 
-/// How old what a feed knows is; no time if it does not say so.
+/// Returns how old what a feed knows is; no time if it does not say so.
 pub fn age(
     wire: Option<pbjson_types::Duration>,
     path: Path<'_>,
@@ -160,7 +160,7 @@ pub fn check_length(text: &str, path: Path<'_>, limits: &Limits, faults: &mut Vi
     faults.within(path, limits, Limit::StringBytes, text.len());
 }
 
-/// How many domains to list in a report.
+/// Returns how many domains to list in a report.
 pub fn max_domains(value: Option<i32>, faults: &mut Violations) -> usize {
     match value {
         None => DEFAULT_MAX_DOMAINS,

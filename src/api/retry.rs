@@ -24,7 +24,7 @@ pub fn check(wire: &v1::PlaceRequest, limits: &Limits, faults: &mut Violations) 
     }
 }
 
-/// What a `Place` request is known by when it comes again; `None` without an
+/// Returns what a `Place` request is known by when it comes again; `None` without an
 /// id.
 pub fn retryable(wire: &v1::PlaceRequest, caller: Option<&Caller>) -> Option<Retryable> {
     let id = &wire.request_id;

@@ -92,7 +92,7 @@ impl CallSlots {
         }))
     }
 
-    /// How many are held.
+    /// Returns how many are held.
     pub fn held(&self) -> usize {
         self.0.held.lock().all
     }
@@ -233,7 +233,7 @@ mod tests {
         }
     }
 
-    /// How many of the calls of callers sit, when each caller has so many calls.
+    /// Returns how many of the calls of callers sit, when each caller has so many calls.
     async fn seated(seats: usize, calls: &[(CallerKey, usize)]) -> Vec<usize> {
         let slots = CallSlots::new(Limit::Feeds, &Limits::default());
         let (seats, sat) = (Seats::new(seats), Arc::new(Mutex::new(Vec::new())));

@@ -171,7 +171,7 @@ impl StreamedQuestion {
         Some(question)
     }
 
-    /// How long the answer may take, if the question says so.
+    /// Returns how long the answer may take, if the question says so.
     ///
     /// # Errors
     /// What is wrong with that, or that nothing is asked.
@@ -194,7 +194,7 @@ impl StreamedQuestion {
 }
 
 impl Ask {
-    /// How many bytes it has.
+    /// Returns how many bytes it has.
     pub fn len(&self) -> usize {
         match self {
             Self::Filter(encoded) => encoded.bytes.len(),

@@ -16,7 +16,7 @@ use crate::tasks::Task;
 /// A stream of answers.
 pub type BoxStream = Pin<Box<dyn Stream<Item = Result<Bytes, Status>> + Send>>;
 
-/// What `feeder` sends, then how it ended: well, with an error of its own, or by a
+/// Returns what `feeder` sends, then how it ended: well, with an error of its own, or by a
 /// panic, which is an error too.
 pub fn streamed(
     answers: mpsc::Receiver<Result<Bytes, Status>>,
@@ -44,7 +44,7 @@ mod tests {
     use crate::tasks;
     use crate::verify::tests::{registry, update};
 
-    /// How a stream ended, and what it gave before.
+    /// Returns how a stream ended, and what it gave before.
     async fn read<T>(mut stream: impl Stream<Item = Result<T, Status>> + Unpin) -> (usize, Code) {
         let mut count = 0;
         while let Some(answer) = stream.next().await {

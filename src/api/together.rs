@@ -43,7 +43,7 @@ struct Group {
 }
 
 impl Group {
-    /// Whether compiling or deciding it here would hold up other calls.
+    /// Returns whether compiling or deciding it here would hold up other calls.
     fn is_large(&self) -> bool {
         self.bytes > LARGE_REQUEST || self.asks.len() > STEPS_PER_TURN
     }
@@ -292,7 +292,7 @@ impl Service {
     }
 }
 
-/// Whether all could be decided at once, on one revision.
+/// Returns whether all could be decided at once, on one revision.
 fn decided_at_once(asked: &mut [Box<dyn GroupDecision>]) -> bool {
     for _ in 0..ATTEMPTS {
         let revisions: Result<Vec<i64>, Delay> = asked.iter_mut().map(|a| a.at_once()).collect();

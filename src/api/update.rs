@@ -128,7 +128,7 @@ impl ValidUpdate {
     }
 }
 
-/// What an update did, for the wire.
+/// Returns what an update did, for the wire.
 pub fn response(update: &Update) -> v1::UpdateSnapshotResponse {
     counts(update.revision, &update.epoch, update.applied)
 }

@@ -33,7 +33,7 @@ pub fn hold(
     Some((wire.owner.clone(), ttl))
 }
 
-/// What all dialects read of a request, which wishes for `least` replicas or
+/// Returns what all dialects read of a request, which wishes for `least` replicas or
 /// more.
 pub fn common(
     request: &v1::PlaceRequest,
@@ -49,13 +49,13 @@ pub fn common(
     }
 }
 
-/// Whether all replicas are to be planned together.
+/// Returns whether all replicas are to be planned together.
 pub fn is_joint(request: &v1::PlaceRequest, faults: &mut Violations) -> bool {
     let planning: v1::Planning = request::known(request.planning, Path::root("planning"), faults);
     planning == v1::Planning::Joint
 }
 
-/// How many are wanted. A request that does not say so wants 0.
+/// Returns how many are wanted. A request that does not say so wants 0.
 fn replicas(wire: i32, least: i32, limits: &Limits, faults: &mut Violations) -> usize {
     let path = Path::root("replicas");
     if wire < least {
@@ -112,7 +112,7 @@ fn bonuses(
     by_node(list, "bonuses", limits, faults, |b| &b.node, value)
 }
 
-/// How many more fit, by node.
+/// Returns how many more fit, by node.
 pub fn capacities(
     list: &[v1::NodeCapacity],
     limits: &Limits,
@@ -125,7 +125,7 @@ pub fn capacities(
     by_node(list, "capacities", limits, faults, |c| &c.node, value)
 }
 
-/// What is known about holders, by cluster.
+/// Returns what is known about holders, by cluster.
 pub fn holders(
     list: &[v1::Holder],
     limits: &Limits,

@@ -32,17 +32,17 @@ impl WorkloadRank {
         }
     }
 
-    /// Whether it violates a hard constraint.
+    /// Returns whether it violates a hard constraint.
     pub fn violates(&self) -> bool {
         self.hard_excess.0 > 0
     }
 
-    /// Whether it violates no hard constraint, and exceeds the max skew of a soft one.
+    /// Returns whether it violates no hard constraint, and exceeds the max skew of a soft one.
     pub fn exceeds(&self) -> bool {
         !self.violates() && self.soft_excess.0 > 0
     }
 
-    /// What a page token says: the last workload of the page before.
+    /// Returns what a page token says: the last workload of the page before.
     pub fn token(&self) -> String {
         let WorkloadId { kind, name, labels } = &self.workload;
         let numbers = (self.hard_excess.0, self.soft_excess.0, self.skew.0);
@@ -50,7 +50,7 @@ impl WorkloadRank {
         serde_json::to_string(&token).expect("numbers and texts can be written")
     }
 
-    /// What a token says; `None` for the first page, and when it is a fault.
+    /// Returns what a token says; `None` for the first page, and when it is a fault.
     pub fn of_token(token: &str, faults: &mut Violations) -> Option<Self> {
         if token.is_empty() {
             return None;

@@ -10,7 +10,7 @@ pub(crate) trait Answer {
     fn unknown_candidates(&self) -> &[String];
     /// Deletions of the overlay that hit nothing.
     fn unknown_deletes(&self) -> &[ObjectReference];
-    /// What was not checked.
+    /// Returns what was not checked.
     fn unchecked(&mut self) -> &mut Vec<String>;
 }
 

@@ -90,7 +90,7 @@ pub(crate) struct RulesFlags {
 }
 
 impl RulesFlags {
-    /// Whether any of them is set.
+    /// Returns whether any of them is set.
     pub(crate) fn are_set(&self) -> bool {
         self.default_constraints.is_some() || self.kubernetes_version.is_some()
     }

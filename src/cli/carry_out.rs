@@ -37,16 +37,16 @@ pub(super) trait MovePlanner {
     /// Prints a plan.
     fn print(&self, plan: &RebalanceResponse) -> Result<()>;
 
-    /// Whether so many moves are as many as there may be.
+    /// Returns whether so many moves are as many as there may be.
     fn is_capped(&self, made: usize) -> bool;
 
-    /// Whether nothing is to be evicted.
+    /// Returns whether nothing is to be evicted.
     fn is_dry_run(&self) -> bool;
 
-    /// Whether the moves are made without a question.
+    /// Returns whether the moves are made without a question.
     fn is_confirmed(&self) -> bool;
 
-    /// How long to wait for a pod or a budget.
+    /// Returns how long to wait for a pod or a budget.
     fn patience(&self) -> Duration;
 }
 
@@ -207,13 +207,13 @@ async fn dry_run(
     Ok(Exit::of(is_accepted))
 }
 
-/// Whether a budget alone may be in the way, which changes by itself.
+/// Returns whether a budget alone may be in the way, which changes by itself.
 fn is_held(plan: &RebalanceResponse) -> bool {
     let mut blockers = plan.workloads.iter().flat_map(|it| &it.blockers);
     blockers.any(|it| it.kind() == Kind::Budget)
 }
 
-/// Whether there is time to wait, from the first time that it is asked.
+/// Returns whether there is time to wait, from the first time that it is asked.
 fn waits_on(since: &mut Option<Instant>, patience: Duration) -> bool {
     since.get_or_insert_with(Instant::now).elapsed() < patience
 }

@@ -51,7 +51,7 @@ impl ClusterArgs {
     /// command line.
     pub(super) const FROM_CLUSTER: &'static str = "from-cluster";
 
-    /// Whether a cluster is asked about.
+    /// Returns whether a cluster is asked about.
     pub(crate) fn is_asked(&self) -> bool {
         self.from_cluster || self.context.is_some() || self.kubeconfig.is_some()
     }
@@ -135,7 +135,7 @@ pub(crate) async fn find(cluster: &ClusterClient, name: &ObjectName) -> Result<W
     Ok(finder.finish(&source.to_string())?)
 }
 
-/// What the API server looks at when a pod is created in `namespace`. What may not be
+/// Returns what the API server looks at when a pod is created in `namespace`. What may not be
 /// listed is told where it could matter.
 pub(crate) async fn admission(cluster: &ClusterClient, namespace: &str) -> Result<Admission> {
     let (mut admission, source) = (Admission::default(), cluster.source());

@@ -102,7 +102,7 @@ pub fn parse<C: clap::Parser>(args: impl IntoIterator<Item = OsString>) -> Resul
         })
 }
 
-/// How a server with these arguments would log. Nothing is read after a bad argument, so
+/// Returns how a server with these arguments would log. Nothing is read after a bad argument, so
 /// the others are left out.
 fn log_format(command: &Command, args: &[OsString]) -> LogFormat {
     const FLAG: &str = "--log-format";

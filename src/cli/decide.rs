@@ -308,7 +308,7 @@ impl QuestionArgs {
         Ok(())
     }
 
-    /// What is said above an answer.
+    /// Returns what is said above an answer.
     pub(crate) fn head<'a>(&'a self, asked: &'a LoadedQuestion) -> render::Head<'a> {
         render::Head {
             pod: &asked.workload.name,
@@ -339,7 +339,7 @@ impl QuestionArgs {
         })
     }
 
-    /// What nodes are checked for.
+    /// Returns what nodes are checked for.
     pub(crate) fn node_checks(&self) -> NodeChecks {
         if self.spread_only {
             NodeChecks::SpreadOnly
@@ -358,7 +358,7 @@ impl QuestionArgs {
         }
     }
 
-    /// How many domains to ask for; `for_person` when a person reads them.
+    /// Returns how many domains to ask for; `for_person` when a person reads them.
     pub(crate) fn max_domains(&self, for_person: bool) -> Option<i32> {
         match self.max_domains {
             None if self.all => Some(0),

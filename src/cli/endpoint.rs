@@ -174,7 +174,7 @@ impl Endpoint {
     }
 }
 
-/// What to do about a connection that failed by `fault`.
+/// Returns what to do about a connection that failed by `fault`.
 fn advice(fault: &str) -> &'static str {
     match fault.contains("invalid peer certificate") {
         true if fault.contains("UnknownIssuer") => {

@@ -145,7 +145,7 @@ impl RefusedCall {
         }
     }
 
-    /// Whether a failed call was about a workload that has no pods.
+    /// Returns whether a failed call was about a workload that has no pods.
     pub(crate) fn is_without_pods(error: &anyhow::Error) -> bool {
         let info = error
             .downcast_ref::<Self>()

@@ -105,7 +105,7 @@ async fn transfer(
     Ok(total)
 }
 
-/// Where to cut the changes into batches. At least one, perhaps empty: the
+/// Returns where to cut the changes into batches. At least one, perhaps empty: the
 /// first carries the default constraints.
 pub(crate) fn ranges(changes: &[Change]) -> Vec<Range<usize>> {
     let mut ranges = Vec::new();

@@ -61,7 +61,7 @@ impl Input {
         })
     }
 
-    /// What was listed of a cluster.
+    /// Returns what was listed of a cluster.
     pub(crate) fn of_cluster(objects: LoadedObjects, rules: &RulesFlags) -> Result<Self> {
         Ok(Self {
             default_constraints: of_flag(rules.default_constraints.as_deref())?,
@@ -88,7 +88,7 @@ impl Input {
         self
     }
 
-    /// How many objects of each kind, e.g. `3 Node, 58 Pod`.
+    /// Returns how many objects of each kind, e.g. `3 Node, 58 Pod`.
     pub(crate) fn loaded(&self) -> String {
         counted(&self.objects.kinds())
     }
@@ -104,7 +104,7 @@ impl Input {
         warnings.iter().for_each(|warning| output::warn(warning));
     }
 
-    /// What is odd about the files, as the whole state (`replace`) or a part
+    /// Returns what is odd about the files, as the whole state (`replace`) or a part
     /// of it; a sentence each.
     pub(crate) fn warnings(&self, replace: bool) -> Vec<String> {
         let repeated = &self.objects.repeated;
@@ -192,7 +192,7 @@ pub(crate) async fn send(
     feed::send(client, batches, objects.changes.len(), describe, &target).await
 }
 
-/// What a load did, for a person.
+/// Returns what a load did, for a person.
 pub(crate) fn summary(
     snapshot: &str,
     loaded: &str,

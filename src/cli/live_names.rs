@@ -169,7 +169,7 @@ impl TypedWords {
         }
     }
 
-    /// Whether they mean a cluster: as for kubectl, or by a flag.
+    /// Returns whether they mean a cluster: as for kubectl, or by a flag.
     fn mean_cluster(&self) -> bool {
         let has = |flag: &str| {
             let is_it = |word: &OsString| word.to_str().is_some_and(|it| it.starts_with(flag));

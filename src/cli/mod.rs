@@ -171,7 +171,7 @@ pub fn complete(args: &[OsString]) -> Option<ExitCode> {
 }
 
 impl Cli {
-    /// Whether the command runs the server.
+    /// Returns whether the command runs the server.
     pub fn is_server(&self) -> bool {
         matches!(self.command, Command::Serve(_))
     }

@@ -27,7 +27,7 @@ pub(crate) enum AnswerFormat {
 }
 
 impl AnswerFormat {
-    /// Whether it is written for a person.
+    /// Returns whether it is written for a person.
     pub(crate) fn is_table(self) -> bool {
         self == AnswerFormat::Table
     }
@@ -51,7 +51,7 @@ impl AnswerFormat {
     }
 }
 
-/// What `of` makes of an answer, after control characters in its strings were
+/// Returns what `of` makes of an answer, after control characters in its strings were
 /// made visible: the answer holds text from outside.
 pub(crate) fn shown<T: Serialize + DeserializeOwned, R>(answer: &T, of: impl FnOnce(&T) -> R) -> R {
     of(visible::message(answer).as_ref().unwrap_or(answer))

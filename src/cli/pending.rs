@@ -139,7 +139,7 @@ impl Asking<'_> {
         })
     }
 
-    /// How many of these pods the cluster's scheduler found no node for, and what it says
+    /// Returns how many of these pods the cluster's scheduler found no node for, and what it says
     /// of `explained`, else of the first that it says something of.
     fn said_of(&self, namespace: &str, explained: &str, pods: &[String]) -> (usize, WaitingPod) {
         let waiting = self.opened.objects.as_ref().map(|objects| &objects.waiting);
@@ -185,7 +185,7 @@ fn meant(
     })
 }
 
-/// Whether a pod waits for a node.
+/// Returns whether a pod waits for a node.
 pub(super) fn is_pending(pod: &Pod) -> bool {
     let node = pod.spec.as_ref().map_or("", |spec| &spec.node_name);
     let phase = pod.status.as_ref().map_or("", |status| &status.phase);

@@ -158,7 +158,7 @@ impl PlaceCommand {
         Ok(Exit::of(answer.unplaced == 0))
     }
 
-    /// How many replicas to place of a workload that has `there`.
+    /// Returns how many replicas to place of a workload that has `there`.
     fn more(&self, workload: &WorkloadPod, there: i64) -> Result<i32> {
         if let Some(more) = self.add {
             return Ok(more);
@@ -266,7 +266,7 @@ impl PlaceCommand {
         })
     }
 
-    /// What clusters are worth by a policy's preferences: the server says
+    /// Returns what clusters are worth by a policy's preferences: the server says
     /// which ones match.
     async fn bonuses(
         &self,

@@ -38,7 +38,7 @@ const NO_FILES: u8 = 4;
 /// The same, and that the word goes on.
 const GOES_ON: u8 = 2;
 
-/// Whether the program was called by this name.
+/// Returns whether the program was called by this name.
 fn is_called(program: &OsStr, name: &str) -> bool {
     Path::new(program).file_stem() == Some(OsStr::new(name))
 }
@@ -59,7 +59,7 @@ pub(super) fn named(command: Command, program: &OsStr) -> Command {
         .mut_subcommands(with_examples)
 }
 
-/// Whether a command line means the current cluster: the program was called as a
+/// Returns whether a command line means the current cluster: the program was called as a
 /// plugin, and nothing says whom to ask. Lint needs a cluster for names alone,
 /// and asks for it then.
 pub(super) fn means_cluster(program: &OsStr, matches: &ArgMatches) -> bool {

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// nothing.
 const OPENING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// What is wrong with an address, as far as its port shows that.
+/// Returns what is wrong with an address, as far as its port shows that.
 pub(super) async fn fault_of(address: &Uri) -> Option<String> {
     let answer = timeout(PATIENCE, answer_of(address)).await.ok()??;
     let authority = address.authority()?;
@@ -38,7 +38,7 @@ pub(super) async fn fault_of(address: &Uri) -> Option<String> {
     }
 }
 
-/// What is wrong with an address that answers a call, but not in gRPC.
+/// Returns what is wrong with an address that answers a call, but not in gRPC.
 pub(super) fn fault_of_answer<B>(address: &Uri, answer: &http::Response<B>) -> Option<String> {
     let content = answer.headers().get(CONTENT_TYPE);
     let is_grpc = content.is_some_and(|it| it.as_bytes().starts_with(b"application/grpc"));

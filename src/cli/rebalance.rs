@@ -326,7 +326,7 @@ impl MovePlanner for RebalanceCommand {
     }
 }
 
-/// Whether every constraint that is repaired holds after the moves.
+/// Returns whether every constraint that is repaired holds after the moves.
 fn is_even(answer: &RebalanceResponse) -> bool {
     let is_even = |workload: &RebalancedWorkload| workload.blockers.is_empty();
     answer.workloads.iter().all(is_even)

@@ -203,7 +203,7 @@ fn report(done: &str, total: usize, unknown: &[String], revision: i64) -> Result
     Ok(Exit::Negative)
 }
 
-/// What one reservation became, as `confirm` names it.
+/// Returns what one reservation became, as `confirm` names it.
 fn confirmation(text: &str) -> Result<Confirmation, String> {
     let parts = text.split_once('=').filter(|(id, _)| !id.is_empty());
     let (id, pod) = parts.ok_or("want ID=POD")?;

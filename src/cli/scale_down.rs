@@ -137,7 +137,7 @@ impl ScaleDownCommand {
     }
 }
 
-/// What the objects say of the pods of a workload.
+/// Returns what the objects say of the pods of a workload.
 fn facts(objects: &LoadedObjects, named: &ObjectName) -> Vec<PodFacts> {
     let kind = named.kind.as_deref().unwrap_or_default();
     let namespace = named.namespace.clone().unwrap_or_default();

@@ -149,7 +149,7 @@ impl SnapshotSource {
         Ok((opened, pod))
     }
 
-    /// What is looked at when a pod is created in `namespace`. A server knows nothing of
+    /// Returns what is looked at when a pod is created in `namespace`. A server knows nothing of
     /// it.
     pub(crate) async fn admission(&self, opened: &Opened, namespace: &str) -> Result<Admission> {
         if self.asks_cluster() {
@@ -215,7 +215,7 @@ impl SnapshotSource {
         let _ = self.scope.set(scope);
     }
 
-    /// Whether the pods of other namespaces than the one in question are not known.
+    /// Returns whether the pods of other namespaces than the one in question are not known.
     pub(crate) fn is_narrowed(&self) -> bool {
         self.is_narrowed.get().is_some()
     }
@@ -261,12 +261,12 @@ impl SnapshotSource {
         self
     }
 
-    /// Whether it is decided in this process, on files or a cluster.
+    /// Returns whether it is decided in this process, on files or a cluster.
     pub(crate) fn is_local(&self) -> bool {
         !self.load.is_empty() || self.asks_cluster()
     }
 
-    /// Whether a cluster is listed. In files there is one already.
+    /// Returns whether a cluster is listed. In files there is one already.
     pub(super) fn asks_cluster(&self) -> bool {
         self.load.is_empty() && self.cluster.is_asked()
     }
@@ -311,7 +311,7 @@ impl SnapshotSource {
         }
     }
 
-    /// What an answer is about, for a person: `snapshot "default"`.
+    /// Returns what an answer is about, for a person: `snapshot "default"`.
     pub(crate) fn title(&self) -> String {
         match self.asks_cluster() {
             true => self.cluster_title(),
@@ -324,7 +324,7 @@ impl SnapshotSource {
         format!("cluster {}", names.map_or("", |(name, _)| name))
     }
 
-    /// Whether standard input is one of the files.
+    /// Returns whether standard input is one of the files.
     pub(crate) fn reads_standard_input(&self) -> bool {
         self.load.iter().any(|path| path.as_os_str() == "-")
     }

@@ -177,7 +177,7 @@ pub(crate) async fn workload(
     Ok(workload)
 }
 
-/// Whether an object has this name.
+/// Returns whether an object has this name.
 fn is_called(object: &Object, kind: &str, name: &ObjectName) -> bool {
     let id = ObjectId::of(object);
     id.kind.as_str() == kind
@@ -208,7 +208,7 @@ pub(crate) async fn pods_there(
     }
 }
 
-/// Whether a pod is called so, or is one of the workload that is.
+/// Returns whether a pod is called so, or is one of the workload that is.
 pub(crate) fn is_of(pod: &Pod, kind: &str, name: &ObjectName) -> bool {
     if name.namespace.as_deref() != Some(namespace_of(pod)) {
         return false;

@@ -111,7 +111,7 @@ pub(crate) struct Watching {
 }
 
 impl WatchSettings {
-    /// What they mean together with the server's settings. The snapshots become
+    /// Returns what they mean together with the server's settings. The snapshots become
     /// expected ones.
     ///
     /// # Errors
@@ -158,7 +158,7 @@ impl WatchSettings {
 }
 
 impl Watching {
-    /// What the feeds note.
+    /// Returns what the feeds note.
     pub(crate) fn counts(&self) -> Vec<Arc<FeedCounts>> {
         let feeds = self.feeds.iter();
         feeds.map(|(_, counts)| Arc::clone(counts)).collect()

@@ -45,7 +45,7 @@ pub(crate) struct Overlay {
 }
 
 impl WhatIf {
-    /// Whether standard input is one of the files.
+    /// Returns whether standard input is one of the files.
     pub(crate) fn reads_standard_input(&self) -> bool {
         self.overlay.iter().any(|path| path == Path::new("-"))
     }
@@ -99,13 +99,13 @@ impl Overlay {
         }
     }
 
-    /// Whether it says something of an object.
+    /// Returns whether it says something of an object.
     fn is_about(&self, object: &Object) -> bool {
         let mut objects = self.changes.iter().filter_map(|c| c.object.as_ref());
         objects.any(|other| ObjectId::of(other) == ObjectId::of(object))
     }
 
-    /// Whether it says something of the object itself.
+    /// Returns whether it says something of the object itself.
     pub(crate) fn mentions(&self, object: &ObjectReference) -> bool {
         self.is_about(&Object::Delete(object.clone()))
     }
@@ -128,7 +128,7 @@ pub(crate) fn check_deleted(unknown: &[ObjectReference]) -> Result<()> {
     Ok(())
 }
 
-/// What a pod that has a name is called in a snapshot; `None` for the pod of a
+/// Returns what a pod that has a name is called in a snapshot; `None` for the pod of a
 /// template.
 pub(crate) fn named_pod(pod: &Pod) -> Option<ObjectReference> {
     let metadata = pod.metadata.as_ref()?;

@@ -131,7 +131,7 @@ impl Brief {
         }
     }
 
-    /// What the answers to all calls have.
+    /// Returns what the answers to all calls have.
     fn of(refused: &[v1::ReasonCount], reports: &[v1::ConstraintReport], digest: Digest) -> Self {
         let code = |count: &v1::ReasonCount| count.code().as_str_name().to_owned();
         let reasons = refused
@@ -155,7 +155,7 @@ impl Brief {
         parts.map(difference).collect()
     }
 
-    /// What it says, in words, of so many constraints: each part with its name.
+    /// Returns what it says, in words, of so many constraints: each part with its name.
     fn parts(&self, constraints: usize) -> Vec<(String, String)> {
         // The words say all that the code does.
         let reasons = self.reasons.iter();

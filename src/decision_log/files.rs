@@ -142,7 +142,7 @@ impl OpenFile {
     }
 }
 
-/// Whether a file ends within a line. A file that cannot be read is taken to
+/// Returns whether a file ends within a line. A file that cannot be read is taken to
 /// end with a whole one.
 fn ends_within_a_line(path: &Path) -> bool {
     let last = || {

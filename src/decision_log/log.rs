@@ -55,7 +55,7 @@ impl DecisionLog {
         Ok((log, writer))
     }
 
-    /// Whether a decision that begins now is to be logged: if so, with its
+    /// Returns whether a decision that begins now is to be logged: if so, with its
     /// request.
     pub fn begin(&self, request: impl FnOnce() -> Option<LoggedRequest>) -> Option<Pending> {
         let sampled = self.0.sample >= 1.0 || fastrand::f64() < self.0.sample;
@@ -69,7 +69,7 @@ impl DecisionLog {
         })
     }
 
-    /// What it has done.
+    /// Returns what it has done.
     pub fn counts(&self) -> LogCounts {
         let counts = &self.0.counts;
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);

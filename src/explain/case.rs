@@ -171,17 +171,17 @@ impl<'a> Case<'a> {
         self.nodes.iter().filter(|node| node.refusal.is_none())
     }
 
-    /// How many nodes the pod may go to.
+    /// Returns how many nodes the pod may go to.
     pub fn feasible_count(&self) -> usize {
         self.feasible().count()
     }
 
-    /// Whether the pod may go nowhere.
+    /// Returns whether the pod may go nowhere.
     pub fn is_stuck(&self) -> bool {
         self.feasible().next().is_none()
     }
 
-    /// Whether a node passes the checks besides spread that were asked for.
+    /// Returns whether a node passes the checks besides spread that were asked for.
     pub fn passes_checks(&self, node: &JudgedNode<'_>) -> bool {
         self.checks == NodeChecks::SpreadOnly || node.check.is_none()
     }
@@ -221,7 +221,7 @@ impl<'a> Case<'a> {
         joined(&names.map(str::to_owned).collect::<Vec<_>>())
     }
 
-    /// What decides where the pod can run, and was not checked.
+    /// Returns what decides where the pod can run, and was not checked.
     pub fn unchecked(&self) -> Vec<String> {
         self.question.unchecked(self.checks, &self.read_view)
     }
@@ -231,19 +231,19 @@ impl<'a> Case<'a> {
         self.filter.nominated().on(node.slot)
     }
 
-    /// Whether a hard constraint alone admits the pod on a node.
+    /// Returns whether a hard constraint alone admits the pod on a node.
     pub fn admits(&self, hard: &Hard<'_>, node: &JudgedNode<'_>) -> bool {
         self.filter.constraint_admits(hard.at, node.slot)
     }
 
-    /// Whether all hard constraints, affinity between pods and declared features admit the
+    /// Returns whether all hard constraints, affinity between pods and declared features admit the
     /// pod on a node.
     pub fn admits_beside_checks(&self, node: &JudgedNode<'_>) -> bool {
         let mut hard = self.hard.iter();
         hard.all(|hard| self.admits(hard, node)) && self.filter.last_checks_admit(node.slot)
     }
 
-    /// Whether somebody still waits and the budget allows to look at this many
+    /// Returns whether somebody still waits and the budget allows to look at this many
     /// nodes.
     pub fn affords(&self, nodes: usize) -> bool {
         self.read_view.affords(nodes.saturating_mul(UNITS_PER_NODE))
@@ -317,12 +317,12 @@ impl<'a> Hard<'a> {
         domain.map_or(0, |domain| domain.tally.matching_pods)
     }
 
-    /// Whether the domain of a value takes the pod.
+    /// Returns whether the domain of a value takes the pod.
     pub fn takes(&self, value: &str) -> bool {
         self.rule.admits(self.count(value))
     }
 
-    /// How the constraint is called in a sentence.
+    /// Returns how the constraint is called in a sentence.
     pub fn title(&self) -> String {
         title(self.active())
     }

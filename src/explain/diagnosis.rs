@@ -19,7 +19,7 @@ impl From<v1::Hint> for Diagnosis {
     }
 }
 
-/// How a constraint is called in a sentence: its index and key.
+/// Returns how a constraint is called in a sentence: its index and key.
 pub fn title(active: &Active) -> String {
     let kind = match active.from_defaults {
         true => "default constraint",

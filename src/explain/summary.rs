@@ -78,7 +78,7 @@ fn places(case: &Case<'_>) -> String {
     case.hard.first().map_or_else(String::new, places)
 }
 
-/// What keeps the pod off the others, by how many nodes.
+/// Returns what keeps the pod off the others, by how many nodes.
 fn causes(case: &Case<'_>) -> Vec<String> {
     let mut refused: BTreeMap<(&Reason, Option<usize>), RefusedNodes> = BTreeMap::new();
     for refusal in case.nodes.iter().filter_map(|node| node.refusal.as_ref()) {
@@ -104,7 +104,7 @@ fn causes(case: &Case<'_>) -> Vec<String> {
     causes.iter().map(said).collect()
 }
 
-/// How many of the nodes would be feasible but for pods that are nominated to them.
+/// Returns how many of the nodes would be feasible but for pods that are nominated to them.
 fn because_of_nominated(refused: RefusedNodes) -> String {
     match refused.by_nominated {
         0 => String::new(),
@@ -170,7 +170,7 @@ fn cause(case: &Case<'_>, reason: &Reason, hard: Option<&Hard<'_>>, nodes: usize
     }
 }
 
-/// What the skew is measured from.
+/// Returns what the skew is measured from.
 fn minimum(hard: &Hard<'_>) -> String {
     let minimum = hard.report.global_minimum;
     let wanted = hard.active().constraint.min_domains.unwrap_or(1);

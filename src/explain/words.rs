@@ -39,7 +39,7 @@ pub fn verb(count: usize, one: &'static str, many: &'static str) -> &'static str
     if count == 1 { one } else { many }
 }
 
-/// What so many do: `1 node has`, `4,950 nodes have`.
+/// Returns what so many do: `1 node has`, `4,950 nodes have`.
 pub fn so_many(count: usize, what: &str, one: &'static str, many: &'static str) -> String {
     format!("{} {}", plural(count, what), verb(count, one, many))
 }

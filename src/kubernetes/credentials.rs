@@ -62,7 +62,7 @@ impl Credentials {
         }
     }
 
-    /// What is wrong with them, if that is why `error` came.
+    /// Returns what is wrong with them, if that is why `error` came.
     pub(super) fn fault(&self, error: &kube::Error) -> Option<String> {
         match error {
             kube::Error::RustlsTls(error) => return Some(self.tls_fault(error)),
@@ -75,7 +75,7 @@ impl Credentials {
         of_auth.map(|error| self.auth_fault(error))
     }
 
-    /// What is wrong with a token, or with the command that gives it. Nothing is told of
+    /// Returns what is wrong with a token, or with the command that gives it. Nothing is told of
     /// what the command wrote to standard output: that may be a token.
     fn auth_fault(&self, error: &AuthError) -> String {
         let command = &self.command;
@@ -126,7 +126,7 @@ impl Credentials {
     }
 }
 
-/// What is wrong with a kubeconfig, or with a file that it names.
+/// Returns what is wrong with a kubeconfig, or with a file that it names.
 pub(super) fn kubeconfig_fault(error: &KubeconfigError) -> String {
     match error {
         // Whoever tells it names the file.

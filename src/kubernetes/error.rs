@@ -159,7 +159,7 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// Whether the API server does not give this to this account, or to anybody.
+    /// Returns whether the API server does not give this to this account, or to anybody.
     pub(super) fn is_refusal(&self) -> bool {
         matches!(
             self,
@@ -219,7 +219,7 @@ pub(super) struct ApiRequest<'a> {
 }
 
 impl ApiRequest<'_> {
-    /// What `error` means.
+    /// Returns what `error` means.
     pub(super) fn failed(&self, error: &kube::Error) -> Error {
         if let Some(fault) = self.credentials.fault(error) {
             let cluster = self.cluster.to_owned();
@@ -243,7 +243,7 @@ impl ApiRequest<'_> {
         }
     }
 
-    /// What a refusal by the API server means.
+    /// Returns what a refusal by the API server means.
     pub(super) fn refused(&self, status: &kube::core::Status) -> Error {
         let Self { verb, resource, .. } = *self;
         let cluster = self.cluster.to_owned();

@@ -75,7 +75,7 @@ impl ClusterFeed {
         }
     }
 
-    /// What feeds of `snapshot` note.
+    /// Returns what feeds of `snapshot` note.
     pub(crate) fn counts_of(snapshot: &str) -> Arc<FeedCounts> {
         Arc::new(FeedCounts::new(
             snapshot,

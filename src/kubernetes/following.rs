@@ -89,7 +89,7 @@ impl<'a> FollowedKinds<'a> {
         }
     }
 
-    /// Whether all kinds are listed and watched.
+    /// Returns whether all kinds are listed and watched.
     pub(super) fn is_complete(&self) -> bool {
         let is_there = |kind: &FollowedKind| {
             let is_listed = matches!(kind.phase, ListPhase::Follows);
@@ -106,7 +106,7 @@ impl<'a> FollowedKinds<'a> {
         there.map(|kind| kind.known_at).min().flatten()
     }
 
-    /// How many objects there are.
+    /// Returns how many objects there are.
     pub(super) fn objects(&self) -> usize {
         self.kinds.iter().map(|kind| kind.known.objects.len()).sum()
     }
@@ -191,7 +191,7 @@ impl<'a> FollowedKinds<'a> {
         self.check_differences(kind)
     }
 
-    /// Whether what waits goes into one batch.
+    /// Returns whether what waits goes into one batch.
     fn check_differences(&mut self, kind: ObjectKind) -> Result<(), Broken> {
         let is_live = self.is_live;
         match self.pending_of(kind).changes.len() {
@@ -211,7 +211,7 @@ impl<'a> FollowedKinds<'a> {
         }
     }
 
-    /// What waits with the changes of a kind: the whole batch, or its list.
+    /// Returns what waits with the changes of a kind: the whole batch, or its list.
     fn pending_of(&mut self, wanted: ObjectKind) -> &mut PendingChanges {
         let found = self.kinds.iter_mut().find(|kind| kind.kind == wanted);
         match found.map(|kind| &mut kind.phase) {

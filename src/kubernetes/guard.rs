@@ -48,7 +48,7 @@ struct SentRequest {
 }
 
 impl SentRequests {
-    /// How long a request has to wait.
+    /// Returns how long a request has to wait.
     fn pause(&self, uri: &Uri) -> Duration {
         let is_continued = query_has(uri, "continue=");
         if !is_watch(uri) && !is_continued {

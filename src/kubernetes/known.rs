@@ -123,7 +123,7 @@ impl LeftOut {
         self.objects.insert(key, hash);
     }
 
-    /// Whether an object with this hash was refused. If it changed since, it is no
+    /// Returns whether an object with this hash was refused. If it changed since, it is no
     /// longer left out.
     pub(super) fn has(&mut self, object: &Object, hash: u64) -> bool {
         if self.objects.is_empty() {

@@ -12,7 +12,7 @@ use crate::snapshot::{ObjectId, ObjectKind};
 /// Kind, namespace and name of an object.
 pub(super) type ObjectKey = (ObjectKind, Box<str>, Box<str>);
 
-/// What an object is called.
+/// Returns what an object is called.
 pub(super) fn key_of(object: &Object) -> ObjectKey {
     let id = ObjectId::of(object);
     (id.kind, id.namespace.into(), id.name.into())

@@ -133,7 +133,7 @@ impl Envelope {
     }
 }
 
-/// What decisions read of an object, as JSON.
+/// Returns what decisions read of an object, as JSON.
 fn object(kind: ObjectKind, encoded: Bytes) -> Result<String, BoxError> {
     let object = Some(of_kind!(kind, Message::decode(encoded)?));
     // A change has one field, which is the object.

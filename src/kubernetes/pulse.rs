@@ -53,7 +53,7 @@ impl Pulses {
         }))
     }
 
-    /// When a watch was last heard; `None` for never.
+    /// Returns when a watch was last heard; `None` for never.
     pub(super) fn heard(&self, resource: &ApiResource) -> Option<Instant> {
         let heard = self.watch(resource)?.heard.load(Ordering::Relaxed);
         (heard > 0).then(|| self.0.begun + Duration::from_millis(heard))

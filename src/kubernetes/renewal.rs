@@ -49,7 +49,7 @@ struct CurrentClient {
 }
 
 impl CurrentClient {
-    /// Whether it is time to make another; looks at the files.
+    /// Returns whether it is time to make another; looks at the files.
     fn is_outdated(&mut self) -> bool {
         if self.looked.elapsed() < LOOK {
             return false;

@@ -86,7 +86,7 @@ impl ApiResource {
         ObjectKind::all().map(Self::of)
     }
 
-    /// Whether it says what storage there is.
+    /// Returns whether it says what storage there is.
     pub(crate) fn is_of_storage(&self) -> bool {
         let kind = ObjectKind::parse(self.kind);
         matches!(kind, Some(ObjectKind::Storage(_)))

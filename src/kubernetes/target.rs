@@ -64,7 +64,7 @@ impl ReadFiles {
         self.0.push((path, hash));
     }
 
-    /// Whether one of them holds something else now.
+    /// Returns whether one of them holds something else now.
     pub(super) fn have_changed(&self) -> bool {
         let mut files = self.0.iter();
         files.any(|(path, hash)| hash_of(path) != *hash)
@@ -234,7 +234,7 @@ fn unusable(file: String, error: &KubeconfigError) -> Error {
     Error::Kubeconfig { file, fault }
 }
 
-/// Whether there is no kubeconfig at all.
+/// Returns whether there is no kubeconfig at all.
 fn is_missing(error: &KubeconfigError) -> bool {
     match error {
         KubeconfigError::FindPath => true,

@@ -359,7 +359,7 @@ table! {
 }
 
 impl Limit {
-    /// What is known of it.
+    /// Returns what is known of it.
     pub const fn row(self) -> &'static Row {
         &ROWS[self as usize]
     }

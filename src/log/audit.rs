@@ -95,7 +95,7 @@ async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T, Error>) -> Result<
     }
 }
 
-/// How many servers have a copy to read.
+/// Returns how many servers have a copy to read.
 async fn count_copies(log: &dyn Log, name: &str, sequence: u64) -> Result<usize, Error> {
     for copy in 0..COPIES {
         match log.read(name, sequence, Source::Peer(copy)).await {

@@ -80,7 +80,7 @@ pub trait Log: Send + Sync {
     /// [`Error::Unreachable`].
     fn remove_if<'a>(&'a self, name: &'a str, last: &'a Message) -> Wait<'a, ()>;
 
-    /// What is too large for messages.
+    /// Returns what is too large for messages.
     fn blobs(&self) -> &dyn Blobs;
 
     /// A few small values that change by compare-and-set.
@@ -217,7 +217,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Whether enough servers keep the log now for a record to be acknowledged. One
+    /// Returns whether enough servers keep the log now for a record to be acknowledged. One
     /// that leads without them goes on telling what it has.
     pub fn has_majority(&self) -> bool {
         2 * self.current > self.copies

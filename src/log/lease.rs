@@ -93,7 +93,7 @@ impl Lease {
         }
     }
 
-    /// Whether this server has it now, by its own clock. Where it does not, others
+    /// Returns whether this server has it now, by its own clock. Where it does not, others
     /// may.
     pub fn is_held(&self) -> bool {
         self.tenure().is_some()

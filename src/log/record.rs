@@ -171,7 +171,7 @@ impl Place {
         (body.after == before.sequence).then_some(before)
     }
 
-    /// What a message is at this place. A record is valid if and only if it
+    /// Returns what a message is at this place. A record is valid if and only if it
     /// says that it follows on this sequence, in this log, with this hash.
     pub fn judge(&self, message: &Message) -> Verdict {
         if message.sequence != self.sequence + 1 {
@@ -203,7 +203,7 @@ impl Body {
         seal(self)
     }
 
-    /// What a message says.
+    /// Returns what a message says.
     ///
     /// # Errors
     /// [`Unreadable`].

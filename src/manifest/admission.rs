@@ -107,7 +107,7 @@ impl Admission {
         missing
     }
 
-    /// What is not known and could add something to a pod.
+    /// Returns what is not known and could add something to a pod.
     fn unknown_of(&self, pod: &mut Value) -> Vec<String> {
         let is_named = |class: &str| !text(&pod["spec"], class).is_empty();
         let (runs_as, ranks) = (is_named("runtimeClassName"), is_named("priorityClassName"));

@@ -154,7 +154,7 @@ struct Splitter<'a> {
     refused: Option<ManifestError>,
 }
 
-/// Whether these are the fields of a list whose `items` were unset.
+/// Returns whether these are the fields of a list whose `items` were unset.
 fn is_empty_list(fields: &Map<String, Value>) -> bool {
     let kind = fields.get("kind").and_then(Value::as_str);
     kind.is_some_and(|kind| kind.ends_with("List"))

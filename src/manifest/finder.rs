@@ -177,7 +177,7 @@ impl WorkloadFinder {
         Ok(workload)
     }
 
-    /// What default constraints look at and comes into being with a workload of a file.
+    /// Returns what default constraints look at and comes into being with a workload of a file.
     fn beside(&self, item: &Item, source: &InputSource) -> Result<Vec<Change>, ManifestError> {
         let mut beside = Vec::new();
         if self.in_cluster {
@@ -215,7 +215,7 @@ impl WorkloadFinder {
         }
     }
 
-    /// How many objects are meant, and which there are.
+    /// Returns how many objects are meant, and which there are.
     fn miscount(&self) -> String {
         let count = self.found.len();
         let matching = self.found.iter().map(|(item, _)| choice(&item.value));

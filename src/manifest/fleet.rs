@@ -94,17 +94,17 @@ struct ClusterTerm {
     property_sorter: Option<Value>,
 }
 
-/// Whether an object is a cluster of a fleet.
+/// Returns whether an object is a cluster of a fleet.
 pub(super) fn is_cluster(kind: &str, version: &str) -> bool {
     kind == "MemberCluster" && version.starts_with(CLUSTER_GROUP)
 }
 
-/// Whether an object says that a cluster holds a placement.
+/// Returns whether an object says that a cluster holds a placement.
 pub(super) fn is_binding(kind: &str, version: &str) -> bool {
     BINDING_KINDS.contains(&kind) && version.starts_with(BINDING_GROUP)
 }
 
-/// Whether a kind has a placement policy.
+/// Returns whether a kind has a placement policy.
 pub(super) fn is_placement(kind: &str) -> bool {
     PLACEMENT_KINDS.contains(&kind)
 }

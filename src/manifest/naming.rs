@@ -76,7 +76,7 @@ impl ObjectName {
         known.map_or(text, |names| names[0])
     }
 
-    /// Whether it is a name of one of Kubernetes' own kinds.
+    /// Returns whether it is a name of one of Kubernetes' own kinds.
     pub(crate) fn is_kind(text: &str) -> bool {
         let kind = Self::full_kind(text);
         KINDS.iter().any(|names| names[0] == kind)
@@ -105,7 +105,7 @@ impl ObjectName {
         self
     }
 
-    /// Whether it names an object. Kinds are compared in any case.
+    /// Returns whether it names an object. Kinds are compared in any case.
     pub(super) fn is_of(&self, kind: &str, namespace: &str, name: &str) -> bool {
         let same_kind = |wanted: &String| wanted.eq_ignore_ascii_case(kind);
         self.kind.as_ref().is_none_or(same_kind)

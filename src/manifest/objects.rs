@@ -58,7 +58,7 @@ impl LoadedObjects {
         format!("{name} ({})", self.place(self.origins[index]))
     }
 
-    /// How many objects there are of each kind.
+    /// Returns how many objects there are of each kind.
     pub(crate) fn kinds(&self) -> BTreeMap<&'static str, u64> {
         let mut kinds = BTreeMap::new();
         for object in self.changes.iter().filter_map(|it| it.object.as_ref()) {

@@ -183,7 +183,7 @@ impl<'t> Walk<'t> {
         }
     }
 
-    /// Whether the next value is an item of the document's list.
+    /// Returns whether the next value is an item of the document's list.
     fn is_item(&self) -> bool {
         match &*self.levels {
             [OpenCollection::List(_)] => true,

@@ -59,7 +59,7 @@ impl StayReason {
         is_local.then_some(Self::LocalStorage)
     }
 
-    /// Whether it is for what it has stored.
+    /// Returns whether it is for what it has stored.
     pub(crate) fn is_local_storage(self) -> bool {
         self == Self::LocalStorage
     }

@@ -65,7 +65,7 @@ pub(crate) fn end_item(summary: &ExportSummary) -> Value {
     })
 }
 
-/// What an item that ends a saved snapshot says; none for another item.
+/// Returns what an item that ends a saved snapshot says; none for another item.
 pub(super) fn summary_of_item(value: &Value) -> Option<ExportSummary> {
     let is_end = text(value, "kind") == END_KIND;
     let sum = HEXLOWER_PERMISSIVE.decode(text(value, "sha256").as_bytes());

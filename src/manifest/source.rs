@@ -103,7 +103,7 @@ impl InputSource {
         })
     }
 
-    /// What a text of this source is written in: by the name of the file, else
+    /// Returns what a text of this source is written in: by the name of the file, else
     /// JSON when the first character is `{` or `[`.
     pub(super) fn format(&self, text: &[u8]) -> Syntax {
         self.format_by_name().unwrap_or_else(|| {

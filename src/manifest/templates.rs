@@ -64,12 +64,12 @@ impl TemplateObject {
         labels.filter_map(text).collect()
     }
 
-    /// Whether it is a placement of KubeFleet.
+    /// Returns whether it is a placement of KubeFleet.
     pub(crate) fn is_placement(&self) -> bool {
         is_placement(self.kind())
     }
 
-    /// Whether Kubernetes itself defines it, and so refuses fields that it does
+    /// Returns whether Kubernetes itself defines it, and so refuses fields that it does
     /// not know.
     pub(crate) fn is_built_in(&self) -> bool {
         let version = text(&self.value, "apiVersion");
@@ -116,7 +116,7 @@ impl Template {
     }
 }
 
-/// Whether a controller made an object: what made it has the template.
+/// Returns whether a controller made an object: what made it has the template.
 fn is_made(value: &Value) -> bool {
     let owners = value["metadata"]["ownerReferences"].as_array();
     let mut owners = owners.into_iter().flatten();

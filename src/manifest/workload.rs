@@ -111,7 +111,7 @@ fn reference(value: &Value) -> ObjectReference {
     }
 }
 
-/// How many pods an object wants: its replicas, or what a Job runs at once.
+/// Returns how many pods an object wants: its replicas, or what a Job runs at once.
 fn replicas(value: &Value) -> i32 {
     let paths = [
         "/spec/replicas",
@@ -122,7 +122,7 @@ fn replicas(value: &Value) -> i32 {
     i32::try_from(wanted.unwrap_or(1)).unwrap_or(i32::MAX)
 }
 
-/// Where the one pod template of an item is.
+/// Returns where the one pod template of an item is.
 fn the_template(item: &Item, source: &InputSource) -> Result<TemplatePath, ManifestError> {
     let fault = |field: String, message: String| ManifestError::Field {
         place: item.origin.describe(source),
@@ -239,7 +239,7 @@ impl TemplatePath {
     }
 }
 
-/// Where a known kind keeps its pod template: empty for one that is a pod itself, or a
+/// Returns where a known kind keeps its pod template: empty for one that is a pod itself, or a
 /// placement; none for a kind that has no pods.
 pub(super) fn path_of_kind(kind: &str) -> Option<&'static str> {
     match kind {

@@ -75,7 +75,7 @@ impl Resource {
         }
     }
 
-    /// What is counted of a quantity of it.
+    /// Returns what is counted of a quantity of it.
     fn amount(&self, quantity: Quantity) -> i64 {
         match self {
             Self::Cpu => quantity.millis(),
@@ -83,7 +83,7 @@ impl Resource {
         }
     }
 
-    /// Whether a pod may request it as a whole, beside its containers.
+    /// Returns whether a pod may request it as a whole, beside its containers.
     pub(super) fn is_of_pods(&self) -> bool {
         match self {
             Self::Cpu | Self::Memory => true,
@@ -93,7 +93,7 @@ impl Resource {
     }
 }
 
-/// Whether the scheduler looks at a resource that is not a common one.
+/// Returns whether the scheduler looks at a resource that is not a common one.
 fn is_scheduled(name: &str) -> bool {
     if name.starts_with(HUGE_PAGES) || name.starts_with("attachable-volumes-") {
         return true;
@@ -106,7 +106,7 @@ fn is_scheduled(name: &str) -> bool {
 }
 
 impl Amounts<i64> {
-    /// What is counted of some quantities, each rounded up.
+    /// Returns what is counted of some quantities, each rounded up.
     pub fn of_wire(wire: &BTreeMap<String, v1::Quantity>) -> Self {
         Sums::from(wire).rounded()
     }
@@ -167,7 +167,7 @@ pub(super) fn add_to_each<'k, K, N>(
 }
 
 impl<N: Copy + Default> Amounts<N> {
-    /// Whether there is nothing of anything.
+    /// Returns whether there is nothing of anything.
     pub fn is_empty(&self) -> bool
     where
         N: PartialEq,
@@ -200,7 +200,7 @@ impl<N: Copy + Default> Amounts<N> {
         common.chain(named.map(|(name, amount)| (Resource::Named(Arc::clone(name)), *amount)))
     }
 
-    /// What it takes on the heap, in bytes. Names count wherever they are.
+    /// Returns what it takes on the heap, in bytes. Names count wherever they are.
     pub fn heap_bytes(&self) -> usize {
         let names = self.named.iter().map(|(name, _)| heap::shared(name.len()));
         heap::list::<(Arc<str>, N)>(self.named.len()) + names.sum::<usize>()
@@ -247,7 +247,7 @@ impl Sums {
         self.0 = named.collect();
     }
 
-    /// Whether it has a resource that a pod may request as a whole.
+    /// Returns whether it has a resource that a pod may request as a whole.
     pub fn has_of_pod(&self) -> bool {
         self.0.keys().any(Resource::is_of_pods)
     }

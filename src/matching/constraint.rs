@@ -138,7 +138,7 @@ impl Constraint {
         }
     }
 
-    /// Whether the constraint is hard.
+    /// Returns whether the constraint is hard.
     pub fn is_hard(&self) -> bool {
         self.action == Action::DoNotSchedule
     }

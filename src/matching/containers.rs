@@ -8,12 +8,12 @@ use crate::proto::v1;
 /// The policy that makes a sidecar of an init container.
 const ALWAYS: &str = "Always";
 
-/// Whether an init container runs as long as the pod.
+/// Returns whether an init container runs as long as the pod.
 pub(super) fn is_sidecar(container: &v1::Container) -> bool {
     container.restart_policy == ALWAYS
 }
 
-/// What is requested, by name.
+/// Returns what is requested, by name.
 pub(super) fn requests_of(
     resources: Option<&v1::ResourceRequirements>,
 ) -> &BTreeMap<String, v1::Quantity> {
@@ -22,7 +22,7 @@ pub(super) fn requests_of(
 }
 
 impl Sums {
-    /// What is requested.
+    /// Returns what is requested.
     pub fn of(resources: Option<&v1::ResourceRequirements>) -> Self {
         requests_of(resources).into()
     }

@@ -75,7 +75,7 @@ impl Features {
         Self(self.0 & others.0)
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(self) -> bool {
         self == Self::NONE
     }

@@ -104,7 +104,7 @@ impl Allocatable {
         positive.map(|(name, _)| name)
     }
 
-    /// What it takes on the heap, in bytes.
+    /// Returns what it takes on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.amounts.heap_bytes()
     }
@@ -136,22 +136,22 @@ impl Requested {
         add_to_each(&mut self.ports, ports);
     }
 
-    /// How many pods there are.
+    /// Returns how many pods there are.
     pub fn pods(&self) -> u32 {
         self.pods
     }
 
-    /// How many host ports they take, each as often as pods take it.
+    /// Returns how many host ports they take, each as often as pods take it.
     pub fn port_count(&self) -> i64 {
         self.ports.iter().map(|(_, pods)| i64::from(*pods)).sum()
     }
 
-    /// What they request of each resource.
+    /// Returns what they request of each resource.
     pub fn amounts(&self) -> impl Iterator<Item = (Resource, i128)> {
         self.amounts.iter()
     }
 
-    /// What it takes on the heap, in bytes.
+    /// Returns what it takes on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let ports = self.ports.iter().map(|(port, _)| port.heap_bytes());
         self.amounts.heap_bytes()
@@ -159,7 +159,7 @@ impl Requested {
             + ports.sum::<usize>()
     }
 
-    /// Whether another pod may have these ports too.
+    /// Returns whether another pod may have these ports too.
     pub fn has_free(&self, ports: &[HostPort]) -> bool {
         let taken = |port: &HostPort| {
             let lower = |(other, _): &(HostPort, i32)| other.number() < port.number();
@@ -171,7 +171,7 @@ impl Requested {
         !ports.iter().any(taken)
     }
 
-    /// Whether a node has room for another pod. One that says nothing of what it
+    /// Returns whether a node has room for another pod. One that says nothing of what it
     /// has, has nothing.
     pub fn leaves_room(&self, has: Option<&Allocatable>, requests: &Requests) -> bool {
         let Some(has) = has else {
@@ -191,7 +191,7 @@ impl Requested {
             })
     }
 
-    /// How many more pods that request this a node has room for.
+    /// Returns how many more pods that request this a node has room for.
     pub fn fitting(&self, has: Option<&Allocatable>, requests: &Requests) -> u32 {
         let Some(has) = has else { return 0 };
         let mut most = i128::from(has.pods) - i128::from(self.pods);
@@ -206,7 +206,7 @@ impl Requested {
         u32::try_from(most.max(0)).unwrap_or(u32::MAX)
     }
 
-    /// What a node has too little of for another pod after so many more pods that
+    /// Returns what a node has too little of for another pod after so many more pods that
     /// request the same, in the order in which kube-scheduler tells it.
     pub fn shortages_after(
         &self,

@@ -81,7 +81,7 @@ impl HostPort {
         (self.port, self.protocol)
     }
 
-    /// Whether two pods cannot have these on one node.
+    /// Returns whether two pods cannot have these on one node.
     pub(super) fn clashes(&self, other: &Self) -> bool {
         self.number() == other.number()
             && (self.address == other.address
@@ -98,7 +98,7 @@ impl HostPort {
         }
     }
 
-    /// What it takes on the heap, in bytes.
+    /// Returns what it takes on the heap, in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         heap::block(self.address.len())
     }

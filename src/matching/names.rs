@@ -84,13 +84,13 @@ pub fn check_labels(labels: &BTreeMap<String, String>, path: Path<'_>, faults: &
     }
 }
 
-/// Whether `value` may be the value of a label.
+/// Returns whether `value` may be the value of a label.
 pub fn is_label_value(value: impl AsRef<[u8]>) -> bool {
     let value = value.as_ref();
     value.is_empty() || is_label_name(value)
 }
 
-/// Whether `key` may be the key of a label: a qualified name.
+/// Returns whether `key` may be the key of a label: a qualified name.
 pub fn is_label_key(key: impl AsRef<[u8]>) -> bool {
     let key = key.as_ref();
     match key.iter().position(|byte| *byte == b'/') {
@@ -99,7 +99,7 @@ pub fn is_label_key(key: impl AsRef<[u8]>) -> bool {
     }
 }
 
-/// Whether `name` may be the name of an object.
+/// Returns whether `name` may be the name of an object.
 pub fn is_name(name: impl AsRef<[u8]>) -> bool {
     let name = name.as_ref();
     let parts_well = |pair: &[u8]| !matches!(pair, [b'.', b'.' | b'-'] | [b'-', b'.']);
@@ -108,7 +108,7 @@ pub fn is_name(name: impl AsRef<[u8]>) -> bool {
         && (!name.contains(&b'.') || name.windows(2).all(parts_well))
 }
 
-/// Whether `name` may be the name of a node.
+/// Returns whether `name` may be the name of a node.
 pub fn is_node_name(name: impl AsRef<[u8]>, which: NodeNames) -> bool {
     let name = name.as_ref();
     match which {
@@ -121,7 +121,7 @@ pub fn is_node_name(name: impl AsRef<[u8]>, which: NodeNames) -> bool {
     }
 }
 
-/// Whether `name` may be a namespace; it may be empty.
+/// Returns whether `name` may be a namespace; it may be empty.
 pub fn is_namespace(name: impl AsRef<[u8]>) -> bool {
     let name = name.as_ref();
     name.is_empty() || name.len() <= 63 && is_made_of(name, LOWER, LOWER | DASH)
@@ -131,7 +131,7 @@ fn is_label_name(name: &[u8]) -> bool {
     name.len() <= 63 && is_made_of(name, LOWER | UPPER, LOWER | UPPER | DASH | DOT | UNDERSCORE)
 }
 
-/// Whether the first and the last byte are of the classes `ends` and all others
+/// Returns whether the first and the last byte are of the classes `ends` and all others
 /// of `inner`, which include `ends`.
 fn is_made_of(name: &[u8], ends: u8, inner: u8) -> bool {
     let is = |c: &u8, classes: u8| CLASSES[*c as usize] & classes != 0;

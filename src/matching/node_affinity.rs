@@ -146,7 +146,7 @@ impl NodeAffinity {
 }
 
 impl<A> NodeAffinity<A> {
-    /// Whether every node matches.
+    /// Returns whether every node matches.
     pub fn is_any(&self) -> bool {
         self.0.labels.is_empty() && self.0.terms.is_none()
     }
@@ -158,7 +158,7 @@ impl<A> NodeAffinity<A> {
         rules.labels.len() + terms.sum::<usize>()
     }
 
-    /// How many values, and requirements without values, it has.
+    /// Returns how many values, and requirements without values, it has.
     pub fn size(&self) -> usize {
         let rules = &*self.0;
         let terms = rules.terms.iter().flatten();
@@ -167,7 +167,7 @@ impl<A> NodeAffinity<A> {
         all.map(|requirement| requirement.operator.size()).sum()
     }
 
-    /// Whether a node matches.
+    /// Returns whether a node matches.
     pub fn matches<V>(&self, node: &impl NodeLabels<V>) -> bool
     where
         A: Borrow<V> + Hash + Eq,

@@ -71,7 +71,7 @@ impl PodAffinity {
         }
     }
 
-    /// Whether it requires nothing.
+    /// Returns whether it requires nothing.
     pub fn is_empty(&self) -> bool {
         self.near.is_empty() && self.apart.is_empty()
     }
@@ -92,7 +92,7 @@ impl PodAffinity {
         ]
     }
 
-    /// What it takes on the heap, in bytes.
+    /// Returns what it takes on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         PodTerm::list_bytes(&self.near) + PodTerm::list_bytes(&self.apart)
     }
@@ -196,12 +196,12 @@ impl PodTerm {
         Self::checked(wire, Vec::new(), Path::root("term"), no_faults)
     }
 
-    /// Whether it is about the namespace of the pod that has it alone.
+    /// Returns whether it is about the namespace of the pod that has it alone.
     pub fn is_about_own(&self) -> bool {
         self.namespaces.is_empty() && self.namespace_selector == Selector::Nothing
     }
 
-    /// Whether it is about pods of a namespace with these labels; `own` is that of the
+    /// Returns whether it is about pods of a namespace with these labels; `own` is that of the
     /// pod that has it. A namespace without labels is one that no selector finds but
     /// `{}`.
     pub fn is_about(
@@ -239,7 +239,7 @@ impl PodTerm {
         }
     }
 
-    /// What it takes on the heap, in bytes.
+    /// Returns what it takes on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let names = self.namespaces.iter().map(|name| heap::block(name.len()));
         heap::shared(self.topology_key.len())
@@ -249,13 +249,13 @@ impl PodTerm {
             + names.sum::<usize>()
     }
 
-    /// What a list of them takes on the heap, in bytes.
+    /// Returns what a list of them takes on the heap, in bytes.
     pub fn list_bytes(all: &[Self]) -> usize {
         heap::list::<Self>(all.len()) + all.iter().map(Self::heap_bytes).sum::<usize>()
     }
 }
 
-/// Whether a key of `matchLabelKeys` was merged into a selector: it has one value.
+/// Returns whether a key of `matchLabelKeys` was merged into a selector: it has one value.
 fn is_merged(key: &str, selector: &v1::LabelSelector) -> bool {
     let mut of_key = selector.match_expressions.iter().filter(|e| e.key == key);
     of_key.any(|e| e.operator == "In" && e.values.len() == 1)

@@ -47,7 +47,7 @@ impl Requests {
         }
     }
 
-    /// What a valid pod that exists requests: while its node resizes it, the larger
+    /// Returns what a valid pod that exists requests: while its node resizes it, the larger
     /// of what it has and what it shall have.
     pub fn of_existing(pod: &v1::Pod, resizing: Resizing) -> Self {
         let spec = pod.spec.as_ref();
@@ -56,7 +56,7 @@ impl Requests {
         })
     }
 
-    /// What a pod with this one valid container requests.
+    /// Returns what a pod with this one valid container requests.
     pub fn of_one(container: v1::Container) -> Self {
         let spec = v1::PodSpec {
             containers: vec![container],
@@ -81,7 +81,7 @@ impl Requests {
         }
     }
 
-    /// How many things it requests of which most pods request none.
+    /// Returns how many things it requests of which most pods request none.
     pub fn rare_len(&self) -> usize {
         self.amounts.named.len() + self.ports.len()
     }
@@ -96,7 +96,7 @@ impl Requests {
         })
     }
 
-    /// Whether it requests nothing.
+    /// Returns whether it requests nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -113,7 +113,7 @@ impl Requests {
         })
     }
 
-    /// What it takes on the heap, in bytes.
+    /// Returns what it takes on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let ports = self.ports.iter().map(HostPort::heap_bytes);
         self.amounts.heap_bytes() + heap::list::<HostPort>(self.ports.len()) + ports.sum::<usize>()

@@ -38,7 +38,7 @@ pub enum Operator<A> {
 }
 
 impl<A> Requirement<A> {
-    /// Whether `value` satisfies it; `text` reads the value.
+    /// Returns whether `value` satisfies it; `text` reads the value.
     pub fn holds<'v, V>(&self, value: Option<&'v V>, text: impl Fn(&'v V) -> &'v str) -> bool
     where
         A: Borrow<V>,
@@ -99,7 +99,7 @@ impl<A> Operator<A> {
         }
     }
 
-    /// How many values it has; 1 without values.
+    /// Returns how many values it has; 1 without values.
     pub(super) fn size(&self) -> usize {
         match self {
             Self::In(values) | Self::NotIn(values) => values.len(),
@@ -125,7 +125,7 @@ pub(super) enum LabelsOf {
 }
 
 impl LabelsOf {
-    /// What is said of an operator that is none.
+    /// Returns what is said of an operator that is none.
     fn operators(self) -> &'static str {
         match self {
             Self::Pods => "must be In, NotIn, Exists or DoesNotExist",

@@ -17,7 +17,7 @@ struct Running<'a> {
     is_infeasible: bool,
 }
 
-/// Whether a status says anything of resources or of a resize, by which versions may differ.
+/// Returns whether a status says anything of resources or of a resize, by which versions may differ.
 pub(super) fn tells_of_resources(status: &v1::PodStatus) -> bool {
     let all = status.container_statuses.iter();
     let mut all = all.chain(&status.init_container_statuses);
@@ -27,7 +27,7 @@ pub(super) fn tells_of_resources(status: &v1::PodStatus) -> bool {
         || all.any(|it| it.resources.is_some() || !it.allocated_resources.is_empty())
 }
 
-/// Whether the node has refused for good to resize the pod.
+/// Returns whether the node has refused for good to resize the pod.
 fn is_infeasible(status: &v1::PodStatus) -> bool {
     let mut conditions = status.conditions.iter();
     let pending = conditions.find(|condition| condition.r#type == "PodResizePending");
@@ -62,7 +62,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// What the spec asks for, where the node has not refused it.
+    /// Returns what the spec asks for, where the node has not refused it.
     fn wanted(&self, of_spec: Sums) -> Sums {
         match self.is_infeasible {
             true => Sums::default(),
@@ -70,7 +70,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// What a container requests: the largest of its figures. The status of ordinary init
+    /// Returns what a container requests: the largest of its figures. The status of ordinary init
     /// containers, and of those that say nothing of resources, is not read.
     fn largest_of(&self, container: &v1::Container, stays: bool) -> Sums {
         let wanted = Sums::of(container.resources.as_ref());
@@ -87,7 +87,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// What the pod requests as a whole: of resources that its spec names.
+    /// Returns what the pod requests as a whole: of resources that its spec names.
     fn of_pod_until_1_36(&self, spec: &v1::PodSpec, is_resized: bool) -> Sums {
         let named = requests_of(spec.resources.as_ref());
         match is_resized && self.status.resources.is_some() {

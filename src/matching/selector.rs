@@ -70,12 +70,12 @@ impl Selector {
         })
     }
 
-    /// Whether a map of labels matches.
+    /// Returns whether a map of labels matches.
     pub fn matches_labels(&self, labels: &BTreeMap<String, String>) -> bool {
         self.matches::<str>(|key| labels.get(key).map(String::as_str))
     }
 
-    /// Whether it can match a label set at all.
+    /// Returns whether it can match a label set at all.
     pub fn can_match(&self) -> bool {
         let Self::All(all) = self else {
             return false;
@@ -134,7 +134,7 @@ impl Selector {
 }
 
 impl<A> Selector<A> {
-    /// How many requirements it has.
+    /// Returns how many requirements it has.
     pub fn len(&self) -> usize {
         match self {
             Self::Nothing => 0,
@@ -142,7 +142,7 @@ impl<A> Selector<A> {
         }
     }
 
-    /// How many values, and requirements without values, it has.
+    /// Returns how many values, and requirements without values, it has.
     pub fn size(&self) -> usize {
         match self {
             Self::Nothing => 0,
@@ -150,7 +150,7 @@ impl<A> Selector<A> {
         }
     }
 
-    /// Whether it is `{}`, which matches every label set. Some constraints count no
+    /// Returns whether it is `{}`, which matches every label set. Some constraints count no
     /// pod by it: they say so themselves.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::All(requirements) if requirements.is_empty())
@@ -166,7 +166,7 @@ impl<A> Selector<A> {
         }
     }
 
-    /// Whether a label set matches; `get` looks a key up in it.
+    /// Returns whether a label set matches; `get` looks a key up in it.
     pub fn matches<'v, V>(&self, get: impl Fn(&V) -> Option<&'v V>) -> bool
     where
         A: Borrow<V>,
@@ -180,7 +180,7 @@ impl<A> Selector<A> {
     }
 }
 
-/// Whether requirements of one key can hold together.
+/// Returns whether requirements of one key can hold together.
 fn can_hold(all: &[Requirement<Box<str>>]) -> bool {
     let operators = || all.iter().map(|requirement| &requirement.operator);
     let is_absent = operators().any(|it| matches!(it, Operator::DoesNotExist));

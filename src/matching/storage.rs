@@ -59,7 +59,7 @@ fn kept_metadata(wire: Option<&v1::ObjectMeta>) -> v1::ObjectMeta {
     }
 }
 
-/// How much storage it is; nothing said is nothing.
+/// Returns how much storage it is; nothing said is nothing.
 fn size(
     amounts: Option<&BTreeMap<String, v1::Quantity>>,
     path: Path<'_>,
@@ -140,7 +140,7 @@ impl VolumeClaim {
         class.map_or("", |class| class)
     }
 
-    /// Whether it is bound to its volume.
+    /// Returns whether it is bound to its volume.
     pub fn is_bound(&self) -> bool {
         !self.spec().volume_name.is_empty()
             && self.metadata().annotations.contains_key(BIND_COMPLETED)
@@ -152,7 +152,7 @@ impl VolumeClaim {
         selected.map(String::as_str)
     }
 
-    /// Whether its volume is gone.
+    /// Returns whether its volume is gone.
     pub fn is_lost(&self) -> bool {
         self.wire
             .status
@@ -160,7 +160,7 @@ impl VolumeClaim {
             .is_some_and(|status| status.phase == "Lost")
     }
 
-    /// Whether one pod alone may use it.
+    /// Returns whether one pod alone may use it.
     pub fn is_once_per_pod(&self) -> bool {
         self.spec()
             .access_modes
@@ -168,7 +168,7 @@ impl VolumeClaim {
             .any(|mode| mode == "ReadWriteOncePod")
     }
 
-    /// Whether it could be bound to a volume of its class, as far as no node decides.
+    /// Returns whether it could be bound to a volume of its class, as far as no node decides.
     /// That of one which is kept for it is not looked at closely.
     pub fn takes(&self, volume: &PersistentVolume, is_kept_for_it: bool) -> bool {
         let (claim, spec) = (self.spec(), volume.spec());
@@ -187,7 +187,7 @@ impl VolumeClaim {
             || volume.is_available() && selects() && claim.access_modes.iter().all(has))
     }
 
-    /// What it takes on the heap, in bytes.
+    /// Returns what it takes on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let selector = self.selector.as_ref().map_or(0, Selector::heap_bytes);
         message_bytes(&self.wire) + selector
@@ -267,7 +267,7 @@ impl PersistentVolume {
         of_annotation.unwrap_or(&self.spec().storage_class_name)
     }
 
-    /// Whether claims are bound to it.
+    /// Returns whether claims are bound to it.
     pub fn is_available(&self) -> bool {
         self.wire
             .status
@@ -280,7 +280,7 @@ impl PersistentVolume {
         self.affinity.as_ref()
     }
 
-    /// What it takes on the heap, in bytes.
+    /// Returns what it takes on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let zones = self.zones.iter().flat_map(|(.., values)| values);
         let affinity = self.affinity.as_ref().map_or(0, NodeAffinity::heap_bytes);
@@ -315,18 +315,18 @@ impl StorageClass {
         }
     }
 
-    /// Whether claims wait for a pod; `None` where it does not say.
+    /// Returns whether claims wait for a pod; `None` where it does not say.
     pub fn waits(&self) -> Option<bool> {
         let mode = self.wire.volume_binding_mode.as_ref();
         mode.map(|mode| mode == "WaitForFirstConsumer")
     }
 
-    /// Whether volumes are made.
+    /// Returns whether volumes are made.
     pub fn provisions(&self) -> bool {
         !matches!(&*self.wire.provisioner, "" | NO_PROVISIONER)
     }
 
-    /// Whether a volume can be made for a node, whose labels are given.
+    /// Returns whether a volume can be made for a node, whose labels are given.
     pub fn is_allowed<'l>(&self, label: impl Fn(&str) -> Option<&'l str>) -> bool {
         let terms = &self.wire.allowed_topologies;
         let has = |wanted: &v1::TopologySelectorLabelRequirement| {
@@ -340,7 +340,7 @@ impl StorageClass {
         terms.is_empty() || matching.next().is_some()
     }
 
-    /// What it takes on the heap, in bytes.
+    /// Returns what it takes on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         message_bytes(&self.wire)
     }

@@ -65,7 +65,7 @@ impl ToleratedValue<Box<str>> {
         }
     }
 
-    /// Whether it is a comparison, and an integer satisfies it.
+    /// Returns whether it is a comparison, and an integer satisfies it.
     fn compares(&self, value: i64) -> bool {
         match self {
             Self::Any | Self::Equal(_) => false,
@@ -145,7 +145,7 @@ impl Taint {
         heap::block(self.key.len()) + heap::block(self.value.len())
     }
 
-    /// Whether pods that do not tolerate it are kept off.
+    /// Returns whether pods that do not tolerate it are kept off.
     pub fn repels(&self) -> bool {
         self.effect != Effect::PreferNoSchedule
     }
@@ -168,12 +168,12 @@ impl Tolerations {
         Self(Keyed::of(all.into()))
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -203,14 +203,14 @@ impl Tolerations {
         self.0.iter().map(toleration).collect()
     }
 
-    /// Whether a pod with these tolerations may run on a node with `taints`.
+    /// Returns whether a pod with these tolerations may run on a node with `taints`.
     pub fn tolerate_all(&self, taints: &[Taint]) -> bool {
         taints
             .iter()
             .all(|taint| !taint.repels() || self.tolerate(&taint.key, &taint.value, taint.effect))
     }
 
-    /// Whether any toleration is about a taint of this key, value and effect.
+    /// Returns whether any toleration is about a taint of this key, value and effect.
     pub fn tolerate(&self, key: &str, value: &str, effect: Effect) -> bool {
         // Each of three parts is set or open, which makes eight look-ups.
         let values = [ToleratedValue::Any, ToleratedValue::Equal(value)];

@@ -6,7 +6,7 @@ use crate::proto::v1;
 /// Seconds from 1970 to the first year, and to the first one with five digits.
 const YEARS: std::ops::Range<i64> = -62_135_596_800..253_402_300_800;
 
-/// Whether a time, in seconds and nanoseconds, can be written as JSON.
+/// Returns whether a time, in seconds and nanoseconds, can be written as JSON.
 pub fn can_be_written((seconds, nanos): (i64, i32)) -> bool {
     YEARS.contains(&seconds) && (0..1_000_000_000).contains(&nanos)
 }

@@ -65,7 +65,7 @@ impl PodDisk {
         .flatten()
     }
 
-    /// Whether a pod with this disk cannot be where one with the other is.
+    /// Returns whether a pod with this disk cannot be where one with the other is.
     pub fn conflicts(&self, other: &Self) -> bool {
         let both_read = self.read_only && other.read_only;
         let shares_monitor = || self.monitors.iter().any(|m| other.monitors.contains(m));
@@ -78,7 +78,7 @@ impl PodDisk {
             }
     }
 
-    /// What it takes on the heap, in bytes.
+    /// Returns what it takes on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let monitors = self.monitors.iter().map(|m| heap::block(m.len()));
         heap::block(self.id.len())
@@ -135,7 +135,7 @@ pub fn kept_volumes(pod: &v1::Pod) -> Vec<v1::Volume> {
 }
 
 impl UsedStorage {
-    /// What a pod uses with these volumes, which are kept of it; `None` if that is
+    /// Returns what a pod uses with these volumes, which are kept of it; `None` if that is
     /// nothing.
     pub fn of(kept: &[v1::Volume]) -> Option<Self> {
         let sources: Vec<v1::VolumeSource> = kept.iter().map(v1::Volume::source).collect();
@@ -149,7 +149,7 @@ impl UsedStorage {
         (used != Self::default()).then_some(used)
     }
 
-    /// What it takes on the heap, in bytes.
+    /// Returns what it takes on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let claims = self.claims.iter().map(|claim| heap::block(claim.len()));
         let disks = self.disks.iter().map(PodDisk::heap_bytes);
@@ -233,12 +233,12 @@ impl PodStorage {
         }
     }
 
-    /// Whether it is none that decides anything.
+    /// Returns whether it is none that decides anything.
     pub fn is_empty(&self) -> bool {
         self.claims.is_empty() && self.disks.is_empty()
     }
 
-    /// What it takes on the heap, in bytes.
+    /// Returns what it takes on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let claim = |claim: &PodClaim| {
             let template = claim.template.as_ref();

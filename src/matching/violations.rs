@@ -101,7 +101,7 @@ impl Violations {
         self.push(path, || description.into(), None);
     }
 
-    /// Whether the length of a list or a text is within a limit; adds a fault
+    /// Returns whether the length of a list or a text is within a limit; adds a fault
     /// when it is not.
     pub fn within(&mut self, path: Path<'_>, limits: &Limits, limit: Limit, length: usize) -> bool {
         let too_much = || match limit.row().unit {
@@ -111,7 +111,7 @@ impl Violations {
         self.limited(path, limits, limit, length, too_much)
     }
 
-    /// Whether a number that a field gives is within a limit; adds a fault when it
+    /// Returns whether a number that a field gives is within a limit; adds a fault when it
     /// is not.
     pub fn at_most(&mut self, path: Path<'_>, limits: &Limits, limit: Limit, given: usize) -> bool {
         self.limited(path, limits, limit, given, || format!("{given} is"))
@@ -168,17 +168,17 @@ impl Violations {
         result.map_err(add).ok()
     }
 
-    /// Whether nothing is wrong.
+    /// Returns whether nothing is wrong.
     pub fn is_empty(&self) -> bool {
         self.total == 0
     }
 
-    /// How many faults there are.
+    /// Returns how many faults there are.
     pub fn total(&self) -> usize {
         self.total
     }
 
-    /// Whether every fault exceeds a limit.
+    /// Returns whether every fault exceeds a limit.
     pub fn are_limits(&self) -> bool {
         self.wrong == 0
     }

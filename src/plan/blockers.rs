@@ -55,7 +55,7 @@ impl Blocker {
     }
 }
 
-/// What keeps a workload from being even: pods in domains with too many that stay, and
+/// Returns what keeps a workload from being even: pods in domains with too many that stay, and
 /// nodes in domains with too few that refuse them.
 pub fn of(model: &SpreadModel, workload: usize, read_view: &ReadView<'_>) -> Vec<Blocker> {
     let mut found: BTreeMap<(BlockerKind, String, String, String), usize> = BTreeMap::new();

@@ -36,7 +36,7 @@ pub struct Choice {
 }
 
 impl ChosenDomain {
-    /// What removing one more pod costs, after so many. Evenness is the sum of the
+    /// Returns what removing one more pod costs, after so many. Evenness is the sum of the
     /// squares of the counts: of so many pods it is least where they are spread best.
     pub fn cost(&self, removed: usize) -> PlanCost {
         let removed = i64::try_from(removed).unwrap_or(i64::MAX);
@@ -52,7 +52,7 @@ impl ChosenDomain {
 }
 
 impl PodCell {
-    /// What removing one more pod costs by its place in the order of deletion, after
+    /// Returns what removing one more pod costs by its place in the order of deletion, after
     /// so many.
     pub fn cost(&self, removed: usize) -> PlanCost {
         let rank = self.ranks[removed];

@@ -43,7 +43,7 @@ impl GoalCounts {
         self.counts[domain].unwrap_or(0)
     }
 
-    /// What the constraint admits now of a pod that it counts so often.
+    /// Returns what the constraint admits now of a pod that it counts so often.
     pub fn admits(&self, domain: usize, self_match: i64) -> bool {
         let rule = SkewRule {
             max_skew: self.max_skew.into(),
@@ -59,7 +59,7 @@ impl GoalCounts {
         largest.saturating_sub(self.minimum().saturating_add(self.max_skew))
     }
 
-    /// Whether moves alone can satisfy it.
+    /// Returns whether moves alone can satisfy it.
     pub fn is_reachable(&self) -> bool {
         let pods: u64 = self
             .levels
@@ -70,7 +70,7 @@ impl GoalCounts {
         !self.from_zero || pods <= u64::from(self.max_skew) * domains as u64
     }
 
-    /// How many pods have to move at least until it is satisfied, and the smallest count
+    /// Returns how many pods have to move at least until it is satisfied, and the smallest count
     /// at which so few are enough.
     pub fn needed(&self) -> (usize, u32) {
         if self.excess() == 0 {
@@ -96,7 +96,7 @@ impl GoalCounts {
         at(low).min(at(low.saturating_sub(1)))
     }
 
-    /// What it does to it that a pod leaves a domain: 1 where one has to, -1 where none
+    /// Returns what it does to it that a pod leaves a domain: 1 where one has to, -1 where none
     /// should.
     pub fn leaving(&self, domain: usize, floor: u32) -> i32 {
         match self.count(domain) {

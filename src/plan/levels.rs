@@ -51,7 +51,7 @@ pub fn plan(outlook: &Outlook<'_>, cancelled: &dyn Fn() -> bool) -> Option<Vec<V
     }
 }
 
-/// How many picks constraints accept by these rules, in all; all that are wanted where
+/// Returns how many picks constraints accept by these rules, in all; all that are wanted where
 /// their domains make no two trees. `None` when `cancelled` said so.
 pub fn fitting(
     outlook: &Outlook<'_>,
@@ -67,7 +67,7 @@ pub fn fitting(
     Some(flow.flows().iter().sum())
 }
 
-/// Whether picks that constraints accept by these rules can bring the counts of all
+/// Returns whether picks that constraints accept by these rules can bring the counts of all
 /// domains of one of them to at least `smallest`. `None` when `cancelled` said so.
 pub fn reaches(
     outlook: &Outlook<'_>,

@@ -104,7 +104,7 @@ impl MoveBoard {
         }
     }
 
-    /// How many moves are lacking at least.
+    /// Returns how many moves are lacking at least.
     fn lacking(&self) -> usize {
         let wanted = self.goals.iter().filter(|goal| goal.is_wanted);
         let lacking = wanted.map(|goal| goal.counts.needed().0).max().unwrap_or(0);

@@ -44,7 +44,7 @@ pub struct RebalanceWish {
 }
 
 impl RebalanceWish {
-    /// Whether a workload is to be repaired.
+    /// Returns whether a workload is to be repaired.
     pub(super) fn means(&self, namespace: &str, id: &WorkloadId, pods: &WorkloadPods<'_>) -> bool {
         let mut groups = pods.groups.iter();
         self.namespace.as_ref().is_none_or(|it| *it == *namespace)

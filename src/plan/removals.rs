@@ -236,7 +236,7 @@ impl<'p, 'a> Counted<'p, 'a> {
         }
     }
 
-    /// How the pods are spread once some are gone.
+    /// Returns how the pods are spread once some are gone.
     fn balance(
         &self,
         workload: &WorkloadPods<'_>,

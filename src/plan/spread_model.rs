@@ -97,7 +97,7 @@ const NODE_LABELS: [&str; 2] = [
 ];
 
 impl SpreadModel {
-    /// What there is to repair in a namespace.
+    /// Returns what there is to repair in a namespace.
     pub fn of(pods: &PodGroups<'_>, namespace: &str, wish: &RebalanceWish) -> Self {
         let survey = Survey::of(pods, namespace, &wish.limits, wish.max_domains);
         let mut model = Self::default();
@@ -275,7 +275,7 @@ impl SpreadModel {
         self.pods[pod].made_by = made_by;
     }
 
-    /// Whether a workload violates a constraint that is to be repaired.
+    /// Returns whether a workload violates a constraint that is to be repaired.
     pub fn violates(&self, workload: usize) -> bool {
         let mut own = self
             .goals

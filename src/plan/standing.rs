@@ -33,7 +33,7 @@ impl<'o> PickStanding<'o> {
         constraints.map(|(it, counts)| it.rule(counts)).collect()
     }
 
-    /// How many more pods a domain takes by a rule.
+    /// Returns how many more pods a domain takes by a rule.
     pub fn takes(&self, rule: SkewRule, constraint: usize, domain: usize) -> usize {
         let count = self.counts[constraint][domain].unwrap_or(0);
         // It takes a pod as long as its count is not above the limit.
@@ -41,7 +41,7 @@ impl<'o> PickStanding<'o> {
         usize::try_from(takes).unwrap_or(0)
     }
 
-    /// Whether a cell takes one more pod.
+    /// Returns whether a cell takes one more pod.
     pub fn admits(&self, rules: &[SkewRule], cell: usize) -> bool {
         let judged_by = self.outlook.cells[cell].judged_by.iter().enumerate();
         let mut all = judged_by.zip(rules);

@@ -101,7 +101,7 @@ impl<'a> WireFields<'a> {
         })
     }
 
-    /// Whether all fields were read.
+    /// Returns whether all fields were read.
     pub fn is_at_end(&self) -> bool {
         self.at == self.end
     }

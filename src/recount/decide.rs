@@ -163,7 +163,7 @@ impl Cluster {
         }
     }
 
-    /// What all hard constraints count, with pods that are on their way to one of
+    /// Returns what all hard constraints count, with pods that are on their way to one of
     /// the nodes. Domains are the values among the eligible nodes that have all keys.
     fn hard_reports(
         &self,

@@ -40,7 +40,7 @@ pub fn reason(pod: &Pod, node: &Node, minor: u32) -> Option<&'static str> {
     }
 }
 
-/// Whether no node is looked at, and nothing else of the pod.
+/// Returns whether no node is looked at, and nothing else of the pod.
 pub fn leaves_none(cluster: &Cluster, pod: &Pod) -> bool {
     let all = [CONFLICT, SIMULTANEOUSLY].map(Some);
     let mut reasons = cluster

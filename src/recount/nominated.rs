@@ -35,7 +35,7 @@ pub fn priority(pod: &Pod) -> i32 {
     spec.and_then(|spec| spec.priority).unwrap_or_default()
 }
 
-/// Whether two objects are the same pod: by uid, or by name where a uid is
+/// Returns whether two objects are the same pod: by uid, or by name where a uid is
 /// missing.
 fn are_one(a: &Pod, b: &Pod) -> bool {
     let (a, b) = (a.metadata.as_ref(), b.metadata.as_ref());

@@ -58,7 +58,7 @@ impl Cluster {
         picks
     }
 
-    /// How many pods on each node the constraints of a pod count, added up over
+    /// Returns how many pods on each node the constraints of a pod count, added up over
     /// them.
     fn counted_on_nodes(&self, pod: &Pod) -> BTreeMap<String, i64> {
         let kinds = ["DoNotSchedule", "ScheduleAnyway"];

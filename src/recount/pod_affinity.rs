@@ -88,7 +88,7 @@ impl Cluster {
         there.chain(coming.iter().map(|pod| (*pod, to))).collect()
     }
 
-    /// Whether a term of an incoming pod is about another pod. A selector of namespaces
+    /// Returns whether a term of an incoming pod is about another pod. A selector of namespaces
     /// finds those that have an object, and `{}` all. Until 1.36, so does one that accepts
     /// a namespace without labels.
     fn wants(&self, incoming: &Pod, term: &PodAffinityTerm, other: &Pod) -> bool {
@@ -102,7 +102,7 @@ impl Cluster {
         is_in_scope(incoming, term, other, selected || all) && matches(term, other)
     }
 
-    /// Whether a term of a pod that runs is about an incoming pod. A namespace without an
+    /// Returns whether a term of a pod that runs is about an incoming pod. A namespace without an
     /// object is one without labels.
     fn shuns(&self, running: &Pod, term: &PodAffinityTerm, incoming: &Pod) -> bool {
         let of = namespace(incoming.metadata.as_ref());
@@ -118,7 +118,7 @@ impl Cluster {
     }
 }
 
-/// Whether a term of a pod is about the namespace of another one: it names it, selects it,
+/// Returns whether a term of a pod is about the namespace of another one: it names it, selects it,
 /// or does neither with any and both pods are in one.
 fn is_in_scope(pod: &Pod, term: &PodAffinityTerm, other: &Pod, selected: bool) -> bool {
     let [own, of] = [pod, other].map(|pod| namespace(pod.metadata.as_ref()));

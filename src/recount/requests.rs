@@ -9,7 +9,7 @@ use crate::proto::v1::{
 /// Amounts by name of the resource, in billionths of a unit.
 pub(super) type AmountsByName = BTreeMap<String, i128>;
 
-/// What a pod requests of its node by the rules of a minor version, rounded up:
+/// Returns what a pod requests of its node by the rules of a minor version, rounded up:
 /// thousandths of a processor, units of everything else.
 pub fn requests(pod: &Pod, minor: u32) -> BTreeMap<String, i128> {
     let (Some(spec), status) = (&pod.spec, pod.status.clone().unwrap_or_default()) else {
@@ -127,7 +127,7 @@ fn since_1_37(spec: &PodSpec, status: &PodStatus) -> AmountsByName {
     total
 }
 
-/// Whether an init container runs as long as the pod.
+/// Returns whether an init container runs as long as the pod.
 pub(super) fn is_sidecar(container: &Container) -> bool {
     container.restart_policy == "Always"
 }
@@ -136,21 +136,21 @@ fn is_of_pods(resource: &str) -> bool {
     ["cpu", "memory"].contains(&resource) || resource.starts_with("hugepages-")
 }
 
-/// Whether the node has refused for good to resize the pod.
+/// Returns whether the node has refused for good to resize the pod.
 fn is_infeasible(status: &PodStatus) -> bool {
     let mut conditions = status.conditions.iter();
     let pending = conditions.find(|condition| condition.r#type == "PodResizePending");
     pending.is_some_and(|condition| condition.reason == "Infeasible")
 }
 
-/// What a status says of a container.
+/// Returns what a status says of a container.
 fn entry<'s>(container: &Container, status: &'s PodStatus) -> Option<&'s ContainerStatus> {
     let all = status.container_statuses.iter();
     let mut all = all.chain(&status.init_container_statuses);
     all.find(|entry| entry.name == container.name)
 }
 
-/// What a running container requests while it may be resized.
+/// Returns what a running container requests while it may be resized.
 fn resized(container: &Container, status: &PodStatus) -> AmountsByName {
     let spec = of(container.resources.as_ref());
     let told = entry(container, status).filter(|entry| entry.resources.is_some());

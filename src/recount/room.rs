@@ -17,7 +17,7 @@ pub fn gates(pod: &Pod) -> Vec<&str> {
     gates.map(|gate| &*gate.name).collect()
 }
 
-/// Whether a pod names a node other than this one.
+/// Returns whether a pod names a node other than this one.
 pub fn names_another(pod: &Pod, node: &Node) -> bool {
     let named = pod.spec.as_ref().map_or("", |spec| &spec.node_name);
     !named.is_empty() && named != name(node.metadata.as_ref())

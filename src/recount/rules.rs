@@ -41,7 +41,7 @@ pub fn selector_matches(selector: Option<&LabelSelector>, labels: &LabelMap) -> 
             .all(|requirement| label_requirement_holds(requirement, labels))
 }
 
-/// Whether `labels` has every pair of `wanted`.
+/// Returns whether `labels` has every pair of `wanted`.
 pub fn all_pairs(wanted: &LabelMap, labels: &LabelMap) -> bool {
     wanted
         .iter()
@@ -63,7 +63,7 @@ fn holds(operator: &str, values: &[String], value: Option<&String>) -> bool {
     }
 }
 
-/// Whether the node matches the pod's node selector and required node affinity.
+/// Returns whether the node matches the pod's node selector and required node affinity.
 pub fn node_affinity_matches(pod: &Pod, node: &Node) -> bool {
     let Some(spec) = &pod.spec else {
         return true;
@@ -86,7 +86,7 @@ pub fn node_affinity_matches(pod: &Pod, node: &Node) -> bool {
         })
 }
 
-/// Whether labels of a node match a selector that does not compare its name.
+/// Returns whether labels of a node match a selector that does not compare its name.
 pub fn labels_match_terms(selector: &NodeSelector, labels: &LabelMap) -> bool {
     let mut terms = selector.node_selector_terms.iter();
     terms.any(|term| node_term_matches(term, "", labels))
@@ -151,7 +151,7 @@ fn node_field_holds(requirement: &NodeSelectorRequirement, node_name: &str) -> b
     }
 }
 
-/// Whether every `NoSchedule` and `NoExecute` taint of the node is tolerated.
+/// Returns whether every `NoSchedule` and `NoExecute` taint of the node is tolerated.
 pub fn taints_tolerated(pod: &Pod, node: &Node) -> bool {
     node.spec
         .iter()
@@ -160,7 +160,7 @@ pub fn taints_tolerated(pod: &Pod, node: &Node) -> bool {
         .all(|taint| tolerated(pod, taint))
 }
 
-/// Whether the node is cordoned and the pod does not tolerate that.
+/// Returns whether the node is cordoned and the pod does not tolerate that.
 pub fn kept_off_by_cordon(pod: &Pod, node: &Node) -> bool {
     let cordon = Taint {
         key: "node.kubernetes.io/unschedulable".into(),

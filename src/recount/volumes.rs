@@ -219,7 +219,7 @@ impl Cluster {
         all.find(|class| !called.is_empty() && name(class.metadata.as_ref()) == called)
     }
 
-    /// Whether a claim of the pod that one pod alone may use is in use: by a pod on a
+    /// Returns whether a claim of the pod that one pod alone may use is in use: by a pod on a
     /// node. Pods that are on their way are looked at only if the pod has disks, and then
     /// those of all namespaces.
     fn is_claimed(&self, pod: &Pod, used: &[Used], coming: &[&Pod]) -> bool {
@@ -245,7 +245,7 @@ impl Cluster {
         node_taken(pod).is_some_and(|on| nodes.any(|node| name(node.metadata.as_ref()) == on))
     }
 
-    /// How the claims that wait for a pod are bound on a node, the smallest first; `None`
+    /// Returns how the claims that wait for a pod are bound on a node, the smallest first; `None`
     /// where that is not possible.
     fn bind(&self, used: &[Used], node: &Node) -> Option<Vec<NamedBinding>> {
         let mut waiting: Vec<&Used> = used.iter().filter(|it| !is_bound(&it.claim)).collect();
@@ -383,7 +383,7 @@ impl Cluster {
         Some(name(called(smallest)?.metadata.as_ref()))
     }
 
-    /// Whether a node is where the zone labels of the volumes say. One without any such
+    /// Returns whether a node is where the zone labels of the volumes say. One without any such
     /// label is.
     fn is_in_zones(&self, used: &[Used], node: &Node) -> bool {
         let here = labels(node.metadata.as_ref());
@@ -422,7 +422,7 @@ fn is_disk(source: &VolumeSource) -> bool {
         || source.rbd.is_some()
 }
 
-/// Whether two pods may not use these on one node.
+/// Returns whether two pods may not use these on one node.
 fn is_one_disk(one: &VolumeSource, other: &VolumeSource) -> bool {
     let gce = |a: &VolumeSource, b: &VolumeSource| {
         let (a, b) = (

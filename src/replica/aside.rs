@@ -63,7 +63,7 @@ impl Replica {
         }
     }
 
-    /// Whether all that was written is there: what a record names nobody drops, but before
+    /// Returns whether all that was written is there: what a record names nobody drops, but before
     /// that the nats-servers, or somebody else, may.
     fn has_parts(&self, writing: &Writing) -> Result<bool, JournalError> {
         let folder = part_folder(&writing.uuid);

@@ -21,7 +21,7 @@ const CHECKPOINTS: &str = "checkpoint/";
 /// How long the log keeps messages at least, whatever checkpoints cover.
 const KEPT: Duration = Duration::from_secs(600);
 
-/// Where checkpoints of a snapshot are. Its name may hold any character.
+/// Returns where checkpoints of a snapshot are. Its name may hold any character.
 fn folder(name: &str) -> String {
     format!("{CHECKPOINTS}{}/", HEXLOWER.encode(name.as_bytes()))
 }

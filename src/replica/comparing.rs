@@ -25,7 +25,7 @@ const ROUNDS: u8 = 4;
 /// How often it tries to say so while others do.
 const TRIES: usize = 8;
 
-/// Where the digests of a snapshot are. Its name may hold any character.
+/// Returns where the digests of a snapshot are. Its name may hold any character.
 fn key(name: &str) -> String {
     format!("digest/{}", HEXLOWER.encode(name.as_bytes()))
 }

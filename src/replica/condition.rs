@@ -33,7 +33,7 @@ impl Condition {
         }
     }
 
-    /// What those are told who want to change the snapshot.
+    /// Returns what those are told who want to change the snapshot.
     pub fn refusal(&self) -> JournalError {
         let trouble = self.told();
         match self {
@@ -50,7 +50,7 @@ impl Condition {
         }
     }
 
-    /// What is wrong, for people.
+    /// Returns what is wrong, for people.
     pub fn trouble(&self) -> Option<String> {
         match self {
             Self::Following => None,

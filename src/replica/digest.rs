@@ -38,13 +38,13 @@ pub struct DigestVote {
 }
 
 impl DigestsRow {
-    /// Whether all that have voted held the same.
+    /// Returns whether all that have voted held the same.
     pub fn agree(&self) -> bool {
         let mut pairs = self.votes.windows(2);
         pairs.all(|pair| pair[0].digest == pair[1].digest)
     }
 
-    /// Whether what a server held is what the fewest held; of as few, what a server held
+    /// Returns whether what a server held is what the fewest held; of as few, what a server held
     /// that has read the log for longest. So of two servers first one is in doubt, and, if
     /// they still differ once that has read all anew, the other.
     pub fn doubts(&self, server: &str) -> bool {

@@ -21,7 +21,7 @@ pub struct Local {
 }
 
 impl Local {
-    /// Whether it has not everything of a snapshot.
+    /// Returns whether it has not everything of a snapshot.
     pub fn is_behind(&self, snapshot: &str) -> bool {
         self.behind.lock().contains(snapshot)
     }

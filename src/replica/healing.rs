@@ -217,7 +217,7 @@ impl Replica {
         Ok(self.anew(registry, (name, Place::START), None))
     }
 
-    /// Whether a log goes on at the place of a checkpoint.
+    /// Returns whether a log goes on at the place of a checkpoint.
     pub(super) fn continues(
         &self,
         track: &Track,

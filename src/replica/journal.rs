@@ -205,7 +205,7 @@ impl Replica {
     }
 }
 
-/// Whether an entry comes right after those that were handed out.
+/// Returns whether an entry comes right after those that were handed out.
 fn follows(reading: &Reading, entry: &Entry<'_>) -> bool {
     let is_first = reading.epoch.is_empty() && entry.sequence == 1;
     is_first || (reading.epoch == entry.epoch && entry.sequence == reading.sequence + 1)

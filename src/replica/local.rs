@@ -71,7 +71,7 @@ impl Replica {
         }
     }
 
-    /// Whether a snapshot of the state directory is to be restored from it.
+    /// Returns whether a snapshot of the state directory is to be restored from it.
     pub fn is_local(&self, snapshot: &str) -> bool {
         let local = self.local.as_ref();
         local.is_some_and(|local| {

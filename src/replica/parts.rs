@@ -75,7 +75,7 @@ pub fn whole(hashes: &[Hash]) -> Hash {
     digest(&pieces)
 }
 
-/// Where the parts are that belong together.
+/// Returns where the parts are that belong together.
 pub fn part_folder(uuid: &Uuid) -> String {
     format!("{PARTS}{}/", uuid.simple())
 }
@@ -110,7 +110,7 @@ impl OpenAsides {
         aside
     }
 
-    /// Where one is in the state directory.
+    /// Returns where one is in the state directory.
     pub fn local(&self, aside: Aside) -> Option<Aside> {
         self.open.lock().get(&aside)?.local
     }

@@ -107,7 +107,7 @@ impl Replica {
             .next())
     }
 
-    /// Whether a log is not there. While a leader is elected a follower may not find it
+    /// Returns whether a log is not there. While a leader is elected a follower may not find it
     /// either.
     fn is_gone(&self, track: &Track) -> bool {
         let bounds = self.waiting.until(self.log.bounds(&track.name));

@@ -92,12 +92,12 @@ impl Replica {
         self.registry.get_or_init(|| Arc::downgrade(registry));
     }
 
-    /// What it has done.
+    /// Returns what it has done.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// How far it has come in each log, in any order.
+    /// Returns how far it has come in each log, in any order.
     pub fn lags(&self) -> Vec<Lag> {
         let lag = |track: &Track| Lag {
             snapshot: track.name.clone(),

@@ -178,7 +178,7 @@ impl Reading {
         }
     }
 
-    /// Whether a message is the last one that was read, as far as that can be told.
+    /// Returns whether a message is the last one that was read, as far as that can be told.
     pub fn ends_with(&self, message: &Message) -> bool {
         // Early checkpoints do not tell the hash before.
         let is_told = self.before != GENESIS || self.place.sequence == 1;
@@ -235,7 +235,7 @@ impl Reading {
         former.map_or(0, |(_, revision)| *revision)
     }
 
-    /// Whether an answer from there would be one with less than before, of the same epoch.
+    /// Returns whether an answer from there would be one with less than before, of the same epoch.
     pub fn is_behind(&self, before: &Self) -> bool {
         !self.epoch.is_empty() && self.revision < before.came_to(&self.epoch)
     }
@@ -251,7 +251,7 @@ impl Reading {
         }
     }
 
-    /// Whether what was handed out is what servers compare.
+    /// Returns whether what was handed out is what servers compare.
     pub fn stands_at_milestone(&self) -> bool {
         let milestone = self.milestone.as_ref();
         milestone.is_some_and(|it| it.is_at(&self.epoch, self.sequence))
@@ -262,7 +262,7 @@ impl Reading {
         self.stand_at("", 0, 0);
     }
 
-    /// Whether a snapshot stands where entries were handed out up to. If not, it
+    /// Returns whether a snapshot stands where entries were handed out up to. If not, it
     /// is another one than that of this log, which was read anew.
     pub fn is_of(&self, at: Standing<'_>) -> bool {
         (&*self.epoch, self.sequence) == (at.epoch, at.sequence)
@@ -270,7 +270,7 @@ impl Reading {
 }
 
 impl Milestone {
-    /// Whether a snapshot stands there.
+    /// Returns whether a snapshot stands there.
     pub fn is_at(&self, epoch: &str, entry: u64) -> bool {
         (&*self.epoch, self.entry) == (epoch, entry)
     }
@@ -331,7 +331,7 @@ impl CheckpointRow {
         })
     }
 
-    /// Whether the message that it comes after is this one.
+    /// Returns whether the message that it comes after is this one.
     pub fn is_after(&self, message: &Message) -> bool {
         let before = <[u8; 32]>::try_from(&self.before[..]);
         let place = self.place().zip(before.ok());

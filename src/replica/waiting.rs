@@ -16,7 +16,7 @@ const TRIES: u32 = 10;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1_280);
 
-/// What those are told who want to change a snapshot, while something cannot be had.
+/// Returns what those are told who want to change a snapshot, while something cannot be had.
 pub fn unreachable(why: impl ToString) -> JournalError {
     JournalError::Unreachable(why.to_string())
 }

@@ -201,7 +201,7 @@ impl Replica {
         })
     }
 
-    /// How long to wait for a record after it was sent, which came to this. Notes why it
+    /// Returns how long to wait for a record after it was sent, which came to this. Notes why it
     /// is not known whether it has landed.
     fn wait_after(
         &self,

@@ -42,7 +42,7 @@ pub enum Attempt {
 }
 
 impl Attempt {
-    /// What it may cost.
+    /// Returns what it may cost.
     pub fn budget<'a>(self) -> Budget<'a> {
         Budget::of(match self {
             Self::First => AT_ONCE,
@@ -50,7 +50,7 @@ impl Attempt {
         })
     }
 
-    /// Whether it waits for locks.
+    /// Returns whether it waits for locks.
     pub fn waits(self) -> bool {
         self == Self::Waiting
     }
@@ -105,7 +105,7 @@ impl<'a> Budget<'a> {
         self.delay.get().is_none()
     }
 
-    /// Whether to continue a piece of work. `units` is the cost of its next
+    /// Returns whether to continue a piece of work. `units` is the cost of its next
     /// part.
     pub fn goes_on(&self, units: impl TryInto<Units>) -> bool {
         if let Some(is_given_up) = self.is_given_up {

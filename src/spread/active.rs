@@ -202,7 +202,7 @@ impl Constraints {
         }
     }
 
-    /// What they take in memory, in bytes, at most.
+    /// Returns what they take in memory, in bytes, at most.
     pub fn memory_bytes(&self) -> usize {
         self.all.iter().map(Active::memory_bytes).sum()
     }
@@ -279,7 +279,7 @@ impl Active {
         }
     }
 
-    /// What it takes in memory, in bytes, at most.
+    /// Returns what it takes in memory, in bytes, at most.
     pub(super) fn memory_bytes(&self) -> usize {
         /// What is in the encoding besides the selector and the topology key.
         const WORDS: usize = 128;
@@ -298,7 +298,7 @@ impl Active {
         self.encoded.0.get_or_init(encode)
     }
 
-    /// What the constraint asks a snapshot.
+    /// Returns what the constraint asks a snapshot.
     pub fn query(&self) -> Query<'_> {
         Query {
             selector: self.counted(),

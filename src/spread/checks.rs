@@ -53,7 +53,7 @@ pub struct Checked<'a> {
 }
 
 impl Checks {
-    /// What a pod is checked for.
+    /// Returns what a pod is checked for.
     pub fn of(subject: &Subject, own: OwnPlace, requests: Requests, features: Features) -> Self {
         let affinity = (!subject.affinity.is_any()).then(|| subject.affinity.clone());
         Self {
@@ -82,7 +82,7 @@ impl Checks {
         }
     }
 
-    /// What they take on the heap, in bytes, at most.
+    /// Returns what they take on the heap, in bytes, at most.
     pub fn heap_bytes(&self) -> usize {
         let requests = self.requests.as_deref();
         self.passing.memory_bytes()
@@ -90,7 +90,7 @@ impl Checks {
             + requests.map_or(0, |r| heap::shared(size_of::<Requests>()) + r.heap_bytes())
     }
 
-    /// What the pod requests.
+    /// Returns what the pod requests.
     pub fn requests(&self) -> Option<&Arc<Requests>> {
         self.requests.as_ref()
     }
@@ -174,7 +174,7 @@ impl<'a> Checked<'a> {
         }
     }
 
-    /// How many nodes pass the checks of labels and taints.
+    /// Returns how many nodes pass the checks of labels and taints.
     pub fn passing(&self) -> usize {
         self.passing.partition.eligible_total()
     }
@@ -186,7 +186,7 @@ impl<'a> Checked<'a> {
             .in_use(&partition::Key::of(topology.clone(), eligibility))
     }
 
-    /// How many of all nodes fail the checks of labels and taints, by the first
+    /// Returns how many of all nodes fail the checks of labels and taints, by the first
     /// that they fail.
     pub fn refusals(&self) -> [(Reason, usize); 3] {
         let mut left = self.read_view.nodes.len();
@@ -196,7 +196,7 @@ impl<'a> Checked<'a> {
         })
     }
 
-    /// Whether there are checks other than those of labels and taints.
+    /// Returns whether there are checks other than those of labels and taints.
     pub fn look_at_nodes(&self) -> bool {
         let own = &self.checks.own;
         !self.features.is_empty()
@@ -205,14 +205,14 @@ impl<'a> Checked<'a> {
             || self.requests.is_some()
     }
 
-    /// Whether all nodes are refused before storage is looked at.
+    /// Returns whether all nodes are refused before storage is looked at.
     pub fn refuse_all(&self) -> bool {
         let left_out = self.left_out.as_ref().map(|(reason, _)| reason);
         let is_final = left_out.is_some_and(Reason::leaves_none);
         self.checks.own.gates.is_some() || is_final
     }
 
-    /// What it costs to look at the room of a node, in units; nothing where nobody
+    /// Returns what it costs to look at the room of a node, in units; nothing where nobody
     /// asks for room.
     pub fn units_per_node(&self) -> usize {
         self.requests.map_or(0, |requests| {
@@ -254,7 +254,7 @@ impl<'a> Checked<'a> {
         })
     }
 
-    /// Whether an existing node that is cordoned would pass all checks if it were not.
+    /// Returns whether an existing node that is cordoned would pass all checks if it were not.
     /// Costs [`Self::units_per_node`].
     pub fn passes_uncordoned(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> bool {
         let (own, eligibility) = (&self.checks.own, &self.checks.passing.eligibility);
@@ -280,14 +280,14 @@ impl<'a> Checked<'a> {
         self.features
     }
 
-    /// Whether an existing node declares the features that the pod needs.
+    /// Returns whether an existing node declares the features that the pod needs.
     pub fn declares_needed(&self, slot: Slot) -> bool {
         let node = self.read_view.nodes.get(slot);
         let declared = node.map_or(Features::NONE, NodeRef::features);
         self.features.within(declared) == self.features
     }
 
-    /// What an existing node has too little of, as if nominated pods were there;
+    /// Returns what an existing node has too little of, as if nominated pods were there;
     /// nothing where nobody asks for room.
     pub fn shortages(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> Vec<Shortage> {
         let (requested, has) = self.room_with(slot, with);
@@ -295,7 +295,7 @@ impl<'a> Checked<'a> {
         self.requests.map(short).unwrap_or_default()
     }
 
-    /// What pods request of a node, and what it has.
+    /// Returns what pods request of a node, and what it has.
     fn room_of(&self, slot: Slot) -> (&'a Requested, Option<&'a Allocatable>) {
         let node = self.read_view.nodes.get(slot);
         let has = node.and_then(NodeRef::allocatable);
@@ -316,7 +316,7 @@ impl<'a> Checked<'a> {
         (requested, has)
     }
 
-    /// How many more pods like this one an existing node has room for beside
+    /// Returns how many more pods like this one an existing node has room for beside
     /// nominated pods, and why no more where that is fewer than `wanted`. `None`
     /// where nobody asks for room.
     pub fn fitting(
@@ -397,7 +397,7 @@ impl<'a> Checked<'a> {
     }
 }
 
-/// Whether a node has free ports and room for a pod.
+/// Returns whether a node has free ports and room for a pod.
 fn judge_room(
     requested: &Requested,
     has: Option<&Allocatable>,

@@ -78,7 +78,7 @@ impl<'a> Filter<'a> {
         &self.nominated
     }
 
-    /// What [`Self::judge`] and [`Self::fitting`] cost for the room of a node, in
+    /// Returns what [`Self::judge`] and [`Self::fitting`] cost for the room of a node, in
     /// units.
     pub fn units_per_node(&self) -> usize {
         let volumes = self.volumes.as_ref().map_or(0, Volumes::units_per_node);
@@ -140,7 +140,7 @@ impl<'a> Filter<'a> {
         (!declares).then_some(Reason::DeclaredFeatures)
     }
 
-    /// Whether affinity between pods and declared features alone admit the pod on an
+    /// Returns whether affinity between pods and declared features alone admit the pod on an
     /// existing node.
     pub fn last_checks_admit(&self, slot: Slot) -> bool {
         self.pod_terms_admit(slot) && self.features_refusal(slot).is_none()
@@ -173,14 +173,14 @@ impl<'a> Filter<'a> {
         self.volumes.as_ref()
     }
 
-    /// Whether one of the hard constraints, given by its place among them, alone
+    /// Returns whether one of the hard constraints, given by its place among them, alone
     /// admits the pod on an existing node.
     pub fn constraint_admits(&self, at: usize, slot: Slot) -> bool {
         let with = self.nominated.on(slot);
         self.hard[at].judge(slot, with).is_ok()
     }
 
-    /// Whether affinity between pods alone admits the pod on an existing node.
+    /// Returns whether affinity between pods alone admits the pod on an existing node.
     fn pod_terms_admit(&self, slot: Slot) -> bool {
         let with = self.nominated.on(slot);
         self.pod_terms.as_ref().is_none_or(|terms| {
@@ -189,7 +189,7 @@ impl<'a> Filter<'a> {
         })
     }
 
-    /// How many more pods like this one an existing node has room for, and why no
+    /// Returns how many more pods like this one an existing node has room for, and why no
     /// more where that is fewer than `wanted`. `None` where nobody asks for room.
     pub fn fitting(&self, slot: Slot, wanted: usize) -> Option<(u32, Vec<Reason>)> {
         let with = self.nominated.on(slot);
@@ -249,7 +249,7 @@ impl<'a> Filter<'a> {
         judged
     }
 
-    /// Whether every node passes.
+    /// Returns whether every node passes.
     pub fn passes_all(&self) -> bool {
         let nodes = self.read_view.nodes.len();
         let passes = |checks: &Checked<'_>| !checks.look_at_nodes() && checks.passing() == nodes;
@@ -345,7 +345,7 @@ impl<'a> HardCount<'a> {
         self.counted.at_most(slots, limit)
     }
 
-    /// How many nodes are in the domains, and how many of them the constraint
+    /// Returns how many nodes are in the domains, and how many of them the constraint
     /// refuses.
     fn tally(&self, nodes_in: &[u32]) -> (usize, usize) {
         let (mut keyed, mut skewed) = (0, 0);

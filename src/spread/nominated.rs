@@ -57,7 +57,7 @@ impl Incoming {
         &self.uid
     }
 
-    /// What it takes on the heap, in bytes.
+    /// Returns what it takes on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         heap::block(self.name.len()) + heap::block(self.uid.len())
     }
@@ -92,7 +92,7 @@ impl<'a> Nominated<'a> {
         self.on.keys().copied()
     }
 
-    /// Where the nodes that have any are among others.
+    /// Returns where the nodes that have any are among others.
     pub fn places(&self, slots: &[Slot], nodes: &Nodes) -> Vec<usize> {
         if self.is_empty() {
             return Vec::new();
@@ -107,18 +107,18 @@ impl<'a> Nominated<'a> {
         places.map(|(at, _)| at).collect()
     }
 
-    /// Whether any of them keep other pods away.
+    /// Returns whether any of them keep other pods away.
     pub fn keep_away(&self) -> bool {
         let mut pods = self.on.values().flat_map(NominatedOn::pods);
         pods.any(|pod| pod.keeps_away.is_some())
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.on.is_empty()
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub fn len(&self) -> usize {
         self.on.values().map(NominatedOn::count).sum()
     }
@@ -130,12 +130,12 @@ impl<'a> NominatedOn<'a> {
         self.own.iter().chain(&self.others).copied()
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub fn count(&self) -> usize {
         self.own.len() + self.others.len()
     }
 
-    /// How many of them a constraint counts on their node, if it counts in that. Unlike
+    /// Returns how many of them a constraint counts on their node, if it counts in that. Unlike
     /// pods that are on a node they are counted by an empty selector too, and while
     /// they terminate: kube-scheduler does so.
     pub fn counted_by(&self, active: &Active, slot: Slot, partition: &Partition) -> u32 {

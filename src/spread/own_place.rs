@@ -44,7 +44,7 @@ impl OwnPlace {
         }
     }
 
-    /// What leaves nodes out before they are checked, and the names of those that it
+    /// Returns what leaves nodes out before they are checked, and the names of those that it
     /// does not.
     pub(super) fn left_out(&self, rules: &VersionRules) -> Option<(LeftOutBy, BTreeSet<&str>)> {
         let name = self.node.as_deref().filter(|_| rules.node_name_first);
@@ -62,7 +62,7 @@ impl OwnPlace {
         })
     }
 
-    /// What it takes on the heap, in bytes.
+    /// Returns what it takes on the heap, in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         let texts = [&self.gates, &self.node].into_iter().flatten();
         let texts = texts.map(|text| heap::shared(text.len()));

@@ -43,7 +43,7 @@ pub trait Picker {
     /// `cancelled` said so.
     fn run(&mut self, with_steps: bool, cancelled: &dyn Fn() -> bool) -> Option<Outcome>;
 
-    /// How many scores all steps would list.
+    /// Returns how many scores all steps would list.
     fn step_scores(&self) -> usize;
 
     /// The numbers behind the constraints, in the order of the pod's or the

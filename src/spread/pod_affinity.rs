@@ -105,7 +105,7 @@ impl TermCounts {
         self.topology.domain_of(slot).is_some()
     }
 
-    /// Whether a node has pods in its domain.
+    /// Returns whether a node has pods in its domain.
     fn has_pods(&self, slot: Slot) -> bool {
         let domain = self.topology.domain_of(slot);
         let pods = || self.counts.get(domain.index());
@@ -190,18 +190,18 @@ impl<'a> PodTerms<'a> {
         &self.question.affinity
     }
 
-    /// Whether pods like this one match a term of it.
+    /// Returns whether pods like this one match a term of it.
     pub(super) fn matches_own(&self, term: &PodTerm) -> bool {
         matches_itself(std::slice::from_ref(term), self.question, &self.read_view)
     }
 
-    /// Whether pods like this one are kept away by a term of it once they run.
+    /// Returns whether pods like this one are kept away by a term of it once they run.
     pub(super) fn keeps_own_away(&self, term: &PodTerm) -> bool {
         let own = &*self.question.namespace;
         self.keeps_away(term, own)
     }
 
-    /// Whether a term of a pod that runs in a namespace keeps this pod away.
+    /// Returns whether a term of a pod that runs in a namespace keeps this pod away.
     fn keeps_away(&self, term: &PodTerm, namespace: &str) -> bool {
         let own = &*self.question.namespace;
         let labels = self.read_view.namespace_labels(own).unwrap_or(&NO_LABELS);
@@ -209,7 +209,7 @@ impl<'a> PodTerms<'a> {
             && term.selector.matches_labels(&self.question.subject.labels)
     }
 
-    /// Whether terms of the pod are about another one.
+    /// Returns whether terms of the pod are about another one.
     fn are_about(&self, terms: &[PodTerm], pod: &NominatedPod) -> bool {
         let own = &*self.question.namespace;
         terms.iter().all(|term| {
@@ -322,14 +322,14 @@ impl<'a> PodTerms<'a> {
     }
 }
 
-/// Whether a term of the incoming pod, whose namespace is `own`, is about pods of another
+/// Returns whether a term of the incoming pod, whose namespace is `own`, is about pods of another
 /// one.
 fn is_about(term: &PodTerm, own: &str, namespace: &str, read_view: &ReadView<'_>) -> bool {
     let labels = read_view.namespace_labels(namespace);
     term.is_about_all(read_view.defaults.rules()) || term.is_about(own, namespace, labels)
 }
 
-/// Whether the pod matches terms of its own.
+/// Returns whether the pod matches terms of its own.
 fn matches_itself(terms: &[PodTerm], question: &Question, read_view: &ReadView<'_>) -> bool {
     let own = &*question.namespace;
     terms.iter().all(|term| {

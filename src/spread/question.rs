@@ -166,7 +166,7 @@ impl Question {
         }
     }
 
-    /// What its storage decides on a read view; `None` where that is nothing.
+    /// Returns what its storage decides on a read view; `None` where that is nothing.
     pub fn volumes<'a>(&'a self, read_view: &ReadView<'a>) -> Option<Volumes<'a>> {
         let pod = (&*self.namespace, self.incoming.name(), self.incoming.uid());
         Volumes::of(pod, &self.storage, read_view)
@@ -183,7 +183,7 @@ impl Question {
         InForce::Default(self.defaults.on(read_view, make))
     }
 
-    /// What it takes in memory, in bytes, at most, with the default constraints
+    /// Returns what it takes in memory, in bytes, at most, with the default constraints
     /// that it keeps.
     pub fn memory_bytes(&self) -> usize {
         let defaults = match self.constraints.all.is_empty() {

@@ -58,7 +58,7 @@ impl SkewRule {
         matching_pods + self.self_match - self.minimum
     }
 
-    /// Whether a domain with this many matching pods takes the pod.
+    /// Returns whether a domain with this many matching pods takes the pod.
     pub fn admits(&self, matching_pods: i64) -> bool {
         matching_pods <= self.limit()
     }

@@ -55,7 +55,7 @@ impl<'a> Soft<'a> {
         }
     }
 
-    /// Whether a node has the topology key.
+    /// Returns whether a node has the topology key.
     pub(super) fn has_key(&self, slot: Slot) -> bool {
         self.all_keyed || self.keyed.topology.domain_of(slot).is_some()
     }
@@ -90,7 +90,7 @@ impl<'a> Soft<'a> {
         candidates
     }
 
-    /// What the constraint adds to the raw score of a node.
+    /// Returns what the constraint adds to the raw score of a node.
     pub(super) fn part_of(&self, slot: Slot) -> f64 {
         if !self.has_key(slot) {
             return 0.0;
@@ -101,7 +101,7 @@ impl<'a> Soft<'a> {
         }
     }
 
-    /// How many classes there are.
+    /// Returns how many classes there are.
     pub(super) fn class_count(&self) -> usize {
         let (domains, counts) = (self.counted.value_count(), self.counted.largest() as usize);
         1 + if domains <= FEW_DOMAINS {

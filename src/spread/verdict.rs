@@ -166,7 +166,7 @@ impl Reason {
         text.into()
     }
 
-    /// Whether all nodes are left out, and nothing else is looked at.
+    /// Returns whether all nodes are left out, and nothing else is looked at.
     pub fn leaves_none(&self) -> bool {
         let none = [LeftOutBy::NameAgainstAffinity, LeftOutBy::Conflict];
         matches!(self, Self::LeftOut(by) if none.contains(by))
@@ -217,12 +217,12 @@ impl Reason {
         }
     }
 
-    /// Whether it is one of those that come with [`Shortage`]s.
+    /// Returns whether it is one of those that come with [`Shortage`]s.
     pub fn is_shortage(&self) -> bool {
         matches!(self, Self::TooManyPods | Self::Insufficient(_))
     }
 
-    /// Whether the node would be feasible if other pods moved. Whether it has
+    /// Returns whether the node would be feasible if other pods moved. Whether it has
     /// enough of a resource for the pod alone, [`NodeRefusal`] says.
     fn is_resolvable(&self) -> bool {
         matches!(

@@ -168,7 +168,7 @@ impl<'a> Volumes<'a> {
         [per_node, in_all]
     }
 
-    /// What it costs to judge a node, in units.
+    /// Returns what it costs to judge a node, in units.
     pub fn units_per_node(&self) -> usize {
         let terms = |volume: &PersistentVolume| 1 + volume.affinity().map_or(0, |it| it.per_node());
         let there = || self.bound.iter().filter_map(|bound| bound.volume);
@@ -204,14 +204,14 @@ impl<'a> Volumes<'a> {
         }
     }
 
-    /// Whether disks of the pod conflict with those of nominated pods.
+    /// Returns whether disks of the pod conflict with those of nominated pods.
     fn conflicts_with(&self, with: Option<&NominatedOn<'_>>) -> bool {
         let pods = with.into_iter().flat_map(NominatedOn::pods);
         let mut disks = pods.flat_map(|pod| pod.storage.iter().flat_map(|it| &*it.disks));
         disks.any(|theirs| self.disks.iter().any(|disk| disk.conflicts(theirs)))
     }
 
-    /// Whether nominated pods use a claim that one pod alone may use. kube-scheduler
+    /// Returns whether nominated pods use a claim that one pod alone may use. kube-scheduler
     /// looks at them only where the pod has disks, and then compares names of claims of
     /// all namespaces.
     fn is_claimed_by(&self, with: Option<&NominatedOn<'_>>) -> bool {
@@ -281,12 +281,12 @@ impl<'a> Volumes<'a> {
 }
 
 impl<'a> BoundClaim<'a> {
-    /// Whether a node reaches the volume.
+    /// Returns whether a node reaches the volume.
     pub fn is_reached(&self, node: NodeRef<'a>) -> bool {
         self.volume.is_some_and(|volume| reaches(volume, node))
     }
 
-    /// Whether a node is where the labels of the volume say. One without any such label
+    /// Returns whether a node is where the labels of the volume say. One without any such label
     /// is.
     pub fn is_in_zones(&self, node: NodeRef<'a>) -> bool {
         let has_any = || {
@@ -312,7 +312,7 @@ struct PodClaims<'a> {
 }
 
 impl<'a> PodClaims<'a> {
-    /// What is known of a claim. One that is not there is as its template has it.
+    /// Returns what is known of a claim. One that is not there is as its template has it.
     fn find(&self, used: &'a PodClaim) -> Option<UsedClaim<'a>> {
         let (namespace, ..) = self.name;
         let there = self.storage.claim(namespace, &used.name);
@@ -365,7 +365,7 @@ fn not_found(kind: &str, name: &str) -> Reason {
     Reason::VolumeNotReady(format!("{kind} {name:?} not found").into())
 }
 
-/// What of the storage of a pod decides where it can run and is not checked on a read
+/// Returns what of the storage of a pod decides where it can run and is not checked on a read
 /// view.
 pub fn unchecked(
     namespace: &str,

@@ -30,7 +30,7 @@ pub(super) struct UsedClaim<'a> {
 }
 
 impl UsedClaim<'_> {
-    /// Whether it is yet to be made, of a template.
+    /// Returns whether it is yet to be made, of a template.
     pub(super) fn is_new(&self) -> bool {
         let template = self.used.template.as_deref();
         template.is_some_and(|template| std::ptr::eq(template, self.claim))
@@ -109,7 +109,7 @@ impl<'a> WaitingClaims<'a> {
         self.0.iter()
     }
 
-    /// Whether all claims can be bound on a node, or volumes be made there.
+    /// Returns whether all claims can be bound on a node, or volumes be made there.
     pub(super) fn can_be_bound(&self, node: NodeRef<'a>) -> bool {
         let mut chosen: Vec<&str> = Vec::new();
         let selected = self.0.iter().filter_map(WaitingClaim::selected_node);
@@ -153,13 +153,13 @@ impl<'a> WaitingClaim<'a> {
         self.claim.selected_node()
     }
 
-    /// Whether a volume for it can be made for a node.
+    /// Returns whether a volume for it can be made for a node.
     pub(super) fn can_be_made(&self, node: NodeRef<'_>) -> bool {
         self.class.provisions() && self.class.is_allowed(|key| node.label_text(key))
     }
 }
 
-/// Whether a node reaches a volume.
+/// Returns whether a node reaches a volume.
 pub(super) fn reaches(volume: &PersistentVolume, node: NodeRef<'_>) -> bool {
     let affinity = volume.affinity();
     affinity.is_none_or(|affinity| affinity.matches::<str>(&LabelsOnly(node)))

@@ -128,7 +128,7 @@ fn write_entries(
     Ok(Ok(()))
 }
 
-/// Whether an entry is the next one after the stored ones.
+/// Returns whether an entry is the next one after the stored ones.
 fn follows(row: &SnapshotRow, before: Option<&SnapshotRow>) -> bool {
     match before {
         None => row.sequence == 1,
@@ -204,7 +204,7 @@ fn apply(
     Ok(())
 }
 
-/// How many objects a state has under their keys. What has no objects was never
+/// Returns how many objects a state has under their keys. What has no objects was never
 /// written to: it gets its table.
 fn count_objects(transaction: &WriteTransaction, aside: Aside) -> Result<u64, redb::Error> {
     let name = objects_name(aside);

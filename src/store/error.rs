@@ -48,7 +48,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// What the system says, about a directory.
+    /// Returns what the system says, about a directory.
     pub(super) fn io(directory: &Path) -> impl Fn(io::Error) -> Self {
         |source| Self::Io {
             directory: directory.to_owned(),
@@ -56,7 +56,7 @@ impl StoreError {
         }
     }
 
-    /// What redb says, about a directory.
+    /// Returns what redb says, about a directory.
     pub(super) fn redb<E: Into<redb::Error>>(directory: &Path) -> impl Fn(E) -> Self {
         |error| match error.into() {
             redb::Error::DatabaseAlreadyOpen => Self::InUse(directory.to_owned()),
@@ -75,12 +75,12 @@ impl StoreError {
         }
     }
 
-    /// What is wrong, of a snapshot.
+    /// Returns what is wrong, of a snapshot.
     pub(super) fn damaged_snapshot(directory: &Path, name: &str, what: &str) -> Self {
         Self::damaged(directory, format!("snapshot {name:?}: {what}"))
     }
 
-    /// What an update is refused with while this holds.
+    /// Returns what an update is refused with while this holds.
     pub(super) fn refusal(&self) -> JournalError {
         match self {
             Self::Io { source, .. } if is_full(source) => JournalError::NoSpace,
@@ -89,7 +89,7 @@ impl StoreError {
     }
 }
 
-/// Whether the system says that there is no room: on the disk, in a quota, or
+/// Returns whether the system says that there is no room: on the disk, in a quota, or
 /// for a file of this size.
 fn is_full(error: &io::Error) -> bool {
     matches!(
@@ -98,7 +98,7 @@ fn is_full(error: &io::Error) -> bool {
     )
 }
 
-/// What an update is refused with when writing it failed.
+/// Returns what an update is refused with when writing it failed.
 pub(super) fn refusal(error: &redb::Error) -> JournalError {
     match error {
         redb::Error::Io(error) if is_full(error) => JournalError::NoSpace,

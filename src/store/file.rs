@@ -61,7 +61,7 @@ impl FileLocation {
         Ok(Self { path, id })
     }
 
-    /// Whether the path still leads to the same file. A removed file can still
+    /// Returns whether the path still leads to the same file. A removed file can still
     /// be written while it is open, but nobody could find it again.
     pub fn is_kept(&self) -> bool {
         id(&self.path).is_ok_and(|id| id == self.id)
@@ -308,7 +308,7 @@ impl File {
         Ok(largest.map_or(1, |largest| largest + 1))
     }
 
-    /// Whether it holds entries of one snapshot.
+    /// Returns whether it holds entries of one snapshot.
     pub fn holds(&self, entries: &[EncodedEntry]) -> bool {
         let Some(last) = entries.last() else {
             return true;
@@ -338,7 +338,7 @@ impl File {
     }
 }
 
-/// What is wrong, of a snapshot.
+/// Returns what is wrong, of a snapshot.
 fn corrupted(snapshot: &str, what: &str) -> redb::Error {
     redb::Error::Corrupted(format!("snapshot {snapshot:?}: {what}"))
 }

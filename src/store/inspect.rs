@@ -38,7 +38,7 @@ pub struct Contents {
     pub loss: Option<Loss>,
 }
 
-/// What a state directory has in it.
+/// Returns what a state directory has in it.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -54,7 +54,7 @@ pub fn check(directory: &Path) -> Result<Contents, StoreError> {
     contents(directory, |file, row| each_part(file, row, drop))
 }
 
-/// What a directory has, each snapshot judged by `check`: why it is none.
+/// Returns what a directory has, each snapshot judged by `check`: why it is none.
 fn contents(
     directory: &Path,
     check: impl Fn(&File, &SnapshotRow) -> Result<(), String>,

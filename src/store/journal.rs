@@ -58,7 +58,7 @@ pub(super) struct StoreState {
 }
 
 impl Store {
-    /// What it has done so far, and how much it holds.
+    /// Returns what it has done so far, and how much it holds.
     pub fn counts(&self) -> &Arc<StoreCounts> {
         &self.counts
     }

@@ -27,7 +27,7 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// What a file has lost whose last commit has this number, when that one
+    /// Returns what a file has lost whose last commit has this number, when that one
     /// is noted. Files of earlier versions have no numbers.
     pub(super) fn of(number: Option<u64>, noted: Option<u64>) -> Option<Self> {
         match (number, noted) {

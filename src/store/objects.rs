@@ -101,7 +101,7 @@ impl<'a> RowChange<'a> {
         }
     }
 
-    /// Whether its effect does not depend on the stored object.
+    /// Returns whether its effect does not depend on the stored object.
     pub fn is_unconditional(&self) -> bool {
         matches!(self, Self::Put(..) | Self::Delete(_, ""))
     }

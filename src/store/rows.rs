@@ -148,7 +148,7 @@ impl EncodedEntry {
     }
 }
 
-/// What the checksum of a reservation covers as its key.
+/// Returns what the checksum of a reservation covers as its key.
 pub(super) fn held_key(snapshot: &str, serial: Serial) -> Vec<u8> {
     [snapshot.as_bytes(), &serial.to_be_bytes()].concat()
 }

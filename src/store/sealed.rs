@@ -50,7 +50,7 @@ pub(super) fn get<R: Message + Default>(
     row.transpose().map_err(redb::Error::Corrupted)
 }
 
-/// What a row that is kept under a key holds; why it cannot be read.
+/// Returns what a row that is kept under a key holds; why it cannot be read.
 pub(super) fn unseal<'v>(key: &[u8], value: &'v [u8]) -> Result<&'v [u8], String> {
     match value.split_first_chunk::<CHECKSUM>() {
         Some((sum, bytes)) if *sum == checksum(key, bytes) => Ok(bytes),

@@ -29,7 +29,7 @@ const REQUESTS: [[&str; 2]; 5] = [
     ["100m", "128Mi"],
 ];
 
-/// What a node of an instance type has, given by its place among them.
+/// Returns what a node of an instance type has, given by its place among them.
 pub(super) fn allocatable(instance_type: usize) -> v1::NodeStatus {
     let [cpu, memory] = ALLOCATABLE[instance_type];
     v1::NodeStatus {

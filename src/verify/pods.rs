@@ -52,7 +52,7 @@ impl PodTally {
         Some(Self { sets })
     }
 
-    /// How many pods there are.
+    /// Returns how many pods there are.
     pub fn pods(&self) -> usize {
         self.sets.values().map(|set| set.pods as usize).sum()
     }

@@ -123,7 +123,7 @@ impl Crate {
         }
     }
 
-    /// What a path means that starts at a module.
+    /// Returns what a path means that starts at a module.
     fn find(&self, module: &[String], path: &[String], hops: usize) -> Option<(&str, String)> {
         let (first, rest) = path.split_first()?;
         let inner = child(module, first);
@@ -173,7 +173,7 @@ fn module_of(file: &Path) -> Segments {
     segments
 }
 
-/// Whether code is there for its own tests alone.
+/// Returns whether code is there for its own tests alone.
 fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("cfg")

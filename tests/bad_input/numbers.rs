@@ -116,7 +116,7 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// What is wrong with how its extremes are judged.
+    /// Returns what is wrong with how its extremes are judged.
     async fn faults(&self, channel: &Channel) -> Vec<String> {
         let mut found = Vec::new();
         let without = self.path.request(self.call, &[]);
@@ -134,7 +134,7 @@ impl Case<'_> {
         found
     }
 
-    /// Whether a refusal is one of the request, which names the field if all else in it
+    /// Returns whether a refusal is one of the request, which names the field if all else in it
     /// is valid.
     fn is_judged(&self, status: &Status, is_valid: bool) -> bool {
         let (name, field) = (self.path.name(), self.path.field().json_name());

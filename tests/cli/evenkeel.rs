@@ -20,7 +20,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// What a run that ended came to.
+    /// Returns what a run that ended came to.
     pub fn of(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).expect("the output is UTF-8");
         Self {

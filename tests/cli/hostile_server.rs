@@ -78,7 +78,7 @@ fn answer(path: &str, answers: &Answering) -> (Response<()>, Option<Bytes>, Head
     (refused, None, HeaderMap::new())
 }
 
-/// What a call is answered with. All that is not about names of objects is unset.
+/// Returns what a call is answered with. All that is not about names of objects is unset.
 fn message(path: &str) -> Vec<u8> {
     let text = || HOSTILE.to_owned();
     match path.rsplit('/').next().unwrap_or_default() {

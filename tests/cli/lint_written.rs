@@ -45,7 +45,7 @@ fn findings_in(directory: &Path, arguments: &[&str]) -> Vec<Value> {
     answer["findings"].as_array().expect("a list").clone()
 }
 
-/// What is found in a file: rule, line, path and message.
+/// Returns what is found in a file: rule, line, path and message.
 fn found(name: &str, text: &str, more: &[&str]) -> Vec<(String, u64, String, String)> {
     let directory = TempDir::new().expect("a directory");
     fs::write(directory.path().join(name), text).expect("it can be written");

@@ -64,7 +64,7 @@ fn workload(kind: &str, spec: Value) -> Value {
     })
 }
 
-/// How many pods of the zones a and b the constraint on zones counted.
+/// Returns how many pods of the zones a and b the constraint on zones counted.
 fn counted(answer: &Value) -> Vec<i64> {
     let constraints = answer["constraints"].as_array().into_iter().flatten();
     let mut of_zones = constraints

@@ -101,7 +101,7 @@ impl Case {
         counts
     }
 
-    /// How bad it is what stays: by hard constraints and by soft ones, how many pods
+    /// Returns how bad it is what stays: by hard constraints and by soft ones, how many pods
     /// of the workload are on nodes in no domain, and the sum of the squares.
     fn badness(&self, gone: u32) -> [(i64, i64); 2] {
         [true, false].map(|hard| {

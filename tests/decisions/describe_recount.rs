@@ -44,7 +44,7 @@ fn key_of(pod: &Pod) -> Key {
     )
 }
 
-/// Whether the pod may run where it is and nowhere else.
+/// Returns whether the pod may run where it is and nowhere else.
 fn is_pinned(pod: &Pod) -> bool {
     let spec = pod.spec.clone().unwrap_or_default();
     let affinity = spec.affinity.and_then(|a| a.node_affinity);

@@ -95,7 +95,7 @@ impl Case {
         all.all(|(key, _)| self.nodes[node].contains_key(key))
     }
 
-    /// Whether a node takes one more pod, with so many picks on each.
+    /// Returns whether a node takes one more pod, with so many picks on each.
     fn takes(&self, picks: &[usize], node: usize) -> bool {
         let keyed = || (0..self.nodes.len()).filter(|node| self.is_keyed(*node));
         picks[node] < self.room[node]
@@ -131,7 +131,7 @@ impl Case {
         self.replicas
     }
 
-    /// How many are placed, each of which was accepted.
+    /// Returns how many are placed, each of which was accepted.
     fn check(&self, answer: &PlaceResponse) -> usize {
         let mut picks = vec![0; self.nodes.len()];
         for placement in &answer.placements {

@@ -27,7 +27,7 @@ struct Judged {
 }
 
 impl Judged {
-    /// Whether nominated pods alone keep the pod off the node.
+    /// Returns whether nominated pods alone keep the pod off the node.
     fn is_by_nominated(&self) -> bool {
         let success = Verdict::of(None, Vec::new());
         self.verdict != success && self.without == success

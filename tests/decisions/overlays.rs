@@ -9,7 +9,7 @@ use crate::support::build::{node, on, pod};
 use crate::support::model::{Stored, delete, delete_uid};
 use crate::support::server::Server;
 
-/// What every question about a pod says of an overlay's deletes.
+/// Returns what every question about a pod says of an overlay's deletes.
 async fn unknown_deletes(
     server: &Server,
     dialect: Dialect,

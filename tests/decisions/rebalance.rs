@@ -232,7 +232,7 @@ impl Case {
     }
 }
 
-/// What is true of every plan: then the plan.
+/// Returns what is true of every plan: then the plan.
 async fn check(server: &Server, case: &Case) -> RebalanceResponse {
     let changes = case.changes();
     let mut cluster = Cluster::default();

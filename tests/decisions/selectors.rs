@@ -9,7 +9,7 @@ use evenkeel::proto::v1::{
     VerifySnapshotRequest, View,
 };
 
-/// What the domains count, by a constraint whose selector is `{}`.
+/// Returns what the domains count, by a constraint whose selector is `{}`.
 async fn counts(server: &Server, dialect: Dialect) -> Vec<i64> {
     let constraint = TopologySpreadConstraint {
         label_selector: Some(LabelSelector::default()),

@@ -35,7 +35,7 @@ fn cases() -> Vec<VolumeCase> {
     }
 }
 
-/// What is answered where kube-scheduler fails, because of a class that no API server
+/// Returns what is answered where kube-scheduler fails, because of a class that no API server
 /// keeps: it has no binding mode.
 fn wanted(case: &VolumeCase) -> BTreeMap<String, Verdict> {
     let mut wanted = case.want.nodes.clone();

@@ -37,7 +37,7 @@ impl Asked {
         cluster
     }
 
-    /// How many nodes the oracle admits.
+    /// Returns how many nodes the oracle admits.
     pub(super) fn admitted(&self, cluster: &Cluster, pod: &Pod) -> i64 {
         let candidates = self.candidates.as_deref();
         cluster

@@ -55,7 +55,7 @@ fn add(step: &mut Step, change: evenkeel::proto::v1::Change) {
     }
 }
 
-/// What a seed makes.
+/// Returns what a seed makes.
 fn made<S: Strategy>(strategy: S, [high, low]: [u8; 2]) -> S::Value {
     let mut seed = [1; 16];
     (seed[0], seed[1]) = (high, low);

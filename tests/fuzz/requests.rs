@@ -190,7 +190,7 @@ fn properly_refused(call: &Call, status: &Status) {
     );
 }
 
-/// What the snapshot holds, with an overlay on it. `None` when its counts are
+/// Returns what the snapshot holds, with an overlay on it. `None` when its counts are
 /// not only of its pods.
 async fn cluster(
     client: Client,

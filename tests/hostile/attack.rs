@@ -144,13 +144,13 @@ impl Scene {
         parts.into_iter().map(part).sum()
     }
 
-    /// What is resident but for the program's own pages: how many of those are
+    /// Returns what is resident but for the program's own pages: how many of those are
     /// is up to the system.
     fn resident(&self) -> usize {
         self.proc("status", "RssAnon:")
     }
 
-    /// What is resident in pages of 2 MiB. The system clears a whole one as soon
+    /// Returns what is resident in pages of 2 MiB. The system clears a whole one as soon
     /// as a byte of it is used.
     fn in_large_pages(&self) -> usize {
         self.proc("smaps_rollup", "AnonHugePages:")
@@ -181,7 +181,7 @@ impl Scene {
     }
 }
 
-/// Whether something came true in ten seconds.
+/// Returns whether something came true in ten seconds.
 fn until_or_give_up(mut holds: impl FnMut() -> bool) -> bool {
     let start = std::time::Instant::now();
     while !holds() {

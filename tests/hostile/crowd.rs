@@ -55,7 +55,7 @@ pub(crate) fn deletions(numbers: std::ops::Range<usize>) -> UpdateSnapshotReques
     }
 }
 
-/// How many pods a decision counts.
+/// Returns how many pods a decision counts.
 async fn counted(client: &mut Client) -> i64 {
     let answer = client.filter(question("web")).await;
     let answer = answer.expect("decisions go on").into_inner();

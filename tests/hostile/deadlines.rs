@@ -15,7 +15,7 @@ use crate::process::{DEADLINE, Server};
 use crate::raw::{connect, frame, head};
 use crate::world::{Client, assert_healthy, fill, info_of, long_place, question};
 
-/// How a call with little time ends. By hand: a gRPC client gives up by itself.
+/// Returns how a call with little time ends. By hand: a gRPC client gives up by itself.
 async fn end<M: Message>(server: &Server, method: &str, message: &M) -> Option<Status> {
     let soon = Duration::from_millis(300);
     let mut raw = connect(server, 1 << 20).await;

@@ -110,7 +110,7 @@ async fn begin(server: &Server, path: &str, is_stream: bool, ends: bool) -> Box<
     Box::new((send, connection, answer, body))
 }
 
-/// How long a server takes to stop while a client has this open.
+/// Returns how long a server takes to stop while a client has this open.
 async fn stop(held: Held) -> Duration {
     let mut server = Server::start(&PATIENT);
     let admin = server.logged("admin listening", "address");

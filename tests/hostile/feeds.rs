@@ -56,7 +56,7 @@ async fn open(connection: &mut Connection, caller: &str) -> Open {
     Open { answer, body }
 }
 
-/// How a feed ends.
+/// Returns how a feed ends.
 async fn end(open: Open) -> Status {
     let ended = async {
         let answer = open.answer.await.expect("a head");

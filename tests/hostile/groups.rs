@@ -89,7 +89,7 @@ async fn a_large_group_is_compiled_beside_the_threads_that_serve() {
     }
 }
 
-/// What a server holds for requests, in bytes: on its account, and resident.
+/// Returns what a server holds for requests, in bytes: on its account, and resident.
 fn held(server: &Server, admin: &str) -> (usize, usize) {
     let page = Page::of(admin);
     let charged = page.value("evenkeel_accounted_memory_bytes", &["part=\"requests\""]);

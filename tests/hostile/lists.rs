@@ -67,7 +67,7 @@ impl Scene {
         }
     }
 
-    /// What requests and their answers hold, in bytes.
+    /// Returns what requests and their answers hold, in bytes.
     fn held(&self) -> f64 {
         let page = Page::of(&self.admin);
         let part = |part| {
@@ -173,7 +173,7 @@ async fn each_list_of_each_request_has_a_limit() {
     try_all(&protocol, Scene::start(&flags(&limits, MOST)).await, cases).await;
 }
 
-/// How many entries a list may have on a server that allows [`LONG`] of long ones.
+/// Returns how many entries a list may have on a server that allows [`LONG`] of long ones.
 fn most_of(list: &FieldPath<'_>) -> usize {
     let limit = match list.field().json_name() {
         "questions" => Limit::StreamQuestions,

@@ -78,7 +78,7 @@ async fn client_at(server: &Server, address: [u8; 4]) -> Client {
     Client::new(endpoint.connect().await.expect("it is this machine"))
 }
 
-/// What a caller asks that fills a server and has eight long decisions made at once.
+/// Returns what a caller asks that fills a server and has eight long decisions made at once.
 async fn greedy_caller(server: &Server) -> JoinSet<Result<(), Status>> {
     let greedy = client_at(server, [127, 0, 0, 2]).await;
     fill(&mut greedy.clone(), NODES).await;

@@ -18,7 +18,7 @@ pub(crate) struct Connection {
     pub(crate) driver: JoinHandle<Result<(), h2::Error>>,
 }
 
-/// Where a server listens.
+/// Returns where a server listens.
 pub(crate) fn address(server: &Server) -> String {
     server.url().trim_start_matches("http://").to_owned()
 }

@@ -31,7 +31,7 @@ async fn is_served_again(server: &Server) {
     }
 }
 
-/// Whether all slots are taken.
+/// Returns whether all slots are taken.
 async fn is_full(server: &Server) -> bool {
     let mut client = Client::new(server.channel());
     client

@@ -83,7 +83,7 @@ pub(crate) fn long_place() -> PlaceRequest {
     }
 }
 
-/// What a refusal says of itself for programs.
+/// Returns what a refusal says of itself for programs.
 #[track_caller]
 pub(crate) fn info_of(status: &Status) -> ErrorInfo {
     let info = status.get_details_error_info();

@@ -67,7 +67,7 @@ impl Api {
         self.post(&collection_of(object), object).await
     }
 
-    /// What creating would store: with all that admission fills in.
+    /// Returns what creating would store: with all that admission fills in.
     pub(crate) async fn admitted(&self, object: &Value) -> Value {
         let path = format!("{}?dryRun=All", collection_of(object));
         self.post(&path, object).await

@@ -75,12 +75,12 @@ impl ControlPlane {
         line.expect("it is text").unwrap_or_default()
     }
 
-    /// Where it keeps files.
+    /// Returns where it keeps files.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Where an administrator's clients find it.
+    /// Returns where an administrator's clients find it.
     pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.directory.join("admin.kubeconfig")
     }

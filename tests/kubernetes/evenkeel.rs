@@ -73,7 +73,7 @@ impl Evenkeel {
         Ok(objects)
     }
 
-    /// What a fresh list makes of a snapshot: objects as they are held, without
+    /// Returns what a fresh list makes of a snapshot: objects as they are held, without
     /// what decisions never read.
     async fn listed(&self, api: &Api) -> Objects {
         let mut changes = Vec::new();

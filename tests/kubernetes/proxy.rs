@@ -91,7 +91,7 @@ impl Proxy {
         format!("http://{}", self.address)
     }
 
-    /// What goes wrong from now on.
+    /// Returns what goes wrong from now on.
     pub(crate) fn faults(&self) -> MutexGuard<'_, Faults> {
         self.faults.lock().expect("no holder panics")
     }
@@ -102,12 +102,12 @@ impl Proxy {
         std::mem::take(&mut faults.open).cancel();
     }
 
-    /// How many events were lost.
+    /// Returns how many events were lost.
     pub(crate) fn lost(&self) -> usize {
         self.faults().lost
     }
 
-    /// How many lists and watches were begun.
+    /// Returns how many lists and watches were begun.
     pub(crate) fn begun(&self) -> (usize, usize) {
         let faults = self.faults();
         (faults.lists, faults.watches)

@@ -89,7 +89,7 @@ impl Scheduler {
         config
     }
 
-    /// How much of the log has been read.
+    /// Returns how much of the log has been read.
     pub(crate) fn position(&mut self) -> usize {
         self.read_on();
         self.lines.len()

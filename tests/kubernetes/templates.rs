@@ -45,7 +45,7 @@ async fn a_template_takes_the_room_that_its_pods_take() {
     api.clear().await;
 }
 
-/// How many pods `evenkeel place` finds a node for.
+/// Returns how many pods `evenkeel place` finds a node for.
 fn said(file: &Path, kubeconfig: &Path, case: &Case) -> usize {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
     command.args(["place", "-o", "name", "-f"]).arg(file);
@@ -60,7 +60,7 @@ fn said(file: &Path, kubeconfig: &Path, case: &Case) -> usize {
         .count()
 }
 
-/// How many of its pods kube-scheduler binds.
+/// Returns how many of its pods kube-scheduler binds.
 async fn bound(api: &Api, case: &Case) -> usize {
     let pod = |index: usize| {
         json!({

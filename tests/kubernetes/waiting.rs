@@ -73,7 +73,7 @@ impl Shadow<'_> {
         pods.filter_map(name).collect()
     }
 
-    /// How many nodes `evenkeel explain --pending` says there are for each reason.
+    /// Returns how many nodes `evenkeel explain --pending` says there are for each reason.
     fn explained(&self, pod: &str, defaults: Defaults) -> BTreeMap<String, i64> {
         let config = Scheduler::configure(self.plane, defaults);
         let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));

@@ -182,7 +182,7 @@ impl Brokers {
         config
     }
 
-    /// What differs between servers with the configuration of `deploy/nats`.
+    /// Returns what differs between servers with the configuration of `deploy/nats`.
     fn environment(&self, number: usize) -> [(&'static str, String); 5] {
         let server = &self.servers[number];
         let routes = self.servers.iter().map(|server| server.cluster);
@@ -202,12 +202,12 @@ impl Brokers {
         self.directory.join(&self.servers[number].name)
     }
 
-    /// Where a server keeps its streams.
+    /// Returns where a server keeps its streams.
     pub(crate) fn store(&self, number: usize) -> PathBuf {
         self.directory(number).join("store")
     }
 
-    /// What a server has logged.
+    /// Returns what a server has logged.
     pub(crate) fn logged(&self, number: usize) -> String {
         let log = std::fs::read(self.directory(number).join("log"));
         String::from_utf8_lossy(&log.expect("a log")).into_owned()
@@ -227,7 +227,7 @@ impl Brokers {
         }
     }
 
-    /// How many servers there are.
+    /// Returns how many servers there are.
     pub(crate) fn count(&self) -> usize {
         self.servers.len()
     }
@@ -336,7 +336,7 @@ impl Brokers {
             .collect()
     }
 
-    /// How these servers keep streams: on all of them.
+    /// Returns how these servers keep streams: on all of them.
     pub(crate) fn keeping(&self) -> Keeping {
         Keeping {
             replicas: self.servers.len(),

@@ -25,7 +25,7 @@ const ROOM: i64 = 8;
 /// How unevenly pods may be spread over zones.
 pub(crate) const MAX_SKEW: i32 = 1;
 
-/// How long it goes on: `CHAOS_SECONDS`.
+/// Returns how long it goes on: `CHAOS_SECONDS`.
 fn duration() -> Duration {
     let seconds = std::env::var("CHAOS_SECONDS").ok();
     Duration::from_secs(seconds.and_then(|text| text.parse().ok()).unwrap_or(30))

@@ -14,7 +14,7 @@ fn node(name: &str) -> Value {
     json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": name, "uid": name}})
 }
 
-/// Whether a server says that it feeds.
+/// Returns whether a server says that it feeds.
 fn is_feeding(admin: &str) -> bool {
     let labels = ["snapshot=\"default\""];
     Page::of(admin).value("evenkeel_kubernetes_feeding", &labels) > 0.0

@@ -279,7 +279,7 @@ impl Held {
     }
 }
 
-/// What a server says of a snapshot.
+/// Returns what a server says of a snapshot.
 pub(crate) async fn described(client: &mut Client, snapshot: &str) -> Result<Snapshot, Status> {
     let request = GetSnapshotRequest {
         snapshot: snapshot.to_owned(),
@@ -288,7 +288,7 @@ pub(crate) async fn described(client: &mut Client, snapshot: &str) -> Result<Sna
     Ok(answer.into_inner().snapshot.expect("it is there"))
 }
 
-/// Whether the same may be asked again, of any server. A status with a source is of
+/// Returns whether the same may be asked again, of any server. A status with a source is of
 /// the connection: one that a server sent has none.
 pub(crate) fn passes(status: &Status) -> bool {
     let passing = [

@@ -42,7 +42,7 @@ pub(crate) enum What {
 }
 
 impl Event {
-    /// Whether it is the only one that can have its revision.
+    /// Returns whether it is the only one that can have its revision.
     fn is_alone(&self) -> bool {
         match &self.what {
             What::Reserved(picks) => !picks.is_empty(),
@@ -63,7 +63,7 @@ pub(crate) struct Rules {
     pub(crate) max_skew: i64,
 }
 
-/// What of a history could not have happened at a single server.
+/// Returns what of a history could not have happened at a single server.
 pub(crate) fn faults(history: &[Event], rules: &Rules) -> Vec<String> {
     let mut faults = Vec::new();
     revisions_are_told_once(history, &mut faults);
@@ -83,7 +83,7 @@ fn revisions_are_told_once(history: &[Event], faults: &mut Vec<String>) {
     }
 }
 
-/// What was answered before a call began is no later than it. Returns for each
+/// Returns what was answered before a call began is no later than it. Returns for each
 /// event the last revision that was told before it was called.
 fn time_is_kept(history: &[Event], faults: &mut Vec<String>) -> Vec<i64> {
     let mut ended: Vec<&Event> = history.iter().collect();

@@ -79,7 +79,7 @@ async fn operators_see_check_and_shorten_logs() {
     told(&fleet.log(&["status"]), 3);
 }
 
-/// What a command said that ended with this code.
+/// Returns what a command said that ended with this code.
 fn told(output: &Output, code: i32) -> String {
     assert_eq!(output.status.code(), Some(code), "{output:?}");
     String::from_utf8_lossy(&output.stdout).into_owned()

@@ -131,20 +131,20 @@ impl Held {
             .is_empty()
     }
 
-    /// What is held.
+    /// Returns what is held.
     pub async fn list(&self) -> Vec<HeldPlacement> {
         let request = ListReservationsRequest::default();
         let response = self.server.client().list_reservations(request).await;
         response.expect("a valid request").into_inner().reservations
     }
 
-    /// What counts in each zone, in the order of their names.
+    /// Returns what counts in each zone, in the order of their names.
     pub async fn counts(&self) -> [i64; 2] {
         counts(&self.server).await.0
     }
 }
 
-/// What counts in each zone, and on which revision.
+/// Returns what counts in each zone, and on which revision.
 pub async fn counts(server: &Server) -> ([i64; 2], i64) {
     let request = FilterRequest {
         pod: Some(template()),

@@ -10,7 +10,7 @@ use crate::process;
 use crate::support::build::{ZONE, node, on, pod};
 use crate::support::model::Stored;
 
-/// What running `evenkeel` with these arguments said, and its exit code.
+/// Returns what running `evenkeel` with these arguments said, and its exit code.
 fn evenkeel(args: &[&str]) -> (i32, String) {
     let output = process::run(process::command(args));
     let code = output.status.code().expect("it exits by itself");
@@ -18,7 +18,7 @@ fn evenkeel(args: &[&str]) -> (i32, String) {
     (code, String::from_utf8_lossy(&said).into_owned())
 }
 
-/// What a server on this directory says that cannot start.
+/// Returns what a server on this directory says that cannot start.
 pub fn refused(home: &Home) -> String {
     let flags = home.flags();
     let mut args = vec!["serve", "--listen", "127.0.0.1:0"];
@@ -159,7 +159,7 @@ fn compact(home: &Home) {
     while database.compact().expect("nobody else writes") {}
 }
 
-/// Where bytes are that look as if they were of objects: what damage there does
+/// Returns where bytes are that look as if they were of objects: what damage there does
 /// can be seen.
 fn text_of_pods(bytes: &[u8]) -> Vec<usize> {
     let is_text = |at: &usize| bytes[*at..].starts_with(b"pod-");

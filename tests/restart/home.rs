@@ -98,7 +98,7 @@ impl Running {
         .await
     }
 
-    /// What GetSnapshot says, without what is about memory alone.
+    /// Returns what GetSnapshot says, without what is about memory alone.
     pub async fn describe(&self, snapshot: &str) -> Option<Snapshot> {
         let request = GetSnapshotRequest {
             snapshot: snapshot.into(),

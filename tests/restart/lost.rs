@@ -67,7 +67,7 @@ fn when_free<T>(attempt: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreE
     }
 }
 
-/// What the next server has, and how much it says was lost.
+/// Returns what the next server has, and how much it says was lost.
 fn start(state: &Path) -> Result<(Known, u64), StoreError> {
     let store = when_free(|| Store::open(state, Durability::Relaxed))?;
     let registry = unobserved(Limits::default());

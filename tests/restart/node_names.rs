@@ -10,7 +10,7 @@ use crate::support::model::{Stored, delete};
 
 const WEB: [(&str, &str); 1] = [("app", "web")];
 
-/// What is said of changes that are refused.
+/// Returns what is said of changes that are refused.
 async fn refused(server: &Running, changes: Vec<Change>) -> String {
     let request = UpdateSnapshotRequest {
         changes,

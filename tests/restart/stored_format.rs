@@ -41,7 +41,7 @@ fn kept(file: &str) -> PathBuf {
     root.join("tests/vectors/state-format-2").join(file)
 }
 
-/// What the first server is told.
+/// Returns what the first server is told.
 fn early() -> Vec<Change> {
     let small = [("cpu", "500m"), ("memory", "128Mi")];
     let node = |name: &str, zone: &str| {
@@ -65,7 +65,7 @@ fn early() -> Vec<Change> {
     ]
 }
 
-/// What the second server is told, which is killed.
+/// Returns what the second server is told, which is killed.
 fn late() -> Vec<Change> {
     vec![
         delete("Pod", "default", ENDED),

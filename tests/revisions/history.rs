@@ -103,7 +103,7 @@ impl Shared {
         self.done.load(Ordering::Acquire)
     }
 
-    /// What there was at these revisions.
+    /// Returns what there was at these revisions.
     pub(crate) fn states(&self, wanted: &[&Version]) -> HashMap<Version, State> {
         let history = self.history.lock().expect("nobody panicked");
         let became = self.became.lock().expect("nobody panicked");

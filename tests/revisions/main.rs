@@ -65,7 +65,7 @@ async fn valid(still: &Server, questions: Vec<Asked>) -> Vec<Asked> {
     valid
 }
 
-/// What readers were answered while others wrote.
+/// Returns what readers were answered while others wrote.
 async fn answered(
     server: &Server,
     questions: &Arc<Vec<Asked>>,

@@ -108,7 +108,7 @@ fn about(pod: &Pod, overlay: &[Change], dialect: Dialect) -> Vec<Asked> {
     ]
 }
 
-/// How things are spread in a namespace.
+/// Returns how things are spread in a namespace.
 fn described(namespace: &str) -> Vec<Asked> {
     let describe = DescribeSpreadRequest {
         namespace: namespace.into(),

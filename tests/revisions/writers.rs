@@ -39,7 +39,7 @@ pub(crate) const RESERVED: &str = "reserved";
 /// The one node where something is held for a moment.
 const APART: &str = "apart";
 
-/// Whether there is no snapshot to ask now, or nothing in it to answer from.
+/// Returns whether there is no snapshot to ask now, or nothing in it to answer from.
 pub(crate) fn is_gone(status: &Status) -> bool {
     [Code::NotFound, Code::FailedPrecondition].contains(&status.code())
 }

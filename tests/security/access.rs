@@ -155,7 +155,7 @@ fn commit(snapshot: &str) -> Step {
     })
 }
 
-/// How a feed of these steps ends, after how many acknowledgements.
+/// Returns how a feed of these steps ends, after how many acknowledgements.
 async fn feed(mut client: Client, steps: Vec<Step>) -> (usize, Option<Status>) {
     let steps = steps
         .into_iter()
@@ -295,7 +295,7 @@ async fn certificates_are_known_by_their_names() {
     assert_eq!(get(&mut mistaken, "open").await, Code::Unauthenticated);
 }
 
-/// How health answers about a name: to a check, and first to a watch.
+/// Returns how health answers about a name: to a check, and first to a watch.
 async fn health(server: &Server, token: Option<&str>, name: &str) -> (Code, ServingStatus) {
     let mut health = HealthClient::new(server.channel());
     let request = || {

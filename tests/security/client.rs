@@ -57,7 +57,7 @@ pub(crate) fn client(channel: Channel, authorization: Option<&str>) -> Client {
     SpreadServiceClient::with_interceptor(channel, bearer)
 }
 
-/// Whether the server answers a call at all.
+/// Returns whether the server answers a call at all.
 pub(crate) async fn list(channel: Channel) -> Result<Vec<String>, Status> {
     let mut client = client(channel, None);
     let answer = client
@@ -67,7 +67,7 @@ pub(crate) async fn list(channel: Channel) -> Result<Vec<String>, Status> {
     Ok(snapshots.map(|snapshot| snapshot.name).collect())
 }
 
-/// Whether health answers.
+/// Returns whether health answers.
 pub(crate) async fn healthy(channel: Channel) -> Result<(), Status> {
     let mut health = HealthClient::new(channel);
     health.check(HealthCheckRequest::default()).await?;

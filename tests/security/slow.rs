@@ -52,7 +52,7 @@ fn name() -> ServerName<'static> {
     ServerName::try_from("localhost").expect("a name")
 }
 
-/// What a client says first.
+/// Returns what a client says first.
 fn hello(authority: &Authority) -> Vec<u8> {
     let mut client = ClientConnection::new(config(authority), name()).expect("a client");
     let mut hello = Vec::new();

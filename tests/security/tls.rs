@@ -9,7 +9,7 @@ use crate::client::{connect, healthy, list, serve};
 use crate::pki::{Authority, Files, Subject};
 use crate::process::{DEADLINE, Server};
 
-/// Whether a client gets an answer.
+/// Returns whether a client gets an answer.
 async fn answers(server: &Server, tls: ClientTlsConfig) -> bool {
     match connect(server, tls).await {
         Ok(channel) => list(channel).await.is_ok(),

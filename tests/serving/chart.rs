@@ -42,7 +42,7 @@ fn read(file: &str) -> String {
     fs::read_to_string(chart.join(file)).expect("the file can be read")
 }
 
-/// What one value of a flag may be.
+/// Returns what one value of a flag may be.
 fn value(arg: &Arg) -> Value {
     let possible: Vec<_> = arg.get_possible_values();
     let possible: Vec<&str> = possible.iter().map(|value| value.get_name()).collect();

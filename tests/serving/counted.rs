@@ -9,7 +9,7 @@ use crate::http::get;
 use crate::metrics::Page;
 use crate::process::until;
 
-/// How many were refused for a limit; `None` where nobody is.
+/// Returns how many were refused for a limit; `None` where nobody is.
 fn refused(page: &Page, limit: &str) -> Option<f64> {
     let label = format!("limit=\"{limit}\"");
     page.sample("evenkeel_limit_refusals_total", &[&label])

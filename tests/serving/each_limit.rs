@@ -21,7 +21,7 @@ fn label(limit: Limit) -> String {
     format!("limit=\"{}\"", limit.name())
 }
 
-/// What the limit is set to: two of anything are too many, where that can be.
+/// Returns what the limit is set to: two of anything are too many, where that can be.
 fn value(limit: Limit) -> &'static str {
     match limit {
         Limit::MessageBytes => "65536",

@@ -42,7 +42,7 @@ fn agree(server: &Server, names: &[(&str, bool)], ours: &[&str], theirs: &[&str]
     }
 }
 
-/// What is healthy once the cluster is loaded.
+/// Returns what is healthy once the cluster is loaded.
 fn loaded() -> [(&'static str, bool); 4] {
     NAMES.map(|(name, _)| (name, name != "nobody"))
 }

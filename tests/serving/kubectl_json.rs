@@ -39,7 +39,7 @@ fn lenient() -> DeserializeOptions {
     DeserializeOptions::new().deny_unknown_fields(false)
 }
 
-/// What `jq` makes of a list: each object under the name of its kind.
+/// Returns what `jq` makes of a list: each object under the name of its kind.
 fn changes(list: &Value) -> Value {
     let items = list["items"].as_array().expect("a list");
     let known = items.iter().filter_map(|item| {

@@ -297,7 +297,7 @@ fn failures(calls: &[Call]) -> Vec<&Call> {
     calls.iter().filter(|call| call.answer.is_err()).collect()
 }
 
-/// What went wrong, for a message.
+/// Returns what went wrong, for a message.
 fn causes(failures: &[&Call]) -> String {
     let causes = failures
         .iter()

@@ -72,7 +72,7 @@ impl History {
         self.has_wrong_clocks = true;
     }
 
-    /// Whether it is that of one server.
+    /// Returns whether it is that of one server.
     ///
     /// # Errors
     /// What one server would never have answered.
@@ -106,7 +106,7 @@ impl History {
         Ok(made)
     }
 
-    /// Whether what was held until then may have ended by its time.
+    /// Returns whether what was held until then may have ended by its time.
     fn may_be_over(&self, until: SystemTime, op: &Op) -> bool {
         // By how much clocks differ all the time.
         const SKEW: Duration = Duration::from_millis(500);
@@ -155,7 +155,7 @@ impl History {
         }
     }
 
-    /// What is held can be used, and what is over cannot.
+    /// Returns what is held can be used, and what is over cannot.
     fn check_use(&self, op: &Op, made: &HashMap<&str, &Op>) -> Result<(), String> {
         let (Did::Released { id, was_held } | Did::Used { id, was_held }) = &op.did else {
             return Ok(());
@@ -191,7 +191,7 @@ impl History {
     }
 }
 
-/// What was answered before another one was asked for comes before it.
+/// Returns what was answered before another one was asked for comes before it.
 fn check_order(one: &Op, other: &Op) -> Result<(), String> {
     // A repeated answer is that of another time.
     let is_repeated = |op: &Op| matches!(op.did, Did::Repeated { .. });

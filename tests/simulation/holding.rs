@@ -14,7 +14,7 @@ use crate::history::{Did, Op};
 use crate::server::Server;
 use crate::world::{NODES, ROOM, reserved};
 
-/// What somebody holds for so long.
+/// Returns what somebody holds for so long.
 pub fn hold(ttl: Duration) -> Hold {
     Hold {
         owner: "a".into(),
@@ -26,7 +26,7 @@ pub fn hold(ttl: Duration) -> Hold {
     }
 }
 
-/// What is told of reservations, as bytes that are kept.
+/// Returns what is told of reservations, as bytes that are kept.
 fn tell(reserved: &Reserved) -> Vec<u8> {
     format!("{} {}", reserved.revision, reserved.ids.join(" ")).into_bytes()
 }

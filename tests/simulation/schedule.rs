@@ -25,7 +25,7 @@ impl Dice {
         self.0.lock().expect("nobody panics here").usize(..end)
     }
 
-    /// Whether something happens that happens this often in a thousand times.
+    /// Returns whether something happens that happens this often in a thousand times.
     pub fn happens(&self, in_a_thousand: usize) -> bool {
         self.below(1_000) < in_a_thousand
     }

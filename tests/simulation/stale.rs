@@ -116,7 +116,7 @@ impl Two {
         changed.expect("nobody is in the way");
     }
 
-    /// What the server has read anew.
+    /// Returns what the server has read anew.
     fn anew(&self) -> u64 {
         let counts = self.server.replica.counts();
         counts.bootstraps.load(Ordering::Relaxed)

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use evenkeel::log::fake::{Asker, Call, Fate, Faults, StaleLeader};
+use evenkeel::log::fake::{Call, Fate, Faults, NextCall, StaleLeader};
 use evenkeel::snapshot::Registry;
 use event_listener::EventListener;
 
@@ -29,7 +29,7 @@ pub struct Wire {
     /// Not 0 from a forged message on until it is known to be one.
     pub forged: AtomicU8,
     /// The follower that read the forged message, and where.
-    pub forged_for: Mutex<Asker>,
+    pub forged_for: Mutex<NextCall>,
     /// How often the connection was lost.
     pub losses: AtomicU64,
     /// The leader that is reached now, if it is one that was cut off.
@@ -45,7 +45,7 @@ impl Wire {
         self.world.calm.load(Ordering::Relaxed)
     }
 
-    /// Whether what was read last may be forged.
+    /// Returns whether what was read last may be forged.
     pub fn is_forged(&self) -> bool {
         self.forged.load(Ordering::Relaxed) > 0
     }
@@ -119,14 +119,14 @@ impl Wire {
         }
     }
 
-    /// Whether a follower goes on from the forged message that was read last. Others read
+    /// Returns whether a follower goes on from the forged message that was read last. Others read
     /// the same log again, and show nothing of it.
-    fn goes_on_from_forged(&self, asker: Asker) -> bool {
+    fn goes_on_from_forged(&self, asker: NextCall) -> bool {
         let of = *self.forged_for.lock().expect("nobody panics here");
         asker.follower == of.follower || asker.from > of.after
     }
 
-    fn of_next(&self, asker: Asker) -> Fate {
+    fn of_next(&self, asker: NextCall) -> Fate {
         let may_forge = self.may_forge.load(Ordering::Relaxed);
         let forged = self.is_forged();
         match self.world.dice.below(40) {
@@ -153,7 +153,7 @@ impl Wire {
 }
 
 impl Wire {
-    fn fate_for(&self, call: Call, asker: Asker) -> Fate {
+    fn fate_for(&self, call: Call, asker: NextCall) -> Fate {
         self.pass();
         self.choose_leader();
         if call == Call::Append && self.is_forged() {
@@ -185,10 +185,10 @@ impl Wire {
 
 impl Faults for Wire {
     fn fate(&self, call: Call) -> Fate {
-        self.fate_for(call, Asker::default())
+        self.fate_for(call, NextCall::default())
     }
 
-    fn fate_of_next(&self, asker: Asker) -> Fate {
+    fn fate_of_next(&self, asker: NextCall) -> Fate {
         self.fate_for(Call::Next, asker)
     }
 

@@ -49,7 +49,7 @@ pub fn batch(objects: Vec<Object>) -> Batch {
     checked.expect("the objects are valid")
 }
 
-/// Whether what was wanted may have happened all the same.
+/// Returns whether what was wanted may have happened all the same.
 fn is_unknown(error: &Error) -> bool {
     matches!(error, Error::NotStored(JournalError::UnknownFate(_)))
 }

@@ -166,7 +166,7 @@ impl World {
     }
 }
 
-/// How many reservations each node has.
+/// Returns how many reservations each node has.
 pub fn reserved(snapshot: &Snapshot) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for listed in snapshot.reservations(0, "", usize::MAX) {

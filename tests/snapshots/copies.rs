@@ -130,7 +130,7 @@ impl Drop for Overlays {
     }
 }
 
-/// What an export holds, if it agrees with its summary.
+/// Returns what an export holds, if it agrees with its summary.
 fn summed(parts: Vec<ExportSnapshotResponse>) -> Vec<Change> {
     let mut sum = ExportSum::default();
     let last = parts.last().and_then(|part| part.summary.clone());

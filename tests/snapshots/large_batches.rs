@@ -53,7 +53,7 @@ fn web(i: usize, zone: usize) -> Pod {
     )
 }
 
-/// What a decision finds: its revision, and the pods in each domain of a key,
+/// Returns what a decision finds: its revision, and the pods in each domain of a key,
 /// ascending.
 fn counts(cut: &ReadView<'_>, question: &Question) -> (i64, Vec<i64>) {
     let constraints = question.constraints_on(cut);

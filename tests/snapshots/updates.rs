@@ -112,7 +112,7 @@ async fn min_revision_waits_for_the_update() {
     assert_eq!(answer.feasible, ["a", "b", "c"]);
 }
 
-/// What every kind of question comes to with an epoch and a revision.
+/// Returns what every kind of question comes to with an epoch and a revision.
 async fn asked_at(server: &Server, epoch: &str, min_revision: i64) -> Vec<Code> {
     let (pod, epoch) = (Some(pod("p", &[])), epoch.to_owned());
     let filter = FilterRequest {

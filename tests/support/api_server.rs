@@ -205,7 +205,7 @@ impl ApiServer {
         self.shared.1.notify_all();
     }
 
-    /// How often a resource was listed from its start.
+    /// Returns how often a resource was listed from its start.
     pub(crate) fn lists(&self, resource: &str) -> u32 {
         lock(&self.shared).lists.get(resource).copied().unwrap_or(0)
     }

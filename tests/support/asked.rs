@@ -97,7 +97,7 @@ impl Asked {
         explain: ExplainResponse;
     }
 
-    /// How many questions were answered from what is kept.
+    /// Returns how many questions were answered from what is kept.
     pub fn hits(&self) -> u64 {
         self.registry.counters().question_hits.sum()
     }
@@ -115,7 +115,7 @@ pub fn same<A: Debug + PartialEq>(got: &Fate<A>, want: &Fate<A>, request: &[u8])
     }
 }
 
-/// What a refusal says.
+/// Returns what a refusal says.
 pub fn said(status: Status) -> (Code, String) {
     // That the epoch is another one names that of the service.
     if status.code() == Code::Aborted {

@@ -184,12 +184,12 @@ impl FieldPath<'_> {
         self.0.last().expect("a path is not empty")
     }
 
-    /// Whether it is a list or a map.
+    /// Returns whether it is a list or a map.
     pub(crate) fn is_list(&self) -> bool {
         self.field().label() == Label::Repeated
     }
 
-    /// Whether it is a message of this name.
+    /// Returns whether it is a message of this name.
     pub(crate) fn is_a(&self, message: &str) -> bool {
         is_message(self.field()) && self.field().type_name() == message
     }

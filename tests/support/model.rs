@@ -80,12 +80,12 @@ pub fn delete_uid(kind: &str, namespace: &str, name: &str, uid: &str) -> Change 
     }
 }
 
-/// Whether a change deletes something.
+/// Returns whether a change deletes something.
 pub fn is_deletion(change: &Change) -> bool {
     deleted(change).is_some()
 }
 
-/// What a change deletes, in full.
+/// Returns what a change deletes, in full.
 pub fn deleted(change: &Change) -> Option<ObjectReference> {
     let Some(Object::Delete(reference)) = &change.object else {
         return None;

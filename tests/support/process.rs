@@ -132,7 +132,7 @@ impl Server {
         }
     }
 
-    /// Where clients connect.
+    /// Returns where clients connect.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
@@ -172,7 +172,7 @@ impl Server {
         })
     }
 
-    /// What it has logged.
+    /// Returns what it has logged.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.lines.lock().expect("no holder panics").clone()
     }

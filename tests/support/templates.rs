@@ -133,7 +133,7 @@ pub(crate) fn nodes() -> Vec<Value> {
     (0..6).map(node).collect()
 }
 
-/// What admission looks at.
+/// Returns what admission looks at.
 pub(crate) fn admission() -> Vec<Value> {
     vec![
         json!({

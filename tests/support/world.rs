@@ -45,7 +45,7 @@ impl World {
         self
     }
 
-    /// What Filter says.
+    /// Returns what Filter says.
     pub async fn filter(&self, pod: &Pod) -> FilterResponse {
         let request = FilterRequest {
             pod: Some(pod.clone()),

@@ -28,7 +28,7 @@ fn request_id() -> String {
     format!("{}-{now}", std::process::id())
 }
 
-/// Whether another attempt may get an answer. A status with a source is of the
+/// Returns whether another attempt may get an answer. A status with a source is of the
 /// connection, for instance of one that a stopping server closes: one that a server
 /// sent has none.
 fn is_unanswered(status: &tonic::Status) -> bool {
@@ -163,7 +163,7 @@ impl Orchestrator {
         Ok(())
     }
 
-    /// What is asked about the next pod.
+    /// Returns what is asked about the next pod.
     fn question() -> v1::FilterRequest {
         v1::FilterRequest {
             snapshot: SNAPSHOT.into(),

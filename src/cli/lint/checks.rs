@@ -215,7 +215,7 @@ impl CheckedTemplate<'_> {
         self.pod.metadata.as_ref().map_or(&NONE, |m| &m.labels)
     }
 
-    /// What a rule says of a field of a constraint.
+    /// Returns what a rule says of a field of a constraint.
     fn about(&self, rule: LintRule, active: &Active, field: &str, message: String) -> Said {
         let field = format!("spec.topologySpreadConstraints[{}]{field}", active.index);
         Said {
@@ -250,7 +250,7 @@ impl CheckedTemplate<'_> {
     }
 }
 
-/// What Explain says about the constraints for any cluster.
+/// Returns what Explain says about the constraints for any cluster.
 fn explained(checked: &CheckedTemplate<'_>) -> Vec<Said> {
     let of = |active: &Active| -> Vec<Said> {
         let hints = match checked.policy {
@@ -265,13 +265,13 @@ fn explained(checked: &CheckedTemplate<'_>) -> Vec<Said> {
     checked.constraints.iter().flat_map(of).collect()
 }
 
-/// Whether a selector asks for labels that controllers give.
+/// Returns whether a selector asks for labels that controllers give.
 fn selects_given(active: &Active) -> bool {
     let wire = active.selector.to_wire();
     wire.is_some_and(|wire| wire.match_labels.keys().any(|key| is_given(key)))
 }
 
-/// Whether labels that controllers give keep a constraint of `pod` from counting
+/// Returns whether labels that controllers give keep a constraint of `pod` from counting
 /// the pods of other workloads.
 pub(super) fn counts_alone(pod: &Pod, active: &Active) -> bool {
     let spec = pod.spec.as_ref();
@@ -359,7 +359,7 @@ fn no_constraints(checked: &CheckedTemplate<'_>) -> Option<Said> {
     })
 }
 
-/// What only placements of KubeFleet can have wrong.
+/// Returns what only placements of KubeFleet can have wrong.
 fn placement(checked: &CheckedTemplate<'_>) -> Option<Said> {
     let constraints = checked.constraints.iter();
     let hard = constraints.filter(|active| active.constraint.is_hard());

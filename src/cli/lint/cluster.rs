@@ -16,7 +16,7 @@ use crate::proto::v1::{
     TopologySpreadConstraint, View,
 };
 
-/// What is to be said of a template on the cluster that `client` knows.
+/// Returns what is to be said of a template on the cluster that `client` knows.
 pub(crate) async fn check(
     client: &Client,
     snapshot: &str,
@@ -129,7 +129,7 @@ async fn unknown_keys_of_terms(
     Ok(said)
 }
 
-/// How many nodes have a label, and how many there are: those with the label satisfy a
+/// Returns how many nodes have a label, and how many there are: those with the label satisfy a
 /// constraint that counts no pods.
 async fn nodes_with(client: &Client, snapshot: &str, key: &str) -> Result<(i64, i64)> {
     let constraint = TopologySpreadConstraint {

@@ -87,7 +87,7 @@ fn is_like_constraints(key: &str) -> bool {
         || did_you_mean(key, [CONSTRAINTS]).is_some()
 }
 
-/// What is wrong with constraints that `key` has under `parent`.
+/// Returns what is wrong with constraints that `key` has under `parent`.
 fn judge(parent: &str, key: &str, object: &TemplateObject) -> Option<Said> {
     let specs = object.templates.iter().map(|path| object.spec_of(path));
     let specs: Vec<String> = specs.collect();

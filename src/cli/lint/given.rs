@@ -14,12 +14,12 @@ const ALL: [&str; 10] = [
     "statefulset.kubernetes.io/pod-name",
 ];
 
-/// Whether some controller gives pods this label.
+/// Returns whether some controller gives pods this label.
 pub(super) fn is_given(key: &str) -> bool {
     ALL.contains(&key)
 }
 
-/// Whether the controller of this kind does; one of a kind that Kubernetes does not know
+/// Returns whether the controller of this kind does; one of a kind that Kubernetes does not know
 /// may give any.
 pub(super) fn is_given_by(kind: &str, key: &str) -> bool {
     match kind {

@@ -114,7 +114,7 @@ impl NamedObjects {
         self.namespace.as_deref()
     }
 
-    /// Whether a template is one of these objects. Of a file all are. Adds to `found`
+    /// Returns whether a template is one of these objects. Of a file all are. Adds to `found`
     /// which of the arguments it is meant by.
     pub(super) fn is_meant(&self, template: &Template, found: &mut BTreeSet<usize>) -> bool {
         let object = &template.object;

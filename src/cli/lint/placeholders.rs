@@ -9,7 +9,7 @@ pub(super) const PLACEHOLDER: &str = "{{";
 pub(super) const UNRENDERED: &str =
     "this is a template with placeholders: lint what it is rendered to, e.g. by `helm template`";
 
-/// Whether there are placeholders where no program is expected to find its own.
+/// Returns whether there are placeholders where no program is expected to find its own.
 pub(super) fn has_placeholder(value: &Value) -> bool {
     const OF_PROGRAMS: [&str; 5] = [
         "annotations",

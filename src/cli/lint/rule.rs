@@ -93,7 +93,7 @@ impl LintRule {
         })
     }
 
-    /// Whether it is on unless somebody turns it off.
+    /// Returns whether it is on unless somebody turns it off.
     pub(crate) fn is_on(self) -> bool {
         self != Self::NoConstraints
     }
@@ -104,14 +104,14 @@ impl LintRule {
         value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// What it looks for, in a sentence.
+    /// Returns what it looks for, in a sentence.
     pub(crate) fn help(self) -> String {
         let value = self.to_possible_value();
         let help = value.and_then(|value| value.get_help().map(ToString::to_string));
         help.unwrap_or_default()
     }
 
-    /// How bad its findings are.
+    /// Returns how bad its findings are.
     pub(crate) fn severity(self) -> Severity {
         match self {
             Self::Unreadable

@@ -77,7 +77,7 @@ impl LintSettings {
         self.levels.insert(rule, is_on.then(|| rule.severity()));
     }
 
-    /// How bad what a rule finds is; none when it is off.
+    /// Returns how bad what a rule finds is; none when it is off.
     pub(super) fn severity(&self, rule: LintRule) -> Option<Severity> {
         let of_table = rule.is_on().then(|| rule.severity());
         self.levels.get(&rule).copied().unwrap_or(of_table)

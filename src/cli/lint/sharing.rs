@@ -74,7 +74,7 @@ impl Workloads {
         }
     }
 
-    /// What there is to say once all workloads are known.
+    /// Returns what there is to say once all workloads are known.
     pub(super) fn findings(self) -> Vec<LintFinding> {
         let namespaces = self.namespaces.into_values();
         namespaces.flat_map(NamespaceWorkloads::findings).collect()

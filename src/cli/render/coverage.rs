@@ -3,7 +3,7 @@
 use super::text::{number, plural};
 use crate::proto::v1::{ConstraintCoverage, DefaultsKind, DescribeSpreadResponse};
 
-/// How many workloads violate constraints, in a line.
+/// Returns how many workloads violate constraints, in a line.
 pub(super) fn verdict(answer: &DescribeSpreadResponse) -> String {
     let all = plural(answer.workload_count, "workload");
     let held = answer.coverage.as_ref().map(held);
@@ -29,7 +29,7 @@ pub(super) fn verdict(answer: &DescribeSpreadResponse) -> String {
     }
 }
 
-/// Whether anything could be violated.
+/// Returns whether anything could be violated.
 pub(super) fn is_judged(answer: &DescribeSpreadResponse) -> bool {
     answer.coverage.as_ref().is_none_or(|it| held(it) > 0)
 }
@@ -39,7 +39,7 @@ fn held(coverage: &ConstraintCoverage) -> i64 {
     coverage.own_count + coverage.default_count
 }
 
-/// What holds workloads even, a line for each.
+/// Returns what holds workloads even, a line for each.
 pub(super) fn lines(answer: &DescribeSpreadResponse) -> Vec<String> {
     let Some(coverage) = answer
         .coverage
@@ -86,7 +86,7 @@ pub(super) fn lines(answer: &DescribeSpreadResponse) -> Vec<String> {
     lines
 }
 
-/// How to see more of workloads without constraints. `loaded` says whether the answer is
+/// Returns how to see more of workloads without constraints. `loaded` says whether the answer is
 /// about files, for which default constraints can be given.
 pub(super) fn advice(answer: &DescribeSpreadResponse, loaded: bool) -> Vec<String> {
     let mut lines = Vec::new();

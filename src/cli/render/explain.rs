@@ -32,14 +32,14 @@ pub(crate) fn explain(head: &Head, answer: &ExplainResponse) -> String {
     text + &hints(answer)
 }
 
-/// What was not checked, and is not told of in the summary.
+/// Returns what was not checked, and is not told of in the summary.
 pub(super) fn untold(answer: &ExplainResponse) -> Vec<String> {
     let told = |field: &&String| answer.feasible_count > 0 && answer.summary.contains(&***field);
     let unchecked = answer.unchecked.iter();
     unchecked.filter(|field| !told(field)).cloned().collect()
 }
 
-/// What a hint says; of a key that no node has, what was probably meant.
+/// Returns what a hint says; of a key that no node has, what was probably meant.
 pub(super) fn hint_text(answer: &ExplainResponse, hint: &Hint) -> String {
     let mut reports = answer.constraints.iter().zip(&answer.insights);
     let of_hint = reports.find(|(report, _)| report.constraint_index == hint.constraint_index);
@@ -82,7 +82,7 @@ fn one(report: &ConstraintReport, insight: &ConstraintInsight) -> String {
     text + &domains(report, insight, &constraint)
 }
 
-/// Whether a constraint keeps pods out.
+/// Returns whether a constraint keeps pods out.
 pub(super) fn is_hard(constraint: &TopologySpreadConstraint) -> bool {
     constraint.when_unsatisfiable != "ScheduleAnyway"
 }
@@ -116,7 +116,7 @@ pub(super) fn minimum(report: &ConstraintReport, insight: &ConstraintInsight) ->
     }
 }
 
-/// How many pods a domain may have.
+/// Returns how many pods a domain may have.
 pub(super) fn limit(report: &ConstraintReport, insight: &ConstraintInsight) -> String {
     let constraint = report.constraint.clone().unwrap_or_default();
     let (max_skew, minimum) = (constraint.max_skew, report.global_minimum);
@@ -154,7 +154,7 @@ pub(super) fn left_out_text(left_out: &LeftOut) -> String {
     format!("{} {why} ({names}){pods}", plural(count, "node"))
 }
 
-/// What a domain is to the pod.
+/// Returns what a domain is to the pod.
 pub(super) fn verdict(
     constraint: &TopologySpreadConstraint,
     domain: &Domain,

@@ -52,7 +52,7 @@ pub(crate) fn logs(all: &[LogRow]) -> String {
     table("", headings, rows)
 }
 
-/// What was found in a log.
+/// Returns what was found in a log.
 pub(crate) fn audited(name: &str, found: &Audit) -> String {
     let Bounds { first, last, .. } = found.bounds;
     let mut text = format!(

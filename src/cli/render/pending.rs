@@ -50,7 +50,7 @@ pub(crate) fn pending(snapshot: &str, pending: &PendingPods) -> String {
     text
 }
 
-/// What was not checked of any of the pods.
+/// Returns what was not checked of any of the pods.
 fn unchecked(pending: &PendingPods) -> Vec<String> {
     let all = pending.workloads.iter();
     let fields = all.flat_map(|workload| workload.explanation.unchecked.iter().cloned());
@@ -64,7 +64,7 @@ fn said_by_cluster(count: usize) -> String {
     format!("; the cluster itself says that {pods} {are} unschedulable")
 }
 
-/// What the cluster's scheduler says of the pods, where that differs from what is said
+/// Returns what the cluster's scheduler says of the pods, where that differs from what is said
 /// here, and which scheduler it is, where that is another.
 fn of_scheduler(workload: &PendingWorkload) -> Vec<String> {
     let (said, answer) = (&workload.scheduler_message, &workload.explanation);

@@ -77,7 +77,7 @@ fn nodes(head: &Head, answer: &PlaceResponse) -> String {
     head.nodes(headings, count, rows, "--all lists them")
 }
 
-/// What counts in each domain: `#` before, `+` added.
+/// Returns what counts in each domain: `#` before, `+` added.
 fn bars(head: &Head, before: Option<&ConstraintReport>, after: &ConstraintReport) -> String {
     let constraint = after.constraint.clone().unwrap_or_default();
     let title = format!(

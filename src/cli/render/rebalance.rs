@@ -23,7 +23,7 @@ pub(crate) fn rebalance(snapshot: &str, answer: &RebalanceResponse) -> String {
     text
 }
 
-/// How many moves and workloads there are.
+/// Returns how many moves and workloads there are.
 pub(super) fn headline(answer: &RebalanceResponse) -> String {
     let workloads = answer.workloads.len();
     let even = answer
@@ -46,7 +46,7 @@ pub(super) fn headline(answer: &RebalanceResponse) -> String {
     }
 }
 
-/// What is to be known of the whole plan.
+/// Returns what is to be known of the whole plan.
 pub(super) fn remarks(answer: &RebalanceResponse) -> Vec<String> {
     let mut lines = Vec::new();
     if answer.capped {
@@ -73,7 +73,7 @@ fn row(at: usize, it: &PodMove) -> [String; 5] {
     ]
 }
 
-/// What a move does: `zone a 4 -> b 1`.
+/// Returns what a move does: `zone a 4 -> b 1`.
 pub(super) fn effect(it: &MoveEffect) -> String {
     let domain = |value: &str, pods: i64| match value {
         "" => "no domain".to_owned(),
@@ -111,7 +111,7 @@ fn workload(it: &RebalancedWorkload) -> String {
     text
 }
 
-/// What is in the way, in words.
+/// Returns what is in the way, in words.
 pub(super) fn blocker(it: &MoveBlocker) -> String {
     let place = match (&*it.topology_key, &*it.domain) {
         ("", _) => String::new(),

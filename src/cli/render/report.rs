@@ -59,7 +59,7 @@ fn heading(text: &str) -> String {
     format!("\n{}\n", styled(HEADING, text))
 }
 
-/// What the cluster consists of.
+/// Returns what the cluster consists of.
 pub(super) fn counts(report: &ClusterReport) -> String {
     format!(
         "{}, {}, {}",
@@ -69,7 +69,7 @@ pub(super) fn counts(report: &ClusterReport) -> String {
     )
 }
 
-/// What holds the workloads even, a sentence each.
+/// Returns what holds the workloads even, a sentence each.
 pub(super) fn coverage_lines(report: &ClusterReport) -> Vec<String> {
     let verdict = coverage::verdict(&report.constraints);
     let lines = coverage::lines(&report.constraints);

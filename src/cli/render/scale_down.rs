@@ -66,7 +66,7 @@ fn row(removal: &Removal) -> [String; 3] {
     [removal.name.clone(), node, domains.join(", ")]
 }
 
-/// What counts in each domain: `#` stays, `-` goes, `+` comes.
+/// Returns what counts in each domain: `#` stays, `-` goes, `+` comes.
 pub(super) fn changed_topology(before: &TopologySpread, after: &TopologySpread) -> String {
     let style = if after.excess > 0 { BAD } else { GOOD };
     let skew = format!("skew {} -> {}", number(before.skew), number(after.skew));

@@ -176,7 +176,7 @@ pub(crate) fn states(all: &[Described]) -> String {
     table("", headings, rows)
 }
 
-/// What is missing of a state directory that is not damaged.
+/// Returns what is missing of a state directory that is not damaged.
 pub(crate) fn loss(loss: Option<Loss>) -> String {
     match loss {
         None => "everything is whole\n".to_owned(),
@@ -184,7 +184,7 @@ pub(crate) fn loss(loss: Option<Loss>) -> String {
     }
 }
 
-/// What a repair did.
+/// Returns what a repair did.
 pub(crate) fn repaired(repaired: &Repaired) -> String {
     let Some(kept_aside) = &repaired.kept_aside else {
         return format!("nothing to repair: {}", loss(repaired.loss));

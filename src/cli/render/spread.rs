@@ -53,7 +53,7 @@ pub(crate) fn workload_name(spread: &WorkloadSpread) -> String {
     }
 }
 
-/// What pods without a controller are called.
+/// Returns what pods without a controller are called.
 fn labels_text(labels: &BTreeMap<String, String>) -> String {
     let labels = labels.iter().map(|(k, v)| format!("{k}={v}"));
     match labels.collect::<Vec<_>>().join(",") {
@@ -62,7 +62,7 @@ fn labels_text(labels: &BTreeMap<String, String>) -> String {
     }
 }
 
-/// What is said above the workloads: the first line, and the others.
+/// Returns what is said above the workloads: the first line, and the others.
 pub(super) fn headline(
     about: &SpreadOf<'_>,
     answer: &DescribeSpreadResponse,
@@ -190,7 +190,7 @@ fn rows(spread: &WorkloadSpread) -> Vec<[String; 7]> {
     rows
 }
 
-/// How many pods there are, and how many of them are on no node.
+/// Returns how many pods there are, and how many of them are on no node.
 fn pods(spread: &WorkloadSpread) -> String {
     let pods = number(spread.pod_count);
     match spread.pending_count {
@@ -203,7 +203,7 @@ fn share(domain: &DomainSpread) -> String {
     format!("{} {}", quoted(&domain.value), number(domain.matching_pods))
 }
 
-/// What it is spread over, e.g. `zone, max skew 1, DoNotSchedule`.
+/// Returns what it is spread over, e.g. `zone, max skew 1, DoNotSchedule`.
 pub(super) fn over(topology: &TopologySpread) -> String {
     let Some(constraint) = &topology.constraint else {
         return topology.topology_key.clone();
@@ -228,7 +228,7 @@ fn skew(topology: &TopologySpread) -> String {
     }
 }
 
-/// What a workload is called above its domains.
+/// Returns what a workload is called above its domains.
 pub(super) fn title(selector: Option<&LabelSelector>, spread: &WorkloadSpread) -> String {
     let name = match selector.map(selector_text) {
         Some(selector) if selector.is_empty() => "all pods".to_owned(),
@@ -270,7 +270,7 @@ fn whole(selector: Option<&LabelSelector>, spread: &WorkloadSpread) -> String {
     text
 }
 
-/// What is known of a topology besides its domains: a word, and what it is.
+/// Returns what is known of a topology besides its domains: a word, and what it is.
 pub(super) fn facts(topology: &TopologySpread) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     if let Some(constraint) = &topology.constraint {

@@ -77,7 +77,7 @@ impl Head<'_> {
         format!("\n{}{rest}", table("", headings, rows.take(listed)))
     }
 
-    /// How many of `count` to list.
+    /// Returns how many of `count` to list.
     pub(super) fn listed(&self, count: usize) -> usize {
         if self.all {
             count
@@ -87,7 +87,7 @@ impl Head<'_> {
     }
 }
 
-/// What an answer is about and which default constraints there are, as a line.
+/// Returns what an answer is about and which default constraints there are, as a line.
 pub(super) fn source_line(snapshot: &str, revision: i64, defaults: DefaultsKind) -> String {
     let snapshot = visible::text(snapshot);
     format!(

@@ -108,7 +108,7 @@ pub(crate) struct Unbalanced {
 }
 
 impl Unbalanced {
-    /// How many pods a domain would have if they were even, by its place among the
+    /// Returns how many pods a domain would have if they were even, by its place among the
     /// fullest.
     pub(crate) fn even_at(&self, place: usize) -> i64 {
         let domains = self.domain_count.max(1);
@@ -194,7 +194,7 @@ pub(super) fn report(
     }
 }
 
-/// How many pods of all workloads are in each domain, where every workload tells of all.
+/// Returns how many pods of all workloads are in each domain, where every workload tells of all.
 fn load(ranked: &[WorkloadSpread]) -> Vec<DomainPods> {
     let mut pods: BTreeMap<&str, i64> = BTreeMap::new();
     for topology in ranked.iter().filter_map(|spread| spread.topologies.first()) {
@@ -222,7 +222,7 @@ fn violates_hard(spread: &WorkloadSpread) -> bool {
     })
 }
 
-/// How far a workload is from even; `None` when it has no choice.
+/// Returns how far a workload is from even; `None` when it has no choice.
 fn unbalanced(spread: &WorkloadSpread) -> Option<Unbalanced> {
     let topology = spread.topologies.first()?;
     let fullest = topology.domains.first()?;

@@ -75,7 +75,7 @@ impl<'a> PlacementCase<'a> {
         clusters.filter(|cluster| cluster.passes && !cluster.holds)
     }
 
-    /// How many clusters may be picked.
+    /// Returns how many clusters may be picked.
     pub fn open_count(&self) -> usize {
         self.pickable()
             .filter(|cluster| cluster.verdict.is_ok())
@@ -95,7 +95,7 @@ impl<'a> PlacementCase<'a> {
         self.pickable().filter(admitted).count()
     }
 
-    /// What stands behind each constraint, by index.
+    /// Returns what stands behind each constraint, by index.
     pub fn insights(&self, max_domains: usize) -> Vec<v1::ConstraintInsight> {
         let spreads = self.spreads.iter();
         let insights = spreads.map(|spread| self.insight(spread, max_domains));

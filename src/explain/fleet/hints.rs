@@ -71,7 +71,7 @@ fn skew_too_large(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Dia
     ))
 }
 
-/// Whether a constraint refuses every domain there is.
+/// Returns whether a constraint refuses every domain there is.
 fn admits_nothing(spread: &HolderSpread) -> bool {
     let domains = spread.report(usize::MAX).domains;
     !domains.is_empty() && domains.iter().all(|domain| !domain.feasible)

@@ -17,7 +17,7 @@ pub fn of(case: &PlacementCase<'_>, findings: &[Diagnosis]) -> String {
     sentence(&verdict, &causes(case), remedy.filter(|_| open == 0))
 }
 
-/// What keeps the placement off the others, by how many clusters.
+/// Returns what keeps the placement off the others, by how many clusters.
 fn causes(case: &PlacementCase<'_>) -> Vec<String> {
     let hold = case.clusters.iter().filter(|cluster| cluster.holds).count();
     let others = case.clusters.iter().filter(|cluster| !cluster.holds);

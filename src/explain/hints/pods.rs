@@ -43,7 +43,7 @@ pub fn mixed_revisions(case: &Case<'_>, active: &Active) -> Option<Diagnosis> {
     Some(found)
 }
 
-/// How many pods a constraint counts of each revision of the pod's workload:
+/// Returns how many pods a constraint counts of each revision of the pod's workload:
 /// those with its labels except the hash.
 fn revisions<'a>(case: &Case<'a>, active: &Active) -> BTreeMap<&'a str, u32> {
     let without_hash = case.labels().iter().filter(|(key, _)| *key != HASH);

@@ -44,7 +44,7 @@ pub fn room(case: &Case<'_>) -> Vec<Diagnosis> {
     found
 }
 
-/// What there is to say of nodes that have too little of the same thing.
+/// Returns what there is to say of nodes that have too little of the same thing.
 fn lacking(case: &Case<'_>, nodes: &[Lacking<'_>]) -> Option<Diagnosis> {
     let first = |node: &&Lacking<'_>| (!node.is_alone, node.shortage.missing);
     let nearest = nodes.iter().min_by_key(first)?;
@@ -97,7 +97,7 @@ fn scarcity(least: &Shortage, nodes: usize, too_small: usize) -> String {
     }
 }
 
-/// What would let the pod onto some nodes.
+/// Returns what would let the pod onto some nodes.
 fn useful(least: &Shortage, names: &[&str]) -> String {
     let onto = match names.len() {
         1 => names[0].to_owned(),
@@ -132,7 +132,7 @@ fn smaller_request(least: &Shortage) -> Option<String> {
     (less > 0).then(|| least.of.quantity(less))
 }
 
-/// What to do, of which a node lacks nothing else.
+/// Returns what to do, of which a node lacks nothing else.
 fn remedy(node: &Lacking<'_>, nodes: usize) -> Option<String> {
     let (name, least) = (node.name, &node.shortage);
     let missing = least.of.quantity(least.missing);

@@ -41,7 +41,7 @@ pub fn max_skew(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
     })
 }
 
-/// How many pods would have to leave which domain. Whichever of its matching
+/// Returns how many pods would have to leave which domain. Whichever of its matching
 /// pods leave, the other constraints still admit the node.
 pub fn fewer_pods(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
     let fits = |(value, node): &(&str, &JudgedNode<'_>)| {
@@ -73,7 +73,7 @@ pub fn fewer_pods(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
     })
 }
 
-/// How many pods would have to arrive in which domains to raise the minimum.
+/// Returns how many pods would have to arrive in which domains to raise the minimum.
 /// Left out if a domain could take none, if `minDomains` keeps the minimum at
 /// 0, or if these pods might violate another constraint.
 pub fn more_pods(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
@@ -134,13 +134,13 @@ fn nearly<'c, 'a>(
     others.filter_map(|node| Some((node.node.label_text(hard.key())?, node)))
 }
 
-/// Whether a node is judged by the numbers of its domain alone: nominated pods on it
+/// Returns whether a node is judged by the numbers of its domain alone: nominated pods on it
 /// would add to them.
 fn is_by_domain(case: &Case<'_>, (_, node): &(&str, &JudgedNode<'_>)) -> bool {
     case.nominated_on(node).is_none()
 }
 
-/// Whether the other constraints admit a node even if pods that leave lower
+/// Returns whether the other constraints admit a node even if pods that leave lower
 /// their minimum as far as they can.
 fn others_outlast(case: &Case<'_>, hard: &Hard<'_>, node: &JudgedNode<'_>, leaving: i64) -> bool {
     let mut others = case.other_hard(hard);
@@ -156,7 +156,7 @@ fn others_outlast(case: &Case<'_>, hard: &Hard<'_>, node: &JudgedNode<'_>, leavi
     })
 }
 
-/// Whether pods that arrive in some domains may land where another constraint
+/// Returns whether pods that arrive in some domains may land where another constraint
 /// counts for the node.
 fn in_the_way(
     case: &Case<'_>,

@@ -111,7 +111,7 @@ fn bound_to(bound: &BoundClaim<'_>, words: &str, away: usize) -> Option<String> 
     })
 }
 
-/// What would help where no node takes the pod.
+/// Returns what would help where no node takes the pod.
 fn remedy(words: &str) -> &'static str {
     if words.starts_with("pod has unbound immediate") {
         "Bind its claim to a volume, or give the claim a class that makes volumes"

@@ -99,7 +99,7 @@ fn samples() -> [(ObjectKind, Value); 11] {
     ]
 }
 
-/// What a feed makes of the JSON of an object: its version, and what decisions read.
+/// Returns what a feed makes of the JSON of an object: its version, and what decisions read.
 fn read(kind: ObjectKind, json: Value) -> (Option<String>, Object) {
     let watched: Watched = serde_json::from_value(json).expect("an object");
     let version = kube::Resource::meta(&watched).resource_version.clone();

@@ -56,7 +56,7 @@ pub enum Fate {
 
 /// The follower that asks for the next message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Asker {
+pub struct NextCall {
     /// The number of the follower among all of its log.
     pub follower: u64,
     /// The sequence after which it began to follow.
@@ -67,16 +67,16 @@ pub struct Asker {
 
 /// Decides what goes wrong. Each server has its own.
 pub trait Faults: Send + Sync {
-    /// What becomes of a call. May take its time: whatever happens meanwhile
+    /// Returns what becomes of a call. May take its time: whatever happens meanwhile
     /// happens before the call.
     fn fate(&self, call: Call) -> Fate;
 
-    /// What becomes of asking for the next message.
-    fn fate_of_next(&self, _: Asker) -> Fate {
+    /// Returns what becomes of asking for the next message.
+    fn fate_of_next(&self, _: NextCall) -> Fate {
         self.fate(Call::Next)
     }
 
-    /// How many of three servers keep the log now. Where one is left it goes on leading,
+    /// Returns how many of three servers keep the log now. Where one is left it goes on leading,
     /// and tells what it has.
     fn keepers(&self) -> usize {
         3

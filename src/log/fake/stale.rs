@@ -47,7 +47,7 @@ impl FakeLog {
         }
     }
 
-    /// What an append comes to at a leader that was cut off. It may arrive later all the
+    /// Returns what an append comes to at a leader that was cut off. It may arrive later all the
     /// same: that leader may come to lead the others again.
     pub(super) fn refuse(
         stale: &StaleLeader,

@@ -8,7 +8,7 @@ use event_listener::Event;
 use parking_lot::Mutex;
 use prost::bytes::Bytes;
 
-use super::faults::{Asker, Call, Fate, Faults};
+use super::faults::{Call, Fate, Faults, NextCall};
 use super::kept::{Append, BlobsAndKeys, Stream, Streams};
 use crate::log::interface::{Blobs, Bounds, Error, Follower, Keys, Log, Message, Source, Wait};
 
@@ -64,7 +64,7 @@ impl FakeLog {
         (self.shared.clock)()
     }
 
-    /// How many appends are on their way.
+    /// Returns how many appends are on their way.
     pub fn late(&self) -> usize {
         self.shared.streams.lock().late.len()
     }
@@ -120,7 +120,7 @@ impl FakeLog {
         self.shared.changed.notify(usize::MAX);
     }
 
-    /// What a log holds, to look at.
+    /// Returns what a log holds, to look at.
     pub fn messages(&self, name: &str) -> Vec<Message> {
         let streams = self.shared.streams.lock();
         let messages = streams.get(name).map(|stream| stream.messages.clone());
@@ -202,7 +202,7 @@ impl FakeLog {
         };
         let place = (name.clone(), after + 1);
         let forged = self.shared.streams.lock().refused.get(&place).cloned();
-        let fate = self.faults.fate_of_next(Asker { after, ..of.asker });
+        let fate = self.faults.fate_of_next(NextCall { after, ..of.asker });
         self.faults.over(Call::Next);
         Ok(match fate {
             Fate::Unreachable => return Err(fault()),
@@ -265,7 +265,7 @@ impl Log for FakeLog {
     fn follow(&self, name: &str, from: u64) -> Arc<dyn Follower> {
         let follower = self.shared.followers.fetch_add(1, Ordering::Relaxed);
         Arc::new(FakeFollower {
-            asker: Asker {
+            asker: NextCall {
                 follower,
                 from,
                 after: from,
@@ -345,7 +345,7 @@ impl Log for FakeLog {
 
 /// Follows a fake log.
 struct FakeFollower {
-    asker: Asker,
+    asker: NextCall,
     log: FakeLog,
     name: String,
     /// The number of the log that it follows.

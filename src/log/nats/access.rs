@@ -48,7 +48,7 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// Whether trying again may help.
+    /// Returns whether trying again may help.
     pub fn is_temporary(&self) -> bool {
         matches!(self, Self::Unreachable(_))
     }
@@ -64,7 +64,7 @@ impl From<Error> for ConnectError {
 }
 
 impl Access {
-    /// Whether connections are encrypted for sure.
+    /// Returns whether connections are encrypted for sure.
     pub(super) fn uses_tls(&self) -> bool {
         self.ca.is_some()
             || self.certificate.is_some()

@@ -175,7 +175,7 @@ impl BlobHead {
         (head.parts == head.bytes.div_ceil(PART_BYTES).max(1)).then_some(head)
     }
 
-    /// Whether these headers are of the last part.
+    /// Returns whether these headers are of the last part.
     fn is_last(&self, headers: &HeaderMap) -> bool {
         number(headers, PART) == Some(self.parts - 1)
     }

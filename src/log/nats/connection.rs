@@ -104,7 +104,7 @@ impl Connection {
         self.client.server_info().server_id
     }
 
-    /// How often a server was connected to.
+    /// Returns how often a server was connected to.
     pub(super) fn number(&self) -> u64 {
         let statistics = self.client.statistics();
         statistics.connects.load(Ordering::Relaxed)
@@ -179,7 +179,7 @@ fn bad_file(path: &Path, why: impl ToString) -> ConnectError {
     ConnectError::BadFile(path.display().to_string(), why.to_string())
 }
 
-/// Whether a nats-server has said what an error is.
+/// Returns whether a nats-server has said what an error is.
 fn is_of_server(error: &async_nats::ConnectError) -> bool {
     let source = std::error::Error::source(error);
     source.is_some_and(|source| source.is::<ServerError>())

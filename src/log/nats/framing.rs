@@ -73,7 +73,7 @@ impl Framing {
     }
 }
 
-/// How many bytes follow a line.
+/// Returns how many bytes follow a line.
 fn message_bytes(line: &[u8]) -> Result<usize, Breach> {
     let alone: [&[u8]; 5] = [b"+OK", b"PING", b"PONG", b"-ERR", INFO];
     if alone.iter().any(|verb| line.starts_with(verb)) {

@@ -65,7 +65,7 @@ impl Generations {
         self.known.lock().remove(snapshot);
     }
 
-    /// Whether a generation is known to have ended.
+    /// Returns whether a generation is known to have ended.
     pub(super) fn has_ended(&self, snapshot: &str, number: u64) -> bool {
         let known = self.known.lock();
         known.get(snapshot).is_some_and(|known| *known > number)

@@ -95,7 +95,7 @@ impl Nats {
         })
     }
 
-    /// How the stream of a snapshot has to be, of a generation.
+    /// Returns how the stream of a snapshot has to be, of a generation.
     fn config(&self, name: &str, generation: u64) -> Config {
         let stream = self.fleet.log_stream(name, generation);
         let subject = self.fleet.log_subject(name, generation);

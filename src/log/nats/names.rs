@@ -48,7 +48,7 @@ impl FleetName {
         format!("EVK_{self}_LOG{number}_{}", shortened(snapshot))
     }
 
-    /// What a stream has the log of; none for other streams.
+    /// Returns what a stream has the log of; none for other streams.
     pub(super) fn log_of(&self, stream: &str) -> Option<NamedLog> {
         let rest = stream.strip_prefix(&format!("EVK_{self}_LOG"))?;
         let (number, encoded) = rest.split_once('_')?;

@@ -59,7 +59,7 @@ pub(super) async fn publish(
     }
 }
 
-/// What it says of a message that there was no answer.
+/// Returns what it says of a message that there was no answer.
 fn unanswered(error: &async_nats::RequestError) -> Error {
     match error.kind() {
         RequestErrorKind::InvalidSubject | RequestErrorKind::MaxPayloadExceeded => {
@@ -70,7 +70,7 @@ fn unanswered(error: &async_nats::RequestError) -> Error {
     }
 }
 
-/// What the error code of an answer says of the message.
+/// Returns what the error code of an answer says of the message.
 fn refusal(code: ErrorCode, text: String) -> Error {
     match code {
         ErrorCode::STREAM_WRONG_LAST_SEQUENCE | ErrorCode::STREAM_WRONG_LAST_SEQUENCE_CONSTANT => {

@@ -96,12 +96,12 @@ impl Relay {
         })
     }
 
-    /// Where it listens.
+    /// Returns where it listens.
     pub(super) fn address(&self) -> String {
         format!("nats://{}", self.address)
     }
 
-    /// What its client has to be called.
+    /// Returns what its client has to be called.
     pub(super) fn secret(&self) -> &str {
         &self.shared.secret
     }
@@ -168,7 +168,7 @@ impl RelayState {
         }
     }
 
-    /// What to send of a client's CONNECT: with the name, and without the secret.
+    /// Returns what to send of a client's CONNECT: with the name, and without the secret.
     fn introduce(&self, line: &[u8], is_encrypted: bool) -> Option<Vec<u8>> {
         let mut connect: Value = serde_json::from_slice(line.strip_prefix(b"CONNECT ")?).ok()?;
         if connect["name"] != *self.secret {

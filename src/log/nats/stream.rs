@@ -245,7 +245,7 @@ fn check_versions(connection: &Connection, info: &Info) -> Result<(), Error> {
     Ok(())
 }
 
-/// What of a stream is not as promised. Its administrator may have changed how
+/// Returns what of a stream is not as promised. Its administrator may have changed how
 /// much it takes, and put it on more servers.
 fn faults(wanted: &Config, found: &Config) -> Vec<&'static str> {
     let is_async = matches!(found.persist_mode, Some(PersistenceMode::Async));

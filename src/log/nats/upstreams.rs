@@ -245,7 +245,7 @@ impl Upstreams {
     }
 }
 
-/// What a file holds of a kind, at least one.
+/// Returns what a file holds of a kind, at least one.
 async fn pem_file<T: PemObject>(path: &std::path::Path) -> Result<Vec<T>, LinkError> {
     let wrong = |error| LinkError::File(path.display().to_string(), error);
     let content = tokio::fs::read(path).await;

@@ -15,7 +15,7 @@ pub(super) fn usual_limit() -> usize {
     share.max(FLOOR)
 }
 
-/// What the control groups of the process allow it, if they do: version 2, or
+/// Returns what the control groups of the process allow it, if they do: version 2, or
 /// 1.
 #[cfg(target_os = "linux")]
 pub fn limit() -> Option<u64> {
@@ -42,7 +42,7 @@ pub fn limit() -> Option<u64> {
     limits.into_iter().min()
 }
 
-/// What control groups allow: nothing is known of it here.
+/// Returns what control groups allow: nothing is known of it here.
 #[cfg(not(target_os = "linux"))]
 pub fn limit() -> Option<u64> {
     None

@@ -126,7 +126,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// How many threads serve connections.
+    /// Returns how many threads serve connections.
     pub fn threads(&self) -> usize {
         self.connections.threads.unwrap_or_else(processors)
     }

@@ -185,7 +185,7 @@ pub struct DecisionLogSettings {
 }
 
 impl DecisionLogSettings {
-    /// What to log, if anything.
+    /// Returns what to log, if anything.
     pub fn settings(&self) -> Option<Settings> {
         Some(Settings {
             files: FileSettings {

@@ -307,7 +307,7 @@ impl Health for Board {
     }
 }
 
-/// Whether a visitor may know of a name. The name of a snapshot that it may not
+/// Returns whether a visitor may know of a name. The name of a snapshot that it may not
 /// read is answered like an unknown name.
 fn may_see(visitor: Option<&Visitor>, name: &str) -> bool {
     let is_open = name.is_empty() || name == SERVICE;

@@ -112,7 +112,7 @@ where
     ended
 }
 
-/// What `work` comes to, unless a signal comes first.
+/// Returns what `work` comes to, unless a signal comes first.
 async fn unless_told<T>(
     work: impl Future<Output = Result<T, Error>>,
     signals: &mut Signals,
@@ -207,7 +207,7 @@ impl KeptSnapshots {
         }
     }
 
-    /// What telemetry reads of this and of the rest of the server.
+    /// Returns what telemetry reads of this and of the rest of the server.
     fn sources(
         &self,
         port: &Port,

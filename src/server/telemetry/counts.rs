@@ -41,7 +41,7 @@ impl Tails {
         self.last.get(snapshot).map_or(0, |last| *last)
     }
 
-    /// Whether the log was reached the last time.
+    /// Returns whether the log was reached the last time.
     pub(super) fn is_reachable(&self) -> bool {
         !self.is_away.load(Ordering::Relaxed)
     }
@@ -64,7 +64,7 @@ impl Refusals {
         self.0[limit as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many there were.
+    /// Returns how many there were.
     pub(super) fn count(&self, limit: Limit) -> u64 {
         self.0[limit as usize].load(Ordering::Relaxed)
     }

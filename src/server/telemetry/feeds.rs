@@ -113,7 +113,7 @@ impl FeedCounts {
         self.lease.get_or_init(|| lease);
     }
 
-    /// Whether this server feeds.
+    /// Returns whether this server feeds.
     pub(super) fn is_feeding(&self) -> bool {
         self.lease.get().is_none_or(|lease| lease.is_held())
     }
@@ -149,7 +149,7 @@ impl FeedCounts {
         }
     }
 
-    /// What is wrong now, a line each. Nothing while another server feeds: what was
+    /// Returns what is wrong now, a line each. Nothing while another server feeds: what was
     /// wrong here is wrong no longer, or not known.
     pub fn troubles(&self) -> Vec<String> {
         if self.other_feeder().is_some() {

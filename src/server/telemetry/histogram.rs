@@ -61,12 +61,12 @@ impl Totals {
         self.nanoseconds += histogram.nanoseconds.load(Ordering::Relaxed);
     }
 
-    /// How many were noted.
+    /// Returns how many were noted.
     pub(super) fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// What they took together.
+    /// Returns what they took together.
     pub(super) fn seconds(&self) -> f64 {
         self.nanoseconds as f64 / SECOND
     }

@@ -34,7 +34,7 @@ const LIBRARIES: [(&str, Option<Level>); 9] = [
     ("tower", Some(Level::INFO)),
 ];
 
-/// Whether an event may be heard, whatever the level that is set.
+/// Returns whether an event may be heard, whatever the level that is set.
 pub(super) fn may_be_heard(metadata: &Metadata<'_>) -> bool {
     let root = metadata.target().split("::").next().unwrap_or_default();
     let found = LIBRARIES.iter().find(|(name, _)| *name == root);

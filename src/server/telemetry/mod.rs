@@ -44,7 +44,7 @@ impl Telemetry {
         })
     }
 
-    /// What is refused, by limit.
+    /// Returns what is refused, by limit.
     pub fn refusals(&self) -> &Arc<Refusals> {
         self.calls.refusals()
     }

@@ -57,7 +57,7 @@ impl Traces {
         Ok(Some(Self { provider }))
     }
 
-    /// What makes spans.
+    /// Returns what makes spans.
     pub fn tracer(&self) -> Tracer {
         Tracer(self.provider.tracer(SERVICE))
     }
@@ -134,7 +134,7 @@ impl Tracer {
     }
 }
 
-/// Whether a code says that the server is at fault, and not the caller.
+/// Returns whether a code says that the server is at fault, and not the caller.
 fn is_fault(code: Code) -> bool {
     matches!(
         code,

@@ -104,7 +104,7 @@ impl CallLimits {
         }
     }
 
-    /// How many calls of each kind there are and may be.
+    /// Returns how many calls of each kind there are and may be.
     pub fn kinds(&self) -> &Kinds {
         &self.shared.kinds
     }
@@ -247,7 +247,7 @@ where
     }))
 }
 
-/// What a call is refused with before it is taken.
+/// Returns what a call is refused with before it is taken.
 fn refused(error: api::Error, call: Option<ObservedCall>) -> Response<Body> {
     let refused = Status::from(error).into_http();
     if let Some(mut call) = call {

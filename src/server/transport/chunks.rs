@@ -39,7 +39,7 @@ impl Chunks {
         (!self.is_empty()).then(|| self.take())
     }
 
-    /// Whether nothing is left.
+    /// Returns whether nothing is left.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }

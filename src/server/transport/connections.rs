@@ -56,7 +56,7 @@ impl ConnectionCounts {
         &self.all
     }
 
-    /// How many were accepted since the start.
+    /// Returns how many were accepted since the start.
     pub fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
     }
@@ -100,7 +100,7 @@ impl Listener {
         self.address
     }
 
-    /// How many connections there are and were.
+    /// Returns how many connections there are and were.
     pub fn counts(&self) -> Arc<ConnectionCounts> {
         Arc::clone(&self.counts)
     }
@@ -287,7 +287,7 @@ impl AcceptedConnection {
         read
     }
 
-    /// What became of writing; notes whether the client has yet to take it.
+    /// Returns what became of writing; notes whether the client has yet to take it.
     fn note_written<T>(&mut self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         self.written = true;
         self.peer.calls.note_blocked(result.is_pending());

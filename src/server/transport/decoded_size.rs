@@ -66,7 +66,7 @@ impl DecodedSizes {
         })
     }
 
-    /// What the requests of a path are, if it is known.
+    /// Returns what the requests of a path are, if it is known.
     pub fn request(&self, path: &str) -> Option<RequestLayout> {
         self.requests.get(path).copied().map(RequestLayout)
     }

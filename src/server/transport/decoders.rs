@@ -54,7 +54,7 @@ impl Decoders {
         })
     }
 
-    /// Where feeds run.
+    /// Returns where feeds run.
     pub fn runtime(&self) -> Handle {
         self.threads.handle().clone()
     }
@@ -116,7 +116,7 @@ impl DecodersHandle {
     }
 }
 
-/// What `work` comes to on the threads of a runtime. It ends with this future.
+/// Returns what `work` comes to on the threads of a runtime. It ends with this future.
 async fn joined<F>(on: &Handle, work: F) -> Result<F::Output, api::Error>
 where
     F: Future + Send + 'static,

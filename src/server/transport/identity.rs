@@ -71,7 +71,7 @@ impl Guard {
 pub struct Visitor(Option<Caller>);
 
 impl Visitor {
-    /// Whether it may know of a snapshot.
+    /// Returns whether it may know of a snapshot.
     pub fn may_see(&self, snapshot: &str) -> bool {
         let caller = self.0.as_ref();
         caller.is_some_and(|caller| caller.may(Role::Reader, snapshot))
@@ -80,7 +80,7 @@ impl Visitor {
 
 const UNKNOWN: &str = "no rule of the access file is about these credentials";
 
-/// What identifies a caller: its token if it sends one, else its certificate.
+/// Returns what identifies a caller: its token if it sends one, else its certificate.
 fn identify(
     headers: &HeaderMap,
     names: Option<Arc<[CertificateName]>>,

@@ -40,22 +40,22 @@ impl CallKind {
         }
     }
 
-    /// Whether it is a call of `SpreadService`, or of an unknown service.
+    /// Returns whether it is a call of `SpreadService`, or of an unknown service.
     pub fn is_spread(self) -> bool {
         matches!(self, Self::Call | Self::Feed | Self::Decisions)
     }
 
-    /// Whether its client may send more than one message.
+    /// Returns whether its client may send more than one message.
     pub fn is_stream(self) -> bool {
         matches!(self, Self::Feed | Self::Decisions | Self::Reflection)
     }
 
-    /// Whether it stays open for as long as its client likes.
+    /// Returns whether it stays open for as long as its client likes.
     pub fn stays_open(self) -> bool {
         self.is_stream() || self == Self::Watch
     }
 
-    /// Whether its client may be silent between messages for as long as it likes.
+    /// Returns whether its client may be silent between messages for as long as it likes.
     pub fn may_pause(self) -> bool {
         matches!(self, Self::Feed | Self::Decisions)
     }
@@ -99,7 +99,7 @@ impl Kinds {
         }
     }
 
-    /// How long a message of a kind may be.
+    /// Returns how long a message of a kind may be.
     pub fn max_message_bytes(&self, kind: CallKind) -> usize {
         match kind {
             CallKind::Call | CallKind::Feed | CallKind::Decisions => self.max_message_bytes,

@@ -33,7 +33,7 @@ impl From<Bytes> for WholeMessage {
 }
 
 impl WholeMessage {
-    /// How many bytes it has, its head among them.
+    /// Returns how many bytes it has, its head among them.
     pub(super) fn len(&self) -> usize {
         self.length
     }
@@ -51,7 +51,7 @@ impl WholeMessage {
         self.more.pop_front()
     }
 
-    /// Whether nothing is left of it.
+    /// Returns whether nothing is left of it.
     pub(super) fn is_empty(&self) -> bool {
         self.first.is_empty() && self.more.is_empty()
     }

@@ -194,7 +194,7 @@ impl<'a> LayoutPlan<'a> {
         }
     }
 
-    /// How many texts a message has, if it has nothing but those and numbers, one
+    /// Returns how many texts a message has, if it has nothing but those and numbers, one
     /// of each.
     fn texts(&self, message: usize) -> Option<usize> {
         let mut texts = 0;
@@ -208,7 +208,7 @@ impl<'a> LayoutPlan<'a> {
         Some(texts)
     }
 
-    /// Whether a message within another can contain that one again, so that it
+    /// Returns whether a message within another can contain that one again, so that it
     /// is kept apart.
     fn is_boxed(&self, within: usize, message: usize) -> bool {
         let mut looked_at = vec![message];
@@ -229,7 +229,7 @@ impl<'a> LayoutPlan<'a> {
         false
     }
 
-    /// What the struct of a message takes, at most.
+    /// Returns what the struct of a message takes, at most.
     fn size(&self, number: usize, within: &mut Vec<usize>) -> usize {
         if within.contains(&number) {
             return 8;
@@ -256,7 +256,7 @@ impl<'a> LayoutPlan<'a> {
         (size + chosen).max(8)
     }
 
-    /// What says that a field is absent, where its value cannot say so itself.
+    /// Returns what says that a field is absent, where its value cannot say so itself.
     fn absence(&self, field: &FieldDescriptorProto) -> usize {
         match (self.message(field), field.r#type()) {
             (None, Type::String | Type::Bytes) => 0,

@@ -57,7 +57,7 @@ impl Messages {
         }
     }
 
-    /// Whether no more messages can come.
+    /// Returns whether no more messages can come.
     pub fn are_over(&self) -> bool {
         self.fresh.is_empty() && self.head.1 == 0 && self.inner.is_end_stream()
     }
@@ -88,7 +88,7 @@ impl Messages {
         }
     }
 
-    /// How long the next message is with its head, as soon as that has come; 0 at
+    /// Returns how long the next message is with its head, as soon as that has come; 0 at
     /// the end. The message comes with [`Self::poll_next`] all the same.
     ///
     /// # Errors
@@ -170,7 +170,7 @@ impl Messages {
         (head, had + now)
     }
 
-    /// How long the message with this head is.
+    /// Returns how long the message with this head is.
     fn length(&self, [_, length @ ..]: [u8; HEAD]) -> Result<usize, Status> {
         let length = u32::from_be_bytes(length) as usize;
         if length <= self.max_message_bytes {
@@ -190,7 +190,7 @@ impl Messages {
         .into())
     }
 
-    /// How the request ends when nothing comes for too long.
+    /// Returns how the request ends when nothing comes for too long.
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Status>> {
         let is_between = self.count > 0 && self.head.1 == 0;
         if is_between && self.kind.may_pause() {

@@ -232,7 +232,7 @@ impl IncomingRequest {
     }
 }
 
-/// How many bytes a message takes when it is decoded.
+/// Returns how many bytes a message takes when it is decoded.
 fn decoded_size(
     sizes: &DecodedSizes,
     request: Option<RequestLayout>,

@@ -38,7 +38,7 @@ const WAITS: u8 = 1;
 const ADMITTED: u8 = 2;
 
 impl RotationPlace {
-    /// Whether the connection may read now. If not it is woken when it may.
+    /// Returns whether the connection may read now. If not it is woken when it may.
     pub fn admits(&self, context: &Context<'_>) -> bool {
         match self.0.load(Ordering::Relaxed) {
             ADMITTED => {

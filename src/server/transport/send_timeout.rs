@@ -23,7 +23,7 @@ pub struct CloseSignal {
 }
 
 impl CloseSignal {
-    /// Whether the connection must end.
+    /// Returns whether the connection must end.
     pub fn is_raised(&self) -> bool {
         self.is_raised.load(Ordering::Acquire)
     }

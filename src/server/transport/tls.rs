@@ -97,7 +97,7 @@ impl CertificateFiles {
         paths
     }
 
-    /// What the contents of [`Self::paths`] make, and when the certificate ends,
+    /// Returns what the contents of [`Self::paths`] make, and when the certificate ends,
     /// in seconds since 1970.
     ///
     /// # Errors
@@ -162,7 +162,7 @@ fn certificates(
     Ok(all)
 }
 
-/// What is wrong with the PEM file of a setting that should hold `what`.
+/// Returns what is wrong with the PEM file of a setting that should hold `what`.
 fn fault(
     setting: &'static str,
     what: &'static str,

@@ -44,7 +44,7 @@ pub struct ReadingTurn {
 }
 
 impl ReadingTurn {
-    /// How much of one of so many open connections may be read now; nothing when its turn
+    /// Returns how much of one of so many open connections may be read now; nothing when its turn
     /// is over. A turn begins calls that have arrived, and the next one begins after all
     /// others that wait for this thread had theirs. What was read is taken apart after it.
     /// Nothing is read while more calls have arrived than a turn begins.
@@ -138,12 +138,12 @@ impl CallTurns {
         }
     }
 
-    /// How many calls have arrived so far.
+    /// Returns how many calls have arrived so far.
     pub fn arrived(&self) -> usize {
         self.arrived.load(Ordering::Relaxed)
     }
 
-    /// Whether a call is not over, or the client has yet to take what was written.
+    /// Returns whether a call is not over, or the client has yet to take what was written.
     pub fn is_busy(&self) -> bool {
         self.open.load(Ordering::Relaxed) > 0 || self.is_blocked.load(Ordering::Relaxed)
     }
@@ -257,7 +257,7 @@ pub(super) mod tests {
         other.await.expect("it does not panic")
     }
 
-    /// What one of so many connections reads in its turns, if as much is there as it can
+    /// Returns what one of so many connections reads in its turns, if as much is there as it can
     /// read, and so many bytes are a call.
     async fn read_in_turns(connections: usize, bytes_of_call: usize) -> Vec<usize> {
         let (calls, mut turn) = (Arc::<CallTurns>::default(), ReadingTurn::default());

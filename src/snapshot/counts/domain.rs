@@ -16,7 +16,7 @@ impl DomainId {
         self.0 as usize
     }
 
-    /// Whether it is a domain.
+    /// Returns whether it is a domain.
     pub fn is_some(self) -> bool {
         self != Self::NONE
     }

@@ -32,7 +32,7 @@ pub struct DomainCount<'a> {
 }
 
 impl<'a> DomainCounts<'a> {
-    /// What `view`, of this partition, says of `nodes`.
+    /// Returns what `view`, of this partition, says of `nodes`.
     pub(in crate::snapshot) fn of(
         in_use: PartitionInUse,
         view: Arc<View>,
@@ -62,7 +62,7 @@ impl<'a> DomainCounts<'a> {
         self.view.largest()
     }
 
-    /// How many domains there are.
+    /// Returns how many domains there are.
     pub fn domain_count(&self) -> usize {
         self.in_use.partition.domain_count()
     }
@@ -93,7 +93,7 @@ impl<'a> DomainCounts<'a> {
         fewest::before(bound, self.counts(), nodes_in, ascending)
     }
 
-    /// What counts in a domain.
+    /// Returns what counts in a domain.
     pub fn domain(&self, id: DomainId) -> DomainCount<'_> {
         DomainCount {
             matching_pods: self.view.count(id).into(),

@@ -111,7 +111,7 @@ impl Search<'_> {
         self.domains.len() >= self.bound.total
     }
 
-    /// Whether one of a row of numbers may be wanted.
+    /// Returns whether one of a row of numbers may be wanted.
     fn may_be_in(&self, numbers: std::ops::Range<usize>) -> bool {
         let most = match self.bound.at_count {
             // Only those below are wanted now; there are such, for it is not

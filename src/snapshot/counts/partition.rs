@@ -94,7 +94,7 @@ impl Key {
         Self::of(topology, Eligibility::default())
     }
 
-    /// What it takes in memory where it finds a partition, in bytes.
+    /// Returns what it takes in memory where it finds a partition, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let Eligibility {
             required_keys,
@@ -116,7 +116,7 @@ impl Key {
 }
 
 impl Eligibility {
-    /// Whether a node is eligible (`docs/semantics.md`, "Filter" and "Node
+    /// Returns whether a node is eligible (`docs/semantics.md`, "Filter" and "Node
     /// checks").
     pub fn admits(&self, node: NodeRef<'_>) -> bool {
         self.admits_where(
@@ -139,19 +139,19 @@ impl Eligibility {
             && self.admits_cordon(node)
     }
 
-    /// Whether a node has all required topology keys.
+    /// Returns whether a node has all required topology keys.
     pub fn has_required_keys(&self, node: NodeRef<'_>) -> bool {
         let mut keys = self.required_keys.iter();
         keys.all(|key| node.label_text(key).is_some())
     }
 
-    /// Whether a node is eligible as far as its labels and its name go.
+    /// Returns whether a node is eligible as far as its labels and its name go.
     pub fn admits_affinity(&self, node: NodeRef<'_>) -> bool {
         let affinity = self.affinity.as_ref();
         affinity.is_none_or(|affinity| affinity.matches::<str>(&node))
     }
 
-    /// What it costs to look at one node.
+    /// Returns what it costs to look at one node.
     pub fn units_per_node(&self) -> usize {
         let tolerations = |t: &Option<Tolerations>| {
             let t = t.as_ref().filter(|t| !t.is_empty());
@@ -162,7 +162,7 @@ impl Eligibility {
             + tolerations(&self.tolerations)
     }
 
-    /// Whether a node is eligible as far as its taints go.
+    /// Returns whether a node is eligible as far as its taints go.
     pub fn admits_taints(&self, node: NodeRef<'_>) -> bool {
         let tolerations = self.tolerations.as_ref();
         tolerations.is_none_or(|t| t.tolerate_all(node.taints()))
@@ -176,7 +176,7 @@ impl Eligibility {
         tolerations.is_none_or(|t| taints.all(|it| t.tolerate(&it.key, &it.value, it.effect)))
     }
 
-    /// Whether a node is eligible as far as its being cordoned goes.
+    /// Returns whether a node is eligible as far as its being cordoned goes.
     pub fn admits_cordon(&self, node: NodeRef<'_>) -> bool {
         let tolerated = |tolerations: &Tolerations| {
             tolerations.tolerate(UNSCHEDULABLE_TAINT, "", Effect::NoSchedule)
@@ -304,12 +304,12 @@ impl Partition {
         *self.members.get(slot.index()).unwrap_or(&DomainId::NONE)
     }
 
-    /// Whether a node is eligible, with or without the key.
+    /// Returns whether a node is eligible, with or without the key.
     pub fn is_eligible(&self, slot: Slot) -> bool {
         *self.eligible.get(slot.index()).unwrap_or(&false)
     }
 
-    /// How many nodes are eligible, with or without the key.
+    /// Returns how many nodes are eligible, with or without the key.
     pub fn eligible_total(&self) -> usize {
         self.eligible_total
     }
@@ -320,12 +320,12 @@ impl Partition {
             .get_or_init(|| layout::bits(nodes.order(), |slot| self.is_eligible(*slot)))
     }
 
-    /// How many eligible nodes a domain has.
+    /// Returns how many eligible nodes a domain has.
     pub fn eligible_nodes(&self, domain: DomainId) -> u32 {
         *self.eligible_nodes.get(domain.index()).unwrap_or(&0)
     }
 
-    /// How many eligible nodes each domain has; domains past its end have
+    /// Returns how many eligible nodes each domain has; domains past its end have
     /// none.
     pub fn nodes_in(&self) -> &[u32] {
         &self.eligible_nodes
@@ -338,7 +338,7 @@ impl Partition {
             .map(|(i, _)| DomainId::at(i))
     }
 
-    /// How many domains there are.
+    /// Returns how many domains there are.
     pub fn domain_count(&self) -> usize {
         self.domain_count
     }
@@ -348,7 +348,7 @@ impl Partition {
         self.eligible_nodes.len()
     }
 
-    /// What it takes in memory, in bytes.
+    /// Returns what it takes in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.key_bytes
             + heap::shared(size_of::<Self>())

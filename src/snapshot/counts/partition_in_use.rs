@@ -18,7 +18,7 @@ impl PartitionId {
     /// The index of partitions that are not kept.
     const NOWHERE: usize = usize::MAX;
 
-    /// Whether the partition is kept.
+    /// Returns whether the partition is kept.
     pub fn is_kept(self) -> bool {
         self.index != Self::NOWHERE
     }

@@ -158,7 +158,7 @@ impl PartitionedNodes {
         Some((topology, Arc::new(partition)))
     }
 
-    /// How the base's partition of a key changed.
+    /// Returns how the base's partition of a key changed.
     fn follow_base(
         &self,
         base: &Base,
@@ -199,7 +199,7 @@ impl PartitionedNodes {
         Some((topology, Arc::new(partition)))
     }
 
-    /// What is behind a reference, to change it, with the partitions. Other
+    /// Returns what is behind a reference, to change it, with the partitions. Other
     /// references keep what they have.
     pub fn to_change(this: &mut Arc<Self>) -> &mut Self {
         if Arc::get_mut(this).is_none() {

@@ -128,7 +128,7 @@ impl PartitionsInUse {
         Some(self.in_use(entry))
     }
 
-    /// What it costs all of them to follow one node.
+    /// Returns what it costs all of them to follow one node.
     pub fn units_per_node(&self) -> usize {
         let all = self.entries.iter();
         all.map(|(_, entry)| entry.partition.key().eligibility.units_per_node())
@@ -183,12 +183,12 @@ impl PartitionsInUse {
         all
     }
 
-    /// How many partitions there are.
+    /// Returns how many partitions there are.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -254,7 +254,7 @@ impl PartitionsInUse {
         topologies.sum::<usize>() + self.partition_bytes()
     }
 
-    /// What they take in memory, in bytes.
+    /// Returns what they take in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let topologies = self.topology.iter().map(|(_, t)| t.memory_bytes());
         topologies.sum::<usize>() + self.bytes

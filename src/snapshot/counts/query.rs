@@ -31,7 +31,7 @@ pub struct RecentQueries {
 }
 
 impl RecentQueries {
-    /// What they take in memory, in bytes.
+    /// Returns what they take in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         heap::list::<u32>(self.places.capacity())
     }

@@ -38,7 +38,7 @@ impl SelectorIndex {
         self.by_pair.candidates(pairs)
     }
 
-    /// What finding a selector takes, in bytes, without the selector.
+    /// Returns what finding a selector takes, in bytes, without the selector.
     pub fn bytes_of(selector: &Selector) -> usize {
         heap::entry::<(Arc<Selector>, usize)>() + PairIndex::bytes_of(selector)
     }

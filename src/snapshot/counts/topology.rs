@@ -160,24 +160,24 @@ impl Topology {
         &self.domain_of
     }
 
-    /// Whether no node has the values of most numbers. Otherwise names of nodes
+    /// Returns whether no node has the values of most numbers. Otherwise names of nodes
     /// that come and go would pile up.
     pub fn is_overgrown(&self) -> bool {
         self.values.len() > MIN_OVERGROWN + 2 * self.keyed
     }
 
-    /// How many nodes have the topology key.
+    /// Returns how many nodes have the topology key.
     pub fn keyed(&self) -> usize {
         self.keyed
     }
 
-    /// How many nodes each domain has, eligible or not; domains past its end
+    /// Returns how many nodes each domain has, eligible or not; domains past its end
     /// have none.
     pub fn nodes_in(&self) -> &[u32] {
         &self.nodes_in
     }
 
-    /// How many numbers were given out; those of single nodes are slots.
+    /// Returns how many numbers were given out; those of single nodes are slots.
     pub fn id_bound(&self) -> usize {
         if self.label.is_some() {
             self.values.len()
@@ -232,7 +232,7 @@ impl Topology {
         self.memory_bytes() - self.text_bytes + values.sum::<usize>()
     }
 
-    /// What it takes in memory, in bytes.
+    /// Returns what it takes in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         heap::shared(size_of::<Self>())
             + self.text_bytes

@@ -47,7 +47,7 @@ impl Upkeep {
         self.counters = counters;
     }
 
-    /// Where what happens to views is counted.
+    /// Returns where what happens to views is counted.
     pub fn counters(&self) -> &Arc<SnapshotCounters> {
         &self.counters
     }
@@ -77,12 +77,12 @@ impl Upkeep {
         self.tick.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// What views take, in bytes.
+    /// Returns what views take, in bytes.
     pub fn view_bytes(&self) -> usize {
         self.view_bytes.bytes()
     }
 
-    /// What topologies and partitions take, in bytes.
+    /// Returns what topologies and partitions take, in bytes.
     pub fn partition_bytes(&self) -> usize {
         self.partition_bytes.bytes()
     }
@@ -92,13 +92,13 @@ impl Upkeep {
         self.partition_bytes.set(bytes);
     }
 
-    /// Whether topologies and partitions may take this many more bytes.
+    /// Returns whether topologies and partitions may take this many more bytes.
     pub fn has_partition_room(&self, bytes: usize) -> bool {
         self.partition_bytes() + bytes <= self.max_view_bytes
             && self.process().has_room(Part::Views, bytes)
     }
 
-    /// Whether the process has no room for anything.
+    /// Returns whether the process has no room for anything.
     pub fn is_process_full(&self) -> bool {
         !self.process().has_room(Part::Views, 1)
     }
@@ -107,17 +107,17 @@ impl Upkeep {
         self.view_bytes.account()
     }
 
-    /// How many views there are.
+    /// Returns how many views there are.
     pub fn view_count(&self) -> usize {
         self.view_count.load(Ordering::Relaxed)
     }
 
-    /// What views may take, in bytes; partitions may take as much again.
+    /// Returns what views may take, in bytes; partitions may take as much again.
     pub fn max_view_bytes(&self) -> usize {
         self.max_view_bytes
     }
 
-    /// Whether a view of this many bytes may be kept.
+    /// Returns whether a view of this many bytes may be kept.
     pub fn has_view_room(&self, bytes: usize) -> bool {
         self.view_bytes() + bytes <= self.max_view_bytes
             && self.process().has_room(Part::Views, bytes)
@@ -128,7 +128,7 @@ impl Upkeep {
         self.wanted.store(true, Ordering::Relaxed);
     }
 
-    /// Whether views should make room: there are too many, or one found no room
+    /// Returns whether views should make room: there are too many, or one found no room
     /// since this was last asked.
     pub fn takes_want(&self) -> bool {
         self.wanted.swap(false, Ordering::Relaxed)

@@ -190,13 +190,13 @@ impl View {
         }
     }
 
-    /// Whether there are so many more domains than when it was made that a new
+    /// Returns whether there are so many more domains than when it was made that a new
     /// one would keep its counts in order.
     pub fn is_outgrown(&self, domain_count: usize) -> bool {
         self.levels.is_none() && domain_count > 4 * MANY_DOMAINS
     }
 
-    /// What it takes in memory, in bytes.
+    /// Returns what it takes in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.bytes
     }

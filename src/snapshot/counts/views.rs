@@ -132,7 +132,7 @@ impl Views {
         }
     }
 
-    /// What [`Upkeep`] has noted of them: bytes and count.
+    /// Returns what [`Upkeep`] has noted of them: bytes and count.
     pub fn noted(&self) -> (usize, usize) {
         (self.noted, self.count())
     }
@@ -235,7 +235,7 @@ impl Views {
         }
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub fn count(&self) -> usize {
         self.watched.view_count()
     }
@@ -246,7 +246,7 @@ impl Views {
         self.watched.measured_bytes() + self.recent.memory_bytes()
     }
 
-    /// What they take in memory, in bytes. The counts of views are as large as
+    /// Returns what they take in memory, in bytes. The counts of views are as large as
     /// when one was last added or dropped, or nodes moved.
     pub fn memory_bytes(&self) -> usize {
         self.watched.memory_bytes() + self.recent.memory_bytes()

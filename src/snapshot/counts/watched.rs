@@ -69,7 +69,7 @@ impl WatchedEntry {
         }
     }
 
-    /// What it takes in memory with its views, in bytes.
+    /// Returns what it takes in memory with its views, in bytes.
     fn memory_bytes(&self) -> usize {
         let views = self.views.iter().map(|view| view.memory_bytes());
         let sets = heap::list::<LabelSetId>(self.sets.capacity());
@@ -77,7 +77,7 @@ impl WatchedEntry {
     }
 }
 
-/// What a selector takes, with all that it is found by.
+/// Returns what a selector takes, with all that it is found by.
 fn key_bytes(selector: &Selector) -> usize {
     let shared = heap::shared(size_of::<Selector>() + selector.heap_bytes());
     size_of::<WatchedEntry>() * 3 / 2 + shared + SelectorIndex::bytes_of(selector)
@@ -217,7 +217,7 @@ impl WatchedSelectors {
         shrink::shrink_list(&mut self.watchers);
     }
 
-    /// Whether a view counts the pods of a label set.
+    /// Returns whether a view counts the pods of a label set.
     pub fn counts(&self, set: LabelSetId) -> bool {
         let watchers = self.watchers.get(set.index());
         watchers.is_some_and(|watchers| !watchers.is_empty())
@@ -275,12 +275,12 @@ impl WatchedSelectors {
         fork
     }
 
-    /// What selectors and views take.
+    /// Returns what selectors and views take.
     fn measured_selectors(&self) -> usize {
         self.selectors.iter().map(|(_, w)| w.memory_bytes()).sum()
     }
 
-    /// What the lists of `watchers` take.
+    /// Returns what the lists of `watchers` take.
     fn measured_watchers(&self) -> usize {
         let lists = self.watchers.iter();
         lists
@@ -299,14 +299,14 @@ impl WatchedSelectors {
         beyond
     }
 
-    /// How many views count the pods of a label set.
+    /// Returns how many views count the pods of a label set.
     pub fn watching(&self, set: LabelSetId) -> usize {
         let watchers = self.watchers.get(set.index()).into_iter().flatten();
         let views = watchers.map(|watcher| self.selectors[watcher.selector].views.len());
         views.sum()
     }
 
-    /// How many label sets and how many views each selector has.
+    /// Returns how many label sets and how many views each selector has.
     pub fn sizes(&self) -> impl Iterator<Item = (usize, usize)> {
         let selectors = self.selectors.iter();
         selectors.map(|(_, watched)| (watched.sets.len(), watched.views.len()))
@@ -318,12 +318,12 @@ impl WatchedSelectors {
         selectors.map(|(_, w)| w.with(w.views.clone())).collect()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.selectors.is_empty()
     }
 
-    /// How many views there are.
+    /// Returns how many views there are.
     pub fn view_count(&self) -> usize {
         self.count
     }
@@ -335,14 +335,14 @@ impl WatchedSelectors {
         self.memory_bytes() - kept + self.measured_selectors() + self.measured_watchers()
     }
 
-    /// What they take in memory, in bytes. The counts of views are as large as
+    /// Returns what they take in memory, in bytes. The counts of views are as large as
     /// when one was last added or dropped, or nodes moved.
     pub fn memory_bytes(&self) -> usize {
         let watchers = heap::list::<Vec<Watcher>>(self.watchers.capacity());
         self.bytes + watchers + self.watcher_bytes
     }
 
-    /// What a view would take that is kept here, in bytes.
+    /// Returns what a view would take that is kept here, in bytes.
     pub fn cost(&self, selector: &Selector, view: &View, matched: &Vec<LabelSetId>) -> usize {
         let view = view.memory_bytes() + size_of::<Arc<View>>();
         if self.index.find(selector).is_some() {

@@ -106,12 +106,12 @@ impl Reservations {
             .collect()
     }
 
-    /// How many answers there are.
+    /// Returns how many answers there are.
     pub fn answer_count(&self) -> usize {
         self.answers.len()
     }
 
-    /// Whether a reservation is live.
+    /// Returns whether a reservation is live.
     pub fn holds(&self, serial: Serial) -> bool {
         self.held.contains_key(&serial)
     }
@@ -243,7 +243,7 @@ impl Reservations {
         due
     }
 
-    /// When the time of the next one is over.
+    /// Returns when the time of the next one is over.
     pub fn next_expiry(&self) -> Option<Moment> {
         self.by_expiry.first().map(|(at, _)| *at)
     }
@@ -266,18 +266,18 @@ impl Reservations {
         self.held.keys().copied().collect()
     }
 
-    /// What they take in memory: an estimate, in bytes.
+    /// Returns what they take in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.heap_bytes + heap::table::<usize, usize>(self.sharing.len())
     }
 
-    /// How many reservations there are.
+    /// Returns how many reservations there are.
     pub fn len(&self) -> usize {
         self.held.len()
     }
 }
 
-/// Where a confirmed reservation is found.
+/// Returns where a confirmed reservation is found.
 fn claim_key(held: &Reservation) -> Option<(Box<str>, PodIdentity)> {
     let claim = held.claim.as_ref()?;
     Some((Box::from(&*held.hold.namespace), claim.known()))

@@ -6,7 +6,7 @@ use crate::limits::{Limit, Limits};
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::state::shards::State;
 
-/// Whether a state may grow by this many changes of this many bytes, whatever
+/// Returns whether a state may grow by this many changes of this many bytes, whatever
 /// they are.
 pub fn is_roomy(state: &State, most: usize, bytes: usize, limits: &Limits) -> bool {
     let now = state.sizes();

@@ -313,7 +313,7 @@ impl Commit<'_> {
 }
 
 impl Planned {
-    /// Whether the revision grows. It does not where answers alone are forgotten,
+    /// Returns whether the revision grows. It does not where answers alone are forgotten,
     /// which changes nothing that anybody reads.
     fn moves(&self) -> bool {
         self.offer.is_some() || self.expired > 0

@@ -53,7 +53,7 @@ impl Snapshot {
         ended
     }
 
-    /// How long it is until the time of a reservation is over; nothing when it
+    /// Returns how long it is until the time of a reservation is over; nothing when it
     /// is already. `None` when nothing is held.
     pub fn until_next_end(&self) -> Option<Duration> {
         if !self.unclaimed.lock().made.is_empty() {

@@ -70,12 +70,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether somebody else was first, and nothing else was wrong.
+    /// Returns whether somebody else was first, and nothing else was wrong.
     pub(super) fn is_behind(&self) -> bool {
         *self == Self::NotStored(JournalError::Behind)
     }
 
-    /// Whether it may have been recorded all the same.
+    /// Returns whether it may have been recorded all the same.
     pub(super) fn is_doubt(&self) -> bool {
         matches!(self, Self::NotStored(JournalError::UnknownFate(_)))
     }

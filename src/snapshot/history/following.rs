@@ -246,7 +246,7 @@ fn with_reservations(
 }
 
 impl OwnedEntry {
-    /// Whether it is a sign of a feed: it does something that reservations do
+    /// Returns whether it is a sign of a feed: it does something that reservations do
     /// not do by themselves.
     fn is_fed(&self, before: i64) -> bool {
         let after = &self.after;

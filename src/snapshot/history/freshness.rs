@@ -62,7 +62,7 @@ impl Freshness {
         }
     }
 
-    /// How old it is. `None` when it may get any age.
+    /// Returns how old it is. `None` when it may get any age.
     pub fn age(&self, clock: impl FnOnce() -> Now) -> Option<Duration> {
         self.max_age.map(|_| self.since_fed(clock().steady))
     }
@@ -71,7 +71,7 @@ impl Freshness {
         now.since(Moment::of_number(self.fed.load(Ordering::Relaxed)))
     }
 
-    /// Whether decisions are answered at this age.
+    /// Returns whether decisions are answered at this age.
     ///
     /// # Errors
     /// [`Error::Stale`] when they are not.
@@ -101,7 +101,7 @@ impl Freshness {
         self.look(at, tell);
     }
 
-    /// How long the last batch took from its arrival until it was applied.
+    /// Returns how long the last batch took from its arrival until it was applied.
     pub fn lag(&self) -> Duration {
         Duration::from_micros(self.lag.load(Ordering::Relaxed))
     }
@@ -125,7 +125,7 @@ impl Freshness {
         *self.announced.lock() = Announced::Deleted;
     }
 
-    /// Whether it was announced to be stale.
+    /// Returns whether it was announced to be stale.
     pub fn is_stale(&self) -> bool {
         *self.announced.lock() == Announced::Stale
     }

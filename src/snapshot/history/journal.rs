@@ -44,7 +44,7 @@ pub trait Journal: Send + Sync {
     /// Gives a state aside up that was not made a snapshot's.
     fn drop_aside(&self, aside: Aside);
 
-    /// Whether others append entries too. Then a snapshot asks for these with
+    /// Returns whether others append entries too. Then a snapshot asks for these with
     /// [`Self::missed`], and begins with the first entry of all.
     fn is_shared(&self) -> bool {
         false

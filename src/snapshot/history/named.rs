@@ -91,7 +91,7 @@ impl Surroundings {
         state
     }
 
-    /// Whether others append to the journal too.
+    /// Returns whether others append to the journal too.
     pub fn is_shared(&self) -> bool {
         self.journal.as_ref().is_some_and(|j| j.is_shared())
     }
@@ -174,7 +174,7 @@ impl Snapshot {
         snapshot
     }
 
-    /// What time it is here.
+    /// Returns what time it is here.
     pub(super) fn now(&self) -> Now {
         (self.around.clock)()
     }
@@ -184,14 +184,14 @@ impl Snapshot {
         &self.name
     }
 
-    /// What those who ask keep with it, made when it is first asked for. It is
+    /// Returns what those who ask keep with it, made when it is first asked for. It is
     /// dropped with the snapshot, and a snapshot keeps one.
     pub fn attached<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> &T {
         let attached = self.attached.get_or_init(|| Box::new(make()));
         attached.downcast_ref().expect("all attach the same type")
     }
 
-    /// What identifies its history; empty as long as it has none.
+    /// Returns what identifies its history; empty as long as it has none.
     pub fn epoch(&self) -> &str {
         self.origin.get().map_or("", |origin| &origin.epoch)
     }
@@ -209,12 +209,12 @@ impl Snapshot {
         });
     }
 
-    /// Whether decisions are answered.
+    /// Returns whether decisions are answered.
     pub fn is_synced(&self) -> bool {
         self.synced.load(Ordering::Acquire)
     }
 
-    /// Whether the server expects it (`--expect-snapshot`).
+    /// Returns whether the server expects it (`--expect-snapshot`).
     pub fn is_expected(&self) -> bool {
         self.expected
     }
@@ -306,13 +306,13 @@ impl Snapshot {
         self.around.observer.snapshot_stale(self.name(), stale);
     }
 
-    /// How long ago its last batch was applied. `None` when it may get any
+    /// Returns how long ago its last batch was applied. `None` when it may get any
     /// age.
     pub fn age(&self) -> Option<Duration> {
         self.freshness.age(|| self.now())
     }
 
-    /// Whether it is older than it may get, as of the last look.
+    /// Returns whether it is older than it may get, as of the last look.
     pub fn is_stale(&self) -> bool {
         self.freshness.is_stale()
     }

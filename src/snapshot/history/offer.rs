@@ -122,7 +122,7 @@ pub enum Job {
 }
 
 impl Job {
-    /// How many outcomes it has if nothing is refused; at least.
+    /// Returns how many outcomes it has if nothing is refused; at least.
     pub fn len(&self) -> usize {
         match self {
             Self::Offers(offers) => offers.len(),

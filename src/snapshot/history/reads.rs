@@ -277,7 +277,7 @@ impl Snapshot {
         self.live().read_at_once(namespace, attempt, decide)
     }
 
-    /// What it is about.
+    /// Returns what it is about.
     pub fn summary(&self) -> Summary {
         let updated = *self.updated.lock();
         let live = self.live();
@@ -308,7 +308,7 @@ impl Snapshot {
         }
     }
 
-    /// Whether there is memory for a copy of it.
+    /// Returns whether there is memory for a copy of it.
     ///
     /// # Errors
     /// [`Error::OverLimit`].

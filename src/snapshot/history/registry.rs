@@ -90,12 +90,12 @@ impl Registry {
         &self.around.account
     }
 
-    /// What time it is here.
+    /// Returns what time it is here.
     pub fn now(&self) -> Now {
         (self.around.clock)()
     }
 
-    /// Whether changing a snapshot may wait for a disk.
+    /// Returns whether changing a snapshot may wait for a disk.
     pub fn is_journaled(&self) -> bool {
         self.around.journal.is_some()
     }
@@ -122,7 +122,7 @@ impl Registry {
         NewState(self.around.empty_state())
     }
 
-    /// Whether others append to the journal too.
+    /// Returns whether others append to the journal too.
     pub fn is_shared(&self) -> bool {
         self.around.is_shared()
     }
@@ -169,7 +169,7 @@ impl Registry {
         &self.limits
     }
 
-    /// What all snapshots did since the registry was made.
+    /// Returns what all snapshots did since the registry was made.
     pub fn counters(&self) -> &SnapshotCounters {
         &self.around.counters
     }

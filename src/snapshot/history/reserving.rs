@@ -84,7 +84,7 @@ pub struct DecidedPicks<T> {
 }
 
 impl Snapshot {
-    /// What was answered to a request before; `None` when it is new.
+    /// Returns what was answered to a request before; `None` when it is new.
     pub fn answered<T>(&self, request: &Retryable) -> Option<Reserving<T>> {
         let book = self.book();
         let kept = book.answer(request, self.now())?;

@@ -128,7 +128,7 @@ impl AntiAffinityTable {
         })
     }
 
-    /// How many terms may match a pod with these labels.
+    /// Returns how many terms may match a pod with these labels.
     pub fn candidates(&self, labels: &BTreeMap<String, String>) -> usize {
         let pairs = labels.iter().map(|(key, value)| (&**key, &**value));
         self.index.candidates(pairs).len()
@@ -140,7 +140,7 @@ impl AntiAffinityTable {
         all.filter(|held| held.key.is_some())
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.terms.count() == 0
     }
@@ -207,7 +207,7 @@ impl AntiAffinityTable {
         self.memory_bytes() - kept + self.iter().map(of).sum::<usize>()
     }
 
-    /// What it takes in memory: an estimate, in bytes.
+    /// Returns what it takes in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.terms.memory_bytes() + self.term_bytes + self.count_bytes
     }

@@ -55,7 +55,7 @@ enum KeptAffinity {
 }
 
 impl Asks {
-    /// What a valid pod asks for that requests this of its node and keeps others away
+    /// Returns what a valid pod asks for that requests this of its node and keeps others away
     /// by these terms; `None` if it asks for nothing.
     pub fn of(
         pod: &v1::Pod,
@@ -84,7 +84,7 @@ impl Asks {
         })
     }
 
-    /// What a pod of this name on this node asks for, as fields. They are made when they
+    /// Returns what a pod of this name on this node asks for, as fields. They are made when they
     /// are first asked for: pods share only what depends on neither.
     pub fn fields(&self, name: &str, node_name: &str) -> &AskedFields {
         self.fields.get_or_init(|| {
@@ -111,7 +111,7 @@ pub fn priority_of(spec: &v1::PodSpec) -> i32 {
     spec.priority.unwrap_or(0)
 }
 
-/// Whether a pod is kept as one of those that ask for the node that they are on.
+/// Returns whether a pod is kept as one of those that ask for the node that they are on.
 pub fn is_pinned(encoded: &[u8]) -> bool {
     encoded.first() == Some(&(KeptAffinity::Pinned as u8))
 }
@@ -123,7 +123,7 @@ pub fn fill(encoded: &[u8], pod: &mut v1::Pod) {
     decode(encoded, metadata, spec).expect("what is kept was encoded here");
 }
 
-/// How many bytes what a pod asks for takes, about.
+/// Returns how many bytes what a pod asks for takes, about.
 pub fn size_bytes(pod: &v1::Pod) -> usize {
     let owners = pod
         .metadata
@@ -141,7 +141,7 @@ pub fn size_bytes(pod: &v1::Pod) -> usize {
     owners + spec + requests_size_bytes(pod)
 }
 
-/// How many bytes what a pod requests takes on the wire, about.
+/// Returns how many bytes what a pod requests takes on the wire, about.
 fn requests_size_bytes(pod: &v1::Pod) -> usize {
     let spec = pod.spec.as_ref().map_or(0, |spec| {
         let overhead = spec.overhead.iter();
@@ -168,7 +168,7 @@ fn all<M: Message>(messages: &[M]) -> usize {
     messages.iter().map(Message::encoded_len).sum()
 }
 
-/// Whether a pod asks for nothing but what it may request.
+/// Returns whether a pod asks for nothing but what it may request.
 fn asks_nothing(pod: &v1::Pod) -> bool {
     let owned = |m: &v1::ObjectMeta| !m.owner_references.is_empty();
     let asks = |s: &v1::PodSpec| {
@@ -257,7 +257,7 @@ fn decode(
     Ok(())
 }
 
-/// Whether terms of a pod select nodes by their names.
+/// Returns whether terms of a pod select nodes by their names.
 fn selects_by_name(pod: &v1::Pod) -> bool {
     let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
     let affinity = affinity.and_then(|affinity| affinity.node_affinity.as_ref());

@@ -33,12 +33,12 @@ impl AsksByVersion {
         }
     }
 
-    /// Whether versions differ.
+    /// Returns whether versions differ.
     pub fn differs(&self) -> bool {
         self.others.is_some()
     }
 
-    /// What it asks for by these rules.
+    /// Returns what it asks for by these rules.
     pub fn under(&self, resizing: Resizing) -> Self {
         let others = self.others.iter().flat_map(|others| &**others);
         let mut others = others.filter(|(other, _)| *other == resizing);

@@ -19,7 +19,7 @@ impl<T, const SIZE: usize> Index<usize> for Blocks<T, SIZE> {
 }
 
 impl<T, const SIZE: usize> Blocks<T, SIZE> {
-    /// How many elements there are.
+    /// Returns how many elements there are.
     pub fn len(&self) -> usize {
         match &*self.0 {
             [full @ .., last] => full.len() * SIZE + last.len(),
@@ -37,7 +37,7 @@ impl<T, const SIZE: usize> Blocks<T, SIZE> {
         self.0.iter().flat_map(|block| block.iter())
     }
 
-    /// What it takes in memory, without what elements own.
+    /// Returns what it takes in memory, without what elements own.
     pub fn memory_bytes(&self) -> usize {
         let block = |room: usize| heap::shared(size_of::<Vec<T>>()) + heap::list::<T>(room);
         let blocks = match &*self.0 {
@@ -47,7 +47,7 @@ impl<T, const SIZE: usize> Blocks<T, SIZE> {
         blocks + heap::list::<Arc<Vec<T>>>(self.0.capacity())
     }
 
-    /// How many elements there is room for.
+    /// Returns how many elements there is room for.
     pub fn capacity(&self) -> usize {
         self.0.iter().map(|block| block.capacity()).sum()
     }

@@ -78,7 +78,7 @@ impl DisruptionBudget {
         }
     }
 
-    /// How many of its pods may be evicted now: what its controller says, else by
+    /// Returns how many of its pods may be evicted now: what its controller says, else by
     /// how many there are and how many of them run.
     pub fn allows(&self, pods: usize, running: usize) -> usize {
         if let Some(allowed) = self.allowed {

@@ -111,7 +111,7 @@ impl Batch {
         Self::check_all(changes.into_iter().map(Received::read), limits, path)
     }
 
-    /// Whether changes can be decoded, which are too many to be checked.
+    /// Returns whether changes can be decoded, which are too many to be checked.
     ///
     /// # Errors
     /// The first one that cannot.
@@ -236,12 +236,12 @@ impl Batch {
         }
     }
 
-    /// How many changes there are.
+    /// Returns how many changes there are.
     pub fn len(&self) -> usize {
         self.changes.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
@@ -251,27 +251,27 @@ impl Batch {
         self.changes.iter().map(ValidChange::of)
     }
 
-    /// Whether there are changes of nodes.
+    /// Returns whether there are changes of nodes.
     pub fn has_nodes(&self) -> bool {
         self.has_nodes
     }
 
-    /// Whether there are changes of objects that all namespaces share, besides nodes.
+    /// Returns whether there are changes of objects that all namespaces share, besides nodes.
     pub fn has_cluster_objects(&self) -> bool {
         self.has_cluster_objects
     }
 
-    /// Whether there are pods that are nominated to nodes.
+    /// Returns whether there are pods that are nominated to nodes.
     pub fn nominates(&self) -> bool {
         self.nominates
     }
 
-    /// How many resources and ports pods request of which most request none.
+    /// Returns how many resources and ports pods request of which most request none.
     pub fn requests(&self) -> usize {
         self.requests
     }
 
-    /// What they take in memory where they are kept, at most.
+    /// Returns what they take in memory where they are kept, at most.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -285,7 +285,7 @@ fn unreadable(path: Path<'_>, error: &prost::DecodeError) -> Violations {
 }
 
 impl CheckedChange {
-    /// What it takes in memory where it is kept, at most.
+    /// Returns what it takes in memory where it is kept, at most.
     fn most_bytes(&self) -> usize {
         match self {
             Self::Pod(pod) => size::most_of_pod(pod),
@@ -321,7 +321,7 @@ impl<'a> ValidChange<'a> {
         Self { id, form, change }
     }
 
-    /// What it takes in memory where it is kept, at most.
+    /// Returns what it takes in memory where it is kept, at most.
     pub fn most_bytes(&self) -> usize {
         self.change.most_bytes()
     }

@@ -31,12 +31,12 @@ impl Tabled for LabelledNamespace {
 }
 
 impl ClusterObjects {
-    /// How many there are.
+    /// Returns how many there are.
     pub fn len(&self) -> usize {
         self.namespaces.len() + self.storage.count()
     }
 
-    /// Whether there are Namespace objects.
+    /// Returns whether there are Namespace objects.
     pub fn has_namespaces(&self) -> bool {
         self.namespaces.len() > 0
     }
@@ -51,7 +51,7 @@ impl ClusterObjects {
         self.namespaces.iter().map(|(name, it)| (name, &it.labels))
     }
 
-    /// Whether it has the object of a change.
+    /// Returns whether it has the object of a change.
     pub fn contains(&self, change: &ValidChange<'_>) -> bool {
         match change.id.kind {
             ObjectKind::Storage(_) => self.storage.contains(change),
@@ -59,7 +59,7 @@ impl ClusterObjects {
         }
     }
 
-    /// Whether it has the object of a change just so.
+    /// Returns whether it has the object of a change just so.
     pub fn has_same(&self, change: &ValidChange<'_>) -> bool {
         match change.form {
             Form::Namespace(it) => self.namespaces.has_same(change.id.name, it),
@@ -105,7 +105,7 @@ impl ClusterObjects {
         self.namespaces.measured_bytes() + self.storage.measured_bytes()
     }
 
-    /// What they take in memory: an estimate, in bytes.
+    /// Returns what they take in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.namespaces.memory_bytes() + self.storage.memory_bytes()
     }

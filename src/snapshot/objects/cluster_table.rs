@@ -9,7 +9,7 @@ use crate::account::heap;
 pub trait Tabled: PartialEq {
     /// Its uid; empty when unknown.
     fn uid(&self) -> &str;
-    /// What it has on the heap, in bytes.
+    /// Returns what it has on the heap, in bytes.
     fn heap_bytes(&self) -> usize;
 }
 
@@ -31,7 +31,7 @@ impl<T> Default for ClusterTable<T> {
 }
 
 impl<T: Tabled> ClusterTable<T> {
-    /// How many there are.
+    /// Returns how many there are.
     pub fn len(&self) -> usize {
         self.all.len()
     }
@@ -46,7 +46,7 @@ impl<T: Tabled> ClusterTable<T> {
         self.all.iter().map(|(name, object)| (&**name, &**object))
     }
 
-    /// Whether it has one just so.
+    /// Returns whether it has one just so.
     pub fn has_same(&self, name: &str, object: &T) -> bool {
         self.get(name).is_some_and(|held| **held == *object)
     }
@@ -79,7 +79,7 @@ impl<T: Tabled> ClusterTable<T> {
         self.memory_bytes() - self.heap_bytes + all.sum::<usize>()
     }
 
-    /// What they take in memory: an estimate, in bytes.
+    /// Returns what they take in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.heap_bytes + heap::tree::<Box<str>, Arc<T>>(self.all.len())
     }

@@ -103,7 +103,7 @@ impl HeldRow {
         }
     }
 
-    /// What it says.
+    /// Returns what it says.
     ///
     /// # Errors
     /// Why that cannot be read.

@@ -40,7 +40,7 @@ impl<E, const BLOCK: usize> Interner<E, BLOCK> {
         (0..).zip(self.entries.iter())
     }
 
-    /// How many entries there are.
+    /// Returns how many entries there are.
     pub fn count(&self) -> usize {
         self.by_hash.len()
     }
@@ -57,19 +57,19 @@ impl<E, const BLOCK: usize> Interner<E, BLOCK> {
         now.chain([gone]).flatten()
     }
 
-    /// How much its tables grow at once with this many more entries.
+    /// Returns how much its tables grow at once with this many more entries.
     pub fn doubling(&self, more: usize) -> usize {
         let (len, room) = (self.entries.len(), self.by_hash.capacity());
         heap::doubling(heap::block(self.by_hash.allocation_size()), len, room, more)
     }
 
-    /// How much its list of entries grows at once with this many more of them.
+    /// Returns how much its list of entries grows at once with this many more of them.
     pub fn list_doubling(&self, more: usize) -> usize {
         let (len, room) = (self.entries.len(), self.entries.capacity());
         heap::doubling(heap::list::<E>(room), len, room, more)
     }
 
-    /// What it takes in memory, without what entries own: an estimate, in bytes.
+    /// Returns what it takes in memory, without what entries own: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.entries.memory_bytes()
             + heap::list::<u32>(self.free.capacity())

@@ -45,7 +45,7 @@ pub enum OwnerKind {
 }
 
 impl OwnerKind {
-    /// Whether default constraints get their selector from such objects.
+    /// Returns whether default constraints get their selector from such objects.
     pub fn deduces(self) -> bool {
         self != Self::PodDisruptionBudget
     }
@@ -121,12 +121,12 @@ impl ObjectKind {
         }
     }
 
-    /// Whether its objects are in namespaces.
+    /// Returns whether its objects are in namespaces.
     pub fn is_namespaced(self) -> bool {
         self.is_in_shard() || self == Self::Storage(StorageKind::Claim)
     }
 
-    /// Whether its objects are kept with their namespace. All others are kept together.
+    /// Returns whether its objects are kept with their namespace. All others are kept together.
     pub fn is_in_shard(self) -> bool {
         matches!(self, Self::Pod | Self::Owner(_))
     }

@@ -16,7 +16,7 @@ pub struct KnownAsks {
 }
 
 impl KnownAsks {
-    /// What a pod with this rest ([`PodParts::find`](super::pod_parts::PodParts::find))
+    /// Returns what a pod with this rest ([`PodParts::find`](super::pod_parts::PodParts::find))
     /// asks for, if that is known: then the rest is valid, too.
     pub fn find(&self, rest: &[u8]) -> Option<AsksByVersion> {
         match rest.is_empty() {

@@ -87,7 +87,7 @@ impl LabelSets {
             .or_else(|| self.find(labels))
     }
 
-    /// Whether a label set is of these labels.
+    /// Returns whether a label set is of these labels.
     fn is<'a>(
         &self,
         id: LabelSetId,
@@ -241,7 +241,7 @@ impl LabelSets {
         having.filter(|id| self.matches(*id, selector)).collect()
     }
 
-    /// Whether a selector matches a label set.
+    /// Returns whether a selector matches a label set.
     pub fn matches(&self, id: LabelSetId, selector: &Selector) -> bool {
         let value = |key: &str| {
             self.texts(id)
@@ -251,7 +251,7 @@ impl LabelSets {
         selector.matches::<str>(value)
     }
 
-    /// Whether a number is that of a label set.
+    /// Returns whether a number is that of a label set.
     pub fn is_in_use(&self, id: LabelSetId) -> bool {
         id.index() < self.sets.bound() && self.sets.get(id.0).pods > 0
     }
@@ -269,7 +269,7 @@ impl LabelSets {
         all.map(|(number, set)| (LabelSetId(number), set.pods))
     }
 
-    /// How many pods of a label set count on a node.
+    /// Returns how many pods of a label set count on a node.
     pub fn counted(&self, id: LabelSetId, slot: Slot) -> u32 {
         self.sets.get(id.0).counted.get(&slot).copied().unwrap_or(0)
     }
@@ -279,7 +279,7 @@ impl LabelSets {
         self.sets.get(id.0).counted.len()
     }
 
-    /// How many pods of a label set count on each node that has any.
+    /// Returns how many pods of a label set count on each node that has any.
     pub fn counts(&self, id: LabelSetId) -> impl Iterator<Item = (Slot, u32)> {
         self.sets
             .get(id.0)
@@ -293,17 +293,17 @@ impl LabelSets {
         self.symbols.label_texts(&self.sets.get(id.0).labels)
     }
 
-    /// How many label sets there are.
+    /// Returns how many label sets there are.
     pub fn len(&self) -> usize {
         self.sets.count()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.sets.count() == 0
     }
 
-    /// How much its tables grow at once with this many more sets and texts.
+    /// Returns how much its tables grow at once with this many more sets and texts.
     pub fn doubling(&self, sets: usize, texts: usize) -> usize {
         self.sets.doubling(sets) + self.symbols.doubling(texts)
     }
@@ -318,7 +318,7 @@ impl LabelSets {
         self.memory_bytes() - kept + sets + self.symbols.measured_bytes()
     }
 
-    /// What the table takes in memory: an estimate, in bytes.
+    /// Returns what the table takes in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.label_bytes
             + self.count_bytes

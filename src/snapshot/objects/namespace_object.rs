@@ -22,7 +22,7 @@ impl LabelledNamespace {
         })
     }
 
-    /// What it has on the heap.
+    /// Returns what it has on the heap.
     pub(super) fn heap_bytes(&self) -> usize {
         heap::block(self.uid.len()) + heap::texts(&self.labels)
     }

@@ -50,7 +50,7 @@ impl CompiledNode {
 }
 
 impl StoredNode {
-    /// What it takes on the heap, in bytes.
+    /// Returns what it takes on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let taints = self.taints.iter();
         heap::block(size_of_val(&*self.labels))
@@ -84,12 +84,12 @@ impl<'a> NodeRef<'a> {
         &self.node.taints
     }
 
-    /// Whether it is cordoned.
+    /// Returns whether it is cordoned.
     pub fn unschedulable(self) -> bool {
         self.node.unschedulable
     }
 
-    /// What it says that pods may request.
+    /// Returns what it says that pods may request.
     pub fn allocatable(self) -> Option<&'a Allocatable> {
         self.node.allocatable.as_ref()
     }

@@ -76,7 +76,7 @@ impl Nodes {
         true
     }
 
-    /// Whether a valid node, compiled to this, is new or not as it was.
+    /// Returns whether a valid node, compiled to this, is new or not as it was.
     pub fn is_changed_by(&self, wire: &v1::Node, compiled: &CompiledNode) -> bool {
         let Some(metadata) = &wire.metadata else {
             return false;
@@ -208,12 +208,12 @@ impl Nodes {
         }
     }
 
-    /// How many nodes exist.
+    /// Returns how many nodes exist.
     pub fn len(&self) -> usize {
         self.order().len()
     }
 
-    /// Whether no node exists.
+    /// Returns whether no node exists.
     pub fn is_empty(&self) -> bool {
         self.order().is_empty()
     }
@@ -244,7 +244,7 @@ impl Nodes {
         self.ordered_at = revision;
     }
 
-    /// Whether `slots` is all of [`Self::order`], and not a copy.
+    /// Returns whether `slots` is all of [`Self::order`], and not a copy.
     pub fn is_order(&self, slots: &[Slot]) -> bool {
         std::ptr::eq(slots, self.order())
     }
@@ -256,13 +256,13 @@ impl Nodes {
         Some(NodeRef { node, symbols })
     }
 
-    /// Whether nodes are checked for room: one of them says what pods may
+    /// Returns whether nodes are checked for room: one of them says what pods may
     /// request.
     pub fn know_room(&self) -> bool {
         self.with_room > 0
     }
 
-    /// Whether some node has nothing of a resource that is not common.
+    /// Returns whether some node has nothing of a resource that is not common.
     pub fn lack(&self, resource: &str) -> bool {
         self.having
             .get(resource)
@@ -284,7 +284,7 @@ impl Nodes {
         affinity.map(|text| self.symbols.find(text).unwrap_or(Symbol::ABSENT))
     }
 
-    /// How much its tables grow at once with this many more nodes and texts.
+    /// Returns how much its tables grow at once with this many more nodes and texts.
     pub fn doubling(&self, nodes: usize, texts: usize) -> usize {
         let (len, room) = (self.nodes.len(), self.nodes.capacity());
         heap::doubling(
@@ -306,13 +306,13 @@ impl Nodes {
             + self.symbols.measured_bytes()
     }
 
-    /// What the nodes take in memory without topologies and partitions: an
+    /// Returns what the nodes take in memory without topologies and partitions: an
     /// estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.copied_bytes() + self.heap_bytes + self.len() * heap::shared(size_of::<StoredNode>())
     }
 
-    /// What a copy takes: it shares the nodes.
+    /// Returns what a copy takes: it shares the nodes.
     pub fn copied_bytes(&self) -> usize {
         heap::list::<Option<Arc<StoredNode>>>(self.nodes.capacity())
             + heap::list::<Slot>(self.order.capacity())

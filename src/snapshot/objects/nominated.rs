@@ -65,7 +65,7 @@ impl NominatedPod {
         Some((node.into(), pod))
     }
 
-    /// Whether it is the pod of this namespace, name and uid. Where one of two
+    /// Returns whether it is the pod of this namespace, name and uid. Where one of two
     /// pods has no uid, they are told apart by their names.
     pub fn is(&self, namespace: &str, name: &str, uid: &str) -> bool {
         match self.uid.is_empty() || uid.is_empty() {
@@ -90,12 +90,12 @@ impl NominatedPod {
 }
 
 impl Nominations {
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.pods.is_empty()
     }
 
-    /// How many pods there are.
+    /// Returns how many pods there are.
     pub fn len(&self) -> usize {
         self.pods.len()
     }
@@ -105,7 +105,7 @@ impl Nominations {
         self.pods.iter().map(|((node, _), pod)| (&**node, &**pod))
     }
 
-    /// Whether a batch may change it.
+    /// Returns whether a batch may change it.
     pub fn is_changed_by(&self, batch: &Batch) -> bool {
         let is_there = |change: ValidChange<'_>| match change.form {
             Form::Pod(_) => self.has(change.id),
@@ -172,7 +172,7 @@ impl Nominations {
         self.memory_bytes() - self.heap_bytes + pods.sum::<usize>()
     }
 
-    /// What it takes in memory: an estimate, in bytes.
+    /// Returns what it takes in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.heap_bytes
             + heap::table::<PodKey, Arc<str>>(self.nodes.capacity())

@@ -29,7 +29,7 @@ type ByName = BTreeMap<(OwnerKind, Box<str>), Arc<Owner>>;
 pub struct OwnersVersion(Weak<ByName>);
 
 impl OwnersVersion {
-    /// Whether these are the same.
+    /// Returns whether these are the same.
     pub fn is_of(&self, owners: &Owners) -> bool {
         // A change while there is a weak reference moves them elsewhere, and
         // nothing else takes the place that is still referred to.
@@ -76,7 +76,7 @@ pub enum Selects<'a> {
 }
 
 impl<'a> Selects<'a> {
-    /// What a service or controller selects, and its kind; `None` of other objects.
+    /// Returns what a service or controller selects, and its kind; `None` of other objects.
     pub fn of(object: &'a Object) -> Option<(OwnerKind, Self)> {
         Some(match object {
             Object::Service(it) => {
@@ -137,7 +137,7 @@ impl Controller {
         })
     }
 
-    /// What it takes on the heap, in bytes.
+    /// Returns what it takes on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
         heap::block(self.name.len())
     }
@@ -173,7 +173,7 @@ impl Owner {
         Self { budget, ..self }
     }
 
-    /// What it takes on the heap, in bytes.
+    /// Returns what it takes on the heap, in bytes.
     fn heap_bytes(&self) -> usize {
         let selects = match &self.selects {
             OwnerSelector::Labels(labels) => heap::texts(labels),
@@ -264,22 +264,22 @@ impl Owners {
         OwnersVersion(Arc::downgrade(&self.by_name))
     }
 
-    /// Whether one exists.
+    /// Returns whether one exists.
     pub fn contains(&self, kind: OwnerKind, name: &str) -> bool {
         self.by_name.contains_key(&(kind, name.into()))
     }
 
-    /// Whether one is there just as it is here.
+    /// Returns whether one is there just as it is here.
     pub fn has_same(&self, kind: OwnerKind, name: &str, owner: &Arc<Owner>) -> bool {
         self.by_name.get(&(kind, name.into())) == Some(owner)
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub fn len(&self) -> usize {
         self.by_name.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }
@@ -359,7 +359,7 @@ impl Owners {
         self.memory_bytes() - self.heap_bytes + each.sum::<usize>()
     }
 
-    /// What they take in memory: an estimate, in bytes.
+    /// Returns what they take in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
         heap::tree::<(OwnerKind, Box<str>), Arc<Owner>>(self.by_name.len()) + self.heap_bytes
     }

@@ -48,7 +48,7 @@ impl PairIndex {
         paired.flatten().chain(&self.unpaired).copied().collect()
     }
 
-    /// What finding a selector takes, in bytes.
+    /// Returns what finding a selector takes, in bytes.
     pub fn bytes_of(selector: &Selector) -> usize {
         selector.required_pair().map_or(0, |(key, value)| {
             let place = heap::entry::<((Box<str>, Box<str>), Vec<usize>)>();

@@ -87,12 +87,12 @@ impl CompiledPod {
         self.texts.labels()
     }
 
-    /// What it asks for, if anything.
+    /// Returns what it asks for, if anything.
     pub fn asks(&self) -> Option<&Asks> {
         self.asks.chosen.as_deref()
     }
 
-    /// Whether what it requests depends on the version of Kubernetes.
+    /// Returns whether what it requests depends on the version of Kubernetes.
     pub fn differs_by_version(&self) -> bool {
         self.asks.differs()
     }
@@ -115,7 +115,7 @@ impl CompiledPod {
         self.asks.chosen.as_ref()?.storage.as_ref()
     }
 
-    /// What it requests of its node, if anything.
+    /// Returns what it requests of its node, if anything.
     pub fn requests(&self) -> Option<&Arc<Requests>> {
         self.asks.chosen.as_ref()?.requests.as_ref()
     }
@@ -231,28 +231,28 @@ impl Life {
         }
     }
 
-    /// Whether the pod counts on its node: neither terminating nor finished.
+    /// Returns whether the pod counts on its node: neither terminating nor finished.
     pub fn counts(&self) -> bool {
         self.deletion().is_none() && self.takes_room()
     }
 
-    /// Whether the pod would count if it were not being deleted.
+    /// Returns whether the pod would count if it were not being deleted.
     pub fn is_terminating(&self) -> bool {
         self.deletion().is_some() && self.takes_room()
     }
 
-    /// Whether it takes room on its node: until it has finished, even while it
+    /// Returns whether it takes room on its node: until it has finished, even while it
     /// terminates.
     pub fn takes_room(&self) -> bool {
         !matches!(self.phase, Phase::Succeeded | Phase::Failed)
     }
 
-    /// How far the pod has come.
+    /// Returns how far the pod has come.
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// When it is to be deleted: seconds and nanoseconds.
+    /// Returns when it is to be deleted: seconds and nanoseconds.
     pub(super) fn deletion(&self) -> Option<(i64, i32)> {
         self.rare.as_ref()?.deletion_timestamp
     }
@@ -271,7 +271,7 @@ impl Life {
         self.rare.as_ref().map_or("", |rare| &rare.nominated_node)
     }
 
-    /// How long the uid is.
+    /// Returns how long the uid is.
     pub fn uid_length(&self) -> usize {
         match &self.rare {
             Some(rare) if !rare.uid.is_empty() => rare.uid.len(),
@@ -313,7 +313,7 @@ impl Rare {
         }
     }
 
-    /// What it takes in memory, in bytes.
+    /// Returns what it takes in memory, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         heap::shared(size_of::<Self>())
             + heap::block(self.uid.len())

@@ -67,7 +67,7 @@ pub struct PodName<'a> {
 }
 
 impl PodName<'_> {
-    /// Whether it is this one.
+    /// Returns whether it is this one.
     pub fn is(self, name: &str) -> bool {
         let rest = name.as_bytes().strip_prefix(self.prefix.as_bytes());
         rest == Some(self.suffix.as_bytes())
@@ -111,7 +111,7 @@ impl fmt::Display for PodName<'_> {
 const NAME_BYTES: usize = 255;
 
 impl PodBlock {
-    /// How many pods there are.
+    /// Returns how many pods there are.
     pub fn len(&self) -> usize {
         self.pods.len()
     }
@@ -308,7 +308,7 @@ impl PodBlock {
         self.prefixes = self.prefixes.clone();
     }
 
-    /// What it takes in memory, in bytes.
+    /// Returns what it takes in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         heap::shared(size_of::<Self>())
             + heap::list::<PackedPod>(self.pods.capacity())

@@ -77,7 +77,7 @@ impl<'l> PodCheck<'l> {
         Ok(pod)
     }
 
-    /// What a pod asks for, if it is valid.
+    /// Returns what a pod asks for, if it is valid.
     fn check_decoded(
         &self,
         pod: &v1::Pod,
@@ -91,7 +91,7 @@ impl<'l> PodCheck<'l> {
         (faults.total() == before).then(|| AsksByVersion::of(pod, requests))
     }
 
-    /// Whether the parts of a pod keep to the rules.
+    /// Returns whether the parts of a pod keep to the rules.
     fn are_valid(&mut self, parts: &PodParts<'_>) -> bool {
         let node =
             |name: &[u8]| name.is_empty() || names::is_node_name(name, self.limits.node_names);

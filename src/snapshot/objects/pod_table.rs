@@ -52,7 +52,7 @@ impl PodTable {
         self.pod(self.find(name))
     }
 
-    /// Where the pod of a name is or would be: good until the table changes.
+    /// Returns where the pod of a name is or would be: good until the table changes.
     pub fn find(&self, name: &str) -> PodPlace {
         let hash = self.hasher.hash_one(name.as_bytes());
         let found = self.by_name.find(hash, |at| self.name(*at).is(name));
@@ -171,17 +171,17 @@ impl PodTable {
         all.into_iter().map(|at| self.name(at))
     }
 
-    /// How many pods there are.
+    /// Returns how many pods there are.
     pub fn len(&self) -> usize {
         self.by_name.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }
 
-    /// How much its table grows at once with this many more pods.
+    /// Returns how much its table grows at once with this many more pods.
     pub fn doubling(&self, more: usize) -> usize {
         let table = heap::block(self.by_name.allocation_size());
         heap::doubling(table, self.len(), self.by_name.capacity(), more)
@@ -193,7 +193,7 @@ impl PodTable {
         self.memory_bytes() - self.block_bytes + blocks.sum::<usize>()
     }
 
-    /// What it takes in memory: an estimate, in bytes.
+    /// Returns what it takes in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.block_bytes
             + heap::list::<Arc<PodBlock>>(self.blocks.capacity())

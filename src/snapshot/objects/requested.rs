@@ -55,7 +55,7 @@ impl Shifts {
         });
     }
 
-    /// Whether pods come that keep others away or use storage, at which decisions look
+    /// Returns whether pods come that keep others away or use storage, at which decisions look
     /// even where no node says what it has.
     pub fn are_looked_at(&self) -> bool {
         let mut comers = self.0.iter().filter(|shift| shift.comes);
@@ -71,7 +71,7 @@ impl Shifts {
 }
 
 impl RequestedTable {
-    /// What pods request of a node.
+    /// Returns what pods request of a node.
     pub fn get(&self, slot: Slot) -> Option<&Requested> {
         let index = slot.index();
         (index < self.nodes.len()).then(|| &self.nodes[index])
@@ -82,7 +82,7 @@ impl RequestedTable {
         &self.anti_affinity
     }
 
-    /// What storage pods use.
+    /// Returns what storage pods use.
     pub fn storage_use(&self) -> &StorageUse {
         &self.storage
     }
@@ -121,7 +121,7 @@ impl RequestedTable {
             + storage.measured_bytes()
     }
 
-    /// What it takes in memory: an estimate, in bytes.
+    /// Returns what it takes in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let nodes = self.nodes.memory_bytes() + self.heap_bytes;
         nodes + self.anti_affinity.memory_bytes() + self.storage.memory_bytes()

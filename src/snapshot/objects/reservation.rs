@@ -73,12 +73,12 @@ fn pod_name(serial: Serial) -> String {
     format!("{MARK}{serial}")
 }
 
-/// Whether a pod's name is that of a reservation.
+/// Returns whether a pod's name is that of a reservation.
 pub fn is_reservation(pod_name: &str) -> bool {
     pod_name.starts_with(MARK)
 }
 
-/// When the time of something is over that was to be kept for `ttl`. The time that
+/// Returns when the time of something is over that was to be kept for `ttl`. The time that
 /// is left is what the wall clock says, and never more than that, because the
 /// clock may have been set since.
 pub fn time_left(expires: SystemTime, ttl: Duration, now: Now) -> Moment {
@@ -87,14 +87,14 @@ pub fn time_left(expires: SystemTime, ttl: Duration, now: Now) -> Moment {
 }
 
 impl Claim {
-    /// Whether it is about a pod. One without a uid is known by its name.
+    /// Returns whether it is about a pod. One without a uid is known by its name.
     pub fn is_of(&self, name: &str, uid: &str) -> bool {
         let same_name = self.name.is_empty() || *self.name == *name;
         let uid_unknown = uid.is_empty() && !self.name.is_empty();
         same_name && (self.uid.is_empty() || uid_unknown || *self.uid == *uid)
     }
 
-    /// What its pod is looked up by.
+    /// Returns what its pod is looked up by.
     pub fn known(&self) -> PodIdentity {
         if self.name.is_empty() {
             PodIdentity::Uid(self.uid.clone())
@@ -105,7 +105,7 @@ impl Claim {
 }
 
 impl Hold {
-    /// What it takes in memory, shared by all picks that are held so.
+    /// Returns what it takes in memory, shared by all picks that are held so.
     pub fn memory_bytes(&self) -> usize {
         heap::shared(self.owner.len())
             + heap::shared(self.namespace.len())
@@ -134,7 +134,7 @@ impl Hold {
 }
 
 impl Reservation {
-    /// What it takes in memory, without what it shares, where it is kept.
+    /// Returns what it takes in memory, without what it shares, where it is kept.
     pub fn memory_bytes(&self) -> usize {
         // It is in two trees, which are half full at worst.
         const PLACES: usize = 2 * (size_of::<Reservation>() + 64);
@@ -206,7 +206,7 @@ pub struct KeptAnswer {
 }
 
 impl KeptAnswer {
-    /// What it takes in memory where it is kept.
+    /// Returns what it takes in memory where it is kept.
     pub fn memory_bytes(&self) -> usize {
         // It is in two trees, half full at worst, and found by its key.
         const PLACES: usize = 2 * (size_of::<KeptAnswer>() + 64) + 2 * size_of::<([u8; 32], u64)>();

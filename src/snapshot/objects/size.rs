@@ -29,7 +29,7 @@ const REQUEST_COPIES: usize = 12;
 /// The most memory of a namespace without its name and contents.
 pub const NEW_NAMESPACE: usize = 2_048;
 
-/// What an object other than a pod takes in memory, at most, if nothing of it is
+/// Returns what an object other than a pod takes in memory, at most, if nothing of it is
 /// known.
 pub fn most(object: &Object, compiled: &Compiled) -> usize {
     let Some(metadata) = metadata_of(object) else {
@@ -68,7 +68,7 @@ pub fn most_of_pod(pod: &CompiledPod) -> usize {
         + PLACES
 }
 
-/// What the names of a pod take.
+/// Returns what the names of a pod take.
 pub fn names(pod: &CompiledPod) -> usize {
     name_bytes([
         pod.name().len(),
@@ -86,7 +86,7 @@ fn pairs(labels: &BTreeMap<String, String>) -> usize {
     heap::pairs(labels) + labels.len() * LABEL_PLACES
 }
 
-/// What the labels of a pod take.
+/// Returns what the labels of a pod take.
 pub fn label_bytes(pod: &CompiledPod) -> usize {
     let pair = |(key, value): (&[u8], &[u8])| {
         heap::block(key.len()) + heap::block(value.len()) + LABEL_PLACES
@@ -108,7 +108,7 @@ pub fn node_bytes(node: &v1::Node) -> usize {
         + allocatable
 }
 
-/// What a pod takes beside the rest if it is nominated to a node.
+/// Returns what a pod takes beside the rest if it is nominated to a node.
 pub fn nominated_bytes(pod: &CompiledPod) -> usize {
     let node = pod.life.nominated_node().len();
     if node == 0 {
@@ -125,14 +125,14 @@ pub fn nominated_bytes(pod: &CompiledPod) -> usize {
     2 * heap::block(names) + labels + 3 * heap::block(node) + requests + terms + 2 * PLACES
 }
 
-/// What the template of pods takes that ask for this.
+/// Returns what the template of pods takes that ask for this.
 pub fn template_bytes(asks: &Asks) -> usize {
     let bytes = asks.size_bytes;
     // As it is encoded, with the lengths of its parts.
     heap::block(bytes + bytes / 8) + request_bytes(asks) + term_bytes(asks) + PLACES
 }
 
-/// What the terms take by which a pod keeps others away: as the template has them, and
+/// Returns what the terms take by which a pod keeps others away: as the template has them, and
 /// where they are counted.
 fn term_bytes(asks: &Asks) -> usize {
     let terms = asks.keeps_away.as_deref().unwrap_or_default();

@@ -120,7 +120,7 @@ impl Slots {
         self.entries.len()
     }
 
-    /// How much its tables grow at once with this many more names.
+    /// Returns how much its tables grow at once with this many more names.
     pub fn doubling(&self, more: usize) -> usize {
         let (len, room) = (self.entries.len(), self.entries.capacity());
         let table = heap::block(self.by_name.allocation_size());
@@ -137,7 +137,7 @@ impl Slots {
         self.memory_bytes() - self.name_bytes + names.sum::<usize>()
     }
 
-    /// What they take in memory: an estimate, in bytes.
+    /// Returns what they take in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.name_bytes
             + heap::list::<NamedSlot>(self.entries.capacity())

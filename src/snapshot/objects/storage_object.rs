@@ -48,7 +48,7 @@ impl StorageObject {
         }
     }
 
-    /// What it has on the heap at most, in bytes.
+    /// Returns what it has on the heap at most, in bytes.
     pub fn heap_bytes(&self) -> usize {
         match self {
             Self::Claim(it) => size_of::<VolumeClaim>() + it.heap_bytes(),

@@ -62,7 +62,7 @@ fn key_of(namespace: &str, claim: &str) -> String {
     format!("{namespace}/{claim}")
 }
 
-/// What finds a volume that claims could be bound to: the claim that it is kept for, or
+/// Returns what finds a volume that claims could be bound to: the claim that it is kept for, or
 /// its class, which has no slash in front.
 fn found_by(volume: &PersistentVolume) -> Option<Box<str>> {
     let class = volume.class();
@@ -73,12 +73,12 @@ fn found_by(volume: &PersistentVolume) -> Option<Box<str>> {
 }
 
 impl StorageObjects {
-    /// How many there are.
+    /// Returns how many there are.
     pub fn count(&self) -> usize {
         self.claims.len() + self.volumes.len() + self.classes.len()
     }
 
-    /// Whether claims can be judged: there are classes or volumes.
+    /// Returns whether claims can be judged: there are classes or volumes.
     pub fn is_known(&self) -> bool {
         self.volumes.len() + self.classes.len() > 0
     }
@@ -124,7 +124,7 @@ impl StorageObjects {
         found.filter_map(|(_, name)| Some((&**name, self.volume(name)?)))
     }
 
-    /// Whether it has the object of a change.
+    /// Returns whether it has the object of a change.
     pub fn contains(&self, change: &ValidChange<'_>) -> bool {
         let id = change.id;
         match id.kind {
@@ -134,7 +134,7 @@ impl StorageObjects {
         }
     }
 
-    /// Whether it has the object of a change just so.
+    /// Returns whether it has the object of a change just so.
     pub fn has_same(&self, change: &ValidChange<'_>, object: &StorageObject) -> bool {
         let id = change.id;
         match object {
@@ -215,7 +215,7 @@ impl StorageObjects {
         tables + self.index_bytes()
     }
 
-    /// What they take in memory: an estimate, in bytes.
+    /// Returns what they take in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let tables =
             self.claims.memory_bytes() + self.volumes.memory_bytes() + self.classes.memory_bytes();

@@ -47,7 +47,7 @@ fn disk_key(disk: &PodDisk) -> Box<str> {
 }
 
 impl PodUse {
-    /// What a pod uses that has this namespace and name.
+    /// Returns what a pod uses that has this namespace and name.
     pub fn of(used: &Arc<UsedStorage>, namespace: &str, name: &str) -> Self {
         Self {
             used: Arc::clone(used),
@@ -67,7 +67,7 @@ impl PodUse {
 }
 
 impl StorageUse {
-    /// Whether nothing is used.
+    /// Returns whether nothing is used.
     pub fn is_empty(&self) -> bool {
         self.by_key.is_empty()
     }
@@ -132,7 +132,7 @@ impl StorageUse {
         all.flat_map(|(key, uses)| uses.iter().map(move |used| (&**key, used)))
     }
 
-    /// What a key and its list have on the heap: as long as they could be, whatever room
+    /// Returns what a key and its list have on the heap: as long as they could be, whatever room
     /// the list has spare.
     fn bytes_of(&self, key: &str) -> usize {
         let uses = self.by_key.get(key);
@@ -150,7 +150,7 @@ impl StorageUse {
         self.memory_bytes() - self.heap_bytes + all.sum::<usize>()
     }
 
-    /// What it takes in memory: an estimate, in bytes.
+    /// Returns what it takes in memory: an estimate, in bytes.
     pub fn memory_bytes(&self) -> usize {
         heap::table::<Box<str>, Vec<NodeUse>>(self.by_key.capacity()) + self.heap_bytes
     }

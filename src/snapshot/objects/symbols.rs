@@ -85,7 +85,7 @@ where
         self.text_bytes -= heap::block(size_of_val(&*entry.text));
     }
 
-    /// Whether a symbol that was given out is used still.
+    /// Returns whether a symbol that was given out is used still.
     pub fn is_in_use(&self, symbol: Symbol) -> bool {
         symbol.index() < self.texts.bound() && self.texts.get(symbol.0).uses > 0
     }
@@ -100,7 +100,7 @@ where
         &self.texts.get(symbol.0).text
     }
 
-    /// How much its tables grow at once with this many more texts.
+    /// Returns how much its tables grow at once with this many more texts.
     pub fn doubling(&self, more: usize) -> usize {
         self.texts.list_doubling(more) + self.texts.doubling(more)
     }
@@ -112,7 +112,7 @@ where
         self.memory_bytes() - self.text_bytes + texts.sum::<usize>()
     }
 
-    /// What the table takes in memory, in bytes.
+    /// Returns what the table takes in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.text_bytes + self.texts.memory_bytes()
     }

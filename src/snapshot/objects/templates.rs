@@ -96,7 +96,7 @@ impl Templates {
         }
     }
 
-    /// What a pod of a template requests of its node.
+    /// Returns what a pod of a template requests of its node.
     pub fn requests(&self, id: TemplateId) -> Option<&Arc<Requests>> {
         self.read(id)?.requests.as_ref()
     }
@@ -125,12 +125,12 @@ impl Templates {
         }
     }
 
-    /// Whether pods of a template may run where they are and nowhere else.
+    /// Returns whether pods of a template may run where they are and nowhere else.
     pub fn is_pinned(&self, id: TemplateId) -> bool {
         id != TemplateId::ABSENT && asks::is_pinned(self.encoded.text(id))
     }
 
-    /// How much its tables grow at once with this many more templates.
+    /// Returns how much its tables grow at once with this many more templates.
     pub fn doubling(&self, more: usize) -> usize {
         let (len, room) = (self.read.len(), self.read.capacity());
         let read = heap::list::<ReadAsks>(room);
@@ -145,7 +145,7 @@ impl Templates {
             + read.sum::<usize>()
     }
 
-    /// What the table takes in memory, in bytes.
+    /// Returns what the table takes in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.encoded.memory_bytes() + self.read_bytes + heap::list::<ReadAsks>(self.read.capacity())
     }

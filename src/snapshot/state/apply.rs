@@ -281,7 +281,7 @@ impl State {
     }
 }
 
-/// How much namespaces hold, and what they take without their views.
+/// Returns how much namespaces hold, and what they take without their views.
 pub(in crate::snapshot) fn measure<N: Deref<Target = Namespace>>(
     namespaces: &[(&str, N)],
 ) -> (Sizes, MemoryUse) {

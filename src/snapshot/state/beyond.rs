@@ -36,7 +36,7 @@ impl<'a> ReadView<'a> {
         }
     }
 
-    /// Whether there are Namespace objects.
+    /// Returns whether there are Namespace objects.
     pub fn has_namespaces(&self) -> bool {
         self.shared.cluster.has_namespaces()
     }

@@ -115,7 +115,7 @@ impl Fork<'_> {
     /// What one takes in memory by itself, in bytes, beside what it shares.
     pub(in crate::snapshot) const BYTES: usize = size_of::<Self>() + Namespace::EMPTY_BYTES;
 
-    /// What applying a batch takes in memory: copies of what it changes.
+    /// Returns what applying a batch takes in memory: copies of what it changes.
     fn bytes_for(&self, batch: &Batch) -> usize {
         let namespaces = self.others.values().chain([self]);
         let namespaces = namespaces.map(|fork| fork.namespace.memory().total());
@@ -214,7 +214,7 @@ impl Fork<'_> {
         self.unknown_deletes = overlay.changes().filter_map(unknown).collect();
     }
 
-    /// What a decision reads, within a budget.
+    /// Returns what a decision reads, within a budget.
     pub(in crate::snapshot) fn read_view<'a>(&'a self, budget: &'a Budget<'a>) -> ReadView<'a> {
         ReadView {
             revision: self.revision,

@@ -69,7 +69,7 @@ impl Frozen {
         self.nodes.nodes()
     }
 
-    /// What the pods of all namespaces request of a node, whether or not it exists.
+    /// Returns what the pods of all namespaces request of a node, whether or not it exists.
     pub fn requested(&self, slot: Slot) -> &Requested {
         self.requested
             .get(slot)
@@ -86,7 +86,7 @@ impl Frozen {
         &self.cluster
     }
 
-    /// What storage the pods of all namespaces use.
+    /// Returns what storage the pods of all namespaces use.
     pub fn storage_use(&self) -> &StorageUse {
         self.requested.storage_use()
     }

@@ -18,7 +18,7 @@ use crate::snapshot::objects::size::{
 /// of label sets.
 const COPIED_PER_CHANGE: usize = 32 << 10;
 
-/// What copies of namespaces, which take `namespaces` bytes, take once a batch is
+/// Returns what copies of namespaces, which take `namespaces` bytes, take once a batch is
 /// applied to them: at most, and without what it adds. They share the blocks that do
 /// not change.
 pub(super) fn copied_bytes(batch: &Batch, namespaces: usize) -> usize {
@@ -50,7 +50,7 @@ impl State {
         account.charge(Part::Objects, bytes)
     }
 
-    /// How many objects a batch adds, at most: its additions come before its
+    /// Returns how many objects a batch adds, at most: its additions come before its
     /// deletions.
     pub fn additions(&self, batch: &Batch) -> Sizes {
         let mut new = Sizes::default();
@@ -93,7 +93,7 @@ impl State {
         new
     }
 
-    /// How many objects of a batch it holds just as they are there.
+    /// Returns how many objects of a batch it holds just as they are there.
     pub(in crate::snapshot) fn held_alike(&self, batch: &Batch) -> usize {
         let is_held = |change: &ValidChange<'_>| {
             let id = change.id;
@@ -112,7 +112,7 @@ impl State {
         batch.changes().filter(is_held).count()
     }
 
-    /// How much more its tables take at once with a batch.
+    /// Returns how much more its tables take at once with a batch.
     fn doubling(&self, batch: &Batch) -> usize {
         // A text takes a place at least.
         let (objects, texts) = (batch.len(), batch.bytes() / (LABEL_PLACES / 2));
@@ -126,7 +126,7 @@ impl State {
         of_namespaces + self.shared.read().nodes.nodes().doubling(objects, texts)
     }
 
-    /// How much more it would take with a batch, at most: additions come before
+    /// Returns how much more it would take with a batch, at most: additions come before
     /// deletions. Checks which objects exist already.
     fn growth(&self, batch: &Batch) -> usize {
         let growth = |change: ValidChange<'_>| {

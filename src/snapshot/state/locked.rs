@@ -108,7 +108,7 @@ impl State {
         }
     }
 
-    /// What is `now`, at a revision without the namespace; `None` when the
+    /// Returns what is `now`, at a revision without the namespace; `None` when the
     /// caller must look again.
     ///
     /// This takes no lock for which a batch that creates or removes the

@@ -128,7 +128,7 @@ impl Footprint {
         *memory -= before;
     }
 
-    /// What they take in all, without views and partitions.
+    /// Returns what they take in all, without views and partitions.
     pub fn bytes(&self) -> usize {
         self.gauge.bytes()
     }

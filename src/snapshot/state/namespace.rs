@@ -42,7 +42,7 @@ impl Namespace {
         + heap::shared(size_of::<Templates>())
         + Owners::EMPTY_BYTES;
 
-    /// Whether it has this valid pod already.
+    /// Returns whether it has this valid pod already.
     pub fn has_same_pod(&self, pod: &CompiledPod, nodes: &Nodes) -> bool {
         self.pods.get(pod.name()).is_some_and(|old| {
             let known = self.label_sets.find_near(Some(old.labels), pod.labels());
@@ -54,7 +54,7 @@ impl Namespace {
         })
     }
 
-    /// Whether it has a pod of this name that asks for the same; `None` if it has
+    /// Returns whether it has a pod of this name that asks for the same; `None` if it has
     /// none of this name.
     pub fn asks_alike(&self, pod: &CompiledPod) -> Option<bool> {
         let old = self.pods.get(pod.name())?;
@@ -68,7 +68,7 @@ impl Namespace {
         copy
     }
 
-    /// How many views count the pod of a name: as it was, and as it is to be.
+    /// Returns how many views count the pod of a name: as it was, and as it is to be.
     pub fn watching(&self, name: &str, pod: Option<&CompiledPod>) -> usize {
         let views = self.views.read();
         let old = self.pods.get(name).map(|pod| pod.labels);
@@ -98,7 +98,7 @@ impl Namespace {
         views.change(upkeep, |views| views.follow(moves, &self.label_sets));
     }
 
-    /// What selects its pods.
+    /// Returns what selects its pods.
     pub fn owners(&self) -> &Owners {
         &self.owners
     }
@@ -108,7 +108,7 @@ impl Namespace {
         self.pods.iter()
     }
 
-    /// How many pods it has.
+    /// Returns how many pods it has.
     pub fn pod_count(&self) -> usize {
         self.pods.len()
     }
@@ -132,7 +132,7 @@ impl Namespace {
         arrived.map(|(serial, _)| *serial).collect()
     }
 
-    /// Whether it holds nothing.
+    /// Returns whether it holds nothing.
     pub fn is_empty(&self) -> bool {
         self.pods.is_empty() && self.owners.is_empty()
     }
@@ -169,7 +169,7 @@ impl Namespace {
         Some(record.life.to_wire(metadata, node_name))
     }
 
-    /// How much its tables grow at once with this many more pods and texts.
+    /// Returns how much its tables grow at once with this many more pods and texts.
     pub fn doubling(&self, pods: usize, texts: usize) -> usize {
         self.pods.doubling(pods)
             + self.label_sets.doubling(pods, texts)
@@ -196,7 +196,7 @@ impl Namespace {
         }
     }
 
-    /// What it takes in memory without its views, whose room is known.
+    /// Returns what it takes in memory without its views, whose room is known.
     pub fn memory(&self) -> MemoryUse {
         MemoryUse {
             pods: self.pods.memory_bytes(),

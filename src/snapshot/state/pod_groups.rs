@@ -110,7 +110,7 @@ impl<'a> ReadView<'a> {
 }
 
 impl<'a> PodGroups<'a> {
-    /// What was looked at.
+    /// Returns what was looked at.
     pub fn read_view(&self) -> &ReadView<'a> {
         &self.read_view
     }
@@ -137,7 +137,7 @@ impl<'a> PodGroups<'a> {
         pod
     }
 
-    /// Whether the pods of a group may run where they are and nowhere else.
+    /// Returns whether the pods of a group may run where they are and nowhere else.
     pub fn is_pinned(&self, group: &PodGroup) -> bool {
         let templates = &self.read_view.namespace.templates;
         templates.is_pinned(group.template)

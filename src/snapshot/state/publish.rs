@@ -93,7 +93,7 @@ impl State {
         self.footprint.account().charge(Part::Staged, bytes).ok()
     }
 
-    /// What it costs to apply a batch in place, at most and about.
+    /// Returns what it costs to apply a batch in place, at most and about.
     fn cost(&self, batch: &Batch, shards: &Shards) -> Units {
         let own = UNITS_PER_CHANGE * batch.len() as Units;
         let own = own + UNITS_PER_REQUEST * batch.requests() as Units;
@@ -106,7 +106,7 @@ impl State {
             + self.cost_of_pods(batch, shards)
     }
 
-    /// What it costs to copy the nominations, if a batch changes them while a
+    /// Returns what it costs to copy the nominations, if a batch changes them while a
     /// reader holds them.
     fn cost_of_nominations(&self, batch: &Batch) -> Units {
         let nominations = &self.shared.read().nominations;
@@ -125,7 +125,7 @@ impl State {
         }
     }
 
-    /// What it costs partitions and views to follow the nodes of a batch.
+    /// Returns what it costs partitions and views to follow the nodes of a batch.
     fn cost_of_nodes(&self, batch: &Batch, shards: &Shards) -> Units {
         let shared = self.shared.read();
         let is_shared = Arc::strong_count(&shared.nodes) > 1;
@@ -152,7 +152,7 @@ impl State {
         copied + (moved * per_node) as Units + UNITS_PER_LOOKUP * lookups.sum::<Units>()
     }
 
-    /// What it costs views to follow the pods of a batch.
+    /// Returns what it costs views to follow the pods of a batch.
     fn cost_of_pods(&self, batch: &Batch, shards: &Shards) -> Units {
         // At most all views count each of them: looked at closer only if that
         // is much.
@@ -296,7 +296,7 @@ impl State {
         }
     }
 
-    /// Whether there were any.
+    /// Returns whether there were any.
     fn take_along(&self, shard: &Shard, copy: &mut Namespace, nodes: &PartitionedNodes) -> bool {
         if !shard.viewed.load(Ordering::Relaxed) {
             return false;

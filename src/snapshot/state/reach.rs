@@ -34,7 +34,7 @@ impl<'q> From<&'q String> for Reach<'q> {
 }
 
 impl<'q> Reach<'q> {
-    /// Whether a decision reads no other namespace than that of its pod.
+    /// Returns whether a decision reads no other namespace than that of its pod.
     pub fn is_within(&self) -> bool {
         self.beyond().next().is_none()
     }

@@ -78,7 +78,7 @@ pub struct DeducedFrom {
 }
 
 impl DeducedFrom {
-    /// Whether a read view has the same.
+    /// Returns whether a read view has the same.
     pub fn holds_on(&self, read_view: &ReadView<'_>) -> bool {
         // What a weak reference keeps allocated is at no other's address.
         self.defaults.as_ptr() == Arc::as_ptr(read_view.defaults)
@@ -176,19 +176,19 @@ impl<'a> CountedSet<'a> {
         self.sets.texts(self.id)
     }
 
-    /// How many pods count on each node that has any.
+    /// Returns how many pods count on each node that has any.
     pub fn counts(self) -> impl Iterator<Item = (Slot, u32)> {
         self.sets.counts(self.id)
     }
 }
 
 impl<'a> ReadView<'a> {
-    /// Whether nodes are checked for room: one of them says what it has.
+    /// Returns whether nodes are checked for room: one of them says what it has.
     pub fn knows_room(&self) -> bool {
         self.requested.is_some()
     }
 
-    /// What pods request of a node; nothing where nobody looks.
+    /// Returns what pods request of a node; nothing where nobody looks.
     pub fn requested(&self, slot: Slot) -> &'a Requested {
         let known = self.requested.and_then(|requested| requested.get(slot));
         known.unwrap_or_else(|| Requested::nothing())
@@ -212,7 +212,7 @@ impl<'a> ReadView<'a> {
         self.namespace.owners().deduce(labels, controller)
     }
 
-    /// What [`Self::deduce`] and the defaults read here.
+    /// Returns what [`Self::deduce`] and the defaults read here.
     pub fn deduced_from(&self) -> DeducedFrom {
         DeducedFrom {
             defaults: Arc::downgrade(self.defaults),
@@ -242,13 +242,13 @@ impl<'a> ReadView<'a> {
         self.budget.holds(bytes)
     }
 
-    /// Whether to continue: the caller still waits, and the budget is not
+    /// Returns whether to continue: the caller still waits, and the budget is not
     /// spent.
     pub fn goes_on(&self) -> bool {
         self.budget.delay().is_none()
     }
 
-    /// Whether to continue a piece of work whose cost was taken, and whose next
+    /// Returns whether to continue a piece of work whose cost was taken, and whose next
     /// part costs so much of that.
     pub fn goes_on_for(&self, units: usize) -> bool {
         self.budget.goes_on(units)

@@ -102,14 +102,14 @@ pub struct Sizes {
 }
 
 impl SharedObjects {
-    /// Whether a batch changes any of it.
+    /// Returns whether a batch changes any of it.
     pub fn is_changed_by(&self, batch: &Batch) -> bool {
         self.has_other_nodes_after(batch)
             || batch.has_cluster_objects()
             || self.nominations.is_changed_by(batch)
     }
 
-    /// Whether a batch changes nodes, or has pods that name unknown ones.
+    /// Returns whether a batch changes nodes, or has pods that name unknown ones.
     pub fn has_other_nodes_after(&self, batch: &Batch) -> bool {
         let nodes = self.nodes.nodes();
         let is_unknown = |name: &str| !name.is_empty() && nodes.slot(name).is_none();
@@ -205,7 +205,7 @@ impl State {
         Arc::clone(&self.told_defaults.read())
     }
 
-    /// How many objects it holds.
+    /// Returns how many objects it holds.
     pub fn sizes(&self) -> Sizes {
         Sizes {
             nodes: self.nodes.load(Ordering::Relaxed),
@@ -297,7 +297,7 @@ impl State {
         self.upkeep.discarded().drop_all();
     }
 
-    /// What the state takes in memory.
+    /// Returns what the state takes in memory.
     pub fn memory(&self) -> MemoryUse {
         MemoryUse {
             partitions: self.upkeep.partition_bytes(),
@@ -323,7 +323,7 @@ pub fn shard_bytes(name: &str) -> usize {
 /// What the snapshot around a state takes, at most.
 pub const SNAPSHOT_BYTES: usize = 1_024;
 
-/// What a state takes that holds nothing.
+/// Returns what a state takes that holds nothing.
 pub fn state_bytes() -> usize {
     // The map of namespaces is in parts, four for each processor, each with a
     // lock on cache lines of its own.

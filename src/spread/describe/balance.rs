@@ -77,7 +77,7 @@ impl Balance {
         max_skew.map_or(0, |max| (self.skew - i64::from(max)).max(0))
     }
 
-    /// Whether its constraint is hard.
+    /// Returns whether its constraint is hard.
     pub fn is_hard(&self) -> bool {
         let constraint = self.constraint.as_ref();
         constraint.is_some_and(|active| active.constraint.is_hard())

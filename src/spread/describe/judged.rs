@@ -49,7 +49,7 @@ pub struct JudgedWorkload {
 }
 
 impl JudgedWorkload {
-    /// Whether it has a place among others by how evenly it is spread: static
+    /// Returns whether it has a place among others by how evenly it is spread: static
     /// pods and single ones could not be spread otherwise.
     pub fn is_ranked(&self) -> bool {
         self.pods > 1 && !self.workload.is_static()

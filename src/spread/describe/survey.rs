@@ -95,7 +95,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         }
     }
 
-    /// How many workloads there are.
+    /// Returns how many workloads there are.
     pub fn workload_count(&self) -> usize {
         self.workloads.len()
     }
@@ -120,7 +120,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         Some(self.judge(workload, &members, by))
     }
 
-    /// What a workload is called, and its pods. `None` when it has none.
+    /// Returns what a workload is called, and its pods. `None` when it has none.
     fn named(&self, kind: &str, name: &str) -> Option<(WorkloadId, Vec<&Member<'c>>)> {
         let is_named = |workload: &WorkloadId| workload.kind == kind && workload.name == name;
         let named = self.workloads.keys().find(|workload| is_named(workload));
@@ -143,7 +143,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         (!members.is_empty()).then_some((workload, members))
     }
 
-    /// How the pods that a selector matches are spread over a topology key.
+    /// Returns how the pods that a selector matches are spread over a topology key.
     pub fn judge_selected(&self, selector: &Selector, key: &Arc<str>) -> (usize, Balance) {
         let matches = |member: &&Member<'_>| {
             let metadata = member.pod.metadata.as_ref();
@@ -288,7 +288,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         }
     }
 
-    /// What holds a workload even that was judged by its constraints.
+    /// Returns what holds a workload even that was judged by its constraints.
     fn standing(&self, members: &[&Member<'_>], judged: &JudgedWorkload) -> SpreadStanding {
         let constraints = judged.balances.iter();
         let mut constraints = constraints.filter_map(|balance| balance.constraint.as_ref());
@@ -308,7 +308,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         }
     }
 
-    /// Whether all pods that are on a node are in one place.
+    /// Returns whether all pods that are on a node are in one place.
     fn concentration(&self, members: &[&Member<'_>]) -> Concentration {
         let placed = on_nodes(members).count();
         if placed < 2 {
@@ -342,7 +342,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         }
     }
 
-    /// How pods are spread over the eligible nodes with a key, by its value.
+    /// Returns how pods are spread over the eligible nodes with a key, by its value.
     fn balance_by(
         &self,
         key: &Arc<str>,

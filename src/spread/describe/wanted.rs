@@ -27,12 +27,12 @@ pub struct WantedSpread<'s> {
 }
 
 impl WantedSpread<'_> {
-    /// Whether the pods of a group have it.
+    /// Returns whether the pods of a group have it.
     pub fn is_of(&self, group: &PodGroup) -> bool {
         self.groups.iter().any(|own| std::ptr::eq(*own, group))
     }
 
-    /// What it asks about existing pods.
+    /// Returns what it asks about existing pods.
     pub fn query(&self) -> Query<'_> {
         Query {
             selector: self.active.counted(),

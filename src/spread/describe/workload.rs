@@ -29,7 +29,7 @@ pub struct WorkloadId {
 }
 
 impl WorkloadId {
-    /// What a pod belongs to. Pods of a deployment's replica set belong to the
+    /// Returns what a pod belongs to. Pods of a deployment's replica set belong to the
     /// deployment. Such a replica set is recognised by its name, which ends in
     /// the hash that its pods have as a label.
     pub fn of(pod: &v1::Pod) -> Self {
@@ -59,14 +59,14 @@ impl WorkloadId {
         }
     }
 
-    /// Whether its pods are static: the agent of their node runs them there, and
+    /// Returns whether its pods are static: the agent of their node runs them there, and
     /// no scheduler places them.
     pub fn is_static(&self) -> bool {
         self.kind == STATIC
     }
 }
 
-/// Whether the pod's own controller has this kind and name, such as a replica
+/// Returns whether the pod's own controller has this kind and name, such as a replica
 /// set of a deployment.
 pub fn is_controlled_by(pod: &v1::Pod, kind: &str, name: &str) -> bool {
     let controller = pod.metadata.as_ref().and_then(controller);

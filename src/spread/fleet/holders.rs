@@ -101,7 +101,7 @@ impl HolderSpread {
         }
     }
 
-    /// What one more holder in a domain of a class would add to the score; `None`
+    /// Returns what one more holder in a domain of a class would add to the score; `None`
     /// when the cluster must not be picked.
     pub fn effect(&self, class: Class) -> Option<i64> {
         let change = match class {
@@ -119,7 +119,7 @@ impl HolderSpread {
         }
     }
 
-    /// Whether the constraint admits a cluster.
+    /// Returns whether the constraint admits a cluster.
     pub fn admits(&self, slot: Slot) -> bool {
         self.effect(self.class(self.domain_of(slot))).is_some()
     }
@@ -139,7 +139,7 @@ impl HolderSpread {
         self.domains.get(domain.index()).map_or(0, |d| d.holders)
     }
 
-    /// Whether the constraint counts the placement itself.
+    /// Returns whether the constraint counts the placement itself.
     pub fn counts_picks(&self) -> bool {
         self.active.self_match > 0
     }

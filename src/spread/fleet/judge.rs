@@ -74,7 +74,7 @@ pub fn score(spreads: &[HolderSpread], slot: Slot) -> Result<i64, OverSkew<'_>> 
 }
 
 impl OverSkew<'_> {
-    /// What it says, apart from the constraint.
+    /// Returns what it says, apart from the constraint.
     pub fn refusal(&self) -> NodeRefusal {
         NodeRefusal::by_constraint(
             self.spread.violation(),

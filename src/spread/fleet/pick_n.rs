@@ -231,7 +231,7 @@ impl KnownCluster {
         }
     }
 
-    /// What decides between clusters of equal score; more is better.
+    /// Returns what decides between clusters of equal score; more is better.
     fn worth(&self, counts_sticky: bool) -> (i64, bool, &str) {
         (self.bonus, self.sticky && counts_sticky, &self.name)
     }

@@ -74,7 +74,7 @@ impl PlacementSpec {
         }
     }
 
-    /// What it takes in memory, in bytes, at most.
+    /// Returns what it takes in memory, in bytes, at most.
     pub fn memory_bytes(&self) -> usize {
         let constraints = self.constraints.iter().map(Active::memory_bytes);
         size_of::<Self>()

@@ -134,12 +134,12 @@ impl<'p> HardOutlook<'p> {
 }
 
 impl PlannedPicks {
-    /// How many picks are left.
+    /// Returns how many picks are left.
     pub fn left(&self) -> usize {
         self.picks.iter().sum()
     }
 
-    /// Whether a node may be picked.
+    /// Returns whether a node may be picked.
     pub fn has(&self, node: u32) -> bool {
         let cell = self.cell_of.get(&node);
         cell.is_some_and(|cell| self.picks[*cell] > 0)

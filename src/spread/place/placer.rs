@@ -151,12 +151,12 @@ impl Placer {
         by_volumes.or_else(|| terms.and_then(|terms| terms.refusal(node)))
     }
 
-    /// How many are wanted.
+    /// Returns how many are wanted.
     pub fn wanted(&self) -> usize {
         self.wanted
     }
 
-    /// What hard constraints and room say of more picks, for plans.
+    /// Returns what hard constraints and room say of more picks, for plans.
     pub fn outlook(&self) -> Outlook<'_> {
         let rooms = self.nodes.iter().map(|node| node.room);
         Outlook::of(&self.constraints, rooms, self.wanted)
@@ -267,7 +267,7 @@ impl Candidate {
         }
     }
 
-    /// Whether it takes pods as far as constraints and terms allow.
+    /// Returns whether it takes pods as far as constraints and terms allow.
     fn takes_pods(&self) -> bool {
         self.room != Some(0) && !self.lacks_key && self.declares_needed
     }
@@ -322,7 +322,7 @@ fn passing(
     slots
 }
 
-/// How many pods on each node the constraints count, added up over them.
+/// Returns how many pods on each node the constraints count, added up over them.
 fn counted_on(slots: &[Slot], in_force: &Constraints, read_view: &ReadView<'_>) -> Vec<u32> {
     let by_node = partition::Key::everywhere(DomainKey::Node);
     let mut counted: Vec<u32> = vec![0; slots.len()];

@@ -128,12 +128,12 @@ impl TrackedConstraint {
         Grain::Count(members)
     }
 
-    /// Whether it is hard.
+    /// Returns whether it is hard.
     pub fn is_hard(&self) -> bool {
         self.active.constraint.is_hard()
     }
 
-    /// Whether a node has the topology key.
+    /// Returns whether a node has the topology key.
     pub fn has_key(&self, node: u32) -> bool {
         self.keyed[node as usize]
     }
@@ -170,12 +170,12 @@ impl TrackedConstraint {
         SkewRule::of(&self.active, self.minimum().pods)
     }
 
-    /// How many pods that are nominated to a node it counts there.
+    /// Returns how many pods that are nominated to a node it counts there.
     pub fn nominated_on(&self, node: u32) -> u32 {
         self.nominated.get(&node).copied().unwrap_or(0)
     }
 
-    /// Whether a node takes one more pod, that has so many matching pods in its
+    /// Returns whether a node takes one more pod, that has so many matching pods in its
     /// domain and to which so many are nominated. `rule` is [`Self::rule`].
     pub fn admits(&self, rule: SkewRule, count: u32, nominated: u32) -> bool {
         if nominated == 0 {
@@ -189,7 +189,7 @@ impl TrackedConstraint {
         rule.admits(raised.into())
     }
 
-    /// Whether picks change its counts.
+    /// Returns whether picks change its counts.
     pub fn counts_picks(&self) -> bool {
         self.counts_picks
     }
@@ -211,7 +211,7 @@ impl TrackedConstraint {
         SkewRule::of(&self.active, self.minimum_of(smallest).pods)
     }
 
-    /// How many domains there can be.
+    /// Returns how many domains there can be.
     pub fn len(&self) -> usize {
         self.counts.len()
     }

@@ -106,7 +106,7 @@ impl TrackedVolumes {
         self.bind(node).is_none().then_some(Reason::VolumeBinding)
     }
 
-    /// How each claim is bound on a node; `None` where one cannot be.
+    /// Returns how each claim is bound on a node; `None` where one cannot be.
     fn bind(&self, node: u32) -> Option<Vec<Binding>> {
         let elsewhere = |claim: &TrackedClaim| claim.selected.is_some_and(|it| it != node);
         if self.claims.iter().any(elsewhere) {

@@ -45,7 +45,7 @@ const FEATURES: [&str; 4] = [
     "Unknown",
 ];
 
-/// What a node has, if it says so: half of the nodes do. A third declare features.
+/// Returns what a node has, if it says so: half of the nodes do. A third declare features.
 pub fn allocatable() -> impl Strategy<Value = Option<NodeStatus>> {
     let amount = text(&["1", "2", "4", "3500m", "1Ki", "0"]);
     let amount = amount.prop_map(|string| Quantity { string });
@@ -135,7 +135,7 @@ pub fn requests() -> impl Strategy<Value = PodSpec> {
     (spec, priority).prop_map(|(spec, priority)| PodSpec { priority, ..spec })
 }
 
-/// What a node says of the containers that it runs.
+/// Returns what a node says of the containers that it runs.
 pub fn status() -> impl Strategy<Value = PodStatus> {
     let entry = (text(&["a", "b"]), amounts(2), requirements());
     let entry = entry.prop_map(|(name, allocated_resources, resources)| ContainerStatus {

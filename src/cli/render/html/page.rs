@@ -108,7 +108,7 @@ impl Look {
     }
 }
 
-/// What a page says first: what it is about, and the verdict in a sentence with
+/// Returns what a page says first: what it is about, and the verdict in a sentence with
 /// more below.
 pub(super) fn header(look: Look, about: &str, verdict: &str, more: &[String]) -> Markup {
     html! {
@@ -194,7 +194,7 @@ pub(super) fn number_cell(column: &str, text: &str) -> Markup {
     html! { td.number data-column=(column) { (text) } }
 }
 
-/// What the whole width of a table's bars stands for.
+/// Returns what the whole width of a table's bars stands for.
 pub(super) fn longest_bar(bars: impl Iterator<Item = Bar>) -> i64 {
     let ends = bars.map(|bar| (bar.count + bar.added).max(bar.limit.unwrap_or(0)));
     ends.max().unwrap_or(1).max(1)

@@ -96,7 +96,7 @@ fn risks(risks: &[Risk]) -> Markup {
     listed(&html! { "Risks" }, "Risks", &head, rows)
 }
 
-/// How many pods are in each domain.
+/// Returns how many pods are in each domain.
 fn load(report: &ClusterReport) -> Markup {
     let bar = |it: &DomainPods| Bar {
         count: it.pods,

@@ -114,7 +114,7 @@ impl Calls {
         }
     }
 
-    /// What is refused, by limit.
+    /// Returns what is refused, by limit.
     pub fn refusals(&self) -> &Arc<Refusals> {
         &self.refusals
     }

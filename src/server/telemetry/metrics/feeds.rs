@@ -43,7 +43,7 @@ const FEEDING: Family = plain(
     "1 when this server feeds the snapshot, 0 while another one of its fleet does",
 );
 
-/// What is read of each kind of each feed, with its labels.
+/// Returns what is read of each kind of each feed, with its labels.
 fn each<'a, V>(
     feeds: &'a [Arc<FeedCounts>],
     of: impl Fn(&'a KindCounts) -> V + 'a,

@@ -71,7 +71,7 @@ fn lists_of_nothing_weigh_what_they_become() {
 /// Writes a part of a message.
 type WritesPart<'a> = &'a dyn Fn(&mut Vec<u8>);
 
-/// What is wrong with a message that comes in parts, where lists have three entries
+/// Returns what is wrong with a message that comes in parts, where lists have three entries
 /// at most.
 fn refusal(method: &str, parts: &[WritesPart<'_>]) -> String {
     let limits = Limits {
