@@ -15,7 +15,7 @@ use crate::plan::{
 };
 use crate::proto::v1;
 use crate::snapshot::{Imagined, Limits, Snapshot};
-use crate::spread::describe::{JudgedWorkload, WorkloadId};
+use crate::spread::describe::{By, JudgedWorkload, Survey, WorkloadId, check_key};
 
 /// A valid request.
 #[derive(Debug)]
@@ -101,15 +101,19 @@ impl ValidRebalance {
     /// Plans, and answers without the epoch and age of the snapshot.
     ///
     /// # Errors
-    /// [`Error::Deadline`] when `is_given_up` said so.
+    /// [`Error::NoTopologyKey`] when no node has the key, [`Error::NoWorkload`] when the
+    /// workload has no pods, and [`Error::Deadline`] when `is_given_up` said so.
     pub fn answer(
         &self,
         snapshot: &Snapshot,
         is_given_up: &dyn Fn() -> bool,
     ) -> Result<v1::RebalanceResponse, Error> {
-        let plan = |imagined: &mut Imagined<'_>| RebalancePlan::of(imagined, &self.wish);
+        let plan = |imagined: &mut Imagined<'_>| {
+            self.check(imagined)?;
+            Ok::<_, Error>(RebalancePlan::of(imagined, &self.wish))
+        };
         let plan = snapshot.imagine(is_given_up, plan);
-        let plan = plan.map_err(Error::of_aside)?;
+        let plan = plan.map_err(Error::of_aside)??;
         let workloads = plan.workloads.into_iter();
         Ok(v1::RebalanceResponse {
             revision: plan.revision,
@@ -122,6 +126,32 @@ impl ValidRebalance {
             defaults: defaults_kind(&plan.defaults),
             ..Default::default()
         })
+    }
+
+    /// Checks that the topology key and the workload are there.
+    fn check(&self, imagined: &mut Imagined<'_>) -> Result<(), Error> {
+        let wish = &self.wish;
+        if let Some(key) = &wish.by {
+            let any = imagined.namespaces().into_iter().next();
+            let known = any.and_then(|name| imagined.read(&name, |view| check_key(key, &view)));
+            known.unwrap_or(Ok(())).map_err(Error::NoTopologyKey)?;
+        }
+        let (Some((kind, name)), Some(namespace)) = (&wish.workload, &wish.namespace) else {
+            return Ok(());
+        };
+        let found = imagined.read(namespace, |view| {
+            let pods = view.pod_groups();
+            let survey = Survey::of(&pods, namespace, &wish.limits, wish.max_domains);
+            survey.judge_one(kind, name, &By::Constraints).is_some()
+        });
+        match found {
+            Some(true) => Ok(()),
+            _ => Err(Error::NoWorkload {
+                namespace: namespace.clone(),
+                kind: kind.clone(),
+                name: name.clone(),
+            }),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use super::blockers::{self, Blocker};
 use super::moving::{self, MoveEffect, Stepped};
 use super::rebalance_wish::RebalanceWish;
 use super::spread_model::SpreadModel;
-use crate::snapshot::{Defaults, Imagined};
+use crate::snapshot::{Defaults, Imagined, ReadView};
 use crate::spread::describe::{By, JudgedWorkload, Survey, WorkloadId};
 
 /// How often all namespaces are looked at, at most: where a workload has moved, another
@@ -95,6 +95,7 @@ impl RebalancePlan {
             left: HashMap::new(),
             made: HashMap::new(),
         };
+        planner.note_revision();
         let mut open = names;
         let mut touched = Vec::new();
         for round in 0..MOST_ROUNDS {
@@ -112,21 +113,27 @@ impl RebalancePlan {
 }
 
 impl Planner<'_, '_> {
+    /// Notes the revision and the default constraints, which all namespaces share.
+    fn note_revision(&mut self) {
+        let any = self.imagined.namespaces().into_iter().next();
+        let seen = any.and_then(|name| {
+            let look = |view: ReadView<'_>| (view.revision, Arc::clone(view.defaults));
+            self.imagined.read(&name, look)
+        });
+        if let Some((revision, defaults)) = seen {
+            (self.plan.revision, self.plan.defaults) = (revision, defaults);
+        }
+    }
+
     /// Repairs the workloads of a namespace. Whether any was violated.
     fn repair(&mut self, namespace: &str) -> bool {
         let wish = self.wish;
         let seen = self.imagined.read(namespace, |read_view| {
-            let seen = (read_view.revision, Arc::clone(read_view.defaults));
-            (
-                seen,
-                SpreadModel::of(&read_view.pod_groups(), namespace, wish),
-            )
+            SpreadModel::of(&read_view.pod_groups(), namespace, wish)
         });
-        let Some(((revision, defaults), mut model)) = seen else {
+        let Some(mut model) = seen else {
             return false;
         };
-        self.plan.revision = revision;
-        self.plan.defaults = defaults;
         for pod in &mut model.pods {
             let made = self.made.get(&(namespace.to_owned(), pod.name.clone()));
             pod.made_by = made.copied();

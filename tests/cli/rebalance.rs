@@ -99,7 +99,7 @@ fn what_is_left_is_told_with_what_is_in_the_way() {
     let json = desk.run(&format!("{line} -o json")).expect(1).json();
     assert_eq!(json["workloads"][0]["blockers"][0]["kind"], "KIND_BUDGET");
     // Another workload is none of its business.
-    desk.run("rebalance rs/shop/db --load cluster.json")
+    desk.run("rebalance -n shop -l app=db --load cluster.json")
         .expect(0);
 }
 
@@ -194,4 +194,37 @@ fn a_dry_run_evicts_nothing() {
         (&json!("capped"), &json!(0))
     );
     desk.run("rebalance --load x.yaml --apply").expect(2);
+}
+
+/// What is not there is named, as by other commands.
+#[test]
+fn what_is_not_there_is_refused() {
+    let desk = desk(objects(&json!({}), &json!([])));
+    for (line, told) in [
+        (
+            "rebalance --by nope",
+            "no node has the label \"nope\"; nodes have zone",
+        ),
+        (
+            "rebalance deploy/nope -n shop",
+            "Deployment nope of namespace shop has no pods",
+        ),
+        (
+            "rebalance deploy/web",
+            "Deployment web of namespace default has no pods",
+        ),
+        (
+            "rebalance deployy/web -n shop",
+            "deployy web of namespace shop has no pods",
+        ),
+    ] {
+        let refused = desk.run(&format!("{line} --load cluster.json"));
+        refused.expect(2).complains(told);
+    }
+    let none = desk.run("rebalance -n nope --load cluster.json").expect(0);
+    assert!(
+        none.out.starts_with("snapshot \"default\", revision 1,"),
+        "{}",
+        none.out
+    );
 }
