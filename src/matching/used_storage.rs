@@ -160,11 +160,13 @@ impl UsedStorage {
     }
 }
 
-/// Checks the claims that a pod names; `path` is that of its spec.
+/// Checks the claims that a pod names; `path` is that of its spec. Clients of version 0.1
+/// know no names of claims, and leave them out.
 pub fn check_claim_names(spec: &v1::PodSpec, path: Path<'_>, faults: &mut Violations) {
     let list = path.field("volumes");
     for (path, volume) in list.each(&spec.volumes) {
-        if let Some(claim) = volume.source().persistent_volume_claim {
+        let claim = volume.source().persistent_volume_claim;
+        if let Some(claim) = claim.filter(|claim| !claim.claim_name.is_empty()) {
             let path = path.field("persistentVolumeClaim");
             names::check_name(&claim.claim_name, path.field("claimName"), faults);
         }

@@ -58,6 +58,11 @@ async fn an_answer_names_what_was_not_checked() {
             volume(json!({"name": "v", "persistentVolumeClaim": {"claimName": "c"}})),
             vec!["spec.volumes"],
         ),
+        // As clients of version 0.1 send it, which know no names of claims.
+        (
+            volume(json!({"name": "v", "persistentVolumeClaim": {}})),
+            vec!["spec.volumes"],
+        ),
         (
             volume(json!({"name": "v", "csi": {"driver": "d"}})),
             vec!["spec.volumes"],

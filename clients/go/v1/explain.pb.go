@@ -73,6 +73,8 @@ const (
 	// A term of affinity between pods, the pod's own or that of a pod that runs,
 	// keeps the pod off some nodes.
 	Hint_KIND_POD_AFFINITY Hint_Kind = 19
+	// A claim, a volume or a disk of the pod keeps it off some nodes or off all.
+	Hint_KIND_VOLUMES Hint_Kind = 20
 )
 
 // Enum value maps for Hint_Kind.
@@ -98,6 +100,7 @@ var (
 		17: "KIND_ROOM",
 		18: "KIND_NOMINATED_PODS",
 		19: "KIND_POD_AFFINITY",
+		20: "KIND_VOLUMES",
 	}
 	Hint_Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED":           0,
@@ -120,6 +123,7 @@ var (
 		"KIND_ROOM":                  17,
 		"KIND_NOMINATED_PODS":        18,
 		"KIND_POD_AFFINITY":          19,
+		"KIND_VOLUMES":               20,
 	}
 )
 
@@ -799,7 +803,7 @@ var File_evenkeel_v1_explain_proto protoreflect.FileDescriptor
 
 const file_evenkeel_v1_explain_proto_rawDesc = "" +
 	"\n" +
-	"\x19evenkeel/v1/explain.proto\x12\vevenkeel.v1\x1a\x1cevenkeel/v1/kubernetes.proto\"\x98\a\n" +
+	"\x19evenkeel/v1/explain.proto\x12\vevenkeel.v1\x1a\x1cevenkeel/v1/kubernetes.proto\"\xaa\a\n" +
 	"\x04Hint\x12*\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x16.evenkeel.v1.Hint.KindR\x04kind\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12)\n" +
@@ -809,7 +813,7 @@ const file_evenkeel_v1_explain_proto_rawDesc = "" +
 	"\x13admitted_node_count\x18\x06 \x01(\x03R\x11admittedNodeCount\x12X\n" +
 	"\x14suggested_constraint\x18\a \x01(\v2%.evenkeel.v1.TopologySpreadConstraintR\x13suggestedConstraint\x12@\n" +
 	"\x0edomain_changes\x18\b \x03(\v2\x19.evenkeel.v1.DomainChangeR\rdomainChanges\x121\n" +
-	"\bshortage\x18\t \x01(\v2\x15.evenkeel.v1.ShortageR\bshortage\"\xd1\x03\n" +
+	"\bshortage\x18\t \x01(\v2\x15.evenkeel.v1.ShortageR\bshortage\"\xe3\x03\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12KIND_SELF_MISMATCH\x10\x01\x12\x17\n" +
@@ -831,7 +835,8 @@ const file_evenkeel_v1_explain_proto_rawDesc = "" +
 	"\x11KIND_FLEET_GREEDY\x10\x10\x12\r\n" +
 	"\tKIND_ROOM\x10\x11\x12\x17\n" +
 	"\x13KIND_NOMINATED_PODS\x10\x12\x12\x15\n" +
-	"\x11KIND_POD_AFFINITY\x10\x13\"\xc4\x01\n" +
+	"\x11KIND_POD_AFFINITY\x10\x13\x12\x10\n" +
+	"\fKIND_VOLUMES\x10\x14\"\xc4\x01\n" +
 	"\bShortage\x12\x1a\n" +
 	"\bresource\x18\x01 \x01(\tR\bresource\x12\x1c\n" +
 	"\trequested\x18\x02 \x01(\tR\trequested\x12\x1d\n" +

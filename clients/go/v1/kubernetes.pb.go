@@ -58,6 +58,11 @@ type ObjectMeta struct {
 	DeletionTimestamp *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=deletion_timestamp,json=deletionTimestamp,proto3" json:"deletion_timestamp,omitempty"`
 	// Labels. Keys are qualified names, values are at most 63 bytes.
 	Labels map[string]string `protobuf:"bytes,11,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Annotations. Of claims and persistent volumes those are read and kept by which
+	// Kubernetes binds them: "pv.kubernetes.io/bind-completed",
+	// "volume.kubernetes.io/selected-node" and
+	// "volume.beta.kubernetes.io/storage-class". No other is.
+	Annotations map[string]string `protobuf:"bytes,12,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Owners of the object. Of the incoming pod, the first one with
 	// `controller: true` helps to deduce the selector of default constraints.
 	OwnerReferences []*OwnerReference `protobuf:"bytes,13,rep,name=owner_references,json=ownerReferences,proto3" json:"owner_references,omitempty"`
@@ -133,6 +138,13 @@ func (x *ObjectMeta) GetDeletionTimestamp() *timestamppb.Timestamp {
 func (x *ObjectMeta) GetLabels() map[string]string {
 	if x != nil {
 		return x.Labels
+	}
+	return nil
+}
+
+func (x *ObjectMeta) GetAnnotations() map[string]string {
+	if x != nil {
+		return x.Annotations
 	}
 	return nil
 }
@@ -378,8 +390,8 @@ func (x *Pod) GetApiVersion() string {
 // What a pod asks for (core/v1 PodSpec).
 type PodSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Storage of the pod. Decisions do not check it: claims are named in
-	// `unchecked` of the answer.
+	// Storage of the pod: claims, and disks that pods share by rules of their own. Of a
+	// pod that is stored, other volumes are not kept.
 	Volumes []*Volume `protobuf:"bytes,1,rep,name=volumes,proto3" json:"volumes,omitempty"`
 	// What runs in the pod. Read for what it requests of its node. Of a pod that
 	// is stored, only the sum is kept (see Container).
@@ -1261,14 +1273,24 @@ func (x *PodResourceClaim) GetName() string {
 // `volume_source`. Its JSON has the fields of the source here.
 type Volume struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the volume. The claim of an ephemeral one is called after it.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Where it comes from.
 	VolumeSource *VolumeSource `protobuf:"bytes,2,opt,name=volume_source,json=volumeSource,proto3" json:"volume_source,omitempty"`
+	// As VolumeSource.gce_persistent_disk.
+	GcePersistentDisk *GCEPersistentDiskSource `protobuf:"bytes,103,opt,name=gce_persistent_disk,json=gcePersistentDisk,proto3" json:"gce_persistent_disk,omitempty"`
+	// As VolumeSource.aws_elastic_block_store.
+	AwsElasticBlockStore *AWSElasticBlockStoreSource `protobuf:"bytes,104,opt,name=aws_elastic_block_store,json=awsElasticBlockStore,proto3" json:"aws_elastic_block_store,omitempty"`
+	// As VolumeSource.iscsi.
+	Iscsi *ISCSISource `protobuf:"bytes,108,opt,name=iscsi,proto3" json:"iscsi,omitempty"`
 	// As VolumeSource.persistent_volume_claim.
 	PersistentVolumeClaim *ClaimSource `protobuf:"bytes,110,opt,name=persistent_volume_claim,json=persistentVolumeClaim,proto3" json:"persistent_volume_claim,omitempty"`
+	// As VolumeSource.rbd.
+	Rbd *RBDSource `protobuf:"bytes,111,opt,name=rbd,proto3" json:"rbd,omitempty"`
 	// As VolumeSource.csi.
-	Csi *ClaimSource `protobuf:"bytes,128,opt,name=csi,proto3" json:"csi,omitempty"`
+	Csi *CSISource `protobuf:"bytes,128,opt,name=csi,proto3" json:"csi,omitempty"`
 	// As VolumeSource.ephemeral.
-	Ephemeral     *ClaimSource `protobuf:"bytes,129,opt,name=ephemeral,proto3" json:"ephemeral,omitempty"`
+	Ephemeral     *EphemeralSource `protobuf:"bytes,129,opt,name=ephemeral,proto3" json:"ephemeral,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1303,9 +1325,37 @@ func (*Volume) Descriptor() ([]byte, []int) {
 	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{16}
 }
 
+func (x *Volume) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 func (x *Volume) GetVolumeSource() *VolumeSource {
 	if x != nil {
 		return x.VolumeSource
+	}
+	return nil
+}
+
+func (x *Volume) GetGcePersistentDisk() *GCEPersistentDiskSource {
+	if x != nil {
+		return x.GcePersistentDisk
+	}
+	return nil
+}
+
+func (x *Volume) GetAwsElasticBlockStore() *AWSElasticBlockStoreSource {
+	if x != nil {
+		return x.AwsElasticBlockStore
+	}
+	return nil
+}
+
+func (x *Volume) GetIscsi() *ISCSISource {
+	if x != nil {
+		return x.Iscsi
 	}
 	return nil
 }
@@ -1317,14 +1367,21 @@ func (x *Volume) GetPersistentVolumeClaim() *ClaimSource {
 	return nil
 }
 
-func (x *Volume) GetCsi() *ClaimSource {
+func (x *Volume) GetRbd() *RBDSource {
+	if x != nil {
+		return x.Rbd
+	}
+	return nil
+}
+
+func (x *Volume) GetCsi() *CSISource {
 	if x != nil {
 		return x.Csi
 	}
 	return nil
 }
 
-func (x *Volume) GetEphemeral() *ClaimSource {
+func (x *Volume) GetEphemeral() *EphemeralSource {
 	if x != nil {
 		return x.Ephemeral
 	}
@@ -1335,12 +1392,23 @@ func (x *Volume) GetEphemeral() *ClaimSource {
 // a pod can run.
 type VolumeSource struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A claim that exists.
+	// A disk of Google Compute Engine.
+	GcePersistentDisk *GCEPersistentDiskSource `protobuf:"bytes,3,opt,name=gce_persistent_disk,json=gcePersistentDisk,proto3" json:"gce_persistent_disk,omitempty"`
+	// A disk of Amazon's Elastic Block Store.
+	AwsElasticBlockStore *AWSElasticBlockStoreSource `protobuf:"bytes,4,opt,name=aws_elastic_block_store,json=awsElasticBlockStore,proto3" json:"aws_elastic_block_store,omitempty"`
+	// A disk that is reached by iSCSI.
+	Iscsi *ISCSISource `protobuf:"bytes,8,opt,name=iscsi,proto3" json:"iscsi,omitempty"`
+	// A claim of the pod's namespace. With `ephemeral` beside it, which Kubernetes
+	// does not allow, it is the claim of a StatefulSet: while there is none of the
+	// name, it is one that is made of the template.
 	PersistentVolumeClaim *ClaimSource `protobuf:"bytes,10,opt,name=persistent_volume_claim,json=persistentVolumeClaim,proto3" json:"persistent_volume_claim,omitempty"`
-	// Storage that a driver provides on the node.
-	Csi *ClaimSource `protobuf:"bytes,28,opt,name=csi,proto3" json:"csi,omitempty"`
+	// An image of Ceph.
+	Rbd *RBDSource `protobuf:"bytes,11,opt,name=rbd,proto3" json:"rbd,omitempty"`
+	// Storage that a driver provides on the node. Not checked: the answer names it in
+	// `unchecked`.
+	Csi *CSISource `protobuf:"bytes,28,opt,name=csi,proto3" json:"csi,omitempty"`
 	// A claim that is made with the pod.
-	Ephemeral     *ClaimSource `protobuf:"bytes,29,opt,name=ephemeral,proto3" json:"ephemeral,omitempty"`
+	Ephemeral     *EphemeralSource `protobuf:"bytes,29,opt,name=ephemeral,proto3" json:"ephemeral,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1375,6 +1443,27 @@ func (*VolumeSource) Descriptor() ([]byte, []int) {
 	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{17}
 }
 
+func (x *VolumeSource) GetGcePersistentDisk() *GCEPersistentDiskSource {
+	if x != nil {
+		return x.GcePersistentDisk
+	}
+	return nil
+}
+
+func (x *VolumeSource) GetAwsElasticBlockStore() *AWSElasticBlockStoreSource {
+	if x != nil {
+		return x.AwsElasticBlockStore
+	}
+	return nil
+}
+
+func (x *VolumeSource) GetIscsi() *ISCSISource {
+	if x != nil {
+		return x.Iscsi
+	}
+	return nil
+}
+
 func (x *VolumeSource) GetPersistentVolumeClaim() *ClaimSource {
 	if x != nil {
 		return x.PersistentVolumeClaim
@@ -1382,23 +1471,32 @@ func (x *VolumeSource) GetPersistentVolumeClaim() *ClaimSource {
 	return nil
 }
 
-func (x *VolumeSource) GetCsi() *ClaimSource {
+func (x *VolumeSource) GetRbd() *RBDSource {
+	if x != nil {
+		return x.Rbd
+	}
+	return nil
+}
+
+func (x *VolumeSource) GetCsi() *CSISource {
 	if x != nil {
 		return x.Csi
 	}
 	return nil
 }
 
-func (x *VolumeSource) GetEphemeral() *ClaimSource {
+func (x *VolumeSource) GetEphemeral() *EphemeralSource {
 	if x != nil {
 		return x.Ephemeral
 	}
 	return nil
 }
 
-// That storage is claimed; how is not read.
+// Names a claim (core/v1 PersistentVolumeClaimVolumeSource).
 type ClaimSource struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the claim, in the namespace of the pod.
+	ClaimName     string `protobuf:"bytes,1,opt,name=claim_name,json=claimName,proto3" json:"claim_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1433,6 +1531,1217 @@ func (*ClaimSource) Descriptor() ([]byte, []int) {
 	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{18}
 }
 
+func (x *ClaimSource) GetClaimName() string {
+	if x != nil {
+		return x.ClaimName
+	}
+	return ""
+}
+
+// That a driver provides storage; which is not read (core/v1 CSIVolumeSource).
+type CSISource struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CSISource) Reset() {
+	*x = CSISource{}
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CSISource) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CSISource) ProtoMessage() {}
+
+func (x *CSISource) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CSISource.ProtoReflect.Descriptor instead.
+func (*CSISource) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{19}
+}
+
+// A claim that is made with the pod (core/v1 EphemeralVolumeSource). It is called
+// after the pod and the volume: "POD-VOLUME".
+type EphemeralSource struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the claim is made of. Read of an incoming pod without a uid, whose claim is
+	// yet to be made.
+	VolumeClaimTemplate *ClaimTemplate `protobuf:"bytes,1,opt,name=volume_claim_template,json=volumeClaimTemplate,proto3" json:"volume_claim_template,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *EphemeralSource) Reset() {
+	*x = EphemeralSource{}
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EphemeralSource) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EphemeralSource) ProtoMessage() {}
+
+func (x *EphemeralSource) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EphemeralSource.ProtoReflect.Descriptor instead.
+func (*EphemeralSource) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *EphemeralSource) GetVolumeClaimTemplate() *ClaimTemplate {
+	if x != nil {
+		return x.VolumeClaimTemplate
+	}
+	return nil
+}
+
+// What a claim is made of (core/v1 PersistentVolumeClaimTemplate).
+type ClaimTemplate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What is claimed.
+	Spec          *PersistentVolumeClaimSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClaimTemplate) Reset() {
+	*x = ClaimTemplate{}
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClaimTemplate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClaimTemplate) ProtoMessage() {}
+
+func (x *ClaimTemplate) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClaimTemplate.ProtoReflect.Descriptor instead.
+func (*ClaimTemplate) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ClaimTemplate) GetSpec() *PersistentVolumeClaimSpec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+// A disk of Google Compute Engine (core/v1 GCEPersistentDiskVolumeSource). Pods that
+// share one on a node must all have it read-only.
+type GCEPersistentDiskSource struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the disk.
+	PdName string `protobuf:"bytes,1,opt,name=pd_name,json=pdName,proto3" json:"pd_name,omitempty"`
+	// Whether the pod only reads it. Unset means false.
+	ReadOnly      bool `protobuf:"varint,4,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GCEPersistentDiskSource) Reset() {
+	*x = GCEPersistentDiskSource{}
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GCEPersistentDiskSource) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GCEPersistentDiskSource) ProtoMessage() {}
+
+func (x *GCEPersistentDiskSource) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GCEPersistentDiskSource.ProtoReflect.Descriptor instead.
+func (*GCEPersistentDiskSource) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *GCEPersistentDiskSource) GetPdName() string {
+	if x != nil {
+		return x.PdName
+	}
+	return ""
+}
+
+func (x *GCEPersistentDiskSource) GetReadOnly() bool {
+	if x != nil {
+		return x.ReadOnly
+	}
+	return false
+}
+
+// A disk of Amazon's Elastic Block Store (core/v1
+// AWSElasticBlockStoreVolumeSource). Pods do not share one on a node.
+type AWSElasticBlockStoreSource struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the disk.
+	VolumeId string `protobuf:"bytes,1,opt,name=volume_id,json=volumeID,proto3" json:"volume_id,omitempty"`
+	// Accepted and of no effect.
+	ReadOnly      bool `protobuf:"varint,4,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AWSElasticBlockStoreSource) Reset() {
+	*x = AWSElasticBlockStoreSource{}
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AWSElasticBlockStoreSource) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AWSElasticBlockStoreSource) ProtoMessage() {}
+
+func (x *AWSElasticBlockStoreSource) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AWSElasticBlockStoreSource.ProtoReflect.Descriptor instead.
+func (*AWSElasticBlockStoreSource) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *AWSElasticBlockStoreSource) GetVolumeId() string {
+	if x != nil {
+		return x.VolumeId
+	}
+	return ""
+}
+
+func (x *AWSElasticBlockStoreSource) GetReadOnly() bool {
+	if x != nil {
+		return x.ReadOnly
+	}
+	return false
+}
+
+// A disk that is reached by iSCSI (core/v1 ISCSIVolumeSource). Pods that share one on
+// a node must all have it read-only.
+type ISCSISource struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the target: disks of one target are taken as one.
+	Iqn string `protobuf:"bytes,2,opt,name=iqn,proto3" json:"iqn,omitempty"`
+	// Whether the pod only reads it. Unset means false.
+	ReadOnly      bool `protobuf:"varint,6,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ISCSISource) Reset() {
+	*x = ISCSISource{}
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ISCSISource) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ISCSISource) ProtoMessage() {}
+
+func (x *ISCSISource) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ISCSISource.ProtoReflect.Descriptor instead.
+func (*ISCSISource) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ISCSISource) GetIqn() string {
+	if x != nil {
+		return x.Iqn
+	}
+	return ""
+}
+
+func (x *ISCSISource) GetReadOnly() bool {
+	if x != nil {
+		return x.ReadOnly
+	}
+	return false
+}
+
+// An image of Ceph (core/v1 RBDVolumeSource). Pods that share one on a node must all
+// have it read-only. Two are one if pool and image are equal and they have a monitor
+// in common.
+type RBDSource struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Addresses of the monitors.
+	Monitors []string `protobuf:"bytes,1,rep,name=monitors,proto3" json:"monitors,omitempty"`
+	// Name of the image.
+	Image string `protobuf:"bytes,2,opt,name=image,proto3" json:"image,omitempty"`
+	// Name of the pool.
+	Pool string `protobuf:"bytes,4,opt,name=pool,proto3" json:"pool,omitempty"`
+	// Whether the pod only reads it. Unset means false.
+	ReadOnly      bool `protobuf:"varint,8,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RBDSource) Reset() {
+	*x = RBDSource{}
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RBDSource) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RBDSource) ProtoMessage() {}
+
+func (x *RBDSource) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RBDSource.ProtoReflect.Descriptor instead.
+func (*RBDSource) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *RBDSource) GetMonitors() []string {
+	if x != nil {
+		return x.Monitors
+	}
+	return nil
+}
+
+func (x *RBDSource) GetImage() string {
+	if x != nil {
+		return x.Image
+	}
+	return ""
+}
+
+func (x *RBDSource) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *RBDSource) GetReadOnly() bool {
+	if x != nil {
+		return x.ReadOnly
+	}
+	return false
+}
+
+// A claim of storage (core/v1 PersistentVolumeClaim).
+type PersistentVolumeClaim struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name, namespace, uid, owners and annotations of the claim, and when its deletion
+	// was requested: then pods wait for it in vain.
+	Metadata *ObjectMeta `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
+	// What is claimed.
+	Spec *PersistentVolumeClaimSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
+	// Its status.
+	Status *PersistentVolumeClaimStatus `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
+	// As Pod.kind.
+	Kind string `protobuf:"bytes,101,opt,name=kind,proto3" json:"kind,omitempty"`
+	// As Pod.api_version.
+	ApiVersion    string `protobuf:"bytes,102,opt,name=api_version,json=apiVersion,proto3" json:"api_version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PersistentVolumeClaim) Reset() {
+	*x = PersistentVolumeClaim{}
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PersistentVolumeClaim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PersistentVolumeClaim) ProtoMessage() {}
+
+func (x *PersistentVolumeClaim) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PersistentVolumeClaim.ProtoReflect.Descriptor instead.
+func (*PersistentVolumeClaim) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *PersistentVolumeClaim) GetMetadata() *ObjectMeta {
+	if x != nil {
+		return x.Metadata
+	}
+	return nil
+}
+
+func (x *PersistentVolumeClaim) GetSpec() *PersistentVolumeClaimSpec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+func (x *PersistentVolumeClaim) GetStatus() *PersistentVolumeClaimStatus {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+func (x *PersistentVolumeClaim) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *PersistentVolumeClaim) GetApiVersion() string {
+	if x != nil {
+		return x.ApiVersion
+	}
+	return ""
+}
+
+// What is claimed (core/v1 PersistentVolumeClaimSpec).
+type PersistentVolumeClaimSpec struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How the storage is to be used: "ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany" or
+	// "ReadWriteOncePod". A volume has to have all of them.
+	AccessModes []string `protobuf:"bytes,1,rep,name=access_modes,json=accessModes,proto3" json:"access_modes,omitempty"`
+	// How much: `requests`, under "storage". Missing is 0.
+	Resources *ResourceRequirements `protobuf:"bytes,2,opt,name=resources,proto3" json:"resources,omitempty"`
+	// The volume that the claim is bound to, or is to be bound to; empty without one.
+	VolumeName string `protobuf:"bytes,3,opt,name=volume_name,json=volumeName,proto3" json:"volume_name,omitempty"`
+	// Which volumes, by their labels. Unset means any.
+	Selector *LabelSelector `protobuf:"bytes,4,opt,name=selector,proto3" json:"selector,omitempty"`
+	// The class of the storage. Unset is that of an annotation, else none.
+	StorageClassName *string `protobuf:"bytes,5,opt,name=storage_class_name,json=storageClassName,proto3,oneof" json:"storage_class_name,omitempty"`
+	// "Filesystem" (also when unset) or "Block".
+	VolumeMode *string `protobuf:"bytes,6,opt,name=volume_mode,json=volumeMode,proto3,oneof" json:"volume_mode,omitempty"`
+	// Only volumes with the same name here match. Unset is the empty one.
+	VolumeAttributesClassName *string `protobuf:"bytes,9,opt,name=volume_attributes_class_name,json=volumeAttributesClassName,proto3,oneof" json:"volume_attributes_class_name,omitempty"`
+	unknownFields             protoimpl.UnknownFields
+	sizeCache                 protoimpl.SizeCache
+}
+
+func (x *PersistentVolumeClaimSpec) Reset() {
+	*x = PersistentVolumeClaimSpec{}
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PersistentVolumeClaimSpec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PersistentVolumeClaimSpec) ProtoMessage() {}
+
+func (x *PersistentVolumeClaimSpec) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PersistentVolumeClaimSpec.ProtoReflect.Descriptor instead.
+func (*PersistentVolumeClaimSpec) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *PersistentVolumeClaimSpec) GetAccessModes() []string {
+	if x != nil {
+		return x.AccessModes
+	}
+	return nil
+}
+
+func (x *PersistentVolumeClaimSpec) GetResources() *ResourceRequirements {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *PersistentVolumeClaimSpec) GetVolumeName() string {
+	if x != nil {
+		return x.VolumeName
+	}
+	return ""
+}
+
+func (x *PersistentVolumeClaimSpec) GetSelector() *LabelSelector {
+	if x != nil {
+		return x.Selector
+	}
+	return nil
+}
+
+func (x *PersistentVolumeClaimSpec) GetStorageClassName() string {
+	if x != nil && x.StorageClassName != nil {
+		return *x.StorageClassName
+	}
+	return ""
+}
+
+func (x *PersistentVolumeClaimSpec) GetVolumeMode() string {
+	if x != nil && x.VolumeMode != nil {
+		return *x.VolumeMode
+	}
+	return ""
+}
+
+func (x *PersistentVolumeClaimSpec) GetVolumeAttributesClassName() string {
+	if x != nil && x.VolumeAttributesClassName != nil {
+		return *x.VolumeAttributesClassName
+	}
+	return ""
+}
+
+// Status of a claim (core/v1 PersistentVolumeClaimStatus).
+type PersistentVolumeClaimStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "Pending", "Bound", or "Lost" when the volume of the claim is gone. Only "Lost" is
+	// read.
+	Phase         string `protobuf:"bytes,1,opt,name=phase,proto3" json:"phase,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PersistentVolumeClaimStatus) Reset() {
+	*x = PersistentVolumeClaimStatus{}
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PersistentVolumeClaimStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PersistentVolumeClaimStatus) ProtoMessage() {}
+
+func (x *PersistentVolumeClaimStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PersistentVolumeClaimStatus.ProtoReflect.Descriptor instead.
+func (*PersistentVolumeClaimStatus) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *PersistentVolumeClaimStatus) GetPhase() string {
+	if x != nil {
+		return x.Phase
+	}
+	return ""
+}
+
+// Storage (core/v1 PersistentVolume).
+type PersistentVolume struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name, labels and annotations of the volume, and when its deletion was requested:
+	// then no claim is bound to it. Its own namespace is ignored.
+	Metadata *ObjectMeta `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
+	// What it is.
+	Spec *PersistentVolumeSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
+	// Its status.
+	Status *PersistentVolumeStatus `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
+	// As Pod.kind.
+	Kind string `protobuf:"bytes,101,opt,name=kind,proto3" json:"kind,omitempty"`
+	// As Pod.api_version.
+	ApiVersion    string `protobuf:"bytes,102,opt,name=api_version,json=apiVersion,proto3" json:"api_version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PersistentVolume) Reset() {
+	*x = PersistentVolume{}
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PersistentVolume) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PersistentVolume) ProtoMessage() {}
+
+func (x *PersistentVolume) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PersistentVolume.ProtoReflect.Descriptor instead.
+func (*PersistentVolume) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *PersistentVolume) GetMetadata() *ObjectMeta {
+	if x != nil {
+		return x.Metadata
+	}
+	return nil
+}
+
+func (x *PersistentVolume) GetSpec() *PersistentVolumeSpec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+func (x *PersistentVolume) GetStatus() *PersistentVolumeStatus {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+func (x *PersistentVolume) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *PersistentVolume) GetApiVersion() string {
+	if x != nil {
+		return x.ApiVersion
+	}
+	return ""
+}
+
+// What a volume is (core/v1 PersistentVolumeSpec).
+type PersistentVolumeSpec struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How much it holds, under "storage". Missing is 0.
+	Capacity map[string]*wrapperspb.StringValue `protobuf:"bytes,1,rep,name=capacity,proto3" json:"capacity,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Where it comes from, as Kubernetes' protobuf has it.
+	PersistentVolumeSource *PersistentVolumeSource `protobuf:"bytes,2,opt,name=persistent_volume_source,json=persistentVolumeSource,proto3" json:"persistent_volume_source,omitempty"`
+	// How it can be used, as PersistentVolumeClaimSpec.access_modes.
+	AccessModes []string `protobuf:"bytes,3,rep,name=access_modes,json=accessModes,proto3" json:"access_modes,omitempty"`
+	// The claim that it is bound to, or kept for.
+	ClaimRef *ClaimReference `protobuf:"bytes,4,opt,name=claim_ref,json=claimRef,proto3" json:"claim_ref,omitempty"`
+	// Its class; empty without one.
+	StorageClassName string `protobuf:"bytes,6,opt,name=storage_class_name,json=storageClassName,proto3" json:"storage_class_name,omitempty"`
+	// "Filesystem" (also when unset) or "Block".
+	VolumeMode *string `protobuf:"bytes,8,opt,name=volume_mode,json=volumeMode,proto3,oneof" json:"volume_mode,omitempty"`
+	// Which nodes reach it. Unset means all.
+	NodeAffinity *VolumeNodeAffinity `protobuf:"bytes,9,opt,name=node_affinity,json=nodeAffinity,proto3" json:"node_affinity,omitempty"`
+	// As PersistentVolumeClaimSpec.volume_attributes_class_name.
+	VolumeAttributesClassName *string `protobuf:"bytes,10,opt,name=volume_attributes_class_name,json=volumeAttributesClassName,proto3,oneof" json:"volume_attributes_class_name,omitempty"`
+	// As PersistentVolumeSource.csi.
+	Csi           *CSISource `protobuf:"bytes,122,opt,name=csi,proto3" json:"csi,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PersistentVolumeSpec) Reset() {
+	*x = PersistentVolumeSpec{}
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PersistentVolumeSpec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PersistentVolumeSpec) ProtoMessage() {}
+
+func (x *PersistentVolumeSpec) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PersistentVolumeSpec.ProtoReflect.Descriptor instead.
+func (*PersistentVolumeSpec) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *PersistentVolumeSpec) GetCapacity() map[string]*wrapperspb.StringValue {
+	if x != nil {
+		return x.Capacity
+	}
+	return nil
+}
+
+func (x *PersistentVolumeSpec) GetPersistentVolumeSource() *PersistentVolumeSource {
+	if x != nil {
+		return x.PersistentVolumeSource
+	}
+	return nil
+}
+
+func (x *PersistentVolumeSpec) GetAccessModes() []string {
+	if x != nil {
+		return x.AccessModes
+	}
+	return nil
+}
+
+func (x *PersistentVolumeSpec) GetClaimRef() *ClaimReference {
+	if x != nil {
+		return x.ClaimRef
+	}
+	return nil
+}
+
+func (x *PersistentVolumeSpec) GetStorageClassName() string {
+	if x != nil {
+		return x.StorageClassName
+	}
+	return ""
+}
+
+func (x *PersistentVolumeSpec) GetVolumeMode() string {
+	if x != nil && x.VolumeMode != nil {
+		return *x.VolumeMode
+	}
+	return ""
+}
+
+func (x *PersistentVolumeSpec) GetNodeAffinity() *VolumeNodeAffinity {
+	if x != nil {
+		return x.NodeAffinity
+	}
+	return nil
+}
+
+func (x *PersistentVolumeSpec) GetVolumeAttributesClassName() string {
+	if x != nil && x.VolumeAttributesClassName != nil {
+		return *x.VolumeAttributesClassName
+	}
+	return ""
+}
+
+func (x *PersistentVolumeSpec) GetCsi() *CSISource {
+	if x != nil {
+		return x.Csi
+	}
+	return nil
+}
+
+// Where a volume comes from (core/v1 PersistentVolumeSource): only whether a CSI
+// driver provides it is read.
+type PersistentVolumeSource struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A CSI driver provides it: nodes may limit how many of its volumes they take, which
+	// is not checked.
+	Csi           *CSISource `protobuf:"bytes,22,opt,name=csi,proto3" json:"csi,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PersistentVolumeSource) Reset() {
+	*x = PersistentVolumeSource{}
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PersistentVolumeSource) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PersistentVolumeSource) ProtoMessage() {}
+
+func (x *PersistentVolumeSource) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PersistentVolumeSource.ProtoReflect.Descriptor instead.
+func (*PersistentVolumeSource) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *PersistentVolumeSource) GetCsi() *CSISource {
+	if x != nil {
+		return x.Csi
+	}
+	return nil
+}
+
+// Names the claim of a volume (core/v1 ObjectReference).
+type ClaimReference struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Namespace of the claim.
+	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Name of the claim.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// Uid of the claim; empty is any.
+	Uid           string `protobuf:"bytes,4,opt,name=uid,proto3" json:"uid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClaimReference) Reset() {
+	*x = ClaimReference{}
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClaimReference) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClaimReference) ProtoMessage() {}
+
+func (x *ClaimReference) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClaimReference.ProtoReflect.Descriptor instead.
+func (*ClaimReference) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ClaimReference) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ClaimReference) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ClaimReference) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+// Which nodes reach a volume (core/v1 VolumeNodeAffinity).
+type VolumeNodeAffinity struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The nodes, by their labels. Names of nodes are not compared. Unset means all.
+	Required      *NodeSelector `protobuf:"bytes,1,opt,name=required,proto3" json:"required,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VolumeNodeAffinity) Reset() {
+	*x = VolumeNodeAffinity{}
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VolumeNodeAffinity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VolumeNodeAffinity) ProtoMessage() {}
+
+func (x *VolumeNodeAffinity) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VolumeNodeAffinity.ProtoReflect.Descriptor instead.
+func (*VolumeNodeAffinity) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *VolumeNodeAffinity) GetRequired() *NodeSelector {
+	if x != nil {
+		return x.Required
+	}
+	return nil
+}
+
+// Status of a volume (core/v1 PersistentVolumeStatus).
+type PersistentVolumeStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Claims are bound to a volume that is "Available".
+	Phase         string `protobuf:"bytes,1,opt,name=phase,proto3" json:"phase,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PersistentVolumeStatus) Reset() {
+	*x = PersistentVolumeStatus{}
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PersistentVolumeStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PersistentVolumeStatus) ProtoMessage() {}
+
+func (x *PersistentVolumeStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PersistentVolumeStatus.ProtoReflect.Descriptor instead.
+func (*PersistentVolumeStatus) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *PersistentVolumeStatus) GetPhase() string {
+	if x != nil {
+		return x.Phase
+	}
+	return ""
+}
+
+// How storage of a class is made (storage.k8s.io/v1 StorageClass).
+type StorageClass struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the class. Its own namespace is ignored.
+	Metadata *ObjectMeta `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
+	// What makes volumes; "kubernetes.io/no-provisioner" if nothing does.
+	Provisioner string `protobuf:"bytes,2,opt,name=provisioner,proto3" json:"provisioner,omitempty"`
+	// "Immediate" or "WaitForFirstConsumer": whether claims wait for a pod. An API
+	// server sets it; without one kube-scheduler fails.
+	VolumeBindingMode *string `protobuf:"bytes,7,opt,name=volume_binding_mode,json=volumeBindingMode,proto3,oneof" json:"volume_binding_mode,omitempty"`
+	// Where volumes are made: on nodes that match one of these. None means anywhere.
+	AllowedTopologies []*TopologySelectorTerm `protobuf:"bytes,8,rep,name=allowed_topologies,json=allowedTopologies,proto3" json:"allowed_topologies,omitempty"`
+	// As Pod.kind.
+	Kind string `protobuf:"bytes,101,opt,name=kind,proto3" json:"kind,omitempty"`
+	// As Pod.api_version.
+	ApiVersion    string `protobuf:"bytes,102,opt,name=api_version,json=apiVersion,proto3" json:"api_version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StorageClass) Reset() {
+	*x = StorageClass{}
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StorageClass) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StorageClass) ProtoMessage() {}
+
+func (x *StorageClass) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StorageClass.ProtoReflect.Descriptor instead.
+func (*StorageClass) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *StorageClass) GetMetadata() *ObjectMeta {
+	if x != nil {
+		return x.Metadata
+	}
+	return nil
+}
+
+func (x *StorageClass) GetProvisioner() string {
+	if x != nil {
+		return x.Provisioner
+	}
+	return ""
+}
+
+func (x *StorageClass) GetVolumeBindingMode() string {
+	if x != nil && x.VolumeBindingMode != nil {
+		return *x.VolumeBindingMode
+	}
+	return ""
+}
+
+func (x *StorageClass) GetAllowedTopologies() []*TopologySelectorTerm {
+	if x != nil {
+		return x.AllowedTopologies
+	}
+	return nil
+}
+
+func (x *StorageClass) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *StorageClass) GetApiVersion() string {
+	if x != nil {
+		return x.ApiVersion
+	}
+	return ""
+}
+
+// Requirements on labels that are ANDed (core/v1 TopologySelectorTerm). A term
+// without any matches no node.
+type TopologySelectorTerm struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The requirements.
+	MatchLabelExpressions []*TopologySelectorLabelRequirement `protobuf:"bytes,1,rep,name=match_label_expressions,json=matchLabelExpressions,proto3" json:"match_label_expressions,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
+}
+
+func (x *TopologySelectorTerm) Reset() {
+	*x = TopologySelectorTerm{}
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopologySelectorTerm) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopologySelectorTerm) ProtoMessage() {}
+
+func (x *TopologySelectorTerm) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopologySelectorTerm.ProtoReflect.Descriptor instead.
+func (*TopologySelectorTerm) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *TopologySelectorTerm) GetMatchLabelExpressions() []*TopologySelectorLabelRequirement {
+	if x != nil {
+		return x.MatchLabelExpressions
+	}
+	return nil
+}
+
+// One requirement on a label (core/v1 TopologySelectorLabelRequirement).
+type TopologySelectorLabelRequirement struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Key of the label.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// The values, of which the node has one.
+	Values        []string `protobuf:"bytes,2,rep,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TopologySelectorLabelRequirement) Reset() {
+	*x = TopologySelectorLabelRequirement{}
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopologySelectorLabelRequirement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopologySelectorLabelRequirement) ProtoMessage() {}
+
+func (x *TopologySelectorLabelRequirement) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopologySelectorLabelRequirement.ProtoReflect.Descriptor instead.
+func (*TopologySelectorLabelRequirement) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *TopologySelectorLabelRequirement) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *TopologySelectorLabelRequirement) GetValues() []string {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
 // A node: something that pods run on (core/v1 Node). In the Fleet dialect, a
 // cluster.
 type Node struct {
@@ -1453,7 +2762,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[19]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1465,7 +2774,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[19]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1478,7 +2787,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{19}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Node) GetMetadata() *ObjectMeta {
@@ -1534,7 +2843,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[20]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1546,7 +2855,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[20]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1559,7 +2868,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{20}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *NodeStatus) GetAllocatable() map[string]*wrapperspb.StringValue {
@@ -1590,7 +2899,7 @@ type NodeSpec struct {
 
 func (x *NodeSpec) Reset() {
 	*x = NodeSpec{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[21]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1602,7 +2911,7 @@ func (x *NodeSpec) String() string {
 func (*NodeSpec) ProtoMessage() {}
 
 func (x *NodeSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[21]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1615,7 +2924,7 @@ func (x *NodeSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSpec.ProtoReflect.Descriptor instead.
 func (*NodeSpec) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{21}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *NodeSpec) GetUnschedulable() bool {
@@ -1648,7 +2957,7 @@ type Taint struct {
 
 func (x *Taint) Reset() {
 	*x = Taint{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[22]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1660,7 +2969,7 @@ func (x *Taint) String() string {
 func (*Taint) ProtoMessage() {}
 
 func (x *Taint) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[22]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1673,7 +2982,7 @@ func (x *Taint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Taint.ProtoReflect.Descriptor instead.
 func (*Taint) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{22}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Taint) GetKey() string {
@@ -1718,7 +3027,7 @@ type Toleration struct {
 
 func (x *Toleration) Reset() {
 	*x = Toleration{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[23]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1730,7 +3039,7 @@ func (x *Toleration) String() string {
 func (*Toleration) ProtoMessage() {}
 
 func (x *Toleration) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[23]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1743,7 +3052,7 @@ func (x *Toleration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Toleration.ProtoReflect.Descriptor instead.
 func (*Toleration) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{23}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Toleration) GetKey() string {
@@ -1796,7 +3105,7 @@ type Affinity struct {
 
 func (x *Affinity) Reset() {
 	*x = Affinity{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[24]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1808,7 +3117,7 @@ func (x *Affinity) String() string {
 func (*Affinity) ProtoMessage() {}
 
 func (x *Affinity) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[24]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1821,7 +3130,7 @@ func (x *Affinity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Affinity.ProtoReflect.Descriptor instead.
 func (*Affinity) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{24}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Affinity) GetNodeAffinity() *NodeAffinity {
@@ -1858,7 +3167,7 @@ type PodAffinity struct {
 
 func (x *PodAffinity) Reset() {
 	*x = PodAffinity{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[25]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1870,7 +3179,7 @@ func (x *PodAffinity) String() string {
 func (*PodAffinity) ProtoMessage() {}
 
 func (x *PodAffinity) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[25]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1883,7 +3192,7 @@ func (x *PodAffinity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodAffinity.ProtoReflect.Descriptor instead.
 func (*PodAffinity) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{25}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PodAffinity) GetRequiredDuringSchedulingIgnoredDuringExecution() []*PodAffinityTerm {
@@ -1919,7 +3228,7 @@ type PodAffinityTerm struct {
 
 func (x *PodAffinityTerm) Reset() {
 	*x = PodAffinityTerm{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[26]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1931,7 +3240,7 @@ func (x *PodAffinityTerm) String() string {
 func (*PodAffinityTerm) ProtoMessage() {}
 
 func (x *PodAffinityTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[26]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1944,7 +3253,7 @@ func (x *PodAffinityTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodAffinityTerm.ProtoReflect.Descriptor instead.
 func (*PodAffinityTerm) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{26}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PodAffinityTerm) GetLabelSelector() *LabelSelector {
@@ -2003,7 +3312,7 @@ type NodeAffinity struct {
 
 func (x *NodeAffinity) Reset() {
 	*x = NodeAffinity{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[27]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2015,7 +3324,7 @@ func (x *NodeAffinity) String() string {
 func (*NodeAffinity) ProtoMessage() {}
 
 func (x *NodeAffinity) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[27]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2028,7 +3337,7 @@ func (x *NodeAffinity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeAffinity.ProtoReflect.Descriptor instead.
 func (*NodeAffinity) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{27}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *NodeAffinity) GetRequiredDuringSchedulingIgnoredDuringExecution() *NodeSelector {
@@ -2056,7 +3365,7 @@ type NodeSelector struct {
 
 func (x *NodeSelector) Reset() {
 	*x = NodeSelector{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[28]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2068,7 +3377,7 @@ func (x *NodeSelector) String() string {
 func (*NodeSelector) ProtoMessage() {}
 
 func (x *NodeSelector) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[28]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2081,7 +3390,7 @@ func (x *NodeSelector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSelector.ProtoReflect.Descriptor instead.
 func (*NodeSelector) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{28}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *NodeSelector) GetNodeSelectorTerms() []*NodeSelectorTerm {
@@ -2105,7 +3414,7 @@ type NodeSelectorTerm struct {
 
 func (x *NodeSelectorTerm) Reset() {
 	*x = NodeSelectorTerm{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[29]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2117,7 +3426,7 @@ func (x *NodeSelectorTerm) String() string {
 func (*NodeSelectorTerm) ProtoMessage() {}
 
 func (x *NodeSelectorTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[29]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2130,7 +3439,7 @@ func (x *NodeSelectorTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSelectorTerm.ProtoReflect.Descriptor instead.
 func (*NodeSelectorTerm) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{29}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *NodeSelectorTerm) GetMatchExpressions() []*NodeSelectorRequirement {
@@ -2164,7 +3473,7 @@ type NodeSelectorRequirement struct {
 
 func (x *NodeSelectorRequirement) Reset() {
 	*x = NodeSelectorRequirement{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[30]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2176,7 +3485,7 @@ func (x *NodeSelectorRequirement) String() string {
 func (*NodeSelectorRequirement) ProtoMessage() {}
 
 func (x *NodeSelectorRequirement) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[30]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2189,7 +3498,7 @@ func (x *NodeSelectorRequirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSelectorRequirement.ProtoReflect.Descriptor instead.
 func (*NodeSelectorRequirement) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{30}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *NodeSelectorRequirement) GetKey() string {
@@ -2226,7 +3535,7 @@ type PreferredSchedulingTerm struct {
 
 func (x *PreferredSchedulingTerm) Reset() {
 	*x = PreferredSchedulingTerm{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[31]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2238,7 +3547,7 @@ func (x *PreferredSchedulingTerm) String() string {
 func (*PreferredSchedulingTerm) ProtoMessage() {}
 
 func (x *PreferredSchedulingTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[31]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2251,7 +3560,7 @@ func (x *PreferredSchedulingTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreferredSchedulingTerm.ProtoReflect.Descriptor instead.
 func (*PreferredSchedulingTerm) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{31}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PreferredSchedulingTerm) GetWeight() int32 {
@@ -2283,7 +3592,7 @@ type LabelSelector struct {
 
 func (x *LabelSelector) Reset() {
 	*x = LabelSelector{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[32]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2295,7 +3604,7 @@ func (x *LabelSelector) String() string {
 func (*LabelSelector) ProtoMessage() {}
 
 func (x *LabelSelector) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[32]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2308,7 +3617,7 @@ func (x *LabelSelector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LabelSelector.ProtoReflect.Descriptor instead.
 func (*LabelSelector) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{32}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *LabelSelector) GetMatchLabels() map[string]string {
@@ -2340,7 +3649,7 @@ type LabelSelectorRequirement struct {
 
 func (x *LabelSelectorRequirement) Reset() {
 	*x = LabelSelectorRequirement{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[33]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2352,7 +3661,7 @@ func (x *LabelSelectorRequirement) String() string {
 func (*LabelSelectorRequirement) ProtoMessage() {}
 
 func (x *LabelSelectorRequirement) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[33]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2365,7 +3674,7 @@ func (x *LabelSelectorRequirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LabelSelectorRequirement.ProtoReflect.Descriptor instead.
 func (*LabelSelectorRequirement) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{33}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *LabelSelectorRequirement) GetKey() string {
@@ -2423,7 +3732,7 @@ type TopologySpreadConstraint struct {
 
 func (x *TopologySpreadConstraint) Reset() {
 	*x = TopologySpreadConstraint{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[34]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2435,7 +3744,7 @@ func (x *TopologySpreadConstraint) String() string {
 func (*TopologySpreadConstraint) ProtoMessage() {}
 
 func (x *TopologySpreadConstraint) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[34]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2448,7 +3757,7 @@ func (x *TopologySpreadConstraint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopologySpreadConstraint.ProtoReflect.Descriptor instead.
 func (*TopologySpreadConstraint) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{34}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *TopologySpreadConstraint) GetMaxSkew() int32 {
@@ -2525,7 +3834,7 @@ type Service struct {
 
 func (x *Service) Reset() {
 	*x = Service{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[35]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2537,7 +3846,7 @@ func (x *Service) String() string {
 func (*Service) ProtoMessage() {}
 
 func (x *Service) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[35]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2550,7 +3859,7 @@ func (x *Service) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Service.ProtoReflect.Descriptor instead.
 func (*Service) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{35}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Service) GetMetadata() *ObjectMeta {
@@ -2592,7 +3901,7 @@ type ServiceSpec struct {
 
 func (x *ServiceSpec) Reset() {
 	*x = ServiceSpec{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[36]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2604,7 +3913,7 @@ func (x *ServiceSpec) String() string {
 func (*ServiceSpec) ProtoMessage() {}
 
 func (x *ServiceSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[36]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2617,7 +3926,7 @@ func (x *ServiceSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceSpec.ProtoReflect.Descriptor instead.
 func (*ServiceSpec) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{36}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ServiceSpec) GetSelector() map[string]string {
@@ -2644,7 +3953,7 @@ type ReplicaSet struct {
 
 func (x *ReplicaSet) Reset() {
 	*x = ReplicaSet{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[37]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2656,7 +3965,7 @@ func (x *ReplicaSet) String() string {
 func (*ReplicaSet) ProtoMessage() {}
 
 func (x *ReplicaSet) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[37]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2669,7 +3978,7 @@ func (x *ReplicaSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaSet.ProtoReflect.Descriptor instead.
 func (*ReplicaSet) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{37}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ReplicaSet) GetMetadata() *ObjectMeta {
@@ -2711,7 +4020,7 @@ type ReplicaSetSpec struct {
 
 func (x *ReplicaSetSpec) Reset() {
 	*x = ReplicaSetSpec{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[38]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2723,7 +4032,7 @@ func (x *ReplicaSetSpec) String() string {
 func (*ReplicaSetSpec) ProtoMessage() {}
 
 func (x *ReplicaSetSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[38]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2736,7 +4045,7 @@ func (x *ReplicaSetSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaSetSpec.ProtoReflect.Descriptor instead.
 func (*ReplicaSetSpec) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{38}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ReplicaSetSpec) GetSelector() *LabelSelector {
@@ -2763,7 +4072,7 @@ type StatefulSet struct {
 
 func (x *StatefulSet) Reset() {
 	*x = StatefulSet{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[39]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2775,7 +4084,7 @@ func (x *StatefulSet) String() string {
 func (*StatefulSet) ProtoMessage() {}
 
 func (x *StatefulSet) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[39]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2788,7 +4097,7 @@ func (x *StatefulSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatefulSet.ProtoReflect.Descriptor instead.
 func (*StatefulSet) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{39}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *StatefulSet) GetMetadata() *ObjectMeta {
@@ -2830,7 +4139,7 @@ type StatefulSetSpec struct {
 
 func (x *StatefulSetSpec) Reset() {
 	*x = StatefulSetSpec{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[40]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2842,7 +4151,7 @@ func (x *StatefulSetSpec) String() string {
 func (*StatefulSetSpec) ProtoMessage() {}
 
 func (x *StatefulSetSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[40]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2855,7 +4164,7 @@ func (x *StatefulSetSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatefulSetSpec.ProtoReflect.Descriptor instead.
 func (*StatefulSetSpec) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{40}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *StatefulSetSpec) GetSelector() *LabelSelector {
@@ -2885,7 +4194,7 @@ type PodDisruptionBudget struct {
 
 func (x *PodDisruptionBudget) Reset() {
 	*x = PodDisruptionBudget{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[41]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2897,7 +4206,7 @@ func (x *PodDisruptionBudget) String() string {
 func (*PodDisruptionBudget) ProtoMessage() {}
 
 func (x *PodDisruptionBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[41]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2910,7 +4219,7 @@ func (x *PodDisruptionBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodDisruptionBudget.ProtoReflect.Descriptor instead.
 func (*PodDisruptionBudget) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{41}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *PodDisruptionBudget) GetMetadata() *ObjectMeta {
@@ -2965,7 +4274,7 @@ type PodDisruptionBudgetSpec struct {
 
 func (x *PodDisruptionBudgetSpec) Reset() {
 	*x = PodDisruptionBudgetSpec{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[42]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2977,7 +4286,7 @@ func (x *PodDisruptionBudgetSpec) String() string {
 func (*PodDisruptionBudgetSpec) ProtoMessage() {}
 
 func (x *PodDisruptionBudgetSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[42]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2990,7 +4299,7 @@ func (x *PodDisruptionBudgetSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodDisruptionBudgetSpec.ProtoReflect.Descriptor instead.
 func (*PodDisruptionBudgetSpec) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{42}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *PodDisruptionBudgetSpec) GetMinAvailable() *IntOrString {
@@ -3026,7 +4335,7 @@ type PodDisruptionBudgetStatus struct {
 
 func (x *PodDisruptionBudgetStatus) Reset() {
 	*x = PodDisruptionBudgetStatus{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[43]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3038,7 +4347,7 @@ func (x *PodDisruptionBudgetStatus) String() string {
 func (*PodDisruptionBudgetStatus) ProtoMessage() {}
 
 func (x *PodDisruptionBudgetStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[43]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3051,7 +4360,7 @@ func (x *PodDisruptionBudgetStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodDisruptionBudgetStatus.ProtoReflect.Descriptor instead.
 func (*PodDisruptionBudgetStatus) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{43}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *PodDisruptionBudgetStatus) GetDisruptionsAllowed() int32 {
@@ -3077,7 +4386,7 @@ type IntOrString struct {
 
 func (x *IntOrString) Reset() {
 	*x = IntOrString{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[44]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3089,7 +4398,7 @@ func (x *IntOrString) String() string {
 func (*IntOrString) ProtoMessage() {}
 
 func (x *IntOrString) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[44]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3102,7 +4411,7 @@ func (x *IntOrString) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IntOrString.ProtoReflect.Descriptor instead.
 func (*IntOrString) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{44}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *IntOrString) GetType() int64 {
@@ -3143,7 +4452,7 @@ type ReplicationController struct {
 
 func (x *ReplicationController) Reset() {
 	*x = ReplicationController{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[45]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3155,7 +4464,7 @@ func (x *ReplicationController) String() string {
 func (*ReplicationController) ProtoMessage() {}
 
 func (x *ReplicationController) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[45]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3168,7 +4477,7 @@ func (x *ReplicationController) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicationController.ProtoReflect.Descriptor instead.
 func (*ReplicationController) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{45}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ReplicationController) GetMetadata() *ObjectMeta {
@@ -3210,7 +4519,7 @@ type ReplicationControllerSpec struct {
 
 func (x *ReplicationControllerSpec) Reset() {
 	*x = ReplicationControllerSpec{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[46]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3222,7 +4531,7 @@ func (x *ReplicationControllerSpec) String() string {
 func (*ReplicationControllerSpec) ProtoMessage() {}
 
 func (x *ReplicationControllerSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[46]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3235,7 +4544,7 @@ func (x *ReplicationControllerSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicationControllerSpec.ProtoReflect.Descriptor instead.
 func (*ReplicationControllerSpec) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{46}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ReplicationControllerSpec) GetSelector() map[string]string {
@@ -3249,7 +4558,7 @@ var File_evenkeel_v1_kubernetes_proto protoreflect.FileDescriptor
 
 const file_evenkeel_v1_kubernetes_proto_rawDesc = "" +
 	"\n" +
-	"\x1cevenkeel/v1/kubernetes.proto\x12\vevenkeel.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\x86\x03\n" +
+	"\x1cevenkeel/v1/kubernetes.proto\x12\vevenkeel.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\x92\x04\n" +
 	"\n" +
 	"ObjectMeta\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
@@ -3257,9 +4566,13 @@ const file_evenkeel_v1_kubernetes_proto_rawDesc = "" +
 	"\x03uid\x18\x05 \x01(\tR\x03uid\x12)\n" +
 	"\x10resource_version\x18\x06 \x01(\tR\x0fresourceVersion\x12I\n" +
 	"\x12deletion_timestamp\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x11deletionTimestamp\x12;\n" +
-	"\x06labels\x18\v \x03(\v2#.evenkeel.v1.ObjectMeta.LabelsEntryR\x06labels\x12F\n" +
+	"\x06labels\x18\v \x03(\v2#.evenkeel.v1.ObjectMeta.LabelsEntryR\x06labels\x12J\n" +
+	"\vannotations\x18\f \x03(\v2(.evenkeel.v1.ObjectMeta.AnnotationsEntryR\vannotations\x12F\n" +
 	"\x10owner_references\x18\r \x03(\v2\x1b.evenkeel.v1.OwnerReferenceR\x0fownerReferences\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
+	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9f\x01\n" +
 	"\x0eOwnerReference\x12\x12\n" +
@@ -3365,18 +4678,118 @@ const file_evenkeel_v1_kubernetes_proto_rawDesc = "" +
 	"\x11PodSchedulingGate\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"&\n" +
 	"\x10PodResourceClaim\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x80\x02\n" +
-	"\x06Volume\x12>\n" +
-	"\rvolume_source\x18\x02 \x01(\v2\x19.evenkeel.v1.VolumeSourceR\fvolumeSource\x12P\n" +
-	"\x17persistent_volume_claim\x18n \x01(\v2\x18.evenkeel.v1.ClaimSourceR\x15persistentVolumeClaim\x12+\n" +
-	"\x03csi\x18\x80\x01 \x01(\v2\x18.evenkeel.v1.ClaimSourceR\x03csi\x127\n" +
-	"\tephemeral\x18\x81\x01 \x01(\v2\x18.evenkeel.v1.ClaimSourceR\tephemeral\"\xc4\x01\n" +
-	"\fVolumeSource\x12P\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\xa6\x04\n" +
+	"\x06Volume\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12>\n" +
+	"\rvolume_source\x18\x02 \x01(\v2\x19.evenkeel.v1.VolumeSourceR\fvolumeSource\x12T\n" +
+	"\x13gce_persistent_disk\x18g \x01(\v2$.evenkeel.v1.GCEPersistentDiskSourceR\x11gcePersistentDisk\x12^\n" +
+	"\x17aws_elastic_block_store\x18h \x01(\v2'.evenkeel.v1.AWSElasticBlockStoreSourceR\x14awsElasticBlockStore\x12.\n" +
+	"\x05iscsi\x18l \x01(\v2\x18.evenkeel.v1.ISCSISourceR\x05iscsi\x12P\n" +
+	"\x17persistent_volume_claim\x18n \x01(\v2\x18.evenkeel.v1.ClaimSourceR\x15persistentVolumeClaim\x12(\n" +
+	"\x03rbd\x18o \x01(\v2\x16.evenkeel.v1.RBDSourceR\x03rbd\x12)\n" +
+	"\x03csi\x18\x80\x01 \x01(\v2\x16.evenkeel.v1.CSISourceR\x03csi\x12;\n" +
+	"\tephemeral\x18\x81\x01 \x01(\v2\x1c.evenkeel.v1.EphemeralSourceR\tephemeral\"\xd6\x03\n" +
+	"\fVolumeSource\x12T\n" +
+	"\x13gce_persistent_disk\x18\x03 \x01(\v2$.evenkeel.v1.GCEPersistentDiskSourceR\x11gcePersistentDisk\x12^\n" +
+	"\x17aws_elastic_block_store\x18\x04 \x01(\v2'.evenkeel.v1.AWSElasticBlockStoreSourceR\x14awsElasticBlockStore\x12.\n" +
+	"\x05iscsi\x18\b \x01(\v2\x18.evenkeel.v1.ISCSISourceR\x05iscsi\x12P\n" +
 	"\x17persistent_volume_claim\x18\n" +
-	" \x01(\v2\x18.evenkeel.v1.ClaimSourceR\x15persistentVolumeClaim\x12*\n" +
-	"\x03csi\x18\x1c \x01(\v2\x18.evenkeel.v1.ClaimSourceR\x03csi\x126\n" +
-	"\tephemeral\x18\x1d \x01(\v2\x18.evenkeel.v1.ClaimSourceR\tephemeral\"\r\n" +
-	"\vClaimSource\"\xcc\x01\n" +
+	" \x01(\v2\x18.evenkeel.v1.ClaimSourceR\x15persistentVolumeClaim\x12(\n" +
+	"\x03rbd\x18\v \x01(\v2\x16.evenkeel.v1.RBDSourceR\x03rbd\x12(\n" +
+	"\x03csi\x18\x1c \x01(\v2\x16.evenkeel.v1.CSISourceR\x03csi\x12:\n" +
+	"\tephemeral\x18\x1d \x01(\v2\x1c.evenkeel.v1.EphemeralSourceR\tephemeral\",\n" +
+	"\vClaimSource\x12\x1d\n" +
+	"\n" +
+	"claim_name\x18\x01 \x01(\tR\tclaimName\"\v\n" +
+	"\tCSISource\"a\n" +
+	"\x0fEphemeralSource\x12N\n" +
+	"\x15volume_claim_template\x18\x01 \x01(\v2\x1a.evenkeel.v1.ClaimTemplateR\x13volumeClaimTemplate\"K\n" +
+	"\rClaimTemplate\x12:\n" +
+	"\x04spec\x18\x02 \x01(\v2&.evenkeel.v1.PersistentVolumeClaimSpecR\x04spec\"O\n" +
+	"\x17GCEPersistentDiskSource\x12\x17\n" +
+	"\apd_name\x18\x01 \x01(\tR\x06pdName\x12\x1b\n" +
+	"\tread_only\x18\x04 \x01(\bR\breadOnly\"V\n" +
+	"\x1aAWSElasticBlockStoreSource\x12\x1b\n" +
+	"\tvolume_id\x18\x01 \x01(\tR\bvolumeID\x12\x1b\n" +
+	"\tread_only\x18\x04 \x01(\bR\breadOnly\"<\n" +
+	"\vISCSISource\x12\x10\n" +
+	"\x03iqn\x18\x02 \x01(\tR\x03iqn\x12\x1b\n" +
+	"\tread_only\x18\x06 \x01(\bR\breadOnly\"n\n" +
+	"\tRBDSource\x12\x1a\n" +
+	"\bmonitors\x18\x01 \x03(\tR\bmonitors\x12\x14\n" +
+	"\x05image\x18\x02 \x01(\tR\x05image\x12\x12\n" +
+	"\x04pool\x18\x04 \x01(\tR\x04pool\x12\x1b\n" +
+	"\tread_only\x18\b \x01(\bR\breadOnly\"\xff\x01\n" +
+	"\x15PersistentVolumeClaim\x123\n" +
+	"\bmetadata\x18\x01 \x01(\v2\x17.evenkeel.v1.ObjectMetaR\bmetadata\x12:\n" +
+	"\x04spec\x18\x02 \x01(\v2&.evenkeel.v1.PersistentVolumeClaimSpecR\x04spec\x12@\n" +
+	"\x06status\x18\x03 \x01(\v2(.evenkeel.v1.PersistentVolumeClaimStatusR\x06status\x12\x12\n" +
+	"\x04kind\x18e \x01(\tR\x04kind\x12\x1f\n" +
+	"\vapi_version\x18f \x01(\tR\n" +
+	"apiVersion\"\xbf\x03\n" +
+	"\x19PersistentVolumeClaimSpec\x12!\n" +
+	"\faccess_modes\x18\x01 \x03(\tR\vaccessModes\x12?\n" +
+	"\tresources\x18\x02 \x01(\v2!.evenkeel.v1.ResourceRequirementsR\tresources\x12\x1f\n" +
+	"\vvolume_name\x18\x03 \x01(\tR\n" +
+	"volumeName\x126\n" +
+	"\bselector\x18\x04 \x01(\v2\x1a.evenkeel.v1.LabelSelectorR\bselector\x121\n" +
+	"\x12storage_class_name\x18\x05 \x01(\tH\x00R\x10storageClassName\x88\x01\x01\x12$\n" +
+	"\vvolume_mode\x18\x06 \x01(\tH\x01R\n" +
+	"volumeMode\x88\x01\x01\x12D\n" +
+	"\x1cvolume_attributes_class_name\x18\t \x01(\tH\x02R\x19volumeAttributesClassName\x88\x01\x01B\x15\n" +
+	"\x13_storage_class_nameB\x0e\n" +
+	"\f_volume_modeB\x1f\n" +
+	"\x1d_volume_attributes_class_name\"3\n" +
+	"\x1bPersistentVolumeClaimStatus\x12\x14\n" +
+	"\x05phase\x18\x01 \x01(\tR\x05phase\"\xf0\x01\n" +
+	"\x10PersistentVolume\x123\n" +
+	"\bmetadata\x18\x01 \x01(\v2\x17.evenkeel.v1.ObjectMetaR\bmetadata\x125\n" +
+	"\x04spec\x18\x02 \x01(\v2!.evenkeel.v1.PersistentVolumeSpecR\x04spec\x12;\n" +
+	"\x06status\x18\x03 \x01(\v2#.evenkeel.v1.PersistentVolumeStatusR\x06status\x12\x12\n" +
+	"\x04kind\x18e \x01(\tR\x04kind\x12\x1f\n" +
+	"\vapi_version\x18f \x01(\tR\n" +
+	"apiVersion\"\xb5\x05\n" +
+	"\x14PersistentVolumeSpec\x12K\n" +
+	"\bcapacity\x18\x01 \x03(\v2/.evenkeel.v1.PersistentVolumeSpec.CapacityEntryR\bcapacity\x12]\n" +
+	"\x18persistent_volume_source\x18\x02 \x01(\v2#.evenkeel.v1.PersistentVolumeSourceR\x16persistentVolumeSource\x12!\n" +
+	"\faccess_modes\x18\x03 \x03(\tR\vaccessModes\x128\n" +
+	"\tclaim_ref\x18\x04 \x01(\v2\x1b.evenkeel.v1.ClaimReferenceR\bclaimRef\x12,\n" +
+	"\x12storage_class_name\x18\x06 \x01(\tR\x10storageClassName\x12$\n" +
+	"\vvolume_mode\x18\b \x01(\tH\x00R\n" +
+	"volumeMode\x88\x01\x01\x12D\n" +
+	"\rnode_affinity\x18\t \x01(\v2\x1f.evenkeel.v1.VolumeNodeAffinityR\fnodeAffinity\x12D\n" +
+	"\x1cvolume_attributes_class_name\x18\n" +
+	" \x01(\tH\x01R\x19volumeAttributesClassName\x88\x01\x01\x12(\n" +
+	"\x03csi\x18z \x01(\v2\x16.evenkeel.v1.CSISourceR\x03csi\x1aY\n" +
+	"\rCapacityEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x122\n" +
+	"\x05value\x18\x02 \x01(\v2\x1c.google.protobuf.StringValueR\x05value:\x028\x01B\x0e\n" +
+	"\f_volume_modeB\x1f\n" +
+	"\x1d_volume_attributes_class_name\"B\n" +
+	"\x16PersistentVolumeSource\x12(\n" +
+	"\x03csi\x18\x16 \x01(\v2\x16.evenkeel.v1.CSISourceR\x03csi\"T\n" +
+	"\x0eClaimReference\x12\x1c\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x10\n" +
+	"\x03uid\x18\x04 \x01(\tR\x03uid\"K\n" +
+	"\x12VolumeNodeAffinity\x125\n" +
+	"\brequired\x18\x01 \x01(\v2\x19.evenkeel.v1.NodeSelectorR\brequired\".\n" +
+	"\x16PersistentVolumeStatus\x12\x14\n" +
+	"\x05phase\x18\x01 \x01(\tR\x05phase\"\xb9\x02\n" +
+	"\fStorageClass\x123\n" +
+	"\bmetadata\x18\x01 \x01(\v2\x17.evenkeel.v1.ObjectMetaR\bmetadata\x12 \n" +
+	"\vprovisioner\x18\x02 \x01(\tR\vprovisioner\x123\n" +
+	"\x13volume_binding_mode\x18\a \x01(\tH\x00R\x11volumeBindingMode\x88\x01\x01\x12P\n" +
+	"\x12allowed_topologies\x18\b \x03(\v2!.evenkeel.v1.TopologySelectorTermR\x11allowedTopologies\x12\x12\n" +
+	"\x04kind\x18e \x01(\tR\x04kind\x12\x1f\n" +
+	"\vapi_version\x18f \x01(\tR\n" +
+	"apiVersionB\x16\n" +
+	"\x14_volume_binding_mode\"}\n" +
+	"\x14TopologySelectorTerm\x12e\n" +
+	"\x17match_label_expressions\x18\x01 \x03(\v2-.evenkeel.v1.TopologySelectorLabelRequirementR\x15matchLabelExpressions\"L\n" +
+	" TopologySelectorLabelRequirement\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
+	"\x06values\x18\x02 \x03(\tR\x06values\"\xcc\x01\n" +
 	"\x04Node\x123\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x17.evenkeel.v1.ObjectMetaR\bmetadata\x12)\n" +
 	"\x04spec\x18\x02 \x01(\v2\x15.evenkeel.v1.NodeSpecR\x04spec\x12/\n" +
@@ -3532,157 +4945,208 @@ func file_evenkeel_v1_kubernetes_proto_rawDescGZIP() []byte {
 	return file_evenkeel_v1_kubernetes_proto_rawDescData
 }
 
-var file_evenkeel_v1_kubernetes_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_evenkeel_v1_kubernetes_proto_msgTypes = make([]protoimpl.MessageInfo, 78)
 var file_evenkeel_v1_kubernetes_proto_goTypes = []any{
-	(*ObjectMeta)(nil),                // 0: evenkeel.v1.ObjectMeta
-	(*OwnerReference)(nil),            // 1: evenkeel.v1.OwnerReference
-	(*Namespace)(nil),                 // 2: evenkeel.v1.Namespace
-	(*Pod)(nil),                       // 3: evenkeel.v1.Pod
-	(*PodSpec)(nil),                   // 4: evenkeel.v1.PodSpec
-	(*PodStatus)(nil),                 // 5: evenkeel.v1.PodStatus
-	(*PodCondition)(nil),              // 6: evenkeel.v1.PodCondition
-	(*Container)(nil),                 // 7: evenkeel.v1.Container
-	(*ContainerRestartRule)(nil),      // 8: evenkeel.v1.ContainerRestartRule
-	(*VolumeMount)(nil),               // 9: evenkeel.v1.VolumeMount
-	(*EphemeralContainer)(nil),        // 10: evenkeel.v1.EphemeralContainer
-	(*ContainerPort)(nil),             // 11: evenkeel.v1.ContainerPort
-	(*ResourceRequirements)(nil),      // 12: evenkeel.v1.ResourceRequirements
-	(*ContainerStatus)(nil),           // 13: evenkeel.v1.ContainerStatus
-	(*PodSchedulingGate)(nil),         // 14: evenkeel.v1.PodSchedulingGate
-	(*PodResourceClaim)(nil),          // 15: evenkeel.v1.PodResourceClaim
-	(*Volume)(nil),                    // 16: evenkeel.v1.Volume
-	(*VolumeSource)(nil),              // 17: evenkeel.v1.VolumeSource
-	(*ClaimSource)(nil),               // 18: evenkeel.v1.ClaimSource
-	(*Node)(nil),                      // 19: evenkeel.v1.Node
-	(*NodeStatus)(nil),                // 20: evenkeel.v1.NodeStatus
-	(*NodeSpec)(nil),                  // 21: evenkeel.v1.NodeSpec
-	(*Taint)(nil),                     // 22: evenkeel.v1.Taint
-	(*Toleration)(nil),                // 23: evenkeel.v1.Toleration
-	(*Affinity)(nil),                  // 24: evenkeel.v1.Affinity
-	(*PodAffinity)(nil),               // 25: evenkeel.v1.PodAffinity
-	(*PodAffinityTerm)(nil),           // 26: evenkeel.v1.PodAffinityTerm
-	(*NodeAffinity)(nil),              // 27: evenkeel.v1.NodeAffinity
-	(*NodeSelector)(nil),              // 28: evenkeel.v1.NodeSelector
-	(*NodeSelectorTerm)(nil),          // 29: evenkeel.v1.NodeSelectorTerm
-	(*NodeSelectorRequirement)(nil),   // 30: evenkeel.v1.NodeSelectorRequirement
-	(*PreferredSchedulingTerm)(nil),   // 31: evenkeel.v1.PreferredSchedulingTerm
-	(*LabelSelector)(nil),             // 32: evenkeel.v1.LabelSelector
-	(*LabelSelectorRequirement)(nil),  // 33: evenkeel.v1.LabelSelectorRequirement
-	(*TopologySpreadConstraint)(nil),  // 34: evenkeel.v1.TopologySpreadConstraint
-	(*Service)(nil),                   // 35: evenkeel.v1.Service
-	(*ServiceSpec)(nil),               // 36: evenkeel.v1.ServiceSpec
-	(*ReplicaSet)(nil),                // 37: evenkeel.v1.ReplicaSet
-	(*ReplicaSetSpec)(nil),            // 38: evenkeel.v1.ReplicaSetSpec
-	(*StatefulSet)(nil),               // 39: evenkeel.v1.StatefulSet
-	(*StatefulSetSpec)(nil),           // 40: evenkeel.v1.StatefulSetSpec
-	(*PodDisruptionBudget)(nil),       // 41: evenkeel.v1.PodDisruptionBudget
-	(*PodDisruptionBudgetSpec)(nil),   // 42: evenkeel.v1.PodDisruptionBudgetSpec
-	(*PodDisruptionBudgetStatus)(nil), // 43: evenkeel.v1.PodDisruptionBudgetStatus
-	(*IntOrString)(nil),               // 44: evenkeel.v1.IntOrString
-	(*ReplicationController)(nil),     // 45: evenkeel.v1.ReplicationController
-	(*ReplicationControllerSpec)(nil), // 46: evenkeel.v1.ReplicationControllerSpec
-	nil,                               // 47: evenkeel.v1.ObjectMeta.LabelsEntry
-	nil,                               // 48: evenkeel.v1.PodSpec.NodeSelectorEntry
-	nil,                               // 49: evenkeel.v1.PodSpec.OverheadEntry
-	nil,                               // 50: evenkeel.v1.PodStatus.AllocatedResourcesEntry
-	nil,                               // 51: evenkeel.v1.ResourceRequirements.RequestsEntry
-	nil,                               // 52: evenkeel.v1.ContainerStatus.AllocatedResourcesEntry
-	nil,                               // 53: evenkeel.v1.NodeStatus.AllocatableEntry
-	nil,                               // 54: evenkeel.v1.LabelSelector.MatchLabelsEntry
-	nil,                               // 55: evenkeel.v1.ServiceSpec.SelectorEntry
-	nil,                               // 56: evenkeel.v1.ReplicationControllerSpec.SelectorEntry
-	(*timestamppb.Timestamp)(nil),     // 57: google.protobuf.Timestamp
-	(*wrapperspb.StringValue)(nil),    // 58: google.protobuf.StringValue
+	(*ObjectMeta)(nil),                       // 0: evenkeel.v1.ObjectMeta
+	(*OwnerReference)(nil),                   // 1: evenkeel.v1.OwnerReference
+	(*Namespace)(nil),                        // 2: evenkeel.v1.Namespace
+	(*Pod)(nil),                              // 3: evenkeel.v1.Pod
+	(*PodSpec)(nil),                          // 4: evenkeel.v1.PodSpec
+	(*PodStatus)(nil),                        // 5: evenkeel.v1.PodStatus
+	(*PodCondition)(nil),                     // 6: evenkeel.v1.PodCondition
+	(*Container)(nil),                        // 7: evenkeel.v1.Container
+	(*ContainerRestartRule)(nil),             // 8: evenkeel.v1.ContainerRestartRule
+	(*VolumeMount)(nil),                      // 9: evenkeel.v1.VolumeMount
+	(*EphemeralContainer)(nil),               // 10: evenkeel.v1.EphemeralContainer
+	(*ContainerPort)(nil),                    // 11: evenkeel.v1.ContainerPort
+	(*ResourceRequirements)(nil),             // 12: evenkeel.v1.ResourceRequirements
+	(*ContainerStatus)(nil),                  // 13: evenkeel.v1.ContainerStatus
+	(*PodSchedulingGate)(nil),                // 14: evenkeel.v1.PodSchedulingGate
+	(*PodResourceClaim)(nil),                 // 15: evenkeel.v1.PodResourceClaim
+	(*Volume)(nil),                           // 16: evenkeel.v1.Volume
+	(*VolumeSource)(nil),                     // 17: evenkeel.v1.VolumeSource
+	(*ClaimSource)(nil),                      // 18: evenkeel.v1.ClaimSource
+	(*CSISource)(nil),                        // 19: evenkeel.v1.CSISource
+	(*EphemeralSource)(nil),                  // 20: evenkeel.v1.EphemeralSource
+	(*ClaimTemplate)(nil),                    // 21: evenkeel.v1.ClaimTemplate
+	(*GCEPersistentDiskSource)(nil),          // 22: evenkeel.v1.GCEPersistentDiskSource
+	(*AWSElasticBlockStoreSource)(nil),       // 23: evenkeel.v1.AWSElasticBlockStoreSource
+	(*ISCSISource)(nil),                      // 24: evenkeel.v1.ISCSISource
+	(*RBDSource)(nil),                        // 25: evenkeel.v1.RBDSource
+	(*PersistentVolumeClaim)(nil),            // 26: evenkeel.v1.PersistentVolumeClaim
+	(*PersistentVolumeClaimSpec)(nil),        // 27: evenkeel.v1.PersistentVolumeClaimSpec
+	(*PersistentVolumeClaimStatus)(nil),      // 28: evenkeel.v1.PersistentVolumeClaimStatus
+	(*PersistentVolume)(nil),                 // 29: evenkeel.v1.PersistentVolume
+	(*PersistentVolumeSpec)(nil),             // 30: evenkeel.v1.PersistentVolumeSpec
+	(*PersistentVolumeSource)(nil),           // 31: evenkeel.v1.PersistentVolumeSource
+	(*ClaimReference)(nil),                   // 32: evenkeel.v1.ClaimReference
+	(*VolumeNodeAffinity)(nil),               // 33: evenkeel.v1.VolumeNodeAffinity
+	(*PersistentVolumeStatus)(nil),           // 34: evenkeel.v1.PersistentVolumeStatus
+	(*StorageClass)(nil),                     // 35: evenkeel.v1.StorageClass
+	(*TopologySelectorTerm)(nil),             // 36: evenkeel.v1.TopologySelectorTerm
+	(*TopologySelectorLabelRequirement)(nil), // 37: evenkeel.v1.TopologySelectorLabelRequirement
+	(*Node)(nil),                             // 38: evenkeel.v1.Node
+	(*NodeStatus)(nil),                       // 39: evenkeel.v1.NodeStatus
+	(*NodeSpec)(nil),                         // 40: evenkeel.v1.NodeSpec
+	(*Taint)(nil),                            // 41: evenkeel.v1.Taint
+	(*Toleration)(nil),                       // 42: evenkeel.v1.Toleration
+	(*Affinity)(nil),                         // 43: evenkeel.v1.Affinity
+	(*PodAffinity)(nil),                      // 44: evenkeel.v1.PodAffinity
+	(*PodAffinityTerm)(nil),                  // 45: evenkeel.v1.PodAffinityTerm
+	(*NodeAffinity)(nil),                     // 46: evenkeel.v1.NodeAffinity
+	(*NodeSelector)(nil),                     // 47: evenkeel.v1.NodeSelector
+	(*NodeSelectorTerm)(nil),                 // 48: evenkeel.v1.NodeSelectorTerm
+	(*NodeSelectorRequirement)(nil),          // 49: evenkeel.v1.NodeSelectorRequirement
+	(*PreferredSchedulingTerm)(nil),          // 50: evenkeel.v1.PreferredSchedulingTerm
+	(*LabelSelector)(nil),                    // 51: evenkeel.v1.LabelSelector
+	(*LabelSelectorRequirement)(nil),         // 52: evenkeel.v1.LabelSelectorRequirement
+	(*TopologySpreadConstraint)(nil),         // 53: evenkeel.v1.TopologySpreadConstraint
+	(*Service)(nil),                          // 54: evenkeel.v1.Service
+	(*ServiceSpec)(nil),                      // 55: evenkeel.v1.ServiceSpec
+	(*ReplicaSet)(nil),                       // 56: evenkeel.v1.ReplicaSet
+	(*ReplicaSetSpec)(nil),                   // 57: evenkeel.v1.ReplicaSetSpec
+	(*StatefulSet)(nil),                      // 58: evenkeel.v1.StatefulSet
+	(*StatefulSetSpec)(nil),                  // 59: evenkeel.v1.StatefulSetSpec
+	(*PodDisruptionBudget)(nil),              // 60: evenkeel.v1.PodDisruptionBudget
+	(*PodDisruptionBudgetSpec)(nil),          // 61: evenkeel.v1.PodDisruptionBudgetSpec
+	(*PodDisruptionBudgetStatus)(nil),        // 62: evenkeel.v1.PodDisruptionBudgetStatus
+	(*IntOrString)(nil),                      // 63: evenkeel.v1.IntOrString
+	(*ReplicationController)(nil),            // 64: evenkeel.v1.ReplicationController
+	(*ReplicationControllerSpec)(nil),        // 65: evenkeel.v1.ReplicationControllerSpec
+	nil,                                      // 66: evenkeel.v1.ObjectMeta.LabelsEntry
+	nil,                                      // 67: evenkeel.v1.ObjectMeta.AnnotationsEntry
+	nil,                                      // 68: evenkeel.v1.PodSpec.NodeSelectorEntry
+	nil,                                      // 69: evenkeel.v1.PodSpec.OverheadEntry
+	nil,                                      // 70: evenkeel.v1.PodStatus.AllocatedResourcesEntry
+	nil,                                      // 71: evenkeel.v1.ResourceRequirements.RequestsEntry
+	nil,                                      // 72: evenkeel.v1.ContainerStatus.AllocatedResourcesEntry
+	nil,                                      // 73: evenkeel.v1.PersistentVolumeSpec.CapacityEntry
+	nil,                                      // 74: evenkeel.v1.NodeStatus.AllocatableEntry
+	nil,                                      // 75: evenkeel.v1.LabelSelector.MatchLabelsEntry
+	nil,                                      // 76: evenkeel.v1.ServiceSpec.SelectorEntry
+	nil,                                      // 77: evenkeel.v1.ReplicationControllerSpec.SelectorEntry
+	(*timestamppb.Timestamp)(nil),            // 78: google.protobuf.Timestamp
+	(*wrapperspb.StringValue)(nil),           // 79: google.protobuf.StringValue
 }
 var file_evenkeel_v1_kubernetes_proto_depIdxs = []int32{
-	57, // 0: evenkeel.v1.ObjectMeta.deletion_timestamp:type_name -> google.protobuf.Timestamp
-	47, // 1: evenkeel.v1.ObjectMeta.labels:type_name -> evenkeel.v1.ObjectMeta.LabelsEntry
-	1,  // 2: evenkeel.v1.ObjectMeta.owner_references:type_name -> evenkeel.v1.OwnerReference
-	0,  // 3: evenkeel.v1.Namespace.metadata:type_name -> evenkeel.v1.ObjectMeta
-	0,  // 4: evenkeel.v1.Pod.metadata:type_name -> evenkeel.v1.ObjectMeta
-	4,  // 5: evenkeel.v1.Pod.spec:type_name -> evenkeel.v1.PodSpec
-	5,  // 6: evenkeel.v1.Pod.status:type_name -> evenkeel.v1.PodStatus
-	16, // 7: evenkeel.v1.PodSpec.volumes:type_name -> evenkeel.v1.Volume
-	7,  // 8: evenkeel.v1.PodSpec.containers:type_name -> evenkeel.v1.Container
-	48, // 9: evenkeel.v1.PodSpec.node_selector:type_name -> evenkeel.v1.PodSpec.NodeSelectorEntry
-	24, // 10: evenkeel.v1.PodSpec.affinity:type_name -> evenkeel.v1.Affinity
-	7,  // 11: evenkeel.v1.PodSpec.init_containers:type_name -> evenkeel.v1.Container
-	23, // 12: evenkeel.v1.PodSpec.tolerations:type_name -> evenkeel.v1.Toleration
-	49, // 13: evenkeel.v1.PodSpec.overhead:type_name -> evenkeel.v1.PodSpec.OverheadEntry
-	34, // 14: evenkeel.v1.PodSpec.topology_spread_constraints:type_name -> evenkeel.v1.TopologySpreadConstraint
-	10, // 15: evenkeel.v1.PodSpec.ephemeral_containers:type_name -> evenkeel.v1.EphemeralContainer
-	14, // 16: evenkeel.v1.PodSpec.scheduling_gates:type_name -> evenkeel.v1.PodSchedulingGate
-	15, // 17: evenkeel.v1.PodSpec.resource_claims:type_name -> evenkeel.v1.PodResourceClaim
-	12, // 18: evenkeel.v1.PodSpec.resources:type_name -> evenkeel.v1.ResourceRequirements
-	6,  // 19: evenkeel.v1.PodStatus.conditions:type_name -> evenkeel.v1.PodCondition
-	13, // 20: evenkeel.v1.PodStatus.container_statuses:type_name -> evenkeel.v1.ContainerStatus
-	13, // 21: evenkeel.v1.PodStatus.init_container_statuses:type_name -> evenkeel.v1.ContainerStatus
-	50, // 22: evenkeel.v1.PodStatus.allocated_resources:type_name -> evenkeel.v1.PodStatus.AllocatedResourcesEntry
-	12, // 23: evenkeel.v1.PodStatus.resources:type_name -> evenkeel.v1.ResourceRequirements
-	11, // 24: evenkeel.v1.Container.ports:type_name -> evenkeel.v1.ContainerPort
-	12, // 25: evenkeel.v1.Container.resources:type_name -> evenkeel.v1.ResourceRequirements
-	9,  // 26: evenkeel.v1.Container.volume_mounts:type_name -> evenkeel.v1.VolumeMount
-	8,  // 27: evenkeel.v1.Container.restart_policy_rules:type_name -> evenkeel.v1.ContainerRestartRule
-	7,  // 28: evenkeel.v1.EphemeralContainer.ephemeral_container_common:type_name -> evenkeel.v1.Container
-	9,  // 29: evenkeel.v1.EphemeralContainer.volume_mounts:type_name -> evenkeel.v1.VolumeMount
-	51, // 30: evenkeel.v1.ResourceRequirements.requests:type_name -> evenkeel.v1.ResourceRequirements.RequestsEntry
-	52, // 31: evenkeel.v1.ContainerStatus.allocated_resources:type_name -> evenkeel.v1.ContainerStatus.AllocatedResourcesEntry
-	12, // 32: evenkeel.v1.ContainerStatus.resources:type_name -> evenkeel.v1.ResourceRequirements
-	17, // 33: evenkeel.v1.Volume.volume_source:type_name -> evenkeel.v1.VolumeSource
-	18, // 34: evenkeel.v1.Volume.persistent_volume_claim:type_name -> evenkeel.v1.ClaimSource
-	18, // 35: evenkeel.v1.Volume.csi:type_name -> evenkeel.v1.ClaimSource
-	18, // 36: evenkeel.v1.Volume.ephemeral:type_name -> evenkeel.v1.ClaimSource
-	18, // 37: evenkeel.v1.VolumeSource.persistent_volume_claim:type_name -> evenkeel.v1.ClaimSource
-	18, // 38: evenkeel.v1.VolumeSource.csi:type_name -> evenkeel.v1.ClaimSource
-	18, // 39: evenkeel.v1.VolumeSource.ephemeral:type_name -> evenkeel.v1.ClaimSource
-	0,  // 40: evenkeel.v1.Node.metadata:type_name -> evenkeel.v1.ObjectMeta
-	21, // 41: evenkeel.v1.Node.spec:type_name -> evenkeel.v1.NodeSpec
-	20, // 42: evenkeel.v1.Node.status:type_name -> evenkeel.v1.NodeStatus
-	53, // 43: evenkeel.v1.NodeStatus.allocatable:type_name -> evenkeel.v1.NodeStatus.AllocatableEntry
-	22, // 44: evenkeel.v1.NodeSpec.taints:type_name -> evenkeel.v1.Taint
-	27, // 45: evenkeel.v1.Affinity.node_affinity:type_name -> evenkeel.v1.NodeAffinity
-	25, // 46: evenkeel.v1.Affinity.pod_affinity:type_name -> evenkeel.v1.PodAffinity
-	25, // 47: evenkeel.v1.Affinity.pod_anti_affinity:type_name -> evenkeel.v1.PodAffinity
-	26, // 48: evenkeel.v1.PodAffinity.required_during_scheduling_ignored_during_execution:type_name -> evenkeel.v1.PodAffinityTerm
-	32, // 49: evenkeel.v1.PodAffinityTerm.label_selector:type_name -> evenkeel.v1.LabelSelector
-	32, // 50: evenkeel.v1.PodAffinityTerm.namespace_selector:type_name -> evenkeel.v1.LabelSelector
-	28, // 51: evenkeel.v1.NodeAffinity.required_during_scheduling_ignored_during_execution:type_name -> evenkeel.v1.NodeSelector
-	31, // 52: evenkeel.v1.NodeAffinity.preferred_during_scheduling_ignored_during_execution:type_name -> evenkeel.v1.PreferredSchedulingTerm
-	29, // 53: evenkeel.v1.NodeSelector.node_selector_terms:type_name -> evenkeel.v1.NodeSelectorTerm
-	30, // 54: evenkeel.v1.NodeSelectorTerm.match_expressions:type_name -> evenkeel.v1.NodeSelectorRequirement
-	30, // 55: evenkeel.v1.NodeSelectorTerm.match_fields:type_name -> evenkeel.v1.NodeSelectorRequirement
-	29, // 56: evenkeel.v1.PreferredSchedulingTerm.preference:type_name -> evenkeel.v1.NodeSelectorTerm
-	54, // 57: evenkeel.v1.LabelSelector.match_labels:type_name -> evenkeel.v1.LabelSelector.MatchLabelsEntry
-	33, // 58: evenkeel.v1.LabelSelector.match_expressions:type_name -> evenkeel.v1.LabelSelectorRequirement
-	32, // 59: evenkeel.v1.TopologySpreadConstraint.label_selector:type_name -> evenkeel.v1.LabelSelector
-	0,  // 60: evenkeel.v1.Service.metadata:type_name -> evenkeel.v1.ObjectMeta
-	36, // 61: evenkeel.v1.Service.spec:type_name -> evenkeel.v1.ServiceSpec
-	55, // 62: evenkeel.v1.ServiceSpec.selector:type_name -> evenkeel.v1.ServiceSpec.SelectorEntry
-	0,  // 63: evenkeel.v1.ReplicaSet.metadata:type_name -> evenkeel.v1.ObjectMeta
-	38, // 64: evenkeel.v1.ReplicaSet.spec:type_name -> evenkeel.v1.ReplicaSetSpec
-	32, // 65: evenkeel.v1.ReplicaSetSpec.selector:type_name -> evenkeel.v1.LabelSelector
-	0,  // 66: evenkeel.v1.StatefulSet.metadata:type_name -> evenkeel.v1.ObjectMeta
-	40, // 67: evenkeel.v1.StatefulSet.spec:type_name -> evenkeel.v1.StatefulSetSpec
-	32, // 68: evenkeel.v1.StatefulSetSpec.selector:type_name -> evenkeel.v1.LabelSelector
-	0,  // 69: evenkeel.v1.PodDisruptionBudget.metadata:type_name -> evenkeel.v1.ObjectMeta
-	42, // 70: evenkeel.v1.PodDisruptionBudget.spec:type_name -> evenkeel.v1.PodDisruptionBudgetSpec
-	43, // 71: evenkeel.v1.PodDisruptionBudget.status:type_name -> evenkeel.v1.PodDisruptionBudgetStatus
-	44, // 72: evenkeel.v1.PodDisruptionBudgetSpec.min_available:type_name -> evenkeel.v1.IntOrString
-	32, // 73: evenkeel.v1.PodDisruptionBudgetSpec.selector:type_name -> evenkeel.v1.LabelSelector
-	44, // 74: evenkeel.v1.PodDisruptionBudgetSpec.max_unavailable:type_name -> evenkeel.v1.IntOrString
-	0,  // 75: evenkeel.v1.ReplicationController.metadata:type_name -> evenkeel.v1.ObjectMeta
-	46, // 76: evenkeel.v1.ReplicationController.spec:type_name -> evenkeel.v1.ReplicationControllerSpec
-	56, // 77: evenkeel.v1.ReplicationControllerSpec.selector:type_name -> evenkeel.v1.ReplicationControllerSpec.SelectorEntry
-	58, // 78: evenkeel.v1.PodSpec.OverheadEntry.value:type_name -> google.protobuf.StringValue
-	58, // 79: evenkeel.v1.PodStatus.AllocatedResourcesEntry.value:type_name -> google.protobuf.StringValue
-	58, // 80: evenkeel.v1.ResourceRequirements.RequestsEntry.value:type_name -> google.protobuf.StringValue
-	58, // 81: evenkeel.v1.ContainerStatus.AllocatedResourcesEntry.value:type_name -> google.protobuf.StringValue
-	58, // 82: evenkeel.v1.NodeStatus.AllocatableEntry.value:type_name -> google.protobuf.StringValue
-	83, // [83:83] is the sub-list for method output_type
-	83, // [83:83] is the sub-list for method input_type
-	83, // [83:83] is the sub-list for extension type_name
-	83, // [83:83] is the sub-list for extension extendee
-	0,  // [0:83] is the sub-list for field type_name
+	78,  // 0: evenkeel.v1.ObjectMeta.deletion_timestamp:type_name -> google.protobuf.Timestamp
+	66,  // 1: evenkeel.v1.ObjectMeta.labels:type_name -> evenkeel.v1.ObjectMeta.LabelsEntry
+	67,  // 2: evenkeel.v1.ObjectMeta.annotations:type_name -> evenkeel.v1.ObjectMeta.AnnotationsEntry
+	1,   // 3: evenkeel.v1.ObjectMeta.owner_references:type_name -> evenkeel.v1.OwnerReference
+	0,   // 4: evenkeel.v1.Namespace.metadata:type_name -> evenkeel.v1.ObjectMeta
+	0,   // 5: evenkeel.v1.Pod.metadata:type_name -> evenkeel.v1.ObjectMeta
+	4,   // 6: evenkeel.v1.Pod.spec:type_name -> evenkeel.v1.PodSpec
+	5,   // 7: evenkeel.v1.Pod.status:type_name -> evenkeel.v1.PodStatus
+	16,  // 8: evenkeel.v1.PodSpec.volumes:type_name -> evenkeel.v1.Volume
+	7,   // 9: evenkeel.v1.PodSpec.containers:type_name -> evenkeel.v1.Container
+	68,  // 10: evenkeel.v1.PodSpec.node_selector:type_name -> evenkeel.v1.PodSpec.NodeSelectorEntry
+	43,  // 11: evenkeel.v1.PodSpec.affinity:type_name -> evenkeel.v1.Affinity
+	7,   // 12: evenkeel.v1.PodSpec.init_containers:type_name -> evenkeel.v1.Container
+	42,  // 13: evenkeel.v1.PodSpec.tolerations:type_name -> evenkeel.v1.Toleration
+	69,  // 14: evenkeel.v1.PodSpec.overhead:type_name -> evenkeel.v1.PodSpec.OverheadEntry
+	53,  // 15: evenkeel.v1.PodSpec.topology_spread_constraints:type_name -> evenkeel.v1.TopologySpreadConstraint
+	10,  // 16: evenkeel.v1.PodSpec.ephemeral_containers:type_name -> evenkeel.v1.EphemeralContainer
+	14,  // 17: evenkeel.v1.PodSpec.scheduling_gates:type_name -> evenkeel.v1.PodSchedulingGate
+	15,  // 18: evenkeel.v1.PodSpec.resource_claims:type_name -> evenkeel.v1.PodResourceClaim
+	12,  // 19: evenkeel.v1.PodSpec.resources:type_name -> evenkeel.v1.ResourceRequirements
+	6,   // 20: evenkeel.v1.PodStatus.conditions:type_name -> evenkeel.v1.PodCondition
+	13,  // 21: evenkeel.v1.PodStatus.container_statuses:type_name -> evenkeel.v1.ContainerStatus
+	13,  // 22: evenkeel.v1.PodStatus.init_container_statuses:type_name -> evenkeel.v1.ContainerStatus
+	70,  // 23: evenkeel.v1.PodStatus.allocated_resources:type_name -> evenkeel.v1.PodStatus.AllocatedResourcesEntry
+	12,  // 24: evenkeel.v1.PodStatus.resources:type_name -> evenkeel.v1.ResourceRequirements
+	11,  // 25: evenkeel.v1.Container.ports:type_name -> evenkeel.v1.ContainerPort
+	12,  // 26: evenkeel.v1.Container.resources:type_name -> evenkeel.v1.ResourceRequirements
+	9,   // 27: evenkeel.v1.Container.volume_mounts:type_name -> evenkeel.v1.VolumeMount
+	8,   // 28: evenkeel.v1.Container.restart_policy_rules:type_name -> evenkeel.v1.ContainerRestartRule
+	7,   // 29: evenkeel.v1.EphemeralContainer.ephemeral_container_common:type_name -> evenkeel.v1.Container
+	9,   // 30: evenkeel.v1.EphemeralContainer.volume_mounts:type_name -> evenkeel.v1.VolumeMount
+	71,  // 31: evenkeel.v1.ResourceRequirements.requests:type_name -> evenkeel.v1.ResourceRequirements.RequestsEntry
+	72,  // 32: evenkeel.v1.ContainerStatus.allocated_resources:type_name -> evenkeel.v1.ContainerStatus.AllocatedResourcesEntry
+	12,  // 33: evenkeel.v1.ContainerStatus.resources:type_name -> evenkeel.v1.ResourceRequirements
+	17,  // 34: evenkeel.v1.Volume.volume_source:type_name -> evenkeel.v1.VolumeSource
+	22,  // 35: evenkeel.v1.Volume.gce_persistent_disk:type_name -> evenkeel.v1.GCEPersistentDiskSource
+	23,  // 36: evenkeel.v1.Volume.aws_elastic_block_store:type_name -> evenkeel.v1.AWSElasticBlockStoreSource
+	24,  // 37: evenkeel.v1.Volume.iscsi:type_name -> evenkeel.v1.ISCSISource
+	18,  // 38: evenkeel.v1.Volume.persistent_volume_claim:type_name -> evenkeel.v1.ClaimSource
+	25,  // 39: evenkeel.v1.Volume.rbd:type_name -> evenkeel.v1.RBDSource
+	19,  // 40: evenkeel.v1.Volume.csi:type_name -> evenkeel.v1.CSISource
+	20,  // 41: evenkeel.v1.Volume.ephemeral:type_name -> evenkeel.v1.EphemeralSource
+	22,  // 42: evenkeel.v1.VolumeSource.gce_persistent_disk:type_name -> evenkeel.v1.GCEPersistentDiskSource
+	23,  // 43: evenkeel.v1.VolumeSource.aws_elastic_block_store:type_name -> evenkeel.v1.AWSElasticBlockStoreSource
+	24,  // 44: evenkeel.v1.VolumeSource.iscsi:type_name -> evenkeel.v1.ISCSISource
+	18,  // 45: evenkeel.v1.VolumeSource.persistent_volume_claim:type_name -> evenkeel.v1.ClaimSource
+	25,  // 46: evenkeel.v1.VolumeSource.rbd:type_name -> evenkeel.v1.RBDSource
+	19,  // 47: evenkeel.v1.VolumeSource.csi:type_name -> evenkeel.v1.CSISource
+	20,  // 48: evenkeel.v1.VolumeSource.ephemeral:type_name -> evenkeel.v1.EphemeralSource
+	21,  // 49: evenkeel.v1.EphemeralSource.volume_claim_template:type_name -> evenkeel.v1.ClaimTemplate
+	27,  // 50: evenkeel.v1.ClaimTemplate.spec:type_name -> evenkeel.v1.PersistentVolumeClaimSpec
+	0,   // 51: evenkeel.v1.PersistentVolumeClaim.metadata:type_name -> evenkeel.v1.ObjectMeta
+	27,  // 52: evenkeel.v1.PersistentVolumeClaim.spec:type_name -> evenkeel.v1.PersistentVolumeClaimSpec
+	28,  // 53: evenkeel.v1.PersistentVolumeClaim.status:type_name -> evenkeel.v1.PersistentVolumeClaimStatus
+	12,  // 54: evenkeel.v1.PersistentVolumeClaimSpec.resources:type_name -> evenkeel.v1.ResourceRequirements
+	51,  // 55: evenkeel.v1.PersistentVolumeClaimSpec.selector:type_name -> evenkeel.v1.LabelSelector
+	0,   // 56: evenkeel.v1.PersistentVolume.metadata:type_name -> evenkeel.v1.ObjectMeta
+	30,  // 57: evenkeel.v1.PersistentVolume.spec:type_name -> evenkeel.v1.PersistentVolumeSpec
+	34,  // 58: evenkeel.v1.PersistentVolume.status:type_name -> evenkeel.v1.PersistentVolumeStatus
+	73,  // 59: evenkeel.v1.PersistentVolumeSpec.capacity:type_name -> evenkeel.v1.PersistentVolumeSpec.CapacityEntry
+	31,  // 60: evenkeel.v1.PersistentVolumeSpec.persistent_volume_source:type_name -> evenkeel.v1.PersistentVolumeSource
+	32,  // 61: evenkeel.v1.PersistentVolumeSpec.claim_ref:type_name -> evenkeel.v1.ClaimReference
+	33,  // 62: evenkeel.v1.PersistentVolumeSpec.node_affinity:type_name -> evenkeel.v1.VolumeNodeAffinity
+	19,  // 63: evenkeel.v1.PersistentVolumeSpec.csi:type_name -> evenkeel.v1.CSISource
+	19,  // 64: evenkeel.v1.PersistentVolumeSource.csi:type_name -> evenkeel.v1.CSISource
+	47,  // 65: evenkeel.v1.VolumeNodeAffinity.required:type_name -> evenkeel.v1.NodeSelector
+	0,   // 66: evenkeel.v1.StorageClass.metadata:type_name -> evenkeel.v1.ObjectMeta
+	36,  // 67: evenkeel.v1.StorageClass.allowed_topologies:type_name -> evenkeel.v1.TopologySelectorTerm
+	37,  // 68: evenkeel.v1.TopologySelectorTerm.match_label_expressions:type_name -> evenkeel.v1.TopologySelectorLabelRequirement
+	0,   // 69: evenkeel.v1.Node.metadata:type_name -> evenkeel.v1.ObjectMeta
+	40,  // 70: evenkeel.v1.Node.spec:type_name -> evenkeel.v1.NodeSpec
+	39,  // 71: evenkeel.v1.Node.status:type_name -> evenkeel.v1.NodeStatus
+	74,  // 72: evenkeel.v1.NodeStatus.allocatable:type_name -> evenkeel.v1.NodeStatus.AllocatableEntry
+	41,  // 73: evenkeel.v1.NodeSpec.taints:type_name -> evenkeel.v1.Taint
+	46,  // 74: evenkeel.v1.Affinity.node_affinity:type_name -> evenkeel.v1.NodeAffinity
+	44,  // 75: evenkeel.v1.Affinity.pod_affinity:type_name -> evenkeel.v1.PodAffinity
+	44,  // 76: evenkeel.v1.Affinity.pod_anti_affinity:type_name -> evenkeel.v1.PodAffinity
+	45,  // 77: evenkeel.v1.PodAffinity.required_during_scheduling_ignored_during_execution:type_name -> evenkeel.v1.PodAffinityTerm
+	51,  // 78: evenkeel.v1.PodAffinityTerm.label_selector:type_name -> evenkeel.v1.LabelSelector
+	51,  // 79: evenkeel.v1.PodAffinityTerm.namespace_selector:type_name -> evenkeel.v1.LabelSelector
+	47,  // 80: evenkeel.v1.NodeAffinity.required_during_scheduling_ignored_during_execution:type_name -> evenkeel.v1.NodeSelector
+	50,  // 81: evenkeel.v1.NodeAffinity.preferred_during_scheduling_ignored_during_execution:type_name -> evenkeel.v1.PreferredSchedulingTerm
+	48,  // 82: evenkeel.v1.NodeSelector.node_selector_terms:type_name -> evenkeel.v1.NodeSelectorTerm
+	49,  // 83: evenkeel.v1.NodeSelectorTerm.match_expressions:type_name -> evenkeel.v1.NodeSelectorRequirement
+	49,  // 84: evenkeel.v1.NodeSelectorTerm.match_fields:type_name -> evenkeel.v1.NodeSelectorRequirement
+	48,  // 85: evenkeel.v1.PreferredSchedulingTerm.preference:type_name -> evenkeel.v1.NodeSelectorTerm
+	75,  // 86: evenkeel.v1.LabelSelector.match_labels:type_name -> evenkeel.v1.LabelSelector.MatchLabelsEntry
+	52,  // 87: evenkeel.v1.LabelSelector.match_expressions:type_name -> evenkeel.v1.LabelSelectorRequirement
+	51,  // 88: evenkeel.v1.TopologySpreadConstraint.label_selector:type_name -> evenkeel.v1.LabelSelector
+	0,   // 89: evenkeel.v1.Service.metadata:type_name -> evenkeel.v1.ObjectMeta
+	55,  // 90: evenkeel.v1.Service.spec:type_name -> evenkeel.v1.ServiceSpec
+	76,  // 91: evenkeel.v1.ServiceSpec.selector:type_name -> evenkeel.v1.ServiceSpec.SelectorEntry
+	0,   // 92: evenkeel.v1.ReplicaSet.metadata:type_name -> evenkeel.v1.ObjectMeta
+	57,  // 93: evenkeel.v1.ReplicaSet.spec:type_name -> evenkeel.v1.ReplicaSetSpec
+	51,  // 94: evenkeel.v1.ReplicaSetSpec.selector:type_name -> evenkeel.v1.LabelSelector
+	0,   // 95: evenkeel.v1.StatefulSet.metadata:type_name -> evenkeel.v1.ObjectMeta
+	59,  // 96: evenkeel.v1.StatefulSet.spec:type_name -> evenkeel.v1.StatefulSetSpec
+	51,  // 97: evenkeel.v1.StatefulSetSpec.selector:type_name -> evenkeel.v1.LabelSelector
+	0,   // 98: evenkeel.v1.PodDisruptionBudget.metadata:type_name -> evenkeel.v1.ObjectMeta
+	61,  // 99: evenkeel.v1.PodDisruptionBudget.spec:type_name -> evenkeel.v1.PodDisruptionBudgetSpec
+	62,  // 100: evenkeel.v1.PodDisruptionBudget.status:type_name -> evenkeel.v1.PodDisruptionBudgetStatus
+	63,  // 101: evenkeel.v1.PodDisruptionBudgetSpec.min_available:type_name -> evenkeel.v1.IntOrString
+	51,  // 102: evenkeel.v1.PodDisruptionBudgetSpec.selector:type_name -> evenkeel.v1.LabelSelector
+	63,  // 103: evenkeel.v1.PodDisruptionBudgetSpec.max_unavailable:type_name -> evenkeel.v1.IntOrString
+	0,   // 104: evenkeel.v1.ReplicationController.metadata:type_name -> evenkeel.v1.ObjectMeta
+	65,  // 105: evenkeel.v1.ReplicationController.spec:type_name -> evenkeel.v1.ReplicationControllerSpec
+	77,  // 106: evenkeel.v1.ReplicationControllerSpec.selector:type_name -> evenkeel.v1.ReplicationControllerSpec.SelectorEntry
+	79,  // 107: evenkeel.v1.PodSpec.OverheadEntry.value:type_name -> google.protobuf.StringValue
+	79,  // 108: evenkeel.v1.PodStatus.AllocatedResourcesEntry.value:type_name -> google.protobuf.StringValue
+	79,  // 109: evenkeel.v1.ResourceRequirements.RequestsEntry.value:type_name -> google.protobuf.StringValue
+	79,  // 110: evenkeel.v1.ContainerStatus.AllocatedResourcesEntry.value:type_name -> google.protobuf.StringValue
+	79,  // 111: evenkeel.v1.PersistentVolumeSpec.CapacityEntry.value:type_name -> google.protobuf.StringValue
+	79,  // 112: evenkeel.v1.NodeStatus.AllocatableEntry.value:type_name -> google.protobuf.StringValue
+	113, // [113:113] is the sub-list for method output_type
+	113, // [113:113] is the sub-list for method input_type
+	113, // [113:113] is the sub-list for extension type_name
+	113, // [113:113] is the sub-list for extension extendee
+	0,   // [0:113] is the sub-list for field type_name
 }
 
 func init() { file_evenkeel_v1_kubernetes_proto_init() }
@@ -3692,16 +5156,19 @@ func file_evenkeel_v1_kubernetes_proto_init() {
 	}
 	file_evenkeel_v1_kubernetes_proto_msgTypes[1].OneofWrappers = []any{}
 	file_evenkeel_v1_kubernetes_proto_msgTypes[4].OneofWrappers = []any{}
-	file_evenkeel_v1_kubernetes_proto_msgTypes[23].OneofWrappers = []any{}
-	file_evenkeel_v1_kubernetes_proto_msgTypes[34].OneofWrappers = []any{}
-	file_evenkeel_v1_kubernetes_proto_msgTypes[43].OneofWrappers = []any{}
+	file_evenkeel_v1_kubernetes_proto_msgTypes[27].OneofWrappers = []any{}
+	file_evenkeel_v1_kubernetes_proto_msgTypes[30].OneofWrappers = []any{}
+	file_evenkeel_v1_kubernetes_proto_msgTypes[35].OneofWrappers = []any{}
+	file_evenkeel_v1_kubernetes_proto_msgTypes[42].OneofWrappers = []any{}
+	file_evenkeel_v1_kubernetes_proto_msgTypes[53].OneofWrappers = []any{}
+	file_evenkeel_v1_kubernetes_proto_msgTypes[62].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_evenkeel_v1_kubernetes_proto_rawDesc), len(file_evenkeel_v1_kubernetes_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   57,
+			NumMessages:   78,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

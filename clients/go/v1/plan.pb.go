@@ -25,6 +25,75 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// What it is.
+type MoveBlocker_Kind int32
+
+const (
+	// Not set.
+	MoveBlocker_KIND_UNSPECIFIED MoveBlocker_Kind = 0
+	// A constraint: no moves can satisfy it, or it refuses the nodes.
+	MoveBlocker_KIND_CONSTRAINT MoveBlocker_Kind = 1
+	// Nodes refuse the pods for what they are: cordoned, tainted, not selected.
+	MoveBlocker_KIND_NODE MoveBlocker_Kind = 2
+	// Nodes have no room.
+	MoveBlocker_KIND_ROOM MoveBlocker_Kind = 3
+	// A budget allows no eviction.
+	MoveBlocker_KIND_BUDGET MoveBlocker_Kind = 4
+	// Pods that stay where they are.
+	MoveBlocker_KIND_POD MoveBlocker_Kind = 5
+	// There may be no more moves.
+	MoveBlocker_KIND_CAP MoveBlocker_Kind = 6
+)
+
+// Enum value maps for MoveBlocker_Kind.
+var (
+	MoveBlocker_Kind_name = map[int32]string{
+		0: "KIND_UNSPECIFIED",
+		1: "KIND_CONSTRAINT",
+		2: "KIND_NODE",
+		3: "KIND_ROOM",
+		4: "KIND_BUDGET",
+		5: "KIND_POD",
+		6: "KIND_CAP",
+	}
+	MoveBlocker_Kind_value = map[string]int32{
+		"KIND_UNSPECIFIED": 0,
+		"KIND_CONSTRAINT":  1,
+		"KIND_NODE":        2,
+		"KIND_ROOM":        3,
+		"KIND_BUDGET":      4,
+		"KIND_POD":         5,
+		"KIND_CAP":         6,
+	}
+)
+
+func (x MoveBlocker_Kind) Enum() *MoveBlocker_Kind {
+	p := new(MoveBlocker_Kind)
+	*p = x
+	return p
+}
+
+func (x MoveBlocker_Kind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (MoveBlocker_Kind) Descriptor() protoreflect.EnumDescriptor {
+	return file_evenkeel_v1_plan_proto_enumTypes[0].Descriptor()
+}
+
+func (MoveBlocker_Kind) Type() protoreflect.EnumType {
+	return &file_evenkeel_v1_plan_proto_enumTypes[0]
+}
+
+func (x MoveBlocker_Kind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use MoveBlocker_Kind.Descriptor instead.
+func (MoveBlocker_Kind) EnumDescriptor() ([]byte, []int) {
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{11, 0}
+}
+
 // Asks which pods of a workload should go when it scales down.
 type RankRemovalsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -535,11 +604,770 @@ func (x *RemovalDomain) GetMatchingPods() int64 {
 	return 0
 }
 
+// Asks which pods to move so that spread constraints hold.
+type RebalanceRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the snapshot; empty means "default".
+	Snapshot string `protobuf:"bytes,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	// The namespace whose workloads are repaired. Empty means all; with a workload
+	// "default".
+	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The workload that is repaired; none means all. As in RankRemovalsRequest, but a
+	// Deployment is always meant whole.
+	Workload *WorkloadName `protobuf:"bytes,3,opt,name=workload,proto3" json:"workload,omitempty"`
+	// Repair workloads alone of which a pod has these labels; none means all.
+	Selector *LabelSelector `protobuf:"bytes,4,opt,name=selector,proto3" json:"selector,omitempty"`
+	// Repair soft constraints ("ScheduleAnyway") too. Hard ones always are.
+	Soft bool `protobuf:"varint,5,opt,name=soft,proto3" json:"soft,omitempty"`
+	// Label key of nodes over whose values workloads without any constraint are made
+	// even, with max skew 1. Empty: these are left as they are.
+	TopologyKey string `protobuf:"bytes,6,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
+	// How many moves there may be; 0 means `--max-replicas`, which is also the most.
+	MaxMoves int32 `protobuf:"varint,7,opt,name=max_moves,json=maxMoves,proto3" json:"max_moves,omitempty"`
+	// How many moves there may be of each workload; 0 means any number.
+	MaxMovesPerWorkload int32 `protobuf:"varint,8,opt,name=max_moves_per_workload,json=maxMovesPerWorkload,proto3" json:"max_moves_per_workload,omitempty"`
+	// How many pods may leave each node; 0 means any number.
+	MaxMovesPerNode int32 `protobuf:"varint,9,opt,name=max_moves_per_node,json=maxMovesPerNode,proto3" json:"max_moves_per_node,omitempty"`
+	// How many pods of a workload may be unavailable at a time that no pod disruption
+	// budget is about; unset means 1. Pods that are on no node are unavailable.
+	MaxUnavailable *int32 `protobuf:"varint,10,opt,name=max_unavailable,json=maxUnavailable,proto3,oneof" json:"max_unavailable,omitempty"`
+	// Move pods without a controller too: somebody has to create them again.
+	Bare bool `protobuf:"varint,11,opt,name=bare,proto3" json:"bare,omitempty"`
+	// Pods that stay. Those of DaemonSets, static, terminating and finished ones always
+	// do. At most one for each pod. Limited by `--max-list-entries`.
+	Stay []*StayingPod `protobuf:"bytes,12,rep,name=stay,proto3" json:"stay,omitempty"`
+	// Pods that stay, by their labels.
+	StaySelector *LabelSelector `protobuf:"bytes,13,opt,name=stay_selector,json=staySelector,proto3" json:"stay_selector,omitempty"`
+	// Wait, within the call's deadline, until the snapshot has reached this
+	// revision. 0 does not wait.
+	MinRevision int64 `protobuf:"varint,14,opt,name=min_revision,json=minRevision,proto3" json:"min_revision,omitempty"`
+	// How many domains each topology lists: unset means 100, 0 means all.
+	MaxDomains *int32 `protobuf:"varint,15,opt,name=max_domains,json=maxDomains,proto3,oneof" json:"max_domains,omitempty"`
+	// As RankRemovalsRequest.epoch.
+	Epoch         string `protobuf:"bytes,16,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RebalanceRequest) Reset() {
+	*x = RebalanceRequest{}
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RebalanceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RebalanceRequest) ProtoMessage() {}
+
+func (x *RebalanceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RebalanceRequest.ProtoReflect.Descriptor instead.
+func (*RebalanceRequest) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *RebalanceRequest) GetSnapshot() string {
+	if x != nil {
+		return x.Snapshot
+	}
+	return ""
+}
+
+func (x *RebalanceRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *RebalanceRequest) GetWorkload() *WorkloadName {
+	if x != nil {
+		return x.Workload
+	}
+	return nil
+}
+
+func (x *RebalanceRequest) GetSelector() *LabelSelector {
+	if x != nil {
+		return x.Selector
+	}
+	return nil
+}
+
+func (x *RebalanceRequest) GetSoft() bool {
+	if x != nil {
+		return x.Soft
+	}
+	return false
+}
+
+func (x *RebalanceRequest) GetTopologyKey() string {
+	if x != nil {
+		return x.TopologyKey
+	}
+	return ""
+}
+
+func (x *RebalanceRequest) GetMaxMoves() int32 {
+	if x != nil {
+		return x.MaxMoves
+	}
+	return 0
+}
+
+func (x *RebalanceRequest) GetMaxMovesPerWorkload() int32 {
+	if x != nil {
+		return x.MaxMovesPerWorkload
+	}
+	return 0
+}
+
+func (x *RebalanceRequest) GetMaxMovesPerNode() int32 {
+	if x != nil {
+		return x.MaxMovesPerNode
+	}
+	return 0
+}
+
+func (x *RebalanceRequest) GetMaxUnavailable() int32 {
+	if x != nil && x.MaxUnavailable != nil {
+		return *x.MaxUnavailable
+	}
+	return 0
+}
+
+func (x *RebalanceRequest) GetBare() bool {
+	if x != nil {
+		return x.Bare
+	}
+	return false
+}
+
+func (x *RebalanceRequest) GetStay() []*StayingPod {
+	if x != nil {
+		return x.Stay
+	}
+	return nil
+}
+
+func (x *RebalanceRequest) GetStaySelector() *LabelSelector {
+	if x != nil {
+		return x.StaySelector
+	}
+	return nil
+}
+
+func (x *RebalanceRequest) GetMinRevision() int64 {
+	if x != nil {
+		return x.MinRevision
+	}
+	return 0
+}
+
+func (x *RebalanceRequest) GetMaxDomains() int32 {
+	if x != nil && x.MaxDomains != nil {
+		return *x.MaxDomains
+	}
+	return 0
+}
+
+func (x *RebalanceRequest) GetEpoch() string {
+	if x != nil {
+		return x.Epoch
+	}
+	return ""
+}
+
+// A pod that is not to be moved, for what a snapshot does not keep: annotations and
+// storage on its node.
+type StayingPod struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its namespace. Empty means "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Its name. Required.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Why, for the answer. At most `--max-string-bytes`.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StayingPod) Reset() {
+	*x = StayingPod{}
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StayingPod) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StayingPod) ProtoMessage() {}
+
+func (x *StayingPod) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StayingPod.ProtoReflect.Descriptor instead.
+func (*StayingPod) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *StayingPod) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *StayingPod) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *StayingPod) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// Which pods to move.
+type RebalanceResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Revision that the answer is about.
+	Revision int64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Epoch of that revision.
+	Epoch string `protobuf:"bytes,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// The moves in the order in which they are made, one at a time: evict the pod, and
+	// wait until its successor is ready. Each eviction is within the budgets, and each
+	// successor passes Filter on its node. Empty when nothing helps.
+	Moves []*PodMove `protobuf:"bytes,3,rep,name=moves,proto3" json:"moves,omitempty"`
+	// The workloads that violate a constraint that was to be repaired.
+	Workloads []*RebalancedWorkload `protobuf:"bytes,4,rep,name=workloads,proto3" json:"workloads,omitempty"`
+	// Whether no plan with fewer moves satisfies as much. Not set where the search
+	// ended before it knew that.
+	Optimal bool `protobuf:"varint,5,opt,name=optimal,proto3" json:"optimal,omitempty"`
+	// Whether more moves would help than there may be.
+	Capped bool `protobuf:"varint,6,opt,name=capped,proto3" json:"capped,omitempty"`
+	// How long ago the snapshot's last batch was applied; an empty batch counts.
+	// Set when the snapshot has a maximum age (`--max-age`).
+	Age *durationpb.Duration `protobuf:"bytes,15,opt,name=age,proto3" json:"age,omitempty"`
+	// Which default constraints the snapshot has, for pods without constraints of
+	// their own.
+	Defaults      DefaultsKind `protobuf:"varint,20,opt,name=defaults,proto3,enum=evenkeel.v1.DefaultsKind" json:"defaults,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RebalanceResponse) Reset() {
+	*x = RebalanceResponse{}
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RebalanceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RebalanceResponse) ProtoMessage() {}
+
+func (x *RebalanceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RebalanceResponse.ProtoReflect.Descriptor instead.
+func (*RebalanceResponse) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *RebalanceResponse) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *RebalanceResponse) GetEpoch() string {
+	if x != nil {
+		return x.Epoch
+	}
+	return ""
+}
+
+func (x *RebalanceResponse) GetMoves() []*PodMove {
+	if x != nil {
+		return x.Moves
+	}
+	return nil
+}
+
+func (x *RebalanceResponse) GetWorkloads() []*RebalancedWorkload {
+	if x != nil {
+		return x.Workloads
+	}
+	return nil
+}
+
+func (x *RebalanceResponse) GetOptimal() bool {
+	if x != nil {
+		return x.Optimal
+	}
+	return false
+}
+
+func (x *RebalanceResponse) GetCapped() bool {
+	if x != nil {
+		return x.Capped
+	}
+	return false
+}
+
+func (x *RebalanceResponse) GetAge() *durationpb.Duration {
+	if x != nil {
+		return x.Age
+	}
+	return nil
+}
+
+func (x *RebalanceResponse) GetDefaults() DefaultsKind {
+	if x != nil {
+		return x.Defaults
+	}
+	return DefaultsKind_DEFAULTS_KIND_UNSPECIFIED
+}
+
+// A pod to move: it is evicted, and its owner creates another one.
+type PodMove struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Namespace of the pod.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Name of the pod.
+	Pod string `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
+	// Its uid; empty when unknown.
+	Uid string `protobuf:"bytes,3,opt,name=uid,proto3" json:"uid,omitempty"`
+	// The node that it leaves.
+	From string `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
+	// The node for its successor. A scheduler may choose another one that is as good.
+	To string `protobuf:"bytes,5,opt,name=to,proto3" json:"to,omitempty"`
+	// The workload.
+	Workload *WorkloadName `protobuf:"bytes,6,opt,name=workload,proto3" json:"workload,omitempty"`
+	// Why: what the move does to each constraint that counts the pod.
+	Why []*MoveEffect `protobuf:"bytes,7,rep,name=why,proto3" json:"why,omitempty"`
+	// Set when the pod is the successor of a move before, whose name is not known yet:
+	// the place of that move, from 1.
+	SuccessorOf   int32 `protobuf:"varint,8,opt,name=successor_of,json=successorOf,proto3" json:"successor_of,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PodMove) Reset() {
+	*x = PodMove{}
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PodMove) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PodMove) ProtoMessage() {}
+
+func (x *PodMove) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PodMove.ProtoReflect.Descriptor instead.
+func (*PodMove) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *PodMove) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *PodMove) GetPod() string {
+	if x != nil {
+		return x.Pod
+	}
+	return ""
+}
+
+func (x *PodMove) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *PodMove) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *PodMove) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *PodMove) GetWorkload() *WorkloadName {
+	if x != nil {
+		return x.Workload
+	}
+	return nil
+}
+
+func (x *PodMove) GetWhy() []*MoveEffect {
+	if x != nil {
+		return x.Why
+	}
+	return nil
+}
+
+func (x *PodMove) GetSuccessorOf() int32 {
+	if x != nil {
+		return x.SuccessorOf
+	}
+	return 0
+}
+
+// What a move does to the counts of a constraint.
+type MoveEffect struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Label key of nodes whose values are the domains.
+	TopologyKey string `protobuf:"bytes,1,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
+	// The domain that the pod leaves; empty when its node is in none.
+	FromValue string `protobuf:"bytes,2,opt,name=from_value,json=fromValue,proto3" json:"from_value,omitempty"`
+	// Matching pods in it before.
+	FromPods int64 `protobuf:"varint,3,opt,name=from_pods,json=fromPods,proto3" json:"from_pods,omitempty"`
+	// The domain that the successor comes to; empty when its node is in none.
+	ToValue string `protobuf:"bytes,4,opt,name=to_value,json=toValue,proto3" json:"to_value,omitempty"`
+	// Matching pods in it before.
+	ToPods        int64 `protobuf:"varint,5,opt,name=to_pods,json=toPods,proto3" json:"to_pods,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MoveEffect) Reset() {
+	*x = MoveEffect{}
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MoveEffect) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MoveEffect) ProtoMessage() {}
+
+func (x *MoveEffect) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MoveEffect.ProtoReflect.Descriptor instead.
+func (*MoveEffect) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *MoveEffect) GetTopologyKey() string {
+	if x != nil {
+		return x.TopologyKey
+	}
+	return ""
+}
+
+func (x *MoveEffect) GetFromValue() string {
+	if x != nil {
+		return x.FromValue
+	}
+	return ""
+}
+
+func (x *MoveEffect) GetFromPods() int64 {
+	if x != nil {
+		return x.FromPods
+	}
+	return 0
+}
+
+func (x *MoveEffect) GetToValue() string {
+	if x != nil {
+		return x.ToValue
+	}
+	return ""
+}
+
+func (x *MoveEffect) GetToPods() int64 {
+	if x != nil {
+		return x.ToPods
+	}
+	return 0
+}
+
+// A workload that violates a constraint.
+type RebalancedWorkload struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its namespace.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Kind of the controller of its pods; empty when they have none.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Name of the controller.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// Labels of pods without a controller.
+	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// How many of its pods move.
+	MoveCount int64 `protobuf:"varint,5,opt,name=move_count,json=moveCount,proto3" json:"move_count,omitempty"`
+	// How its pods are spread now, as in DescribeSpread.
+	Before []*TopologySpread `protobuf:"bytes,6,rep,name=before,proto3" json:"before,omitempty"`
+	// The same after all moves.
+	After []*TopologySpread `protobuf:"bytes,7,rep,name=after,proto3" json:"after,omitempty"`
+	// What keeps it from being even, where it is not after the moves.
+	Blockers []*MoveBlocker `protobuf:"bytes,8,rep,name=blockers,proto3" json:"blockers,omitempty"`
+	// Why some of its pods were not judged: the first fault in their spec.
+	Fault         string `protobuf:"bytes,9,opt,name=fault,proto3" json:"fault,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RebalancedWorkload) Reset() {
+	*x = RebalancedWorkload{}
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RebalancedWorkload) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RebalancedWorkload) ProtoMessage() {}
+
+func (x *RebalancedWorkload) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RebalancedWorkload.ProtoReflect.Descriptor instead.
+func (*RebalancedWorkload) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *RebalancedWorkload) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *RebalancedWorkload) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *RebalancedWorkload) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RebalancedWorkload) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *RebalancedWorkload) GetMoveCount() int64 {
+	if x != nil {
+		return x.MoveCount
+	}
+	return 0
+}
+
+func (x *RebalancedWorkload) GetBefore() []*TopologySpread {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+func (x *RebalancedWorkload) GetAfter() []*TopologySpread {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *RebalancedWorkload) GetBlockers() []*MoveBlocker {
+	if x != nil {
+		return x.Blockers
+	}
+	return nil
+}
+
+func (x *RebalancedWorkload) GetFault() string {
+	if x != nil {
+		return x.Fault
+	}
+	return ""
+}
+
+// Something that keeps a workload from being even.
+type MoveBlocker struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it is.
+	Kind MoveBlocker_Kind `protobuf:"varint,1,opt,name=kind,proto3,enum=evenkeel.v1.MoveBlocker_Kind" json:"kind,omitempty"`
+	// Label key of the constraint; empty when it is about no domain.
+	TopologyKey string `protobuf:"bytes,2,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
+	// The domain with too many pods that stay, or with nodes that refuse them; empty
+	// when it is about none.
+	Domain string `protobuf:"bytes,3,opt,name=domain,proto3" json:"domain,omitempty"`
+	// What it says, in kube-scheduler's words where a node refuses.
+	Text string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	// How many pods or nodes it is about.
+	Count         int64 `protobuf:"varint,5,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MoveBlocker) Reset() {
+	*x = MoveBlocker{}
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MoveBlocker) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MoveBlocker) ProtoMessage() {}
+
+func (x *MoveBlocker) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MoveBlocker.ProtoReflect.Descriptor instead.
+func (*MoveBlocker) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *MoveBlocker) GetKind() MoveBlocker_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return MoveBlocker_KIND_UNSPECIFIED
+}
+
+func (x *MoveBlocker) GetTopologyKey() string {
+	if x != nil {
+		return x.TopologyKey
+	}
+	return ""
+}
+
+func (x *MoveBlocker) GetDomain() string {
+	if x != nil {
+		return x.Domain
+	}
+	return ""
+}
+
+func (x *MoveBlocker) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *MoveBlocker) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 var File_evenkeel_v1_plan_proto protoreflect.FileDescriptor
 
 const file_evenkeel_v1_plan_proto_rawDesc = "" +
 	"\n" +
-	"\x16evenkeel/v1/plan.proto\x12\vevenkeel.v1\x1a!evenkeel/v1/describe_spread.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb6\x02\n" +
+	"\x16evenkeel/v1/plan.proto\x12\vevenkeel.v1\x1a!evenkeel/v1/describe_spread.proto\x1a\x1cevenkeel/v1/kubernetes.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb6\x02\n" +
 	"\x13RankRemovalsRequest\x12\x1a\n" +
 	"\bsnapshot\x18\x01 \x01(\tR\bsnapshot\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x125\n" +
@@ -581,7 +1409,87 @@ const file_evenkeel_v1_plan_proto_rawDesc = "" +
 	"\rRemovalDomain\x12!\n" +
 	"\ftopology_key\x18\x01 \x01(\tR\vtopologyKey\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\x12#\n" +
-	"\rmatching_pods\x18\x03 \x01(\x03R\fmatchingPodsB\x8c\x01\n" +
+	"\rmatching_pods\x18\x03 \x01(\x03R\fmatchingPods\"\xa4\x05\n" +
+	"\x10RebalanceRequest\x12\x1a\n" +
+	"\bsnapshot\x18\x01 \x01(\tR\bsnapshot\x12\x1c\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x125\n" +
+	"\bworkload\x18\x03 \x01(\v2\x19.evenkeel.v1.WorkloadNameR\bworkload\x126\n" +
+	"\bselector\x18\x04 \x01(\v2\x1a.evenkeel.v1.LabelSelectorR\bselector\x12\x12\n" +
+	"\x04soft\x18\x05 \x01(\bR\x04soft\x12!\n" +
+	"\ftopology_key\x18\x06 \x01(\tR\vtopologyKey\x12\x1b\n" +
+	"\tmax_moves\x18\a \x01(\x05R\bmaxMoves\x123\n" +
+	"\x16max_moves_per_workload\x18\b \x01(\x05R\x13maxMovesPerWorkload\x12+\n" +
+	"\x12max_moves_per_node\x18\t \x01(\x05R\x0fmaxMovesPerNode\x12,\n" +
+	"\x0fmax_unavailable\x18\n" +
+	" \x01(\x05H\x00R\x0emaxUnavailable\x88\x01\x01\x12\x12\n" +
+	"\x04bare\x18\v \x01(\bR\x04bare\x12+\n" +
+	"\x04stay\x18\f \x03(\v2\x17.evenkeel.v1.StayingPodR\x04stay\x12?\n" +
+	"\rstay_selector\x18\r \x01(\v2\x1a.evenkeel.v1.LabelSelectorR\fstaySelector\x12!\n" +
+	"\fmin_revision\x18\x0e \x01(\x03R\vminRevision\x12$\n" +
+	"\vmax_domains\x18\x0f \x01(\x05H\x01R\n" +
+	"maxDomains\x88\x01\x01\x12\x14\n" +
+	"\x05epoch\x18\x10 \x01(\tR\x05epochB\x12\n" +
+	"\x10_max_unavailableB\x0e\n" +
+	"\f_max_domains\"V\n" +
+	"\n" +
+	"StayingPod\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xc6\x02\n" +
+	"\x11RebalanceResponse\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\tR\x05epoch\x12*\n" +
+	"\x05moves\x18\x03 \x03(\v2\x14.evenkeel.v1.PodMoveR\x05moves\x12=\n" +
+	"\tworkloads\x18\x04 \x03(\v2\x1f.evenkeel.v1.RebalancedWorkloadR\tworkloads\x12\x18\n" +
+	"\aoptimal\x18\x05 \x01(\bR\aoptimal\x12\x16\n" +
+	"\x06capped\x18\x06 \x01(\bR\x06capped\x12+\n" +
+	"\x03age\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\x03age\x125\n" +
+	"\bdefaults\x18\x14 \x01(\x0e2\x19.evenkeel.v1.DefaultsKindR\bdefaults\"\xf4\x01\n" +
+	"\aPodMove\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
+	"\x03pod\x18\x02 \x01(\tR\x03pod\x12\x10\n" +
+	"\x03uid\x18\x03 \x01(\tR\x03uid\x12\x12\n" +
+	"\x04from\x18\x04 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x05 \x01(\tR\x02to\x125\n" +
+	"\bworkload\x18\x06 \x01(\v2\x19.evenkeel.v1.WorkloadNameR\bworkload\x12)\n" +
+	"\x03why\x18\a \x03(\v2\x17.evenkeel.v1.MoveEffectR\x03why\x12!\n" +
+	"\fsuccessor_of\x18\b \x01(\x05R\vsuccessorOf\"\x9f\x01\n" +
+	"\n" +
+	"MoveEffect\x12!\n" +
+	"\ftopology_key\x18\x01 \x01(\tR\vtopologyKey\x12\x1d\n" +
+	"\n" +
+	"from_value\x18\x02 \x01(\tR\tfromValue\x12\x1b\n" +
+	"\tfrom_pods\x18\x03 \x01(\x03R\bfromPods\x12\x19\n" +
+	"\bto_value\x18\x04 \x01(\tR\atoValue\x12\x17\n" +
+	"\ato_pods\x18\x05 \x01(\x03R\x06toPods\"\xad\x03\n" +
+	"\x12RebalancedWorkload\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12C\n" +
+	"\x06labels\x18\x04 \x03(\v2+.evenkeel.v1.RebalancedWorkload.LabelsEntryR\x06labels\x12\x1d\n" +
+	"\n" +
+	"move_count\x18\x05 \x01(\x03R\tmoveCount\x123\n" +
+	"\x06before\x18\x06 \x03(\v2\x1b.evenkeel.v1.TopologySpreadR\x06before\x121\n" +
+	"\x05after\x18\a \x03(\v2\x1b.evenkeel.v1.TopologySpreadR\x05after\x124\n" +
+	"\bblockers\x18\b \x03(\v2\x18.evenkeel.v1.MoveBlockerR\bblockers\x12\x14\n" +
+	"\x05fault\x18\t \x01(\tR\x05fault\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa3\x02\n" +
+	"\vMoveBlocker\x121\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x1d.evenkeel.v1.MoveBlocker.KindR\x04kind\x12!\n" +
+	"\ftopology_key\x18\x02 \x01(\tR\vtopologyKey\x12\x16\n" +
+	"\x06domain\x18\x03 \x01(\tR\x06domain\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\x12\x14\n" +
+	"\x05count\x18\x05 \x01(\x03R\x05count\"|\n" +
+	"\x04Kind\x12\x14\n" +
+	"\x10KIND_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fKIND_CONSTRAINT\x10\x01\x12\r\n" +
+	"\tKIND_NODE\x10\x02\x12\r\n" +
+	"\tKIND_ROOM\x10\x03\x12\x0f\n" +
+	"\vKIND_BUDGET\x10\x04\x12\f\n" +
+	"\bKIND_POD\x10\x05\x12\f\n" +
+	"\bKIND_CAP\x10\x06B\x8c\x01\n" +
 	"\x0fcom.evenkeel.v1B\tPlanProtoP\x01Z!evenkeel.dev/client/v1;evenkeelv1\xa2\x02\x03EXX\xaa\x02\vEvenkeel.V1\xca\x02\vEvenkeel\\V1\xe2\x02\x17Evenkeel\\V1\\GPBMetadata\xea\x02\fEvenkeel::V1b\x06proto3"
 
 var (
@@ -596,35 +1504,61 @@ func file_evenkeel_v1_plan_proto_rawDescGZIP() []byte {
 	return file_evenkeel_v1_plan_proto_rawDescData
 }
 
-var file_evenkeel_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_evenkeel_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_evenkeel_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_evenkeel_v1_plan_proto_goTypes = []any{
-	(*RankRemovalsRequest)(nil),   // 0: evenkeel.v1.RankRemovalsRequest
-	(*PodFacts)(nil),              // 1: evenkeel.v1.PodFacts
-	(*RankRemovalsResponse)(nil),  // 2: evenkeel.v1.RankRemovalsResponse
-	(*Removal)(nil),               // 3: evenkeel.v1.Removal
-	(*RemovalDomain)(nil),         // 4: evenkeel.v1.RemovalDomain
-	(*WorkloadName)(nil),          // 5: evenkeel.v1.WorkloadName
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
-	(*TopologySpread)(nil),        // 7: evenkeel.v1.TopologySpread
-	(*durationpb.Duration)(nil),   // 8: google.protobuf.Duration
-	(DefaultsKind)(0),             // 9: evenkeel.v1.DefaultsKind
+	(MoveBlocker_Kind)(0),         // 0: evenkeel.v1.MoveBlocker.Kind
+	(*RankRemovalsRequest)(nil),   // 1: evenkeel.v1.RankRemovalsRequest
+	(*PodFacts)(nil),              // 2: evenkeel.v1.PodFacts
+	(*RankRemovalsResponse)(nil),  // 3: evenkeel.v1.RankRemovalsResponse
+	(*Removal)(nil),               // 4: evenkeel.v1.Removal
+	(*RemovalDomain)(nil),         // 5: evenkeel.v1.RemovalDomain
+	(*RebalanceRequest)(nil),      // 6: evenkeel.v1.RebalanceRequest
+	(*StayingPod)(nil),            // 7: evenkeel.v1.StayingPod
+	(*RebalanceResponse)(nil),     // 8: evenkeel.v1.RebalanceResponse
+	(*PodMove)(nil),               // 9: evenkeel.v1.PodMove
+	(*MoveEffect)(nil),            // 10: evenkeel.v1.MoveEffect
+	(*RebalancedWorkload)(nil),    // 11: evenkeel.v1.RebalancedWorkload
+	(*MoveBlocker)(nil),           // 12: evenkeel.v1.MoveBlocker
+	nil,                           // 13: evenkeel.v1.RebalancedWorkload.LabelsEntry
+	(*WorkloadName)(nil),          // 14: evenkeel.v1.WorkloadName
+	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
+	(*TopologySpread)(nil),        // 16: evenkeel.v1.TopologySpread
+	(*durationpb.Duration)(nil),   // 17: google.protobuf.Duration
+	(DefaultsKind)(0),             // 18: evenkeel.v1.DefaultsKind
+	(*LabelSelector)(nil),         // 19: evenkeel.v1.LabelSelector
 }
 var file_evenkeel_v1_plan_proto_depIdxs = []int32{
-	5,  // 0: evenkeel.v1.RankRemovalsRequest.workload:type_name -> evenkeel.v1.WorkloadName
-	1,  // 1: evenkeel.v1.RankRemovalsRequest.pods:type_name -> evenkeel.v1.PodFacts
-	6,  // 2: evenkeel.v1.PodFacts.ready_time:type_name -> google.protobuf.Timestamp
-	6,  // 3: evenkeel.v1.PodFacts.creation_time:type_name -> google.protobuf.Timestamp
-	3,  // 4: evenkeel.v1.RankRemovalsResponse.removals:type_name -> evenkeel.v1.Removal
-	7,  // 5: evenkeel.v1.RankRemovalsResponse.before:type_name -> evenkeel.v1.TopologySpread
-	7,  // 6: evenkeel.v1.RankRemovalsResponse.after:type_name -> evenkeel.v1.TopologySpread
-	8,  // 7: evenkeel.v1.RankRemovalsResponse.age:type_name -> google.protobuf.Duration
-	9,  // 8: evenkeel.v1.RankRemovalsResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
-	4,  // 9: evenkeel.v1.Removal.domains:type_name -> evenkeel.v1.RemovalDomain
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	14, // 0: evenkeel.v1.RankRemovalsRequest.workload:type_name -> evenkeel.v1.WorkloadName
+	2,  // 1: evenkeel.v1.RankRemovalsRequest.pods:type_name -> evenkeel.v1.PodFacts
+	15, // 2: evenkeel.v1.PodFacts.ready_time:type_name -> google.protobuf.Timestamp
+	15, // 3: evenkeel.v1.PodFacts.creation_time:type_name -> google.protobuf.Timestamp
+	4,  // 4: evenkeel.v1.RankRemovalsResponse.removals:type_name -> evenkeel.v1.Removal
+	16, // 5: evenkeel.v1.RankRemovalsResponse.before:type_name -> evenkeel.v1.TopologySpread
+	16, // 6: evenkeel.v1.RankRemovalsResponse.after:type_name -> evenkeel.v1.TopologySpread
+	17, // 7: evenkeel.v1.RankRemovalsResponse.age:type_name -> google.protobuf.Duration
+	18, // 8: evenkeel.v1.RankRemovalsResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
+	5,  // 9: evenkeel.v1.Removal.domains:type_name -> evenkeel.v1.RemovalDomain
+	14, // 10: evenkeel.v1.RebalanceRequest.workload:type_name -> evenkeel.v1.WorkloadName
+	19, // 11: evenkeel.v1.RebalanceRequest.selector:type_name -> evenkeel.v1.LabelSelector
+	7,  // 12: evenkeel.v1.RebalanceRequest.stay:type_name -> evenkeel.v1.StayingPod
+	19, // 13: evenkeel.v1.RebalanceRequest.stay_selector:type_name -> evenkeel.v1.LabelSelector
+	9,  // 14: evenkeel.v1.RebalanceResponse.moves:type_name -> evenkeel.v1.PodMove
+	11, // 15: evenkeel.v1.RebalanceResponse.workloads:type_name -> evenkeel.v1.RebalancedWorkload
+	17, // 16: evenkeel.v1.RebalanceResponse.age:type_name -> google.protobuf.Duration
+	18, // 17: evenkeel.v1.RebalanceResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
+	14, // 18: evenkeel.v1.PodMove.workload:type_name -> evenkeel.v1.WorkloadName
+	10, // 19: evenkeel.v1.PodMove.why:type_name -> evenkeel.v1.MoveEffect
+	13, // 20: evenkeel.v1.RebalancedWorkload.labels:type_name -> evenkeel.v1.RebalancedWorkload.LabelsEntry
+	16, // 21: evenkeel.v1.RebalancedWorkload.before:type_name -> evenkeel.v1.TopologySpread
+	16, // 22: evenkeel.v1.RebalancedWorkload.after:type_name -> evenkeel.v1.TopologySpread
+	12, // 23: evenkeel.v1.RebalancedWorkload.blockers:type_name -> evenkeel.v1.MoveBlocker
+	0,  // 24: evenkeel.v1.MoveBlocker.kind:type_name -> evenkeel.v1.MoveBlocker.Kind
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_evenkeel_v1_plan_proto_init() }
@@ -633,19 +1567,22 @@ func file_evenkeel_v1_plan_proto_init() {
 		return
 	}
 	file_evenkeel_v1_describe_spread_proto_init()
+	file_evenkeel_v1_kubernetes_proto_init()
 	file_evenkeel_v1_plan_proto_msgTypes[0].OneofWrappers = []any{}
+	file_evenkeel_v1_plan_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_evenkeel_v1_plan_proto_rawDesc), len(file_evenkeel_v1_plan_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   5,
+			NumEnums:      1,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_evenkeel_v1_plan_proto_goTypes,
 		DependencyIndexes: file_evenkeel_v1_plan_proto_depIdxs,
+		EnumInfos:         file_evenkeel_v1_plan_proto_enumTypes,
 		MessageInfos:      file_evenkeel_v1_plan_proto_msgTypes,
 	}.Build()
 	File_evenkeel_v1_plan_proto = out.File

@@ -338,6 +338,18 @@ const (
 	ReasonCode_REASON_CODE_EXISTING_ANTI_AFFINITY ReasonCode = 15
 	// The node does not declare a feature that the pod needs.
 	ReasonCode_REASON_CODE_DECLARED_FEATURES ReasonCode = 16
+	// A claim, volume or class of the pod is missing or not ready: no node takes it.
+	ReasonCode_REASON_CODE_VOLUME_NOT_READY ReasonCode = 17
+	// A pod on the node uses a disk of the pod, and not both only read it.
+	ReasonCode_REASON_CODE_DISK_CONFLICT ReasonCode = 18
+	// Another pod uses a claim of the pod that one pod alone may use.
+	ReasonCode_REASON_CODE_CLAIM_IN_USE ReasonCode = 19
+	// The node does not reach a volume that a claim of the pod is bound to.
+	ReasonCode_REASON_CODE_VOLUME_NODE_AFFINITY ReasonCode = 20
+	// No volume that a claim of the pod could be bound to can be had on the node.
+	ReasonCode_REASON_CODE_VOLUME_BINDING ReasonCode = 21
+	// The node is in another zone than a volume of the pod.
+	ReasonCode_REASON_CODE_VOLUME_ZONE ReasonCode = 22
 )
 
 // Enum value maps for ReasonCode.
@@ -360,6 +372,12 @@ var (
 		14: "REASON_CODE_POD_ANTI_AFFINITY",
 		15: "REASON_CODE_EXISTING_ANTI_AFFINITY",
 		16: "REASON_CODE_DECLARED_FEATURES",
+		17: "REASON_CODE_VOLUME_NOT_READY",
+		18: "REASON_CODE_DISK_CONFLICT",
+		19: "REASON_CODE_CLAIM_IN_USE",
+		20: "REASON_CODE_VOLUME_NODE_AFFINITY",
+		21: "REASON_CODE_VOLUME_BINDING",
+		22: "REASON_CODE_VOLUME_ZONE",
 	}
 	ReasonCode_value = map[string]int32{
 		"REASON_CODE_UNSPECIFIED":            0,
@@ -379,6 +397,12 @@ var (
 		"REASON_CODE_POD_ANTI_AFFINITY":      14,
 		"REASON_CODE_EXISTING_ANTI_AFFINITY": 15,
 		"REASON_CODE_DECLARED_FEATURES":      16,
+		"REASON_CODE_VOLUME_NOT_READY":       17,
+		"REASON_CODE_DISK_CONFLICT":          18,
+		"REASON_CODE_CLAIM_IN_USE":           19,
+		"REASON_CODE_VOLUME_NODE_AFFINITY":   20,
+		"REASON_CODE_VOLUME_BINDING":         21,
+		"REASON_CODE_VOLUME_ZONE":            22,
 	}
 )
 
@@ -531,6 +555,9 @@ type Change struct {
 	//	*Change_StatefulSet
 	//	*Change_ReplicationController
 	//	*Change_Namespace
+	//	*Change_PersistentVolumeClaim
+	//	*Change_PersistentVolume
+	//	*Change_StorageClass
 	//	*Change_PodDisruptionBudget
 	//	*Change_Delete
 	Object        isChange_Object `protobuf_oneof:"object"`
@@ -638,6 +665,33 @@ func (x *Change) GetNamespace() *Namespace {
 	return nil
 }
 
+func (x *Change) GetPersistentVolumeClaim() *PersistentVolumeClaim {
+	if x != nil {
+		if x, ok := x.Object.(*Change_PersistentVolumeClaim); ok {
+			return x.PersistentVolumeClaim
+		}
+	}
+	return nil
+}
+
+func (x *Change) GetPersistentVolume() *PersistentVolume {
+	if x != nil {
+		if x, ok := x.Object.(*Change_PersistentVolume); ok {
+			return x.PersistentVolume
+		}
+	}
+	return nil
+}
+
+func (x *Change) GetStorageClass() *StorageClass {
+	if x != nil {
+		if x, ok := x.Object.(*Change_StorageClass); ok {
+			return x.StorageClass
+		}
+	}
+	return nil
+}
+
 func (x *Change) GetPodDisruptionBudget() *PodDisruptionBudget {
 	if x != nil {
 		if x, ok := x.Object.(*Change_PodDisruptionBudget); ok {
@@ -695,6 +749,21 @@ type Change_Namespace struct {
 	Namespace *Namespace `protobuf:"bytes,7,opt,name=namespace,proto3,oneof"`
 }
 
+type Change_PersistentVolumeClaim struct {
+	// Create or update a claim of storage, by namespace and name.
+	PersistentVolumeClaim *PersistentVolumeClaim `protobuf:"bytes,8,opt,name=persistent_volume_claim,json=persistentVolumeClaim,proto3,oneof"`
+}
+
+type Change_PersistentVolume struct {
+	// Create or update a persistent volume, by name.
+	PersistentVolume *PersistentVolume `protobuf:"bytes,9,opt,name=persistent_volume,json=persistentVolume,proto3,oneof"`
+}
+
+type Change_StorageClass struct {
+	// Create or update a storage class, by name.
+	StorageClass *StorageClass `protobuf:"bytes,10,opt,name=storage_class,json=storageClass,proto3,oneof"`
+}
+
 type Change_PodDisruptionBudget struct {
 	// Create or update a pod disruption budget, by namespace and name.
 	PodDisruptionBudget *PodDisruptionBudget `protobuf:"bytes,14,opt,name=pod_disruption_budget,json=podDisruptionBudget,proto3,oneof"`
@@ -719,6 +788,12 @@ func (*Change_ReplicationController) isChange_Object() {}
 
 func (*Change_Namespace) isChange_Object() {}
 
+func (*Change_PersistentVolumeClaim) isChange_Object() {}
+
+func (*Change_PersistentVolume) isChange_Object() {}
+
+func (*Change_StorageClass) isChange_Object() {}
+
 func (*Change_PodDisruptionBudget) isChange_Object() {}
 
 func (*Change_Delete) isChange_Object() {}
@@ -727,9 +802,10 @@ func (*Change_Delete) isChange_Object() {}
 type ObjectReference struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "Node", "Pod", "Service", "ReplicaSet", "StatefulSet",
-	// "ReplicationController", "Namespace" or "PodDisruptionBudget". Required.
+	// "ReplicationController", "Namespace", "PodDisruptionBudget",
+	// "PersistentVolumeClaim", "PersistentVolume" or "StorageClass". Required.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	// Namespace; empty means "default". Ignored for nodes and namespaces.
+	// Namespace; empty means "default". Ignored for what is in no namespace.
 	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Name. Required.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
@@ -6129,7 +6205,7 @@ var File_evenkeel_v1_spread_service_proto protoreflect.FileDescriptor
 
 const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"\n" +
-	" evenkeel/v1/spread_service.proto\x12\vevenkeel.v1\x1a!evenkeel/v1/describe_spread.proto\x1a\x19evenkeel/v1/explain.proto\x1a\x1cevenkeel/v1/kubernetes.proto\x1a\x16evenkeel/v1/plan.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb3\x04\n" +
+	" evenkeel/v1/spread_service.proto\x12\vevenkeel.v1\x1a!evenkeel/v1/describe_spread.proto\x1a\x19evenkeel/v1/explain.proto\x1a\x1cevenkeel/v1/kubernetes.proto\x1a\x16evenkeel/v1/plan.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa1\x06\n" +
 	"\x06Change\x12'\n" +
 	"\x04node\x18\x01 \x01(\v2\x11.evenkeel.v1.NodeH\x00R\x04node\x12$\n" +
 	"\x03pod\x18\x02 \x01(\v2\x10.evenkeel.v1.PodH\x00R\x03pod\x120\n" +
@@ -6138,7 +6214,11 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"replicaSet\x12=\n" +
 	"\fstateful_set\x18\x05 \x01(\v2\x18.evenkeel.v1.StatefulSetH\x00R\vstatefulSet\x12[\n" +
 	"\x16replication_controller\x18\x06 \x01(\v2\".evenkeel.v1.ReplicationControllerH\x00R\x15replicationController\x126\n" +
-	"\tnamespace\x18\a \x01(\v2\x16.evenkeel.v1.NamespaceH\x00R\tnamespace\x12V\n" +
+	"\tnamespace\x18\a \x01(\v2\x16.evenkeel.v1.NamespaceH\x00R\tnamespace\x12\\\n" +
+	"\x17persistent_volume_claim\x18\b \x01(\v2\".evenkeel.v1.PersistentVolumeClaimH\x00R\x15persistentVolumeClaim\x12L\n" +
+	"\x11persistent_volume\x18\t \x01(\v2\x1d.evenkeel.v1.PersistentVolumeH\x00R\x10persistentVolume\x12@\n" +
+	"\rstorage_class\x18\n" +
+	" \x01(\v2\x19.evenkeel.v1.StorageClassH\x00R\fstorageClass\x12V\n" +
 	"\x15pod_disruption_budget\x18\x0e \x01(\v2 .evenkeel.v1.PodDisruptionBudgetH\x00R\x13podDisruptionBudget\x126\n" +
 	"\x06delete\x18\x0f \x01(\v2\x1c.evenkeel.v1.ObjectReferenceH\x00R\x06deleteB\b\n" +
 	"\x06object\"i\n" +
@@ -6602,7 +6682,7 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"\x04Code\x12\x14\n" +
 	"\x10CODE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12CODE_UNSCHEDULABLE\x10\x01\x12'\n" +
-	"#CODE_UNSCHEDULABLE_AND_UNRESOLVABLE\x10\x02*\x98\x04\n" +
+	"#CODE_UNSCHEDULABLE_AND_UNRESOLVABLE\x10\x02*\xda\x05\n" +
 	"\n" +
 	"ReasonCode\x12\x1b\n" +
 	"\x17REASON_CODE_UNSPECIFIED\x10\x00\x12 \n" +
@@ -6622,7 +6702,13 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"\x18REASON_CODE_POD_AFFINITY\x10\r\x12!\n" +
 	"\x1dREASON_CODE_POD_ANTI_AFFINITY\x10\x0e\x12&\n" +
 	"\"REASON_CODE_EXISTING_ANTI_AFFINITY\x10\x0f\x12!\n" +
-	"\x1dREASON_CODE_DECLARED_FEATURES\x10\x10*_\n" +
+	"\x1dREASON_CODE_DECLARED_FEATURES\x10\x10\x12 \n" +
+	"\x1cREASON_CODE_VOLUME_NOT_READY\x10\x11\x12\x1d\n" +
+	"\x19REASON_CODE_DISK_CONFLICT\x10\x12\x12\x1c\n" +
+	"\x18REASON_CODE_CLAIM_IN_USE\x10\x13\x12$\n" +
+	" REASON_CODE_VOLUME_NODE_AFFINITY\x10\x14\x12\x1e\n" +
+	"\x1aREASON_CODE_VOLUME_BINDING\x10\x15\x12\x1b\n" +
+	"\x17REASON_CODE_VOLUME_ZONE\x10\x16*_\n" +
 	"\vHolderState\x12\x1c\n" +
 	"\x18HOLDER_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16HOLDER_STATE_SCHEDULED\x10\x01\x12\x16\n" +
@@ -6630,7 +6716,7 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"\bPlanning\x12\x18\n" +
 	"\x14PLANNING_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fPLANNING_GREEDY\x10\x01\x12\x12\n" +
-	"\x0ePLANNING_JOINT\x10\x022\xbd\r\n" +
+	"\x0ePLANNING_JOINT\x10\x022\x89\x0e\n" +
 	"\rSpreadService\x12Y\n" +
 	"\x0eUpdateSnapshot\x12\".evenkeel.v1.UpdateSnapshotRequest\x1a#.evenkeel.v1.UpdateSnapshotResponse\x12]\n" +
 	"\x0eStreamSnapshot\x12\".evenkeel.v1.StreamSnapshotRequest\x1a#.evenkeel.v1.StreamSnapshotResponse(\x010\x01\x12A\n" +
@@ -6640,7 +6726,8 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"\x05Place\x12\x19.evenkeel.v1.PlaceRequest\x1a\x1a.evenkeel.v1.PlaceResponse\x12E\n" +
 	"\x06Decide\x12\x1a.evenkeel.v1.DecideRequest\x1a\x1b.evenkeel.v1.DecideResponse(\x010\x01\x12Y\n" +
 	"\x0eDescribeSpread\x12\".evenkeel.v1.DescribeSpreadRequest\x1a#.evenkeel.v1.DescribeSpreadResponse\x12S\n" +
-	"\fRankRemovals\x12 .evenkeel.v1.RankRemovalsRequest\x1a!.evenkeel.v1.RankRemovalsResponse\x12P\n" +
+	"\fRankRemovals\x12 .evenkeel.v1.RankRemovalsRequest\x1a!.evenkeel.v1.RankRemovalsResponse\x12J\n" +
+	"\tRebalance\x12\x1d.evenkeel.v1.RebalanceRequest\x1a\x1e.evenkeel.v1.RebalanceResponse\x12P\n" +
 	"\vReservePods\x12\x1f.evenkeel.v1.ReservePodsRequest\x1a .evenkeel.v1.ReservePodsResponse\x12h\n" +
 	"\x13ConfirmReservations\x12'.evenkeel.v1.ConfirmReservationsRequest\x1a(.evenkeel.v1.ConfirmReservationsResponse\x12b\n" +
 	"\x11RenewReservations\x12%.evenkeel.v1.RenewReservationsRequest\x1a&.evenkeel.v1.RenewReservationsResponse\x12h\n" +
@@ -6749,17 +6836,22 @@ var file_evenkeel_v1_spread_service_proto_goTypes = []any{
 	(*StatefulSet)(nil),                 // 77: evenkeel.v1.StatefulSet
 	(*ReplicationController)(nil),       // 78: evenkeel.v1.ReplicationController
 	(*Namespace)(nil),                   // 79: evenkeel.v1.Namespace
-	(*PodDisruptionBudget)(nil),         // 80: evenkeel.v1.PodDisruptionBudget
-	(*TopologySpreadConstraint)(nil),    // 81: evenkeel.v1.TopologySpreadConstraint
-	(*durationpb.Duration)(nil),         // 82: google.protobuf.Duration
-	(DefaultsKind)(0),                   // 83: evenkeel.v1.DefaultsKind
-	(*Hint)(nil),                        // 84: evenkeel.v1.Hint
-	(*ConstraintInsight)(nil),           // 85: evenkeel.v1.ConstraintInsight
-	(*timestamppb.Timestamp)(nil),       // 86: google.protobuf.Timestamp
-	(*DescribeSpreadRequest)(nil),       // 87: evenkeel.v1.DescribeSpreadRequest
-	(*RankRemovalsRequest)(nil),         // 88: evenkeel.v1.RankRemovalsRequest
-	(*DescribeSpreadResponse)(nil),      // 89: evenkeel.v1.DescribeSpreadResponse
-	(*RankRemovalsResponse)(nil),        // 90: evenkeel.v1.RankRemovalsResponse
+	(*PersistentVolumeClaim)(nil),       // 80: evenkeel.v1.PersistentVolumeClaim
+	(*PersistentVolume)(nil),            // 81: evenkeel.v1.PersistentVolume
+	(*StorageClass)(nil),                // 82: evenkeel.v1.StorageClass
+	(*PodDisruptionBudget)(nil),         // 83: evenkeel.v1.PodDisruptionBudget
+	(*TopologySpreadConstraint)(nil),    // 84: evenkeel.v1.TopologySpreadConstraint
+	(*durationpb.Duration)(nil),         // 85: google.protobuf.Duration
+	(DefaultsKind)(0),                   // 86: evenkeel.v1.DefaultsKind
+	(*Hint)(nil),                        // 87: evenkeel.v1.Hint
+	(*ConstraintInsight)(nil),           // 88: evenkeel.v1.ConstraintInsight
+	(*timestamppb.Timestamp)(nil),       // 89: google.protobuf.Timestamp
+	(*DescribeSpreadRequest)(nil),       // 90: evenkeel.v1.DescribeSpreadRequest
+	(*RankRemovalsRequest)(nil),         // 91: evenkeel.v1.RankRemovalsRequest
+	(*RebalanceRequest)(nil),            // 92: evenkeel.v1.RebalanceRequest
+	(*DescribeSpreadResponse)(nil),      // 93: evenkeel.v1.DescribeSpreadResponse
+	(*RankRemovalsResponse)(nil),        // 94: evenkeel.v1.RankRemovalsResponse
+	(*RebalanceResponse)(nil),           // 95: evenkeel.v1.RebalanceResponse
 }
 var file_evenkeel_v1_spread_service_proto_depIdxs = []int32{
 	73,  // 0: evenkeel.v1.Change.node:type_name -> evenkeel.v1.Node
@@ -6769,161 +6861,166 @@ var file_evenkeel_v1_spread_service_proto_depIdxs = []int32{
 	77,  // 4: evenkeel.v1.Change.stateful_set:type_name -> evenkeel.v1.StatefulSet
 	78,  // 5: evenkeel.v1.Change.replication_controller:type_name -> evenkeel.v1.ReplicationController
 	79,  // 6: evenkeel.v1.Change.namespace:type_name -> evenkeel.v1.Namespace
-	80,  // 7: evenkeel.v1.Change.pod_disruption_budget:type_name -> evenkeel.v1.PodDisruptionBudget
-	9,   // 8: evenkeel.v1.Change.delete:type_name -> evenkeel.v1.ObjectReference
-	81,  // 9: evenkeel.v1.DefaultConstraints.constraints:type_name -> evenkeel.v1.TopologySpreadConstraint
-	8,   // 10: evenkeel.v1.UpdateSnapshotRequest.changes:type_name -> evenkeel.v1.Change
-	0,   // 11: evenkeel.v1.UpdateSnapshotRequest.mode:type_name -> evenkeel.v1.Mode
-	10,  // 12: evenkeel.v1.UpdateSnapshotRequest.default_constraints:type_name -> evenkeel.v1.DefaultConstraints
-	82,  // 13: evenkeel.v1.UpdateSnapshotRequest.age:type_name -> google.protobuf.Duration
-	11,  // 14: evenkeel.v1.StreamSnapshotRequest.update:type_name -> evenkeel.v1.UpdateSnapshotRequest
-	13,  // 15: evenkeel.v1.StreamSnapshotRequest.begin_replace:type_name -> evenkeel.v1.BeginReplace
-	14,  // 16: evenkeel.v1.StreamSnapshotRequest.commit_replace:type_name -> evenkeel.v1.CommitReplace
-	12,  // 17: evenkeel.v1.StreamSnapshotResponse.update:type_name -> evenkeel.v1.UpdateSnapshotResponse
-	74,  // 18: evenkeel.v1.FilterRequest.pod:type_name -> evenkeel.v1.Pod
-	17,  // 19: evenkeel.v1.FilterRequest.candidates:type_name -> evenkeel.v1.NodeNames
-	2,   // 20: evenkeel.v1.FilterRequest.node_checks:type_name -> evenkeel.v1.NodeChecks
-	3,   // 21: evenkeel.v1.FilterRequest.view:type_name -> evenkeel.v1.View
-	8,   // 22: evenkeel.v1.FilterRequest.overlay:type_name -> evenkeel.v1.Change
-	1,   // 23: evenkeel.v1.FilterRequest.dialect:type_name -> evenkeel.v1.Dialect
-	20,  // 24: evenkeel.v1.FilterResponse.infeasible:type_name -> evenkeel.v1.NodeVerdict
-	23,  // 25: evenkeel.v1.FilterResponse.constraints:type_name -> evenkeel.v1.ConstraintReport
-	22,  // 26: evenkeel.v1.FilterResponse.reasons:type_name -> evenkeel.v1.ReasonCount
-	82,  // 27: evenkeel.v1.FilterResponse.age:type_name -> google.protobuf.Duration
-	9,   // 28: evenkeel.v1.FilterResponse.unknown_deletes:type_name -> evenkeel.v1.ObjectReference
-	83,  // 29: evenkeel.v1.FilterResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
-	4,   // 30: evenkeel.v1.NodeVerdict.code:type_name -> evenkeel.v1.Code
-	21,  // 31: evenkeel.v1.NodeVerdict.reasons:type_name -> evenkeel.v1.RefusalReason
-	5,   // 32: evenkeel.v1.RefusalReason.code:type_name -> evenkeel.v1.ReasonCode
-	5,   // 33: evenkeel.v1.ReasonCount.code:type_name -> evenkeel.v1.ReasonCode
-	81,  // 34: evenkeel.v1.ConstraintReport.constraint:type_name -> evenkeel.v1.TopologySpreadConstraint
-	24,  // 35: evenkeel.v1.ConstraintReport.domains:type_name -> evenkeel.v1.Domain
-	74,  // 36: evenkeel.v1.ExplainRequest.pod:type_name -> evenkeel.v1.Pod
-	17,  // 37: evenkeel.v1.ExplainRequest.candidates:type_name -> evenkeel.v1.NodeNames
-	2,   // 38: evenkeel.v1.ExplainRequest.node_checks:type_name -> evenkeel.v1.NodeChecks
-	3,   // 39: evenkeel.v1.ExplainRequest.view:type_name -> evenkeel.v1.View
-	8,   // 40: evenkeel.v1.ExplainRequest.overlay:type_name -> evenkeel.v1.Change
-	1,   // 41: evenkeel.v1.ExplainRequest.dialect:type_name -> evenkeel.v1.Dialect
-	23,  // 42: evenkeel.v1.ExplainResponse.constraints:type_name -> evenkeel.v1.ConstraintReport
-	22,  // 43: evenkeel.v1.ExplainResponse.reasons:type_name -> evenkeel.v1.ReasonCount
-	20,  // 44: evenkeel.v1.ExplainResponse.infeasible:type_name -> evenkeel.v1.NodeVerdict
-	84,  // 45: evenkeel.v1.ExplainResponse.hints:type_name -> evenkeel.v1.Hint
-	85,  // 46: evenkeel.v1.ExplainResponse.insights:type_name -> evenkeel.v1.ConstraintInsight
-	82,  // 47: evenkeel.v1.ExplainResponse.age:type_name -> google.protobuf.Duration
-	9,   // 48: evenkeel.v1.ExplainResponse.unknown_deletes:type_name -> evenkeel.v1.ObjectReference
-	83,  // 49: evenkeel.v1.ExplainResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
-	74,  // 50: evenkeel.v1.ScoreRequest.pod:type_name -> evenkeel.v1.Pod
-	17,  // 51: evenkeel.v1.ScoreRequest.candidates:type_name -> evenkeel.v1.NodeNames
-	2,   // 52: evenkeel.v1.ScoreRequest.node_checks:type_name -> evenkeel.v1.NodeChecks
-	3,   // 53: evenkeel.v1.ScoreRequest.view:type_name -> evenkeel.v1.View
-	8,   // 54: evenkeel.v1.ScoreRequest.overlay:type_name -> evenkeel.v1.Change
-	1,   // 55: evenkeel.v1.ScoreRequest.dialect:type_name -> evenkeel.v1.Dialect
-	29,  // 56: evenkeel.v1.ScoreResponse.scores:type_name -> evenkeel.v1.NodeScore
-	23,  // 57: evenkeel.v1.ScoreResponse.constraints:type_name -> evenkeel.v1.ConstraintReport
-	82,  // 58: evenkeel.v1.ScoreResponse.age:type_name -> google.protobuf.Duration
-	9,   // 59: evenkeel.v1.ScoreResponse.unknown_deletes:type_name -> evenkeel.v1.ObjectReference
-	83,  // 60: evenkeel.v1.ScoreResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
-	74,  // 61: evenkeel.v1.PlaceRequest.pod:type_name -> evenkeel.v1.Pod
-	17,  // 62: evenkeel.v1.PlaceRequest.candidates:type_name -> evenkeel.v1.NodeNames
-	2,   // 63: evenkeel.v1.PlaceRequest.node_checks:type_name -> evenkeel.v1.NodeChecks
-	8,   // 64: evenkeel.v1.PlaceRequest.overlay:type_name -> evenkeel.v1.Change
-	1,   // 65: evenkeel.v1.PlaceRequest.dialect:type_name -> evenkeel.v1.Dialect
-	31,  // 66: evenkeel.v1.PlaceRequest.bonuses:type_name -> evenkeel.v1.NodeBonus
-	32,  // 67: evenkeel.v1.PlaceRequest.capacities:type_name -> evenkeel.v1.NodeCapacity
-	33,  // 68: evenkeel.v1.PlaceRequest.reserve:type_name -> evenkeel.v1.Reservation
-	34,  // 69: evenkeel.v1.PlaceRequest.holders:type_name -> evenkeel.v1.Holder
-	3,   // 70: evenkeel.v1.PlaceRequest.view:type_name -> evenkeel.v1.View
-	7,   // 71: evenkeel.v1.PlaceRequest.planning:type_name -> evenkeel.v1.Planning
-	82,  // 72: evenkeel.v1.Reservation.ttl:type_name -> google.protobuf.Duration
-	6,   // 73: evenkeel.v1.Holder.state:type_name -> evenkeel.v1.HolderState
-	36,  // 74: evenkeel.v1.PlaceResponse.placements:type_name -> evenkeel.v1.Placement
-	22,  // 75: evenkeel.v1.PlaceResponse.reasons:type_name -> evenkeel.v1.ReasonCount
-	23,  // 76: evenkeel.v1.PlaceResponse.constraints:type_name -> evenkeel.v1.ConstraintReport
-	23,  // 77: evenkeel.v1.PlaceResponse.constraints_before:type_name -> evenkeel.v1.ConstraintReport
-	37,  // 78: evenkeel.v1.PlaceResponse.steps:type_name -> evenkeel.v1.PlacementStep
-	86,  // 79: evenkeel.v1.PlaceResponse.reserved_until:type_name -> google.protobuf.Timestamp
-	82,  // 80: evenkeel.v1.PlaceResponse.age:type_name -> google.protobuf.Duration
-	9,   // 81: evenkeel.v1.PlaceResponse.unknown_deletes:type_name -> evenkeel.v1.ObjectReference
-	83,  // 82: evenkeel.v1.PlaceResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
-	29,  // 83: evenkeel.v1.PlacementStep.scores:type_name -> evenkeel.v1.NodeScore
-	20,  // 84: evenkeel.v1.PlacementStep.violations:type_name -> evenkeel.v1.NodeVerdict
-	86,  // 85: evenkeel.v1.HeldPlacement.expire_time:type_name -> google.protobuf.Timestamp
-	39,  // 86: evenkeel.v1.HeldPlacement.pod:type_name -> evenkeel.v1.ReservedPod
-	72,  // 87: evenkeel.v1.HeldPlacement.labels:type_name -> evenkeel.v1.HeldPlacement.LabelsEntry
-	41,  // 88: evenkeel.v1.ReservePodsRequest.pods:type_name -> evenkeel.v1.AssignedPod
-	33,  // 89: evenkeel.v1.ReservePodsRequest.reserve:type_name -> evenkeel.v1.Reservation
-	74,  // 90: evenkeel.v1.AssignedPod.pod:type_name -> evenkeel.v1.Pod
-	86,  // 91: evenkeel.v1.ReservePodsResponse.reserved_until:type_name -> google.protobuf.Timestamp
-	44,  // 92: evenkeel.v1.ConfirmReservationsRequest.confirmations:type_name -> evenkeel.v1.Confirmation
-	39,  // 93: evenkeel.v1.Confirmation.pod:type_name -> evenkeel.v1.ReservedPod
-	82,  // 94: evenkeel.v1.RenewReservationsRequest.ttl:type_name -> google.protobuf.Duration
-	86,  // 95: evenkeel.v1.RenewReservationsResponse.reserved_until:type_name -> google.protobuf.Timestamp
-	38,  // 96: evenkeel.v1.ListReservationsResponse.reservations:type_name -> evenkeel.v1.HeldPlacement
-	56,  // 97: evenkeel.v1.GetSnapshotResponse.snapshot:type_name -> evenkeel.v1.Snapshot
-	10,  // 98: evenkeel.v1.Snapshot.default_constraints:type_name -> evenkeel.v1.DefaultConstraints
-	86,  // 99: evenkeel.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
-	86,  // 100: evenkeel.v1.Snapshot.update_time:type_name -> google.protobuf.Timestamp
-	82,  // 101: evenkeel.v1.Snapshot.age:type_name -> google.protobuf.Duration
-	56,  // 102: evenkeel.v1.ListSnapshotsResponse.snapshots:type_name -> evenkeel.v1.Snapshot
-	11,  // 103: evenkeel.v1.ExportSnapshotResponse.update:type_name -> evenkeel.v1.UpdateSnapshotRequest
-	63,  // 104: evenkeel.v1.ExportSnapshotResponse.summary:type_name -> evenkeel.v1.ExportSummary
-	66,  // 105: evenkeel.v1.VerifySnapshotResponse.mismatches:type_name -> evenkeel.v1.Mismatch
-	69,  // 106: evenkeel.v1.DecideRequest.question:type_name -> evenkeel.v1.Question
-	68,  // 107: evenkeel.v1.DecideRequest.same_revision:type_name -> evenkeel.v1.SameRevision
-	69,  // 108: evenkeel.v1.SameRevision.questions:type_name -> evenkeel.v1.Question
-	82,  // 109: evenkeel.v1.Question.timeout:type_name -> google.protobuf.Duration
-	18,  // 110: evenkeel.v1.Question.filter:type_name -> evenkeel.v1.FilterRequest
-	27,  // 111: evenkeel.v1.Question.score:type_name -> evenkeel.v1.ScoreRequest
-	30,  // 112: evenkeel.v1.Question.place:type_name -> evenkeel.v1.PlaceRequest
-	19,  // 113: evenkeel.v1.DecideResponse.filter:type_name -> evenkeel.v1.FilterResponse
-	28,  // 114: evenkeel.v1.DecideResponse.score:type_name -> evenkeel.v1.ScoreResponse
-	35,  // 115: evenkeel.v1.DecideResponse.place:type_name -> evenkeel.v1.PlaceResponse
-	71,  // 116: evenkeel.v1.DecideResponse.error:type_name -> evenkeel.v1.QuestionError
-	11,  // 117: evenkeel.v1.SpreadService.UpdateSnapshot:input_type -> evenkeel.v1.UpdateSnapshotRequest
-	15,  // 118: evenkeel.v1.SpreadService.StreamSnapshot:input_type -> evenkeel.v1.StreamSnapshotRequest
-	18,  // 119: evenkeel.v1.SpreadService.Filter:input_type -> evenkeel.v1.FilterRequest
-	27,  // 120: evenkeel.v1.SpreadService.Score:input_type -> evenkeel.v1.ScoreRequest
-	25,  // 121: evenkeel.v1.SpreadService.Explain:input_type -> evenkeel.v1.ExplainRequest
-	30,  // 122: evenkeel.v1.SpreadService.Place:input_type -> evenkeel.v1.PlaceRequest
-	67,  // 123: evenkeel.v1.SpreadService.Decide:input_type -> evenkeel.v1.DecideRequest
-	87,  // 124: evenkeel.v1.SpreadService.DescribeSpread:input_type -> evenkeel.v1.DescribeSpreadRequest
-	88,  // 125: evenkeel.v1.SpreadService.RankRemovals:input_type -> evenkeel.v1.RankRemovalsRequest
-	40,  // 126: evenkeel.v1.SpreadService.ReservePods:input_type -> evenkeel.v1.ReservePodsRequest
-	43,  // 127: evenkeel.v1.SpreadService.ConfirmReservations:input_type -> evenkeel.v1.ConfirmReservationsRequest
-	46,  // 128: evenkeel.v1.SpreadService.RenewReservations:input_type -> evenkeel.v1.RenewReservationsRequest
-	48,  // 129: evenkeel.v1.SpreadService.ReleaseReservations:input_type -> evenkeel.v1.ReleaseReservationsRequest
-	50,  // 130: evenkeel.v1.SpreadService.ListReservations:input_type -> evenkeel.v1.ListReservationsRequest
-	52,  // 131: evenkeel.v1.SpreadService.ListNodes:input_type -> evenkeel.v1.ListNodesRequest
-	54,  // 132: evenkeel.v1.SpreadService.GetSnapshot:input_type -> evenkeel.v1.GetSnapshotRequest
-	57,  // 133: evenkeel.v1.SpreadService.ListSnapshots:input_type -> evenkeel.v1.ListSnapshotsRequest
-	59,  // 134: evenkeel.v1.SpreadService.DeleteSnapshot:input_type -> evenkeel.v1.DeleteSnapshotRequest
-	61,  // 135: evenkeel.v1.SpreadService.ExportSnapshot:input_type -> evenkeel.v1.ExportSnapshotRequest
-	64,  // 136: evenkeel.v1.SpreadService.VerifySnapshot:input_type -> evenkeel.v1.VerifySnapshotRequest
-	12,  // 137: evenkeel.v1.SpreadService.UpdateSnapshot:output_type -> evenkeel.v1.UpdateSnapshotResponse
-	16,  // 138: evenkeel.v1.SpreadService.StreamSnapshot:output_type -> evenkeel.v1.StreamSnapshotResponse
-	19,  // 139: evenkeel.v1.SpreadService.Filter:output_type -> evenkeel.v1.FilterResponse
-	28,  // 140: evenkeel.v1.SpreadService.Score:output_type -> evenkeel.v1.ScoreResponse
-	26,  // 141: evenkeel.v1.SpreadService.Explain:output_type -> evenkeel.v1.ExplainResponse
-	35,  // 142: evenkeel.v1.SpreadService.Place:output_type -> evenkeel.v1.PlaceResponse
-	70,  // 143: evenkeel.v1.SpreadService.Decide:output_type -> evenkeel.v1.DecideResponse
-	89,  // 144: evenkeel.v1.SpreadService.DescribeSpread:output_type -> evenkeel.v1.DescribeSpreadResponse
-	90,  // 145: evenkeel.v1.SpreadService.RankRemovals:output_type -> evenkeel.v1.RankRemovalsResponse
-	42,  // 146: evenkeel.v1.SpreadService.ReservePods:output_type -> evenkeel.v1.ReservePodsResponse
-	45,  // 147: evenkeel.v1.SpreadService.ConfirmReservations:output_type -> evenkeel.v1.ConfirmReservationsResponse
-	47,  // 148: evenkeel.v1.SpreadService.RenewReservations:output_type -> evenkeel.v1.RenewReservationsResponse
-	49,  // 149: evenkeel.v1.SpreadService.ReleaseReservations:output_type -> evenkeel.v1.ReleaseReservationsResponse
-	51,  // 150: evenkeel.v1.SpreadService.ListReservations:output_type -> evenkeel.v1.ListReservationsResponse
-	53,  // 151: evenkeel.v1.SpreadService.ListNodes:output_type -> evenkeel.v1.ListNodesResponse
-	55,  // 152: evenkeel.v1.SpreadService.GetSnapshot:output_type -> evenkeel.v1.GetSnapshotResponse
-	58,  // 153: evenkeel.v1.SpreadService.ListSnapshots:output_type -> evenkeel.v1.ListSnapshotsResponse
-	60,  // 154: evenkeel.v1.SpreadService.DeleteSnapshot:output_type -> evenkeel.v1.DeleteSnapshotResponse
-	62,  // 155: evenkeel.v1.SpreadService.ExportSnapshot:output_type -> evenkeel.v1.ExportSnapshotResponse
-	65,  // 156: evenkeel.v1.SpreadService.VerifySnapshot:output_type -> evenkeel.v1.VerifySnapshotResponse
-	137, // [137:157] is the sub-list for method output_type
-	117, // [117:137] is the sub-list for method input_type
-	117, // [117:117] is the sub-list for extension type_name
-	117, // [117:117] is the sub-list for extension extendee
-	0,   // [0:117] is the sub-list for field type_name
+	80,  // 7: evenkeel.v1.Change.persistent_volume_claim:type_name -> evenkeel.v1.PersistentVolumeClaim
+	81,  // 8: evenkeel.v1.Change.persistent_volume:type_name -> evenkeel.v1.PersistentVolume
+	82,  // 9: evenkeel.v1.Change.storage_class:type_name -> evenkeel.v1.StorageClass
+	83,  // 10: evenkeel.v1.Change.pod_disruption_budget:type_name -> evenkeel.v1.PodDisruptionBudget
+	9,   // 11: evenkeel.v1.Change.delete:type_name -> evenkeel.v1.ObjectReference
+	84,  // 12: evenkeel.v1.DefaultConstraints.constraints:type_name -> evenkeel.v1.TopologySpreadConstraint
+	8,   // 13: evenkeel.v1.UpdateSnapshotRequest.changes:type_name -> evenkeel.v1.Change
+	0,   // 14: evenkeel.v1.UpdateSnapshotRequest.mode:type_name -> evenkeel.v1.Mode
+	10,  // 15: evenkeel.v1.UpdateSnapshotRequest.default_constraints:type_name -> evenkeel.v1.DefaultConstraints
+	85,  // 16: evenkeel.v1.UpdateSnapshotRequest.age:type_name -> google.protobuf.Duration
+	11,  // 17: evenkeel.v1.StreamSnapshotRequest.update:type_name -> evenkeel.v1.UpdateSnapshotRequest
+	13,  // 18: evenkeel.v1.StreamSnapshotRequest.begin_replace:type_name -> evenkeel.v1.BeginReplace
+	14,  // 19: evenkeel.v1.StreamSnapshotRequest.commit_replace:type_name -> evenkeel.v1.CommitReplace
+	12,  // 20: evenkeel.v1.StreamSnapshotResponse.update:type_name -> evenkeel.v1.UpdateSnapshotResponse
+	74,  // 21: evenkeel.v1.FilterRequest.pod:type_name -> evenkeel.v1.Pod
+	17,  // 22: evenkeel.v1.FilterRequest.candidates:type_name -> evenkeel.v1.NodeNames
+	2,   // 23: evenkeel.v1.FilterRequest.node_checks:type_name -> evenkeel.v1.NodeChecks
+	3,   // 24: evenkeel.v1.FilterRequest.view:type_name -> evenkeel.v1.View
+	8,   // 25: evenkeel.v1.FilterRequest.overlay:type_name -> evenkeel.v1.Change
+	1,   // 26: evenkeel.v1.FilterRequest.dialect:type_name -> evenkeel.v1.Dialect
+	20,  // 27: evenkeel.v1.FilterResponse.infeasible:type_name -> evenkeel.v1.NodeVerdict
+	23,  // 28: evenkeel.v1.FilterResponse.constraints:type_name -> evenkeel.v1.ConstraintReport
+	22,  // 29: evenkeel.v1.FilterResponse.reasons:type_name -> evenkeel.v1.ReasonCount
+	85,  // 30: evenkeel.v1.FilterResponse.age:type_name -> google.protobuf.Duration
+	9,   // 31: evenkeel.v1.FilterResponse.unknown_deletes:type_name -> evenkeel.v1.ObjectReference
+	86,  // 32: evenkeel.v1.FilterResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
+	4,   // 33: evenkeel.v1.NodeVerdict.code:type_name -> evenkeel.v1.Code
+	21,  // 34: evenkeel.v1.NodeVerdict.reasons:type_name -> evenkeel.v1.RefusalReason
+	5,   // 35: evenkeel.v1.RefusalReason.code:type_name -> evenkeel.v1.ReasonCode
+	5,   // 36: evenkeel.v1.ReasonCount.code:type_name -> evenkeel.v1.ReasonCode
+	84,  // 37: evenkeel.v1.ConstraintReport.constraint:type_name -> evenkeel.v1.TopologySpreadConstraint
+	24,  // 38: evenkeel.v1.ConstraintReport.domains:type_name -> evenkeel.v1.Domain
+	74,  // 39: evenkeel.v1.ExplainRequest.pod:type_name -> evenkeel.v1.Pod
+	17,  // 40: evenkeel.v1.ExplainRequest.candidates:type_name -> evenkeel.v1.NodeNames
+	2,   // 41: evenkeel.v1.ExplainRequest.node_checks:type_name -> evenkeel.v1.NodeChecks
+	3,   // 42: evenkeel.v1.ExplainRequest.view:type_name -> evenkeel.v1.View
+	8,   // 43: evenkeel.v1.ExplainRequest.overlay:type_name -> evenkeel.v1.Change
+	1,   // 44: evenkeel.v1.ExplainRequest.dialect:type_name -> evenkeel.v1.Dialect
+	23,  // 45: evenkeel.v1.ExplainResponse.constraints:type_name -> evenkeel.v1.ConstraintReport
+	22,  // 46: evenkeel.v1.ExplainResponse.reasons:type_name -> evenkeel.v1.ReasonCount
+	20,  // 47: evenkeel.v1.ExplainResponse.infeasible:type_name -> evenkeel.v1.NodeVerdict
+	87,  // 48: evenkeel.v1.ExplainResponse.hints:type_name -> evenkeel.v1.Hint
+	88,  // 49: evenkeel.v1.ExplainResponse.insights:type_name -> evenkeel.v1.ConstraintInsight
+	85,  // 50: evenkeel.v1.ExplainResponse.age:type_name -> google.protobuf.Duration
+	9,   // 51: evenkeel.v1.ExplainResponse.unknown_deletes:type_name -> evenkeel.v1.ObjectReference
+	86,  // 52: evenkeel.v1.ExplainResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
+	74,  // 53: evenkeel.v1.ScoreRequest.pod:type_name -> evenkeel.v1.Pod
+	17,  // 54: evenkeel.v1.ScoreRequest.candidates:type_name -> evenkeel.v1.NodeNames
+	2,   // 55: evenkeel.v1.ScoreRequest.node_checks:type_name -> evenkeel.v1.NodeChecks
+	3,   // 56: evenkeel.v1.ScoreRequest.view:type_name -> evenkeel.v1.View
+	8,   // 57: evenkeel.v1.ScoreRequest.overlay:type_name -> evenkeel.v1.Change
+	1,   // 58: evenkeel.v1.ScoreRequest.dialect:type_name -> evenkeel.v1.Dialect
+	29,  // 59: evenkeel.v1.ScoreResponse.scores:type_name -> evenkeel.v1.NodeScore
+	23,  // 60: evenkeel.v1.ScoreResponse.constraints:type_name -> evenkeel.v1.ConstraintReport
+	85,  // 61: evenkeel.v1.ScoreResponse.age:type_name -> google.protobuf.Duration
+	9,   // 62: evenkeel.v1.ScoreResponse.unknown_deletes:type_name -> evenkeel.v1.ObjectReference
+	86,  // 63: evenkeel.v1.ScoreResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
+	74,  // 64: evenkeel.v1.PlaceRequest.pod:type_name -> evenkeel.v1.Pod
+	17,  // 65: evenkeel.v1.PlaceRequest.candidates:type_name -> evenkeel.v1.NodeNames
+	2,   // 66: evenkeel.v1.PlaceRequest.node_checks:type_name -> evenkeel.v1.NodeChecks
+	8,   // 67: evenkeel.v1.PlaceRequest.overlay:type_name -> evenkeel.v1.Change
+	1,   // 68: evenkeel.v1.PlaceRequest.dialect:type_name -> evenkeel.v1.Dialect
+	31,  // 69: evenkeel.v1.PlaceRequest.bonuses:type_name -> evenkeel.v1.NodeBonus
+	32,  // 70: evenkeel.v1.PlaceRequest.capacities:type_name -> evenkeel.v1.NodeCapacity
+	33,  // 71: evenkeel.v1.PlaceRequest.reserve:type_name -> evenkeel.v1.Reservation
+	34,  // 72: evenkeel.v1.PlaceRequest.holders:type_name -> evenkeel.v1.Holder
+	3,   // 73: evenkeel.v1.PlaceRequest.view:type_name -> evenkeel.v1.View
+	7,   // 74: evenkeel.v1.PlaceRequest.planning:type_name -> evenkeel.v1.Planning
+	85,  // 75: evenkeel.v1.Reservation.ttl:type_name -> google.protobuf.Duration
+	6,   // 76: evenkeel.v1.Holder.state:type_name -> evenkeel.v1.HolderState
+	36,  // 77: evenkeel.v1.PlaceResponse.placements:type_name -> evenkeel.v1.Placement
+	22,  // 78: evenkeel.v1.PlaceResponse.reasons:type_name -> evenkeel.v1.ReasonCount
+	23,  // 79: evenkeel.v1.PlaceResponse.constraints:type_name -> evenkeel.v1.ConstraintReport
+	23,  // 80: evenkeel.v1.PlaceResponse.constraints_before:type_name -> evenkeel.v1.ConstraintReport
+	37,  // 81: evenkeel.v1.PlaceResponse.steps:type_name -> evenkeel.v1.PlacementStep
+	89,  // 82: evenkeel.v1.PlaceResponse.reserved_until:type_name -> google.protobuf.Timestamp
+	85,  // 83: evenkeel.v1.PlaceResponse.age:type_name -> google.protobuf.Duration
+	9,   // 84: evenkeel.v1.PlaceResponse.unknown_deletes:type_name -> evenkeel.v1.ObjectReference
+	86,  // 85: evenkeel.v1.PlaceResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
+	29,  // 86: evenkeel.v1.PlacementStep.scores:type_name -> evenkeel.v1.NodeScore
+	20,  // 87: evenkeel.v1.PlacementStep.violations:type_name -> evenkeel.v1.NodeVerdict
+	89,  // 88: evenkeel.v1.HeldPlacement.expire_time:type_name -> google.protobuf.Timestamp
+	39,  // 89: evenkeel.v1.HeldPlacement.pod:type_name -> evenkeel.v1.ReservedPod
+	72,  // 90: evenkeel.v1.HeldPlacement.labels:type_name -> evenkeel.v1.HeldPlacement.LabelsEntry
+	41,  // 91: evenkeel.v1.ReservePodsRequest.pods:type_name -> evenkeel.v1.AssignedPod
+	33,  // 92: evenkeel.v1.ReservePodsRequest.reserve:type_name -> evenkeel.v1.Reservation
+	74,  // 93: evenkeel.v1.AssignedPod.pod:type_name -> evenkeel.v1.Pod
+	89,  // 94: evenkeel.v1.ReservePodsResponse.reserved_until:type_name -> google.protobuf.Timestamp
+	44,  // 95: evenkeel.v1.ConfirmReservationsRequest.confirmations:type_name -> evenkeel.v1.Confirmation
+	39,  // 96: evenkeel.v1.Confirmation.pod:type_name -> evenkeel.v1.ReservedPod
+	85,  // 97: evenkeel.v1.RenewReservationsRequest.ttl:type_name -> google.protobuf.Duration
+	89,  // 98: evenkeel.v1.RenewReservationsResponse.reserved_until:type_name -> google.protobuf.Timestamp
+	38,  // 99: evenkeel.v1.ListReservationsResponse.reservations:type_name -> evenkeel.v1.HeldPlacement
+	56,  // 100: evenkeel.v1.GetSnapshotResponse.snapshot:type_name -> evenkeel.v1.Snapshot
+	10,  // 101: evenkeel.v1.Snapshot.default_constraints:type_name -> evenkeel.v1.DefaultConstraints
+	89,  // 102: evenkeel.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
+	89,  // 103: evenkeel.v1.Snapshot.update_time:type_name -> google.protobuf.Timestamp
+	85,  // 104: evenkeel.v1.Snapshot.age:type_name -> google.protobuf.Duration
+	56,  // 105: evenkeel.v1.ListSnapshotsResponse.snapshots:type_name -> evenkeel.v1.Snapshot
+	11,  // 106: evenkeel.v1.ExportSnapshotResponse.update:type_name -> evenkeel.v1.UpdateSnapshotRequest
+	63,  // 107: evenkeel.v1.ExportSnapshotResponse.summary:type_name -> evenkeel.v1.ExportSummary
+	66,  // 108: evenkeel.v1.VerifySnapshotResponse.mismatches:type_name -> evenkeel.v1.Mismatch
+	69,  // 109: evenkeel.v1.DecideRequest.question:type_name -> evenkeel.v1.Question
+	68,  // 110: evenkeel.v1.DecideRequest.same_revision:type_name -> evenkeel.v1.SameRevision
+	69,  // 111: evenkeel.v1.SameRevision.questions:type_name -> evenkeel.v1.Question
+	85,  // 112: evenkeel.v1.Question.timeout:type_name -> google.protobuf.Duration
+	18,  // 113: evenkeel.v1.Question.filter:type_name -> evenkeel.v1.FilterRequest
+	27,  // 114: evenkeel.v1.Question.score:type_name -> evenkeel.v1.ScoreRequest
+	30,  // 115: evenkeel.v1.Question.place:type_name -> evenkeel.v1.PlaceRequest
+	19,  // 116: evenkeel.v1.DecideResponse.filter:type_name -> evenkeel.v1.FilterResponse
+	28,  // 117: evenkeel.v1.DecideResponse.score:type_name -> evenkeel.v1.ScoreResponse
+	35,  // 118: evenkeel.v1.DecideResponse.place:type_name -> evenkeel.v1.PlaceResponse
+	71,  // 119: evenkeel.v1.DecideResponse.error:type_name -> evenkeel.v1.QuestionError
+	11,  // 120: evenkeel.v1.SpreadService.UpdateSnapshot:input_type -> evenkeel.v1.UpdateSnapshotRequest
+	15,  // 121: evenkeel.v1.SpreadService.StreamSnapshot:input_type -> evenkeel.v1.StreamSnapshotRequest
+	18,  // 122: evenkeel.v1.SpreadService.Filter:input_type -> evenkeel.v1.FilterRequest
+	27,  // 123: evenkeel.v1.SpreadService.Score:input_type -> evenkeel.v1.ScoreRequest
+	25,  // 124: evenkeel.v1.SpreadService.Explain:input_type -> evenkeel.v1.ExplainRequest
+	30,  // 125: evenkeel.v1.SpreadService.Place:input_type -> evenkeel.v1.PlaceRequest
+	67,  // 126: evenkeel.v1.SpreadService.Decide:input_type -> evenkeel.v1.DecideRequest
+	90,  // 127: evenkeel.v1.SpreadService.DescribeSpread:input_type -> evenkeel.v1.DescribeSpreadRequest
+	91,  // 128: evenkeel.v1.SpreadService.RankRemovals:input_type -> evenkeel.v1.RankRemovalsRequest
+	92,  // 129: evenkeel.v1.SpreadService.Rebalance:input_type -> evenkeel.v1.RebalanceRequest
+	40,  // 130: evenkeel.v1.SpreadService.ReservePods:input_type -> evenkeel.v1.ReservePodsRequest
+	43,  // 131: evenkeel.v1.SpreadService.ConfirmReservations:input_type -> evenkeel.v1.ConfirmReservationsRequest
+	46,  // 132: evenkeel.v1.SpreadService.RenewReservations:input_type -> evenkeel.v1.RenewReservationsRequest
+	48,  // 133: evenkeel.v1.SpreadService.ReleaseReservations:input_type -> evenkeel.v1.ReleaseReservationsRequest
+	50,  // 134: evenkeel.v1.SpreadService.ListReservations:input_type -> evenkeel.v1.ListReservationsRequest
+	52,  // 135: evenkeel.v1.SpreadService.ListNodes:input_type -> evenkeel.v1.ListNodesRequest
+	54,  // 136: evenkeel.v1.SpreadService.GetSnapshot:input_type -> evenkeel.v1.GetSnapshotRequest
+	57,  // 137: evenkeel.v1.SpreadService.ListSnapshots:input_type -> evenkeel.v1.ListSnapshotsRequest
+	59,  // 138: evenkeel.v1.SpreadService.DeleteSnapshot:input_type -> evenkeel.v1.DeleteSnapshotRequest
+	61,  // 139: evenkeel.v1.SpreadService.ExportSnapshot:input_type -> evenkeel.v1.ExportSnapshotRequest
+	64,  // 140: evenkeel.v1.SpreadService.VerifySnapshot:input_type -> evenkeel.v1.VerifySnapshotRequest
+	12,  // 141: evenkeel.v1.SpreadService.UpdateSnapshot:output_type -> evenkeel.v1.UpdateSnapshotResponse
+	16,  // 142: evenkeel.v1.SpreadService.StreamSnapshot:output_type -> evenkeel.v1.StreamSnapshotResponse
+	19,  // 143: evenkeel.v1.SpreadService.Filter:output_type -> evenkeel.v1.FilterResponse
+	28,  // 144: evenkeel.v1.SpreadService.Score:output_type -> evenkeel.v1.ScoreResponse
+	26,  // 145: evenkeel.v1.SpreadService.Explain:output_type -> evenkeel.v1.ExplainResponse
+	35,  // 146: evenkeel.v1.SpreadService.Place:output_type -> evenkeel.v1.PlaceResponse
+	70,  // 147: evenkeel.v1.SpreadService.Decide:output_type -> evenkeel.v1.DecideResponse
+	93,  // 148: evenkeel.v1.SpreadService.DescribeSpread:output_type -> evenkeel.v1.DescribeSpreadResponse
+	94,  // 149: evenkeel.v1.SpreadService.RankRemovals:output_type -> evenkeel.v1.RankRemovalsResponse
+	95,  // 150: evenkeel.v1.SpreadService.Rebalance:output_type -> evenkeel.v1.RebalanceResponse
+	42,  // 151: evenkeel.v1.SpreadService.ReservePods:output_type -> evenkeel.v1.ReservePodsResponse
+	45,  // 152: evenkeel.v1.SpreadService.ConfirmReservations:output_type -> evenkeel.v1.ConfirmReservationsResponse
+	47,  // 153: evenkeel.v1.SpreadService.RenewReservations:output_type -> evenkeel.v1.RenewReservationsResponse
+	49,  // 154: evenkeel.v1.SpreadService.ReleaseReservations:output_type -> evenkeel.v1.ReleaseReservationsResponse
+	51,  // 155: evenkeel.v1.SpreadService.ListReservations:output_type -> evenkeel.v1.ListReservationsResponse
+	53,  // 156: evenkeel.v1.SpreadService.ListNodes:output_type -> evenkeel.v1.ListNodesResponse
+	55,  // 157: evenkeel.v1.SpreadService.GetSnapshot:output_type -> evenkeel.v1.GetSnapshotResponse
+	58,  // 158: evenkeel.v1.SpreadService.ListSnapshots:output_type -> evenkeel.v1.ListSnapshotsResponse
+	60,  // 159: evenkeel.v1.SpreadService.DeleteSnapshot:output_type -> evenkeel.v1.DeleteSnapshotResponse
+	62,  // 160: evenkeel.v1.SpreadService.ExportSnapshot:output_type -> evenkeel.v1.ExportSnapshotResponse
+	65,  // 161: evenkeel.v1.SpreadService.VerifySnapshot:output_type -> evenkeel.v1.VerifySnapshotResponse
+	141, // [141:162] is the sub-list for method output_type
+	120, // [120:141] is the sub-list for method input_type
+	120, // [120:120] is the sub-list for extension type_name
+	120, // [120:120] is the sub-list for extension extendee
+	0,   // [0:120] is the sub-list for field type_name
 }
 
 func init() { file_evenkeel_v1_spread_service_proto_init() }
@@ -6943,6 +7040,9 @@ func file_evenkeel_v1_spread_service_proto_init() {
 		(*Change_StatefulSet)(nil),
 		(*Change_ReplicationController)(nil),
 		(*Change_Namespace)(nil),
+		(*Change_PersistentVolumeClaim)(nil),
+		(*Change_PersistentVolume)(nil),
+		(*Change_StorageClass)(nil),
 		(*Change_PodDisruptionBudget)(nil),
 		(*Change_Delete)(nil),
 	}

@@ -34,6 +34,7 @@ const (
 	SpreadService_Decide_FullMethodName              = "/evenkeel.v1.SpreadService/Decide"
 	SpreadService_DescribeSpread_FullMethodName      = "/evenkeel.v1.SpreadService/DescribeSpread"
 	SpreadService_RankRemovals_FullMethodName        = "/evenkeel.v1.SpreadService/RankRemovals"
+	SpreadService_Rebalance_FullMethodName           = "/evenkeel.v1.SpreadService/Rebalance"
 	SpreadService_ReservePods_FullMethodName         = "/evenkeel.v1.SpreadService/ReservePods"
 	SpreadService_ConfirmReservations_FullMethodName = "/evenkeel.v1.SpreadService/ConfirmReservations"
 	SpreadService_RenewReservations_FullMethodName   = "/evenkeel.v1.SpreadService/RenewReservations"
@@ -109,6 +110,9 @@ type SpreadServiceClient interface {
 	// NOT_FOUND: no such snapshot, or no pods of the workload.
 	// FAILED_PRECONDITION and DEADLINE_EXCEEDED as for Filter.
 	RankRemovals(ctx context.Context, in *RankRemovalsRequest, opts ...grpc.CallOption) (*RankRemovalsResponse, error)
+	// Says which pods to move so that spread constraints hold, over all workloads, with
+	// the fewest moves. Nothing is moved.
+	Rebalance(ctx context.Context, in *RebalanceRequest, opts ...grpc.CallOption) (*RebalanceResponse, error)
 	// Says that pods go to nodes, for callers that decide by themselves. Each pod counts
 	// on its node at once, whatever its constraints say and whether the node is known,
 	// by a reservation that is confirmed: it ends when the pod arrives on that node or
@@ -253,6 +257,16 @@ func (c *spreadServiceClient) RankRemovals(ctx context.Context, in *RankRemovals
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RankRemovalsResponse)
 	err := c.cc.Invoke(ctx, SpreadService_RankRemovals_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *spreadServiceClient) Rebalance(ctx context.Context, in *RebalanceRequest, opts ...grpc.CallOption) (*RebalanceResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RebalanceResponse)
+	err := c.cc.Invoke(ctx, SpreadService_Rebalance_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -440,6 +454,9 @@ type SpreadServiceServer interface {
 	// NOT_FOUND: no such snapshot, or no pods of the workload.
 	// FAILED_PRECONDITION and DEADLINE_EXCEEDED as for Filter.
 	RankRemovals(context.Context, *RankRemovalsRequest) (*RankRemovalsResponse, error)
+	// Says which pods to move so that spread constraints hold, over all workloads, with
+	// the fewest moves. Nothing is moved.
+	Rebalance(context.Context, *RebalanceRequest) (*RebalanceResponse, error)
 	// Says that pods go to nodes, for callers that decide by themselves. Each pod counts
 	// on its node at once, whatever its constraints say and whether the node is known,
 	// by a reservation that is confirmed: it ends when the pod arrives on that node or
@@ -520,6 +537,9 @@ func (UnimplementedSpreadServiceServer) DescribeSpread(context.Context, *Describ
 }
 func (UnimplementedSpreadServiceServer) RankRemovals(context.Context, *RankRemovalsRequest) (*RankRemovalsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RankRemovals not implemented")
+}
+func (UnimplementedSpreadServiceServer) Rebalance(context.Context, *RebalanceRequest) (*RebalanceResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Rebalance not implemented")
 }
 func (UnimplementedSpreadServiceServer) ReservePods(context.Context, *ReservePodsRequest) (*ReservePodsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReservePods not implemented")
@@ -711,6 +731,24 @@ func _SpreadService_RankRemovals_Handler(srv interface{}, ctx context.Context, d
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(SpreadServiceServer).RankRemovals(ctx, req.(*RankRemovalsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SpreadService_Rebalance_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RebalanceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SpreadServiceServer).Rebalance(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SpreadService_Rebalance_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SpreadServiceServer).Rebalance(ctx, req.(*RebalanceRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -940,6 +978,10 @@ var SpreadService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RankRemovals",
 			Handler:    _SpreadService_RankRemovals_Handler,
+		},
+		{
+			MethodName: "Rebalance",
+			Handler:    _SpreadService_Rebalance_Handler,
 		},
 		{
 			MethodName: "ReservePods",

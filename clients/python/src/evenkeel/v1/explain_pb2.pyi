@@ -32,6 +32,7 @@ class Hint(_message.Message):
         KIND_ROOM: _ClassVar[Hint.Kind]
         KIND_NOMINATED_PODS: _ClassVar[Hint.Kind]
         KIND_POD_AFFINITY: _ClassVar[Hint.Kind]
+        KIND_VOLUMES: _ClassVar[Hint.Kind]
     KIND_UNSPECIFIED: Hint.Kind
     KIND_SELF_MISMATCH: Hint.Kind
     KIND_EMPTY_SELECTOR: Hint.Kind
@@ -52,6 +53,7 @@ class Hint(_message.Message):
     KIND_ROOM: Hint.Kind
     KIND_NOMINATED_PODS: Hint.Kind
     KIND_POD_AFFINITY: Hint.Kind
+    KIND_VOLUMES: Hint.Kind
     KIND_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     CONSTRAINT_INDEX_FIELD_NUMBER: _ClassVar[int]

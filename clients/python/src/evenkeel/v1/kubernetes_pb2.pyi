@@ -11,8 +11,15 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ObjectMeta(_message.Message):
-    __slots__ = ("name", "namespace", "uid", "resource_version", "deletion_timestamp", "labels", "owner_references")
+    __slots__ = ("name", "namespace", "uid", "resource_version", "deletion_timestamp", "labels", "annotations", "owner_references")
     class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class AnnotationsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -25,6 +32,7 @@ class ObjectMeta(_message.Message):
     RESOURCE_VERSION_FIELD_NUMBER: _ClassVar[int]
     DELETION_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
+    ANNOTATIONS_FIELD_NUMBER: _ClassVar[int]
     OWNER_REFERENCES_FIELD_NUMBER: _ClassVar[int]
     name: str
     namespace: str
@@ -32,8 +40,9 @@ class ObjectMeta(_message.Message):
     resource_version: str
     deletion_timestamp: _timestamp_pb2.Timestamp
     labels: _containers.ScalarMap[str, str]
+    annotations: _containers.ScalarMap[str, str]
     owner_references: _containers.RepeatedCompositeFieldContainer[OwnerReference]
-    def __init__(self, name: _Optional[str] = ..., namespace: _Optional[str] = ..., uid: _Optional[str] = ..., resource_version: _Optional[str] = ..., deletion_timestamp: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., owner_references: _Optional[_Iterable[_Union[OwnerReference, _Mapping]]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., namespace: _Optional[str] = ..., uid: _Optional[str] = ..., resource_version: _Optional[str] = ..., deletion_timestamp: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., annotations: _Optional[_Mapping[str, str]] = ..., owner_references: _Optional[_Iterable[_Union[OwnerReference, _Mapping]]] = ...) -> None: ...
 
 class OwnerReference(_message.Message):
     __slots__ = ("kind", "name", "uid", "api_version", "controller")
@@ -247,30 +256,241 @@ class PodResourceClaim(_message.Message):
     def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class Volume(_message.Message):
-    __slots__ = ("volume_source", "persistent_volume_claim", "csi", "ephemeral")
+    __slots__ = ("name", "volume_source", "gce_persistent_disk", "aws_elastic_block_store", "iscsi", "persistent_volume_claim", "rbd", "csi", "ephemeral")
+    NAME_FIELD_NUMBER: _ClassVar[int]
     VOLUME_SOURCE_FIELD_NUMBER: _ClassVar[int]
+    GCE_PERSISTENT_DISK_FIELD_NUMBER: _ClassVar[int]
+    AWS_ELASTIC_BLOCK_STORE_FIELD_NUMBER: _ClassVar[int]
+    ISCSI_FIELD_NUMBER: _ClassVar[int]
     PERSISTENT_VOLUME_CLAIM_FIELD_NUMBER: _ClassVar[int]
+    RBD_FIELD_NUMBER: _ClassVar[int]
     CSI_FIELD_NUMBER: _ClassVar[int]
     EPHEMERAL_FIELD_NUMBER: _ClassVar[int]
+    name: str
     volume_source: VolumeSource
+    gce_persistent_disk: GCEPersistentDiskSource
+    aws_elastic_block_store: AWSElasticBlockStoreSource
+    iscsi: ISCSISource
     persistent_volume_claim: ClaimSource
-    csi: ClaimSource
-    ephemeral: ClaimSource
-    def __init__(self, volume_source: _Optional[_Union[VolumeSource, _Mapping]] = ..., persistent_volume_claim: _Optional[_Union[ClaimSource, _Mapping]] = ..., csi: _Optional[_Union[ClaimSource, _Mapping]] = ..., ephemeral: _Optional[_Union[ClaimSource, _Mapping]] = ...) -> None: ...
+    rbd: RBDSource
+    csi: CSISource
+    ephemeral: EphemeralSource
+    def __init__(self, name: _Optional[str] = ..., volume_source: _Optional[_Union[VolumeSource, _Mapping]] = ..., gce_persistent_disk: _Optional[_Union[GCEPersistentDiskSource, _Mapping]] = ..., aws_elastic_block_store: _Optional[_Union[AWSElasticBlockStoreSource, _Mapping]] = ..., iscsi: _Optional[_Union[ISCSISource, _Mapping]] = ..., persistent_volume_claim: _Optional[_Union[ClaimSource, _Mapping]] = ..., rbd: _Optional[_Union[RBDSource, _Mapping]] = ..., csi: _Optional[_Union[CSISource, _Mapping]] = ..., ephemeral: _Optional[_Union[EphemeralSource, _Mapping]] = ...) -> None: ...
 
 class VolumeSource(_message.Message):
-    __slots__ = ("persistent_volume_claim", "csi", "ephemeral")
+    __slots__ = ("gce_persistent_disk", "aws_elastic_block_store", "iscsi", "persistent_volume_claim", "rbd", "csi", "ephemeral")
+    GCE_PERSISTENT_DISK_FIELD_NUMBER: _ClassVar[int]
+    AWS_ELASTIC_BLOCK_STORE_FIELD_NUMBER: _ClassVar[int]
+    ISCSI_FIELD_NUMBER: _ClassVar[int]
     PERSISTENT_VOLUME_CLAIM_FIELD_NUMBER: _ClassVar[int]
+    RBD_FIELD_NUMBER: _ClassVar[int]
     CSI_FIELD_NUMBER: _ClassVar[int]
     EPHEMERAL_FIELD_NUMBER: _ClassVar[int]
+    gce_persistent_disk: GCEPersistentDiskSource
+    aws_elastic_block_store: AWSElasticBlockStoreSource
+    iscsi: ISCSISource
     persistent_volume_claim: ClaimSource
-    csi: ClaimSource
-    ephemeral: ClaimSource
-    def __init__(self, persistent_volume_claim: _Optional[_Union[ClaimSource, _Mapping]] = ..., csi: _Optional[_Union[ClaimSource, _Mapping]] = ..., ephemeral: _Optional[_Union[ClaimSource, _Mapping]] = ...) -> None: ...
+    rbd: RBDSource
+    csi: CSISource
+    ephemeral: EphemeralSource
+    def __init__(self, gce_persistent_disk: _Optional[_Union[GCEPersistentDiskSource, _Mapping]] = ..., aws_elastic_block_store: _Optional[_Union[AWSElasticBlockStoreSource, _Mapping]] = ..., iscsi: _Optional[_Union[ISCSISource, _Mapping]] = ..., persistent_volume_claim: _Optional[_Union[ClaimSource, _Mapping]] = ..., rbd: _Optional[_Union[RBDSource, _Mapping]] = ..., csi: _Optional[_Union[CSISource, _Mapping]] = ..., ephemeral: _Optional[_Union[EphemeralSource, _Mapping]] = ...) -> None: ...
 
 class ClaimSource(_message.Message):
+    __slots__ = ("claim_name",)
+    CLAIM_NAME_FIELD_NUMBER: _ClassVar[int]
+    claim_name: str
+    def __init__(self, claim_name: _Optional[str] = ...) -> None: ...
+
+class CSISource(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class EphemeralSource(_message.Message):
+    __slots__ = ("volume_claim_template",)
+    VOLUME_CLAIM_TEMPLATE_FIELD_NUMBER: _ClassVar[int]
+    volume_claim_template: ClaimTemplate
+    def __init__(self, volume_claim_template: _Optional[_Union[ClaimTemplate, _Mapping]] = ...) -> None: ...
+
+class ClaimTemplate(_message.Message):
+    __slots__ = ("spec",)
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    spec: PersistentVolumeClaimSpec
+    def __init__(self, spec: _Optional[_Union[PersistentVolumeClaimSpec, _Mapping]] = ...) -> None: ...
+
+class GCEPersistentDiskSource(_message.Message):
+    __slots__ = ("pd_name", "read_only")
+    PD_NAME_FIELD_NUMBER: _ClassVar[int]
+    READ_ONLY_FIELD_NUMBER: _ClassVar[int]
+    pd_name: str
+    read_only: bool
+    def __init__(self, pd_name: _Optional[str] = ..., read_only: _Optional[bool] = ...) -> None: ...
+
+class AWSElasticBlockStoreSource(_message.Message):
+    __slots__ = ("volume_id", "read_only")
+    VOLUME_ID_FIELD_NUMBER: _ClassVar[int]
+    READ_ONLY_FIELD_NUMBER: _ClassVar[int]
+    volume_id: str
+    read_only: bool
+    def __init__(self, volume_id: _Optional[str] = ..., read_only: _Optional[bool] = ...) -> None: ...
+
+class ISCSISource(_message.Message):
+    __slots__ = ("iqn", "read_only")
+    IQN_FIELD_NUMBER: _ClassVar[int]
+    READ_ONLY_FIELD_NUMBER: _ClassVar[int]
+    iqn: str
+    read_only: bool
+    def __init__(self, iqn: _Optional[str] = ..., read_only: _Optional[bool] = ...) -> None: ...
+
+class RBDSource(_message.Message):
+    __slots__ = ("monitors", "image", "pool", "read_only")
+    MONITORS_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_FIELD_NUMBER: _ClassVar[int]
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    READ_ONLY_FIELD_NUMBER: _ClassVar[int]
+    monitors: _containers.RepeatedScalarFieldContainer[str]
+    image: str
+    pool: str
+    read_only: bool
+    def __init__(self, monitors: _Optional[_Iterable[str]] = ..., image: _Optional[str] = ..., pool: _Optional[str] = ..., read_only: _Optional[bool] = ...) -> None: ...
+
+class PersistentVolumeClaim(_message.Message):
+    __slots__ = ("metadata", "spec", "status", "kind", "api_version")
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    API_VERSION_FIELD_NUMBER: _ClassVar[int]
+    metadata: ObjectMeta
+    spec: PersistentVolumeClaimSpec
+    status: PersistentVolumeClaimStatus
+    kind: str
+    api_version: str
+    def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[PersistentVolumeClaimSpec, _Mapping]] = ..., status: _Optional[_Union[PersistentVolumeClaimStatus, _Mapping]] = ..., kind: _Optional[str] = ..., api_version: _Optional[str] = ...) -> None: ...
+
+class PersistentVolumeClaimSpec(_message.Message):
+    __slots__ = ("access_modes", "resources", "volume_name", "selector", "storage_class_name", "volume_mode", "volume_attributes_class_name")
+    ACCESS_MODES_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    VOLUME_NAME_FIELD_NUMBER: _ClassVar[int]
+    SELECTOR_FIELD_NUMBER: _ClassVar[int]
+    STORAGE_CLASS_NAME_FIELD_NUMBER: _ClassVar[int]
+    VOLUME_MODE_FIELD_NUMBER: _ClassVar[int]
+    VOLUME_ATTRIBUTES_CLASS_NAME_FIELD_NUMBER: _ClassVar[int]
+    access_modes: _containers.RepeatedScalarFieldContainer[str]
+    resources: ResourceRequirements
+    volume_name: str
+    selector: LabelSelector
+    storage_class_name: str
+    volume_mode: str
+    volume_attributes_class_name: str
+    def __init__(self, access_modes: _Optional[_Iterable[str]] = ..., resources: _Optional[_Union[ResourceRequirements, _Mapping]] = ..., volume_name: _Optional[str] = ..., selector: _Optional[_Union[LabelSelector, _Mapping]] = ..., storage_class_name: _Optional[str] = ..., volume_mode: _Optional[str] = ..., volume_attributes_class_name: _Optional[str] = ...) -> None: ...
+
+class PersistentVolumeClaimStatus(_message.Message):
+    __slots__ = ("phase",)
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    phase: str
+    def __init__(self, phase: _Optional[str] = ...) -> None: ...
+
+class PersistentVolume(_message.Message):
+    __slots__ = ("metadata", "spec", "status", "kind", "api_version")
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    API_VERSION_FIELD_NUMBER: _ClassVar[int]
+    metadata: ObjectMeta
+    spec: PersistentVolumeSpec
+    status: PersistentVolumeStatus
+    kind: str
+    api_version: str
+    def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[PersistentVolumeSpec, _Mapping]] = ..., status: _Optional[_Union[PersistentVolumeStatus, _Mapping]] = ..., kind: _Optional[str] = ..., api_version: _Optional[str] = ...) -> None: ...
+
+class PersistentVolumeSpec(_message.Message):
+    __slots__ = ("capacity", "persistent_volume_source", "access_modes", "claim_ref", "storage_class_name", "volume_mode", "node_affinity", "volume_attributes_class_name", "csi")
+    class CapacityEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: _wrappers_pb2.StringValue
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_wrappers_pb2.StringValue, _Mapping]] = ...) -> None: ...
+    CAPACITY_FIELD_NUMBER: _ClassVar[int]
+    PERSISTENT_VOLUME_SOURCE_FIELD_NUMBER: _ClassVar[int]
+    ACCESS_MODES_FIELD_NUMBER: _ClassVar[int]
+    CLAIM_REF_FIELD_NUMBER: _ClassVar[int]
+    STORAGE_CLASS_NAME_FIELD_NUMBER: _ClassVar[int]
+    VOLUME_MODE_FIELD_NUMBER: _ClassVar[int]
+    NODE_AFFINITY_FIELD_NUMBER: _ClassVar[int]
+    VOLUME_ATTRIBUTES_CLASS_NAME_FIELD_NUMBER: _ClassVar[int]
+    CSI_FIELD_NUMBER: _ClassVar[int]
+    capacity: _containers.MessageMap[str, _wrappers_pb2.StringValue]
+    persistent_volume_source: PersistentVolumeSource
+    access_modes: _containers.RepeatedScalarFieldContainer[str]
+    claim_ref: ClaimReference
+    storage_class_name: str
+    volume_mode: str
+    node_affinity: VolumeNodeAffinity
+    volume_attributes_class_name: str
+    csi: CSISource
+    def __init__(self, capacity: _Optional[_Mapping[str, _wrappers_pb2.StringValue]] = ..., persistent_volume_source: _Optional[_Union[PersistentVolumeSource, _Mapping]] = ..., access_modes: _Optional[_Iterable[str]] = ..., claim_ref: _Optional[_Union[ClaimReference, _Mapping]] = ..., storage_class_name: _Optional[str] = ..., volume_mode: _Optional[str] = ..., node_affinity: _Optional[_Union[VolumeNodeAffinity, _Mapping]] = ..., volume_attributes_class_name: _Optional[str] = ..., csi: _Optional[_Union[CSISource, _Mapping]] = ...) -> None: ...
+
+class PersistentVolumeSource(_message.Message):
+    __slots__ = ("csi",)
+    CSI_FIELD_NUMBER: _ClassVar[int]
+    csi: CSISource
+    def __init__(self, csi: _Optional[_Union[CSISource, _Mapping]] = ...) -> None: ...
+
+class ClaimReference(_message.Message):
+    __slots__ = ("namespace", "name", "uid")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    UID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    name: str
+    uid: str
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., uid: _Optional[str] = ...) -> None: ...
+
+class VolumeNodeAffinity(_message.Message):
+    __slots__ = ("required",)
+    REQUIRED_FIELD_NUMBER: _ClassVar[int]
+    required: NodeSelector
+    def __init__(self, required: _Optional[_Union[NodeSelector, _Mapping]] = ...) -> None: ...
+
+class PersistentVolumeStatus(_message.Message):
+    __slots__ = ("phase",)
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    phase: str
+    def __init__(self, phase: _Optional[str] = ...) -> None: ...
+
+class StorageClass(_message.Message):
+    __slots__ = ("metadata", "provisioner", "volume_binding_mode", "allowed_topologies", "kind", "api_version")
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    PROVISIONER_FIELD_NUMBER: _ClassVar[int]
+    VOLUME_BINDING_MODE_FIELD_NUMBER: _ClassVar[int]
+    ALLOWED_TOPOLOGIES_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    API_VERSION_FIELD_NUMBER: _ClassVar[int]
+    metadata: ObjectMeta
+    provisioner: str
+    volume_binding_mode: str
+    allowed_topologies: _containers.RepeatedCompositeFieldContainer[TopologySelectorTerm]
+    kind: str
+    api_version: str
+    def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., provisioner: _Optional[str] = ..., volume_binding_mode: _Optional[str] = ..., allowed_topologies: _Optional[_Iterable[_Union[TopologySelectorTerm, _Mapping]]] = ..., kind: _Optional[str] = ..., api_version: _Optional[str] = ...) -> None: ...
+
+class TopologySelectorTerm(_message.Message):
+    __slots__ = ("match_label_expressions",)
+    MATCH_LABEL_EXPRESSIONS_FIELD_NUMBER: _ClassVar[int]
+    match_label_expressions: _containers.RepeatedCompositeFieldContainer[TopologySelectorLabelRequirement]
+    def __init__(self, match_label_expressions: _Optional[_Iterable[_Union[TopologySelectorLabelRequirement, _Mapping]]] = ...) -> None: ...
+
+class TopologySelectorLabelRequirement(_message.Message):
+    __slots__ = ("key", "values")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    values: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, key: _Optional[str] = ..., values: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Node(_message.Message):
     __slots__ = ("metadata", "spec", "status", "kind", "api_version")

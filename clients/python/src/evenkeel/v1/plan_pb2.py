@@ -23,25 +23,46 @@ _sym_db = _symbol_database.Default()
 
 
 from evenkeel.v1 import describe_spread_pb2 as evenkeel_dot_v1_dot_describe__spread__pb2
+from evenkeel.v1 import kubernetes_pb2 as evenkeel_dot_v1_dot_kubernetes__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16\x65venkeel/v1/plan.proto\x12\x0b\x65venkeel.v1\x1a!evenkeel/v1/describe_spread.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xea\x01\n\x13RankRemovalsRequest\x12\x10\n\x08snapshot\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12+\n\x08workload\x18\x03 \x01(\x0b\x32\x19.evenkeel.v1.WorkloadName\x12\r\n\x05\x63ount\x18\x04 \x01(\x05\x12#\n\x04pods\x18\x05 \x03(\x0b\x32\x15.evenkeel.v1.PodFacts\x12\x14\n\x0cmin_revision\x18\x06 \x01(\x03\x12\x18\n\x0bmax_domains\x18\x07 \x01(\x05H\x00\x88\x01\x01\x12\r\n\x05\x65poch\x18\x08 \x01(\tB\x0e\n\x0c_max_domains\"\xda\x01\n\x08PodFacts\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03uid\x18\x02 \x01(\t\x12\r\n\x05ready\x18\x03 \x01(\x08\x12.\n\nready_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rdeletion_cost\x18\x05 \x01(\x05\x12\x10\n\x08restarts\x18\x06 \x01(\x05\x12\x18\n\x10sidecar_restarts\x18\x07 \x01(\x05\x12\x31\n\rcreation_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xdb\x02\n\x14RankRemovalsResponse\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12\r\n\x05\x65poch\x18\x02 \x01(\t\x12&\n\x08removals\x18\x03 \x03(\x0b\x32\x14.evenkeel.v1.Removal\x12\x11\n\tpod_count\x18\x04 \x01(\x03\x12+\n\x06\x62\x65\x66ore\x18\x05 \x03(\x0b\x32\x1b.evenkeel.v1.TopologySpread\x12*\n\x05\x61\x66ter\x18\x06 \x03(\x0b\x32\x1b.evenkeel.v1.TopologySpread\x12\x19\n\x11unknown_pod_count\x18\x07 \x01(\x03\x12\x0f\n\x07optimal\x18\x08 \x01(\x08\x12\r\n\x05\x66\x61ult\x18\t \x01(\t\x12&\n\x03\x61ge\x18\x0f \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x08\x64\x65\x66\x61ults\x18\x14 \x01(\x0e\x32\x19.evenkeel.v1.DefaultsKind\"_\n\x07Removal\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03uid\x18\x02 \x01(\t\x12\x0c\n\x04node\x18\x03 \x01(\t\x12+\n\x07\x64omains\x18\x04 \x03(\x0b\x32\x1a.evenkeel.v1.RemovalDomain\"K\n\rRemovalDomain\x12\x14\n\x0ctopology_key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\x12\x15\n\rmatching_pods\x18\x03 \x01(\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16\x65venkeel/v1/plan.proto\x12\x0b\x65venkeel.v1\x1a!evenkeel/v1/describe_spread.proto\x1a\x1c\x65venkeel/v1/kubernetes.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xea\x01\n\x13RankRemovalsRequest\x12\x10\n\x08snapshot\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12+\n\x08workload\x18\x03 \x01(\x0b\x32\x19.evenkeel.v1.WorkloadName\x12\r\n\x05\x63ount\x18\x04 \x01(\x05\x12#\n\x04pods\x18\x05 \x03(\x0b\x32\x15.evenkeel.v1.PodFacts\x12\x14\n\x0cmin_revision\x18\x06 \x01(\x03\x12\x18\n\x0bmax_domains\x18\x07 \x01(\x05H\x00\x88\x01\x01\x12\r\n\x05\x65poch\x18\x08 \x01(\tB\x0e\n\x0c_max_domains\"\xda\x01\n\x08PodFacts\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03uid\x18\x02 \x01(\t\x12\r\n\x05ready\x18\x03 \x01(\x08\x12.\n\nready_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rdeletion_cost\x18\x05 \x01(\x05\x12\x10\n\x08restarts\x18\x06 \x01(\x05\x12\x18\n\x10sidecar_restarts\x18\x07 \x01(\x05\x12\x31\n\rcreation_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xdb\x02\n\x14RankRemovalsResponse\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12\r\n\x05\x65poch\x18\x02 \x01(\t\x12&\n\x08removals\x18\x03 \x03(\x0b\x32\x14.evenkeel.v1.Removal\x12\x11\n\tpod_count\x18\x04 \x01(\x03\x12+\n\x06\x62\x65\x66ore\x18\x05 \x03(\x0b\x32\x1b.evenkeel.v1.TopologySpread\x12*\n\x05\x61\x66ter\x18\x06 \x03(\x0b\x32\x1b.evenkeel.v1.TopologySpread\x12\x19\n\x11unknown_pod_count\x18\x07 \x01(\x03\x12\x0f\n\x07optimal\x18\x08 \x01(\x08\x12\r\n\x05\x66\x61ult\x18\t \x01(\t\x12&\n\x03\x61ge\x18\x0f \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x08\x64\x65\x66\x61ults\x18\x14 \x01(\x0e\x32\x19.evenkeel.v1.DefaultsKind\"_\n\x07Removal\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03uid\x18\x02 \x01(\t\x12\x0c\n\x04node\x18\x03 \x01(\t\x12+\n\x07\x64omains\x18\x04 \x03(\x0b\x32\x1a.evenkeel.v1.RemovalDomain\"K\n\rRemovalDomain\x12\x14\n\x0ctopology_key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\x12\x15\n\rmatching_pods\x18\x03 \x01(\x03\"\xee\x03\n\x10RebalanceRequest\x12\x10\n\x08snapshot\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12+\n\x08workload\x18\x03 \x01(\x0b\x32\x19.evenkeel.v1.WorkloadName\x12,\n\x08selector\x18\x04 \x01(\x0b\x32\x1a.evenkeel.v1.LabelSelector\x12\x0c\n\x04soft\x18\x05 \x01(\x08\x12\x14\n\x0ctopology_key\x18\x06 \x01(\t\x12\x11\n\tmax_moves\x18\x07 \x01(\x05\x12\x1e\n\x16max_moves_per_workload\x18\x08 \x01(\x05\x12\x1a\n\x12max_moves_per_node\x18\t \x01(\x05\x12\x1c\n\x0fmax_unavailable\x18\n \x01(\x05H\x00\x88\x01\x01\x12\x0c\n\x04\x62\x61re\x18\x0b \x01(\x08\x12%\n\x04stay\x18\x0c \x03(\x0b\x32\x17.evenkeel.v1.StayingPod\x12\x31\n\rstay_selector\x18\r \x01(\x0b\x32\x1a.evenkeel.v1.LabelSelector\x12\x14\n\x0cmin_revision\x18\x0e \x01(\x03\x12\x18\n\x0bmax_domains\x18\x0f \x01(\x05H\x01\x88\x01\x01\x12\r\n\x05\x65poch\x18\x10 \x01(\tB\x12\n\x10_max_unavailableB\x0e\n\x0c_max_domains\"=\n\nStayingPod\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"\x83\x02\n\x11RebalanceResponse\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12\r\n\x05\x65poch\x18\x02 \x01(\t\x12#\n\x05moves\x18\x03 \x03(\x0b\x32\x14.evenkeel.v1.PodMove\x12\x32\n\tworkloads\x18\x04 \x03(\x0b\x32\x1f.evenkeel.v1.RebalancedWorkload\x12\x0f\n\x07optimal\x18\x05 \x01(\x08\x12\x0e\n\x06\x63\x61pped\x18\x06 \x01(\x08\x12&\n\x03\x61ge\x18\x0f \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x08\x64\x65\x66\x61ults\x18\x14 \x01(\x0e\x32\x19.evenkeel.v1.DefaultsKind\"\xb9\x01\n\x07PodMove\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0b\n\x03pod\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x0c\n\x04\x66rom\x18\x04 \x01(\t\x12\n\n\x02to\x18\x05 \x01(\t\x12+\n\x08workload\x18\x06 \x01(\x0b\x32\x19.evenkeel.v1.WorkloadName\x12$\n\x03why\x18\x07 \x03(\x0b\x32\x17.evenkeel.v1.MoveEffect\x12\x14\n\x0csuccessor_of\x18\x08 \x01(\x05\"l\n\nMoveEffect\x12\x14\n\x0ctopology_key\x18\x01 \x01(\t\x12\x12\n\nfrom_value\x18\x02 \x01(\t\x12\x11\n\tfrom_pods\x18\x03 \x01(\x03\x12\x10\n\x08to_value\x18\x04 \x01(\t\x12\x0f\n\x07to_pods\x18\x05 \x01(\x03\"\xd7\x02\n\x12RebalancedWorkload\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12;\n\x06labels\x18\x04 \x03(\x0b\x32+.evenkeel.v1.RebalancedWorkload.LabelsEntry\x12\x12\n\nmove_count\x18\x05 \x01(\x03\x12+\n\x06\x62\x65\x66ore\x18\x06 \x03(\x0b\x32\x1b.evenkeel.v1.TopologySpread\x12*\n\x05\x61\x66ter\x18\x07 \x03(\x0b\x32\x1b.evenkeel.v1.TopologySpread\x12*\n\x08\x62lockers\x18\x08 \x03(\x0b\x32\x18.evenkeel.v1.MoveBlocker\x12\r\n\x05\x66\x61ult\x18\t \x01(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xfb\x01\n\x0bMoveBlocker\x12+\n\x04kind\x18\x01 \x01(\x0e\x32\x1d.evenkeel.v1.MoveBlocker.Kind\x12\x14\n\x0ctopology_key\x18\x02 \x01(\t\x12\x0e\n\x06\x64omain\x18\x03 \x01(\t\x12\x0c\n\x04text\x18\x04 \x01(\t\x12\r\n\x05\x63ount\x18\x05 \x01(\x03\"|\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\x13\n\x0fKIND_CONSTRAINT\x10\x01\x12\r\n\tKIND_NODE\x10\x02\x12\r\n\tKIND_ROOM\x10\x03\x12\x0f\n\x0bKIND_BUDGET\x10\x04\x12\x0c\n\x08KIND_POD\x10\x05\x12\x0c\n\x08KIND_CAP\x10\x06\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'evenkeel.v1.plan_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_RANKREMOVALSREQUEST']._serialized_start=140
-  _globals['_RANKREMOVALSREQUEST']._serialized_end=374
-  _globals['_PODFACTS']._serialized_start=377
-  _globals['_PODFACTS']._serialized_end=595
-  _globals['_RANKREMOVALSRESPONSE']._serialized_start=598
-  _globals['_RANKREMOVALSRESPONSE']._serialized_end=945
-  _globals['_REMOVAL']._serialized_start=947
-  _globals['_REMOVAL']._serialized_end=1042
-  _globals['_REMOVALDOMAIN']._serialized_start=1044
-  _globals['_REMOVALDOMAIN']._serialized_end=1119
+  _globals['_REBALANCEDWORKLOAD_LABELSENTRY']._loaded_options = None
+  _globals['_REBALANCEDWORKLOAD_LABELSENTRY']._serialized_options = b'8\001'
+  _globals['_RANKREMOVALSREQUEST']._serialized_start=170
+  _globals['_RANKREMOVALSREQUEST']._serialized_end=404
+  _globals['_PODFACTS']._serialized_start=407
+  _globals['_PODFACTS']._serialized_end=625
+  _globals['_RANKREMOVALSRESPONSE']._serialized_start=628
+  _globals['_RANKREMOVALSRESPONSE']._serialized_end=975
+  _globals['_REMOVAL']._serialized_start=977
+  _globals['_REMOVAL']._serialized_end=1072
+  _globals['_REMOVALDOMAIN']._serialized_start=1074
+  _globals['_REMOVALDOMAIN']._serialized_end=1149
+  _globals['_REBALANCEREQUEST']._serialized_start=1152
+  _globals['_REBALANCEREQUEST']._serialized_end=1646
+  _globals['_STAYINGPOD']._serialized_start=1648
+  _globals['_STAYINGPOD']._serialized_end=1709
+  _globals['_REBALANCERESPONSE']._serialized_start=1712
+  _globals['_REBALANCERESPONSE']._serialized_end=1971
+  _globals['_PODMOVE']._serialized_start=1974
+  _globals['_PODMOVE']._serialized_end=2159
+  _globals['_MOVEEFFECT']._serialized_start=2161
+  _globals['_MOVEEFFECT']._serialized_end=2269
+  _globals['_REBALANCEDWORKLOAD']._serialized_start=2272
+  _globals['_REBALANCEDWORKLOAD']._serialized_end=2615
+  _globals['_REBALANCEDWORKLOAD_LABELSENTRY']._serialized_start=2570
+  _globals['_REBALANCEDWORKLOAD_LABELSENTRY']._serialized_end=2615
+  _globals['_MOVEBLOCKER']._serialized_start=2618
+  _globals['_MOVEBLOCKER']._serialized_end=2869
+  _globals['_MOVEBLOCKER_KIND']._serialized_start=2745
+  _globals['_MOVEBLOCKER_KIND']._serialized_end=2869
 # @@protoc_insertion_point(module_scope)

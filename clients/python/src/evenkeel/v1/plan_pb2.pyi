@@ -1,9 +1,11 @@
 import datetime
 
 from evenkeel.v1 import describe_spread_pb2 as _describe_spread_pb2
+from evenkeel.v1 import kubernetes_pb2 as _kubernetes_pb2
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
@@ -98,3 +100,161 @@ class RemovalDomain(_message.Message):
     value: str
     matching_pods: int
     def __init__(self, topology_key: _Optional[str] = ..., value: _Optional[str] = ..., matching_pods: _Optional[int] = ...) -> None: ...
+
+class RebalanceRequest(_message.Message):
+    __slots__ = ("snapshot", "namespace", "workload", "selector", "soft", "topology_key", "max_moves", "max_moves_per_workload", "max_moves_per_node", "max_unavailable", "bare", "stay", "stay_selector", "min_revision", "max_domains", "epoch")
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    WORKLOAD_FIELD_NUMBER: _ClassVar[int]
+    SELECTOR_FIELD_NUMBER: _ClassVar[int]
+    SOFT_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGY_KEY_FIELD_NUMBER: _ClassVar[int]
+    MAX_MOVES_FIELD_NUMBER: _ClassVar[int]
+    MAX_MOVES_PER_WORKLOAD_FIELD_NUMBER: _ClassVar[int]
+    MAX_MOVES_PER_NODE_FIELD_NUMBER: _ClassVar[int]
+    MAX_UNAVAILABLE_FIELD_NUMBER: _ClassVar[int]
+    BARE_FIELD_NUMBER: _ClassVar[int]
+    STAY_FIELD_NUMBER: _ClassVar[int]
+    STAY_SELECTOR_FIELD_NUMBER: _ClassVar[int]
+    MIN_REVISION_FIELD_NUMBER: _ClassVar[int]
+    MAX_DOMAINS_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    snapshot: str
+    namespace: str
+    workload: _describe_spread_pb2.WorkloadName
+    selector: _kubernetes_pb2.LabelSelector
+    soft: bool
+    topology_key: str
+    max_moves: int
+    max_moves_per_workload: int
+    max_moves_per_node: int
+    max_unavailable: int
+    bare: bool
+    stay: _containers.RepeatedCompositeFieldContainer[StayingPod]
+    stay_selector: _kubernetes_pb2.LabelSelector
+    min_revision: int
+    max_domains: int
+    epoch: str
+    def __init__(self, snapshot: _Optional[str] = ..., namespace: _Optional[str] = ..., workload: _Optional[_Union[_describe_spread_pb2.WorkloadName, _Mapping]] = ..., selector: _Optional[_Union[_kubernetes_pb2.LabelSelector, _Mapping]] = ..., soft: _Optional[bool] = ..., topology_key: _Optional[str] = ..., max_moves: _Optional[int] = ..., max_moves_per_workload: _Optional[int] = ..., max_moves_per_node: _Optional[int] = ..., max_unavailable: _Optional[int] = ..., bare: _Optional[bool] = ..., stay: _Optional[_Iterable[_Union[StayingPod, _Mapping]]] = ..., stay_selector: _Optional[_Union[_kubernetes_pb2.LabelSelector, _Mapping]] = ..., min_revision: _Optional[int] = ..., max_domains: _Optional[int] = ..., epoch: _Optional[str] = ...) -> None: ...
+
+class StayingPod(_message.Message):
+    __slots__ = ("namespace", "name", "reason")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    name: str
+    reason: str
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class RebalanceResponse(_message.Message):
+    __slots__ = ("revision", "epoch", "moves", "workloads", "optimal", "capped", "age", "defaults")
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    MOVES_FIELD_NUMBER: _ClassVar[int]
+    WORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    OPTIMAL_FIELD_NUMBER: _ClassVar[int]
+    CAPPED_FIELD_NUMBER: _ClassVar[int]
+    AGE_FIELD_NUMBER: _ClassVar[int]
+    DEFAULTS_FIELD_NUMBER: _ClassVar[int]
+    revision: int
+    epoch: str
+    moves: _containers.RepeatedCompositeFieldContainer[PodMove]
+    workloads: _containers.RepeatedCompositeFieldContainer[RebalancedWorkload]
+    optimal: bool
+    capped: bool
+    age: _duration_pb2.Duration
+    defaults: _describe_spread_pb2.DefaultsKind
+    def __init__(self, revision: _Optional[int] = ..., epoch: _Optional[str] = ..., moves: _Optional[_Iterable[_Union[PodMove, _Mapping]]] = ..., workloads: _Optional[_Iterable[_Union[RebalancedWorkload, _Mapping]]] = ..., optimal: _Optional[bool] = ..., capped: _Optional[bool] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., defaults: _Optional[_Union[_describe_spread_pb2.DefaultsKind, str]] = ...) -> None: ...
+
+class PodMove(_message.Message):
+    __slots__ = ("namespace", "pod", "uid", "to", "workload", "why", "successor_of")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    POD_FIELD_NUMBER: _ClassVar[int]
+    UID_FIELD_NUMBER: _ClassVar[int]
+    FROM_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    WORKLOAD_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    SUCCESSOR_OF_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    pod: str
+    uid: str
+    to: str
+    workload: _describe_spread_pb2.WorkloadName
+    why: _containers.RepeatedCompositeFieldContainer[MoveEffect]
+    successor_of: int
+    def __init__(self, namespace: _Optional[str] = ..., pod: _Optional[str] = ..., uid: _Optional[str] = ..., to: _Optional[str] = ..., workload: _Optional[_Union[_describe_spread_pb2.WorkloadName, _Mapping]] = ..., why: _Optional[_Iterable[_Union[MoveEffect, _Mapping]]] = ..., successor_of: _Optional[int] = ..., **kwargs) -> None: ...
+
+class MoveEffect(_message.Message):
+    __slots__ = ("topology_key", "from_value", "from_pods", "to_value", "to_pods")
+    TOPOLOGY_KEY_FIELD_NUMBER: _ClassVar[int]
+    FROM_VALUE_FIELD_NUMBER: _ClassVar[int]
+    FROM_PODS_FIELD_NUMBER: _ClassVar[int]
+    TO_VALUE_FIELD_NUMBER: _ClassVar[int]
+    TO_PODS_FIELD_NUMBER: _ClassVar[int]
+    topology_key: str
+    from_value: str
+    from_pods: int
+    to_value: str
+    to_pods: int
+    def __init__(self, topology_key: _Optional[str] = ..., from_value: _Optional[str] = ..., from_pods: _Optional[int] = ..., to_value: _Optional[str] = ..., to_pods: _Optional[int] = ...) -> None: ...
+
+class RebalancedWorkload(_message.Message):
+    __slots__ = ("namespace", "kind", "name", "labels", "move_count", "before", "after", "blockers", "fault")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    MOVE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    BLOCKERS_FIELD_NUMBER: _ClassVar[int]
+    FAULT_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    kind: str
+    name: str
+    labels: _containers.ScalarMap[str, str]
+    move_count: int
+    before: _containers.RepeatedCompositeFieldContainer[_describe_spread_pb2.TopologySpread]
+    after: _containers.RepeatedCompositeFieldContainer[_describe_spread_pb2.TopologySpread]
+    blockers: _containers.RepeatedCompositeFieldContainer[MoveBlocker]
+    fault: str
+    def __init__(self, namespace: _Optional[str] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., move_count: _Optional[int] = ..., before: _Optional[_Iterable[_Union[_describe_spread_pb2.TopologySpread, _Mapping]]] = ..., after: _Optional[_Iterable[_Union[_describe_spread_pb2.TopologySpread, _Mapping]]] = ..., blockers: _Optional[_Iterable[_Union[MoveBlocker, _Mapping]]] = ..., fault: _Optional[str] = ...) -> None: ...
+
+class MoveBlocker(_message.Message):
+    __slots__ = ("kind", "topology_key", "domain", "text", "count")
+    class Kind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        KIND_UNSPECIFIED: _ClassVar[MoveBlocker.Kind]
+        KIND_CONSTRAINT: _ClassVar[MoveBlocker.Kind]
+        KIND_NODE: _ClassVar[MoveBlocker.Kind]
+        KIND_ROOM: _ClassVar[MoveBlocker.Kind]
+        KIND_BUDGET: _ClassVar[MoveBlocker.Kind]
+        KIND_POD: _ClassVar[MoveBlocker.Kind]
+        KIND_CAP: _ClassVar[MoveBlocker.Kind]
+    KIND_UNSPECIFIED: MoveBlocker.Kind
+    KIND_CONSTRAINT: MoveBlocker.Kind
+    KIND_NODE: MoveBlocker.Kind
+    KIND_ROOM: MoveBlocker.Kind
+    KIND_BUDGET: MoveBlocker.Kind
+    KIND_POD: MoveBlocker.Kind
+    KIND_CAP: MoveBlocker.Kind
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGY_KEY_FIELD_NUMBER: _ClassVar[int]
+    DOMAIN_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    kind: MoveBlocker.Kind
+    topology_key: str
+    domain: str
+    text: str
+    count: int
+    def __init__(self, kind: _Optional[_Union[MoveBlocker.Kind, str]] = ..., topology_key: _Optional[str] = ..., domain: _Optional[str] = ..., text: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...

@@ -64,6 +64,12 @@ class ReasonCode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REASON_CODE_POD_ANTI_AFFINITY: _ClassVar[ReasonCode]
     REASON_CODE_EXISTING_ANTI_AFFINITY: _ClassVar[ReasonCode]
     REASON_CODE_DECLARED_FEATURES: _ClassVar[ReasonCode]
+    REASON_CODE_VOLUME_NOT_READY: _ClassVar[ReasonCode]
+    REASON_CODE_DISK_CONFLICT: _ClassVar[ReasonCode]
+    REASON_CODE_CLAIM_IN_USE: _ClassVar[ReasonCode]
+    REASON_CODE_VOLUME_NODE_AFFINITY: _ClassVar[ReasonCode]
+    REASON_CODE_VOLUME_BINDING: _ClassVar[ReasonCode]
+    REASON_CODE_VOLUME_ZONE: _ClassVar[ReasonCode]
 
 class HolderState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -108,6 +114,12 @@ REASON_CODE_POD_AFFINITY: ReasonCode
 REASON_CODE_POD_ANTI_AFFINITY: ReasonCode
 REASON_CODE_EXISTING_ANTI_AFFINITY: ReasonCode
 REASON_CODE_DECLARED_FEATURES: ReasonCode
+REASON_CODE_VOLUME_NOT_READY: ReasonCode
+REASON_CODE_DISK_CONFLICT: ReasonCode
+REASON_CODE_CLAIM_IN_USE: ReasonCode
+REASON_CODE_VOLUME_NODE_AFFINITY: ReasonCode
+REASON_CODE_VOLUME_BINDING: ReasonCode
+REASON_CODE_VOLUME_ZONE: ReasonCode
 HOLDER_STATE_UNSPECIFIED: HolderState
 HOLDER_STATE_SCHEDULED: HolderState
 HOLDER_STATE_BOUND: HolderState
@@ -116,7 +128,7 @@ PLANNING_GREEDY: Planning
 PLANNING_JOINT: Planning
 
 class Change(_message.Message):
-    __slots__ = ("node", "pod", "service", "replica_set", "stateful_set", "replication_controller", "namespace", "pod_disruption_budget", "delete")
+    __slots__ = ("node", "pod", "service", "replica_set", "stateful_set", "replication_controller", "namespace", "persistent_volume_claim", "persistent_volume", "storage_class", "pod_disruption_budget", "delete")
     NODE_FIELD_NUMBER: _ClassVar[int]
     POD_FIELD_NUMBER: _ClassVar[int]
     SERVICE_FIELD_NUMBER: _ClassVar[int]
@@ -124,6 +136,9 @@ class Change(_message.Message):
     STATEFUL_SET_FIELD_NUMBER: _ClassVar[int]
     REPLICATION_CONTROLLER_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    PERSISTENT_VOLUME_CLAIM_FIELD_NUMBER: _ClassVar[int]
+    PERSISTENT_VOLUME_FIELD_NUMBER: _ClassVar[int]
+    STORAGE_CLASS_FIELD_NUMBER: _ClassVar[int]
     POD_DISRUPTION_BUDGET_FIELD_NUMBER: _ClassVar[int]
     DELETE_FIELD_NUMBER: _ClassVar[int]
     node: _kubernetes_pb2.Node
@@ -133,9 +148,12 @@ class Change(_message.Message):
     stateful_set: _kubernetes_pb2.StatefulSet
     replication_controller: _kubernetes_pb2.ReplicationController
     namespace: _kubernetes_pb2.Namespace
+    persistent_volume_claim: _kubernetes_pb2.PersistentVolumeClaim
+    persistent_volume: _kubernetes_pb2.PersistentVolume
+    storage_class: _kubernetes_pb2.StorageClass
     pod_disruption_budget: _kubernetes_pb2.PodDisruptionBudget
     delete: ObjectReference
-    def __init__(self, node: _Optional[_Union[_kubernetes_pb2.Node, _Mapping]] = ..., pod: _Optional[_Union[_kubernetes_pb2.Pod, _Mapping]] = ..., service: _Optional[_Union[_kubernetes_pb2.Service, _Mapping]] = ..., replica_set: _Optional[_Union[_kubernetes_pb2.ReplicaSet, _Mapping]] = ..., stateful_set: _Optional[_Union[_kubernetes_pb2.StatefulSet, _Mapping]] = ..., replication_controller: _Optional[_Union[_kubernetes_pb2.ReplicationController, _Mapping]] = ..., namespace: _Optional[_Union[_kubernetes_pb2.Namespace, _Mapping]] = ..., pod_disruption_budget: _Optional[_Union[_kubernetes_pb2.PodDisruptionBudget, _Mapping]] = ..., delete: _Optional[_Union[ObjectReference, _Mapping]] = ...) -> None: ...
+    def __init__(self, node: _Optional[_Union[_kubernetes_pb2.Node, _Mapping]] = ..., pod: _Optional[_Union[_kubernetes_pb2.Pod, _Mapping]] = ..., service: _Optional[_Union[_kubernetes_pb2.Service, _Mapping]] = ..., replica_set: _Optional[_Union[_kubernetes_pb2.ReplicaSet, _Mapping]] = ..., stateful_set: _Optional[_Union[_kubernetes_pb2.StatefulSet, _Mapping]] = ..., replication_controller: _Optional[_Union[_kubernetes_pb2.ReplicationController, _Mapping]] = ..., namespace: _Optional[_Union[_kubernetes_pb2.Namespace, _Mapping]] = ..., persistent_volume_claim: _Optional[_Union[_kubernetes_pb2.PersistentVolumeClaim, _Mapping]] = ..., persistent_volume: _Optional[_Union[_kubernetes_pb2.PersistentVolume, _Mapping]] = ..., storage_class: _Optional[_Union[_kubernetes_pb2.StorageClass, _Mapping]] = ..., pod_disruption_budget: _Optional[_Union[_kubernetes_pb2.PodDisruptionBudget, _Mapping]] = ..., delete: _Optional[_Union[ObjectReference, _Mapping]] = ...) -> None: ...
 
 class ObjectReference(_message.Message):
     __slots__ = ("kind", "namespace", "name", "uid")

@@ -85,6 +85,11 @@ class SpreadServiceStub:
                 request_serializer=evenkeel_dot_v1_dot_plan__pb2.RankRemovalsRequest.SerializeToString,
                 response_deserializer=evenkeel_dot_v1_dot_plan__pb2.RankRemovalsResponse.FromString,
                 _registered_method=True)
+        self.Rebalance = channel.unary_unary(
+                '/evenkeel.v1.SpreadService/Rebalance',
+                request_serializer=evenkeel_dot_v1_dot_plan__pb2.RebalanceRequest.SerializeToString,
+                response_deserializer=evenkeel_dot_v1_dot_plan__pb2.RebalanceResponse.FromString,
+                _registered_method=True)
         self.ReservePods = channel.unary_unary(
                 '/evenkeel.v1.SpreadService/ReservePods',
                 request_serializer=evenkeel_dot_v1_dot_spread__service__pb2.ReservePodsRequest.SerializeToString,
@@ -247,6 +252,14 @@ class SpreadServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Rebalance(self, request, context):
+        """Says which pods to move so that spread constraints hold, over all workloads, with
+        the fewest moves. Nothing is moved.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ReservePods(self, request, context):
         """Says that pods go to nodes, for callers that decide by themselves. Each pod counts
         on its node at once, whatever its constraints say and whether the node is known,
@@ -393,6 +406,11 @@ def add_SpreadServiceServicer_to_server(servicer, server):
                     servicer.RankRemovals,
                     request_deserializer=evenkeel_dot_v1_dot_plan__pb2.RankRemovalsRequest.FromString,
                     response_serializer=evenkeel_dot_v1_dot_plan__pb2.RankRemovalsResponse.SerializeToString,
+            ),
+            'Rebalance': grpc.unary_unary_rpc_method_handler(
+                    servicer.Rebalance,
+                    request_deserializer=evenkeel_dot_v1_dot_plan__pb2.RebalanceRequest.FromString,
+                    response_serializer=evenkeel_dot_v1_dot_plan__pb2.RebalanceResponse.SerializeToString,
             ),
             'ReservePods': grpc.unary_unary_rpc_method_handler(
                     servicer.ReservePods,
@@ -697,6 +715,33 @@ class SpreadService:
             '/evenkeel.v1.SpreadService/RankRemovals',
             evenkeel_dot_v1_dot_plan__pb2.RankRemovalsRequest.SerializeToString,
             evenkeel_dot_v1_dot_plan__pb2.RankRemovalsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Rebalance(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/evenkeel.v1.SpreadService/Rebalance',
+            evenkeel_dot_v1_dot_plan__pb2.RebalanceRequest.SerializeToString,
+            evenkeel_dot_v1_dot_plan__pb2.RebalanceResponse.FromString,
             options,
             channel_credentials,
             insecure,

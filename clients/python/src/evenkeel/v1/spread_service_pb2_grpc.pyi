@@ -100,6 +100,10 @@ class SpreadServiceStub:
     NOT_FOUND: no such snapshot, or no pods of the workload.
     FAILED_PRECONDITION and DEADLINE_EXCEEDED as for Filter.
     """
+    Rebalance: grpc.UnaryUnaryMultiCallable[evenkeel.v1.plan_pb2.RebalanceRequest, evenkeel.v1.plan_pb2.RebalanceResponse]
+    """Says which pods to move so that spread constraints hold, over all workloads, with
+    the fewest moves. Nothing is moved.
+    """
     ReservePods: grpc.UnaryUnaryMultiCallable[evenkeel.v1.spread_service_pb2.ReservePodsRequest, evenkeel.v1.spread_service_pb2.ReservePodsResponse]
     """Says that pods go to nodes, for callers that decide by themselves. Each pod counts
     on its node at once, whatever its constraints say and whether the node is known,
@@ -222,6 +226,10 @@ class SpreadServiceAsyncStub(SpreadServiceStub):
 
     NOT_FOUND: no such snapshot, or no pods of the workload.
     FAILED_PRECONDITION and DEADLINE_EXCEEDED as for Filter.
+    """
+    Rebalance: grpc.aio.UnaryUnaryMultiCallable[evenkeel.v1.plan_pb2.RebalanceRequest, evenkeel.v1.plan_pb2.RebalanceResponse]  # type: ignore[assignment]
+    """Says which pods to move so that spread constraints hold, over all workloads, with
+    the fewest moves. Nothing is moved.
     """
     ReservePods: grpc.aio.UnaryUnaryMultiCallable[evenkeel.v1.spread_service_pb2.ReservePodsRequest, evenkeel.v1.spread_service_pb2.ReservePodsResponse]  # type: ignore[assignment]
     """Says that pods go to nodes, for callers that decide by themselves. Each pod counts
@@ -396,6 +404,16 @@ class SpreadServiceServicer(metaclass=abc.ABCMeta):
 
         NOT_FOUND: no such snapshot, or no pods of the workload.
         FAILED_PRECONDITION and DEADLINE_EXCEEDED as for Filter.
+        """
+
+    @abc.abstractmethod
+    def Rebalance(
+        self,
+        request: evenkeel.v1.plan_pb2.RebalanceRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[evenkeel.v1.plan_pb2.RebalanceResponse, collections.abc.Awaitable[evenkeel.v1.plan_pb2.RebalanceResponse]]:
+        """Says which pods to move so that spread constraints hold, over all workloads, with
+        the fewest moves. Nothing is moved.
         """
 
     @abc.abstractmethod
