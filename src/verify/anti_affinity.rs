@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::finding::Findings;
 use super::nodes::json;
-use super::pods::STRIDE;
+use super::pods::each_stored;
 use crate::matching::{Path, PodTerm, Violations};
 use crate::recount::room;
 use crate::snapshot::Frozen;
@@ -20,28 +20,21 @@ pub fn compare(
     is_cancelled: &dyn Fn() -> bool,
 ) -> Option<()> {
     let mut found = TermTally::new();
-    for (namespace_name, namespace) in &frozen.namespaces {
-        for (index, pod) in namespace.pod_names().enumerate() {
-            if index % STRIDE == 0 && is_cancelled() {
-                return None;
-            }
-            let pod = namespace.pod_to_wire(namespace_name, &pod.to_string(), frozen.nodes());
-            let Some(pod) = pod else { continue };
-            let Some(node) = room::node_taken(&pod) else {
-                continue;
+    each_stored(frozen, is_cancelled, |namespace, _, pod| {
+        let Some(node) = room::node_taken(pod) else {
+            return;
+        };
+        // How a term reads is held against a recount by every decision.
+        let no_faults = &mut Violations::default();
+        let terms = PodTerm::compile_existing(pod, Path::root("pod"), no_faults);
+        for term in terms.iter().flat_map(|terms| &**terms) {
+            let own = match term.is_about_own() {
+                true => namespace,
+                false => "",
             };
-            // How a term reads is held against a recount by every decision.
-            let no_faults = &mut Violations::default();
-            let terms = PodTerm::compile_existing(&pod, Path::root("pod"), no_faults);
-            for term in terms.iter().flat_map(|terms| &**terms) {
-                let own = match term.is_about_own() {
-                    true => namespace_name,
-                    false => "",
-                };
-                *found.entry(name_of(term, own, node)).or_default() += 1;
-            }
+            *found.entry(name_of(term, own, node)).or_default() += 1;
         }
-    }
+    })?;
     let mut kept = TermTally::new();
     for held in frozen.anti_affinity().iter() {
         for (slot, pods) in held.counts() {
@@ -49,8 +42,6 @@ pub fn compare(
             kept.insert(name_of(held.term(), held.own(), node), pods);
         }
     }
-    let kept: BTreeMap<&str, u32> = kept.iter().map(|(name, pods)| (&**name, *pods)).collect();
-    let found: BTreeMap<&str, u32> = found.iter().map(|(name, pods)| (&**name, *pods)).collect();
     let mut terms = findings.about("", || "anti-affinity of pods".to_owned());
     terms.compare_counts(|name| format!("pods with {name}"), &kept, &found);
     Some(())

@@ -97,14 +97,14 @@ impl<S: Fn() -> String> Comparison<'_, S> {
     }
 
     /// Compares counts by whatever they are of. What is not in a map counts 0.
-    pub(super) fn compare_counts<K: Ord + Copy>(
+    pub(super) fn compare_counts<K: Ord>(
         &mut self,
-        aspect: impl Fn(K) -> String,
+        aspect: impl Fn(&K) -> String,
         kept: &BTreeMap<K, u32>,
         recounted: &BTreeMap<K, u32>,
     ) {
-        let of = |counts: &BTreeMap<K, u32>, key: K| counts.get(&key).copied().unwrap_or(0);
-        let keys: BTreeSet<K> = kept.keys().chain(recounted.keys()).copied().collect();
+        let of = |counts: &BTreeMap<K, u32>, key: &K| counts.get(key).copied().unwrap_or(0);
+        let keys: BTreeSet<&K> = kept.keys().chain(recounted.keys()).collect();
         for key in keys {
             let aspect = fmt::from_fn(|f| f.write_str(&aspect(key)));
             self.compare(aspect, of(kept, key), of(recounted, key));

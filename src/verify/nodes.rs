@@ -85,7 +85,7 @@ impl NodeList {
             .filter(|(_, nodes)| *nodes > 0)
             .map(|(index, nodes)| (in_use.topology.value(DomainId::at(index), all), nodes))
             .collect();
-        let aspect = |value: &str| format!("nodes in domain {value:?}");
+        let aspect = |value: &&str| format!("nodes in domain {value:?}");
         topology.compare_counts(aspect, &kept, &everybody.domains);
         let keyed = everybody.domains.values().map(|nodes| *nodes as usize);
         topology.compare("nodes with the key", in_use.topology.keyed(), keyed.sum());
@@ -115,7 +115,7 @@ impl NodeList {
             .domains()
             .map(|domain| (value(domain), partition.eligible_nodes(domain)))
             .collect();
-        let aspect = |value: &str| format!("eligible nodes in domain {value:?}");
+        let aspect = |value: &&str| format!("eligible nodes in domain {value:?}");
         compared.compare_counts(aspect, &kept, &part.domains);
         let (kept, recounted) = (partition.domain_count(), part.domains.len());
         compared.compare("number of domains", kept, recounted);

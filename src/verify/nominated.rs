@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::finding::Findings;
 use super::nodes::json;
-use super::pods::STRIDE;
+use super::pods::each_stored;
 use crate::matching::{Requests, RequestsByVersion};
 use crate::proto::v1;
 use crate::recount;
@@ -18,20 +18,11 @@ pub fn compare(
     is_cancelled: &dyn Fn() -> bool,
 ) -> Option<()> {
     let mut found: BTreeMap<String, String> = BTreeMap::new();
-    for (name, namespace) in &frozen.namespaces {
-        for (index, pod_name) in namespace.pod_names().enumerate() {
-            if index % STRIDE == 0 && is_cancelled() {
-                return None;
-            }
-            let Some(pod) = namespace.pod_to_wire(name, &pod_name.to_string(), frozen.nodes())
-            else {
-                continue;
-            };
-            if let Some(node) = recount::node_promised(&pod) {
-                found.insert(format!("{name}/{pod_name}"), recounted(node, &pod));
-            }
+    each_stored(frozen, is_cancelled, |namespace, name, pod| {
+        if let Some(node) = recount::node_promised(pod) {
+            found.insert(format!("{namespace}/{name}"), recounted(node, pod));
         }
-    }
+    })?;
     let nominations = frozen.nominations().iter();
     let kept: BTreeMap<String, String> = nominations
         .map(|(node, pod)| (format!("{}/{}", pod.namespace, pod.name), kept(node, pod)))

@@ -4,11 +4,33 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::finding::Findings;
 use super::nodes::json;
+use crate::proto::v1;
 use crate::recount::{self, LabelMap, node_counted_on};
-use crate::snapshot::{LabelSetId, Namespace, Nodes};
+use crate::snapshot::{Frozen, LabelSetId, Namespace, Nodes};
 
 /// How many pods are looked at between two checks whether to go on.
-pub const STRIDE: usize = 10_000;
+const STRIDE: usize = 10_000;
+
+/// Looks at each pod of all namespaces: its namespace, its name and what is stored of it.
+/// `None` as soon as `is_cancelled` says so.
+pub fn each_stored(
+    frozen: &Frozen,
+    is_cancelled: &dyn Fn() -> bool,
+    mut look: impl FnMut(&str, &str, &v1::Pod),
+) -> Option<()> {
+    for (namespace_name, namespace) in &frozen.namespaces {
+        for (index, name) in namespace.pod_names().enumerate() {
+            if index % STRIDE == 0 && is_cancelled() {
+                return None;
+            }
+            let name = name.to_string();
+            if let Some(pod) = namespace.pod_to_wire(namespace_name, &name, frozen.nodes()) {
+                look(namespace_name, &name, &pod);
+            }
+        }
+    }
+    Some(())
+}
 
 /// The pods of a namespace by label set.
 pub struct PodTally {
@@ -84,7 +106,7 @@ impl PodTally {
                 .collect();
             let recounted = set.counted.iter();
             let recounted = recounted.map(|(node, pods)| (&**node, *pods)).collect();
-            let aspect = |node: &str| format!("pods that count on node {node:?}");
+            let aspect = |node: &&str| format!("pods that count on node {node:?}");
             compared.compare_counts(aspect, &counted, &recounted);
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::finding::Findings;
-use super::pods::STRIDE;
+use super::pods::each_stored;
 use crate::matching::Requested;
 use crate::recount::requests::requests;
 use crate::recount::room;
@@ -25,26 +25,18 @@ pub fn compare(
 ) -> Option<()> {
     let nodes = frozen.nodes();
     let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
-    for (name, namespace) in &frozen.namespaces {
-        for (index, pod) in namespace.pod_names().enumerate() {
-            if index % STRIDE == 0 && is_cancelled() {
-                return None;
-            }
-            let Some(pod) = namespace.pod_to_wire(name, &pod.to_string(), nodes) else {
-                continue;
-            };
-            let Some(node) = room::node_taken(&pod) else {
-                continue;
-            };
-            let sum = sums.entry(node.to_owned()).or_default();
-            sum.pods += 1;
-            sum.ports += room::ports(&pod).len() as i64;
-            // A stored pod has nothing in which versions differ.
-            for (resource, amount) in requests(&pod, u32::MAX) {
-                *sum.amounts.entry(resource).or_default() += amount;
-            }
+    each_stored(frozen, is_cancelled, |_, _, pod| {
+        let Some(node) = room::node_taken(pod) else {
+            return;
+        };
+        let sum = sums.entry(node.to_owned()).or_default();
+        sum.pods += 1;
+        sum.ports += room::ports(pod).len() as i64;
+        // A stored pod has nothing in which versions differ.
+        for (resource, amount) in requests(pod, u32::MAX) {
+            *sum.amounts.entry(resource).or_default() += amount;
         }
-    }
+    })?;
     let all = nodes
         .order()
         .iter()

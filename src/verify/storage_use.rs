@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::finding::Findings;
-use super::pods::STRIDE;
+use super::pods::each_stored;
 use crate::matching::{Path, PodDisk, PodStorage, Violations};
 use crate::recount::room;
 use crate::snapshot::Frozen;
@@ -15,35 +15,26 @@ pub fn compare(
     is_cancelled: &dyn Fn() -> bool,
 ) -> Option<()> {
     let mut found: BTreeMap<String, u32> = BTreeMap::new();
-    for (namespace_name, namespace) in &frozen.namespaces {
-        for (index, pod) in namespace.pod_names().enumerate() {
-            if index % STRIDE == 0 && is_cancelled() {
-                return None;
-            }
-            let pod = namespace.pod_to_wire(namespace_name, &pod.to_string(), frozen.nodes());
-            let Some(pod) = pod else { continue };
-            let (Some(node), Some(spec)) = (room::node_taken(&pod), &pod.spec) else {
-                continue;
-            };
-            let metadata = pod.metadata.clone().unwrap_or_default();
-            let no_faults = &mut Violations::default();
-            let used = PodStorage::compile(&metadata, spec, Path::root("spec"), no_faults);
-            let claims = used.claims.iter();
-            let claims = claims.map(|claim| (format!("{namespace_name}/{}", claim.name), None));
-            let disks = used.disks.iter();
-            let disks = disks.map(|disk| (format!("/{:?}/{}", disk.kind, disk.id), Some(disk)));
-            for (key, disk) in claims.chain(disks) {
-                *found.entry(name_of(&key, disk, node)).or_default() += 1;
-            }
+    each_stored(frozen, is_cancelled, |namespace, _, pod| {
+        let (Some(node), Some(spec)) = (room::node_taken(pod), &pod.spec) else {
+            return;
+        };
+        let metadata = pod.metadata.clone().unwrap_or_default();
+        let no_faults = &mut Violations::default();
+        let used = PodStorage::compile(&metadata, spec, Path::root("spec"), no_faults);
+        let claims = used.claims.iter();
+        let claims = claims.map(|claim| (format!("{namespace}/{}", claim.name), None));
+        let disks = used.disks.iter();
+        let disks = disks.map(|disk| (format!("/{:?}/{}", disk.kind, disk.id), Some(disk)));
+        for (key, disk) in claims.chain(disks) {
+            *found.entry(name_of(&key, disk, node)).or_default() += 1;
         }
-    }
+    })?;
     let kept = frozen.storage_use().iter().map(|(key, used)| {
         let node = frozen.nodes().name(used.slot);
         (name_of(key, used.disk.as_ref(), node), used.pods)
     });
     let kept: BTreeMap<String, u32> = kept.collect();
-    let kept: BTreeMap<&str, u32> = kept.iter().map(|(name, pods)| (&**name, *pods)).collect();
-    let found: BTreeMap<&str, u32> = found.iter().map(|(name, pods)| (&**name, *pods)).collect();
     let mut storage = findings.about("", || "storage of pods".to_owned());
     storage.compare_counts(|name| format!("pods with {name}"), &kept, &found);
     Some(())

@@ -166,7 +166,7 @@ impl RecountedSelector<'_> {
             for count in counts.values() {
                 *recounted.entry(*count).or_default() += 1;
             }
-            let aspect = |count: u32| format!("domains that stand at {count}");
+            let aspect = |count: &u32| format!("domains that stand at {count}");
             compared.compare_counts(aspect, levels, &recounted);
         }
         let smallest = |count: Option<u32>| count.map_or("none".to_owned(), |n| n.to_string());
