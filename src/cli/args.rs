@@ -43,6 +43,21 @@ impl Server {
     }
 }
 
+/// The revision that is waited for.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct MinRevision {
+    /// Wait until the snapshot has reached this revision
+    #[arg(
+        long,
+        value_name = "REVISION",
+        value_parser = clap::value_parser!(i64).range(0..),
+        allow_negative_numbers = true,
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    pub(crate) min_revision: i64,
+}
+
 /// Which snapshot.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SnapshotName {

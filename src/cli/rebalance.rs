@@ -104,16 +104,8 @@ pub(crate) struct RebalanceCommand {
     #[arg(long, value_name = "FILE")]
     pods: Vec<PathBuf>,
 
-    /// Wait until the snapshot has reached this revision
-    #[arg(
-        long,
-        value_name = "REVISION",
-        value_parser = clap::value_parser!(i64).range(0..),
-        allow_negative_numbers = true,
-        default_value_t = 0,
-        hide_default_value = true
-    )]
-    min_revision: i64,
+    #[command(flatten)]
+    at_least: args::MinRevision,
 
     #[command(flatten)]
     state: source::SnapshotSource,
@@ -251,7 +243,7 @@ impl RebalanceCommand {
             bare: self.bare,
             stay: objects.map_or_else(Vec::new, |objects| staying(objects, self.local_storage)),
             stay_selector: self.stay.clone(),
-            min_revision: self.min_revision,
+            min_revision: self.at_least.min_revision,
             max_domains: match self.output {
                 // Before and after are shown side by side.
                 RebalanceFormat::Table | RebalanceFormat::Html => Some(0),

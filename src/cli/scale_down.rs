@@ -65,16 +65,8 @@ pub(crate) struct ScaleDownCommand {
     #[arg(long, value_name = "FILE")]
     pods: Vec<PathBuf>,
 
-    /// Wait until the snapshot has reached this revision
-    #[arg(
-        long,
-        value_name = "REVISION",
-        value_parser = clap::value_parser!(i64).range(0..),
-        allow_negative_numbers = true,
-        default_value_t = 0,
-        hide_default_value = true
-    )]
-    min_revision: i64,
+    #[command(flatten)]
+    at_least: args::MinRevision,
 
     #[command(flatten)]
     state: source::SnapshotSource,
@@ -105,7 +97,7 @@ impl ScaleDownCommand {
             }),
             count: self.by,
             pods: objects.map_or_else(Vec::new, |objects| facts(&objects, &named)),
-            min_revision: self.min_revision,
+            min_revision: self.at_least.min_revision,
             max_domains: match self.output.output {
                 // Before and after are shown side by side.
                 AnswerFormat::Table => Some(0),

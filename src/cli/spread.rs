@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
+use super::args;
 use super::backend::{Client, all_pages};
 use super::exit::{Exit, RefusedCall};
 use super::live_names;
@@ -85,16 +86,8 @@ pub(crate) struct SpreadCommand {
     #[arg(long, value_name = "KEY")]
     by: Option<String>,
 
-    /// Wait until the snapshot has reached this revision
-    #[arg(
-        long,
-        value_name = "REVISION",
-        value_parser = clap::value_parser!(i64).range(0..),
-        allow_negative_numbers = true,
-        default_value_t = 0,
-        hide_default_value = true
-    )]
-    min_revision: i64,
+    #[command(flatten)]
+    at_least: args::MinRevision,
 
     /// How many domains to list, most pods first; 0 for all
     #[arg(
@@ -251,7 +244,7 @@ impl SpreadCommand {
             namespace: namespace.cloned().unwrap_or_default(),
             subject: workload.or(selector),
             topology_key: self.by.clone().unwrap_or_default(),
-            min_revision: self.min_revision,
+            min_revision: self.at_least.min_revision,
             max_domains: Some(self.max_domains),
             page_size: PAGE_SIZE,
             ..Default::default()
