@@ -15,7 +15,7 @@ use crate::plan::{
 };
 use crate::proto::v1;
 use crate::snapshot::{Imagined, Limits, Snapshot};
-use crate::spread::describe::{By, JudgedWorkload, Survey, WorkloadId, check_key};
+use crate::spread::describe::{JudgedWorkload, Survey, WorkloadId, check_key};
 
 /// A valid request.
 #[derive(Debug)]
@@ -142,7 +142,7 @@ impl ValidRebalance {
         let found = imagined.read(namespace, |view| {
             let pods = view.pod_groups();
             let survey = Survey::of(&pods, namespace, &wish.limits, wish.max_domains);
-            survey.judge_one(kind, name, &By::Constraints).is_some()
+            survey.has(kind, name)
         });
         match found {
             Some(true) => Ok(()),

@@ -120,6 +120,11 @@ impl<'c, 'a> Survey<'c, 'a> {
         Some(self.judge(workload, &members, by))
     }
 
+    /// Returns whether a workload has pods.
+    pub fn has(&self, kind: &str, name: &str) -> bool {
+        self.named(kind, name).is_some()
+    }
+
     /// Returns what a workload is called, and its pods. `None` when it has none.
     fn named(&self, kind: &str, name: &str) -> Option<(WorkloadId, Vec<&Member<'c>>)> {
         let is_named = |workload: &WorkloadId| workload.kind == kind && workload.name == name;
