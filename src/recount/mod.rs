@@ -10,9 +10,11 @@
 //! product of nodes, pods and constraints.
 
 mod answers;
+mod binding;
 mod cluster;
 mod constraints;
 mod decide;
+mod disks;
 mod features;
 mod left_out;
 mod nominated;
