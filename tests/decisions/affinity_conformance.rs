@@ -5,14 +5,9 @@ use std::collections::BTreeMap;
 use std::env;
 use std::path::Path;
 
-use super::room_conformance::{Case, Verdict};
-use crate::support::server::Server;
-use crate::support::{model, reasons, vectors};
-use evenkeel::proto::v1::{
-    FilterRequest, NodeChecks, NodeVerdict, PlaceRequest, UpdateSnapshotRequest, View,
-};
-use evenkeel::recount::{Cluster, NodeRecount};
-use evenkeel::snapshot::Limits;
+use super::recorded::{Case, Verdict, check_place, feed, filter, recounted, server_of, verdicts};
+use crate::support::vectors;
+use evenkeel::recount::Cluster;
 use serde::Deserialize;
 
 /// The files and how many cases they have.
@@ -74,29 +69,12 @@ fn cluster(version: &str, case: &AffinityCase) -> Cluster {
 #[tokio::test]
 async fn server_judges_affinity_and_features_like_kube_scheduler() {
     let cases = cases();
-    let server = Server::with_limits(Limits {
-        max_snapshots: cases.len(),
-        ..Limits::default()
-    })
-    .await;
+    let server = server_of(cases.len()).await;
     for (version, case) in cases {
         let snapshot = format!("{version}-{}", case.name.replace('/', "-"));
         let cluster = cluster(version, &case);
-        let request = UpdateSnapshotRequest {
-            snapshot: snapshot.clone(),
-            changes: model::changes(&cluster),
-            kubernetes_version: version.to_owned(),
-            ..UpdateSnapshotRequest::default()
-        };
-        server.send(request).await;
-        let request = |view: View| FilterRequest {
-            snapshot: snapshot.clone(),
-            pod: Some(case.pod.clone()),
-            view: view as i32,
-            ..FilterRequest::default()
-        };
-        let answer = server.filter(request(View::Full)).await;
-        reasons::check(&answer.infeasible, &answer.reasons);
+        feed(&server, &snapshot, &cluster).await;
+        let answer = filter(&server, &snapshot, &case.pod).await;
         // No cluster is without namespaces: nobody told of them.
         let is_due = |field: &String| {
             field.ends_with(".namespaceSelector") && cluster.namespaces.is_empty()
@@ -107,36 +85,9 @@ async fn server_judges_affinity_and_features_like_kube_scheduler() {
             "{version} {}",
             case.name
         );
-        let judged = |verdict: &NodeVerdict| (verdict.node.clone(), Verdict::of_node(verdict));
-        let passed = answer.feasible.iter();
-        let passed = passed.map(|name| (name.clone(), Verdict::of(None, Vec::new())));
-        let refused = answer.infeasible.iter().map(judged);
-        let got: BTreeMap<String, Verdict> = passed.chain(refused).collect();
+        let got = verdicts(&answer);
         assert_eq!(got, case.want.nodes, "{version} {}", case.name);
-        // Counted without a list of nodes, and by candidates out of order.
-        let tallied = server.filter(request(View::Domains)).await;
-        assert_eq!(tallied.reasons, answer.reasons, "{version} {}", case.name);
-        assert_eq!(tallied.feasible_count, answer.feasible_count);
-
-        // As many picks, on the same nodes, as one after the other would have.
-        let replicas = 5;
-        let request = PlaceRequest {
-            snapshot: snapshot.clone(),
-            pod: Some(case.pod.clone()),
-            replicas,
-            ..PlaceRequest::default()
-        };
-        let expected = cluster.place(&request);
-        let placed = server.client().place(request).await;
-        let placed = placed.expect("it is placed").into_inner();
-        let nodes = placed.placements.iter().map(|pick| &pick.node);
-        let wanted = expected.iter().map(|pick| &pick.node);
-        assert!(
-            nodes.eq(wanted),
-            "{version} {}: {placed:?} {expected:?}",
-            case.name
-        );
-        assert_eq!(placed.unplaced, replicas - expected.len() as i32);
+        check_place(&server, &snapshot, &cluster, &case.pod).await;
     }
 }
 
@@ -144,10 +95,7 @@ async fn server_judges_affinity_and_features_like_kube_scheduler() {
 #[test]
 fn oracle_judges_affinity_and_features_like_kube_scheduler() {
     for (version, case) in cases() {
-        let cluster = cluster(version, &case);
-        let answer = cluster.filter(&case.pod, None, NodeChecks::Unspecified);
-        let verdict = |verdict: NodeRecount| (verdict.node, Verdict::of_refusal(verdict.refusal));
-        let got: BTreeMap<String, Verdict> = answer.verdicts.into_iter().map(verdict).collect();
+        let got = recounted(&cluster(version, &case), &case.pod);
         assert_eq!(got, case.want.nodes, "{version} {}", case.name);
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use crate::removals::{RACK, WEB};
 use crate::support::build::{HOSTNAME, ZONE, hard, node, on, pod, soft, spread};
 use crate::support::model::Stored;
 use crate::support::server::Server;
@@ -13,8 +14,21 @@ use evenkeel::proto::v1::{
 use fastrand::Rng;
 use tonic::Code;
 
-const RACK: &str = "example.com/rack";
-const WEB: [(&str, &str); 1] = [("app", "web")];
+/// Labels of some nodes, fewer than `most`: a hostname, and mostly a zone and a rack.
+pub(crate) fn random_nodes(rng: &mut Rng, most: usize) -> Vec<BTreeMap<&'static str, String>> {
+    let nodes = rng.usize(2..most);
+    let (zones, racks) = (rng.usize(2..4), rng.usize(2..4));
+    let labels = |index: usize| {
+        let mut labels = BTreeMap::from([(HOSTNAME, format!("n{index}"))]);
+        for (key, values) in [(ZONE, zones), (RACK, racks)] {
+            if rng.usize(..15) > 0 {
+                labels.insert(key, format!("v{}", rng.usize(..values)));
+            }
+        }
+        labels
+    };
+    (0..nodes).map(labels).collect()
+}
 
 /// Nodes with their labels, the pods on them and the room for more; and what is to be
 /// placed.
@@ -30,18 +44,7 @@ struct Case {
 impl Case {
     fn random(rng: &mut Rng, keys: &[&'static str], most: (usize, usize)) -> Self {
         let (most_nodes, replicas) = most;
-        let nodes = rng.usize(2..most_nodes);
-        let (zones, racks) = (rng.usize(2..4), rng.usize(2..4));
-        let labels = |index: usize| {
-            let mut labels = BTreeMap::from([(HOSTNAME, format!("n{index}"))]);
-            for (key, values) in [(ZONE, zones), (RACK, racks)] {
-                if rng.usize(..15) > 0 {
-                    labels.insert(key, format!("v{}", rng.usize(..values)));
-                }
-            }
-            labels
-        };
-        let nodes: Vec<_> = (0..nodes).map(labels).collect();
+        let nodes = random_nodes(rng, most_nodes);
         let least = replicas / nodes.len() / 2;
         Self {
             constraints: keys.iter().map(|key| (*key, rng.i32(1..3))).collect(),

@@ -21,6 +21,7 @@ mod overlays;
 mod placing;
 mod real_cluster;
 mod rebalance;
+mod recorded;
 mod removals;
 mod room;
 mod room_conformance;

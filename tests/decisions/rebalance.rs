@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use crate::joint::random_nodes;
 use crate::removals::{RACK, WEB, owned};
 use crate::support::build::{HOSTNAME, ZONE, hard, having, labelled, node, on, pod, soft, spread};
 use crate::support::model::{self, Stored, delete};
@@ -100,18 +101,7 @@ const WORKLOADS: [&str; 2] = ["web", "db"];
 
 impl Case {
     fn random(rng: &mut Rng, keys: &[&'static str], workloads: usize) -> Self {
-        let nodes = rng.usize(2..6);
-        let (zones, racks) = (rng.usize(2..4), rng.usize(2..4));
-        let labels = |index: usize| {
-            let mut labels = BTreeMap::from([(HOSTNAME, format!("n{index}"))]);
-            for (key, values) in [(ZONE, zones), (RACK, racks)] {
-                if rng.usize(..15) > 0 {
-                    labels.insert(key, format!("v{}", rng.usize(..values)));
-                }
-            }
-            labels
-        };
-        let nodes: Vec<_> = (0..nodes).map(labels).collect();
+        let nodes = random_nodes(rng, 6);
         let mut room: Vec<usize> = nodes.iter().map(|_| rng.usize(1..5)).collect();
         let mut pods = vec![Vec::new(); workloads];
         for own in &mut pods {

@@ -7,16 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use crate::support::server::Server;
-use crate::support::{model, reasons, vectors};
-use evenkeel::proto::v1::{
-    Code, FilterRequest, Namespace, Node, NodeChecks, NodeVerdict, PersistentVolume,
-    PersistentVolumeClaim, Pod, PodSpec, StorageClass, UpdateSnapshotRequest, View,
-};
-use evenkeel::recount::{Cluster, NodeRecount, Rejection};
-use evenkeel::snapshot::Limits;
+use super::recorded::{Case, Verdict, feed, load, recounted, server_of, verdicts};
+use crate::support::{reasons, vectors};
+use evenkeel::proto::v1::{FilterRequest, NodeChecks, Pod, PodSpec, View};
+use evenkeel::recount::Cluster;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
 /// The versions, their files, and how many cases those have.
 const FILES: [(&str, &str, usize); 3] = [
@@ -25,80 +20,10 @@ const FILES: [(&str, &str, usize); 3] = [
     ("1.37", "room-1.37.jsonl.gz", 105),
 ];
 
-/// A case of kube-scheduler's Filter.
-#[derive(Clone, Deserialize)]
-pub(super) struct Case<W> {
-    pub(super) name: String,
-    pub(super) nodes: Vec<Node>,
-    pub(super) pods: Vec<Pod>,
-    #[serde(default)]
-    pub(super) namespaces: Vec<Namespace>,
-    #[serde(default, rename = "persistentVolumeClaims")]
-    pub(super) claims: Vec<PersistentVolumeClaim>,
-    #[serde(default, rename = "persistentVolumes")]
-    pub(super) volumes: Vec<PersistentVolume>,
-    #[serde(default, rename = "storageClasses")]
-    pub(super) classes: Vec<StorageClass>,
-    pub(super) pod: Pod,
-    pub(super) want: W,
-}
-
 #[derive(Clone, Deserialize)]
 struct Want {
     gated: bool,
     nodes: BTreeMap<String, Verdict>,
-}
-
-/// What kube-scheduler says of a node.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(super) struct Verdict {
-    code: String,
-    reasons: Vec<String>,
-}
-
-impl Verdict {
-    pub(super) fn of(code: Option<Code>, reasons: Vec<String>) -> Self {
-        let code = match code {
-            None => "Success",
-            Some(Code::Unschedulable) => "Unschedulable",
-            Some(_) => "UnschedulableAndUnresolvable",
-        };
-        Self {
-            code: code.into(),
-            reasons,
-        }
-    }
-
-    /// Takes that kube-scheduler fails for a refusal.
-    pub(super) fn fail_as_unresolvable(&mut self) {
-        if self.code == "Error" {
-            self.code = "UnschedulableAndUnresolvable".into();
-        }
-    }
-
-    /// Of a node that is refused.
-    pub(super) fn of_node(verdict: &NodeVerdict) -> Self {
-        let reasons = verdict.reason.split(", ").map(str::to_owned).collect();
-        Self::of(Some(verdict.code()), reasons)
-    }
-
-    /// Of what the oracle says.
-    pub(super) fn of_refusal(refusal: Option<Rejection>) -> Self {
-        match refusal {
-            None => Self::of(None, Vec::new()),
-            Some(refusal) => Self::of(Some(refusal.code), refusal.reasons),
-        }
-    }
-}
-
-/// The `count` cases of a file.
-pub(super) fn load<W: DeserializeOwned>(file: &str, count: usize) -> Vec<Case<W>> {
-    let lines = vectors::lines(file);
-    let cases: Vec<_> = lines
-        .map(|line| serde_json::from_str(&line).expect("a case"))
-        .collect();
-    assert_eq!(cases.len(), count);
-    cases
 }
 
 /// A case that 1.37 answers by an empty list in a status, which counts as nothing there
@@ -133,6 +58,13 @@ fn cases() -> Vec<(&'static str, Vec<Case<Want>>)> {
     versions
 }
 
+fn cluster(version: &str, case: &Case<Want>) -> Cluster {
+    Cluster {
+        kubernetes_version: version.to_owned(),
+        ..case.cluster()
+    }
+}
+
 /// Each case with each version.
 fn each_case() -> impl Iterator<Item = (&'static str, Case<Want>)> {
     let versions = cases().into_iter();
@@ -140,19 +72,7 @@ fn each_case() -> impl Iterator<Item = (&'static str, Case<Want>)> {
     all.filter(|(version, case)| (*version, &*case.name) != EMPTY_LIST)
 }
 
-impl<W> Case<W> {
-    pub(super) fn cluster(&self) -> Cluster {
-        Cluster {
-            nodes: self.nodes.clone(),
-            pods: self.pods.clone(),
-            namespaces: self.namespaces.clone(),
-            persistent_volume_claims: self.claims.clone(),
-            persistent_volumes: self.volumes.clone(),
-            storage_classes: self.classes.clone(),
-            ..Cluster::default()
-        }
-    }
-
+impl Case<Want> {
     /// The incoming pod without its gates, which the plugins of Filter do not
     /// look at.
     fn ungated(&self) -> Pod {
@@ -169,20 +89,10 @@ impl<W> Case<W> {
 
 #[tokio::test]
 async fn server_finds_room_like_kube_scheduler() {
-    let server = Server::with_limits(Limits {
-        max_snapshots: 3 * 399,
-        ..Limits::default()
-    })
-    .await;
+    let server = server_of(3 * 399).await;
     for (version, case) in each_case() {
         let snapshot = format!("{version}-{}", case.name.replace(['/', '_'], "-"));
-        let request = UpdateSnapshotRequest {
-            snapshot: snapshot.clone(),
-            changes: model::changes(&case.cluster()),
-            kubernetes_version: version.into(),
-            ..UpdateSnapshotRequest::default()
-        };
-        server.send(request).await;
+        feed(&server, &snapshot, &cluster(version, &case)).await;
         let ask = async |pod: Pod, node_checks: NodeChecks| {
             let request = FilterRequest {
                 snapshot: snapshot.clone(),
@@ -195,14 +105,12 @@ async fn server_finds_room_like_kube_scheduler() {
         };
         let answer = ask(case.ungated(), NodeChecks::Unspecified).await;
         reasons::check(&answer.infeasible, &answer.reasons);
-        let passed = answer
-            .feasible
-            .iter()
-            .map(|name| (name.clone(), Verdict::of(None, Vec::new())));
-        let refused = answer.infeasible.iter();
-        let refused = refused.map(|verdict| (verdict.node.clone(), Verdict::of_node(verdict)));
-        let got: BTreeMap<String, Verdict> = passed.chain(refused).collect();
-        assert_eq!(got, case.want.nodes, "{version}: {}", case.name);
+        assert_eq!(
+            verdicts(&answer),
+            case.want.nodes,
+            "{version}: {}",
+            case.name
+        );
 
         let whole = ask(case.pod.clone(), NodeChecks::Unspecified).await;
         reasons::check(&whole.infeasible, &whole.reasons);
@@ -233,13 +141,7 @@ async fn server_finds_room_like_kube_scheduler() {
 #[test]
 fn oracle_finds_room_like_kube_scheduler() {
     for (version, case) in each_case() {
-        let cluster = Cluster {
-            kubernetes_version: version.into(),
-            ..case.cluster()
-        };
-        let answer = cluster.filter(&case.ungated(), None, NodeChecks::Unspecified);
-        let verdict = |verdict: NodeRecount| (verdict.node, Verdict::of_refusal(verdict.refusal));
-        let got: BTreeMap<String, Verdict> = answer.verdicts.into_iter().map(verdict).collect();
+        let got = recounted(&cluster(version, &case), &case.ungated());
         assert_eq!(got, case.want.nodes, "{version}: {}", case.name);
     }
 }

@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 use std::env;
 use std::path::Path;
 
-use super::room_conformance::{Case, Verdict, load};
-use crate::support::server::Server;
-use crate::support::{model, reasons, vectors};
-use evenkeel::proto::v1::{FilterRequest, NodeChecks, NodeVerdict, PlaceRequest, View};
-use evenkeel::recount::NodeRecount;
-use evenkeel::snapshot::Limits;
+use super::recorded::{
+    Case, Verdict, check_place, feed, filter, load, recounted, server_of, verdicts,
+};
+use crate::support::vectors;
 use serde::Deserialize;
 
 const CASES: usize = 600;
@@ -46,52 +44,17 @@ fn wanted(case: &VolumeCase) -> BTreeMap<String, Verdict> {
 #[tokio::test]
 async fn server_judges_volumes_like_kube_scheduler() {
     let cases = cases();
-    let server = Server::with_limits(Limits {
-        max_snapshots: cases.len(),
-        ..Limits::default()
-    })
-    .await;
+    let server = server_of(cases.len()).await;
     for case in cases {
         let snapshot = case.name.replace('/', "-");
-        let changes = model::changes(&case.cluster());
-        server.update(&snapshot, changes).await;
-        let request = |view: View| FilterRequest {
-            snapshot: snapshot.clone(),
-            pod: Some(case.pod.clone()),
-            view: view as i32,
-            ..FilterRequest::default()
-        };
-        let answer = server.filter(request(View::Full)).await;
-        reasons::check(&answer.infeasible, &answer.reasons);
+        let cluster = case.cluster();
+        feed(&server, &snapshot, &cluster).await;
+        let answer = filter(&server, &snapshot, &case.pod).await;
         // Volumes that are made or that drivers provide may be limited.
         let is_due = |field: &String| field.starts_with("spec.volumes (");
         assert!(answer.unchecked.iter().all(is_due), "{}", case.name);
-        let judged = |verdict: &NodeVerdict| (verdict.node.clone(), Verdict::of_node(verdict));
-        let passed = answer.feasible.iter();
-        let passed = passed.map(|name| (name.clone(), Verdict::of(None, Vec::new())));
-        let refused = answer.infeasible.iter().map(judged);
-        let got: BTreeMap<String, Verdict> = passed.chain(refused).collect();
-        assert_eq!(got, wanted(&case), "{}", case.name);
-        // Counted without a list of nodes, and by candidates out of order.
-        let tallied = server.filter(request(View::Domains)).await;
-        assert_eq!(tallied.reasons, answer.reasons, "{}", case.name);
-        assert_eq!(tallied.feasible_count, answer.feasible_count);
-
-        // As many picks, on the same nodes, as one after the other would have.
-        let replicas = 5;
-        let request = PlaceRequest {
-            snapshot: snapshot.clone(),
-            pod: Some(case.pod.clone()),
-            replicas,
-            ..PlaceRequest::default()
-        };
-        let expected = case.cluster().place(&request);
-        let placed = server.client().place(request).await;
-        let placed = placed.expect("it is placed").into_inner();
-        let nodes = placed.placements.iter().map(|pick| &pick.node);
-        let due = expected.iter().map(|pick| &pick.node);
-        assert!(nodes.eq(due), "{}: {placed:?} {expected:?}", case.name);
-        assert_eq!(placed.unplaced, replicas - expected.len() as i32);
+        assert_eq!(verdicts(&answer), wanted(&case), "{}", case.name);
+        check_place(&server, &snapshot, &cluster, &case.pod).await;
     }
 }
 
@@ -99,11 +62,7 @@ async fn server_judges_volumes_like_kube_scheduler() {
 #[test]
 fn oracle_judges_volumes_like_kube_scheduler() {
     for case in cases() {
-        let answer = case
-            .cluster()
-            .filter(&case.pod, None, NodeChecks::Unspecified);
-        let verdict = |verdict: NodeRecount| (verdict.node, Verdict::of_refusal(verdict.refusal));
-        let got: BTreeMap<String, Verdict> = answer.verdicts.into_iter().map(verdict).collect();
+        let got = recounted(&case.cluster(), &case.pod);
         assert_eq!(got, wanted(&case), "{}", case.name);
     }
 }
