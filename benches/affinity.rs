@@ -114,6 +114,7 @@ fn rules(labels: &BTreeMap<String, String>, key: &str) -> v1::PodAffinity {
             }),
             ..Default::default()
         }],
+        ..Default::default()
     }
 }
 

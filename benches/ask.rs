@@ -46,15 +46,7 @@ impl Wire {
 
 /// Applies a batch to the live state.
 pub fn update(world: &World, batch: &Arc<Batch>) {
-    let offer = Offer {
-        batch: Arc::clone(batch),
-        defaults: None,
-        version: None,
-        expected_revision: None,
-        fence: None,
-        arrived: world.registry.now().steady,
-        age: std::time::Duration::ZERO,
-    };
+    let offer = Offer::of(Arc::clone(batch), world.registry.now().steady);
     let update = world.registry.update(world::NAME, offer);
     update.expect("it is within limits");
 }

@@ -16,18 +16,24 @@ mod world;
 use std::collections::BTreeMap;
 
 use evenkeel::matching::Path;
+use evenkeel::plan::JointPlacer;
 use evenkeel::proto::v1;
 use evenkeel::snapshot::{Batch, Limits, ReadView};
-use evenkeel::spread::{NodeChecks, Picker, Question, Wish, fleet, place};
+use evenkeel::spread::{NodeChecks, Picker, PlaceOptions, Question, fleet, place};
 
 use clock::Clock;
 use clusters::SIZES;
 use world::World;
 
 const ZONES: usize = 10;
+const ZONE: &str = "topology.kubernetes.io/zone";
+const HOST: &str = "kubernetes.io/hostname";
+const RACK: &str = "example.com/rack";
 const REPLICAS: [usize; 4] = [10, 100, 1_000, 10_000];
 /// From this size on only the largest number of replicas is measured.
 const HUGE: usize = 100_000;
+/// Nodes with room for one to four replicas each, and how many are asked for: more than fit.
+const ROOMS: (usize, usize) = (5_000, 10_000);
 /// Fleets: clusters, and how many of them are picked.
 const FLEETS: [(usize, usize); 3] = [(100, 50), (1_000, 500), (10_000, 5_000)];
 
@@ -41,6 +47,9 @@ fn main() {
     println!("nodes   placed    constraints                      gather and pick");
     for size in SIZES.into_iter().filter(|(nodes, ..)| wanted(*nodes)) {
         kubernetes(size, &mut clock);
+    }
+    if wanted(ROOMS.0) {
+        rooms(&mut clock);
     }
     for (clusters, picks) in FLEETS.into_iter().filter(|(clusters, _)| wanted(*clusters)) {
         pick_clusters(clusters, picks, &mut clock);
@@ -61,13 +70,13 @@ fn kubernetes(size: (usize, usize, usize), clock: &mut Clock) {
             let path = Path::root("pod");
             let question = Question::compile(Some(&pod), &Limits::default(), path);
             let question = question.expect("it is valid");
-            let wish = Wish {
+            let options = PlaceOptions {
                 replicas,
-                ..Wish::default()
+                ..PlaceOptions::default()
             };
             let snapshot = world.snapshot();
             let plan = |read_view: ReadView<'_>| {
-                place::Placer::of(&question, NodeChecks::All, &wish, &read_view)
+                place::Placer::of(&question, NodeChecks::All, &options, &read_view)
             };
             let run = || {
                 let mut plan = snapshot.read(&namespace, Batch::default(), plan);
@@ -76,32 +85,118 @@ fn kubernetes(size: (usize, usize, usize), clock: &mut Clock) {
             let placed = run().picks.len();
             let ns = clock.median_ns(name, run);
             row(size.0, placed, name, ns);
+            let placer = || snapshot.read(&namespace, Batch::default(), plan);
+            jointly(size.0, name, placer, clock);
         }
     }
 }
 
-fn cases(app: &str) -> [(&'static str, Vec<v1::TopologySpreadConstraint>); 3] {
-    let constraint = |key: &str, hard: bool, max_skew| v1::TopologySpreadConstraint {
+/// Places with what `placer` gathers, jointly.
+fn jointly(nodes: usize, name: &str, placer: impl Fn() -> place::Placer, clock: &mut Clock) {
+    let run = || {
+        let mut plan = JointPlacer::of(placer());
+        plan.run(false, &|| false).expect("nobody cancels")
+    };
+    let outcome = run();
+    let bound = outcome.bound.expect("it is asked for");
+    let name = format!("{name}, jointly, of {bound}");
+    let ns = clock.median_ns(&name, run);
+    row(nodes, outcome.picks.len(), &name, ns);
+}
+
+/// Nodes that differ in their room, so that replicas are left over and a plan is made.
+fn rooms(clock: &mut Clock) {
+    let (nodes, replicas) = ROOMS;
+    let name = |i: usize| format!("node-{i}");
+    let node = |i: usize| {
+        let labels = [
+            (ZONE, (i % ZONES).to_string()),
+            // Racks cross zones.
+            (RACK, (i / 7 % 40).to_string()),
+            (HOST, name(i)),
+        ];
+        let metadata = v1::ObjectMeta {
+            name: name(i),
+            labels: labels.map(|(key, value)| (key.to_owned(), value)).into(),
+            ..Default::default()
+        };
+        v1::Change {
+            object: Some(v1::change::Object::Node(v1::Node {
+                metadata: Some(metadata),
+                ..Default::default()
+            })),
+        }
+    };
+    let world = World::of(std::iter::once((0..nodes).map(node).collect()));
+    let options = PlaceOptions {
+        replicas,
+        capacities: (0..nodes)
+            .map(|i| (name(i), 1 + (i * 7_919 % 11 % 4) as u32))
+            .collect(),
+        ..PlaceOptions::default()
+    };
+    for (name, keys) in [
+        ("rooms differ, zone + hostname hard", &[ZONE, HOST][..]),
+        ("rooms differ, zone + rack hard", &[ZONE, RACK]),
+        ("rooms differ, rack + hostname hard", &[RACK, HOST]),
+        ("rooms differ, zone + rack + hostname", &[ZONE, RACK, HOST]),
+        ("rooms differ, skews 1, 2, 4", &[ZONE, RACK, HOST]),
+    ] {
+        let constraints = keys.iter().enumerate().map(|(at, key)| {
+            let max_skew = if name.ends_with("1, 2, 4") {
+                1 << at
+            } else {
+                1
+            };
+            constraint("web", key, true, max_skew)
+        });
+        let constraints = constraints.collect();
+        let pod = pod("default", "web", constraints);
+        let question = Question::compile(Some(&pod), &Limits::default(), Path::root("pod"));
+        let question = question.expect("it is valid");
+        let snapshot = world.snapshot();
+        let plan = |read_view: ReadView<'_>| {
+            place::Placer::of(&question, NodeChecks::All, &options, &read_view)
+        };
+        let placer = || snapshot.read("default", Batch::default(), plan);
+        let run = || placer().run(false, &|| false).expect("nobody cancels");
+        let placed = run().picks.len();
+        let ns = clock.median_ns(name, run);
+        row(nodes, placed, name, ns);
+        jointly(nodes, name, placer, clock);
+    }
+}
+
+fn constraint(app: &str, key: &str, hard: bool, max_skew: i32) -> v1::TopologySpreadConstraint {
+    let when_unsatisfiable = if hard {
+        "DoNotSchedule"
+    } else {
+        "ScheduleAnyway"
+    };
+    v1::TopologySpreadConstraint {
         max_skew,
         topology_key: key.to_owned(),
-        when_unsatisfiable: if hard {
-            "DoNotSchedule"
-        } else {
-            "ScheduleAnyway"
-        }
-        .to_owned(),
+        when_unsatisfiable: when_unsatisfiable.to_owned(),
         label_selector: Some(v1::LabelSelector {
             match_labels: labels(app),
             ..Default::default()
         }),
         ..Default::default()
-    };
-    let (zone, host) = ("topology.kubernetes.io/zone", "kubernetes.io/hostname");
+    }
+}
+
+fn cases(app: &str) -> [(&'static str, Vec<v1::TopologySpreadConstraint>); 4] {
+    let constraint = |key: &str, hard, max_skew| constraint(app, key, hard, max_skew);
+    let (zone, host) = (ZONE, HOST);
     [
         ("zone hard", vec![constraint(zone, true, 1)]),
         (
             "zone hard, hostname soft",
             vec![constraint(zone, true, 1), constraint(host, false, 1)],
+        ),
+        (
+            "zone + hostname hard",
+            vec![constraint(zone, true, 1), constraint(host, true, 1)],
         ),
         (
             "zone + hostname, hard and soft",
@@ -146,13 +241,13 @@ fn pick_clusters(clusters: usize, picks: usize, clock: &mut Clock) {
         let question =
             fleet::PlacementSpec::compile(Some(pod), &Limits::default(), Path::root("pod"));
         let question = question.expect("it is valid");
-        let wish = Wish {
+        let options = PlaceOptions {
             replicas: picks,
-            ..Wish::default()
+            ..PlaceOptions::default()
         };
         let snapshot = world.snapshot();
         let plan = |read_view: ReadView<'_>| {
-            fleet::PickN::of(&question, NodeChecks::All, &wish, &read_view)
+            fleet::PickN::of(&question, NodeChecks::All, &options, &read_view)
         };
         let ns = clock.median_ns(name, || {
             let mut plan = snapshot.read("default", Batch::default(), plan);

@@ -2,7 +2,7 @@
 //! move to one of two other nodes and back, so that every change makes a
 //! difference. Which nodes is drawn anew in each run.
 //!
-//! The server must hold the cluster: `evenkeel synth --into` with the same
+//! The server must hold the cluster: `evenkeel admin synth --into` with the same
 //! numbers. Writes one line: changes, seconds, changes per second.
 
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Asks servers that share a log for a while, and says how long answers took.
 //!
-//! The servers must hold a cluster: `evenkeel synth --into`. Writes one line: calls,
+//! The servers must hold a cluster: `evenkeel admin synth --into`. Writes one line: calls,
 //! calls per second, p50 and p99 of a call in milliseconds, and how often a call was
 //! refused because other servers changed the snapshot all the time, or the log did not
 //! answer. It is repeated then, as a client does, and that counts as one call.

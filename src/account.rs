@@ -1,8 +1,7 @@
-//! One account of everything that clients can make grow in memory, with one
-//! limit for the process.
+//! One account of all memory that clients can make grow, with one limit for the process.
 //!
-//! Code that holds something for a client holds a [`Charge`] for it. The other
-//! limits are for one thing each; this one is for all of them together.
+//! Code that keeps data for a client holds a [`Charge`] for it. The other limits are for one kind
+//! of data each; this one is for all of them together.
 
 pub mod heap;
 
@@ -11,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::limits::{Exceeded, Limit};
 
-/// What a charge is for.
+/// The purpose of a charge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// Objects of the states that answer, with their label sets and owners.
@@ -29,7 +28,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// All of them.
+    /// All parts.
     pub const ALL: [Self; 6] = [
         Self::Objects,
         Self::Staged,
@@ -39,7 +38,7 @@ impl Part {
         Self::Streams,
     ];
 
-    /// Its name in metrics.
+    /// The part's name in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Objects => "objects",
@@ -52,15 +51,15 @@ impl Part {
     }
 }
 
-/// More than the process may take.
+/// The error that the process may not take more memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the process has {used} of {limit} bytes in use, and {wanted} more are wanted")]
 pub struct Exhausted {
     /// The limit, in bytes.
     pub limit: usize,
-    /// What was in use.
+    /// The bytes that were in use.
     pub used: usize,
-    /// What was asked for.
+    /// The bytes that were asked for.
     pub wanted: usize,
 }
 
@@ -84,7 +83,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// An empty one with a limit in bytes.
+    /// An empty account with a limit in bytes.
     pub fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self {
             limit,
@@ -94,22 +93,22 @@ impl Account {
         })
     }
 
-    /// An account without a limit, for a process that serves nobody else.
+    /// An account without a limit, for a process without other clients.
     pub fn unlimited() -> Arc<Self> {
         Self::new(usize::MAX)
     }
 
-    /// Returns what all parts take, in bytes.
+    /// Returns the bytes of all parts.
     pub fn used(&self) -> usize {
         self.total.load(Ordering::Relaxed)
     }
 
-    /// Returns what one part takes, in bytes.
+    /// Returns the bytes of one part.
     pub fn used_by(&self, part: Part) -> usize {
         self.parts[part as usize].load(Ordering::Relaxed)
     }
 
-    /// Returns how often something was refused because the limit was reached.
+    /// Returns the number of refusals because the limit was reached.
     pub fn refused(&self) -> usize {
         self.refused.load(Ordering::Relaxed)
     }
@@ -119,26 +118,17 @@ impl Account {
         Charge {
             account: Arc::clone(self),
             part,
-            bytes: 0,
-        }
-    }
-
-    /// An empty gauge for a part.
-    pub fn gauge(self: &Arc<Self>, part: Part) -> Gauge {
-        Gauge {
-            account: Arc::clone(self),
-            part,
             bytes: AtomicUsize::new(0),
         }
     }
 
-    /// Returns whether this many more bytes of a part would be allowed now.
+    /// Returns whether this many more bytes of a part would be allowed at present.
     pub fn has_room(&self, part: Part, bytes: usize) -> bool {
         let sum = self.used().checked_add(bytes);
         bytes == 0 || sum.is_some_and(|sum| sum <= self.limit - self.reserve(part))
     }
 
-    /// Returns what a part must leave free, so that stored objects never crowd out
+    /// Returns the bytes that a part must leave free, so that stored objects never crowd out
     /// requests, and views never crowd out objects.
     fn reserve(&self, part: Part) -> usize {
         match part {
@@ -153,7 +143,7 @@ impl Account {
     /// # Errors
     /// [`Exhausted`] when the limit does not allow it. Then nothing is charged.
     pub fn charge(self: &Arc<Self>, part: Part, bytes: usize) -> Result<Charge, Exhausted> {
-        let mut charge = self.open(part);
+        let charge = self.open(part);
         charge.grow(bytes)?;
         Ok(charge)
     }
@@ -169,36 +159,40 @@ impl Account {
     }
 }
 
-/// What something takes, on the account until this is dropped.
+/// A number of bytes on the account, until this is dropped. Many threads may change it.
 #[derive(Debug)]
 pub struct Charge {
     account: Arc<Account>,
     part: Part,
-    bytes: usize,
+    bytes: AtomicUsize,
 }
 
 impl Charge {
-    /// Returns how many bytes it is of.
+    /// Returns the charged bytes.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// The account with the charge.
+    pub fn account(&self) -> &Arc<Account> {
+        &self.account
     }
 
     /// Charges this many more bytes.
     ///
     /// # Errors
     /// [`Exhausted`] when the limit does not allow it. Then nothing is charged.
-    pub fn grow(&mut self, bytes: usize) -> Result<(), Exhausted> {
-        // What takes nothing is never too much.
+    pub fn grow(&self, bytes: usize) -> Result<(), Exhausted> {
+        // Zero bytes are never too many.
         if bytes == 0 {
             return Ok(());
         }
-        // Charged first and looked at then, so that no two callers take the
-        // same room.
+        // Charged first and checked then, so that no two callers take the same room.
         self.account.add(self.part, bytes);
         let used = self.account.used();
         let reserve = self.account.reserve(self.part);
         if used <= self.account.limit - reserve {
-            self.bytes += bytes;
+            self.bytes.fetch_add(bytes, Ordering::Relaxed);
             return Ok(());
         }
         self.account.subtract(self.part, bytes);
@@ -210,41 +204,10 @@ impl Charge {
         })
     }
 
-    /// Sets it to the current size of something that exists already, whatever
-    /// the limit.
-    pub fn set(&mut self, bytes: usize) {
-        match bytes.checked_sub(self.bytes) {
-            Some(more) => self.account.add(self.part, more),
-            None => self.account.subtract(self.part, self.bytes - bytes),
-        }
-        self.bytes = bytes;
-    }
-}
-
-/// The size of something that many threads change, on the account until this is
-/// dropped. What it counts exists already, so it ignores the limit.
-#[derive(Debug)]
-pub struct Gauge {
-    account: Arc<Account>,
-    part: Part,
-    bytes: AtomicUsize,
-}
-
-impl Gauge {
-    /// Returns how many bytes it says.
-    pub fn bytes(&self) -> usize {
-        self.bytes.load(Ordering::Relaxed)
-    }
-
-    /// The account that it is on.
-    pub fn account(&self) -> &Arc<Account> {
-        &self.account
-    }
-
-    /// Notes that something that took `before` takes `after` now.
+    /// Records that existing data grew or shrank from `before` to `after`, whatever the limit.
     pub fn change(&self, before: usize, after: usize) {
-        // Sums wrap around as they do for the account: what some add and others
-        // take away may be noted in any order.
+        // Sums wrap around as those of the account do: additions and subtractions of several
+        // callers may be recorded in any order.
         let more = after.wrapping_sub(before);
         if more != 0 {
             self.bytes.fetch_add(more, Ordering::Relaxed);
@@ -252,12 +215,13 @@ impl Gauge {
         }
     }
 
-    /// Notes that it takes so much now. Only one caller may change it.
+    /// Sets the charge to the size of existing data, whatever the limit. Only one caller at a time
+    /// may change it then.
     pub fn set(&self, bytes: usize) {
         self.change(self.bytes(), bytes);
     }
 
-    /// Moves the size to another part of the account.
+    /// Moves the charge to another part of the account.
     pub fn move_to(&mut self, part: Part) {
         let bytes = self.bytes();
         self.account.subtract(self.part, bytes);
@@ -266,15 +230,9 @@ impl Gauge {
     }
 }
 
-impl Drop for Gauge {
-    fn drop(&mut self) {
-        self.account.subtract(self.part, self.bytes());
-    }
-}
-
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.account.subtract(self.part, self.bytes);
+        self.account.subtract(self.part, self.bytes());
     }
 }
 
@@ -285,7 +243,7 @@ mod tests {
     #[test]
     fn charges_add_up_and_end_with_what_they_are_for() {
         let account = Account::new(100);
-        let mut a = account.charge(Part::Views, 60).expect("60 of 100");
+        let a = account.charge(Part::Views, 60).expect("60 of 100");
         let refused = account.charge(Part::Requests, 41).expect_err("41 of 40");
         assert_eq!((refused.used, refused.wanted), (60, 41));
         assert_eq!((account.used(), account.refused()), (60, 1));
@@ -293,18 +251,18 @@ mod tests {
         let b = account.charge(Part::Requests, 90).expect("90 of 90");
         assert_eq!(account.used_by(Part::Views), 10);
         assert_eq!(account.used_by(Part::Requests), 90);
-        let mut gauge = account.gauge(Part::Staged);
-        gauge.change(0, 20);
-        gauge.change(20, 15);
+        let mut staged = account.open(Part::Staged);
+        staged.change(0, 20);
+        staged.change(20, 15);
         let over = account.charge(Part::Requests, 1);
         assert_eq!(over.expect_err("115 of 100").used, 115);
         account
             .charge(Part::Requests, 0)
             .expect("nothing is never too much");
-        gauge.move_to(Part::Objects);
+        staged.move_to(Part::Objects);
         assert_eq!(account.used_by(Part::Staged), 0);
         assert_eq!(account.used_by(Part::Objects), 15);
-        drop((a, b, gauge));
+        drop((a, b, staged));
         assert_eq!(account.used(), 0);
     }
 }

@@ -1,5 +1,5 @@
-//! How long to wait before something is attempted again: pauses that double, with some
-//! luck in them, so that many do not return to a server at the same moment.
+//! Pauses before another attempt: they double, with a random share, so that many clients do not
+//! return to a server at the same moment.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ pub(crate) struct Backoff {
     shortest: Duration,
     longest: Duration,
     doublings: u32,
-    /// When the last attempt began, or is to begin.
+    /// The time when the last attempt began, or is to begin.
     last: Option<Instant>,
 }
 
@@ -38,8 +38,8 @@ impl Backoff {
         pause
     }
 
-    /// The pause before an attempt that is right unless it comes too often: none for the
-    /// first one, and none when the one before has lasted.
+    /// The pause before an attempt that is right unless it comes too often: none for the first one,
+    /// and none when the previous one has lasted.
     pub(crate) fn before_attempt(&mut self) -> Duration {
         let now = Instant::now();
         match self.was_calm(now) {
@@ -58,7 +58,7 @@ impl Backoff {
     }
 }
 
-/// A pause that was doubled so often, up to the longest.
+/// A pause that was doubled so many times, up to the longest.
 pub(crate) fn doubled(shortest: Duration, longest: Duration, doublings: u32) -> Duration {
     longest.min(shortest.saturating_mul(1 << doublings.min(16)))
 }

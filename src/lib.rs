@@ -1,12 +1,11 @@
-//! Topology spread decisions over gRPC: where pods may and should run so that
-//! they stay evenly spread.
+//! Topology spread decisions over gRPC: where pods may and should run so that they stay evenly
+//! spread.
 //!
-//! Data flows one way: `api` takes requests apart and calls `spread`, which
-//! decides on what `snapshot` holds by the rules of `matching`. `server` and
-//! `cli` use `api`. See `docs/architecture.md`.
+//! Data flows one way: `api` reads requests and calls `spread`, which decides on the state of
+//! `snapshot` by the rules of `matching`. `server` and `cli` use `api`. See `docs/architecture.md`.
 //!
-//! Without features the crate decides in process: no tokio, no tonic.
-//! `docs/building.md` says what each feature adds.
+//! Without features the crate decides in process: no tokio, no tonic. `docs/building.md` lists the
+//! additions of each feature.
 
 #[cfg(feature = "server")]
 pub mod access;
@@ -28,7 +27,7 @@ pub mod log;
 #[cfg(feature = "cli")]
 mod manifest;
 pub mod matching;
-#[cfg(feature = "cli")]
+#[cfg(feature = "server")]
 mod misspelt;
 pub mod plan;
 pub mod proto;

@@ -1,4 +1,4 @@
-//! Limits: what clients can make grow, and how far.
+//! Limits on the memory and work that clients can cause.
 
 mod exceeded;
 mod node_names;
@@ -8,4 +8,4 @@ mod table;
 pub use exceeded::Exceeded;
 pub use node_names::NodeNames;
 pub use processors::processors;
-pub use table::{Heading, Limit, Limits, Over, Row, Unit};
+pub use table::{Limit, Limits, Over, Row, Unit};

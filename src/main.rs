@@ -5,8 +5,7 @@ use std::process::ExitCode;
 
 use evenkeel::cli::{self, Cli};
 
-/// A third less work than the system's allocator for feeds, more for large
-/// answers.
+/// For feeds it costs a third less than the system's allocator, for large answers more.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -27,22 +26,20 @@ fn main() -> ExitCode {
     }
 }
 
-/// Keeps memory in pages of 4 KiB. The allocator asks Linux for pages of 2 MiB.
-/// The system clears a whole one as soon as a byte of it is used, so thousands
-/// of half-sent messages would take gigabytes and most of the processors' time.
-/// A large snapshot takes a fifth less memory in small pages, and 3 % more time
-/// to load.
+/// Keeps memory in pages of 4 KiB. The allocator asks Linux for pages of 2 MiB. The system clears a
+/// whole one as soon as a byte of it is used, so thousands of half-sent messages would take
+/// gigabytes and most of the processors' time. A large snapshot takes a fifth less memory in small
+/// pages, and 3 % more time to load.
 fn use_small_pages() {
-    // A system without large pages refuses: they are not used there anyway.
+    // A system without large pages refuses: it does not use them anyway.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
-/// Has the allocator return memory as soon as it is free. By default it keeps it for
-/// a second, and then returns all of it at a time, on whatever thread asks next: of
-/// gigabytes, that keeps the callers of this thread waiting. The allocator reads its
-/// settings before `main`, so the program begins again with this one in its
-/// environment, unless somebody has set it.
+/// Makes the allocator return memory as soon as it is free. By default it keeps it for a second,
+/// and then returns all of it at once, on whatever thread asks next: with gigabytes, the callers of
+/// this thread wait. The allocator reads its settings before `main`, so the program starts again
+/// with this one in its environment, unless the user has set it.
 fn return_memory_at_once() {
     #[cfg(unix)]
     {
@@ -56,7 +53,7 @@ fn return_memory_at_once() {
             args.next(),
         ) {
             let mut again = std::process::Command::new(program);
-            // It returns only if this does not work; the server runs all the same.
+            // This returns only if it fails; the server runs even so.
             let _ = again.arg0(name).args(args).env(DELAY, "0").exec();
         }
     }

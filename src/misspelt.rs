@@ -1,6 +1,7 @@
-//! Names that were misspelt.
+//! Hints about misspelt names.
 
 /// Topology keys that clusters usually have.
+#[cfg(feature = "cli")]
 const WELL_KNOWN_KEYS: [&str; 4] = [
     "kubernetes.io/hostname",
     "node.kubernetes.io/instance-type",
@@ -9,12 +10,13 @@ const WELL_KNOWN_KEYS: [&str; 4] = [
 ];
 
 /// The end of a message about a topology key that no node has.
+#[cfg(feature = "cli")]
 pub(crate) fn topology_key_hint(key: &str) -> String {
     hint(key, WELL_KNOWN_KEYS)
 }
 
-/// The name of `known` that `name` was probably meant to be; none if it is too
-/// far from all of them, or one of them.
+/// The name in `known` that `name` was probably meant to be; `None` if it is too far from all of
+/// them, or one of them.
 pub(crate) fn did_you_mean<'k>(
     name: &str,
     known: impl IntoIterator<Item = &'k str>,
@@ -22,7 +24,7 @@ pub(crate) fn did_you_mean<'k>(
     let lower = name.to_lowercase();
     let distances = known.into_iter().filter_map(|known| {
         let most = known.len() / 3;
-        // Whole dumps are looked through: most names differ in length already.
+        // Whole dumps are searched: most names differ in length already.
         let may_be = name.len().abs_diff(known.len()) <= most;
         let distance = || strsim::damerau_levenshtein(&lower, &known.to_lowercase());
         let distance = may_be.then(distance)?;
@@ -32,7 +34,7 @@ pub(crate) fn did_you_mean<'k>(
     (known != name).then_some(known)
 }
 
-/// The end of a message about `name`: what was probably meant, if anything was.
+/// The end of a message about `name`: the name that was probably meant, if there is one.
 pub(crate) fn hint<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> String {
     let close = did_you_mean(name, known);
     close.map_or_else(String::new, |close| format!(", did you mean {close}?"))

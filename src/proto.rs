@@ -1,8 +1,7 @@
-//! The wire objects: what `proto/` says, as Rust types. All but some JSON is
-//! generated.
+//! The wire objects: the messages of `proto/` as Rust types. All but some JSON is generated.
 //!
-//! With the feature `json` they read and write proto-JSON, with `client` there
-//! is a client of the service, and with `server` its stubs.
+//! With the feature `json` they read and write proto-JSON, with `client` there is a client of the
+//! service, and with `server` its stubs.
 
 #[cfg(feature = "server")]
 pub mod encoded;
@@ -10,6 +9,8 @@ pub mod encoding;
 #[cfg(feature = "json")]
 mod json;
 mod quantity_text;
+#[cfg(feature = "server")]
+pub mod received;
 mod volume;
 pub(crate) mod wire;
 
@@ -19,24 +20,15 @@ pub mod v1 {
     include!(concat!(env!("OUT_DIR"), "/evenkeel.v1.rs"));
     #[cfg(feature = "json")]
     include!(concat!(env!("OUT_DIR"), "/evenkeel.v1.serde.rs"));
+    #[cfg(feature = "server")]
+    include!(concat!(env!("OUT_DIR"), "/evenkeel.v1.SpreadService.rs"));
 
     pub use super::quantity_text::QuantityText as Quantity;
-    #[cfg(feature = "server")]
-    pub use super::received::spread_service_server;
 
     /// The protocol's descriptor set, for reflection and for clients that
     /// read it from a file.
     pub const FILE_DESCRIPTOR_SET: &[u8] =
         include_bytes!(concat!(env!("OUT_DIR"), "/evenkeel_descriptor.bin"));
-}
-
-/// Requests as the server receives them. What is decoded later is in them as bytes
-/// (`DECODED_LATER` in `build.rs`); they read the same bytes as those of [`v1`].
-#[cfg(feature = "server")]
-#[allow(missing_docs, clippy::all, clippy::pedantic, unreachable_pub)]
-pub mod received {
-    include!(concat!(env!("OUT_DIR"), "/received/evenkeel.v1.rs"));
-    include!(concat!(env!("OUT_DIR"), "/evenkeel.v1.SpreadService.rs"));
 }
 
 pub use pbjson_types::{Duration, Timestamp};

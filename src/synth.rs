@@ -28,7 +28,7 @@ pub const TAINT_KEY: &str = "dedicated";
 
 /// Nodes in a rack.
 const RACK_NODES: usize = 40;
-/// Instance types, with how many pods they take relative to each other.
+/// Instance types, with the number of pods that they take relative to each other.
 const INSTANCE_TYPES: [(&str, u32); 4] = [
     ("m7.large", 3),
     ("m7.xlarge", 5),
@@ -43,10 +43,10 @@ const ROLLOUT_EVERY: usize = 8;
 /// one of 1,000.
 const FLATNESS: u64 = 20;
 const TIERS: [&str; 4] = ["frontend", "backend", "cache", "batch"];
-/// What Kubernetes writes random names in: no vowels, nothing alike.
+/// The letters of Kubernetes' random names: no vowels, nothing alike.
 const NAME_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// How large a synthetic cluster is.
+/// The size of a synthetic cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
     /// Nodes.
@@ -66,15 +66,15 @@ pub struct Shape {
     pub seed: u64,
 }
 
-/// A synthetic cluster. Objects are made when they are asked for.
+/// A synthetic cluster. Objects are made when they are needed.
 #[derive(Debug, Clone)]
 pub struct SyntheticCluster {
     shape: Shape,
-    /// Each node as often as it takes pods: a pod draws one.
+    /// Each node as often as the pods that it takes: a pod draws one.
     tickets: Vec<u32>,
     /// `starts[i]..starts[i + 1]` are the pods of workload i.
     starts: Vec<usize>,
-    /// Whether nodes say what they have, and pods what they request.
+    /// True if nodes report resources, and pods have requests.
     has_resources: bool,
 }
 
@@ -103,10 +103,9 @@ impl SyntheticCluster {
         }
     }
 
-    /// The same cluster with resources: nodes have cpu, memory, ephemeral-storage
-    /// and pods by their size, and all pods of a workload request the same cpu and
-    /// memory. Pods are where they are without that, so with many pods per node
-    /// some nodes have too little for theirs.
+    /// The same cluster with resources: nodes have cpu, memory, ephemeral-storage and pods by their
+    /// size, and all pods of a workload request the same cpu and memory. The places of pods stay,
+    /// so with many pods per node some nodes have too little for theirs.
     #[must_use]
     pub fn with_resources(self) -> Self {
         Self {
@@ -115,7 +114,7 @@ impl SyntheticCluster {
         }
     }
 
-    /// Its shape; zones, workloads and namespaces are at least one.
+    /// The cluster's shape; zones, workloads and namespaces are at least one.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
@@ -212,28 +211,27 @@ impl SyntheticCluster {
 }
 
 impl<'a> SyntheticWorkload<'a> {
-    /// Its name, the value of the label `app`.
+    /// The workload's name, the value of the label `app`.
     pub fn name(self) -> String {
         format!("app-{:05}", self.index)
     }
 
-    /// Its namespace.
+    /// The workload's namespace.
     pub fn namespace(self) -> String {
         format!("team-{:03}", self.index % self.cluster.shape.namespaces)
     }
 
-    /// Returns how many pods it has.
+    /// Returns the number of its pods.
     pub fn replicas(self) -> usize {
         self.cluster.starts[self.index + 1] - self.cluster.starts[self.index]
     }
 
-    /// Its pods.
+    /// The workload's pods.
     pub fn pods(self) -> impl Iterator<Item = v1::Pod> + use<'a> {
         let SyntheticCluster { shape, tickets, .. } = self.cluster;
         let requests = self.cluster.has_resources;
         let container = requests.then(|| resources::container(self.index));
-        // Every workload has its own random numbers, so that it can be made
-        // alone.
+        // Every workload has its own random numbers, so that it can be generated alone.
         let mut rng = rng(shape.seed.rotate_left(32), self.index);
         let hashes = [rng.u32(..), rng.u32(..)].map(|hash| format!("{hash:08x}"));
         let names = NameSuffixes::new(&mut rng, self.replicas());
@@ -321,11 +319,11 @@ impl Iterator for NameSuffixes {
 }
 
 fn node_name(index: usize) -> String {
-    // As long as names of cloud providers are.
+    // Names have the length of those of cloud providers.
     format!("node-{index:06}.eu-west-1.compute.internal")
 }
 
-/// The place of a node's type among the instance types.
+/// The index of a node's type among the instance types.
 fn instance_type(index: usize) -> usize {
     // Racks are bought whole.
     index / RACK_NODES % INSTANCE_TYPES.len()
@@ -345,8 +343,8 @@ fn tickets(nodes: usize) -> Vec<u32> {
         .collect()
 }
 
-/// Where each workload's pods start, and where the last one's end: sizes fall
-/// like 1 / (rank + [`FLATNESS`]).
+/// The start of each workload's pods, and the end of the last one's: sizes fall like 1 / (rank +
+/// [`FLATNESS`]).
 fn starts(pods: usize, workloads: usize) -> Vec<usize> {
     const SCALE: u64 = 1 << 32;
     let shares = (0..workloads as u64).map(|rank| SCALE / (rank + FLATNESS));
@@ -361,7 +359,7 @@ fn starts(pods: usize, workloads: usize) -> Vec<usize> {
     starts
 }
 
-/// The draws for one thing of a cluster.
+/// The random numbers for one object of a cluster.
 fn rng(seed: u64, index: usize) -> Rng {
     // Nearby seeds must not draw alike.
     Rng::with_seed(

@@ -1,8 +1,8 @@
-//! Starts tasks, and work that blocks, on a runtime of tokio.
+//! Starts tasks, and blocking work, on a runtime of tokio.
 //!
-//! What the runtime does for a task is compiled again for each type of future and of
-//! result: for each kind of runtime, and for small futures and large ones. Here both
-//! types are erased first, so it is compiled once.
+//! The runtime's code for a task is compiled again for each type of future and of result: for each
+//! kind of runtime, and for small futures and large ones. Here both types are erased first, so it
+//! is compiled once.
 
 use std::any::Any;
 use std::marker::PhantomData;
@@ -62,8 +62,7 @@ type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 type Erased = Box<dyn Any + Send>;
 
-/// A task that was started, or work, which returns a `T`. It runs on when this is
-/// dropped.
+/// A task that was started, or blocking work, which returns a `T`. It runs on when this is dropped.
 #[derive(Debug)]
 pub struct Task<T> {
     running: JoinHandle<Erased>,
@@ -76,12 +75,12 @@ impl<T> Task<T> {
         Self { running, result }
     }
 
-    /// The same task, which ends when it is dropped. Work that has begun does not.
+    /// Returns the task in a form that ends it when it is dropped. Work that has begun does not.
     pub fn owned(self) -> OwnedTask<T> {
         OwnedTask(self)
     }
 
-    /// Returns what ends the task before its time. Work that has begun does not end.
+    /// Returns a handle that ends the task early. Work that has begun does not end.
     pub fn abort_handle(&self) -> AbortHandle {
         self.running.abort_handle()
     }

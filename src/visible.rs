@@ -1,9 +1,8 @@
 //! Text from outside, made visible before a terminal or a log shows it.
 //!
-//! A name, a label or an error message may hold anything: escape sequences that
-//! move the cursor, line ends that begin a line of their own, marks that turn
-//! the direction of writing. What would not be seen as it is is written as an
-//! escape instead, `\n` or `\u{202e}`.
+//! A name, a label or an error message may contain anything: escape sequences that move the cursor,
+//! line ends that begin a line of their own, marks that turn the direction of writing. Characters
+//! that would not be seen as they are become escapes, `\n` or `\u{202e}`.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -18,10 +17,10 @@ pub fn text(text: &str) -> Cow<'_, str> {
     escape(text, |_| false, push_debug)
 }
 
-/// The most that [`brief`] leaves of a text, in bytes.
+/// The most bytes that [`brief`] leaves of a text.
 const BRIEF_BYTES: usize = 1 << 10;
 
-/// A piece of text on one line, cut where it is long: what others say in errors.
+/// A piece of text on one line, cut where it is long: for texts of other programs in errors.
 pub fn brief(given: &str) -> Cow<'_, str> {
     let end = given.floor_char_boundary(BRIEF_BYTES);
     match end == given.len() {
@@ -35,14 +34,13 @@ pub fn lines(text: &str) -> Cow<'_, str> {
     escape(text, |c| c == '\n', push_debug)
 }
 
-/// JSON, which says the same afterwards: only its strings can hold what is not
-/// visible.
+/// JSON with the same meaning: only its strings can contain invisible characters.
 pub fn json(text: &str) -> Cow<'_, str> {
     escape(text, |c| c == '\n', push_json)
 }
 
-/// Lines of this program with its styles, whatever else got into them. A style that
-/// hides text, or shows it as something else, is not one of its own.
+/// Lines of this program with its styles, whatever else got into them. A style that hides text, or
+/// shows it as something else, is not one of them.
 pub fn styled(text: &str) -> String {
     let mut seen = String::with_capacity(text.len());
     let mut rest = text;
@@ -60,9 +58,8 @@ pub fn styled(text: &str) -> String {
     seen
 }
 
-/// A message with each of its strings on one line, which is what a person is
-/// shown of it. `None` when all of them are so already, and when it cannot be
-/// written as JSON and read back.
+/// A message with each of its strings made visible on one line, for a person. `None` when all of
+/// them are so already, and when it cannot be written as JSON and read back.
 pub fn message<T: Serialize + DeserializeOwned>(message: &T) -> Option<T> {
     let written: &dyn erased_serde::Serialize = message;
     let mut value = serde_json::to_value(written).ok()?;
@@ -71,7 +68,7 @@ pub fn message<T: Serialize + DeserializeOwned>(message: &T) -> Option<T> {
         .flatten()
 }
 
-/// Returns whether anything was not.
+/// Makes strings visible. Returns whether any was changed.
 fn make_visible(value: &mut Value) -> bool {
     match value {
         Value::String(string) => match text(string) {
@@ -128,9 +125,9 @@ fn push_json(seen: &mut String, c: char) {
     }
 }
 
-/// Returns whether a character is seen as it is. Beyond ASCII the standard library
-/// knows: control and format characters, odd spaces and line ends, and what is
-/// not assigned, are not. Marks that belong to the letter before are.
+/// Returns whether a character is seen as it is. Beyond ASCII this is the judgement of the standard
+/// library: control and format characters, odd spaces and line ends, and unassigned characters are
+/// not. Marks that belong to the letter before are.
 fn is_visible(c: char) -> bool {
     if c.is_ascii() {
         return !c.is_ascii_control();
@@ -141,9 +138,9 @@ fn is_visible(c: char) -> bool {
     after_a_letter.is_ok_and(|text| text.escape_debug().nth(1) == Some(c))
 }
 
-/// Returns how long the style is that a text begins with: `ESC [`, numbers and
-/// semicolons, `m`. 0 if it begins with none, or one that this program has not: it
-/// has bold, dimmed, italic and underlined text, and coloured text.
+/// Returns the length of the style at the start of a text: `ESC [`, numbers and semicolons, `m`. 0
+/// if there is none, or one that this program does not use: it has bold, dimmed, italic and
+/// underlined text, and coloured text.
 fn style_len(text: &str) -> usize {
     let Some(numbers) = text.strip_prefix("\u{1b}[") else {
         return 0;

@@ -2,8 +2,6 @@
 //! while one is made, and it is of one revision all the same. What costs too
 //! much is known before it is begun, and what nobody waits for ends.
 
-mod support;
-
 use std::cell::Cell;
 
 use evenkeel::proto::v1::{Change, NodeSelectorTerm, Pod};
@@ -115,6 +113,34 @@ fn an_overlay_holds_up_nobody_and_sees_nothing_of_others() {
     });
     assert_eq!(decided, imagined);
     world.verify();
+}
+
+/// Pods may name a node that does not exist yet. What overlays suppose about such pods does not
+/// change whether the name is in use: not that they go, and not that others come.
+#[test]
+fn overlays_leave_names_of_nodes_in_use() {
+    let app = |name: &str| pod(name, &APP);
+    let supposed = [
+        ("nothing", Vec::new()),
+        ("the pod goes", vec![delete("Pod", "default", "early")]),
+        ("the pod moves", vec![on(app("early"), "n0").change()]),
+        ("another comes", vec![on(app("other"), "n60").change()]),
+    ];
+    for (what, overlay) in supposed {
+        let world = filled(3);
+        world.update(vec![on(app("early"), "n60").change()]);
+        let question = world.question(&asker());
+        ask(&world, &question, overlay);
+        // Each change of nodes frees the names that are in use no more.
+        world.update(vec![zoned(61, 1)]);
+        world.update(vec![zoned(60, 0)]);
+        world.verify();
+        let fresh = filled(3);
+        let all = vec![zoned(60, 0), zoned(61, 1), on(app("early"), "n60").change()];
+        fresh.update(all);
+        let held = |world: &InProcess| world.snapshot.freeze().changes().collect::<Vec<_>>();
+        assert_eq!(held(&world), held(&fresh), "{what}");
+    }
 }
 
 /// A pod with so many terms, none of which matches.

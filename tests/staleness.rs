@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
+use support::{process, streams};
 
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::{
@@ -15,12 +16,6 @@ use parking_lot::Mutex;
 use tonic::{Code, Status};
 use tonic_health::pb::health_check_response::ServingStatus::{NotServing, Serving};
 use tonic_types::StatusExt;
-
-#[path = "support/process.rs"]
-mod process;
-#[path = "support/streams.rs"]
-mod streams;
-mod support;
 
 use streams::{next, watch};
 use support::server::Server;

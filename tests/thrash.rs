@@ -3,8 +3,6 @@
 use evenkeel::proto::v1::{FilterRequest, Pod};
 use evenkeel::snapshot::Limits;
 
-mod support;
-
 use support::build::{ZONE, hard, node, on, pod, spread, tolerating};
 use support::model::Stored;
 use support::server::Server;

@@ -2,8 +2,6 @@
 //! nodes that come and go, questions about what is not there. Memory comes
 //! back, the books on it are right, and a change costs what it did before.
 
-mod support;
-
 use std::time::{Duration, Instant};
 
 use evenkeel::proto::v1::{Change, Pod};

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"sort"
 
 	corev1 "k8s.io/api/core/v1"
@@ -74,25 +75,50 @@ func (c *cluster) workloads(count int) []*corev1.Pod {
 	return chosen
 }
 
-// question is what the pods of a row ask for.
+// question is what the pods of a row ask for: constraints on the keys, or affinity or
+// anti-affinity to their own workload by a key, or neither where pods that run have some.
 type question struct {
-	isHard bool
-	keys   []string
+	isHard       bool
+	keys         []string
+	isOfAffinity bool
+	near, apart  string
 }
 
 var (
 	zone            = []string{corev1.LabelTopologyZone}
 	zoneAndHostname = []string{corev1.LabelTopologyZone, corev1.LabelHostname}
 
-	questions = []question{
+	ofSpread = []question{
 		{isHard: true, keys: zone},
 		{isHard: true, keys: zoneAndHostname},
 		{isHard: false, keys: zone},
 		{isHard: false, keys: zoneAndHostname},
 	}
+	ofAffinity = []question{
+		{isHard: true, isOfAffinity: true, near: corev1.LabelTopologyZone},
+		{isHard: true, isOfAffinity: true, apart: corev1.LabelTopologyZone},
+		{isHard: true, isOfAffinity: true, apart: corev1.LabelHostname},
+	}
 )
 
+// questions are those that both decide alike: what Filter checks besides is nothing, or
+// the affinity of the pods that run.
+func (c *cluster) questions() []question {
+	if c.pods[0].Spec.Affinity == nil {
+		return append(slices.Clone(ofSpread), ofAffinity...)
+	}
+	return append([]question{{isHard: true, isOfAffinity: true}}, ofAffinity...)
+}
+
 func (q question) String() string {
+	switch {
+	case q.near != "":
+		return "affinity by " + q.near
+	case q.apart != "":
+		return "anti-affinity by " + q.apart
+	case q.isOfAffinity:
+		return "no terms of its own"
+	}
 	name := "zone"
 	if len(q.keys) > 1 {
 		name += " + hostname"
@@ -116,6 +142,18 @@ func (q question) incoming(workload *corev1.Pod) *corev1.Pod {
 		Spec: corev1.PodSpec{
 			Tolerations: []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}},
 		},
+	}
+	terms := func(key string) []corev1.PodAffinityTerm {
+		if key == "" {
+			return nil
+		}
+		return []corev1.PodAffinityTerm{{TopologyKey: key, LabelSelector: selector}}
+	}
+	if q.isOfAffinity {
+		pod.Spec.Affinity = &corev1.Affinity{
+			PodAffinity:     &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms(q.near)},
+			PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms(q.apart)},
+		}
 	}
 	for _, key := range q.keys {
 		pod.Spec.TopologySpreadConstraints = append(pod.Spec.TopologySpreadConstraints,

@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	corev1 "k8s.io/api/core/v1"
+	"google.golang.org/protobuf/proto"
 
 	evenkeelv1 "evenkeel.dev/client/v1"
 )
@@ -31,7 +31,6 @@ func connect(address string, pid, connections int) (*server, error) {
 	}
 	return s, nil
 }
-
 
 // call asks a question about all nodes. The answer has a bit or a score for each
 // node, and of the report the first domain only, because the plugin has none.

@@ -50,7 +50,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, question := range questions {
+	for _, question := range held.questions() {
 		asked, err := newPair(ctx, plugin, server, held, question)
 		if err != nil {
 			return fmt.Errorf("%s: %w", question, err)

@@ -17,23 +17,23 @@ import (
 type pair struct {
 	plugin   *plugin
 	server   *server
-	isHard   bool
+	asked    question
 	pods     []*corev1.Pod
 	calls    []call
 	revision int64
 }
 
 // newPair asks both about each pod once. It fails when they do not decide alike.
-func newPair(ctx context.Context, plugin *plugin, server *server, held *cluster, question question) (*pair, error) {
-	p := &pair{plugin: plugin, server: server, isHard: question.isHard}
+func newPair(ctx context.Context, plugin *plugin, server *server, held *cluster, asked question) (*pair, error) {
+	p := &pair{plugin: plugin, server: server, asked: asked}
 	for _, workload := range held.workloads(*workloads) {
-		pod := question.incoming(workload)
+		pod := asked.incoming(workload)
 		converted, err := evenkeel.Convert(pod, &evenkeelv1.Pod{})
 		if err != nil {
 			return nil, err
 		}
 		p.pods = append(p.pods, pod)
-		p.calls = append(p.calls, newCall(converted, question.isHard))
+		p.calls = append(p.calls, newCall(converted, asked.isHard))
 		if err := p.compare(ctx, len(p.pods)-1); err != nil {
 			return nil, fmt.Errorf("pod of %s: %w", pod.Labels["app"], err)
 		}
@@ -42,7 +42,7 @@ func newPair(ctx context.Context, plugin *plugin, server *server, held *cluster,
 }
 
 func (p *pair) compare(ctx context.Context, i int) error {
-	expected, _, err := p.plugin.decide(ctx, p.pods[i], p.isHard)
+	expected, _, err := p.plugin.decide(ctx, p.pods[i], p.asked)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (p *pair) usePlugin(ctx context.Context) (all, counting time.Duration, err 
 	before, until := ownCPU(), time.Now().Add(*duration)
 	for time.Now().Before(until) {
 		for _, pod := range p.pods {
-			_, counted, err := p.plugin.decide(ctx, pod, p.isHard)
+			_, counted, err := p.plugin.decide(ctx, pod, p.asked)
 			if err != nil {
 				return 0, 0, err
 			}

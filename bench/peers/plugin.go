@@ -6,21 +6,31 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/informers"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
-	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// plugin is kube-scheduler's PodTopologySpread on a snapshot of its cache, with
-// the features and the parallelism that kube-scheduler has by default.
+// filter is what kube-scheduler's PodTopologySpread and InterPodAffinity both do.
+type filter interface {
+	fwk.PreFilterPlugin
+	fwk.FilterPlugin
+}
+
+// plugin is kube-scheduler's PodTopologySpread and InterPodAffinity on a snapshot of its
+// cache, with the features and the parallelism that kube-scheduler has by default.
 type plugin struct {
 	*podtopologyspread.PodTopologySpread
+	affinity     filter
 	parallelizer fwk.Parallelizer
 	// In the order of the cluster's nodes.
 	nodes []fwk.NodeInfo
@@ -29,17 +39,26 @@ type plugin struct {
 func newPlugin(ctx context.Context, held *cluster) (*plugin, error) {
 	metrics.Register()
 	snapshot := cache.NewSnapshot(held.pods, held.nodes)
-	handle, err := runtime.NewFramework(ctx, nil, nil, runtime.WithSnapshotSharedLister(snapshot))
+	// Nobody asks for namespaces by their labels.
+	namespaces := informers.NewSharedInformerFactory(nil, 0)
+	handle, err := frameworkruntime.NewFramework(ctx, nil, nil, frameworkruntime.WithSnapshotSharedLister(snapshot),
+		frameworkruntime.WithInformerFactory(namespaces))
 	if err != nil {
 		return nil, err
 	}
-	made, err := podtopologyspread.New(ctx, &config.PodTopologySpreadArgs{DefaultingType: config.ListDefaulting},
-		handle, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
+	features := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
+	var args runtime.Object = &config.PodTopologySpreadArgs{DefaultingType: config.ListDefaulting}
+	spread, err := podtopologyspread.New(ctx, args, handle, features)
+	if err != nil {
+		return nil, err
+	}
+	affinity, err := interpodaffinity.New(ctx, &config.InterPodAffinityArgs{HardPodAffinityWeight: 1}, handle, features)
 	if err != nil {
 		return nil, err
 	}
 	p := &plugin{
-		PodTopologySpread: made.(*podtopologyspread.PodTopologySpread),
+		PodTopologySpread: spread.(*podtopologyspread.PodTopologySpread),
+		affinity:          affinity.(filter),
 		parallelizer:      handle.Parallelizer(),
 		nodes:             make([]fwk.NodeInfo, len(held.nodes)),
 	}
@@ -54,27 +73,32 @@ func newPlugin(ctx context.Context, held *cluster) (*plugin, error) {
 // decide decides about one pod as a scheduling cycle does, with all nodes: PreFilter
 // and Filter, or PreScore, Score and NormalizeScore. The CPU time is that of
 // counting, in PreFilter or PreScore.
-func (p *plugin) decide(ctx context.Context, pod *corev1.Pod, isHard bool) (decision, time.Duration, error) {
-	if isHard {
-		return p.filter(ctx, pod)
+func (p *plugin) decide(ctx context.Context, pod *corev1.Pod, asked question) (decision, time.Duration, error) {
+	switch {
+	case asked.isOfAffinity:
+		return p.filter(ctx, p.affinity, pod)
+	case asked.isHard:
+		return p.filter(ctx, p.PodTopologySpread, pod)
 	}
 	return p.score(ctx, pod)
 }
 
-func (p *plugin) filter(ctx context.Context, pod *corev1.Pod) (decision, time.Duration, error) {
+func (p *plugin) filter(ctx context.Context, by filter, pod *corev1.Pod) (decision, time.Duration, error) {
 	state := framework.NewCycleState()
 	before := ownCPU()
-	_, status := p.PreFilter(ctx, state, pod, p.nodes)
+	_, status := by.PreFilter(ctx, state, pod, p.nodes)
 	counting := ownCPU() - before
-	if !status.IsSuccess() {
+	// What is skipped accepts all nodes.
+	isSkipped := status.IsSkip()
+	if !status.IsSuccess() && !isSkipped {
 		return nil, 0, fmt.Errorf("PreFilter: %w", status.AsError())
 	}
 	feasible := make(decision, len(p.nodes))
 	p.parallelizer.Until(ctx, len(p.nodes), func(i int) {
-		if p.Filter(ctx, state, pod, p.nodes[i]).IsSuccess() {
+		if isSkipped || by.Filter(ctx, state, pod, p.nodes[i]).IsSuccess() {
 			feasible[i] = 1
 		}
-	}, p.Name())
+	}, by.Name())
 	return feasible, counting, nil
 }
 

@@ -33,7 +33,7 @@ DEADLINE_S = 60
 
 
 class Stage:
-    """The last stage of the Dockerfile."""
+    """The last stage of a Dockerfile."""
 
     def __init__(self, text):
         text = re.sub(r"\\\n", " ", text)
@@ -41,6 +41,7 @@ class Stage:
         last = max(i for i, line in enumerate(lines) if line.startswith("FROM"))
         assert lines[last] == "FROM scratch", lines[last]
         self.copies, self.environment, self.labels = [], {}, {}
+        self.command, self.health, self.stop_signal = [], None, None
         for line in lines[last + 1 :]:
             word, _, rest = line.partition(" ")
             if word == "COPY":

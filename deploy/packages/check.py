@@ -5,94 +5,33 @@ user that owns nothing. Programs for aarch64 run under qemu.
 Reads $EVENKEEL_RELEASE_DIST. Needs root, crun, dpkg, rpm, node with npm, and qemu-user-static.
 """
 
-import contextlib
 import hashlib
 import json
 import os
 import pathlib
 import platform
+import re
 import shutil
-import signal
-import socket
-import subprocess
 import sys
 import tarfile
-import tempfile
-import time
 
-REPOSITORY = pathlib.Path(__file__).resolve().parent.parent.parent
+from images import check_image, check_scheduler_image, layout_of
+from programs import (
+    DIST,
+    EXAMPLE,
+    REPOSITORY,
+    as_nobody,
+    check_program,
+    check_root,
+    directory,
+    emulated,
+    run,
+    serving,
+)
+
 BIN = pathlib.Path(sys.executable).parent
-DIST = pathlib.Path(os.environ["EVENKEEL_RELEASE_DIST"])
-EXAMPLE = REPOSITORY / "examples/three-zones"
-NOBODY = 65532
-DEADLINE_S = 120
-LIMIT_BYTES = 25_000_000
+LIMIT_BYTES = 28_000_000
 NEEDED = ("crun", "dpkg", "node", "npm", "qemu-aarch64-static", "rpm")
-
-
-def run(*command, code=0, **kwargs):
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=600, **kwargs)
-    assert done.returncode == code, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
-    return done.stdout
-
-
-def as_nobody(**kwargs):
-    return {"user": NOBODY, "group": NOBODY, "extra_groups": [], "env": {"PATH": os.defpath, "HOME": "/"}, **kwargs}
-
-
-@contextlib.contextmanager
-def directory():
-    with tempfile.TemporaryDirectory(prefix="evenkeel-") as made:
-        os.chmod(made, 0o755)
-        yield pathlib.Path(made)
-
-
-def emulated(architecture):
-    """The program that runs those of another architecture, if one is needed."""
-    return None if architecture == platform.machine() else shutil.which("qemu-aarch64-static")
-
-
-def wait_for(server, is_healthy):
-    end = time.monotonic() + DEADLINE_S
-    while not is_healthy():
-        assert server.poll() is None, f"the server ended with {server.returncode}"
-        assert time.monotonic() < end, "the server does not become healthy"
-        time.sleep(0.1)
-
-
-def check_program(command, version, files="", **kwargs):
-    """Asks for the version, explains the example in `files`, serves it and asks for
-    health, by a command that stands for `evenkeel`."""
-    options = as_nobody(**kwargs)
-    assert run(*command, "--version", **options) == f"evenkeel {version}\n"
-    load = ["--load", f"{files}/cluster.yaml"]
-    explained = run(*command, "explain", "--pending", *load, "--load", f"{files}/waiting.yaml", code=1, **options)
-    assert "3 pods, 2 of which fit nowhere" in explained, explained
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    serve = [*command, "serve", "--listen", address, "--admin-listen", "127.0.0.1:0", "--drain-pause", "0s", *load]
-    server = subprocess.Popen([*map(str, serve)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options)
-    try:
-        health = [*map(str, command), "healthcheck", "--server", f"http://{address}"]
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        wait_for(server, lambda: subprocess.run(health, **quiet, **options).returncode == 0)
-        server.send_signal(signal.SIGTERM)
-        assert server.wait(DEADLINE_S) == 0, "the server does not drain"
-    finally:
-        server.kill()
-        server.wait()
-
-
-def check_root(root, program, architecture, version):
-    """The same in a root directory, with the example and nothing else beside."""
-    shutil.copytree(EXAMPLE, root / "example")
-    command = [shutil.which("chroot"), f"--userspec={NOBODY}:{NOBODY}", root]
-    if emulator := emulated(architecture):
-        shutil.copy(emulator, root / "qemu")
-        command.append("/qemu")
-    # chroot changes the user.
-    check_program([*command, program], version, "/example", user=None, group=None, extra_groups=None)
 
 
 def check_archive(architecture, version):
@@ -165,88 +104,20 @@ def check_npm(version):
                 check_program([emulated(architecture), place / architecture / "package/bin/evenkeel"], version, EXAMPLE_COPY)
 
 
-class Layout:
-    """An OCI layout in which every blob is what its name says."""
-
-    def __init__(self, directory):
-        self.directory = directory
-        for path in (directory / "blobs/sha256").iterdir():
-            assert hashlib.sha256(path.read_bytes()).hexdigest() == path.name
-        (both,) = json.loads((directory / "index.json").read_text())["manifests"]
-        self.manifests = {it["platform"]["architecture"]: it for it in self.json(both)["manifests"]}
-
-    def path(self, descriptor):
-        path = self.directory / "blobs" / descriptor["digest"].replace(":", "/")
-        assert path.stat().st_size == descriptor["size"]
-        return path
-
-    def json(self, descriptor):
-        return json.loads(self.path(descriptor).read_text())
-
-    def unpack(self, architecture, root):
-        """Unpacks an image and returns its configuration."""
-        manifest = self.json(self.manifests[architecture])
-        for layer in manifest["layers"]:
-            with tarfile.open(self.path(layer)) as archive:
-                archive.extractall(root, filter="tar")
-        return self.json(manifest["config"])["config"]
-
-
-def check_image(version):
+def check_client(version):
+    """Asks a server by the client in Python: by its wheel, and by its sources."""
     with directory() as place:
-        with tarfile.open(DIST / f"evenkeel-{version}-oci.tar") as archive:
-            archive.extractall(place / "layout", filter="tar")
-        layout = Layout(place / "layout")
-        assert set(layout.manifests) == {"amd64", "arm64"}
-        (place / "arm64").mkdir()
-        layout.unpack("arm64", place / "arm64")
-        check_root(place / "arm64", "/evenkeel", "aarch64", version)
-        bundle = place / "bundle"
-        (bundle / "rootfs").mkdir(parents=True)
-        check_container(bundle, layout.unpack("amd64", bundle / "rootfs"), version)
-
-
-def check_container(bundle, image, version):
-    """Starts an image by crun as a cluster would: its user, no capabilities, and a
-    root that nobody can write to. Only plain text is allowed beside."""
-    uid, gid = map(int, image["User"].split(":"))
-    assert uid != 0, "the image runs as root"
-    run("crun", "spec", cwd=bundle)
-    spec = json.loads((bundle / "config.json").read_text())
-    spec["process"] |= {
-        "terminal": False,
-        "user": {"uid": uid, "gid": gid},
-        "args": image["Entrypoint"] + image["Cmd"],
-        "env": [*image["Env"], "EVENKEEL_ALLOW_PLAINTEXT=true", "EVENKEEL_DRAIN_PAUSE=0s"],
-        "cwd": "/",
-        "capabilities": {},
-        "noNewPrivileges": True,
-    }
-    spec["root"] = {"path": "rootfs", "readonly": True}
-    # Nothing of control groups, which not every machine has as crun wants them. Its
-    # network has a loopback and nothing else.
-    spec["mounts"] = [it for it in spec["mounts"] if it["type"] != "cgroup"]
-    spec["linux"]["namespaces"] = [it for it in spec["linux"]["namespaces"] if it["type"] != "cgroup"]
-    spec["linux"].pop("resources", None)
-    (bundle / "config.json").write_text(json.dumps(spec))
-    aside = ["unshare", "--mount", "sh", "-c", 'mount -t cgroup2 none /sys/fs/cgroup && exec "$@"', "sh"]
-    crun = [*aside, "crun", "--cgroup-manager=disabled", "--root", str(bundle / "state")]
-    name = f"evenkeel-check-{os.getpid()}"
-    with open(bundle / "log", "w") as log:
-        server = subprocess.Popen([*crun, "run", "--bundle", str(bundle), name], stdout=log, stderr=log)
-    try:
-        _, *health = image["Healthcheck"]["Test"]
-        probe = lambda: subprocess.run([*crun, "exec", name, *health], capture_output=True).returncode == 0
-        wait_for(server, probe)
-        assert run(*crun, "exec", name, *image["Entrypoint"], "--version") == f"evenkeel {version}\n"
-        run(*crun, "kill", name, image["StopSignal"].removeprefix("SIG"))
-        assert server.wait(DEADLINE_S) == 0, "the server does not drain"
-    except AssertionError:
-        print((bundle / "log").read_text(), file=sys.stderr)
-        raise
-    finally:
-        subprocess.run([*crun, "delete", "--force", name], capture_output=True)
-        server.wait()
+        with tarfile.open(DIST / f"evenkeel-{version}-{platform.machine()}-unknown-linux-musl.tar.gz") as archive:
+            archive.extract("evenkeel", place, filter="tar")
+        load = ["--load", EXAMPLE_COPY / "cluster.yaml"]
+        with serving([place / "evenkeel"], load, as_nobody()) as address:
+            for name in (f"evenkeel_client-{version}-py3-none-any.whl", f"evenkeel_client-{version}.tar.gz"):
+                target = place / name
+                # What it needs is installed here.
+                run(sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation",
+                    "--target", target, DIST / name)
+                first = [sys.executable, "-B", REPOSITORY / "examples/python/first.py", address]
+                assert run(*first, cwd=place, env=os.environ | {"PYTHONPATH": target}) == "[node-c1 node-c2]\n"
 
 
 def check_documents(version):
@@ -258,6 +129,7 @@ def check_documents(version):
     assert errors is None, errors
     names = {it["name"] for it in json.loads(bill)["components"]}
     assert {"tokio", "kube", "ring"} <= names and not {"criterion", "protox"} & names
+    assert {"evenkeel-scheduler", "std", "evenkeel.dev/client", "k8s.io/kubernetes"} <= names
 
     sums = dict(reversed(line.split()) for line in (DIST / "SHA256SUMS").read_text().splitlines())
     assert set(sums) == {path.name for path in DIST.iterdir()} - {"SHA256SUMS"}
@@ -267,13 +139,20 @@ def check_documents(version):
         assert hashlib.sha256((DIST / name).read_bytes()).hexdigest() == digest, name
         assert name.endswith(".provenance.json") or said[name] == digest, name
     assert "### Added" in (DIST / "NOTES.md").read_text()
-    return provenance["predicate"]["buildDefinition"]["internalParameters"]["profile"]
+    definition = provenance["predicate"]["buildDefinition"]
+    return definition["internalParameters"]["profile"], definition["resolvedDependencies"][0]["uri"]
 
 
 def check_chart(version):
     chart = DIST / f"evenkeel-chart-{version}.tgz"
     run(os.environ["HELM"], "lint", "--quiet", "--strict", chart)
-    assert "kind: StatefulSet" in run(os.environ["HELM"], "template", "--kube-version=1.35.0", "evenkeel", chart)
+    _, sources = check_documents(version)
+    owner = re.match("git\\+https://github.com/([^/]+)/", sources)
+    registry = f"ghcr.io/{owner[1].lower()}/" if owner else ""
+    template = [os.environ["HELM"], "template", "--kube-version=1.35.0", "--set=scheduler.enabled=true,replicas=1", "evenkeel", chart]
+    images = re.findall(r'image: "?([^"\n]+)', run(*template))
+    expected = {f"{registry}{name}:{version}" for name in ("evenkeel", "evenkeel-scheduler")}
+    assert expected <= set(images), images
 
 
 def check_again(version):
@@ -282,7 +161,10 @@ def check_again(version):
         for architecture in ("x86_64", "aarch64"):
             with tarfile.open(DIST / f"evenkeel-{version}-{architecture}-unknown-linux-musl.tar.gz") as archive:
                 archive.extract("evenkeel", place / architecture, filter="tar")
-        profile = check_documents(version)
+        with layout_of("evenkeel-scheduler", version) as (layout, _):
+            for architecture, name in (("x86_64", "amd64"), ("aarch64", "arm64")):
+                layout.unpack(name, place / architecture)
+        profile, _ = check_documents(version)
         environment = os.environ | {
             "EVENKEEL_RELEASE_DIST": str(place / "dist"),
             "EVENKEEL_RELEASE_BINARIES": str(place),
@@ -300,7 +182,7 @@ def main():
     version = path.name.removeprefix("evenkeel-").removesuffix("-oci.tar")
     step = lambda text: print("--", text, flush=True)
     step("sums, bill of materials, provenance")
-    profile = check_documents(version)
+    profile, _ = check_documents(version)
     for architecture in ("x86_64", "aarch64"):
         step(f"{architecture}: archive, .deb, .rpm, wheel")
         size = check_archive(architecture, version)
@@ -308,7 +190,7 @@ def main():
         assert profile != "dist" or size <= LIMIT_BYTES, f"more than {LIMIT_BYTES} bytes"
         for check in (check_deb, check_rpm, check_wheel):
             check(architecture, version)
-    for check in (check_npm, check_image, check_chart, check_again):
+    for check in (check_npm, check_client, check_image, check_scheduler_image, check_chart, check_again):
         step(check.__name__.removeprefix("check_"))
         check(version)
     print("all of the release works")

@@ -1,5 +1,5 @@
-"""Makes what deploy/release has no tool for: wheels, npm packages, the image as an
-OCI layout, the bill of materials and the statement of provenance.
+"""Makes what deploy/release has no tool for: wheels, npm packages, the images as
+OCI layouts, the bill of materials and the statement of provenance.
 
     deploy/packages/make.py VERSION BINARIES DIRECTORY HOMEPAGE
 
@@ -19,13 +19,14 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+import urllib.parse
 import uuid
 import zipfile
 from datetime import datetime, timezone
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(REPOSITORY / "deploy" / "docker"))
-from check import DOCKERFILE, Stage  # noqa: E402
+from check import Stage  # noqa: E402
 
 EPOCH = int(os.environ["SOURCE_DATE_EPOCH"])
 TIME = datetime.fromtimestamp(EPOCH, timezone.utc)
@@ -33,6 +34,7 @@ TIME = datetime.fromtimestamp(EPOCH, timezone.utc)
 ARCHITECTURES = {"x86_64": ("x86_64", "x64", "amd64"), "aarch64": ("aarch64", "arm64", "arm64")}
 PACKAGE = tomllib.loads((REPOSITORY / "Cargo.toml").read_text())["package"]
 LICENSE = (REPOSITORY / "LICENSE").read_bytes()
+IMAGES = {"evenkeel": "Dockerfile", "evenkeel-scheduler": "scheduler.Dockerfile"}
 
 
 def readable(value):
@@ -121,9 +123,31 @@ def nanoseconds(text):
     return int(text.removesuffix("s")) * 10**9
 
 
-def make_image(version, revision, programs, homepage, directory):
-    """The last stage of the Dockerfile as an OCI layout, for both architectures."""
-    stage = Stage(DOCKERFILE.read_text())
+def image_config(stage, labels):
+    """What a container of the last stage of a Dockerfile runs, and how."""
+    config = {
+        "User": stage.user,
+        "Env": [f"{name}={value}" for name, value in stage.environment.items()],
+        "Entrypoint": stage.entrypoint,
+        "Cmd": stage.command,
+        "ExposedPorts": {f"{stage.exposed}/tcp": {}},
+        "Labels": labels,
+    }
+    if stage.stop_signal:
+        config["StopSignal"] = stage.stop_signal
+    if stage.health:
+        # Docker's; OCI has none, and others pass over it.
+        config["Healthcheck"] = {
+            "Test": ["CMD", *stage.health],
+            "Interval": nanoseconds(stage.health_options["interval"]),
+            "Timeout": nanoseconds(stage.health_options["timeout"]),
+            "StartPeriod": nanoseconds(stage.health_options["start-period"]),
+        }
+    return config
+
+
+def make_image(name, stage, version, revision, programs, homepage, directory):
+    """The last stage of a Dockerfile as an OCI layout, for both architectures."""
     blobs, manifests = {}, []
 
     def blob(media_type, content):
@@ -132,7 +156,7 @@ def make_image(version, revision, programs, homepage, directory):
         return {"mediaType": f"application/vnd.oci.image.{media_type}", "digest": f"sha256:{digest}", "size": len(content)}
 
     values = {"$VERSION": version, "$REVISION": revision}
-    labels = {name: values.get(value, value) for name, value in stage.labels.items()}
+    labels = {label: values.get(value, value) for label, value in stage.labels.items()}
     labels["org.opencontainers.image.source"] = homepage
     for architecture, program in programs.items():
         ((_, path),) = stage.copies
@@ -140,22 +164,7 @@ def make_image(version, revision, programs, homepage, directory):
         platform = {"architecture": ARCHITECTURES[architecture][2], "os": "linux"}
         config = platform | {
             "created": TIME.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "config": {
-                "User": stage.user,
-                "Env": [f"{name}={value}" for name, value in stage.environment.items()],
-                "Entrypoint": stage.entrypoint,
-                "Cmd": stage.command,
-                "ExposedPorts": {f"{stage.exposed}/tcp": {}},
-                "StopSignal": stage.stop_signal,
-                "Labels": labels,
-                # Docker's; OCI has none, and others pass over it.
-                "Healthcheck": {
-                    "Test": ["CMD", *stage.health],
-                    "Interval": nanoseconds(stage.health_options["interval"]),
-                    "Timeout": nanoseconds(stage.health_options["timeout"]),
-                    "StartPeriod": nanoseconds(stage.health_options["start-period"]),
-                },
-            },
+            "config": image_config(stage, labels),
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{sha256(layer)}"]},
             "history": [{"created_by": "deploy/release"}],
         }
@@ -178,11 +187,34 @@ def make_image(version, revision, programs, homepage, directory):
         "index.json": (0o644, readable({"schemaVersion": 2, "manifests": [both]})),
         "oci-layout": (0o644, readable({"imageLayoutVersion": "1.0.0"})),
     }
-    (directory / f"evenkeel-{version}-oci.tar").write_bytes(tar(files))
+    (directory / f"{name}-{version}-oci.tar").write_bytes(tar(files))
 
 
-def make_bill(version, directory):
-    """A CycloneDX bill of the crates that are compiled into the program."""
+def go_modules(version, programs):
+    """The components and dependencies of kube-scheduler with the plugin, as its programs say."""
+    root, found = None, {}
+    for program in programs:
+        said = subprocess.run(["go", "version", "-m", "-json", program], check=True, capture_output=True).stdout
+        built = json.loads(said)
+        root = f"pkg:golang/{built['Main']['Path']}@{version}"
+        std = {"Path": "std", "Version": built["GoVersion"].removeprefix("go")}
+        for module in [std, *built["Deps"]]:
+            # A directory of the repository that replaces a module has neither version nor sum.
+            replacement = module.get("Replace", module)
+            module = replacement if "Sum" in replacement else module
+            reference = f"pkg:golang/{module['Path']}@{urllib.parse.quote(module['Version'])}"
+            found[reference] = {
+                "type": "library", "bom-ref": reference, "name": module["Path"], "version": module["Version"], "purl": reference}
+            if digest := module.get("Sum"):
+                content = base64.b64decode(digest.removeprefix("h1:")).hex()
+                found[reference]["hashes"] = [{"alg": "SHA-256", "content": content}]
+    scheduler = {"type": "application", "bom-ref": root, "name": "evenkeel-scheduler", "version": version, "purl": root}
+    return [scheduler, *found.values()], [{"ref": root, "dependsOn": sorted(found)}, *({"ref": it} for it in found)]
+
+
+def make_bill(version, schedulers, directory):
+    """A CycloneDX bill of the crates that are compiled into the program, and of the Go
+    modules in kube-scheduler with the plugin."""
     command = ["cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", "x86_64-unknown-linux-musl"]
     metadata = json.loads(subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True).stdout)
     sums = {
@@ -216,14 +248,15 @@ def make_bill(version, directory):
             described["hashes"] = [{"alg": "SHA-256", "content": digest}]
         return described
 
+    modules, requirements = go_modules(version, schedulers)
     bill = {
         "bomFormat": "CycloneDX",
         "specVersion": "1.5",
         "version": 1,
         "metadata": {"timestamp": TIME.strftime("%Y-%m-%dT%H:%M:%SZ"), "component": component(root)},
-        "components": sorted((component(id) for id in seen - {root}), key=lambda it: it["bom-ref"]),
+        "components": sorted([*map(component, seen - {root}), *modules], key=lambda it: it["bom-ref"]),
         "dependencies": sorted(
-            ({"ref": reference(id), "dependsOn": sorted(map(reference, needs(id)))} for id in seen),
+            [*({"ref": reference(id), "dependsOn": sorted(map(reference, needs(id)))} for id in seen), *requirements],
             key=lambda it: it["ref"]),
     }
     bill["serialNumber"] = f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, sha256(readable(bill)))}"
@@ -232,7 +265,8 @@ def make_bill(version, directory):
 
 def make_provenance(version, revision, homepage, directory):
     """An in-toto statement: which sources and tools all files were made of."""
-    rust = subprocess.run(["rustc", "--version"], check=True, capture_output=True, text=True).stdout.strip()
+    say = lambda *command: subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    tools = {"rustc": say("rustc", "--version"), "go": say("go", "env", "GOVERSION")}
     statement = {
         "_type": "https://in-toto.io/Statement/v1",
         "subject": [
@@ -243,7 +277,7 @@ def make_provenance(version, revision, homepage, directory):
             "buildDefinition": {
                 "buildType": f"{homepage}/deploy/release",
                 "externalParameters": {"version": version},
-                "internalParameters": {"profile": os.environ["PROFILE"], "sourceDateEpoch": EPOCH, "rustc": rust},
+                "internalParameters": {"profile": os.environ["PROFILE"], "sourceDateEpoch": EPOCH} | tools,
                 "resolvedDependencies": [
                     {"uri": f"git+{homepage}", "digest": {"gitCommit": revision}},
                     {"uri": "Cargo.lock", "digest": {"sha256": sha256((REPOSITORY / "Cargo.lock").read_bytes())}},
@@ -258,14 +292,17 @@ def make_provenance(version, revision, homepage, directory):
 def main():
     version, binaries, dist, homepage = sys.argv[1:]
     directory = pathlib.Path(dist)
-    programs = {it: pathlib.Path(binaries, it, "evenkeel").read_bytes() for it in ARCHITECTURES}
+    read = lambda name: {it: pathlib.Path(binaries, it, name).read_bytes() for it in ARCHITECTURES}
+    programs = read("evenkeel")
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=REPOSITORY, check=True, capture_output=True, text=True)
     revision = head.stdout.strip()
     for architecture, program in programs.items():
         make_wheel(version, architecture, program, homepage, directory)
     make_npm(version, programs, homepage, directory)
-    make_image(version, revision, programs, homepage, directory)
-    make_bill(version, directory)
+    for name, dockerfile in IMAGES.items():
+        stage = Stage((REPOSITORY / "deploy/docker" / dockerfile).read_text())
+        make_image(name, stage, version, revision, read(name), homepage, directory)
+    make_bill(version, [pathlib.Path(binaries, it, "evenkeel-scheduler") for it in ARCHITECTURES], directory)
     # Last: it names all others.
     make_provenance(version, revision, homepage, directory)
 

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use evenkeel::proto::v1;
 use evenkeel::proto::v1::stream_snapshot_request::Step;
 use prost::Message;
+use support::raw::{Connection, frame, head, prefix, spread};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout_at};
@@ -18,8 +19,13 @@ use tonic_health::pb::HealthCheckRequest;
 
 use crate::attack::Context;
 use crate::questions;
-use crate::raw::{Connection, REFLECT, WATCH, frame, prefix, spread};
 use crate::request::{client, outcome, small};
+
+/// The method of reflection.
+const REFLECT: &str = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+
+/// The method that tells of every change of health.
+const WATCH: &str = "/grpc.health.v1.Health/Watch";
 
 /// What runs until the end of an attack.
 type Running = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
@@ -93,10 +99,10 @@ fn calls(
             let (it, path, message) = (Arc::clone(&it), path.clone(), message.clone());
             all.spawn(async move {
                 // Room for a head, and nothing of an answer.
-                let mut connection = Connection::open(&it.address, 0).await?;
+                let connection = Connection::open(&it.address, 0).await?;
                 let mut held = Vec::new();
                 while held.len() < each && !it.is_over() {
-                    let mut call = connection.call(&path).await?;
+                    let mut call = connection.call(head(&path)).await?;
                     if !message.is_empty() {
                         call.send(message.clone(), end).await?;
                     }
@@ -117,9 +123,9 @@ fn half(it: Arc<Context>, connections: usize, each: usize, path: String, length:
         let mut all = JoinSet::new();
         let body = Bytes::from(vec![0; length / 2]);
         for _ in 0..connections {
-            let mut connection = Connection::open(&it.address, 65_535).await?;
+            let connection = Connection::open(&it.address, 65_535).await?;
             for _ in 0..each {
-                let mut call = connection.call(&path).await?;
+                let mut call = connection.call(head(&path)).await?;
                 let (it, body) = (Arc::clone(&it), body.clone());
                 all.spawn(async move {
                     call.send(prefix(length), false).await?;
@@ -141,9 +147,9 @@ fn many_large(it: Arc<Context>) -> Running {
         let mut all = JoinSet::new();
         let body = Bytes::from(vec![0; MESSAGE - 1]);
         for _ in 0..64 {
-            let mut connection = Connection::open(&it.address, 65_535).await?;
+            let connection = Connection::open(&it.address, 65_535).await?;
             for _ in 0..64 {
-                let Ok(mut call) = connection.call(&spread("UpdateSnapshot")).await else {
+                let Ok(mut call) = connection.call(head(&spread("UpdateSnapshot"))).await else {
                     it.note("connection closed");
                     break;
                 };

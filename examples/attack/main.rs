@@ -9,7 +9,6 @@ mod beside;
 mod held;
 mod pods;
 mod questions;
-mod raw;
 mod request;
 mod server;
 mod table;
@@ -31,7 +30,8 @@ use tonic_health::pb::health_client::HealthClient;
 use attack::{Attack, Context};
 use beside::Bystanders;
 use pods::Scale;
-use server::{Memory, Server};
+use request::client;
+use server::{Attacked, Memory};
 use table::{Row, Table};
 
 /// How long a server may take to be as it was before an attack.
@@ -131,19 +131,22 @@ async fn attack_all(args: Args) -> Result<ExitCode> {
             .for_each(|attack| println!("{}", attack.name()));
         return Ok(ExitCode::SUCCESS);
     }
-    let mut server = Server::start(&args.binary, &args.flags)?;
-    feed(&server, &args).await?;
+    let mut attacked = Attacked::start(&args.binary, &args.flags);
+    feed(attacked.server.address(), &args).await?;
     let mut table = Table::new(args.json);
     for attack in attacks {
         eprintln!("{}", attack.name());
-        let row = run(attack, &mut server, &args).await?;
+        let row = run(attack, &mut attacked, &args).await?;
         table.add(row);
     }
+    let lines = attacked.server.lines();
+    let errors = lines.iter().filter(|line| line.contains(r#""ERROR""#));
+    errors.for_each(|line| eprintln!("{line}"));
     Ok(table.judge())
 }
 
 /// Replaces the default snapshot with the cluster.
-async fn feed(server: &Server, args: &Args) -> Result<()> {
+async fn feed(address: &str, args: &Args) -> Result<()> {
     let snapshot = String::new;
     let begin = Step::BeginReplace(v1::BeginReplace {
         snapshot: snapshot(),
@@ -167,7 +170,7 @@ async fn feed(server: &Server, args: &Args) -> Result<()> {
         .collect();
     let request = |step| v1::StreamSnapshotRequest { step: Some(step) };
     let steps = tokio_stream::iter(steps.into_iter().map(request));
-    let answers = server.client().stream_snapshot(steps).await;
+    let answers = client(address).stream_snapshot(steps).await;
     let mut answers = answers.context("the cluster")?.into_inner();
     while answers.message().await.context("the cluster")?.is_some() {}
     Ok(())
@@ -175,13 +178,13 @@ async fn feed(server: &Server, args: &Args) -> Result<()> {
 
 /// Waits until the server has freed what it frees after an attack, and answers at once
 /// again, ten times in a row.
-async fn recover(server: &mut Server) -> Result<()> {
+async fn recover(attacked: &mut Attacked) -> Result<()> {
     let begun = Instant::now();
-    let mut health = HealthClient::new(server.channel());
+    let mut health = HealthClient::new(attacked.server.channel());
     let (mut quick, mut settled, mut before) = (0, false, 0);
     while (quick < 10 || !settled) && begun.elapsed() < RECOVERY {
         sleep(LOOK).await;
-        if let Some(Memory { resident, .. }) = server.memory().await? {
+        if let Some(Memory { resident, .. }) = attacked.memory().await? {
             settled = resident.abs_diff(before) <= resident.unsigned_abs() / 100;
             before = resident;
         }
@@ -199,18 +202,19 @@ async fn recover(server: &mut Server) -> Result<()> {
 }
 
 /// Runs one attack with everybody else beside it, until the server has recovered.
-async fn run(attack: Attack, server: &mut Server, args: &Args) -> Result<Row> {
+async fn run(attack: Attack, attacked: &mut Attacked, args: &Args) -> Result<Row> {
     let name = attack.name().to_owned();
-    let before = server.memory().await?.context("what it takes")?;
-    let bystanders = Bystanders::start(&server.address);
+    let before = attacked.memory().await?.context("what it takes")?;
+    let address = attacked.server.address().to_owned();
+    let bystanders = Bystanders::start(&address);
     let lasts = Duration::from_secs(args.seconds);
-    let it = Context::new(&server.address, args.scale(), lasts);
+    let it = Context::new(&address, args.scale(), lasts);
     let running = tokio::spawn(attack.run(it.clone(), args.clients));
     let mut ticks = interval(LOOK);
     let mut most = before;
     while !running.is_finished() {
         ticks.tick().await;
-        if let Some(memory) = server.memory().await?
+        if let Some(memory) = attacked.memory().await?
             && beyond(memory) > beyond(most)
         {
             most = memory;
@@ -220,7 +224,7 @@ async fn run(attack: Attack, server: &mut Server, args: &Args) -> Result<Row> {
         it.note(&format!("{error:#}"));
     }
     // What it costs to end an attack is a part of it.
-    recover(server).await?;
+    recover(attacked).await?;
     let (health, filter) = bystanders.stop();
     Ok(Row {
         name,

@@ -271,6 +271,18 @@ fn places() -> Vec<Hostile> {
                 ..place(scale)
             })
         }),
+        hostile("Place, workloads", move |scale, _| {
+            let one = place(scale);
+            let workload = v1::WorkloadReplicas {
+                pod: one.pod,
+                replicas: one.replicas / 100,
+            };
+            Request::Place(v1::PlaceRequest {
+                workloads: vec![workload; 100],
+                planning: v1::Planning::Joint as i32,
+                ..Default::default()
+            })
+        }),
         hostile("Place, Fleet, all clusters", move |scale, _| {
             Request::Place(v1::PlaceRequest {
                 dialect: Dialect::Fleet as i32,

@@ -3,7 +3,5 @@
 
 #[path = "../../tests/fuzz/histories.rs"]
 mod histories;
-#[path = "../../tests/support/mod.rs"]
-mod support;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| histories::check(input));

@@ -3,7 +3,5 @@
 
 #[path = "../../tests/fuzz/manifests.rs"]
 mod manifests;
-#[path = "../../tests/support/mod.rs"]
-mod support;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| manifests::check(input));

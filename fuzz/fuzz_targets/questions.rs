@@ -3,7 +3,5 @@
 
 #[path = "../../tests/fuzz/questions.rs"]
 mod questions;
-#[path = "../../tests/support/mod.rs"]
-mod support;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| questions::check(input));

@@ -3,7 +3,5 @@
 
 #[path = "../../tests/fuzz/requests.rs"]
 mod requests;
-#[path = "../../tests/support/mod.rs"]
-mod support;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| requests::check(input));

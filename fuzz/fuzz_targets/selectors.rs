@@ -3,7 +3,5 @@
 
 #[path = "../../tests/fuzz/selectors.rs"]
 mod selectors;
-#[path = "../../tests/support/mod.rs"]
-mod support;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| selectors::check(input));

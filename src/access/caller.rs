@@ -9,7 +9,7 @@ use super::rules::{AccessRules, CallerIdentity, Role};
 /// The rules in force: those of the file as it was last read.
 pub type RuleBook = RwLock<Arc<AccessRules>>;
 
-/// The caller with this identity; `None` when no rule is about it.
+/// The caller with this identity; `None` when no rule names it.
 pub fn admit(book: &Arc<RuleBook>, identity: CallerIdentity) -> Option<Caller> {
     let rules = Arc::clone(&book.read());
     let name = rules.find(&identity)?;
@@ -20,8 +20,8 @@ pub fn admit(book: &Arc<RuleBook>, identity: CallerIdentity) -> Option<Caller> {
     })
 }
 
-/// A caller that a rule is about. What it may do is looked up each time, so an
-/// open stream loses a right as soon as its rule is removed.
+/// A caller that a rule names. Its rights are looked up each time, so an open stream loses a right
+/// as soon as its rule is removed.
 #[derive(Debug, Clone)]
 pub struct Caller {
     name: Arc<str>,
@@ -30,22 +30,22 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Returns what logs call it.
+    /// Returns the caller's name in logs.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns how it is identified.
+    /// Returns the caller's identity.
     pub fn identity(&self) -> &CallerIdentity {
         &self.identity
     }
 
-    /// Returns whether it has a role on any snapshot, now.
+    /// Returns whether the caller has a role on any snapshot at present.
     pub fn may_somewhere(&self, role: Role) -> bool {
         self.book.read().allow_somewhere(&self.identity, role)
     }
 
-    /// Returns whether it has a role on a snapshot, now.
+    /// Returns whether the caller has a role on a snapshot at present.
     pub fn may(&self, role: Role, snapshot: &str) -> bool {
         self.book.read().allow(&self.identity, role, snapshot)
     }

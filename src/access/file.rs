@@ -6,29 +6,29 @@ use wildmatch::WildMatch;
 use super::rules::{AccessRule, AccessRules, Role, Whom};
 use super::token::TokenHash;
 
-/// What is wrong with an access file.
+/// A fault in an access file.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessFileError {
-    /// It is not TOML, or has keys or values that a rule does not have.
+    /// The file is not TOML, or has keys or values that a rule does not have.
     #[error("line {line}: {message}")]
     Syntax {
         /// Line of the fault, from 1.
         line: usize,
-        /// What is wrong.
+        /// The fault.
         message: String,
     },
-    /// It has no rule. That would deny everything to everybody, and a file that
-    /// is still being written looks the same.
+    /// The file has no rule. That would deny everything to everybody, and a file that is still
+    /// being written looks the same.
     #[error("has no rule, which would deny everybody everything")]
     Empty,
     /// A rule makes no sense.
     #[error("allow[{index}]{field}: {fault}")]
     AccessRule {
-        /// Which rule, from 0.
+        /// The index of the rule, from 0.
         index: usize,
-        /// Its field with a dot before; empty for the rule as a whole.
+        /// The rule's field with a dot before; empty for the rule as a whole.
         field: &'static str,
-        /// What is wrong.
+        /// The fault.
         fault: &'static str,
     },
 }

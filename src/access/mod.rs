@@ -1,6 +1,5 @@
-//! Decides which caller may do what: roles, the rules that grant them, and how callers are
-//! identified. Pure, except for making tokens; knows nothing of gRPC, files or
-//! sockets.
+//! Decides which caller may do what: roles, the rules that grant them, and the identities of
+//! callers. Pure, except for making tokens; knows nothing of gRPC, files or sockets.
 
 mod caller;
 mod file;

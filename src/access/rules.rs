@@ -1,4 +1,4 @@
-//! Roles, and the rules that give them to callers.
+//! Roles, and the rules that grant them to callers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,8 +8,7 @@ use wildmatch::WildMatch;
 
 use super::token::TokenHash;
 
-/// What a caller may do with a snapshot. Each role may do what those before
-/// it may.
+/// The rights of a caller on a snapshot. Each role includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -31,7 +30,7 @@ impl fmt::Display for Role {
     }
 }
 
-/// Whom a rule is about.
+/// The callers that a rule names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Whom {
     /// The holder of the token with this hash.
@@ -46,19 +45,19 @@ pub enum Whom {
 /// One role on some snapshots, for one kind of caller.
 #[derive(Debug, Clone)]
 pub struct AccessRule {
-    /// What logs call the caller.
+    /// The name of the caller in logs.
     pub name: Box<str>,
-    /// Whom it is about.
+    /// The callers that the rule names.
     pub who: Whom,
-    /// The role that it gives.
+    /// The role that the rule grants.
     pub role: Role,
     /// The snapshots of the role: names in which `*` stands for any text and
     /// `?` for one character.
     pub snapshots: Vec<WildMatch>,
 }
 
-/// A name that a certificate gives its owner, of the kind that the issuer has
-/// vouched for: who may have a DNS name says nothing of who may have a URI.
+/// A name in a certificate, of a certain kind. The issuer vouches for each kind separately: a right
+/// to a DNS name implies none to a URI.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum CertificateName {
     /// An alternative name that is a DNS name.
@@ -70,8 +69,8 @@ pub enum CertificateName {
 }
 
 impl CertificateName {
-    /// Returns whether it is what a rule says. What begins with the scheme of a URI
-    /// (`spiffe:`) means a URI, and anything else none.
+    /// Returns whether the name is the one in a rule. A text that begins with the scheme of a URI
+    /// (`spiffe:`) means a URI, and any other text means none.
     fn is(&self, rule: &str) -> bool {
         let (name, is_uri) = match self {
             Self::Uri(name) => (name, true),
@@ -91,19 +90,19 @@ fn has_scheme(text: &str) -> bool {
     scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(is_allowed)
 }
 
-/// How a caller is identified.
+/// The identity of a caller.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum CallerIdentity {
-    /// It sent a token of this hash.
+    /// The caller sent a token with this hash.
     Token(TokenHash),
-    /// It has a client certificate of these names.
+    /// The caller has a client certificate with these names.
     Certificate(Arc<[CertificateName]>),
-    /// It sent no credentials.
+    /// The caller sent no credentials.
     Nobody,
 }
 
 impl fmt::Display for CallerIdentity {
-    /// Differs for every two identities.
+    /// The text differs for every two identities.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Token(hash) => write!(f, "token {hash}"),

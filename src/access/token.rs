@@ -1,4 +1,4 @@
-//! Bearer tokens: how they are made and stored.
+//! Bearer tokens: their making and their stored form.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -8,18 +8,18 @@ use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
 use subtle::ConstantTimeEq;
 
-/// What every token starts with, so that people and scanners for leaked
-/// secrets know one when they see it.
+/// The start of every token, by which people and scanners for leaked secrets recognize
+/// one.
 const PREFIX: &str = "evk_";
 
-/// Random bytes of a token. Nobody can guess 256 bits, so a plain hash is
-/// enough: slow hashes are for passwords that people choose.
+/// Random bytes of a token. 256 bits cannot be guessed, so a plain hash is enough: slow hashes are
+/// for passwords that people choose.
 const RANDOM_BYTES: usize = 32;
 
 /// A bearer token in clear text. It is shown once, when it is made.
 pub struct Token(String);
 
-/// No source of randomness.
+/// The error that the system gives no random bytes.
 #[derive(Debug, thiserror::Error)]
 #[error("the system gives no random bytes")]
 pub struct NoRandomness;
@@ -37,12 +37,12 @@ impl Token {
         Ok(Self(format!("{PREFIX}{}", HEXLOWER.encode(&bytes))))
     }
 
-    /// The token as it is sent.
+    /// The token in the form that is sent.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Returns what is kept of it.
+    /// Returns the hash of the token, which is the stored form.
     pub fn hash(&self) -> TokenHash {
         TokenHash::of(&self.0)
     }

@@ -1,5 +1,5 @@
-//! Decisions to responses. This runs while the read view is open, because
-//! answers borrow names from it.
+//! Turns decisions into responses. This runs while the read view is open, because answers borrow
+//! names from it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,14 +18,14 @@ pub fn count(n: usize) -> i64 {
 
 /// The candidates of a decision.
 pub struct Candidates<'a> {
-    /// Those that the snapshot holds, in the order of the answer.
+    /// The nodes that the snapshot holds, in the order of the answer.
     pub known: Cow<'a, [Slot]>,
     /// The names that the snapshot does not hold.
     pub unknown: Vec<String>,
-    /// For each candidate, whether it is among the known; `None` when all are.
+    /// A bit per candidate, set if it is among the known; `None` when all are.
     held: Option<FixedBitSet>,
-    /// The revision at which their order last changed, or a later one; 0 where the caller
-    /// gave it, or an overlay changes it.
+    /// A revision at or after the last change of the candidates' order; 0 where the caller gave it,
+    /// or an overlay changes it.
     pub ordered_at: i64,
 }
 
@@ -64,15 +64,15 @@ impl<'a> Candidates<'a> {
         self.held = Some(pass);
     }
 
-    /// Sorts named candidates by name. A bitmap makes no sense then.
+    /// Sorts named candidates by name. Afterwards the bitmaps are void.
     pub fn sort_by_name(&mut self, nodes: &Nodes) {
         self.known
             .to_mut()
             .sort_unstable_by(|a, b| nodes.name(*a).cmp(nodes.name(*b)));
     }
 
-    /// A bit per candidate, also for unknown ones. It is set for the known
-    /// candidates whose bit in `set` is.
+    /// A bit per candidate, also for unknown ones. It is set for known candidates whose bit in
+    /// `set` is set.
     pub fn bitmap(&self, set: &FixedBitSet) -> Bytes {
         let Some(held) = &self.held else {
             return pack(set);
@@ -84,7 +84,7 @@ impl<'a> Candidates<'a> {
         pack(&all)
     }
 
-    /// A bit per candidate, set for all that are known.
+    /// A bit per candidate, set for all known ones.
     pub fn known_bitmap(&self) -> Bytes {
         match &self.held {
             Some(held) => pack(held),
@@ -97,7 +97,7 @@ impl<'a> Candidates<'a> {
     }
 }
 
-/// Bit i is bit i % 8 of byte i / 8.
+/// Packs bits: bit i is bit i % 8 of byte i / 8.
 fn pack(bits: &FixedBitSet) -> Bytes {
     let words = bits.as_slice();
     let mut bytes = Vec::with_capacity(size_of_val(words));
@@ -122,7 +122,7 @@ pub fn node_verdict(node: String, refusal: &NodeRefusal) -> v1::NodeVerdict {
     }
 }
 
-/// Returns how final a refusal is.
+/// Returns the code of a refusal: whether other pods could resolve it.
 pub fn code(refusal: &NodeRefusal) -> v1::Code {
     match refusal.is_resolvable {
         true => v1::Code::Unschedulable,
@@ -143,17 +143,17 @@ pub fn index(index: Option<usize>) -> i32 {
     index.and_then(|i| i32::try_from(i).ok()).unwrap_or(-1)
 }
 
-/// How many nodes share a reason.
+/// A reason, with the number of nodes that share it.
 pub struct ReasonTally<'a> {
     /// The reason.
     pub reason: &'a Reason,
-    /// Its words.
+    /// The reason in words.
     pub text: Cow<'static, str>,
-    /// How many nodes.
+    /// The number of nodes.
     pub nodes: i64,
 }
 
-/// Returns how many nodes share each reason: most first, then by its words.
+/// Returns the number of nodes with each reason: most first, then by the words.
 pub fn reason_tallies(refused: &BTreeMap<Reason, usize>) -> Vec<ReasonTally<'_>> {
     let tally = |(reason, nodes): (_, &usize)| ReasonTally {
         reason,
@@ -184,6 +184,7 @@ pub fn constraint_report(report: &Report<'_>) -> v1::ConstraintReport {
         skew: domain.skew,
         feasible: domain.feasible,
         eligible_nodes: domain.tally.eligible_nodes,
+        feasible_nodes: domain.feasible_nodes,
     };
     v1::ConstraintReport {
         constraint_index: index(Some(report.active.index)),
@@ -208,7 +209,7 @@ pub fn spread_score(node: String, score: i64) -> v1::NodeScore {
     }
 }
 
-/// Which default constraints a snapshot has, for the wire.
+/// The kind of a snapshot's default constraints, for the wire.
 pub fn defaults_kind(defaults: &Defaults) -> i32 {
     let kind = match (defaults.system, defaults.constraints.is_empty()) {
         (true, _) => v1::DefaultsKind::System,

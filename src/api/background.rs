@@ -8,17 +8,16 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use super::error::Error;
 use crate::tasks;
 
-/// Threads of a lower priority. They end when this is dropped, which waits for
-/// nothing.
+/// Threads of a lower priority. They end when this is dropped, which does not wait for them.
 #[derive(Debug)]
 pub struct Background(Option<Runtime>);
 
 impl Background {
-    /// So many threads for tasks that wait now and then. `niceness` is by how much
-    /// their priority is lower, as of `nice(1)`.
+    /// So many threads for tasks that wait now and then. Their priority is lower by `niceness`, as
+    /// in `nice(1)`.
     ///
     /// # Errors
-    /// When they cannot be started.
+    /// When the threads cannot be started.
     pub fn for_tasks(name: &str, threads: usize, niceness: i32) -> io::Result<Self> {
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(threads).enable_all();
@@ -35,8 +34,8 @@ impl Background {
     }
 
     fn build(builder: &mut Builder, name: &str, niceness: i32) -> io::Result<Self> {
-        // From the thread that builds it, not from the one that starts a thread:
-        // that may have a lower priority already.
+        // The priority of the thread that builds this counts. The thread that starts another may
+        // have a lower one already.
         let priority = priority_here().saturating_add(niceness);
         let runtime = builder
             .thread_name(name)
@@ -45,7 +44,7 @@ impl Background {
         Ok(Self(Some(runtime)))
     }
 
-    /// Returns what tasks are started by.
+    /// Returns the handle by which tasks are started.
     pub fn handle(&self) -> &Handle {
         let runtime = self.0.as_ref();
         runtime.expect("it is there until the drop").handle()
@@ -66,15 +65,15 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        // The thread that drops it must not wait.
+        // The thread that drops this must not wait.
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }
     }
 }
 
-/// The priority of this thread, as of `nice(1)`: a server may be started with a
-/// low one. Priorities of single threads exist on Linux alone.
+/// The priority of this thread, as in `nice(1)`: a server may be started with a low one. Only Linux
+/// has priorities of single threads.
 fn priority_here() -> i32 {
     #[cfg(target_os = "linux")]
     return rustix::process::getpriority_process(None).unwrap_or(0);
@@ -82,8 +81,8 @@ fn priority_here() -> i32 {
     0
 }
 
-/// Sets the priority of this thread alone. The system takes the lowest that
-/// there is for one that is lower still.
+/// Sets the priority of this thread alone. The system replaces a priority below its lowest by the
+/// lowest.
 fn set_priority(priority: i32) {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::setpriority_process(None, priority);

@@ -1,18 +1,18 @@
-//! The service itself: what it holds, and what its calls share.
+//! The service itself: its state, and the parts that its calls share.
 
 use std::sync::Arc;
 
-use prost::Message;
 use prost::bytes::Bytes;
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tonic::Request;
 
 use super::error::Error;
+use super::kept_questions::KeptQuestions;
 use super::lanes::Lanes;
-use super::opening::{OpenedCall, open};
 use super::request;
+use super::request_context::{AboutSnapshot, OpenedCall, open};
+use super::slots::FairLimiter;
 use crate::access::Role;
 use crate::decision_log::{DecisionLog, LoggedRequest, Pending};
 use crate::snapshot::{Fence, Registry, Snapshot};
@@ -23,13 +23,15 @@ use crate::tasks::{self, Task};
 pub struct Service {
     pub(super) registry: Arc<Registry>,
     pub(super) draining: CancellationToken,
-    /// Held by the one verification that runs: it copies a whole snapshot.
-    pub(super) verifying: Arc<Semaphore>,
-    /// Where work runs that may take long.
+    /// Held by the verification that runs. There is only one, because it copies a whole snapshot.
+    pub(super) verifying: FairLimiter,
+    /// The threads and limits for long work.
     pub(super) lanes: Lanes,
-    /// Where feeds run, if not where they are opened.
+    /// The questions that were asked more than once.
+    pub(super) questions: Arc<KeptQuestions>,
+    /// The runtime of feeds, if they do not run where they are opened.
     feeds: Option<Handle>,
-    /// Where decisions are logged, if they are.
+    /// The log of decisions, if there is one.
     decision_log: Option<DecisionLog>,
     /// The right that feeds need, if that may end.
     fence: Option<Fence>,
@@ -41,11 +43,13 @@ impl Service {
     /// closing connection may bring calls that its client sent before it
     /// noticed.
     pub fn new(registry: Arc<Registry>, draining: CancellationToken) -> Self {
+        let most = registry.limits().max_question_bytes;
         Self {
             lanes: Lanes::new(registry.limits()),
+            questions: Arc::new(KeptQuestions::new(registry.account(), most)),
             registry,
             draining,
-            verifying: Arc::new(Semaphore::new(1)),
+            verifying: FairLimiter::new(1),
             feeds: None,
             decision_log: None,
             fence: None,
@@ -70,10 +74,9 @@ impl Service {
         }
     }
 
-    /// The same service with its feeds on a runtime of their own, where
-    /// decoding their messages delays no other call. Changes that are called for
-    /// there run on threads of the runtime `changes`, whose priority is that of
-    /// the threads that serve.
+    /// The same service with its feeds on a runtime of their own, where decoding their messages
+    /// delays no other call. Changes of feeds run on threads of the runtime `changes`. These have
+    /// the priority of the threads that serve.
     #[must_use]
     pub fn with_feeds_on(self, runtime: Handle, changes: Handle) -> Self {
         Self {
@@ -83,7 +86,7 @@ impl Service {
         }
     }
 
-    /// The right that a feed needs which begins now, if it needs one.
+    /// The right that a feed needs that begins now, if it needs one.
     pub(super) fn fence(&self) -> Option<Fence> {
         self.fence.as_ref().map(Fence::of_now)
     }
@@ -104,7 +107,7 @@ impl Service {
         }
     }
 
-    /// Begins to log a decision about a request, if it is to be logged.
+    /// Begins to log a decision about a request, if decisions are logged.
     pub(super) fn begin<R: Into<LoggedRequest>>(
         &self,
         request: impl FnOnce() -> Option<R>,
@@ -113,16 +116,14 @@ impl Service {
         log.begin(|| Some(request()?.into()))
     }
 
-    /// Opens a call that decides nothing, and finds the snapshot that it is about. The
-    /// caller needs a role on that.
-    pub(super) fn open_on<M: Message + Default>(
+    /// Opens a call that decides nothing, and finds its snapshot. The caller needs a role on that.
+    pub(super) fn open_on<M: AboutSnapshot>(
         &self,
         request: Request<Bytes>,
         role: Role,
-        snapshot: fn(&M) -> &str,
     ) -> Result<(OpenedCall<M>, Arc<Snapshot>), Error> {
-        let call = open(request, role, snapshot)?;
-        let name = request::parse_snapshot_name(snapshot(&call.request))?;
+        let call = open::<M>(request, role)?;
+        let name = request::parse_snapshot_name(call.request.snapshot())?;
         Ok((call, self.registry.get(&name)?))
     }
 }

@@ -10,11 +10,11 @@ use tower::util::BoxCloneSyncService;
 use super::base::Service;
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
 
-/// Largest message to send or take, in bytes. A client trusts the server that
-/// it was pointed at, and the answer about a large cluster is large.
+/// The largest message to send or take, in bytes. A client trusts the server that it was configured
+/// for, and the answer about a large cluster is large.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 30;
 
-/// Takes calls, over a socket or not.
+/// Takes calls, over a socket or without one.
 pub type Transport = BoxCloneSyncService<
     http::Request<Body>,
     http::Response<Body>,
@@ -22,8 +22,8 @@ pub type Transport = BoxCloneSyncService<
 >;
 
 impl Service {
-    /// Takes calls of this process. No caller is told apart, and no rule of access
-    /// holds: those are kept at the port.
+    /// Takes calls from this process. Callers are not told apart, and access rules do not apply:
+    /// the port enforces those.
     pub fn in_process(self) -> Transport {
         let server = SpreadServiceServer::new(self)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)

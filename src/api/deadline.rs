@@ -1,23 +1,21 @@
-//! How long a call may take.
+//! Deadlines of calls.
 
 use std::time::Duration;
 
 use http::HeaderMap;
 use tokio::time::Instant;
 
-/// How long a call without a deadline of its own may wait for a revision.
+/// The time that a call without a deadline may wait for a revision.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// How long before the deadline, at most, a call is answered that it is too
-/// late. At the deadline the gRPC library ends the call with a status that says
-/// less.
+/// The time before its deadline at which a call is answered that it is too late, at most. At the
+/// deadline the gRPC library ends the call with a status that tells less.
 const MARGIN: Duration = Duration::from_millis(5);
 
-/// The longest timeout that is told from none: clocks count that far, whatever a client
-/// asks for.
+/// The longest timeout that counts as one: clocks count that far, whatever a client asks for.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// The moment that comes after `timeout` from now.
+/// The moment `timeout` from now.
 pub fn after(timeout: Duration) -> Instant {
     let at = Instant::now().checked_add(timeout.min(LONGEST));
     at.expect("a clock counts a year ahead")
@@ -46,7 +44,7 @@ fn margin(timeout: Duration) -> Duration {
     MARGIN.min(timeout.checked_div(10).unwrap_or_default())
 }
 
-/// Until when a call waits for a revision: by its deadline, if it has one.
+/// The time until which a call waits for a revision: its deadline, if it has one.
 pub fn or_patience(deadline: Option<Instant>) -> Instant {
     deadline.unwrap_or_else(|| after(MAX_WAIT))
 }

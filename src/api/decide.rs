@@ -1,6 +1,5 @@
-//! A valid `Filter`, `Score` or `Explain` request, and how it is decided: at once
-//! where that is short, as it usually is, otherwise on a thread beside those that
-//! serve.
+//! A valid `Filter`, `Score` or `Explain` request, and its decision. Most decisions are short and
+//! run at once; a longer one runs on a thread beside those that serve.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -9,47 +8,46 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tonic::Response;
 
-use super::asked::DecisionFields;
 use super::dialect::{DecisionTerms, Dialect};
 use super::error::Error;
 use super::kept_questions::CompiledQuestion;
 use super::lanes::Lanes;
-use super::measured::{MeasuredAnswer, try_measured};
-use super::opening::Asker;
-use super::reaching::AtLeast;
+use super::noted::{MeasuredAnswer, try_measured};
+use super::pod_request::DecisionFields;
+use super::read_your_writes::AtLeast;
 use super::request;
+use super::request_context::RequestContext;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::snapshot::{Attempt, Batch, Delay, Limits, Reach, ReadView, Snapshot};
 
-/// How long a decision waits here for a lock that is held, each time in
-/// milliseconds. Most batches take no longer. A decision that has to wait
-/// longer gets a thread of its own.
+/// The times that a decision waits here for a lock, one after the other, in milliseconds. Most
+/// batches take no longer. A decision that has to wait longer gets a thread of its own.
 const HELD_WAITS_MS: [u64; 5] = [1, 2, 4, 8, 16];
 
-/// What it costs to look a candidate up, in units.
+/// The cost of looking up a candidate, in units.
 const UNITS_PER_CANDIDATE: usize = 40;
 
-/// What it costs to list a node or a domain.
+/// The cost of listing a node or a domain, in units.
 const UNITS_PER_NAME: usize = 8;
 
 /// A valid request about one pod.
 #[derive(Debug)]
 pub struct ValidDecision {
-    /// The snapshot that it means.
+    /// The name of the snapshot.
     pub snapshot: String,
-    /// What to wait for.
+    /// The revision to wait for.
     pub at_least: AtLeast,
     /// The pod.
     pub question: Arc<CompiledQuestion>,
-    /// What to decide about, and how much to write.
+    /// The nodes and checks of the decision, and the extent of the answer.
     pub terms: DecisionTerms,
-    /// Changes to decide with, as if they had been made.
+    /// Changes that the decision assumes.
     pub overlay: Batch,
 }
 
 impl ValidDecision {
-    /// Checks a request about a pod that was checked.
+    /// Checks a request whose pod is already compiled.
     ///
     /// # Errors
     /// Every fault of the request, with those of the pod.
@@ -88,7 +86,7 @@ impl ValidDecision {
         })?)
     }
 
-    /// Returns what an answer costs once all is counted, in units.
+    /// Returns the cost of an answer after the counting, in units.
     pub fn units(&self, read_view: &ReadView<'_>) -> usize {
         let nodes = read_view.nodes.len();
         let (named, judged) = match &self.terms.candidates {
@@ -113,36 +111,36 @@ impl ValidDecision {
     }
 }
 
-/// What writes an answer.
+/// A function that decides and writes the answer.
 pub type AnswerBy<A> = fn(&dyn Dialect, &DecisionTerms, &ReadView<'_>) -> A;
 
-/// A decision to be made.
+/// A decision that is to be made.
 pub struct Deciding<A> {
-    /// What is asked.
+    /// The question.
     pub request: ValidDecision,
-    /// What it is asked of.
+    /// The snapshot that is asked.
     pub on: Arc<Snapshot>,
-    /// How it is answered.
+    /// The function that decides and writes the answer.
     pub answer: AnswerBy<A>,
 }
 
 impl<A: MeasuredAnswer + Send + 'static> Deciding<A> {
-    /// Decides here if that is short, which most decisions are.
+    /// Decides here if the decision is short, as most are.
     ///
     /// # Errors
     /// [`Error::OverLimit`], [`Error::Deadline`].
-    pub async fn decide(self, lanes: &Lanes, by: &Asker) -> Result<Response<A>, Error> {
+    pub async fn decide(self, lanes: &Lanes, by: &RequestContext) -> Result<Response<A>, Error> {
         match self.at_once(Attempt::First) {
             Ok(answered) => Ok(answered),
             Err(delay) => self.decide_after(delay, lanes, by).await,
         }
     }
 
-    /// Decides here and now, if nothing has to be waited for and the decision is so
-    /// short that other calls can wait for it.
+    /// Decides here and now, if the decision has to wait for nothing and is so short that other
+    /// calls can wait for it.
     ///
     /// # Errors
-    /// Why that is not possible.
+    /// The reason why that is not possible.
     pub fn at_once(&self, attempt: Attempt) -> Result<Response<A>, Delay> {
         // A decision with an overlay, or on several namespaces, takes long.
         if !self.request.overlay.is_empty() || !self.reach().is_within() {
@@ -159,7 +157,7 @@ impl<A: MeasuredAnswer + Send + 'static> Deciding<A> {
         })
     }
 
-    /// Decides what was not possible [at once](Self::at_once).
+    /// Makes a decision that was not possible [at once](Self::at_once).
     ///
     /// # Errors
     /// As for [`Self::decide`].
@@ -167,11 +165,11 @@ impl<A: MeasuredAnswer + Send + 'static> Deciding<A> {
         self,
         mut delay: Delay,
         lanes: &Lanes,
-        by: &Asker,
+        by: &RequestContext,
     ) -> Result<Response<A>, Error> {
         let mut waits = HELD_WAITS_MS.into_iter();
         while delay == Delay::Held {
-            // Start to listen before looking, so that no move is missed.
+            // Listen before looking, so that no move is missed.
             let moved = self.on.moved();
             match self.at_once(Attempt::Repeated) {
                 Ok(answered) => return Ok(answered),
@@ -191,12 +189,12 @@ impl<A: MeasuredAnswer + Send + 'static> Deciding<A> {
 
     /// Decides after the change that holds the lock. The decision is small, so
     /// it does not queue behind long ones.
-    async fn decide_soon(self, lanes: &Lanes, by: &Asker) -> Result<Response<A>, Error> {
+    async fn decide_soon(self, lanes: &Lanes, by: &RequestContext) -> Result<Response<A>, Error> {
         let run = move || {
             let answered = self.at_once(Attempt::Waiting);
             answered.map_err(|_| Box::new(self))
         };
-        match lanes.wait(by.deadline, run).await? {
+        match lanes.wait(by, run).await? {
             Ok(answered) => Ok(answered),
             Err(left) => left.decide_aside(lanes, by, |answer| answer).await,
         }
@@ -210,7 +208,7 @@ impl<A: MeasuredAnswer + Send + 'static> Deciding<A> {
     pub async fn decide_aside<W: Send + 'static>(
         mut self,
         lanes: &Lanes,
-        by: &Asker,
+        by: &RequestContext,
         write: impl FnOnce(Response<A>) -> W + Send + 'static,
     ) -> Result<W, Error> {
         let run = move |is_given_up: &dyn Fn() -> bool| {
@@ -230,7 +228,7 @@ impl<A: MeasuredAnswer + Send + 'static> Deciding<A> {
         answer
     }
 
-    /// The namespaces that it reads.
+    /// The namespaces that the decision reads.
     pub fn reach(&self) -> Reach<'_> {
         self.request.question.pod().reach()
     }

@@ -1,8 +1,7 @@
-//! A stream of questions. Each is asked as a call would be (`asking.rs`); what can
-//! be answered at once is answered while the stream is read.
+//! A stream of questions. Each is asked as a call would be (`questions.rs`). Questions that can be
+//! answered at once are answered while the stream is read.
 //!
-//! Nothing is read while the client does not take its answers, so a slow reader
-//! holds up only itself.
+//! Nothing is read while the client does not take its answers, so a slow reader delays only itself.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
@@ -19,15 +18,15 @@ use tokio_stream::Stream;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use tonic::{Status, Streaming};
 
-use super::asked::AboutOnePod;
-use super::asking::{Answered, FILTER, SCORE};
 use super::base::Service;
 use super::deadline;
 use super::decide::AnswerBy;
 use super::error::Error;
 use super::lanes::{LARGE_REQUEST, until};
-use super::measured::Decision;
-use super::opening::{Asker, OpenedCall};
+use super::noted::Decision;
+use super::pod_request::PodRequest;
+use super::questions::{Answered, FILTER, SCORE};
+use super::request_context::{OpenedCall, RequestContext};
 use super::step_charges::StepCharges;
 use super::stream_steps::{Ask, Step, StreamedQuestion};
 use super::written::{Done, Writable, Written};
@@ -38,52 +37,53 @@ use crate::proto::encoded::Encoded;
 use crate::proto::encoding::Sink;
 use crate::proto::v1;
 
-/// How many steps are taken before others have a turn.
+/// The number of steps that a stream takes before other tasks have a turn.
 pub(super) const STEPS_PER_TURN: usize = 64;
 
-/// What a question takes while it waits, besides what its step is charged.
+/// The bytes that a question takes while it waits, besides the charge of its step.
 const WAITING_BYTES: usize = 4 << 10;
 
-/// What metrics call the questions of streams.
+/// The names of questions of streams in metrics.
 pub const STREAMED_METHODS: [&str; 3] = ["Decide.Filter", "Decide.Score", "Decide.Place"];
 
-/// Is told of each question of a stream once it is answered.
+/// An observer of a stream, which is told of each question once it is answered.
 pub trait ObserveQuestions: Send + Sync {
-    /// A question of this method, which arrived then, has its answer or its error.
+    /// Tells that a question of this method, which arrived at this moment, has its answer or its
+    /// error.
     fn answered(&self, method: &str, arrived: Moment, ended: Result<Option<&Decision>, &Status>);
 }
 
-/// The observer that is told of questions; an extension of the request of a stream.
+/// The observer of questions; an extension of the request of a stream.
 #[derive(Clone)]
 pub struct QuestionObserver(pub Arc<dyn ObserveQuestions>);
 
-/// What a question came to.
+/// The answer of a question, or its error.
 pub type QuestionOutcome = Result<Done, Status>;
 
-/// Names an answer, and says how to tell it.
+/// Names an answer, and tells how to report it to the observer.
 #[derive(Clone, Copy)]
-pub struct Slip {
+pub struct AnswerTag {
     /// The id of the question.
     pub id: u64,
-    /// Which of [`STREAMED_METHODS`] it is.
+    /// The index of its method in [`STREAMED_METHODS`].
     method: usize,
-    /// When it arrived; known only if somebody is told.
+    /// The moment of its arrival; known only if there is an observer.
     arrived: Option<Moment>,
 }
 
-impl Slip {
+impl AnswerTag {
     /// The number of the field that has the answer.
     fn answer_field(self) -> u32 {
         [2, 3, 4][self.method]
     }
 }
 
-pub type WaitingQuestions = Pin<Box<dyn Future<Output = Vec<(Slip, QuestionOutcome)>> + Send>>;
+pub type WaitingQuestions = Pin<Box<dyn Future<Output = Vec<(AnswerTag, QuestionOutcome)>> + Send>>;
 
 /// A stream of answers.
 pub struct DecisionStream {
     pub(super) service: Service,
-    pub(super) by: Asker,
+    pub(super) by: RequestContext,
     observer: Option<QuestionObserver>,
     steps: Streaming<Bytes>,
     charges: StepCharges,
@@ -91,20 +91,20 @@ pub struct DecisionStream {
     pub(super) waiting: FuturesUnordered<WaitingQuestions>,
     /// Answers that are there already.
     pub(super) ready: VecDeque<Encoded<v1::DecideResponse>>,
-    /// By id: what is dropped when the question is cancelled. An id can be used again
-    /// once its question is answered.
+    /// By id: a sender that is dropped when the question is cancelled. An id can be used again once
+    /// its question is answered.
     pub(super) unanswered: HashMap<u64, Option<oneshot::Sender<()>>>,
     reading: StepsRead,
-    /// How many steps were taken in this turn.
+    /// The number of steps that were taken in this turn.
     taken: usize,
     draining: Pin<Box<WaitForCancellationFutureOwned>>,
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
-/// Whether more steps are read.
+/// The state of reading steps.
 enum StepsRead {
     GoesOn,
-    /// No more; the stream ends like this after the last answer.
+    /// No more steps are read; the stream ends with this status after the last answer.
     Over(Option<Status>),
 }
 
@@ -156,30 +156,30 @@ impl DecisionStream {
         None
     }
 
-    /// Asks a question. Returns the answer if it is there at once.
+    /// Asks a question. Returns the answer if it is ready at once.
     fn ask(&mut self, question: StreamedQuestion) -> Option<Encoded<v1::DecideResponse>> {
-        let slip = self.slip(&question);
+        let tag = self.tag(&question);
         let later = match self.begin(question) {
-            Ok(Answered::Now(done)) => return Some(self.answer(slip, Ok(done))),
+            Ok(Answered::Now(done)) => return Some(self.answer(tag, Ok(done))),
             Ok(Answered::Later(later)) => later,
-            Err(error) => return Some(self.answer(slip, Err(error.into()))),
+            Err(error) => return Some(self.answer(tag, Err(error.into()))),
         };
         let (sender, cancelled) = oneshot::channel();
-        self.unanswered.insert(slip.id, Some(sender));
+        self.unanswered.insert(tag.id, Some(sender));
         self.waiting.push(Box::pin(async move {
             let outcome = tokio::select! {
                 biased;
                 outcome = later => outcome,
                 _ = cancelled => Err(Error::Cancelled),
             };
-            vec![(slip, outcome.map_err(Status::from))]
+            vec![(tag, outcome.map_err(Status::from))]
         }));
         None
     }
 
-    /// Returns what names a question's answer.
-    pub(super) fn slip(&self, question: &StreamedQuestion) -> Slip {
-        Slip {
+    /// Returns the tag of a question's answer.
+    pub(super) fn tag(&self, question: &StreamedQuestion) -> AnswerTag {
+        AnswerTag {
             id: question.id,
             method: match &question.ask {
                 Some(Ask::Filter(_)) | None => 0,
@@ -190,10 +190,10 @@ impl DecisionStream {
         }
     }
 
-    /// Returns what a question asks, and how long its answer may take.
+    /// Returns the question itself, and the time that its answer may take.
     ///
     /// # Errors
-    /// What is wrong with the question itself.
+    /// The faults of the question itself.
     pub(super) fn check(
         &self,
         question: StreamedQuestion,
@@ -206,10 +206,10 @@ impl DecisionStream {
         Ok((question.ask.ok_or(Error::Internal)?, timeout))
     }
 
-    /// The asker of a question that has a timeout of its own.
-    pub(super) fn asker_within(&self, timeout: Duration) -> Asker {
+    /// The asker of a question with its own timeout.
+    pub(super) fn asker_within(&self, timeout: Duration) -> RequestContext {
         let at = deadline::after(timeout);
-        Asker {
+        RequestContext {
             deadline: Some(self.by.deadline.map_or(at, |deadline| deadline.min(at))),
             ..self.by.clone()
         }
@@ -240,11 +240,11 @@ impl DecisionStream {
     fn about_pod<M, A>(
         &self,
         encoded: Encoded<M>,
-        by: &Asker,
+        by: &RequestContext,
         answer: AnswerBy<Written<A>>,
     ) -> Result<Answered<Done>, Error>
     where
-        M: AboutOnePod + 'static,
+        M: PodRequest + 'static,
         A: Writable + 'static,
     {
         if encoded.bytes.len() > LARGE_REQUEST {
@@ -262,7 +262,7 @@ impl DecisionStream {
         })
     }
 
-    fn place(&self, encoded: Encoded<v1::PlaceRequest>, by: &Asker) -> Answered<Done> {
+    fn place(&self, encoded: Encoded<v1::PlaceRequest>, by: &RequestContext) -> Answered<Done> {
         let (service, by) = (self.service.clone(), by.clone());
         let is_large = encoded.bytes.len() > LARGE_REQUEST;
         let place = async move {
@@ -276,7 +276,7 @@ impl DecisionStream {
         }
     }
 
-    /// Has a large request decoded, and answered, where that holds nobody up.
+    /// Decodes and answers a large request where it delays no other call.
     fn aside(
         &self,
         asked: impl Future<Output = Result<Done, Error>> + Send + 'static,
@@ -287,10 +287,10 @@ impl DecisionStream {
         }))
     }
 
-    /// Room for so many more unanswered questions of the step that is being taken.
+    /// Reserves room for so many more unanswered questions of the step that is being taken.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no room.
     pub(super) fn admit(&self, questions: usize) -> Result<(Charge, Option<Charge>), Error> {
         let registry = &self.service.registry;
         let most = registry.limits().max_stream_questions;
@@ -306,15 +306,15 @@ impl DecisionStream {
         Ok((charge, self.charges.hold()))
     }
 
-    /// Writes an answer, and tells who wants to know.
+    /// Writes an answer, and tells the observer.
     pub(super) fn answer(
         &self,
-        slip: Slip,
+        tag: AnswerTag,
         outcome: QuestionOutcome,
     ) -> Encoded<v1::DecideResponse> {
         let tell = |ended: Result<Option<&Decision>, &Status>| {
-            if let (Some(observer), Some(arrived)) = (&self.observer, slip.arrived) {
-                let method = STREAMED_METHODS[slip.method];
+            if let (Some(observer), Some(arrived)) = (&self.observer, tag.arrived) {
+                let method = STREAMED_METHODS[tag.method];
                 observer.0.answered(method, arrived, ended);
             }
         };
@@ -323,24 +323,24 @@ impl DecisionStream {
             Ok(done) => {
                 tell(Ok(done.decision.as_ref()));
                 bytes.reserve(done.bytes.len().saturating_add(16));
-                bytes.int(1, slip.id.cast_signed());
-                bytes.item(slip.answer_field(), &done.bytes);
+                bytes.int(1, tag.id.cast_signed());
+                bytes.item(tag.answer_field(), &done.bytes);
             }
             Err(status) => {
                 tell(Err(&status));
-                bytes.int(1, slip.id.cast_signed());
-                // An encoded google.rpc.Status, whose fields the error has.
+                bytes.int(1, tag.id.cast_signed());
+                // The field is an encoded google.rpc.Status; the error has its fields.
                 bytes.item(5, status.details());
             }
         }
         Encoded::new(bytes.into())
     }
 
-    /// Returns whether the stream is over because nobody may ask any more.
+    /// Returns whether the stream is over because the caller may not ask any more.
     fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let late = self.deadline.as_mut();
         if late.is_some_and(|late| late.as_mut().poll(context).is_ready()) {
-            // What waits has the same deadline.
+            // The waiting questions have the same deadline.
             self.reading = StepsRead::Over(Some(Error::Deadline.into()));
             return Poll::Ready(());
         }
@@ -362,9 +362,9 @@ impl Stream for DecisionStream {
                 return Poll::Ready(Some(Ok(answer.into_bytes())));
             }
             if let Poll::Ready(Some(answered)) = Pin::new(&mut this.waiting).poll_next(context) {
-                for (slip, outcome) in answered {
-                    this.unanswered.remove(&slip.id);
-                    let answer = this.answer(slip, outcome);
+                for (tag, outcome) in answered {
+                    this.unanswered.remove(&tag.id);
+                    let answer = this.answer(tag, outcome);
                     this.ready.push_back(answer);
                 }
                 continue;

@@ -7,7 +7,7 @@ use prost::Message;
 
 use super::answer::{count, defaults_kind};
 use super::error::Error;
-use super::reaching::AtLeast;
+use super::read_your_writes::AtLeast;
 use super::request;
 use super::workload_rank::WorkloadRank;
 use crate::matching::{Path, Selector, Violations, names};
@@ -18,16 +18,16 @@ use crate::spread::describe::{
     Balance, By, JudgedWorkload, SpreadStanding, Survey, UnknownKey, ZONE, check_key, topology_keys,
 };
 
-/// How long a page with more than one workload is at most, encoded: below the
-/// 4 MiB that clients accept by default.
+/// The most encoded bytes of a page with more than one workload: below the 4 MiB that clients
+/// accept by default.
 const PAGE_BYTES: usize = 3 << 20;
 
 /// A valid request.
 #[derive(Debug)]
 pub struct ValidDescription {
-    /// The snapshot that it means.
+    /// The name of the snapshot.
     pub snapshot: String,
-    /// What to wait for.
+    /// The revision to wait for.
     pub at_least: AtLeast,
     subject: DescribeSubject,
     by: By,
@@ -45,18 +45,18 @@ enum DescribeSubject {
     Selector(String, Selector),
 }
 
-/// The worst so far that fit on a page, and how many there are.
+/// The worst workloads so far that fit on a page, and the number of all.
 #[derive(Default)]
 struct DescriptionPage {
     worst: BTreeMap<WorkloadRank, v1::WorkloadSpread>,
-    /// What they take, encoded.
+    /// The encoded bytes of the listed workloads.
     bytes: usize,
-    /// Whether others did not fit.
+    /// True if some workloads did not fit.
     goes_on: bool,
     response: v1::DescribeSpreadResponse,
 }
 
-/// Which snapshot is looked at, and for how long.
+/// The snapshot that is read, and the deadline of reading.
 #[derive(Clone, Copy)]
 struct Looking<'a> {
     snapshot: &'a Snapshot,
@@ -108,12 +108,11 @@ impl ValidDescription {
         })?)
     }
 
-    /// Looks, and answers without the epoch and age of the snapshot.
+    /// Reads the workloads, and answers without the epoch and age of the snapshot.
     ///
     /// # Errors
-    /// [`Error::NoWorkload`] when it is about one that has no pods,
-    /// [`Error::NoTopologyKey`] when no node has the topology key, and
-    /// [`Error::Deadline`] when `is_given_up` said so.
+    /// [`Error::NoWorkload`] when the named workload has no pods, [`Error::NoTopologyKey`] when no
+    /// node has the topology key, and [`Error::Deadline`] when `is_given_up` returned true.
     pub fn answer(
         &self,
         snapshot: &Snapshot,
@@ -132,8 +131,8 @@ impl ValidDescription {
         }
     }
 
-    /// Looks at the workloads of a namespace. They must not be judged by a
-    /// topology key that no node has.
+    /// Reads the workloads of a namespace. They must not be judged by a topology key that no node
+    /// has.
     fn survey<T>(
         &self,
         at: Looking<'_>,
@@ -146,7 +145,7 @@ impl ValidDescription {
         seen.map_err(Error::NoTopologyKey)
     }
 
-    /// Looks at the pods of a namespace, and says at which revision.
+    /// Reads the pods of a namespace. Returns the revision, too.
     fn look_at<T>(
         &self,
         namespace: &str,
@@ -202,7 +201,7 @@ impl ValidDescription {
         Ok(page.finish())
     }
 
-    /// Notes a workload among the worst, if it is to be listed.
+    /// Puts a workload among the worst, if it is to be listed.
     fn note(&self, namespace: &str, judged: JudgedWorkload, page: &mut DescriptionPage) {
         let rank = WorkloadRank::of(namespace, &judged);
         let (violates, exceeds) = (rank.violates(), rank.exceeds());
@@ -248,7 +247,7 @@ impl ValidDescription {
             let judged = survey.judge_one(&named.kind, &named.name, &self.by);
             let is_told =
                 |judged: &JudgedWorkload| !judged.balances.is_empty() || judged.fault.is_some();
-            // Nobody asked for zones: where there are none, nothing is told of them.
+            // The caller did not ask for zones, so where no node has one they are not mentioned.
             if judged.as_ref().is_none_or(is_told) || check_key(ZONE, read_view).is_err() {
                 return Ok(judged);
             }
@@ -303,7 +302,7 @@ impl ValidDescription {
     }
 }
 
-/// Counts a workload by what holds it even.
+/// Counts a workload by the rule that keeps it even.
 fn note_standing(standing: SpreadStanding, coverage: &mut v1::ConstraintCoverage) {
     match standing {
         SpreadStanding::Constrained => coverage.own_count = coverage.own_count.saturating_add(1),
@@ -326,7 +325,7 @@ fn note_standing(standing: SpreadStanding, coverage: &mut v1::ConstraintCoverage
 }
 
 impl DescriptionPage {
-    /// Notes which label keys nodes have.
+    /// Writes the label keys of nodes into the answer.
     fn note_keys(&mut self, read_view: &ReadView<'_>) {
         let keys = topology_keys(read_view).into_iter();
         let keys = keys.map(|found| v1::TopologyKey {
@@ -337,7 +336,7 @@ impl DescriptionPage {
         self.response.topology_keys = keys.collect();
     }
 
-    /// Adds a workload, and drops the least bad ones if they do not all fit.
+    /// Adds a workload, and drops the least bad ones if not all fit.
     fn add(&mut self, rank: WorkloadRank, spread: v1::WorkloadSpread, page_size: usize) {
         self.bytes = self.bytes.saturating_add(spread.encoded_len());
         self.worst.insert(rank, spread);
@@ -371,7 +370,7 @@ fn workload_spread(namespace: &str, judged: JudgedWorkload) -> v1::WorkloadSprea
     }
 }
 
-/// Returns how pods are spread over one topology, for the wire.
+/// Returns the spread of pods over one topology, for the wire.
 pub(super) fn topology_spread(balance: Balance) -> v1::TopologySpread {
     let excess = balance.excess();
     let domains = balance.domains.into_iter();

@@ -1,5 +1,5 @@
-//! Dialects: the rules by which a pod is placed. A dialect is one type, which
-//! checks a pod, decides about it and writes the answer.
+//! Dialects: the rules by which a pod is placed. A dialect is one type: it checks a pod, decides
+//! about it and writes the answer.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -9,7 +9,9 @@ use super::written::Written;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::snapshot::{Limits, ReadView};
-use crate::spread::{NodeChecks, NodeRefusal, Picker, Question, Report, Tallies, Wish, fleet};
+use crate::spread::{
+    NodeChecks, NodeRefusal, Picker, PlaceOptions, Question, Report, Tallies, fleet,
+};
 
 /// A pod that was checked by the rules of a dialect.
 pub trait Dialect: Debug + Send + Sync {
@@ -21,24 +23,28 @@ pub trait Dialect: Debug + Send + Sync {
     where
         Self: Sized;
 
-    /// Checks what a `Place` request wishes for.
-    fn wish(request: &v1::PlaceRequest, limits: &Limits, faults: &mut Violations) -> Wish
+    /// Checks the options of a `Place` request.
+    fn options(
+        request: &v1::PlaceRequest,
+        limits: &Limits,
+        faults: &mut Violations,
+    ) -> PlaceOptions
     where
         Self: Sized;
 
     /// The part of the pod that all dialects read.
     fn pod(&self) -> &Question;
 
-    /// Returns how many constraints are in force, at most.
+    /// Returns an upper bound of the number of constraints in force.
     fn constraint_count(&self, read_view: &ReadView<'_>) -> usize;
 
-    /// Returns what it costs to judge eight nodes by a constraint, in units.
+    /// Returns the cost of judging eight nodes by a constraint, in units.
     fn units_per_verdict(&self) -> usize;
 
-    /// Returns what it takes in memory, in bytes, at most, for as long as it is asked.
+    /// Returns an upper bound of the question's bytes in memory while it is asked.
     fn memory_bytes(&self) -> usize;
 
-    /// Answers `Filter`, with what the decision did not look at, but without the epoch and
+    /// Answers `Filter`, with the fields that the decision did not check, but without the epoch and
     /// age of the snapshot.
     fn filter(
         &self,
@@ -46,33 +52,38 @@ pub trait Dialect: Debug + Send + Sync {
         read_view: &ReadView<'_>,
     ) -> Written<v1::FilterResponse>;
 
-    /// Answers `Score`, with what the decision did not look at, but without the epoch and
+    /// Answers `Score`, with the fields that the decision did not check, but without the epoch and
     /// age of the snapshot.
     fn score(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> Written<v1::ScoreResponse>;
 
-    /// Answers `Explain`, with what the decision did not look at, but without the epoch and
-    /// age of the snapshot.
+    /// Answers `Explain`, with the fields that the decision did not check, but without the epoch
+    /// and age of the snapshot.
     fn explain(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> v1::ExplainResponse;
 
-    /// Gathers what placing needs.
-    fn plan(&self, checks: NodeChecks, wish: &Wish, read_view: &ReadView<'_>) -> Box<dyn Picker>;
+    /// Gathers the data for placing.
+    fn plan(
+        &self,
+        checks: NodeChecks,
+        options: &PlaceOptions,
+        read_view: &ReadView<'_>,
+    ) -> Box<dyn Picker>;
 
     /// The numbers behind a constraint, for the wire.
     fn report(&self, report: &Report<'_>) -> v1::ConstraintReport;
 }
 
-/// What to decide about, and how much of the answer to write.
+/// The nodes and checks of a decision, and the extent of its answer.
 #[derive(Debug)]
 pub struct DecisionTerms {
-    /// What nodes are checked for.
+    /// The checks that nodes have to pass.
     pub checks: NodeChecks,
-    /// How much of the answer to write.
+    /// The extent of the answer.
     pub view: v1::View,
-    /// How many domains a report lists.
+    /// The number of domains that a report lists.
     pub max_domains: usize,
-    /// How many to list, best first; `None` is all.
+    /// The number of nodes to list, best first; `None` means all.
     pub top: Option<usize>,
-    /// The nodes to decide about; `None` is all.
+    /// The nodes to decide about; `None` means all.
     pub candidates: Option<v1::NodeNames>,
 }
 
@@ -90,8 +101,8 @@ impl DecisionTerms {
         )
     }
 
-    /// Returns what an answer to `Explain` about a pod says of each node, by name, with why
-    /// it is refused, and of what was decided on.
+    /// Returns the part of an answer to `Explain` about each node, by name: the reason of its
+    /// refusal, and the facts that decided.
     pub fn explain_nodes<'n>(
         &self,
         pod: &Question,
@@ -132,18 +143,18 @@ impl DecisionTerms {
 /// The question about a pod, if it is valid.
 type CompiledDialect = Result<Box<dyn Dialect>, Violations>;
 
-/// How requests of a dialect are checked.
+/// The checks of a dialect's requests.
 #[derive(Clone, Copy)]
 pub struct Checker {
     /// Checks the pod, as [`Dialect::compile`] does.
-    pub pod: fn(Option<v1::Pod>, &Limits) -> CompiledDialect,
-    /// Checks what `Place` wishes for, as [`Dialect::wish`] does.
-    pub wish: fn(&v1::PlaceRequest, &Limits, &mut Violations) -> Wish,
+    pub pod: fn(Option<v1::Pod>, &Limits, Path<'_>) -> CompiledDialect,
+    /// Checks the options of `Place`, as [`Dialect::options`] does.
+    pub options: fn(&v1::PlaceRequest, &Limits, &mut Violations) -> PlaceOptions,
 }
 
 impl Checker {
-    /// The checker of the dialect that a request names. This is the one place
-    /// that tells dialects apart. `request::known` refuses an unknown one.
+    /// The checker of the dialect that a request names. This is the one place that tells dialects
+    /// apart. `request::known` refuses an unknown one.
     pub fn of(dialect: i32) -> Self {
         match v1::Dialect::try_from(dialect).unwrap_or_default() {
             v1::Dialect::Unspecified | v1::Dialect::Kubernetes => Self::by::<Question>(),
@@ -153,12 +164,11 @@ impl Checker {
 
     fn by<D: Dialect + 'static>() -> Self {
         Self {
-            pod: |pod, limits| {
+            pod: |pod, limits, path| {
                 // Boxed, because the future of a call is moved often.
-                D::compile(pod, limits, Path::root("pod"))
-                    .map(|pod| -> Box<dyn Dialect> { Box::new(pod) })
+                D::compile(pod, limits, path).map(|pod| -> Box<dyn Dialect> { Box::new(pod) })
             },
-            wish: D::wish,
+            options: D::options,
         }
     }
 }

@@ -1,5 +1,4 @@
-//! Errors to `google.rpc.Status`: the one place that chooses codes, reasons
-//! and details.
+//! Turns errors into `google.rpc.Status`: the one place that chooses codes, reasons and details.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -23,17 +22,17 @@ pub(crate) const MIN_REVISION_NOT_REACHED: &str = "MIN_REVISION_NOT_REACHED";
 /// The reason of a question about a workload that has no pods.
 pub(crate) const WORKLOAD_NOT_FOUND: &str = "WORKLOAD_NOT_FOUND";
 
-/// How many bytes of violations a status carries. Details travel in a header,
-/// and common clients take no more than 8 KiB of headers.
+/// The most bytes of violations in a status. Details travel in a header, and common clients take no
+/// more than 8 KiB of headers.
 const MAX_VIOLATION_BYTES: usize = 4_000;
 
-/// When an update that could not be stored may be tried again.
+/// The time after which an update that could not be stored may be tried again.
 const STORAGE_RETRY: Duration = Duration::from_secs(1);
 
-/// When a request over a limit may be tried again, if it may.
+/// The time after which a request over a limit may be tried again, if it may.
 const LIMIT_RETRY: Duration = Duration::from_secs(1);
 
-/// Why a call is refused.
+/// The reason why a call is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The request is wrong.
@@ -50,19 +49,19 @@ pub enum Error {
     MinRevision {
         /// Name of the snapshot.
         snapshot: String,
-        /// What the caller asked for.
+        /// The revision that the caller asked for.
         wanted: i64,
-        /// What it is.
+        /// The revision of the snapshot.
         actual: i64,
     },
     /// A workload has no pods.
     #[error("{kind} {name} of namespace {namespace} has no pods")]
     NoWorkload {
-        /// Its namespace.
+        /// The workload's namespace.
         namespace: String,
-        /// Its kind.
+        /// The workload's kind.
         kind: String,
-        /// Its name.
+        /// The workload's name.
         name: String,
     },
     /// No node has the topology key that pods are to be judged by.
@@ -74,7 +73,7 @@ pub enum Error {
     /// The request did not arrive whole in time.
     #[error("the request did not arrive within receive-timeout of {} s", .0.as_secs_f64())]
     NotReceived(Duration),
-    /// Too much for a limit.
+    /// The request exceeds a limit.
     #[error(transparent)]
     OverLimit(#[from] Exceeded),
     /// The caller is not known.
@@ -91,7 +90,7 @@ pub enum Error {
     /// The caller has the role that the call needs on no snapshot.
     #[error("this needs the role {0} on a snapshot")]
     DeniedAnywhere(Role),
-    /// The client needs no answer any more.
+    /// The client has cancelled the call.
     #[error("the question was cancelled")]
     Cancelled,
     /// The server stops.
@@ -125,14 +124,14 @@ impl From<account::Exhausted> for Error {
 }
 
 impl Error {
-    /// Returns what is wrong with a single field.
+    /// Returns the error for a fault of a single field.
     pub(super) fn fault(path: Path<'_>, description: &str) -> Self {
         let mut faults = Violations::default();
         faults.add(path, description);
         faults.into()
     }
 
-    /// Why a decision aside was not made.
+    /// The error for a decision aside that was not made.
     pub fn of_aside(delay: Delay) -> Self {
         match delay {
             Delay::Full(exceeded) => Self::OverLimit(exceeded),
@@ -155,7 +154,7 @@ impl Error {
                 snapshot::Error::EpochMismatch { .. } => (Code::Aborted, "EPOCH_MISMATCH"),
                 snapshot::Error::Superseded(_) => (Code::Aborted, "FEED_SUPERSEDED"),
                 snapshot::Error::Contended(_) => (Code::Aborted, "LOG_CONTENTION"),
-                snapshot::Error::NotStored(JournalError::NoSpace | JournalError::LogFull) => {
+                snapshot::Error::NotStored(JournalError::NoSpace | JournalError::LogFull(_)) => {
                     (Code::ResourceExhausted, "STORAGE_FULL")
                 }
                 snapshot::Error::NotStored(JournalError::UnknownFate(_)) => {
@@ -166,6 +165,9 @@ impl Error {
                 }
                 snapshot::Error::NotStored(JournalError::Unreachable(_)) => {
                     (Code::Unavailable, "LOG_UNREACHABLE")
+                }
+                snapshot::Error::NotStored(JournalError::WrongClock(_)) => {
+                    (Code::Unavailable, "CLOCK_WRONG")
                 }
                 snapshot::Error::NotStored(_) => (Code::Unavailable, "STORAGE_FAILED"),
                 snapshot::Error::OverLimit(_) => (Code::ResourceExhausted, "OVER_LIMIT"),
@@ -186,7 +188,7 @@ impl Error {
         }
     }
 
-    /// Returns what programs may want to know of it.
+    /// Returns the metadata of the error for programs.
     fn metadata(&self) -> HashMap<String, String> {
         let limit = |limit: Limit| ("limit".to_owned(), limit.name().to_owned());
         match self {
@@ -194,7 +196,7 @@ impl Error {
                 limit(exceeded.limit),
                 ("value".to_owned(), exceeded.most.to_string()),
             ]),
-            // Of several limits the first; the violations name all.
+            // Names the first of several limits; the violations name all.
             Self::Invalid(violations) if violations.are_limits() => {
                 let first = violations.iter().find_map(|v| v.limit);
                 first.map(limit).into_iter().collect()
@@ -225,9 +227,12 @@ impl From<Error> for Status {
         }
         let message = match &error {
             Error::Invalid(violations) => describe(violations, &mut details),
-            // Whoever only follows a log says the same, and has changed nothing.
+            // A server that only follows a log answers the same, and has changed nothing.
             Error::Snapshot(snapshot::Error::NotStored(
-                JournalError::Unreachable(_) | JournalError::Untrusted(_),
+                JournalError::Unreachable(_)
+                | JournalError::Untrusted(_)
+                | JournalError::LogFull(_)
+                | JournalError::WrongClock(_),
             )) => format!("{error}; the update was not applied"),
             error => error.to_string(),
         };
@@ -245,7 +250,7 @@ fn describe(violations: &Violations, details: &mut ErrorDetails) -> String {
             .len()
             .saturating_add(violation.description.len());
         bytes = length.saturating_add(bytes);
-        // The first one is listed however long it is: names are limited.
+        // The first violation is listed at any length, since names are limited.
         if listed > 0 && bytes > MAX_VIOLATION_BYTES {
             break;
         }

@@ -1,4 +1,4 @@
-//! `ExportSnapshot` and what describes snapshots.
+//! `ExportSnapshot`, and the descriptions of snapshots.
 
 use std::time::{Duration, SystemTime};
 
@@ -18,18 +18,18 @@ use crate::proto::encoded::encode;
 use crate::proto::v1;
 use crate::snapshot::{Frozen, Summary};
 
-/// About how many bytes a part of an export has: well below the 4 MiB that
-/// clients accept by default.
+/// The approximate bytes of a part of an export: well below the 4 MiB that clients accept by
+/// default.
 const PART_BYTES: usize = 256 << 10;
 
-/// How many changes a part has at most.
+/// The most changes in a part.
 const PART_CHANGES: usize = 500;
 
-/// How many parts of an export wait for its client.
+/// The most parts of an export that wait for its client.
 pub const MAX_WAITING_PARTS: usize = 1;
 
-/// How long a client may leave a part unread before its export is given up: a
-/// copy of the whole snapshot waits with it.
+/// The time that a client may leave a part unread before its export is given up: a copy of the
+/// whole snapshot waits with it.
 const MAX_UNREAD: Duration = Duration::from_secs(60);
 
 /// Encodes and sends the parts of an export from a thread for blocking work, on the
@@ -56,8 +56,7 @@ pub fn sender(
     }
 }
 
-/// Hands the parts of an export to `send`, the last of which sums up all that
-/// came before.
+/// Hands the parts of an export to `send`; the last part sums up all others.
 ///
 /// # Errors
 /// The first error of `send`, which ends the export.
@@ -72,7 +71,7 @@ pub fn parts(
             snapshot: name.to_owned(),
             changes,
             kubernetes_version: match default_constraints.is_some() {
-                true => frozen.defaults.version_text(),
+                true => frozen.defaults().version_text(),
                 false => String::new(),
             },
             default_constraints,
@@ -87,7 +86,7 @@ pub fn parts(
         part.update.iter().for_each(|update| sum.add_update(update));
         send(part)
     };
-    let mut defaults = Some(frozen.defaults.to_wire());
+    let mut defaults = Some(frozen.defaults().to_wire());
     let mut changes = Vec::new();
     let mut bytes = 0;
     for change in frozen.changes() {
@@ -98,7 +97,7 @@ pub fn parts(
             send_summed(part(std::mem::take(&mut changes), defaults.take()))?;
         }
     }
-    // An empty snapshot has default constraints too.
+    // An empty snapshot has default constraints, too.
     if defaults.is_some() || !changes.is_empty() {
         send_summed(part(changes, defaults.take()))?;
     }
@@ -131,7 +130,7 @@ pub fn summary(summary: &Summary) -> v1::Snapshot {
 
 /// A time for the wire.
 pub fn timestamp(time: SystemTime) -> pbjson_types::Timestamp {
-    // Clocks before 1970 are shown as 1970.
+    // Times before 1970 are shown as 1970.
     let since = time
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();

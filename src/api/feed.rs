@@ -10,16 +10,15 @@ use super::update::{self, ValidUpdate};
 use super::{permission, request};
 use crate::access::{Caller, Role};
 use crate::matching::{Path, Violations};
-use crate::proto::received::StreamSnapshotRequest;
-use crate::proto::received::stream_snapshot_request::Step;
+use crate::proto::received::{FeedStep, ReceivedStep};
 use crate::proto::v1;
 use crate::snapshot::{Fence, Moment, Offer, Registry, Staged};
 use crate::tasks;
 
-/// How many replaces a stream may have begun: each is a state of its own.
+/// The most replaces that a stream may have begun: each is a state of its own.
 const MAX_REPLACES: usize = 4;
 
-/// One feed: what its stream has begun and not yet committed.
+/// One feed, with the replaces that its stream has begun and not yet committed.
 pub struct Feed {
     registry: Arc<Registry>,
     /// The caller that feeds; `None` where callers are not told apart.
@@ -31,8 +30,8 @@ pub struct Feed {
 }
 
 impl Drop for Feed {
-    /// Dropping a large replace takes long, and the thread that a stream ends
-    /// on serves connections.
+    /// Dropping a large replace takes long, and the thread on which a stream ends serves
+    /// connections.
     fn drop(&mut self) {
         let staged = std::mem::take(&mut self.staged);
         if let (false, Ok(runtime)) = (staged.is_empty(), Handle::try_current()) {
@@ -41,7 +40,7 @@ impl Drop for Feed {
     }
 }
 
-/// A step that passed its checks, or why it is refused, with the time of its arrival.
+/// A step that passed its checks, or the reason of its refusal, with the time of its arrival.
 pub type CheckedStep = (Moment, Result<ValidStep, Error>);
 
 /// A step that passed its checks.
@@ -74,12 +73,12 @@ impl Feed {
         }
     }
 
-    /// Returns what time it is by the clock of the registry.
+    /// Returns the time by the clock of the registry.
     pub fn now(&self) -> Moment {
         self.registry.now().steady
     }
 
-    /// Returns whether steps do nothing but add to states that nobody reads.
+    /// Returns whether the steps only add to states that are not published.
     pub fn only_stages(&self, steps: &[CheckedStep]) -> bool {
         steps.iter().all(|(_, step)| match step {
             Ok(ValidStep::Update(update)) => self.staged.contains_key(&update.snapshot),
@@ -128,26 +127,26 @@ impl Feed {
         answers.into_iter().map(|a| a.map(response)).collect()
     }
 
-    /// Returns whether a batch is for the live state of its snapshot, and changes a part of it.
+    /// Returns whether a batch changes a part of the live state of its snapshot.
     fn is_offer(&self, update: &ValidUpdate) -> bool {
         !update.replaces && !self.staged.contains_key(&update.snapshot)
     }
 
     /// Checks steps, each with the time of its arrival.
-    pub fn check(&self, steps: Vec<(Moment, StreamSnapshotRequest)>) -> Vec<CheckedStep> {
+    pub fn check(&self, steps: Vec<(Moment, ReceivedStep)>) -> Vec<CheckedStep> {
         let each = steps.into_iter();
         each.map(|(arrived, wire)| (arrived, self.check_step(wire, arrived)))
             .collect()
     }
 
-    fn check_step(&self, wire: StreamSnapshotRequest, arrived: Moment) -> Result<ValidStep, Error> {
+    fn check_step(&self, wire: ReceivedStep, arrived: Moment) -> Result<ValidStep, Error> {
         if let Some(snapshot) = wire.step.as_ref().map(snapshot_of) {
             permission::allow(self.caller.as_ref(), Role::Feeder, snapshot)?;
         }
         let wire = match wire.step {
-            Some(Step::Update(wire)) => wire,
-            Some(Step::BeginReplace(wire)) => return Ok(ValidStep::Begin(wire)),
-            Some(Step::CommitReplace(wire)) => return Ok(ValidStep::Commit(wire)),
+            Some(FeedStep::Update(wire)) => wire,
+            Some(FeedStep::BeginReplace(wire)) => return Ok(ValidStep::Begin(wire)),
+            Some(FeedStep::CommitReplace(wire)) => return Ok(ValidStep::Commit(wire)),
             None => {
                 let rule = "must be an update, a beginReplace or a commitReplace";
                 return Err(Error::fault(Path::root("step"), rule));
@@ -242,10 +241,10 @@ impl Feed {
     }
 }
 
-fn snapshot_of(step: &Step) -> &str {
+fn snapshot_of(step: &FeedStep) -> &str {
     match step {
-        Step::Update(update) => &update.snapshot,
-        Step::BeginReplace(begin) => &begin.snapshot,
-        Step::CommitReplace(commit) => &commit.snapshot,
+        FeedStep::Update(update) => &update.request.snapshot,
+        FeedStep::BeginReplace(begin) => &begin.snapshot,
+        FeedStep::CommitReplace(commit) => &commit.snapshot,
     }
 }

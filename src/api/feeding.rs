@@ -3,7 +3,6 @@
 use prost::Message;
 use prost::bytes::Bytes;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, Streaming};
@@ -11,18 +10,16 @@ use tonic::{Status, Streaming};
 use super::error::Error;
 use super::feed::{CheckedStep, Feed};
 use super::lanes::{LARGE_BATCH, Lanes, until};
+use super::request_context::RequestContext;
 use crate::proto::encoded::encode;
-use crate::proto::received::StreamSnapshotRequest;
-use crate::proto::received::stream_snapshot_request::Step;
+use crate::proto::received::{FeedStep, ReceivedStep};
 use crate::proto::v1;
 use crate::snapshot::Moment;
 
-/// How many steps that arrived while others were stored are taken together, at
-/// most.
+/// The most steps that are taken together, after they arrived while others were stored.
 pub const MAX_GROUP: usize = 16;
 
-/// How many changes such steps have together, at most, before the last one is
-/// added.
+/// The most changes that such steps have together, before the last one is added.
 const MAX_GROUP_CHANGES: usize = 10_000;
 
 /// Takes the steps of a feed until the client ends it, a step is refused, the
@@ -34,11 +31,11 @@ pub async fn run_feed(
     answers: mpsc::Sender<Result<Bytes, Status>>,
     draining: CancellationToken,
     lanes: Lanes,
-    deadline: Option<Instant>,
+    by: RequestContext,
 ) {
     loop {
         let step = tokio::select! {
-            step = until(deadline, steps.next()) => {
+            step = until(by.deadline, steps.next()) => {
                 step.unwrap_or_else(|late| Some(Err(late.into())))
             }
             () = draining.cancelled() => Some(Err(Error::Draining.into())),
@@ -49,9 +46,9 @@ pub async fn run_feed(
         let StepGroup { taken, size, end } = group;
         let is_large = size >= LARGE_BATCH;
         let check = move || (feed.check(taken), feed);
-        let checked = lanes.unlocked(is_large, deadline, check).await;
+        let checked = lanes.unlocked(is_large, &by, check).await;
         let answered = match checked {
-            Ok(checked) => take(checked, is_large || is_journaled, &lanes, deadline).await,
+            Ok(checked) => take(checked, is_large || is_journaled, &lanes, &by).await,
             Err(late) => Err(late),
         };
         let answered = match answered {
@@ -60,7 +57,7 @@ pub async fn run_feed(
                 answered
             }
             Err(error) => {
-                // If nobody listens any more, nobody needs this error.
+                // If the client is gone, this error is not needed.
                 let _ = answers.send(Err(error.into())).await;
                 return;
             }
@@ -75,18 +72,18 @@ pub async fn run_feed(
     }
 }
 
-/// Takes steps that were checked: what they came to.
+/// Takes checked steps. Returns their outcome.
 async fn take(
     (checked, mut feed): (Vec<CheckedStep>, Feed),
     is_large: bool,
     lanes: &Lanes,
-    deadline: Option<Instant>,
+    by: &RequestContext,
 ) -> Result<(Vec<Result<v1::StreamSnapshotResponse, Error>>, Feed), Error> {
     let only_stages = feed.only_stages(&checked);
     let take = move || (feed.steps(checked), feed);
     match only_stages {
-        true => lanes.unlocked(is_large, deadline, take).await,
-        false => lanes.change_soon(is_large, deadline, take).await,
+        true => lanes.unlocked(is_large, by, take).await,
+        false => lanes.change_soon(is_large, by, take).await,
     }
 }
 
@@ -115,17 +112,17 @@ async fn gather(
 /// Steps that are taken together.
 #[derive(Default)]
 struct StepGroup {
-    /// With the time of their arrival.
-    taken: Vec<(Moment, StreamSnapshotRequest)>,
+    /// The steps, each with the time of its arrival.
+    taken: Vec<(Moment, ReceivedStep)>,
     size: usize,
-    /// Why no more steps come, if so.
+    /// The reason why no more steps come, if the stream has ended.
     end: Option<Status>,
 }
 
 impl StepGroup {
-    /// Adds a step. Returns whether more may come.
+    /// Adds a step. Returns whether more may be added.
     fn add(&mut self, step: Result<Bytes, Status>, arrived: Moment) -> bool {
-        let decode = |step| StreamSnapshotRequest::decode(step).map_err(Error::from);
+        let decode = |step| ReceivedStep::decode(step).map_err(Error::from);
         let step = step.and_then(|step| Ok(decode(step)?));
         match step {
             Ok(step) => {
@@ -142,11 +139,11 @@ impl StepGroup {
     }
 }
 
-fn step_size(step: &StreamSnapshotRequest) -> usize {
+fn step_size(step: &ReceivedStep) -> usize {
     match &step.step {
-        Some(Step::Update(update)) => update.changes.len(),
-        // A commit drops the old state, however large it was.
-        Some(Step::CommitReplace(_)) => usize::MAX,
+        Some(FeedStep::Update(update)) => update.changes.len(),
+        // A commit drops the old state, which may be large.
+        Some(FeedStep::CommitReplace(_)) => usize::MAX,
         _ => 0,
     }
 }

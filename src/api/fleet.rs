@@ -5,35 +5,46 @@ use std::cmp::Reverse;
 
 use super::answer;
 use super::dialect::{DecisionTerms, Dialect};
-use super::wish;
+use super::place_options;
 use super::written::Written;
 use crate::explain;
 use crate::matching::{Path, Violations};
+use crate::plan::JointPlacer;
 use crate::proto::v1;
 use crate::snapshot::{Limits, ReadView, Slot, bits};
 use crate::spread::fleet::{self, Judge, PlacementSpec};
-use crate::spread::{self, NodeChecks, NodeRefusal, NodeScore, Picker, Report, Tallies, Wish};
+use crate::spread::{
+    self, NodeChecks, NodeRefusal, NodeScore, Picker, PlaceOptions, Report, Tallies,
+};
 
 impl Dialect for PlacementSpec {
     fn compile(pod: Option<v1::Pod>, limits: &Limits, path: Path<'_>) -> Result<Self, Violations> {
         Self::compile(pod, limits, path)
     }
 
-    fn wish(request: &v1::PlaceRequest, limits: &Limits, faults: &mut Violations) -> Wish {
+    fn options(
+        request: &v1::PlaceRequest,
+        limits: &Limits,
+        faults: &mut Violations,
+    ) -> PlaceOptions {
         if !request.capacities.is_empty() {
             let rule = "does not apply in the Fleet dialect: a cluster takes one";
             faults.add(Path::root("capacities"), rule);
         }
-        if wish::is_joint(request, faults) {
-            let rule = "must not be PLANNING_JOINT in the Fleet dialect";
-            faults.add(Path::root("planning"), rule);
+        if !request.workloads.is_empty() {
+            let rule = "applies in the Kubernetes dialect only";
+            faults.add(Path::root("workloads"), rule);
         }
-        // No replicas: all that hold the placement are to give it up.
-        let wish = wish::common(request, 0, limits, faults);
-        Wish {
-            holders: wish::holders(&request.holders, limits, faults),
-            sticky: wish::sticky(&request.sticky, limits, faults),
-            ..wish
+        if place_options::is_all_or_nothing(request, faults) {
+            let rule = "must not be COMPLETENESS_ALL_OR_NOTHING in the Fleet dialect";
+            faults.add(Path::root("completeness"), rule);
+        }
+        // With 0 replicas all holders are to give up the placement.
+        let options = place_options::common(request, 0, limits, faults);
+        PlaceOptions {
+            holders: place_options::holders(&request.holders, limits, faults),
+            sticky: place_options::sticky(&request.sticky, limits, faults),
+            ..options
         }
     }
 
@@ -78,7 +89,14 @@ impl Dialect for PlacementSpec {
             tallies.refuse(reason.clone(), 1);
         }
         let hard = |report: &&Report<'_>| report.active.constraint.is_hard();
-        let reports = judge.reports(terms.max_domains);
+        let mut reports = judge.reports(terms.max_domains);
+        if terms.view == v1::View::Full {
+            let feasible = judged.iter().filter(|(_, verdict)| verdict.is_ok());
+            let feasible: Vec<Slot> = feasible.map(|(slot, _)| *slot).collect();
+            for report in &mut reports {
+                report.count_feasible(&feasible, read_view);
+            }
+        }
 
         let mut answer = Written::of(read_view.revision);
         answer.constraints(reports.iter().filter(hard), fleet::to_wire);
@@ -102,14 +120,14 @@ impl Dialect for PlacementSpec {
             }
         }
         answer.unknown_candidates(&candidates.unknown);
-        answer.terms(&self.pod, terms.checks, read_view);
+        answer.terms(&self.pod.unchecked(terms.checks, read_view), read_view);
         answer
     }
 
     fn score(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> Written<v1::ScoreResponse> {
         let judge = Judge::of(self, terms.checks, read_view);
         let candidates = terms.candidates(read_view);
-        // A cluster that a hard constraint refuses has no score, named or not.
+        // A cluster that a hard constraint refuses has no score, whether or not it was named.
         let score_of = |slot| match terms.candidates {
             None if judge.checks.judge(slot).is_err() => None,
             _ => fleet::score(&judge.spreads, slot).ok(),
@@ -153,7 +171,7 @@ impl Dialect for PlacementSpec {
             answer.constraints(&reports, fleet::to_wire);
         }
         answer.unknown_candidates(&candidates.unknown);
-        answer.terms(&self.pod, terms.checks, read_view);
+        answer.terms(&self.pod.unchecked(terms.checks, read_view), read_view);
         answer
     }
 
@@ -180,8 +198,17 @@ impl Dialect for PlacementSpec {
         }
     }
 
-    fn plan(&self, checks: NodeChecks, wish: &Wish, read_view: &ReadView<'_>) -> Box<dyn Picker> {
-        Box::new(fleet::PickN::of(self, checks, wish, read_view))
+    fn plan(
+        &self,
+        checks: NodeChecks,
+        options: &PlaceOptions,
+        read_view: &ReadView<'_>,
+    ) -> Box<dyn Picker> {
+        let picker = fleet::PickN::of(self, checks, options, read_view);
+        match options.jointly {
+            true => Box::new(JointPlacer::of(picker)),
+            false => Box::new(picker),
+        }
     }
 
     fn report(&self, report: &Report<'_>) -> v1::ConstraintReport {

@@ -1,10 +1,10 @@
-//! Compiled questions about pods that were asked about before, by the encoding
-//! of the pod: orchestrators ask about the pods of one workload again and again.
-//! A question that is asked again is not decoded, checked and compiled again.
+//! Compiled questions about pods that were asked about before, by the encoding of the pod:
+//! orchestrators ask about the pods of one workload again and again. A question that is asked again
+//! is not decoded, checked and compiled again.
 //!
-//! What was compiled depends on nothing but these bytes, the dialect and the
-//! limits of the process. The default constraints that hold for a pod depend on
-//! more, and say so themselves ([`crate::spread::Question::constraints_on`]).
+//! A compiled question depends only on these bytes, the dialect and the limits of the process. The
+//! default constraints that hold for a pod depend on more, and check that themselves
+//! ([`crate::spread::Question::constraints_on`]).
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::ops::Deref;
@@ -15,25 +15,24 @@ use hashbrown::DefaultHashBuilder;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{Equivalent, OptionsBuilder, Weighter};
 
-use super::asked::Outline;
 use super::dialect::Dialect;
+use super::pod_request::Outline;
 use crate::account::{Account, Charge, Part, heap};
 
-/// How many questions are remembered as asked once, each as a hash in a place of
-/// its own.
+/// The number of questions that are remembered as asked once, each by a hash in its own place.
 const PLACES: usize = 1_024;
 
-/// What a question takes in the tables of the cache.
+/// The bytes of a question's entry in the tables of the cache.
 const ENTRY_BYTES: usize = 128;
 
-/// What most kept questions take, roughly.
+/// The approximate bytes of most kept questions.
 const USUAL_BYTES: usize = 4 << 10;
 
-/// A pod that was checked and compiled by a dialect, to be asked by many.
+/// A pod that was checked and compiled by a dialect, shared by all requests about it.
 #[derive(Debug)]
 pub struct CompiledQuestion {
     dialect: Box<dyn Dialect>,
-    /// What it takes, while it is kept.
+    /// The charge for its memory, while it is kept.
     charge: OnceLock<Charge>,
 }
 
@@ -55,15 +54,14 @@ impl Deref for CompiledQuestion {
     }
 }
 
-/// What a question is found by. The bytes are compared, so a hash that two pods
-/// share confuses nobody.
+/// The key by which a question is found. The bytes are compared, so two pods may share a hash.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct QuestionKey {
     dialect: i32,
     pod: Box<[u8]>,
 }
 
-/// Hashed like the [`QuestionKey`] that it looks for.
+/// Hashed like the [`QuestionKey`] that it finds.
 impl Hash for Outline<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.dialect.hash(state);
@@ -77,20 +75,20 @@ impl Equivalent<QuestionKey> for Outline<'_> {
     }
 }
 
-/// The questions that are kept with one snapshot.
+/// The questions that are kept, whichever snapshot they are about.
 pub struct KeptQuestions {
     cache: Cache<QuestionKey, Arc<CompiledQuestion>, ByBytes, DefaultHashBuilder>,
-    /// Questions that came once. Only what comes twice is kept, so that
-    /// a stream of questions that never come again costs next to nothing.
+    /// Hashes of questions that came once. Only a question that comes twice is kept, so a stream of
+    /// questions that never come again costs next to nothing.
     recent: Box<[AtomicU32]>,
-    /// Seeded, so that clients cannot choose questions that take the places of
-    /// others.
+    /// The seed is random, so that clients cannot choose questions that displace those of other
+    /// clients.
     seed: DefaultHashBuilder,
     account: Arc<Account>,
     most: usize,
 }
 
-/// Weighs questions by what they take.
+/// Weighs questions by their bytes.
 #[derive(Clone)]
 struct ByBytes;
 
@@ -101,7 +99,7 @@ impl Weighter<QuestionKey, Arc<CompiledQuestion>> for ByBytes {
 }
 
 impl KeptQuestions {
-    /// None yet, of at most `most` bytes.
+    /// An empty cache of at most `most` bytes.
     pub fn new(account: &Arc<Account>, most: usize) -> Self {
         let seed = DefaultHashBuilder::default();
         let options = OptionsBuilder::new()
@@ -123,8 +121,7 @@ impl KeptQuestions {
         self.cache.get(&outline)
     }
 
-    /// Keeps a question with this outline, if it was asked before and there is
-    /// memory for it.
+    /// Keeps a question with this outline, if it was asked before and there is memory for it.
     pub fn offer(&self, outline: Outline<'_>, question: &Arc<CompiledQuestion>) {
         if !self.was_asked(outline) {
             return;
@@ -139,7 +136,7 @@ impl KeptQuestions {
         let Ok(charge) = self.account.charge(Part::Views, bytes) else {
             return;
         };
-        // Nobody else keeps a question that was just compiled.
+        // A question that was just compiled has no charge yet.
         let _ = question.charge.set(charge);
         let key = QuestionKey {
             dialect: outline.dialect,
@@ -148,7 +145,7 @@ impl KeptQuestions {
         self.cache.insert(key, Arc::clone(question));
     }
 
-    /// Notes a question. Returns whether it was asked before.
+    /// Remembers a question. Returns whether it was asked before.
     fn was_asked(&self, outline: Outline<'_>) -> bool {
         let hash = self.seed.hash_one(outline);
         let (place, mark) = (hash as usize % PLACES, (hash >> 32) as u32 | 1);

@@ -4,15 +4,16 @@ use std::borrow::Cow;
 
 use super::answer;
 use super::dialect::{DecisionTerms, Dialect};
-use super::wish;
+use super::place_options;
 use super::written::Written;
 use crate::explain::{self, Case};
 use crate::matching::{Path, Violations};
 use crate::plan::JointPlacer;
 use crate::proto::v1;
-use crate::snapshot::{Limits, ReadView};
+use crate::snapshot::{Limits, ReadView, Slot};
 use crate::spread::{
-    Active, Filter, Judgement, NodeChecks, Picker, Question, Report, Scores, Tallies, Wish, place,
+    Active, Filter, Judgement, NodeChecks, Picker, PlaceOptions, Question, Report, Scores, Tallies,
+    place,
 };
 
 impl Dialect for Question {
@@ -20,7 +21,11 @@ impl Dialect for Question {
         Self::compile(pod.as_ref(), limits, path)
     }
 
-    fn wish(request: &v1::PlaceRequest, limits: &Limits, faults: &mut Violations) -> Wish {
+    fn options(
+        request: &v1::PlaceRequest,
+        limits: &Limits,
+        faults: &mut Violations,
+    ) -> PlaceOptions {
         let fleet_only = [
             ("holders", request.holders.is_empty()),
             ("sticky", request.sticky.is_empty()),
@@ -30,11 +35,10 @@ impl Dialect for Question {
                 faults.add(Path::root(name), "applies in the Fleet dialect only");
             }
         }
-        let wish = wish::common(request, 1, limits, faults);
-        Wish {
-            capacities: wish::capacities(&request.capacities, limits, faults),
-            jointly: wish::is_joint(request, faults),
-            ..wish
+        let options = place_options::common(request, 1, limits, faults);
+        PlaceOptions {
+            capacities: place_options::capacities(&request.capacities, limits, faults),
+            ..options
         }
     }
 
@@ -47,7 +51,7 @@ impl Dialect for Question {
         own.max(read_view.defaults.constraints.len())
     }
 
-    // Nodes are judged many at once.
+    // Eight nodes are judged at a time.
     fn units_per_verdict(&self) -> usize {
         4
     }
@@ -64,21 +68,22 @@ impl Dialect for Question {
         let constraints = self.constraints_on(read_view);
         let filter = Filter::of(self, &constraints, terms.checks, read_view);
         let mut answer = Written::of(read_view.revision);
-        answer.constraints(&filter.reports(terms.max_domains), Active::to_wire);
+        let mut reports = filter.reports(terms.max_domains);
         let tallies = if terms.view == v1::View::Domains && terms.candidates.is_none() {
             filter.tally_all()
         } else {
-            judge_candidates(&filter, terms, read_view, &mut answer)
+            judge_candidates(&filter, terms, read_view, &mut answer, &mut reports)
         };
+        answer.constraints(&reports, Active::to_wire);
         answer.tallies(&tallies);
-        answer.terms(self, terms.checks, read_view);
+        answer.terms(&self.unchecked(terms.checks, read_view), read_view);
         answer
     }
 
     fn score(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> Written<v1::ScoreResponse> {
         let constraints = self.constraints_on(read_view);
         let mut candidates = terms.candidates(read_view);
-        // Named candidates are scored whatever Filter says.
+        // Named candidates are scored whether or not Filter refuses them.
         if terms.candidates.is_none() {
             let filter = Filter::of(self, &constraints, terms.checks, read_view);
             if !filter.passes_all() {
@@ -111,7 +116,7 @@ impl Dialect for Question {
             (v1::View::Domains, _) => {}
         }
         answer.unknown_candidates(&candidates.unknown);
-        answer.terms(self, terms.checks, read_view);
+        answer.terms(&self.unscored(terms.checks, read_view), read_view);
         answer
     }
 
@@ -142,9 +147,14 @@ impl Dialect for Question {
         }
     }
 
-    fn plan(&self, checks: NodeChecks, wish: &Wish, read_view: &ReadView<'_>) -> Box<dyn Picker> {
-        let placer = place::Placer::of(self, checks, wish, read_view);
-        match wish.jointly {
+    fn plan(
+        &self,
+        checks: NodeChecks,
+        options: &PlaceOptions,
+        read_view: &ReadView<'_>,
+    ) -> Box<dyn Picker> {
+        let placer = place::Placer::of(self, checks, options, read_view);
+        match options.jointly {
             true => Box::new(JointPlacer::of(placer)),
             false => Box::new(placer),
         }
@@ -155,12 +165,13 @@ impl Dialect for Question {
     }
 }
 
-/// Writes what an answer says of each candidate.
+/// Writes the verdict on each candidate into an answer.
 fn judge_candidates(
     filter: &Filter<'_>,
     terms: &DecisionTerms,
     read_view: &ReadView<'_>,
     answer: &mut Written<v1::FilterResponse>,
+    reports: &mut [Report<'_>],
 ) -> Tallies {
     let candidates = terms.candidates(read_view);
     let Judgement { pass, tallies } = filter.judge_all(&candidates.known);
@@ -170,6 +181,10 @@ fn judge_candidates(
         answer.feasible(pass.ones().map(name));
     }
     if terms.view == v1::View::Full {
+        let feasible: Vec<Slot> = pass.ones().map(|at| candidates.known[at]).collect();
+        for report in reports {
+            report.count_feasible(&feasible, read_view);
+        }
         for at in pass.zeroes() {
             let affords = read_view.affords(filter.units_per_node());
             let refusal = affords.then(|| filter.judge(candidates.known[at]).err());

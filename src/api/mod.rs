@@ -1,22 +1,44 @@
-//! The one room that knows gRPC: requests in, plain calls, responses out,
-//! errors to status.
+//! The one room that knows gRPC: requests in, plain calls, responses out, errors to status.
 //!
-//! - A call: `service` names it, `opening` finds its caller and deadline, `permission` alone
-//!   checks what the caller may do, `error` alone chooses codes, reasons and details.
-//! - A question: `asking` has it read (`asked`), waits for its revision (`reaching`) and
-//!   decides (`decide`) in its `dialect`; `written` encodes the answer. `decision_stream`
-//!   does so for streams, `together` for questions on one revision.
+//! - A call: `service` names it, `request_context` finds its caller and deadline, `permission`
+//!   alone checks what the caller may do, `error` alone chooses codes, reasons and details. `noted`
+//!   has the facts about an answer for metrics and the decision log.
+//! - A question: `questions` has it read (`pod_request`), waits for its revision
+//!   (`read_your_writes`) and decides (`decide`) in its `dialect`; `written` encodes the answer.
+//!   `decision_stream` does so for streams, `question_group` for questions on one revision.
 //! - Other reads: `place`, `describe`, `removals`, `export`, `verify`.
-//! - Changes: `update`, `feed`, `reservations`; `retry` knows requests that come again.
-//! - Where work runs: `slots` and `lanes` share it among callers, `background` has the
-//!   threads of lower priority.
+//! - Changes: `update`, `feed`, `reservations`; `retry` recognises repeated requests.
+//! - Threads: `slots` and `lanes` share them among callers, `background` has those of lower
+//!   priority.
+//!
+//! # Where work runs
+//!
+//! **The latency budget.** A short decision runs on the thread where it began, under a `Budget` in
+//! units of work of some 5 ns. The cost of each piece of work is known before it begins. Work that
+//! exceeds the budget does not begin: the decision is repeated aside.
+//!
+//! **Aside**, a decision reads a `Fork`: the nodes, the namespace and the counts of one revision,
+//! shared with the state until either changes. It holds no lock, checks its deadline and its caller
+//! every millisecond or so, and runs at a lower priority than the serving threads. An **overlay**
+//! is applied to a fork, which is dropped after the decision.
+//!
+//! **Shares.** Long decisions, changes, small reads that wait for locks, exports and decoding each
+//! have a `FairLimiter`. One caller has at most half of its places. Further work waits, and callers
+//! take turns. Exports are written on the threads of long decisions.
+//!
+//! **Requests** of more than 32 KiB are received, decoded and checked on threads of low priority
+//! (`decoders.rs`), where callers take turns.
+//!
+//! **Batches** of 256 changes and more, and with a journal all batches, are applied on a thread for
+//! blocking work. A batch that would hold locks for longer than some 5 ms is applied to copies
+//! (`publish.rs`), which share all unchanged blocks and are then swapped in. A **replace** builds a
+//! state aside and swaps it in. **Exports** and **verification** work on a copy of one moment,
+//! which shares everything with the state.
 
-// What a client sends is never added, multiplied or subtracted unchecked.
+// Numbers from clients are never added, multiplied or subtracted unchecked.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod answer;
-mod asked;
-mod asking;
 mod background;
 mod base;
 mod client;
@@ -33,16 +55,21 @@ mod fleet;
 mod kept_questions;
 mod kubernetes;
 mod lanes;
-mod logged;
-mod measured;
 mod node_names;
-mod opening;
+mod noted;
 mod permission;
 mod place;
-mod reaching;
+mod place_options;
+mod place_workloads;
+mod placing;
+mod pod_request;
+mod question_group;
+mod questions;
+mod read_your_writes;
 mod rebalance;
 mod removals;
 mod request;
+mod request_context;
 mod reservations;
 mod retry;
 mod service;
@@ -51,10 +78,8 @@ mod step_charges;
 mod stream_steps;
 mod streamed;
 mod sum;
-mod together;
 mod update;
 mod verify;
-mod wish;
 mod workload_rank;
 mod written;
 
@@ -69,7 +94,7 @@ pub(crate) use error::{MIN_REVISION_NOT_REACHED, WORKLOAD_NOT_FOUND};
 pub use export::summary as describe;
 pub use feeding::MAX_GROUP;
 pub use lanes::LARGE_REQUEST;
-pub use measured::{Decision, Size};
+pub use noted::{Decision, Size};
 pub use request::parse_snapshot_name;
 pub use step_charges::StepCharges;
 pub use sum::ExportSum;

@@ -1,22 +1,21 @@
 //! `ListNodes`: the names that the bits of bitmaps stand for.
 
 use super::error::Error;
-use super::reaching::AtLeast;
+use super::read_your_writes::AtLeast;
 use super::request;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::snapshot::{Limits, Snapshot};
 
-/// How many bytes of names a page has at most: less than the 4 MiB that clients accept by
-/// default.
+/// The most bytes of names on a page: less than the 4 MiB that clients accept by default.
 const PAGE_BYTES: usize = 3 << 20;
 
 /// A valid `ListNodes` request.
 #[derive(Debug)]
 pub struct ValidNodeList {
-    /// The snapshot that it means.
+    /// The name of the snapshot.
     pub snapshot: String,
-    /// What to wait for.
+    /// The revision to wait for.
     pub at_least: AtLeast,
     after: String,
     most: usize,

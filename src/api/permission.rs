@@ -1,6 +1,6 @@
-//! Asks the access rules whether a caller may make a call. The caller was identified
-//! before, in `server/transport/identity.rs`. The role that a call needs is
-//! in the first line of its method in `service.rs`.
+//! Asks the access rules whether a caller may make a call. `server/transport/identity.rs`
+//! identified the caller before. The role that a call needs is in the first line of its method in
+//! `service.rs`.
 
 use tracing::debug;
 

@@ -10,32 +10,31 @@ use tokio_util::sync::CancellationToken;
 use tonic::Response;
 
 use super::base::Service;
-use super::dialect::{Checker, Dialect};
+use super::dialect::Checker;
 use super::error::Error;
 use super::export::timestamp;
-use super::logged::logged;
-use super::measured::try_measured;
-use super::opening::Asker;
-use super::reaching::AtLeast;
-use super::{answer, permission, request, retry, wish};
+use super::noted::{logged, try_measured};
+use super::placing::Placing;
+use super::read_your_writes::AtLeast;
+use super::request_context::RequestContext;
+use super::{permission, place_options, place_workloads, request, retry};
 use crate::access::{Caller, Role};
 use crate::decision_log::Pending;
-use crate::limits::Limit;
 use crate::matching::{Path, Violations};
 use crate::proto::encoded::Encoded;
 use crate::proto::v1;
-use crate::snapshot::{Batch, DecidedPicks, Hold, Limits, ReadView, Reserved, Retryable, Snapshot};
-use crate::spread::{NodeChecks, Pick, PickStep, Picker, Question, Wish};
+use crate::snapshot::{Batch, DecidedPicks, Hold, Limits, Reserved, Retryable, Snapshot};
+use crate::spread::Question;
 
 impl Service {
-    /// Places what a request asks for.
+    /// Places the replicas of a request.
     ///
     /// # Errors
-    /// Why it is refused.
+    /// The reason why it is refused.
     pub(super) async fn placed(
         &self,
         request: v1::PlaceRequest,
-        by: Asker,
+        by: RequestContext,
     ) -> Result<Response<Encoded<v1::PlaceResponse>>, Error> {
         let caller = by.caller.as_ref();
         // Reserving changes a snapshot.
@@ -48,7 +47,7 @@ impl Service {
         let valid = ValidPlacement::of(request, caller, self.registry.limits())?;
         let snapshot = self.reach(&valid.snapshot, &valid.at_least, by.deadline);
         let snapshot = snapshot.await?;
-        // The answer of the first time, if the request comes again.
+        // A repeated request gets the answer of the first time.
         if let Some(retry) = &valid.retry
             && let Some(reserving) = snapshot.answered(retry)
         {
@@ -57,19 +56,19 @@ impl Service {
         self.place_valid(valid, snapshot, by, pending).await
     }
 
-    /// Places what was not placed before, on a thread aside.
+    /// Places a request that was not placed before, on a thread aside.
     async fn place_valid(
         &self,
         mut valid: ValidPlacement,
         snapshot: Arc<Snapshot>,
-        by: Asker,
+        by: RequestContext,
         pending: Option<Pending>,
     ) -> Result<Response<Encoded<v1::PlaceResponse>>, Error> {
         let deadline = by.deadline;
         let lists_placements = valid.lists_placements();
         let write = move |mut answer: Response<v1::PlaceResponse>| {
             if !lists_placements {
-                // Only now: the measured size counts the placements.
+                // The measured size counts the placements, so they are cleared only now.
                 answer.get_mut().placements.clear();
             }
             logged(pending, answer).map(Encoded::from)
@@ -81,7 +80,7 @@ impl Service {
             let is_late = || deadline.is_some_and(|at| Instant::now() > at);
             given_up.is_cancelled() || is_late()
         };
-        if valid.reserve.is_none() {
+        if !valid.reserves {
             let run = move |_: &dyn Fn() -> bool| {
                 try_measured(&snapshot, || valid.answer(&snapshot, &stop)).map(write)
             };
@@ -94,26 +93,22 @@ impl Service {
         let (answer, valid, snapshot, stop) = self.lanes.decide(&by, run).await??;
         // Work that waits for a disk must not take a slot from decisions.
         let hold = move || valid.hold(answer, &snapshot, &stop).map(write);
-        self.lanes.change(deadline, hold).await?
+        self.lanes.change(&by, hold).await?
     }
 }
 
 /// A valid `Place` request.
 #[derive(Debug)]
 struct ValidPlacement {
-    /// The snapshot that it means.
+    /// The name of the snapshot.
     snapshot: String,
-    /// What to wait for.
+    /// The revision to wait for.
     at_least: AtLeast,
-    question: Box<dyn Dialect>,
-    wish: Wish,
-    checks: NodeChecks,
-    view: v1::View,
+    placing: Placing,
     overlay: Batch,
-    max_domains: usize,
-    reserve: Option<Hold>,
+    /// Whether the picks are reserved.
+    reserves: bool,
     retry: Option<Retryable>,
-    limits: Limits,
 }
 
 impl ValidPlacement {
@@ -141,54 +136,61 @@ impl ValidPlacement {
             faults.add(Path::root("view"), "must not be VIEW_BITMAP");
         }
         let checker = Checker::of(wire.dialect);
-        let question = faults.collect((checker.pod)(wire.pod.take(), limits));
-        let wish = (checker.wish)(&wire, limits, &mut faults);
+        let is_list = !wire.workloads.is_empty();
+        let workloads = place_workloads::workloads(&mut wire, checker, limits, &mut faults);
+        let options = (checker.options)(&wire, limits, &mut faults);
+        let all_or_nothing = place_options::is_all_or_nothing(&wire, &mut faults);
         retry::check(&wire, limits, &mut faults);
-        let reserve = wish::hold(wire.reserve.as_ref(), limits, &mut faults);
+        let reserve = place_options::hold(wire.reserve.as_ref(), limits, &mut faults);
         if reserve.is_some() && !overlay.is_empty() {
             faults.add(Path::root("reserve"), "must not be set with an overlay");
         }
-        let Some(question) = question else {
-            return Err(faults.into());
+        let reserves = reserve.is_some();
+        let (owner, ttl) = reserve.unwrap_or_default();
+        let holds = workloads.iter();
+        let holds = holds.map(|it| hold(it.question.pod(), owner.clone(), ttl));
+        let placing = Placing {
+            holds: holds.collect(),
+            workloads,
+            is_list,
+            all_or_nothing,
+            options,
+            checks,
+            view,
+            max_domains,
+            limits: limits.clone(),
         };
-        let reserve = reserve.map(|(owner, ttl)| hold(question.pod(), owner, ttl));
         Ok(faults.finish(Self {
             snapshot,
             at_least,
-            question,
-            wish,
-            checks,
-            view,
+            placing,
             overlay,
-            max_domains,
-            reserve,
+            reserves,
             retry,
-            limits: limits.clone(),
         })?)
     }
 
-    /// Places and answers, without holding anything.
+    /// Places and answers, without reserving.
     ///
     /// # Errors
-    /// [`Error::Deadline`] when `cancelled` said so, and
-    /// [`Error::OverLimit`] for too many steps to list.
+    /// [`Error::Deadline`] when `cancelled` returned true, and [`Error::OverLimit`] for too many
+    /// steps to list.
     fn answer(
         &mut self,
         snapshot: &Snapshot,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<v1::PlaceResponse, Error> {
         let overlay = std::mem::take(&mut self.overlay);
-        self.place(snapshot, overlay, cancelled)
+        self.placing.answer(snapshot, overlay, cancelled)
     }
 
     /// Returns whether the answer lists the placements.
     fn lists_placements(&self) -> bool {
-        self.view != v1::View::Domains
+        self.placing.view != v1::View::Domains
     }
 
-    /// Reserves what an [answer](Self::answer) has picked, if the request asks
-    /// for that. Places again when the snapshot has moved on since. Waits for
-    /// other writers, and for a disk.
+    /// Reserves the picks of an [answer](Self::answer). Places again if the snapshot has moved on
+    /// since. Waits for other writers, and for a disk.
     ///
     /// # Errors
     /// As for [`Self::answer`], and those of [`Snapshot::reserve`].
@@ -198,11 +200,8 @@ impl ValidPlacement {
         snapshot: &Snapshot,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<Response<v1::PlaceResponse>, Error> {
-        let Some(hold) = &self.reserve else {
-            return Ok(answer);
-        };
         let again = || {
-            let place = || self.place(snapshot, Batch::default(), cancelled);
+            let place = || self.placing.answer(snapshot, Batch::default(), cancelled);
             Ok::<_, Error>(decided(try_measured(snapshot, place)?))
         };
         let mut ids = Vec::new();
@@ -210,11 +209,12 @@ impl ValidPlacement {
             ids.clone_from(&reserved.ids);
             self.tell(answer.get_mut(), reserved)
         };
-        let hold = (hold, self.retry);
-        let reserved = snapshot.reserve(hold, &self.limits, decided(answer), again, tell);
+        let holds = (&*self.placing.holds, self.retry);
+        let limits = &self.placing.limits;
+        let reserved = snapshot.reserve(holds, limits, decided(answer), again, tell);
         let answer = retry::answer(snapshot, reserved?)?;
         if cancelled() && self.retry.is_none() {
-            // Nobody is left to learn what is held.
+            // The caller is gone and would not learn of the reservations.
             if snapshot.release(ids.clone()).is_err() {
                 snapshot.abandon(&ids);
             }
@@ -223,7 +223,7 @@ impl ValidPlacement {
         Ok(answer)
     }
 
-    /// Writes what was reserved into an answer; the bytes to keep of it.
+    /// Writes the reservations into an answer; returns the bytes to keep of it.
     fn tell(&self, answer: &mut v1::PlaceResponse, reserved: Reserved) -> Vec<u8> {
         answer.revision = reserved.revision;
         answer.reserved_until = Some(timestamp(reserved.until));
@@ -238,97 +238,23 @@ impl ValidPlacement {
             None => Vec::new(),
         }
     }
-
-    /// Gathers what picking needs from a read view, and picks after that is
-    /// closed.
-    fn place(
-        &self,
-        snapshot: &Snapshot,
-        overlay: Batch,
-        cancelled: &dyn Fn() -> bool,
-    ) -> Result<v1::PlaceResponse, Error> {
-        let reach = self.question.pod().reach();
-        let planned =
-            snapshot.read_until(reach, overlay, cancelled, |read_view| self.plan(&read_view));
-        let (mut picker, response) = planned.map_err(Error::of_aside)?;
-        let with_steps = self.view == v1::View::Full;
-        if with_steps {
-            let scores = picker.step_scores();
-            self.limits.check(Limit::StepScores, scores)?;
-        }
-        let outcome = picker.run(with_steps, cancelled).ok_or(Error::Deadline)?;
-        let placement = |pick: Pick| v1::Placement {
-            node: pick.node.into(),
-            score: pick.score,
-            reservation_id: String::new(),
-        };
-        Ok(v1::PlaceResponse {
-            placements: outcome.picks.into_iter().map(placement).collect(),
-            unplaced: i32::try_from(outcome.unplaced).unwrap_or(i32::MAX),
-            bound: outcome
-                .bound
-                .map(|it| i32::try_from(it).unwrap_or(i32::MAX)),
-            reasons: answer::reason_counts(&outcome.reasons),
-            steps: outcome.steps.into_iter().map(step).collect(),
-            removed: outcome.removed,
-            constraints: self.reports(&*picker),
-            ..response
-        })
-    }
-
-    /// Returns what is gathered from a read view: a picker, and what can be answered already.
-    fn plan(&self, read_view: &ReadView<'_>) -> (Box<dyn Picker>, v1::PlaceResponse) {
-        let picker = self.question.plan(self.checks, &self.wish, read_view);
-        let names = self.wish.candidates.iter().flatten();
-        let unknown = names.filter(|name| read_view.nodes.find(name).is_none());
-        let response = v1::PlaceResponse {
-            revision: read_view.revision,
-            constraints_before: self.reports(&*picker),
-            unknown_candidates: unknown.cloned().collect(),
-            unchecked: self.question.pod().unchecked(self.checks, read_view),
-            unknown_deletes: read_view.unknown_deletes.to_vec(),
-            defaults: answer::defaults_kind(read_view.defaults),
-            ..Default::default()
-        };
-        (picker, response)
-    }
-
-    fn reports(&self, picker: &dyn Picker) -> Vec<v1::ConstraintReport> {
-        let reports = picker.reports(self.max_domains);
-        reports.iter().map(|r| self.question.report(r)).collect()
-    }
 }
 
-/// Returns what an answer wants to be held.
+/// Returns the picks that an answer wants to reserve.
 fn decided(answer: Response<v1::PlaceResponse>) -> DecidedPicks<Response<v1::PlaceResponse>> {
     let picks = answer.get_ref().placements.iter();
+    let picks = picks.map(|pick| {
+        let workload = usize::try_from(pick.workload).unwrap_or(0);
+        (workload, pick.node.as_str().into())
+    });
     DecidedPicks {
         revision: answer.get_ref().revision,
-        nodes: picks.map(|pick| pick.node.as_str().into()).collect(),
+        picks: picks.collect(),
         answer,
     }
 }
 
-/// A step for the wire.
-fn step(step: PickStep) -> v1::PlacementStep {
-    let mut wire = v1::PlacementStep {
-        ranking: step.ranking.into_iter().map(Into::into).collect(),
-        picked: step.picked.into_iter().map(Into::into).collect(),
-        ..Default::default()
-    };
-    for (node, verdict) in step.verdicts {
-        match verdict {
-            Ok(score) => wire.scores.push(answer::spread_score(node.into(), score)),
-            Err(refusal) => {
-                let refused = answer::node_verdict(node.into(), &refusal);
-                wire.violations.push(refused);
-            }
-        }
-    }
-    wire
-}
-
-/// Returns what the picks of a pod count as while they are held.
+/// Returns the form in which the picks of a pod count while they are reserved.
 pub(super) fn hold(pod: &Question, owner: String, ttl: Duration) -> Hold {
     Hold {
         owner: owner.into(),
@@ -337,5 +263,6 @@ pub(super) fn hold(pod: &Question, owner: String, ttl: Duration) -> Hold {
         labels: Arc::new(pod.subject.labels.clone()),
         requests: pod.checks.requests().cloned().unwrap_or_default(),
         keeps_away: pod.affinity.apart.iter().cloned().collect(),
+        volumes: Arc::clone(&pod.storage.held),
     }
 }

@@ -1,30 +1,30 @@
-//! `Rebalance`: which pods to move.
+//! `Rebalance`: the pods to move.
 
 use std::sync::Arc;
 
 use super::answer::{count, defaults_kind};
 use super::describe::topology_spread;
 use super::error::Error;
-use super::reaching::AtLeast;
+use super::read_your_writes::AtLeast;
 use super::request;
 use crate::limits::Limit;
 use crate::matching::{Path, Selector, Violations, names};
 use crate::plan::{
-    Blocker, BlockerKind, PlannedMove, RebalancePlan, RebalanceWish, RebalancedWorkload,
+    Blocker, BlockerKind, PlannedMove, RebalanceOptions, RebalancePlan, RebalancedWorkload,
     StayingPods,
 };
 use crate::proto::v1;
-use crate::snapshot::{Imagined, Limits, Snapshot};
+use crate::snapshot::{Batch, Imagined, Limits, Snapshot};
 use crate::spread::describe::{JudgedWorkload, Survey, WorkloadId, check_key};
 
 /// A valid request.
 #[derive(Debug)]
 pub struct ValidRebalance {
-    /// The snapshot that it means.
+    /// The name of the snapshot.
     pub snapshot: String,
-    /// What to wait for.
+    /// The revision to wait for.
     pub at_least: AtLeast,
-    wish: RebalanceWish,
+    options: RebalanceOptions,
 }
 
 impl ValidRebalance {
@@ -79,7 +79,7 @@ impl ValidRebalance {
         Ok(faults.finish(Self {
             snapshot,
             at_least,
-            wish: RebalanceWish {
+            options: RebalanceOptions {
                 namespace: (is_default || !wire.namespace.is_empty()).then_some(namespace),
                 workload: wire.workload.map(|named| (named.kind, named.name)),
                 selector,
@@ -101,8 +101,8 @@ impl ValidRebalance {
     /// Plans, and answers without the epoch and age of the snapshot.
     ///
     /// # Errors
-    /// [`Error::NoTopologyKey`] when no node has the key, [`Error::NoWorkload`] when the
-    /// workload has no pods, and [`Error::Deadline`] when `is_given_up` said so.
+    /// [`Error::NoTopologyKey`] when no node has the key, [`Error::NoWorkload`] when the workload
+    /// has no pods, and [`Error::Deadline`] when `is_given_up` returned true.
     pub fn answer(
         &self,
         snapshot: &Snapshot,
@@ -110,9 +110,9 @@ impl ValidRebalance {
     ) -> Result<v1::RebalanceResponse, Error> {
         let plan = |imagined: &mut Imagined<'_>| {
             self.check(imagined)?;
-            Ok::<_, Error>(RebalancePlan::of(imagined, &self.wish))
+            Ok::<_, Error>(RebalancePlan::of(imagined, &self.options))
         };
-        let plan = snapshot.imagine(is_given_up, plan);
+        let plan = snapshot.imagine(&[], &Batch::default(), is_given_up, plan);
         let plan = plan.map_err(Error::of_aside)??;
         let workloads = plan.workloads.into_iter();
         Ok(v1::RebalanceResponse {
@@ -128,20 +128,20 @@ impl ValidRebalance {
         })
     }
 
-    /// Checks that the topology key and the workload are there.
+    /// Checks that the topology key and the workload exist.
     fn check(&self, imagined: &mut Imagined<'_>) -> Result<(), Error> {
-        let wish = &self.wish;
-        if let Some(key) = &wish.by {
+        let options = &self.options;
+        if let Some(key) = &options.by {
             let any = imagined.namespaces().into_iter().next();
             let known = any.and_then(|name| imagined.read(&name, |view| check_key(key, &view)));
             known.unwrap_or(Ok(())).map_err(Error::NoTopologyKey)?;
         }
-        let (Some((kind, name)), Some(namespace)) = (&wish.workload, &wish.namespace) else {
+        let (Some((kind, name)), Some(namespace)) = (&options.workload, &options.namespace) else {
             return Ok(());
         };
         let found = imagined.read(namespace, |view| {
             let pods = view.pod_groups();
-            let survey = Survey::of(&pods, namespace, &wish.limits, wish.max_domains);
+            let survey = Survey::of(&pods, namespace, &options.limits, options.max_domains);
             survey.has(kind, name)
         });
         match found {

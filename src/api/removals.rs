@@ -1,15 +1,15 @@
-//! `RankRemovals`: which pods of a workload should go.
+//! `RankRemovals`: the pods of a workload that should go.
 
 use std::collections::BTreeMap;
 
 use super::answer::{count, defaults_kind};
 use super::describe::topology_spread;
 use super::error::Error;
-use super::reaching::AtLeast;
+use super::read_your_writes::AtLeast;
 use super::request;
 use crate::limits::Limit;
 use crate::matching::{Path, Violations, names, times};
-use crate::plan::{PlannedRemoval, RemovalPlan, RemovalWish};
+use crate::plan::{PlannedRemoval, RemovalOptions, RemovalPlan};
 use crate::proto::v1;
 use crate::snapshot::{Limits, PodGroups, Snapshot};
 use crate::spread::describe::Survey;
@@ -17,9 +17,9 @@ use crate::spread::describe::Survey;
 /// A valid request.
 #[derive(Debug)]
 pub struct ValidRemovals {
-    /// The snapshot that it means.
+    /// The name of the snapshot.
     pub snapshot: String,
-    /// What to wait for.
+    /// The revision to wait for.
     pub at_least: AtLeast,
     namespace: String,
     workload: v1::WorkloadName,
@@ -64,8 +64,8 @@ impl ValidRemovals {
     /// Plans, and answers without the epoch and age of the snapshot.
     ///
     /// # Errors
-    /// [`Error::NoWorkload`] when it has no pods, and [`Error::Deadline`] when
-    /// `is_given_up` said so.
+    /// [`Error::NoWorkload`] when the workload has no pods, and [`Error::Deadline`] when
+    /// `is_given_up` returned true.
     pub fn answer(
         &self,
         snapshot: &Snapshot,
@@ -84,12 +84,12 @@ impl ValidRemovals {
     fn plan(&self, pods: &PodGroups<'_>) -> Option<v1::RankRemovalsResponse> {
         let survey = Survey::of(pods, &self.namespace, &self.limits, self.max_domains);
         let workload = survey.wanted_of(&self.workload.kind, &self.workload.name)?;
-        let wish = RemovalWish {
+        let options = RemovalOptions {
             count: self.count,
             facts: &self.facts,
             max_domains: self.max_domains,
         };
-        let plan = RemovalPlan::of(&workload, pods, wish);
+        let plan = RemovalPlan::of(&workload, pods, options);
         let read_view = pods.read_view();
         Some(v1::RankRemovalsResponse {
             revision: read_view.revision,
@@ -106,7 +106,7 @@ impl ValidRemovals {
     }
 }
 
-/// Returns what a request says of pods, by their names.
+/// Returns the facts about pods in a request, by their names.
 fn facts(
     pods: Vec<v1::PodFacts>,
     limits: &Limits,

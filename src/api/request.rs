@@ -15,22 +15,22 @@ const DEFAULT_SNAPSHOT: &str = "default";
 /// The longest name of a snapshot.
 pub const MAX_NAME_BYTES: usize = 253;
 
-/// How many domains a report lists when the request does not say.
+/// The number of domains that a report lists when the request has no number.
 const DEFAULT_MAX_DOMAINS: usize = 100;
 
-/// How many entries a page has by default, and at most.
+/// The number of entries of a page: by default, and at most.
 const PAGE_SIZE: (usize, usize) = (100, 1_000);
 
 /// Prefixes of names that health checks use for services.
 const RESERVED_PREFIXES: [&str; 2] = ["evenkeel.", "grpc."];
 
-/// The snapshot that a request means.
+/// The name of the snapshot that a request is about.
 pub fn snapshot_name(name: &str, path: Path<'_>, faults: &mut Violations) -> String {
     check_snapshot_name(name, path, faults);
     named_or_default(name).to_owned()
 }
 
-/// The name of the snapshot that a request means, right or wrong.
+/// The name of the snapshot that a request is about, valid or not.
 pub fn named_or_default(name: &str) -> &str {
     if name.is_empty() {
         DEFAULT_SNAPSHOT
@@ -75,7 +75,7 @@ pub fn known<E: TryFrom<i32> + Default>(value: i32, path: Path<'_>, faults: &mut
     })
 }
 
-/// Returns what nodes are to be checked for.
+/// Returns the checks that nodes have to pass.
 pub fn node_checks(value: i32, faults: &mut Violations) -> NodeChecks {
     match known(value, Path::root("nodeChecks"), faults) {
         v1::NodeChecks::Unspecified => NodeChecks::All,
@@ -110,7 +110,7 @@ pub fn check_workload(workload: &v1::WorkloadName, faults: &mut Violations) {
     }
 }
 
-/// Returns how many entries a page is to have.
+/// Returns the number of entries of a page.
 pub fn page_size(value: i32, faults: &mut Violations) -> usize {
     check_not_negative(value.into(), Path::root("pageSize"), faults);
     match usize::try_from(value) {
@@ -119,7 +119,7 @@ pub fn page_size(value: i32, faults: &mut Violations) -> usize {
     }
 }
 
-/// Returns how long something is to be held, if the request says so.
+/// Returns the time of a hold, if the request has one.
 pub fn ttl(
     wire: Option<pbjson_types::Duration>,
     path: Path<'_>,
@@ -141,7 +141,7 @@ pub fn ttl(
     Some(ttl)
 }
 
-/// Returns how old what a feed knows is; no time if it does not say so.
+/// Returns the age of a feed's knowledge; zero if it gives none.
 pub fn age(
     wire: Option<pbjson_types::Duration>,
     path: Path<'_>,
@@ -160,7 +160,7 @@ pub fn check_length(text: &str, path: Path<'_>, limits: &Limits, faults: &mut Vi
     faults.within(path, limits, Limit::StringBytes, text.len());
 }
 
-/// Returns how many domains to list in a report.
+/// Returns the number of domains to list in a report.
 pub fn max_domains(value: Option<i32>, faults: &mut Violations) -> usize {
     match value {
         None => DEFAULT_MAX_DOMAINS,

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use prost::Message;
 use prost::bytes::Bytes;
-use tonic::{Request, Response};
+use tonic::{Request, Response, Status};
 
 use super::base::Service;
 use super::error::Error;
 use super::export::timestamp;
 use super::place::hold;
-use super::{request, wish};
+use super::request_context::AboutSnapshot;
+use super::{place_options, request};
 use crate::access::Role;
 use crate::limits::Limit;
 use crate::matching::{Path, Violations, names};
@@ -27,22 +28,21 @@ impl Service {
     pub(super) async fn change_reservations<M, A>(
         &self,
         request: Request<Bytes>,
-        snapshot: fn(&M) -> &str,
         change: fn(M, &Snapshot, &Limits) -> Result<A, Error>,
-    ) -> Result<Response<Bytes>, Error>
+    ) -> Result<Response<Bytes>, Status>
     where
-        M: Message + Default + 'static,
+        M: AboutSnapshot + 'static,
         A: Message + 'static,
     {
-        let (call, snapshot) = self.open_on(request, Role::Feeder, snapshot)?;
+        let (call, snapshot) = self.open_on(request, Role::Feeder)?;
         let registry = Arc::clone(&self.registry);
         let change = move || change(call.request, &snapshot, registry.limits()).map(encode);
-        let changed = self.lanes.change(call.by.deadline, change).await??;
+        let changed = self.lanes.change(&call.by, change).await??;
         Ok(Response::new(changed))
     }
 }
 
-/// Holds pods on the nodes that the caller chose.
+/// Reserves pods on the nodes that the caller chose.
 ///
 /// # Errors
 /// Every fault of the request, and [`Error::Snapshot`].
@@ -55,7 +55,7 @@ pub fn reserve_pods(
     if wire.reserve.is_none() {
         faults.add(Path::root("reserve"), "is required");
     }
-    let reserve = wish::hold(wire.reserve.as_ref(), limits, &mut faults);
+    let reserve = place_options::hold(wire.reserve.as_ref(), limits, &mut faults);
     let path = Path::root("pods");
     let mut assignments = Vec::new();
     if faults.within(path, limits, Limit::Replicas, wire.pods.len()) {
@@ -82,7 +82,7 @@ pub fn reserve_pods(
     })
 }
 
-/// A pod that goes to a node, if that can be read.
+/// A pod with its node, if they can be read.
 fn assignment(
     wire: &v1::AssignedPod,
     reserve: Option<&(String, Duration)>,
@@ -111,7 +111,7 @@ fn assignment(
     })
 }
 
-/// Notes which pods reservations became.
+/// Records the pods that reservations became.
 ///
 /// # Errors
 /// Every fault of the request, and [`Error::Snapshot`].
@@ -173,7 +173,7 @@ pub fn renew(
     })
 }
 
-/// Gives reservations up.
+/// Releases reservations.
 ///
 /// # Errors
 /// Every fault of the request, and [`Error::Snapshot`].
@@ -204,7 +204,7 @@ pub fn list(
 ) -> Result<v1::ListReservationsResponse, Error> {
     let mut faults = Violations::default();
     let size = request::page_size(wire.page_size, &mut faults);
-    // A token is the number of the last reservation of the page before.
+    // A token is the number of the last reservation of the previous page.
     let after = match &*wire.page_token {
         "" => 0,
         token => token.parse().unwrap_or_else(|_| {

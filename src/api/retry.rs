@@ -1,5 +1,4 @@
-//! Requests that may come again under the id that their caller gave them, and
-//! then get the same answer.
+//! Requests that their caller may repeat under an id, and that then get the same answer.
 
 use prost::Message;
 use ring::digest::{Context, SHA256, digest};
@@ -24,8 +23,7 @@ pub fn check(wire: &v1::PlaceRequest, limits: &Limits, faults: &mut Violations) 
     }
 }
 
-/// Returns what a `Place` request is known by when it comes again; `None` without an
-/// id.
+/// Returns the identity by which a repeated `Place` request is recognised; `None` without an id.
 pub fn retryable(wire: &v1::PlaceRequest, caller: Option<&Caller>) -> Option<Retryable> {
     let id = &wire.request_id;
     if id.is_empty() {
@@ -36,7 +34,7 @@ pub fn retryable(wire: &v1::PlaceRequest, caller: Option<&Caller>) -> Option<Ret
     key.update(&(caller.len() as u64).to_le_bytes());
     key.update(caller.as_bytes());
     key.update(id.as_bytes());
-    // It is kept by its snapshot, and may wait for another revision each time.
+    // The snapshot keeps it, and it may wait for another revision each time.
     let question = v1::PlaceRequest {
         snapshot: String::new(),
         min_revision: 0,
@@ -55,12 +53,12 @@ fn hash(bytes: &[u8]) -> [u8; 32] {
     hash
 }
 
-/// The answer that came of reserving: the one that was made, or that of the
-/// first time, with the ids that its reservations have now. A server that may
-/// have lost updates begins a new epoch, and ids are of an epoch.
+/// The answer after reserving: the new one, or that of the first time with the present ids of its
+/// reservations. A server that may have lost updates begins a new epoch, and ids belong to an
+/// epoch.
 ///
 /// # Errors
-/// The id is that of another request.
+/// The id belongs to another request.
 pub fn answer(
     snapshot: &Snapshot,
     reserving: Reserving<Response<v1::PlaceResponse>>,

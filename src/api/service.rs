@@ -7,7 +7,6 @@ use prost::bytes::Bytes;
 use tokio::sync::mpsc;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::asking::{FILTER, SCORE, ValidQuestion};
 use super::base::Service;
 use super::decide::Deciding;
 use super::decision_stream::DecisionStream;
@@ -15,32 +14,32 @@ use super::describe::ValidDescription;
 use super::error::Error;
 use super::feed::Feed;
 use super::feeding::run_feed;
-use super::lanes::{LARGE_BATCH, slot};
-use super::logged::logged;
-use super::measured::{MeasuredAnswer, try_measured};
+use super::lanes::LARGE_BATCH;
 use super::node_names::ValidNodeList;
-use super::opening::{Asker, OpenedCall, decode, open, open_later, open_stream};
+use super::noted::{MeasuredAnswer, logged, try_measured};
+use super::questions::{FILTER, SCORE, ValidQuestion};
 use super::rebalance::ValidRebalance;
 use super::removals::ValidRemovals;
+use super::request_context::{OpenedCall, RequestContext, decode, open, open_later, open_stream};
 use super::streamed::{BoxStream, streamed};
 use super::update::ValidUpdate;
 use super::{export, permission, request, reservations, update, verify};
 use crate::access::Role;
 use crate::matching::{Path, Violations};
 use crate::proto::encoded::{Encoded, encode};
+use crate::proto::received::ReceivedUpdate;
+use crate::proto::v1;
 use crate::proto::v1::spread_service_server::SpreadService;
-use crate::proto::{received, v1};
 use crate::snapshot::Snapshot;
 
 /// Acknowledgements that wait for a slow reader before its feed pauses.
 pub(super) const MAX_WAITING_ANSWERS: usize = 16;
 
 impl Service {
-    /// Answers a call that looks at many pods of a snapshot, beside the threads that
-    /// serve.
+    /// Answers a call that reads many pods of a snapshot, beside the threads that serve.
     async fn look<A>(
         &self,
-        by: &Asker,
+        by: &RequestContext,
         snapshot: Arc<Snapshot>,
         answer: impl FnOnce(&Snapshot, &dyn Fn() -> bool) -> Result<A, Error> + Send + 'static,
     ) -> Result<Response<Bytes>, Status>
@@ -58,21 +57,17 @@ impl Service {
 #[tonic::async_trait]
 impl SpreadService for Service {
     async fn update_snapshot(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let call = open(
-            request,
-            Role::Feeder,
-            |asked: &received::UpdateSnapshotRequest| &asked.snapshot,
-        )?;
+        let call = open::<ReceivedUpdate>(request, Role::Feeder)?;
         let (registry, fence) = (Arc::clone(&self.registry), self.fence());
         let arrived = registry.now().steady;
-        let (limits, deadline) = (Arc::clone(&registry), call.by.deadline);
+        let (limits, by) = (Arc::clone(&registry), call.by);
         let is_large = call.request.changes.len() >= LARGE_BATCH;
         let check = move || ValidUpdate::of(call.request, None, arrived, limits.limits());
-        let mut valid = self.lanes.unlocked(is_large, deadline, check).await??;
+        let mut valid = self.lanes.unlocked(is_large, &by, check).await??;
         valid.fence = fence;
         let is_large = is_large || registry.is_journaled();
         let apply = move || Ok::<_, Error>(encode(update::response(&valid.apply(&registry)?)));
-        let updated = self.lanes.change_soon(is_large, deadline, apply);
+        let updated = self.lanes.change_soon(is_large, &by, apply);
         Ok(Response::new(updated.await??))
     }
 
@@ -85,7 +80,7 @@ impl SpreadService for Service {
         let call = open_stream(request, Role::Feeder)?;
         let (answers, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
         let (registry, fence) = (Arc::clone(&self.registry), self.fence());
-        let feed = Feed::new(registry, call.by.caller, fence);
+        let feed = Feed::new(registry, call.by.caller.clone(), fence);
         let run = run_feed(
             feed,
             self.registry.is_journaled(),
@@ -93,7 +88,7 @@ impl SpreadService for Service {
             answers,
             self.draining.clone(),
             self.lanes.clone(),
-            call.by.deadline,
+            call.by,
         );
         let feeder = self.spawn_feed(async {
             run.await;
@@ -121,8 +116,7 @@ impl SpreadService for Service {
             on,
             answer: |question, terms, read_view| question.explain(terms, read_view),
         };
-        // Explain decides several times, so it runs beside the threads that
-        // serve.
+        // Explain decides several times, so it runs beside the threads that serve.
         let write = |answer| logged(pending, answer).map(encode);
         Ok(deciding.decide_aside(&self.lanes, &by, write).await?)
     }
@@ -151,11 +145,7 @@ impl SpreadService for Service {
     }
 
     async fn describe_spread(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let call = open(
-            request,
-            Role::Reader,
-            |asked: &v1::DescribeSpreadRequest| &asked.snapshot,
-        )?;
+        let call = open(request, Role::Reader)?;
         let valid = ValidDescription::of(call.request, self.registry.limits())?;
         let snapshot = self.reach(&valid.snapshot, &valid.at_least, call.by.deadline);
         let snapshot = snapshot.await?;
@@ -166,9 +156,7 @@ impl SpreadService for Service {
     }
 
     async fn rank_removals(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let call = open(request, Role::Reader, |asked: &v1::RankRemovalsRequest| {
-            &asked.snapshot
-        })?;
+        let call = open(request, Role::Reader)?;
         let valid = ValidRemovals::of(call.request, self.registry.limits())?;
         let snapshot = self.reach(&valid.snapshot, &valid.at_least, call.by.deadline);
         let snapshot = snapshot.await?;
@@ -179,18 +167,12 @@ impl SpreadService for Service {
     }
 
     async fn reserve_pods(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let change = self.change_reservations(
-            request,
-            |asked: &v1::ReservePodsRequest| &asked.snapshot,
-            reservations::reserve_pods,
-        );
-        Ok(change.await?)
+        self.change_reservations(request, reservations::reserve_pods)
+            .await
     }
 
     async fn rebalance(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let call = open(request, Role::Reader, |asked: &v1::RebalanceRequest| {
-            &asked.snapshot
-        })?;
+        let call = open(request, Role::Reader)?;
         let valid = ValidRebalance::of(call.request, self.registry.limits())?;
         let snapshot = self.reach(&valid.snapshot, &valid.at_least, call.by.deadline);
         let snapshot = snapshot.await?;
@@ -204,68 +186,47 @@ impl SpreadService for Service {
         &self,
         request: Request<Bytes>,
     ) -> Result<Response<Bytes>, Status> {
-        let change = self.change_reservations(
-            request,
-            |asked: &v1::ConfirmReservationsRequest| &asked.snapshot,
-            reservations::confirm,
-        );
-        Ok(change.await?)
+        self.change_reservations(request, reservations::confirm)
+            .await
     }
 
     async fn renew_reservations(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let change = self.change_reservations(
-            request,
-            |asked: &v1::RenewReservationsRequest| &asked.snapshot,
-            reservations::renew,
-        );
-        Ok(change.await?)
+        self.change_reservations(request, reservations::renew).await
     }
 
     async fn release_reservations(
         &self,
         request: Request<Bytes>,
     ) -> Result<Response<Bytes>, Status> {
-        let change = self.change_reservations(
-            request,
-            |asked: &v1::ReleaseReservationsRequest| &asked.snapshot,
-            reservations::release,
-        );
-        Ok(change.await?)
+        self.change_reservations(request, reservations::release)
+            .await
     }
 
     async fn list_reservations(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let (call, snapshot) = self.open_on(
-            request,
-            Role::Reader,
-            |asked: &v1::ListReservationsRequest| &asked.snapshot,
-        )?;
+        let (call, snapshot) =
+            self.open_on::<v1::ListReservationsRequest>(request, Role::Reader)?;
         let list = move || reservations::list(&call.request, &snapshot).map(encode);
-        let listed = self.lanes.look(call.by.deadline, list).await??;
+        let listed = self.lanes.look(&call.by, list).await??;
         Ok(Response::new(listed))
     }
 
     async fn list_nodes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let call = open(request, Role::Reader, |asked: &v1::ListNodesRequest| {
-            &asked.snapshot
-        })?;
+        let call = open(request, Role::Reader)?;
         let valid = ValidNodeList::of(call.request, self.registry.limits())?;
         let snapshot = self.reach(&valid.snapshot, &valid.at_least, call.by.deadline);
         let snapshot = snapshot.await?;
         let list = move || encode(valid.answer(&snapshot));
-        let listed = self.lanes.look(call.by.deadline, list).await?;
+        let listed = self.lanes.look(&call.by, list).await?;
         Ok(Response::new(listed))
     }
 
     async fn get_snapshot(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let (call, snapshot) =
-            self.open_on(request, Role::Reader, |asked: &v1::GetSnapshotRequest| {
-                &asked.snapshot
-            })?;
+        let (call, snapshot) = self.open_on::<v1::GetSnapshotRequest>(request, Role::Reader)?;
         let get = move || {
             let snapshot = Some(export::summary(&snapshot.summary()));
             encode(v1::GetSnapshotResponse { snapshot })
         };
-        let got = self.lanes.look(call.by.deadline, get).await?;
+        let got = self.lanes.look(&call.by, get).await?;
         Ok(Response::new(got))
     }
 
@@ -273,7 +234,7 @@ impl SpreadService for Service {
         let call = decode::<v1::ListSnapshotsRequest>(request)?;
         let mut faults = Violations::default();
         let size = request::page_size(call.request.page_size, &mut faults);
-        // A token is the last name of the page before.
+        // A token is the last name of the previous page.
         let token = Path::root("pageToken");
         request::check_snapshot_name(&call.request.page_token, token, &mut faults);
         faults.finish(()).map_err(Error::from)?;
@@ -287,19 +248,16 @@ impl SpreadService for Service {
                 next_page_token: last.map_or(String::new(), |s| s.name().to_owned()),
             })
         };
-        let listed = self.lanes.look(call.by.deadline, list).await?;
+        let listed = self.lanes.look(&call.by, list).await?;
         Ok(Response::new(listed))
     }
 
     async fn delete_snapshot(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let (call, snapshot) =
-            self.open_on(request, Role::Admin, |asked: &v1::DeleteSnapshotRequest| {
-                &asked.snapshot
-            })?;
+        let (call, snapshot) = self.open_on::<v1::DeleteSnapshotRequest>(request, Role::Admin)?;
         let registry = Arc::clone(&self.registry);
         // Dropping a large state takes long.
         let delete = move || registry.delete(snapshot.name(), &call.request.epoch);
-        let deleted = self.lanes.change(call.by.deadline, delete).await?;
+        let deleted = self.lanes.change(&call.by, delete).await?;
         deleted.map_err(Error::from)?;
         Ok(Response::new(encode(v1::DeleteSnapshotResponse {})))
     }
@@ -310,15 +268,11 @@ impl SpreadService for Service {
         &self,
         request: Request<Bytes>,
     ) -> Result<Response<Self::ExportSnapshotStream>, Status> {
-        let (call, snapshot) = self.open_on(
-            request,
-            Role::Feeder,
-            |asked: &v1::ExportSnapshotRequest| &asked.snapshot,
-        )?;
-        let turn = slot(&self.lanes.exporting, call.by.deadline).await?;
+        let (call, snapshot) = self.open_on::<v1::ExportSnapshotRequest>(request, Role::Feeder)?;
+        let turn = self.lanes.exporting.take_by(&call.by).await?;
         snapshot.check_copy().map_err(Error::from)?;
         let freeze = move || (snapshot.freeze(), snapshot);
-        let (frozen, snapshot) = self.lanes.copy(call.by.deadline, freeze).await?;
+        let (frozen, snapshot) = self.lanes.change(&call.by, freeze).await?;
         let (parts, receiver) = mpsc::channel(export::MAX_WAITING_PARTS);
         let send = export::sender(parts, self.draining.clone(), call.by.deadline);
         let feeder = self.lanes.export(turn, move || {
@@ -328,12 +282,9 @@ impl SpreadService for Service {
     }
 
     async fn verify_snapshot(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let (call, snapshot) =
-            self.open_on(request, Role::Admin, |asked: &v1::VerifySnapshotRequest| {
-                &asked.snapshot
-            })?;
-        let turn = slot(&self.verifying, call.by.deadline).await?;
-        // Cancelled when this future is dropped, because nobody waits any more.
+        let (call, snapshot) = self.open_on::<v1::VerifySnapshotRequest>(request, Role::Admin)?;
+        let turn = self.verifying.take_by(&call.by).await?;
+        // Cancelled when this future is dropped, because the caller is gone.
         snapshot.check_copy().map_err(Error::from)?;
         let abandoned = self.draining.child_token();
         let _abandon = abandoned.clone().drop_guard();
@@ -341,7 +292,7 @@ impl SpreadService for Service {
             let _turn = turn;
             verify::response(&snapshot, &|| abandoned.is_cancelled())
         };
-        let response = self.lanes.copy(call.by.deadline, run).await?;
+        let response = self.lanes.change(&call.by, run).await?;
         let response = response.ok_or(Error::Draining)?;
         Ok(Response::new(encode(response)))
     }

@@ -1,12 +1,11 @@
-//! Slots for calls of one kind, shared among callers.
+//! Places for calls and for work, shared among callers.
 //!
-//! A caller may hold no more slots than are left free, which is half of them
-//! when it is alone. So one caller never takes all, and later callers find
-//! some. The calls with a slot may have to wait for one of fewer seats; they are
-//! shared as well.
+//! [`CallSlots`] refuses calls over a limit: a caller may hold no more slots than are left free,
+//! which is half of them when it is alone. A [`FairLimiter`] lets work over its limit wait: a
+//! caller runs at most half of the work that may run at once.
 
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -16,14 +15,14 @@ use super::error::Error;
 use crate::access::CallerIdentity;
 use crate::limits::{Exceeded, Limit, Limits};
 
-/// What identifies a caller.
+/// The identity of a caller.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub enum CallerKey {
-    /// Its token or certificate, if an access rule is about it.
+    /// A caller with a token or certificate that an access rule names.
     Known(CallerIdentity),
-    /// Its address.
+    /// A caller that is known only by its address.
     Somewhere(IpAddr),
-    /// Nothing, as in this process. Such callers are not told apart.
+    /// A caller without either, as in this process. Such callers are not told apart.
     #[default]
     Nobody,
 }
@@ -35,7 +34,7 @@ impl CallerKey {
             (Some(known @ (CallerIdentity::Token(_) | CallerIdentity::Certificate(_))), _) => {
                 Self::Known(known.clone())
             }
-            // A machine usually has 64 bits of such addresses to itself.
+            // One machine usually has 64 bits of such addresses.
             (_, Some(IpAddr::V6(address))) if address.to_ipv4_mapped().is_none() => {
                 let net = address.to_bits() >> 64 << 64;
                 Self::Somewhere(Ipv6Addr::from_bits(net).into())
@@ -51,34 +50,26 @@ impl CallerKey {
 pub struct CallSlots(Arc<LimitSlots>);
 
 struct LimitSlots {
-    /// Why there is no other one.
+    /// The error when no slot is free.
     over: Exceeded,
-    /// How many there are.
+    /// The number of slots.
     count: usize,
-    held: Mutex<HeldSlot>,
+    held: Mutex<HeldSlots>,
 }
 
 #[derive(Default)]
-struct HeldSlot {
+struct HeldSlots {
     all: usize,
-    by_caller: HashMap<CallerKey, CallerSlots>,
-}
-
-/// What one caller holds.
-#[derive(Default)]
-struct CallerSlots {
-    count: usize,
-    /// For the seats that it may have; made for the first call that needs one.
-    seats: Option<Arc<Semaphore>>,
+    by_caller: HashMap<CallerKey, usize>,
 }
 
 impl CallSlots {
-    /// As many as a limit says, all free.
+    /// So many slots as a limit allows, all free.
     pub fn new(limit: Limit, limits: &Limits) -> Self {
         Self::and_more(limit, limits, 0)
     }
 
-    /// As many as a limit says and so many more, all free.
+    /// So many slots as a limit allows, and `more`, all free.
     pub fn and_more(limit: Limit, limits: &Limits, more: usize) -> Self {
         let most = limits.get(limit);
         Self(Arc::new(LimitSlots {
@@ -92,7 +83,7 @@ impl CallSlots {
         }))
     }
 
-    /// Returns how many are held.
+    /// Returns the number of held slots.
     pub fn held(&self) -> usize {
         self.0.held.lock().all
     }
@@ -100,20 +91,19 @@ impl CallSlots {
     /// A slot, until it is dropped.
     ///
     /// # Errors
-    /// [`Error::OverLimit`] when none is free, or the caller holds more
-    /// than are.
+    /// [`Error::OverLimit`] when no slot is free, or the caller holds more slots than are free.
     pub fn take(&self, who: &CallerKey) -> Result<CallSlot, Error> {
         let mut held = self.0.held.lock();
         let free = self.0.count.saturating_sub(held.all);
-        let own = held.by_caller.get(who).map_or(0, |own| own.count);
-        // Whoever is nowhere may be many.
+        let own = held.by_caller.get(who).copied().unwrap_or_default();
+        // Callers without an identity may be many, so they have no common share.
         let takes_too_many = own > free && *who != CallerKey::Nobody;
         if free == 0 || takes_too_many {
             return Err(self.0.over.into());
         }
         held.all = held.all.saturating_add(1);
         let own = held.by_caller.entry(who.clone()).or_default();
-        own.count = own.count.saturating_add(1);
+        *own = own.saturating_add(1);
         Ok(CallSlot {
             slots: Arc::clone(&self.0),
             who: who.clone(),
@@ -127,66 +117,65 @@ pub struct CallSlot {
     who: CallerKey,
 }
 
-impl CallSlot {
-    /// A seat, once there is one that the caller may have.
-    ///
-    /// # Errors
-    /// [`Error::Internal`] when it cannot be waited for.
-    pub async fn seat(&self, seats: &Seats) -> Result<Seat, Error> {
-        let own = self.own(seats).acquire_owned().await;
-        let own = own.map_err(|_| Error::Internal)?;
-        let seat = Arc::clone(&seats.all).acquire_owned().await;
-        let seat = seat.map_err(|_| Error::Internal)?;
-        Ok((seat, own))
-    }
-
-    /// For as many seats as the caller may have.
-    fn own(&self, seats: &Seats) -> Arc<Semaphore> {
-        let share = match self.who {
-            CallerKey::Nobody => seats.count,
-            _ => seats.count.div_ceil(2),
-        };
-        let mut held = self.slots.held.lock();
-        let own = held.by_caller.entry(self.who.clone()).or_default();
-        let seats = own
-            .seats
-            .get_or_insert_with(|| Semaphore::new(share).into());
-        Arc::clone(seats)
-    }
-}
-
-/// Seats for work that runs. A caller has at most half of them, and queues for
-/// those with one call at a time for each. So of what one caller asks a thousand
-/// times, no more than that is ever before another's question.
-#[derive(Clone)]
-pub struct Seats {
-    count: usize,
-    all: Arc<Semaphore>,
-}
-
-impl Seats {
-    /// So many, all free.
-    pub fn new(count: usize) -> Self {
-        Self {
-            count,
-            all: Arc::new(Semaphore::new(count)),
-        }
-    }
-}
-
-/// A seat that is held, of all and of the caller's own.
-pub type Seat = (OwnedSemaphorePermit, OwnedSemaphorePermit);
-
 impl Drop for CallSlot {
     fn drop(&mut self) {
         let mut held = self.slots.held.lock();
         held.all = held.all.saturating_sub(1);
         if let Some(own) = held.by_caller.get_mut(&self.who) {
-            own.count = own.count.saturating_sub(1);
-            if own.count == 0 {
+            *own = own.saturating_sub(1);
+            if *own == 0 {
                 held.by_caller.remove(&self.who);
             }
         }
+    }
+}
+
+/// A limit on how much work of a kind runs at once. A caller runs at most half of that. It queues
+/// with only one piece of work for each place that it may have, so a thousand requests of one
+/// caller do not all come before the next request of another.
+#[derive(Clone)]
+pub struct FairLimiter {
+    count: usize,
+    all: Arc<Semaphore>,
+    /// The places of each caller that has some or waits for some.
+    own: Arc<Mutex<HashMap<CallerKey, Weak<Semaphore>>>>,
+}
+
+/// A place of a [`FairLimiter`]: one of all places, and one of the caller's own.
+pub type WorkPlace = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+
+impl FairLimiter {
+    /// So many places, all free.
+    pub fn new(count: usize) -> Self {
+        Self {
+            count,
+            all: Arc::new(Semaphore::new(count)),
+            own: Arc::default(),
+        }
+    }
+
+    /// Returns a place, once there is one that the caller may have.
+    pub async fn take(&self, who: &CallerKey) -> WorkPlace {
+        const OPEN: &str = "no limiter is ever closed";
+        let own = self.own(who).acquire_owned().await.expect(OPEN);
+        let all = Arc::clone(&self.all).acquire_owned().await.expect(OPEN);
+        (all, own)
+    }
+
+    /// The places that a caller may have.
+    fn own(&self, who: &CallerKey) -> Arc<Semaphore> {
+        let mut callers = self.own.lock();
+        if let Some(own) = callers.get(who).and_then(Weak::upgrade) {
+            return own;
+        }
+        callers.retain(|_, own| own.strong_count() > 0);
+        let share = match who {
+            CallerKey::Nobody => self.count,
+            _ => self.count.div_ceil(2),
+        };
+        let own = Arc::new(Semaphore::new(share));
+        callers.insert(who.clone(), Arc::downgrade(&own));
+        own
     }
 }
 
@@ -233,17 +222,15 @@ mod tests {
         }
     }
 
-    /// Returns how many of the calls of callers sit, when each caller has so many calls.
-    async fn seated(seats: usize, calls: &[(CallerKey, usize)]) -> Vec<usize> {
-        let slots = CallSlots::new(Limit::Feeds, &Limits::default());
-        let (seats, sat) = (Seats::new(seats), Arc::new(Mutex::new(Vec::new())));
-        for (number, (who, count)) in calls.iter().enumerate() {
+    /// Returns how many pieces of work of each caller run, when each caller has so many.
+    async fn running(places: usize, work: &[(CallerKey, usize)]) -> Vec<usize> {
+        let (limiter, ran) = (FairLimiter::new(places), Arc::new(Mutex::new(Vec::new())));
+        for (number, (who, count)) in work.iter().enumerate() {
             for _ in 0..*count {
-                let slot = slots.take(who).expect("there is room");
-                let (seats, sat) = (seats.clone(), Arc::clone(&sat));
+                let (limiter, ran, who) = (limiter.clone(), Arc::clone(&ran), who.clone());
                 tokio::spawn(async move {
-                    let _seat = slot.seat(&seats).await;
-                    sat.lock().push(number);
+                    let _place = limiter.take(&who).await;
+                    ran.lock().push(number);
                     std::future::pending::<()>().await;
                 });
             }
@@ -251,14 +238,14 @@ mod tests {
         for _ in 0..10 {
             tokio::task::yield_now().await;
         }
-        let sat = sat.lock();
-        let of = |number| sat.iter().filter(|sitting| **sitting == number).count();
-        (0..calls.len()).map(of).collect()
+        let ran = ran.lock();
+        let of = |number| ran.iter().filter(|running| **running == number).count();
+        (0..work.len()).map(of).collect()
     }
 
     #[tokio::test]
-    async fn a_caller_leaves_half_of_the_seats() {
-        for (seats, calls, expected) in [
+    async fn a_caller_leaves_half_of_the_places() {
+        for (places, work, expected) in [
             (1, &[(caller(1), 9)][..], &[1][..]),
             (2, &[(caller(1), 9)], &[1]),
             (2, &[(caller(1), 9), (caller(2), 9)], &[1, 1]),
@@ -270,37 +257,43 @@ mod tests {
             ),
             (4, &[(CallerKey::Nobody, 9)], &[4]),
         ] {
-            assert_eq!(seated(seats, calls).await, expected, "{seats} {calls:?}");
+            assert_eq!(running(places, work).await, expected, "{places} {work:?}");
         }
     }
 
     #[tokio::test]
-    async fn callers_wait_for_seats_in_turn() {
-        let slots = CallSlots::new(Limit::Feeds, &Limits::default());
-        let seats = Seats::new(1);
+    async fn callers_wait_in_turn() {
+        let limiter = FairLimiter::new(1);
         let (first, second) = (caller(1), caller(2));
-        let slot = slots.take(&first).expect("there is room");
-        let seat = slot.seat(&seats).await.expect("it is free");
+        let place = limiter.take(&first).await;
         let (ran, mut order) = tokio::sync::mpsc::unbounded_channel();
-        for who in [&first, &first, &first, &second, &second] {
-            let slot = slots.take(who).expect("there is room");
-            let (seats, ran, who) = (seats.clone(), ran.clone(), who.clone());
-            tokio::spawn(async move {
-                let _seat = slot.seat(&seats).await.expect("in its turn");
+        for (who, gives_up) in [
+            (&first, false),
+            (&first, true),
+            (&first, false),
+            (&second, false),
+            (&second, false),
+        ] {
+            let (limiter, ran, who) = (limiter.clone(), ran.clone(), who.clone());
+            let waiting = tokio::spawn(async move {
+                let _place = limiter.take(&who).await;
                 ran.send(who).expect("somebody looks");
             });
-            // It waits.
+            // The work waits.
             tokio::task::yield_now().await;
+            if gives_up {
+                waiting.abort();
+            }
         }
-        drop((ran, seat));
+        drop((ran, place));
         let mut seen = Vec::new();
         while let Some(who) = order.recv().await {
             seen.push(who);
         }
-        assert_eq!(
-            seen,
-            [second.clone(), first.clone(), second, first.clone(), first]
-        );
+        assert_eq!(seen, [second.clone(), first.clone(), second, first]);
+        // A caller that is gone is forgotten when another one comes.
+        drop(limiter.take(&caller(3)).await);
+        assert_eq!(limiter.own.lock().len(), 1);
     }
 
     #[test]

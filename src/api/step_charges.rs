@@ -1,5 +1,5 @@
-//! What the steps of a stream take in memory: charged by the port as they arrive, and
-//! held by the questions that are asked in them.
+//! The memory of the steps of a stream: the port charges it as they arrive, and the questions in
+//! the steps hold the charge.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ pub struct StepCharges(Arc<Mutex<HandedOver>>);
 
 #[derive(Default)]
 struct HandedOver {
-    /// Those of steps that are not taken yet, in order.
+    /// The charges of steps that are not taken yet, in order.
     arrived: VecDeque<Option<Charge>>,
-    /// That of the step that is being taken.
+    /// The charge of the step that is being taken.
     current: Option<Charge>,
 }
 
@@ -26,7 +26,7 @@ impl StepCharges {
         self.0.lock().arrived.push_back(charge);
     }
 
-    /// Begins with the next step. At the end of that, its charge is given back unless a
+    /// Begins with the next step. At the end of the step its charge is given back, unless a
     /// question holds it.
     pub(super) fn next(&self) -> TakenStep {
         let mut charges = self.0.lock();

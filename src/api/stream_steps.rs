@@ -1,5 +1,4 @@
-//! The steps of a stream of questions, as they are read: what is asked stays
-//! encoded.
+//! Reads the steps of a stream of questions, and leaves the questions encoded.
 
 use std::time::Duration;
 
@@ -13,11 +12,11 @@ use crate::proto::encoded::Encoded;
 use crate::proto::v1;
 use crate::proto::wire::WireFields;
 
-/// How many fields of a question that only newer clients know are passed over. One with
-/// more is decoded.
+/// The number of unknown fields of a question, from newer clients, that are skipped. A question
+/// with more is decoded.
 const MAX_UNKNOWN: usize = 64;
 
-/// How many bytes the timeout of a question has at most, unless it is decoded.
+/// The most bytes of a question's timeout that is read without decoding.
 const MAX_TIMEOUT_BYTES: usize = 64;
 
 /// A step.
@@ -27,22 +26,22 @@ pub enum Step {
     Ask(StreamedQuestion),
     /// Questions that see one revision.
     Together(Vec<StreamedQuestion>),
-    /// The question of an id needs no answer any more.
+    /// The question of this id is cancelled.
     Cancel(u64),
 }
 
 /// A question of a stream.
 #[derive(Debug)]
 pub struct StreamedQuestion {
-    /// What its answer is named by.
+    /// The id that its answer carries.
     pub id: u64,
-    /// How long the answer may take.
+    /// The time that the answer may take.
     pub timeout: Option<pbjson_types::Duration>,
-    /// What is asked; `None` for nothing.
+    /// The question; `None` if it is missing.
     pub ask: Option<Ask>,
 }
 
-/// What is asked.
+/// The question.
 #[derive(Debug)]
 pub enum Ask {
     /// As the call Filter.
@@ -57,8 +56,7 @@ impl Step {
     /// Reads a step.
     ///
     /// # Errors
-    /// [`Error::Undecodable`] and [`Error::Invalid`], which leave no question to
-    /// answer.
+    /// [`Error::Undecodable`] and [`Error::Invalid`]; then there is no question to answer.
     pub fn read(encoded: &Encoded<v1::DecideRequest>) -> Result<Self, Error> {
         use v1::decide_request::Step;
         if let Some(question) = StreamedQuestion::outlined(&encoded.bytes) {
@@ -102,9 +100,8 @@ impl From<v1::Question> for StreamedQuestion {
 }
 
 impl StreamedQuestion {
-    /// The question in a step, without looking at what is asked. `None` if the step
-    /// has to be decoded: if it is no question, or has unusual fields or parts of
-    /// fields, which decoding puts together.
+    /// The question in a step, without reading its request. `None` if the step has to be decoded:
+    /// it is no question, or has unusual fields or parts of fields that decoding merges.
     fn outlined(step: &Bytes) -> Option<Self> {
         let mut rest = WireFields::new(step);
         let (1, fields) = message_field(&mut rest)? else {
@@ -113,8 +110,8 @@ impl StreamedQuestion {
         rest.is_at_end().then(|| Self::of_fields(step, fields))?
     }
 
-    /// The questions of one revision in a step, without looking at what they ask.
-    /// `None` as for [`outlined`](Self::outlined).
+    /// The questions of one revision in a step, without reading their requests. `None` as for
+    /// [`outlined`](Self::outlined).
     fn group_outlined(step: &Bytes) -> Option<Vec<Self>> {
         let mut rest = WireFields::new(step);
         let (3, group) = message_field(&mut rest)? else {
@@ -171,10 +168,10 @@ impl StreamedQuestion {
         Some(question)
     }
 
-    /// Returns how long the answer may take, if the question says so.
+    /// Returns the time that the answer may take, if the question gives one.
     ///
     /// # Errors
-    /// What is wrong with that, or that nothing is asked.
+    /// The fault of that time, or that the question is missing.
     pub fn check(&self) -> Result<Option<Duration>, Violations> {
         let mut faults = Violations::default();
         if self.ask.is_none() {
@@ -194,7 +191,7 @@ impl StreamedQuestion {
 }
 
 impl Ask {
-    /// Returns how many bytes it has.
+    /// Returns the number of the request's bytes.
     pub fn len(&self) -> usize {
         match self {
             Self::Filter(encoded) => encoded.bytes.len(),
@@ -217,7 +214,7 @@ mod tests {
 
     use super::*;
 
-    /// A field of a question, or what might be one.
+    /// A field of a question, or bytes that might be one.
     fn part() -> impl Strategy<Value = Vec<u8>> {
         let filter = |snapshot: &str| v1::FilterRequest {
             snapshot: snapshot.to_owned(),
@@ -247,8 +244,8 @@ mod tests {
     }
 
     proptest! {
-        /// What is read without decoding is what decoding reads, unless the decoder
-        /// refuses what is asked, which is refused later then.
+        /// A step that is read without decoding reads as if it were decoded, unless the decoder
+        /// refuses the request, which is refused later then.
         #[test]
         fn a_step_is_read_as_it_is_decoded(parts in vec(part(), 0..4), more in vec(any::<u8>(), 0..3)) {
             let question = parts.concat();

@@ -1,5 +1,4 @@
-//! Answers that are streams. A stream ends well only if the task that feeds it
-//! did.
+//! Answers that are streams. A stream ends well only if the task that feeds it did.
 
 use std::pin::Pin;
 
@@ -16,8 +15,8 @@ use crate::tasks::Task;
 /// A stream of answers.
 pub type BoxStream = Pin<Box<dyn Stream<Item = Result<Bytes, Status>> + Send>>;
 
-/// Returns what `feeder` sends, then how it ended: well, with an error of its own, or by a
-/// panic, which is an error too.
+/// Returns the messages that `feeder` sends, then the way in which it ended: well, with its own
+/// error, or by a panic, which is an error, too.
 pub fn streamed(
     answers: mpsc::Receiver<Result<Bytes, Status>>,
     feeder: Task<Result<(), Error>>,
@@ -44,7 +43,7 @@ mod tests {
     use crate::tasks;
     use crate::verify::tests::{registry, update};
 
-    /// Returns how a stream ended, and what it gave before.
+    /// Returns the code with which a stream ended, and the number of its items.
     async fn read<T>(mut stream: impl Stream<Item = Result<T, Status>> + Unpin) -> (usize, Code) {
         let mut count = 0;
         while let Some(answer) = stream.next().await {

@@ -1,5 +1,4 @@
-//! Counts and hashes what an export holds, so that its reader can tell whether
-//! it is whole.
+//! Counts and hashes the content of an export, so that its reader can check that it is whole.
 
 use ring::digest::{Context, SHA256};
 use serde::Serialize;
@@ -52,7 +51,7 @@ impl ExportSum {
     }
 
     fn add_line(&mut self, message: &impl Serialize) {
-        // As a value, so that the fields of each object are in order.
+        // Made a value first, so that the fields of each object are sorted.
         let value = serde_json::to_value(message).expect("messages have a JSON form");
         let mut line = value.to_string();
         line.push('\n');

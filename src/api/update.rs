@@ -7,7 +7,8 @@ use super::error::Error;
 use super::request;
 use crate::limits::Limit;
 use crate::matching::{KubernetesVersion, Path, Violations};
-use crate::proto::{received, v1};
+use crate::proto::received::ReceivedUpdate;
+use crate::proto::v1;
 use crate::snapshot::{
     Applied, Batch, Defaults, Fence, Limits, Moment, Offer, Registry, Staged, Update,
 };
@@ -15,7 +16,7 @@ use crate::snapshot::{
 /// A valid update request.
 #[derive(Debug)]
 pub struct ValidUpdate {
-    /// The snapshot that it means.
+    /// The name of the snapshot.
     pub snapshot: String,
     /// The changes.
     pub batch: Batch,
@@ -23,26 +24,26 @@ pub struct ValidUpdate {
     pub defaults: Option<Arc<Defaults>>,
     /// The version of Kubernetes to set.
     pub version: Option<KubernetesVersion>,
-    /// Whether the changes are the whole state.
+    /// True if the changes are the whole state.
     pub replaces: bool,
     /// The revision to apply at.
     pub expected_revision: Option<i64>,
-    /// The right that it needs, if it needs one.
+    /// The right that the update needs, if it needs one.
     pub fence: Option<Fence>,
-    /// When the server had read it, by the clock of the registry.
+    /// The moment when the server had read the update, by the clock of the registry.
     pub arrived: Moment,
-    /// How old what its feed knows was then.
+    /// The age of the feed's knowledge at that moment.
     pub age: Duration,
 }
 
 impl ValidUpdate {
-    /// Checks a request that `arrived` then and is the field `parent` of
-    /// another; `None` for a request of its own.
+    /// Checks a request that arrived at the moment `arrived`. `parent` is the field of another
+    /// request that it is in; `None` if it is a request itself.
     ///
     /// # Errors
     /// Every fault of the request.
     pub fn of(
-        wire: received::UpdateSnapshotRequest,
+        received: ReceivedUpdate,
         parent: Option<&Path<'_>>,
         arrived: Moment,
         limits: &Limits,
@@ -51,6 +52,10 @@ impl ValidUpdate {
             Some(parent) => parent.field(name),
             None => Path::root(name),
         };
+        let ReceivedUpdate {
+            request: wire,
+            changes,
+        } = received;
         let mut faults = Violations::default();
         let snapshot = request::snapshot_name(&wire.snapshot, field("snapshot"), &mut faults);
         let mode: v1::Mode = request::known(wire.mode, field("mode"), &mut faults);
@@ -66,12 +71,12 @@ impl ValidUpdate {
         let version = KubernetesVersion::compile(&wire.kubernetes_version, version, &mut faults);
         let age = request::age(wire.age, field("age"), &mut faults);
         let path = field("changes");
-        let count = wire.changes.len();
+        let count = changes.len();
         let batch = match faults.within(path, limits, Limit::ChangesPerBatch, count) {
-            true => faults.collect(Batch::read(wire.changes, limits, path)),
+            true => faults.collect(Batch::read(changes, limits, path)),
             false => {
-                // What cannot be read is refused as such, however much it is.
-                faults.collect(Batch::can_be_read(wire.changes, path));
+                // Unreadable changes are refused as such, however many there are.
+                faults.collect(Batch::can_be_read(changes, path));
                 None
             }
         };
@@ -88,7 +93,7 @@ impl ValidUpdate {
         })?)
     }
 
-    /// Applies it to the live state of its snapshot.
+    /// Applies the update to the live state of its snapshot.
     ///
     /// # Errors
     /// Those of [`Registry::update`] and [`Registry::replace`].
@@ -103,7 +108,7 @@ impl ValidUpdate {
         Ok(registry.update(&snapshot, offer)?)
     }
 
-    /// Applies it to a state that is built aside.
+    /// Applies the update to a state that is built aside.
     ///
     /// # Errors
     /// Those of [`Staged::apply`].
@@ -112,8 +117,7 @@ impl ValidUpdate {
         Ok(staged.apply(&self.batch, self.defaults.clone(), limits)?)
     }
 
-    /// The name of its snapshot, and what it offers to that; for one that does
-    /// not replace.
+    /// The name of its snapshot, and the offer to that, for an update that does not replace.
     pub fn into_offer(self) -> (String, Offer) {
         let offer = Offer {
             batch: Arc::new(self.batch),
@@ -128,7 +132,7 @@ impl ValidUpdate {
     }
 }
 
-/// Returns what an update did, for the wire.
+/// Returns the result of an update, for the wire.
 pub fn response(update: &Update) -> v1::UpdateSnapshotResponse {
     counts(update.revision, &update.epoch, update.applied)
 }

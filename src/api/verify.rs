@@ -5,8 +5,7 @@ use crate::proto::v1;
 use crate::snapshot::Snapshot;
 use crate::verify::{Mismatch, Verification, verify};
 
-/// Verifies a snapshot and logs what differs. `None` as soon as `is_cancelled`
-/// says so.
+/// Verifies a snapshot and logs the differences. `None` as soon as `is_cancelled` returns true.
 pub fn response(
     snapshot: &Snapshot,
     is_cancelled: &dyn Fn() -> bool,
@@ -27,7 +26,7 @@ pub fn response(
     })
 }
 
-/// Logs what differs, with both values.
+/// Logs the differences, with both values.
 pub fn log(snapshot: &str, report: &Verification) {
     for mismatch in &report.findings.described {
         tracing::error!(

@@ -1,11 +1,11 @@
-//! The order of workloads in `DescribeSpread`, and where a page of it ends.
+//! The order of workloads in `DescribeSpread`, and the ends of its pages.
 
 use std::cmp::Reverse;
 
 use crate::matching::{Path, Violations};
 use crate::spread::describe::{Balance, JudgedWorkload, WorkloadId};
 
-/// The rank of a workload among the others, worst first.
+/// The rank of a workload among all, worst first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WorkloadRank {
     hard_excess: Reverse<i64>,
@@ -42,7 +42,7 @@ impl WorkloadRank {
         !self.violates() && self.soft_excess.0 > 0
     }
 
-    /// Returns what a page token says: the last workload of the page before.
+    /// Returns the page token: the last workload of the previous page.
     pub fn token(&self) -> String {
         let WorkloadId { kind, name, labels } = &self.workload;
         let numbers = (self.hard_excess.0, self.soft_excess.0, self.skew.0);
@@ -50,7 +50,7 @@ impl WorkloadRank {
         serde_json::to_string(&token).expect("numbers and texts can be written")
     }
 
-    /// Returns what a token says; `None` for the first page, and when it is a fault.
+    /// Returns the rank in a token; `None` for the first page, and when the token is a fault.
     pub fn of_token(token: &str, faults: &mut Violations) -> Option<Self> {
         if token.is_empty() {
             return None;

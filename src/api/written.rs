@@ -1,6 +1,5 @@
-//! Answers to `Filter` and `Score`, written straight from the decision into
-//! their encoding. This runs while the read view is open, because a decision
-//! borrows names from it.
+//! Writes the answers to `Filter` and `Score` straight from the decision into their encoding. This
+//! runs while the read view is open, because a decision borrows names from it.
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -10,28 +9,25 @@ use prost::bytes::Bytes;
 use tonic::Response;
 
 use super::answer::{self, ReasonTally, count, index, reason_tallies};
-use super::logged::Loggable;
-use super::measured::{Decision, MeasuredAnswer, Size};
+use super::noted::{Decision, Loggable, MeasuredAnswer, Size};
 use crate::decision_log::Pending;
 use crate::proto::encoded::Encoded;
 use crate::proto::encoding::{Fields, Sink};
 use crate::proto::v1;
 use crate::snapshot::{ReadView, Snapshot};
-use crate::spread::{
-    Active, DomainReport, NodeChecks, NodeRefusal, NodeScore, Question, Reason, Report, Tallies,
-};
+use crate::spread::{Active, DomainReport, NodeRefusal, NodeScore, Reason, Report, Tallies};
 
-/// What most answers without node names fit in.
+/// The bytes that most answers without node names fit in.
 const USUAL_BYTES: usize = 512;
 
-/// How a dialect words a constraint as it evaluates it.
+/// Turns a constraint, as a dialect evaluates it, into its wire form.
 type ConstraintWords = fn(&Active) -> v1::TopologySpreadConstraint;
 
-/// An answer, as far as it is written.
+/// A partly written answer.
 #[derive(Debug)]
 pub struct Written<M> {
     bytes: Vec<u8>,
-    /// The revision that it saw.
+    /// The revision that the decision read.
     pub revision: i64,
     size: Size,
     message: PhantomData<fn() -> M>,
@@ -60,7 +56,7 @@ impl Writable for v1::ScoreResponse {
 }
 
 impl<M: Writable> Written<M> {
-    /// The beginning of an answer that saw a revision.
+    /// The beginning of an answer about a revision.
     pub fn of(revision: i64) -> Self {
         let mut bytes = Vec::with_capacity(USUAL_BYTES);
         bytes.int(1, revision);
@@ -92,10 +88,10 @@ impl<M: Writable> Written<M> {
         }
     }
 
-    /// Writes what the decision did not look at: fields of the pod, and deletes of
-    /// the overlay that hit nothing; and which default constraints there are.
-    pub fn terms(&mut self, pod: &Question, checks: NodeChecks, read_view: &ReadView<'_>) {
-        for field in pod.unchecked(checks, read_view) {
+    /// Writes the facts that the decision did not check: fields of the pod, and deletes of the
+    /// overlay that hit nothing. Writes the kind of default constraints, too.
+    pub fn terms(&mut self, unchecked: &[String], read_view: &ReadView<'_>) {
+        for field in unchecked {
             self.bytes.item(16, field.as_bytes());
         }
         for object in read_view.unknown_deletes {
@@ -121,12 +117,12 @@ impl Written<v1::FilterResponse> {
 
     /// Makes room for this many names.
     pub fn expect_names(&mut self, names: usize) {
-        /// What most names of nodes take.
+        /// The bytes that most names of nodes take.
         const NAME_BYTES: usize = 24;
         self.bytes.reserve(names.saturating_mul(NAME_BYTES));
     }
 
-    /// Writes why a node does not pass.
+    /// Writes a node with the reason of its refusal.
     pub fn infeasible(&mut self, node: &str, refusal: &NodeRefusal) {
         self.bytes.message(4, &RefusalFields { node, refusal });
     }
@@ -139,7 +135,7 @@ impl Written<v1::FilterResponse> {
         self.bytes.int(21, ordered_at);
     }
 
-    /// Writes how many nodes were judged, and came to what.
+    /// Writes the number of nodes that were judged, by outcome.
     pub fn tallies(&mut self, tallies: &Tallies) {
         for tally in reason_tallies(&tallies.refused) {
             self.bytes.message(6, &tally);
@@ -166,7 +162,7 @@ impl Written<v1::ScoreResponse> {
     /// Writes scores of 0 to 100 without the nodes.
     pub fn packed(&mut self, scores: &[u8]) {
         if !scores.is_empty() {
-            // For them and for the bits that say whose they are, at once.
+            // One pass writes both the scores and the bits of the nodes that they belong to.
             let bytes = scores
                 .len()
                 .saturating_add(scores.len().div_ceil(8))
@@ -186,7 +182,7 @@ impl Written<v1::ScoreResponse> {
         self.note_scored(scores.len());
     }
 
-    /// Writes which candidates have a score, and the revision of their order.
+    /// Writes a bit for each candidate with a score, and the revision of their order.
     pub fn bitmap(&mut self, bits: &[u8], ordered_at: i64) {
         if !bits.is_empty() {
             self.bytes.item(8, bits);
@@ -226,14 +222,14 @@ impl<M: Writable> Loggable for Written<M> {
 
 /// The encoding of an answer of any kind.
 pub struct Done {
-    /// Its bytes.
+    /// The encoded bytes.
     pub bytes: Bytes,
-    /// What it took to decide.
+    /// The time and size of the decision.
     pub decision: Option<Decision>,
 }
 
 impl Done {
-    /// That of an answer.
+    /// The encoding of an answer.
     pub fn of<M>(answer: Response<Encoded<M>>) -> Self {
         Self {
             decision: answer.extensions().get().copied(),
@@ -274,6 +270,7 @@ impl Fields for DomainReport<'_> {
         to.int(3, self.skew);
         to.flag(4, self.feasible);
         to.int(5, self.tally.eligible_nodes);
+        to.int(6, self.feasible_nodes);
     }
 }
 

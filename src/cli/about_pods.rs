@@ -1,16 +1,16 @@
-//! What all answers about a pod have.
+//! The parts that all answers about a pod have.
 
 use crate::proto::v1::{
     ExplainResponse, FilterResponse, ObjectReference, PlaceResponse, ScoreResponse,
 };
 
-/// What all answers about a pod have.
+/// The fields that all answers about a pod have.
 pub(crate) trait Answer {
     /// Candidates that do not exist.
     fn unknown_candidates(&self) -> &[String];
     /// Deletions of the overlay that hit nothing.
     fn unknown_deletes(&self) -> &[ObjectReference];
-    /// Returns what was not checked.
+    /// Returns the fields that were not checked.
     fn unchecked(&mut self) -> &mut Vec<String>;
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// A client of the server, connected.
+    /// A connected client of the server.
     pub(crate) async fn client(&self) -> Result<Client> {
         let transport = self.endpoint.connect(self.timeout).await?;
         Ok(Client::on(transport, Some(self.timeout)))
@@ -82,7 +82,7 @@ pub(crate) struct ServedSnapshot {
     pub(crate) name: SnapshotName,
 }
 
-/// What holds for all pods of a snapshot.
+/// Settings that hold for all pods of a snapshot.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct RulesFlags {
     /// Constraints of pods that have none of their own: `system`, `none` or a file
@@ -120,8 +120,7 @@ pub(crate) struct OutputFlag {
 }
 
 impl OutputFlag {
-    /// Writes `answer` to standard output; `table` and `names` write it their
-    /// way.
+    /// Writes `answer` to standard output; `table` and `names` write it in those formats.
     pub(crate) fn print<T: Serialize + DeserializeOwned>(
         &self,
         answer: &T,
@@ -132,7 +131,7 @@ impl OutputFlag {
     }
 }
 
-/// The objects of files of pods, for what a server does not keep of them.
+/// The objects of files of pods, for the facts that a server does not keep.
 pub(crate) fn read_pods(files: &[PathBuf]) -> Result<LoadedObjects> {
     let sources = manifest::expand(files)?;
     let objects = manifest::read_objects(sources, None, &ProgressBar::hidden())?;

@@ -22,7 +22,7 @@ use crate::snapshot::{Limits, Registry, Unobserved};
 /// The generated client on either transport.
 pub(crate) type Rpc = SpreadServiceClient<Transport>;
 
-/// A way to ask.
+/// A client of the service, with a limit on the time of each call.
 #[derive(Clone)]
 pub(crate) struct Client {
     transport: Transport,
@@ -89,8 +89,7 @@ impl Client {
         self.call_about(message, Vec::new).await
     }
 
-    /// [`Client::call`] with a request that holds changes; `objects` names
-    /// them for an error.
+    /// [`Client::call`] with a request that contains changes; `objects` names them for an error.
     pub(crate) async fn call_about<M: UnaryRequest>(
         &self,
         message: M,
@@ -132,8 +131,8 @@ impl Client {
     }
 }
 
-/// All items of a list that is answered in pages: `ask` takes the token of a page
-/// and answers its items and the token of the next.
+/// All items of a list that is answered in pages. `ask` takes the token of a page and returns its
+/// items and the token of the next.
 pub(crate) async fn all_pages<T>(
     mut ask: impl AsyncFnMut(String) -> Result<(Vec<T>, String)>,
 ) -> Result<Vec<T>> {
@@ -148,7 +147,7 @@ pub(crate) async fn all_pages<T>(
     }
 }
 
-/// Waits for `call`, for as long as `timeout` says.
+/// Waits for `call`, at most for the timeout.
 pub(crate) async fn within<T>(
     timeout: Option<Duration>,
     call: impl Future<Output = T>,

@@ -1,43 +1,37 @@
-//! `evenkeel rebalance --apply`: makes the moves of a plan, one at a time, and plans anew
-//! after each.
+//! `evenkeel rebalance --apply`: makes the moves of a plan, one at a time, and plans again after
+//! each.
 
-use std::collections::HashSet;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::Serialize;
-use serde_json::Value;
 
-use super::cluster;
 use super::exit::Exit;
 use super::output;
-use crate::kubernetes::{ApiResource, ClusterClient, Eviction};
+use super::successor::{LOOK_AGAIN, SuccessorMaker, SuccessorPod};
+use crate::kubernetes::{ClusterClient, Eviction};
 use crate::proto::v1::move_blocker::Kind;
 use crate::proto::v1::{PodMove, RebalanceResponse};
-use crate::snapshot::ObjectKind;
 use crate::visible;
 
-/// How often it is looked whether a pod is ready, or a budget allows an eviction.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-
-/// What is asked for the next moves.
+/// A planner, which is asked for the next moves.
 pub(super) trait MovePlanner {
     /// The cluster in which the moves are made.
     ///
     /// # Errors
-    /// None was asked for, or there is none.
+    /// None was named, or it cannot be found.
     async fn cluster(&self) -> Result<ClusterClient>;
 
-    /// Looks at the cluster, and plans what is left after so many moves.
+    /// Reads the cluster, and plans the remaining moves after so many were made.
     async fn plan(&self, made: usize) -> Result<RebalanceResponse>;
 
     /// Prints a plan.
     fn print(&self, plan: &RebalanceResponse) -> Result<()>;
 
-    /// Returns whether so many moves are as many as there may be.
+    /// Returns whether no more than this number of moves may be made.
     fn is_capped(&self, made: usize) -> bool;
 
     /// Returns whether nothing is to be evicted.
@@ -46,37 +40,37 @@ pub(super) trait MovePlanner {
     /// Returns whether the moves are made without a question.
     fn is_confirmed(&self) -> bool;
 
-    /// Returns how long to wait for a pod or a budget.
+    /// Returns the time to wait for a pod or a budget.
     fn patience(&self) -> Duration;
 }
 
-/// What was done.
+/// The moves that were made, and the reason why no more were.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CarriedOut {
     /// The moves, in order.
     moves: Vec<MadeMove>,
-    /// How many more the last plan had.
+    /// The number of moves that were left in the last plan.
     left: usize,
-    /// Why no more were made.
+    /// The reason why no more moves were made.
     ended: WhyEnded,
 }
 
-/// Why no more moves were made.
+/// The reason why no more moves were made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 enum WhyEnded {
     /// Every constraint holds.
     Even,
-    /// What is left cannot be repaired.
+    /// The remaining violations cannot be repaired.
     Blocked,
-    /// There may be no more moves.
+    /// No more moves are allowed.
     Capped,
-    /// Somebody interrupted it.
+    /// The user interrupted the moves.
     Interrupted,
     /// A pod did not become ready in time, or a budget allowed no eviction in time.
     TimedOut,
-    /// Nothing was to be done: a dry run, or the answer was no.
+    /// The moves were not to be made: a dry run, or the user declined.
     NotMade,
 }
 
@@ -87,30 +81,21 @@ struct MadeMove {
     namespace: String,
     pod: String,
     from: String,
-    /// Where the plan wanted its successor.
+    /// The node that the plan wanted its successor on.
     planned: String,
-    /// The pod that took its place; absent where nobody waits for one.
+    /// The pod that took its place; absent where the command does not wait for one.
     successor: Option<String>,
-    /// Where that is.
+    /// The successor's node.
     to: Option<String>,
 }
 
-/// A pod of the same owner.
-#[derive(Debug, Clone)]
-struct SeenPod {
-    name: String,
-    uid: String,
-    node: String,
-    is_ready: bool,
-}
-
-/// Makes the moves of plans until nothing helps any more, and reports.
+/// Makes the moves of plans until no further move helps, and reports.
 pub(super) async fn carry_out(command: &impl MovePlanner) -> Result<Exit> {
     let cluster = command.cluster().await?;
     let is_stopped = Arc::new(AtomicBool::new(false));
     let stop = Arc::clone(&is_stopped);
     tokio::spawn(async move {
-        // A second one ends the process at once.
+        // A second Ctrl-C ends the process at once.
         if tokio::signal::ctrl_c().await.is_ok() {
             stop.store(true, Ordering::Relaxed);
             output::warn("no more moves after this one; Ctrl-C again ends at once");
@@ -132,11 +117,14 @@ pub(super) async fn carry_out(command: &impl MovePlanner) -> Result<Exit> {
             return dry_run(command, &cluster, &plan).await;
         }
         let Some(next) = plan.moves.first() else {
-            let began = made.len() + usize::from(waited_since.is_some()) > 0;
-            if began && is_held(&plan) && waits_on(&mut waited_since, command.patience()) {
-                progress.set_message("waiting for a budget");
-                tokio::time::sleep(LOOK_AGAIN).await;
-                continue;
+            if let Some(why) = held_by(&plan) {
+                if waited_since.is_none() {
+                    output::warn(&format!("waiting: {why}"));
+                }
+                if waits_on(&mut waited_since, command.patience()) {
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                    continue;
+                }
             }
             break (why_ended(&plan, waited_since.is_some()), 0);
         };
@@ -144,7 +132,7 @@ pub(super) async fn carry_out(command: &impl MovePlanner) -> Result<Exit> {
             break (WhyEnded::NotMade, plan.moves.len());
         }
         progress.set_message(format!("{}/{}", next.namespace, next.pod));
-        let before = owned(&cluster, next).await?;
+        let maker = SuccessorMaker::of(&cluster, next).await?;
         match cluster
             .evict((&next.namespace, &next.pod), &next.uid, false)
             .await?
@@ -162,8 +150,11 @@ pub(super) async fn carry_out(command: &impl MovePlanner) -> Result<Exit> {
                 continue;
             }
         }
-        let successor = successor(&cluster, next, before.as_deref(), command.patience()).await?;
-        let is_late = before.is_some() && successor.is_none();
+        let successor = match &maker {
+            Some(maker) => maker.successor(&cluster, command.patience()).await?,
+            None => None,
+        };
+        let is_late = maker.is_some() && successor.is_none();
         made.push(made_move(next, successor));
         progress.inc(1);
         tell(made.last());
@@ -184,7 +175,7 @@ pub(super) async fn carry_out(command: &impl MovePlanner) -> Result<Exit> {
     Ok(Exit::of(ended == WhyEnded::Even))
 }
 
-/// Has the API server say of each move whether it would evict the pod.
+/// Asks the API server for each move whether it would evict the pod.
 async fn dry_run(
     command: &impl MovePlanner,
     cluster: &ClusterClient,
@@ -207,13 +198,15 @@ async fn dry_run(
     Ok(Exit::of(is_accepted))
 }
 
-/// Returns whether a budget alone may be in the way, which changes by itself.
-fn is_held(plan: &RebalanceResponse) -> bool {
+/// The budget that may block the moves and that changes by itself: a pod that was evicted before
+/// may have no successor yet.
+fn held_by(plan: &RebalanceResponse) -> Option<&str> {
     let mut blockers = plan.workloads.iter().flat_map(|it| &it.blockers);
-    blockers.any(|it| it.kind() == Kind::Budget)
+    let budget = blockers.find(|it| it.kind() == Kind::Budget)?;
+    Some(&budget.text)
 }
 
-/// Returns whether there is time to wait, from the first time that it is asked.
+/// Returns whether there is still time to wait, counted from the first call.
 fn waits_on(since: &mut Option<Instant>, patience: Duration) -> bool {
     since.get_or_insert_with(Instant::now).elapsed() < patience
 }
@@ -226,14 +219,14 @@ fn why_ended(plan: &RebalanceResponse, has_waited: bool) -> WhyEnded {
     }
 }
 
-/// Shows the plan, and asks.
+/// Shows the plan, and asks for confirmation.
 fn is_confirmed(command: &impl MovePlanner, plan: &RebalanceResponse) -> Result<bool> {
     if command.is_confirmed() {
         return Ok(true);
     }
     anyhow::ensure!(
         io::stdin().is_terminal(),
-        "nobody can be asked: standard input is no terminal; --yes evicts without a question"
+        "standard input is not a terminal, so nobody can answer; --yes evicts without a question"
     );
     command.print(plan)?;
     let pods = plan.moves.len();
@@ -246,7 +239,7 @@ fn is_confirmed(command: &impl MovePlanner, plan: &RebalanceResponse) -> Result<
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
-fn made_move(it: &PodMove, successor: Option<SeenPod>) -> MadeMove {
+fn made_move(it: &PodMove, successor: Option<SuccessorPod>) -> MadeMove {
     let (name, node) = successor.map(|pod| (pod.name, pod.node)).unzip();
     MadeMove {
         namespace: it.namespace.clone(),
@@ -258,7 +251,7 @@ fn made_move(it: &PodMove, successor: Option<SeenPod>) -> MadeMove {
     }
 }
 
-/// A line about a move.
+/// Writes a line about a move.
 fn tell(made: Option<&MadeMove>) {
     let Some(made) = made else { return };
     let to = made.to.as_deref().unwrap_or("no node yet");
@@ -267,77 +260,6 @@ fn tell(made: Option<&MadeMove>) {
         "moved {}/{} from {}: {successor} is on {to} (planned: {})",
         made.namespace, made.pod, made.from, made.planned
     );
-    // Standard output has the report alone.
+    // Standard output has only the report.
     let _ = writeln!(anstream::stderr(), "{}", visible::text(&line));
-}
-
-/// The pods of the owner of a pod; `None` where it has none, and so nobody makes another.
-async fn owned(cluster: &ClusterClient, it: &PodMove) -> Result<Option<Vec<SeenPod>>> {
-    let pods = pods(cluster, &it.namespace).await?;
-    let own = pods.iter().find(|pod| pod["metadata"]["name"] == *it.pod);
-    let owner = own.and_then(|pod| owner_of(pod).cloned());
-    let Some(owner) = owner else { return Ok(None) };
-    let owned = pods
-        .iter()
-        .filter(|pod| owner_of(pod).is_some_and(|it| it["uid"] == owner["uid"]));
-    Ok(Some(owned.map(seen).collect()))
-}
-
-/// Waits until a pod of the owner is ready that was not there before; `None` where that
-/// takes too long.
-async fn successor(
-    cluster: &ClusterClient,
-    it: &PodMove,
-    before: Option<&[SeenPod]>,
-    patience: Duration,
-) -> Result<Option<SeenPod>> {
-    let Some(before) = before else {
-        return Ok(None);
-    };
-    let known: HashSet<&str> = before.iter().map(|pod| &*pod.uid).collect();
-    let began = Instant::now();
-    while began.elapsed() < patience {
-        let pods = pods(cluster, &it.namespace).await?;
-        let of_owner = pods.iter().filter(|pod| {
-            let name = it.workload.as_ref().map_or("", |workload| &workload.name);
-            let owner = owner_of(pod).and_then(|owner| owner["name"].as_str());
-            owner.is_some_and(|owner| owner.starts_with(name))
-        });
-        let mut fresh = of_owner.map(seen).filter(|pod| !known.contains(&*pod.uid));
-        if let Some(pod) = fresh.find(|pod| pod.is_ready && !pod.node.is_empty()) {
-            return Ok(Some(pod));
-        }
-        tokio::time::sleep(LOOK_AGAIN).await;
-    }
-    Ok(None)
-}
-
-async fn pods(cluster: &ClusterClient, namespace: &str) -> Result<Vec<Value>> {
-    let resource = ApiResource::of(ObjectKind::Pod);
-    let mut pods = Vec::new();
-    for page in cluster::pages(cluster, resource, Some(namespace), "").await? {
-        let mut page: Value = serde_json::from_str(&page).context("a list of pods")?;
-        if let Value::Array(items) = page["items"].take() {
-            pods.extend(items);
-        }
-    }
-    Ok(pods)
-}
-
-fn owner_of(pod: &Value) -> Option<&Value> {
-    let owners = pod["metadata"]["ownerReferences"].as_array()?;
-    owners.iter().find(|owner| owner["controller"] == true)
-}
-
-fn seen(pod: &Value) -> SeenPod {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let conditions = pod["status"]["conditions"].as_array();
-    let mut conditions = conditions.into_iter().flatten();
-    SeenPod {
-        name: text(&pod["metadata"]["name"]),
-        uid: text(&pod["metadata"]["uid"]),
-        node: text(&pod["spec"]["nodeName"]),
-        is_ready: pod["metadata"]["deletionTimestamp"].is_null()
-            && conditions.any(|it| it["type"] == "Ready" && it["status"] == "True"),
-    }
 }

@@ -1,5 +1,4 @@
-//! A Kubernetes cluster as what a question is asked about: listed once, and
-//! decided on in this process.
+//! A Kubernetes cluster as the source of a question: listed once, and decided on in this process.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,7 +21,7 @@ use crate::manifest::{Admission, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::snapshot::{ObjectKind, OwnerKind};
 use crate::visible;
 
-/// How often the progress that is shown moves.
+/// The time between two movements of the shown progress.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Which cluster to list.
@@ -47,16 +46,15 @@ pub(crate) struct ClusterArgs {
 }
 
 impl ClusterArgs {
-    /// What the flag that asks for the current cluster is called in a parsed
-    /// command line.
+    /// The id of the flag that asks for the current cluster.
     pub(super) const FROM_CLUSTER: &'static str = "from-cluster";
 
-    /// Returns whether a cluster is asked about.
+    /// Returns whether the question is about a cluster.
     pub(crate) fn is_asked(&self) -> bool {
         self.from_cluster || self.context.is_some() || self.kubeconfig.is_some()
     }
 
-    /// Which cluster is meant.
+    /// The selected cluster.
     pub(crate) fn target(&self) -> Target {
         Target {
             kubeconfig: self.kubeconfig.clone(),
@@ -65,8 +63,8 @@ impl ClusterArgs {
     }
 }
 
-/// Lists all that decisions read; in the namespace `enough` what may not be listed in all.
-/// A person sees how far it is.
+/// Lists all objects that decisions read. Kinds that may not be listed in all namespaces are listed
+/// in `enough`. A person sees the progress.
 pub(crate) async fn load(cluster: &ClusterClient, enough: Option<&str>) -> Result<ListedCluster> {
     let bar = bar(cluster);
     let mut told = |progress| tell(&bar, progress);
@@ -75,10 +73,10 @@ pub(crate) async fn load(cluster: &ClusterClient, enough: Option<&str>) -> Resul
     Ok(loaded?)
 }
 
-/// Follows a cluster into `snapshot` of `client` from now on, once it is there.
+/// Keeps `snapshot` of `client` equal to a cluster. Returns once the snapshot has its state.
 ///
 /// # Errors
-/// What is wrong with the cluster, when that is so from the beginning.
+/// The fault of the cluster, if there is one from the beginning.
 pub(crate) async fn follow(
     cluster: &ClusterClient,
     target: Target,
@@ -86,7 +84,7 @@ pub(crate) async fn follow(
     snapshot: &str,
     default_constraints: Option<&str>,
 ) -> Result<()> {
-    // The feed would try for ever.
+    // The feed would try without end.
     pages(cluster, ApiResource::of(ObjectKind::Node), None, "").await?;
     let defaults = match default_constraints {
         None => DefaultsSource::System,
@@ -95,7 +93,7 @@ pub(crate) async fn follow(
     let counts = ClusterFeed::counts_of(snapshot);
     let sink = SnapshotSink::new(client.rpc(), snapshot);
     let feed = ClusterFeed::new(target, sink, defaults, Arc::clone(&counts), None);
-    // Its own thread: reading a list of thousands of pods delays no answer.
+    // The feed has its own thread, so reading a list of thousands of pods delays no answer.
     let runtime = Builder::new_current_thread().enable_all().build()?;
     thread::Builder::new()
         .name("watch".to_owned())
@@ -126,7 +124,7 @@ pub(crate) async fn find(cluster: &ClusterClient, name: &ObjectName) -> Result<W
     let source = cluster.source();
     finder.offer_json(&text, &source)?;
     if kind == "Deployment" {
-        // Its pods are made by its ReplicaSets.
+        // A Deployment's pods are made by its ReplicaSets.
         let made_by = ApiResource::of(ObjectKind::Owner(OwnerKind::ReplicaSet));
         for page in pages(cluster, made_by, Some(namespace), "").await? {
             finder.offer_json(&page, &source)?;
@@ -135,8 +133,8 @@ pub(crate) async fn find(cluster: &ClusterClient, name: &ObjectName) -> Result<W
     Ok(finder.finish(&source.to_string())?)
 }
 
-/// Returns what the API server looks at when a pod is created in `namespace`. What may not be
-/// listed is told where it could matter.
+/// Returns the objects that admission reads when a pod is created in `namespace`. Kinds that may
+/// not be listed are reported where they could matter.
 pub(crate) async fn admission(cluster: &ClusterClient, namespace: &str) -> Result<Admission> {
     let (mut admission, source) = (Admission::default(), cluster.source());
     for resource in ApiResource::read_by_admission() {
@@ -149,6 +147,7 @@ pub(crate) async fn admission(cluster: &ClusterClient, namespace: &str) -> Resul
             Err(error) => admission.is_without(resource.kind, error.to_string()),
         }
     }
+    admission.is_listed();
     Ok(admission)
 }
 

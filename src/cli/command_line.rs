@@ -1,11 +1,11 @@
 //! The command line, with the settings file that it names.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command};
 
 use super::plugin;
 use super::source::check_source;
@@ -13,23 +13,46 @@ use crate::manifest::ObjectName;
 use crate::server::config::{BAD_CONFIGURATION, LogFormat, SettingsFileError, apply_file};
 use crate::server::logging;
 
-/// Why a command line was refused, or that it only asked for help.
+const SERVE: &str = "serve";
+const ADMIN: &str = "admin";
+
+/// The flags of `serve` that its short help lists.
+const USUAL_FLAGS: [&str; 16] = [
+    "access-file",
+    "admin-listen",
+    "config",
+    "default-constraints",
+    "expect-snapshot",
+    "fleet",
+    "kubernetes",
+    "limit",
+    "listen",
+    "load",
+    "log",
+    "max-age",
+    "snapshot",
+    "state-dir",
+    "tls-cert",
+    "tls-key",
+];
+
+/// The reason why a command line was refused, or that it only asked for help.
 #[derive(Debug, thiserror::Error)]
 pub enum ParseError {
     /// The settings file is bad.
     #[error("{error}")]
     File {
-        /// What is wrong with it.
+        /// The fault.
         error: SettingsFileError,
-        /// How the server would log.
+        /// The log format that the server would use.
         format: LogFormat,
     },
     /// A setting of `serve` is bad.
     #[error("{message}")]
     Serve {
-        /// One line that names it.
+        /// A line that names the setting and its fault.
         message: String,
-        /// How the server would log.
+        /// The log format that the server would use.
         format: LogFormat,
     },
     /// Any other command line that is refused, and `--help` and `--version`.
@@ -38,9 +61,9 @@ pub enum ParseError {
 }
 
 impl ParseError {
-    /// Tells the user, on standard error as the server logs (help and version: on
-    /// standard output), and returns the exit code: 64 for bad configuration, 2 for
-    /// another command line that is refused, 0 for help and version.
+    /// Reports to the user, on standard error in the server's log format (help and version: on
+    /// standard output). Returns the exit code: 64 for bad configuration, 2 for another command
+    /// line that is refused, 0 for help and version.
     pub fn report(&self) -> u8 {
         match self {
             Self::File { format, .. } | Self::Serve { format, .. } => {
@@ -48,7 +71,7 @@ impl ParseError {
                 BAD_CONFIGURATION
             }
             Self::Usage(error) => {
-                // If this fails, there is no way left to tell the user.
+                // If this fails, the user cannot be told.
                 let _ = error.print();
                 u8::from(error.use_stderr()) * 2
             }
@@ -61,10 +84,14 @@ impl ParseError {
 ///
 /// `args` starts with the program's name.
 pub fn parse<C: clap::Parser>(args: impl IntoIterator<Item = OsString>) -> Result<C, ParseError> {
-    let args: Vec<OsString> = args.into_iter().collect();
-    let program = args.first().map_or(OsStr::new(""), |program| program);
-    let mut command = plugin::named(C::command(), program);
-    // What can be read before the settings file is known.
+    let mut args: Vec<OsString> = args.into_iter().collect();
+    let program = args.first().cloned().unwrap_or_default();
+    let program = program.as_os_str();
+    let mut command = with_short_help(plugin::named(C::command(), program));
+    if is_admin_command(&command, args.get(1)) {
+        args.insert(1, ADMIN.into());
+    }
+    // The arguments that can be read before the settings file is known.
     let draft = command.clone().ignore_errors(true);
     let draft = draft.try_get_matches_from(&args).ok();
     let subcommand = draft.as_ref().and_then(ArgMatches::subcommand);
@@ -77,7 +104,7 @@ pub fn parse<C: clap::Parser>(args: impl IntoIterator<Item = OsString>) -> Resul
             format: log_format(&before, &args),
         })?;
     }
-    // One that was used is not to be changed any more.
+    // A command that was used must not be changed any more.
     let unused = command.clone();
     command
         .try_get_matches_from_mut(&args)
@@ -94,7 +121,7 @@ pub fn parse<C: clap::Parser>(args: impl IntoIterator<Item = OsString>) -> Resul
         })
         .map_err(|error| with_slash(&args, error))
         .map_err(|error| match subcommand {
-            Some(("serve", _)) if error.use_stderr() => ParseError::Serve {
+            Some((SERVE, _)) if error.use_stderr() => ParseError::Serve {
                 message: one_line(&command, &args, &error),
                 format: log_format(&command, &args),
             },
@@ -102,14 +129,32 @@ pub fn parse<C: clap::Parser>(args: impl IntoIterator<Item = OsString>) -> Resul
         })
 }
 
-/// Returns how a server with these arguments would log. Nothing is read after a bad argument, so
-/// the others are left out.
+/// Returns whether this is a command of `admin`, which may be typed without that word.
+fn is_admin_command(command: &Command, word: Option<&OsString>) -> bool {
+    let admin = command.find_subcommand(ADMIN);
+    admin
+        .zip(word)
+        .is_some_and(|(admin, word)| admin.find_subcommand(word).is_some())
+}
+
+/// Limits the short help of `serve` to the flags that most people need.
+fn with_short_help(command: Command) -> Command {
+    let hide_others = |flag: Arg| {
+        let name = flag.get_long();
+        let is_usual = name.is_none_or(|name| USUAL_FLAGS.contains(&name));
+        flag.hide_short_help(!is_usual)
+    };
+    command.mut_subcommand(SERVE, |serve| serve.mut_args(hide_others))
+}
+
+/// Returns the log format of a server with these arguments. Parsing stops at a bad argument, so all
+/// others are left out.
 fn log_format(command: &Command, args: &[OsString]) -> LogFormat {
     const FLAG: &str = "--log-format";
     let is_flag = |arg: &&OsString| arg.to_str().is_some_and(|arg| arg.starts_with(FLAG));
     let is_of_flag = |pair: &&[OsString]| pair[0] == FLAG || is_flag(&&pair[1]);
     let of_flag = args.windows(2).filter(is_of_flag).map(|pair| &pair[1]);
-    let start = [args.first().cloned(), Some("serve".into())];
+    let start = [args.first().cloned(), Some(SERVE.into())];
     let own = start.into_iter().flatten().chain(of_flag.cloned());
     let draft = command.clone().ignore_errors(true);
     let draft = draft.try_get_matches_from(own).ok();
@@ -118,8 +163,8 @@ fn log_format(command: &Command, args: &[OsString]) -> LogFormat {
     format.copied().unwrap_or(LogFormat::Auto)
 }
 
-/// The error about an object that is named as kubectl takes it, in two words, with the
-/// one word to write.
+/// The error about an object that was named as kubectl takes it, in two words, with the one word to
+/// write.
 fn with_slash(args: &[OsString], mut error: clap::Error) -> clap::Error {
     let (ErrorKind::UnknownArgument, Some(ContextValue::String(name))) =
         (error.kind(), error.get(ContextKind::InvalidArg))
@@ -153,7 +198,7 @@ fn one_line(command: &Command, args: &[OsString], error: &clap::Error) -> String
     }
 }
 
-/// The environment variable that gave the value that `error` is about.
+/// The environment variable with the value that `error` is about.
 fn variable(command: &Command, args: &[OsString], error: &clap::Error) -> Option<String> {
     let ContextValue::String(culprit) = error.get(ContextKind::InvalidArg)? else {
         return None;

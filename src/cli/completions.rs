@@ -42,8 +42,7 @@ impl Completions {
     }
 }
 
-/// Completes a command line, if the script of a shell asks for that. Returns whether it
-/// did.
+/// Completes a command line, if a shell's script asks for that. Returns whether it did.
 pub(super) fn complete(
     commands: impl Fn() -> Command,
     args: &[OsString],

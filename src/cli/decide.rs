@@ -1,5 +1,6 @@
-//! What `filter`, `score`, `place` and `explain` have in common: the question.
+//! The parts that `filter`, `score`, `place` and `explain` have in common: the question.
 
+use std::collections::BTreeSet;
 use std::mem;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +19,7 @@ use super::render;
 use super::source::{self, QuestionScope};
 use super::stored;
 use super::what_if::{self, Overlay, WhatIf};
-use crate::manifest::{self, ObjectName, WorkloadFinder};
+use crate::manifest::{self, FindPods, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::proto::v1::{
     Change, DescribeSpreadResponse, ExplainRequest, FilterRequest, NodeChecks, NodeNames, Pod, View,
 };
@@ -26,8 +27,14 @@ use crate::proto::v1::{
 /// Domains of a constraint that a table lists by default.
 const TABLE_DOMAINS: i32 = 20;
 
-/// What is not checked where only the pods of one namespace may be listed.
+/// The name of the check that is left out where only the pods of one namespace may be
+/// listed.
 const OTHER_NAMESPACES: &str = "pods of other namespaces";
+
+/// What `unchecked` says of a pod that another scheduler decides about.
+pub(super) fn other_scheduler(name: &str) -> String {
+    format!("spec.schedulerName ({name})")
+}
 
 /// Headings of the flags in `--help`.
 const QUESTION: &str = "The question";
@@ -131,34 +138,42 @@ pub(crate) struct QuestionArgs {
 }
 
 impl QuestionArgs {
-    /// Reads the pod and the overlay, and finds somebody to ask.
-    pub(crate) async fn open(&self) -> Result<LoadedQuestion> {
+    /// Reads the pods that `find` finds in a file, and the overlay, and connects to the source of
+    /// the answer.
+    pub(crate) async fn open(&self, find: FindPods) -> Result<LoadedQuestion> {
         let namespace = self.namespace.as_deref();
-        let (overlay, opened, workload) = match (&self.file, &self.object) {
+        let (overlay, opened, mut workloads) = match (&self.file, &self.object) {
             (Some(file), _) => {
                 let overlay = self.overlay()?;
                 let mut finder = WorkloadFinder::read(file, self.name.as_ref(), namespace)?;
                 let place = file.display().to_string();
-                // What is wrong with the file is said before anybody is asked.
-                let found = finder.finish(&place)?;
-                let of_pod = stored::namespace_of(&found.pod).to_owned();
-                self.state.is_about(QuestionScope::Namespace(of_pod));
+                // Faults of the file are reported before the source is asked.
+                let found = find(&finder, &place)?;
+                let of_pod = |found: &WorkloadPod| stored::namespace_of(&found.pod).to_owned();
+                let mut namespaces: Vec<String> = found.iter().map(of_pod).collect();
+                namespaces.dedup();
+                self.state.is_about(match &*namespaces {
+                    [one] => QuestionScope::Namespace(one.clone()),
+                    _ => QuestionScope::All,
+                });
                 let opened = self.state.open().await?;
                 finder.admit_by(self.state.admission(&opened, finder.namespace()).await?);
-                (overlay, opened, finder.finish(&place)?)
+                (overlay, opened, find(&finder, &place)?)
             }
             (None, Some(name)) => {
                 let overlay = self.overlay()?;
                 let (opened, workload) = self.state.open_named(name, namespace).await?;
-                (overlay, opened, workload)
+                (overlay, opened, vec![workload])
             }
             (None, None) => anyhow::bail!(
                 "which pod? Name it, or a workload, as kubectl does (deploy/web, pod/web-0), or \
                  give a file with -f"
             ),
         };
+        let others = workloads.split_off(1);
         let mut asked = LoadedQuestion {
-            workload,
+            workload: workloads.remove(0),
+            others,
             overlay,
             client: opened.client,
             title: self.state.title(),
@@ -171,22 +186,32 @@ impl QuestionArgs {
             let taken = asked.take_out(pod, snapshot, self.min_revision).await;
             taken.map_err(|error| self.explain(error))?;
         }
-        for missing in &asked.workload.missing {
-            output::warn(missing);
+        let words = asked.not_counted().filter_map(|it| it.words.as_ref());
+        for words in words.collect::<BTreeSet<_>>() {
+            output::warn(words);
         }
         Ok(asked)
     }
 
-    /// The same, and supposes what comes into being with a workload that is not in the
-    /// snapshot yet: its ReplicaSet or itself, and the Services beside it in the file.
-    pub(crate) async fn open_new(&self) -> Result<LoadedQuestion> {
-        let mut asked = self.open().await?;
-        let workload = &mut asked.workload;
+    /// Opens the question, and adds objects that are created together with a workload that is not
+    /// in the snapshot yet: its ReplicaSet or itself, and the Services beside it in the file.
+    pub(crate) async fn open_new(&self, find: FindPods) -> Result<LoadedQuestion> {
+        let mut asked = self.open(find).await?;
+        let all = asked.others.iter_mut().chain([&mut asked.workload]);
+        for workload in all {
+            let beside = self.beside(workload, &asked.client).await?;
+            asked.overlay.suppose(beside);
+        }
+        Ok(asked)
+    }
+
+    /// Returns what comes into being with a workload that is not in the snapshot yet.
+    async fn beside(&self, workload: &mut WorkloadPod, client: &Client) -> Result<Vec<Change>> {
         let mut beside = mem::take(&mut workload.beside);
         if let Some(next) = workload.next_revision.take() {
             let snapshot = self.state.snapshot();
             if next.has_others
-                || stored::pods_there(&asked.client, snapshot, &workload.object)
+                || stored::pods_there(client, snapshot, &workload.object)
                     .await?
                     .is_none()
             {
@@ -196,14 +221,12 @@ impl QuestionArgs {
         }
         let constraints = workload.pod.spec.as_ref();
         let constraints = constraints.map(|spec| &spec.topology_spread_constraints);
-        // A pod's own constraints do not look at them, nor do KubeFleet's rules.
-        if constraints.is_none_or(Vec::is_empty) && workload.policy.is_none() {
-            asked.overlay.suppose(beside);
-        }
-        Ok(asked)
+        // A pod's own constraints do not read them, nor do KubeFleet's rules.
+        let looks = constraints.is_none_or(Vec::is_empty) && workload.policy.is_none();
+        Ok(if looks { beside } else { Vec::new() })
     }
 
-    /// The pods that the workload has in the snapshot, if it has any. A Pod has none.
+    /// The pods of the workload in the snapshot, if it has any. A Pod has none.
     pub(crate) async fn pods_there(
         &self,
         asked: &LoadedQuestion,
@@ -215,10 +238,10 @@ impl QuestionArgs {
         }
     }
 
-    /// Reads what is supposed.
+    /// Reads the changes that the question assumes.
     ///
     /// # Errors
-    /// A file cannot be read, or standard input is to be read twice.
+    /// A file cannot be read, or standard input would be read twice.
     pub(crate) fn overlay(&self) -> Result<Overlay> {
         let readers = usize::from(self.file.as_deref() == Some(Path::new("-")))
             + usize::from(self.state.reads_standard_input())
@@ -260,15 +283,21 @@ impl QuestionArgs {
         }
     }
 
-    /// Asks what the question is asked about.
+    /// Asks the source of the question.
     pub(crate) async fn ask<M>(&self, asked: &LoadedQuestion, request: M) -> Result<M::Answer>
     where
         M: UnaryRequest<Answer: Answer>,
     {
         let mut answer = self.call(&asked.client, &asked.overlay, request).await?;
-        if let Some(scheduler) = &asked.workload.scheduler {
-            let field = format!("spec.schedulerName ({scheduler})");
-            answer.unchecked().push(field);
+        let schedulers = asked.workloads().filter_map(|it| it.scheduler.as_ref());
+        let schedulers: BTreeSet<_> = schedulers.collect();
+        for scheduler in schedulers {
+            answer.unchecked().push(other_scheduler(scheduler));
+        }
+        for field in asked.not_counted().map(|it| it.field.to_owned()) {
+            if !answer.unchecked().contains(&field) {
+                answer.unchecked().push(field);
+            }
         }
         Ok(answer)
     }
@@ -308,7 +337,7 @@ impl QuestionArgs {
         Ok(())
     }
 
-    /// Returns what is said above an answer.
+    /// Returns the lines above an answer.
     pub(crate) fn head<'a>(&'a self, asked: &'a LoadedQuestion) -> render::Head<'a> {
         render::Head {
             pod: &asked.workload.name,
@@ -318,9 +347,8 @@ impl QuestionArgs {
         }
     }
 
-    /// Tells beside the answer what was odd about the question: which candidates
-    /// do not exist, and, unless the answer says so (`is_told`), that the pod was
-    /// taken out.
+    /// Reports odd facts about the question beside the answer: unknown candidates, and, unless the
+    /// answer tells it (`is_told`), that the pod was taken out.
     pub(crate) fn remark(&self, asked: &LoadedQuestion, answer: &impl Answer, is_told: bool) {
         if asked.taken_out && !is_told {
             output::warn(render::TAKEN_OUT);
@@ -332,14 +360,14 @@ impl QuestionArgs {
         }
     }
 
-    /// The nodes to decide about, if not all.
+    /// The nodes to decide about; `None` means all.
     pub(crate) fn candidates(&self) -> Option<NodeNames> {
         (!self.candidates.is_empty()).then(|| NodeNames {
             names: self.candidates.clone(),
         })
     }
 
-    /// Returns what nodes are checked for.
+    /// Returns the checks that nodes have to pass.
     pub(crate) fn node_checks(&self) -> NodeChecks {
         if self.spread_only {
             NodeChecks::SpreadOnly
@@ -348,7 +376,7 @@ impl QuestionArgs {
         }
     }
 
-    /// Says what a call that was not answered in time waited for.
+    /// Adds to an error of a call that was not answered in time what it waited for.
     pub(crate) fn explain(&self, error: anyhow::Error) -> anyhow::Error {
         match self.min_revision {
             revision if revision > 0 && error.is::<Unreachable>() => {
@@ -358,7 +386,7 @@ impl QuestionArgs {
         }
     }
 
-    /// Returns how many domains to ask for; `for_person` when a person reads them.
+    /// Returns the number of domains to ask for; `for_person` when a person reads them.
     pub(crate) fn max_domains(&self, for_person: bool) -> Option<i32> {
         match self.max_domains {
             None if self.all => Some(0),

@@ -1,4 +1,4 @@
-//! `evenkeel descriptor`: the protocol, for clients that read it from a file.
+//! `evenkeel admin descriptor`: the protocol, for clients that read it from a file.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use super::exit::Exit;
 use super::output;
 use crate::proto::v1::FILE_DESCRIPTOR_SET;
 
-/// Flags of `evenkeel descriptor`.
+/// Flags of `evenkeel admin descriptor`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  evenkeel descriptor -o evenkeel.binpb
+  evenkeel admin descriptor -o evenkeel.binpb
   grpcurl -plaintext -protoset evenkeel.binpb localhost:50051 \\
     evenkeel.v1.SpreadService/ListSnapshots
   ghz --insecure --protoset evenkeel.binpb --call evenkeel.v1.SpreadService/Filter \\

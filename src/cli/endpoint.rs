@@ -1,4 +1,4 @@
-//! Where the server is, and how a client proves who it is.
+//! The address of the server, and the credentials of a client.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,10 @@ use super::{output, probe};
 use crate::api::Transport;
 use crate::visible::causes;
 
-/// How long to wait for a connection; less with a shorter `--timeout`.
+/// The longest wait for a connection; shorter with a shorter `--timeout`.
 const LONGEST_CONNECT: Duration = Duration::from_secs(5);
 
-/// How often to ping a silent server: a load has no timeout.
+/// The time between two pings of a silent server: a load has no timeout.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 
 /// Heading of the flags in `--help`.
@@ -69,7 +69,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// What the flag of the address is called in a parsed command line.
+    /// The id of the flag of the address.
     pub(crate) const ADDRESS: &'static str = "address of the server";
 
     /// Connects.
@@ -139,7 +139,7 @@ impl Endpoint {
             _ => bail!("--tls-cert and --tls-key need each other: give both, or neither"),
         };
         if !is_encrypted {
-            // A proof that is not asked for would be believed to be given.
+            // Otherwise the user would believe that the unused credentials are presented.
             anyhow::ensure!(
                 identity.is_none() && self.tls_ca.is_none(),
                 "--tls-ca, --tls-cert and --tls-key need --server https://..., not {}",
@@ -160,7 +160,7 @@ impl Endpoint {
         Ok(Some(tls))
     }
 
-    /// The header that carries the token. A file wins over the variable.
+    /// The header with the token. A file wins over the variable.
     fn authorization(&self) -> Result<Option<HeaderValue>> {
         let token = match (&self.token_file, &self.token) {
             (Some(path), _) => String::from_utf8_lossy(&read(path)?).into_owned(),
@@ -174,7 +174,7 @@ impl Endpoint {
     }
 }
 
-/// Returns what to do about a connection that failed by `fault`.
+/// Returns advice for a connection that failed by `fault`.
 fn advice(fault: &str) -> &'static str {
     match fault.contains("invalid peer certificate") {
         true if fault.contains("UnknownIssuer") => {
@@ -191,7 +191,7 @@ fn advice(fault: &str) -> &'static str {
     }
 }
 
-/// An answer, unless it says that what answers is no such server.
+/// Returns an answer, unless it shows that the port is no such server.
 async fn told(
     uri: Uri,
     answered: Result<Response<Body>, tonic::transport::Error>,

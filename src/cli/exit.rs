@@ -1,5 +1,4 @@
-//! How a command runs to its end: failed calls as a person reads them, and what its
-//! exit code says.
+//! Runs a command to its end: failed calls as a person reads them, and exit codes.
 
 use std::error::Error;
 use std::fmt;
@@ -17,23 +16,22 @@ use crate::api;
 use crate::kubernetes;
 use crate::visible;
 
-/// How a command ended. `--help` of the binary documents the codes.
+/// The outcome of a command. `--help` of the binary documents the codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
-    /// Done; of a decision, at least one node is feasible.
+    /// The command succeeded; for a decision, at least one node is feasible.
     Success = 0,
     /// No node is feasible, or the server is not serving.
     Negative = 1,
-    /// The request or its input was refused, or the snapshot did not reach the revision
-    /// that was waited for.
+    /// The request or its input was refused, or the snapshot did not reach the awaited revision.
     Refused = 2,
     /// The server could not be reached or did not answer in time.
     Unreachable = 3,
 }
 
 impl Exit {
-    /// The code for what came out well, or did not.
+    /// The code for a good or a bad result.
     pub(crate) fn of(is_well: bool) -> Self {
         if is_well {
             Exit::Success
@@ -68,13 +66,13 @@ pub(super) fn wait_for(command: impl Future<Output = Result<Exit>>) -> Result<Ex
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    // One type for all commands, so that what runs them is compiled once.
+    // Boxed as one type for all commands, so that the code that runs them is compiled once.
     let command: Pin<Box<dyn Future<Output = Result<Exit>>>> = Box::pin(command);
     runtime.block_on(command)
 }
 
-/// Writes the error for a person, and answers its exit code. A reader of
-/// standard output that has seen enough, such as `head`, is no error.
+/// Writes the error for a person, and returns its exit code. A closed standard output, as by
+/// `head`, is no error.
 pub(super) fn report(error: &anyhow::Error) -> Exit {
     let seen_enough = |cause: &(dyn Error + 'static)| {
         let cause = cause.downcast_ref::<io::Error>();
@@ -110,7 +108,7 @@ impl RefusedCall {
     /// names the changes of the request, so that a violation of `changes[3]` or
     /// `overlay[3]` can name the object.
     pub(crate) fn or_unreachable(status: Status, objects: Vec<String>) -> anyhow::Error {
-        // An answer, though its code is that of a call without one.
+        // The server answered, though with the code of a call without an answer.
         let reason = status.get_details_error_info().map(|info| info.reason);
         if reason.as_deref() == Some(api::MIN_REVISION_NOT_REACHED) {
             return NotReached(visible::text(status.message()).into_owned()).into();
@@ -153,8 +151,8 @@ impl RefusedCall {
         info.is_some_and(|info| info.reason == api::WORKLOAD_NOT_FOUND)
     }
 
-    /// Takes `changes[3].node.metadata.name` (of a feed: after `update.`) apart into the object's name and
-    /// `metadata.name`. Other fields have no object.
+    /// Splits `changes[3].node.metadata.name` (in a feed: after `update.`) into the object's name
+    /// and `metadata.name`. Other fields have no object.
     fn locate<'f>(&self, field: &'f str) -> (String, &'f str) {
         let located = ["changes[", "overlay["].iter().find_map(|list| {
             let field = field.strip_prefix("update.").unwrap_or(field);
@@ -177,7 +175,7 @@ impl Error for RefusedCall {}
 impl fmt::Display for RefusedCall {
     /// The message and code; with violations, a line for each of them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The server's text may contain what other clients sent.
+        // The server's text may quote other clients.
         let (message, code) = (visible::text(self.status.message()), self.status.code());
         let details = self.status.get_error_details();
         let violations = details
@@ -193,7 +191,7 @@ impl fmt::Display for RefusedCall {
             let description = visible::text(&violation.description);
             write!(f, "\n  {}: {description}", visible::text(&place))?;
         }
-        // A long list is cut; the message says so.
+        // The message tells where a long list was cut.
         match message.rsplit_once(", ") {
             Some((_, cut)) if cut.ends_with("not listed)") => {
                 write!(f, "\n  ... and more: {}", cut.trim_end_matches(')'))

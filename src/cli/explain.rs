@@ -1,5 +1,4 @@
-//! `evenkeel explain`: why a pod may run where it may, and what would let it
-//! in elsewhere.
+//! `evenkeel explain`: why a pod may run on some nodes, and which changes would admit it to others.
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
@@ -10,6 +9,7 @@ use super::output::{self, AnswerFormat};
 use super::pending;
 use super::render;
 use super::selector;
+use crate::manifest::WorkloadFinder;
 use crate::proto::v1::{ExplainRequest, LabelSelector};
 
 /// Flags of `evenkeel explain`.
@@ -67,7 +67,7 @@ pub(crate) struct ExplainCommand {
     output: ExplanationFormat,
 }
 
-/// How an explanation is written.
+/// The formats of an explanation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ExplanationFormat {
     /// Sentences and bars for people.
@@ -82,7 +82,7 @@ enum ExplanationFormat {
 }
 
 impl ExplanationFormat {
-    /// As other answers are written; none for a page.
+    /// The format of other answers; `None` for a page.
     fn answer_format(self) -> Option<AnswerFormat> {
         match self {
             Self::Text => Some(AnswerFormat::Table),
@@ -104,8 +104,8 @@ impl ExplainCommand {
                 format.context("--pending: a page is of one explanation; leave out -o html")?;
             return pending::explain(&question, selector, format).await;
         }
-        let asked = question.open_new().await?;
-        // A page folds what is too much.
+        let asked = question.open_new(WorkloadFinder::finish_one).await?;
+        // A page folds long tables.
         let for_person = format == ExplanationFormat::Text;
         let (pod, overlay) = (&asked.workload.pod, &asked.overlay.changes);
         let request = ExplainRequest {

@@ -25,12 +25,12 @@ const BAR_FROM_CHANGES: u64 = 5_000;
 /// Bytes in a batch, well below gRPC's default limit of 4 MiB a message.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// What to do with the objects.
+/// The snapshot that receives the objects, and the way in which it does.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FeedTarget {
     /// Name of the snapshot; empty means "default".
     pub(crate) snapshot: String,
-    /// Whether the objects are the whole state, swapped in at the end.
+    /// True if the objects are the whole state, swapped in at the end.
     pub(crate) replace: bool,
     /// Default constraints to set; none leaves them.
     pub(crate) default_constraints: Option<DefaultConstraints>,
@@ -38,9 +38,9 @@ pub(crate) struct FeedTarget {
     pub(crate) kubernetes_version: String,
 }
 
-/// Sends `batches` of `count` changes and answers the last acknowledgement, with
-/// the counts of all of them. With `replace` they become visible at once; without,
-/// each batch by itself. `describe` names the changes of a batch that is refused.
+/// Sends `batches` of `count` changes and returns the last acknowledgement, with the counts of all
+/// of them. With `replace` they become visible at once; without, each batch by itself. `describe`
+/// names the changes of a batch that is refused.
 pub(crate) async fn send(
     client: &Client,
     batches: impl Iterator<Item = Vec<Change>> + Send + 'static,
@@ -63,7 +63,7 @@ async fn transfer(
     progress: &ProgressBar,
 ) -> Result<UpdateSnapshotResponse> {
     let steps_before_batches = usize::from(target.replace);
-    // Steps are acknowledged in order: the first one that is not is at fault.
+    // Steps are acknowledged in order, so the first one without an acknowledgement is at fault.
     let refused = |status, step: usize| {
         let batch = step.checked_sub(steps_before_batches);
         RefusedCall::or_unreachable(status, batch.map_or_else(Vec::new, &describe))
@@ -86,7 +86,7 @@ async fn transfer(
         let update = answer.update.unwrap_or_default();
         counted += (update.changed_count + update.unchanged_count).unsigned_abs();
         progress.set_position(counted.min(progress.length().unwrap_or(counted)));
-        // Of a replace the last one is the commit's, which counts them all.
+        // In a replace the last acknowledgement is the commit's, which counts them all.
         total = match target.replace {
             true => update,
             false => UpdateSnapshotResponse {
@@ -105,7 +105,7 @@ async fn transfer(
     Ok(total)
 }
 
-/// Returns where to cut the changes into batches. At least one, perhaps empty: the
+/// Returns the ranges of changes that become batches: at least one, perhaps empty, because the
 /// first carries the default constraints.
 pub(crate) fn ranges(changes: &[Change]) -> Vec<Range<usize>> {
     let mut ranges = Vec::new();
@@ -125,7 +125,7 @@ pub(crate) fn ranges(changes: &[Change]) -> Vec<Range<usize>> {
     ranges
 }
 
-/// The requests of a feed; `sent` counts those that were taken.
+/// The requests of a feed; `sent` counts those that were accepted.
 fn requests<B>(
     batches: B,
     target: &FeedTarget,
@@ -151,7 +151,7 @@ where
             snapshot: target.snapshot.clone(),
             changes,
             default_constraints: target.default_constraints.clone().filter(|_| number == 0),
-            // It holds for what comes from then on.
+            // The version holds for the changes from then on.
             kubernetes_version: target.kubernetes_version.clone(),
             ..Default::default()
         })

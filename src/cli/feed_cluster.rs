@@ -52,7 +52,7 @@ impl FeedCluster {
             kubeconfig: self.kubeconfig,
             context: self.context,
         };
-        // What cannot get better by itself is an error at once.
+        // A fault that cannot pass is an error at once.
         target.clone().connect(Reads::WholeObjects).await?;
         let snapshot = self.name.snapshot;
         let counts = ClusterFeed::counts_of(&snapshot);

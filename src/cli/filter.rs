@@ -8,6 +8,7 @@ use super::decide::{ANSWER, QuestionArgs};
 use super::exit::Exit;
 use super::output::AnswerFormat;
 use super::render;
+use crate::manifest::WorkloadFinder;
 use crate::proto::v1::{FilterRequest, View};
 
 /// Flags of `evenkeel filter`.
@@ -36,7 +37,7 @@ impl FilterCommand {
     /// Asks and prints.
     pub(crate) async fn run(self) -> Result<Exit> {
         let (question, format) = (self.question, self.output.output);
-        let asked = question.open_new().await?;
+        let asked = question.open_new(WorkloadFinder::finish_one).await?;
         let view = match format {
             AnswerFormat::Name => View::Basic,
             _ => View::Full,

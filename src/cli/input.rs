@@ -1,4 +1,4 @@
-//! Files as the content of a snapshot: read, sent, and summed up.
+//! Files as the content of a snapshot: read, sent, and summarized.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -17,29 +17,29 @@ use crate::proto::v1::{DefaultConstraints, UpdateSnapshotResponse};
 use crate::snapshot::ObjectKind;
 use crate::visible;
 
-/// Files below this size are read before a bar is.
+/// Files below this size are read before a bar could be seen.
 const BAR_FROM_BYTES: u64 = 4 << 20;
-/// How many repeated objects are named.
+/// The number of repeated objects that are named.
 const NAMED_REPEATS: usize = 5;
 
-/// What files hold for a snapshot.
+/// The objects and settings of files for a snapshot.
 pub(crate) struct Input {
     /// The objects.
     pub(crate) objects: Arc<LoadedObjects>,
-    /// Default constraints: those of the flag, else of the files.
+    /// Default constraints: those of the flag, else those of the files.
     pub(crate) default_constraints: Option<DefaultConstraints>,
-    /// The version of Kubernetes: that of the flag, else where the objects come from;
-    /// empty where nobody says.
+    /// The version of Kubernetes: that of the flag, else that of the objects' origin; empty where
+    /// neither has one.
     kubernetes_version: String,
-    /// Whether these are only supposed, as kube-scheduler would.
+    /// True if the default constraints are only assumed, as kube-scheduler has them.
     is_supposed: bool,
-    /// Whether all kinds were looked for, so that what is missing is not there.
+    /// True if all kinds were searched, so that missing objects do not exist.
     is_complete: bool,
 }
 
 impl Input {
-    /// Reads `files`, and default constraints as `--default-constraints` names
-    /// them. Shows each object to `finder`.
+    /// Reads `files`, and default constraints as `--default-constraints` names them. Shows each
+    /// object to `finder`.
     pub(crate) fn read(
         files: &[PathBuf],
         rules: &RulesFlags,
@@ -61,7 +61,7 @@ impl Input {
         })
     }
 
-    /// Returns what was listed of a cluster.
+    /// Returns the listed objects of a cluster as input.
     pub(crate) fn of_cluster(objects: LoadedObjects, rules: &RulesFlags) -> Result<Self> {
         Ok(Self {
             default_constraints: of_flag(rules.default_constraints.as_deref())?,
@@ -72,14 +72,13 @@ impl Input {
         })
     }
 
-    /// The same, of all that there is of a cluster. What begins with it begins where
-    /// kube-scheduler does: unless somebody says otherwise, Kubernetes' own default
-    /// constraints hold.
+    /// The same input with Kubernetes' own default constraints, if it has none: kube-scheduler has
+    /// these, too.
     pub(crate) fn or_system_defaults(mut self) -> Self {
         if self.default_constraints.is_none() {
             let is_fleet = self.objects.is_fleet;
             self.is_supposed = !is_fleet;
-            // Fleets have none.
+            // Fleets have no default constraints.
             self.default_constraints = Some(match is_fleet {
                 true => DefaultConstraints::default(),
                 false => manifest::system_default_constraints(),
@@ -88,12 +87,12 @@ impl Input {
         self
     }
 
-    /// Returns how many objects of each kind, e.g. `3 Node, 58 Pod`.
+    /// Returns the number of objects of each kind, e.g. `3 Node, 58 Pod`.
     pub(crate) fn loaded(&self) -> String {
         counted(&self.objects.kinds())
     }
 
-    /// The same of the kinds that no decision reads.
+    /// Returns the number of objects of each kind that no decision reads.
     pub(crate) fn skipped(&self) -> String {
         counted(&self.objects.skipped)
     }
@@ -104,8 +103,8 @@ impl Input {
         warnings.iter().for_each(|warning| output::warn(warning));
     }
 
-    /// Returns what is odd about the files, as the whole state (`replace`) or a part
-    /// of it; a sentence each.
+    /// Returns warnings about the files, as the whole state (`replace`) or a part of it; a sentence
+    /// each.
     pub(crate) fn warnings(&self, replace: bool) -> Vec<String> {
         let repeated = &self.objects.repeated;
         let mut warnings: Vec<String> = repeated.iter().take(NAMED_REPEATS).cloned().collect();
@@ -145,8 +144,8 @@ impl Input {
             .map(ObjectKind::as_str)
             .filter(|kind| !kinds.contains_key(kind))
             .filter(|kind| match *kind {
-                // Nobody asked for these default constraints, and a few pods by
-                // themselves are no cluster that lacks its services.
+                // The user did not ask for these default constraints, and a few pods by themselves
+                // are no cluster without Services.
                 "Service" if self.is_supposed => any_named(),
                 "Service" => kinds.contains_key("Pod"),
                 kind => named.contains(kind),
@@ -161,7 +160,7 @@ fn of_flag(argument: Option<&str>) -> Result<Option<DefaultConstraints>> {
     read.context("--default-constraints")
 }
 
-/// The version of the flag, else that of where objects come from.
+/// The version of the flag, else that of the objects' origin.
 fn version(objects: &LoadedObjects, rules: &RulesFlags) -> String {
     let of_flag = rules.kubernetes_version.map(|version| version.to_string());
     of_flag.unwrap_or_else(|| objects.kubernetes_version.clone())
@@ -183,7 +182,7 @@ pub(crate) async fn send(
     };
     let ranges = Arc::new(feed::ranges(&objects.changes));
     let (sent, cuts) = (Arc::clone(&objects), Arc::clone(&ranges));
-    // A batch is copied when its turn comes.
+    // A batch is copied only when its turn comes.
     let batches = (0..cuts.len()).map(move |batch| sent.changes[cuts[batch].clone()].to_vec());
     let describe = |batch: usize| {
         let range = ranges.get(batch).cloned().unwrap_or_default();
@@ -192,7 +191,7 @@ pub(crate) async fn send(
     feed::send(client, batches, objects.changes.len(), describe, &target).await
 }
 
-/// Returns what a load did, for a person.
+/// Returns the result of a load, for a person.
 pub(crate) fn summary(
     snapshot: &str,
     loaded: &str,

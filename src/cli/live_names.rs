@@ -1,5 +1,5 @@
-//! Completes names while somebody types them: contexts of the kubeconfig, and namespaces
-//! and objects of the cluster that the words before them mean.
+//! Completes names while they are typed: contexts of the kubeconfig, and namespaces and objects of
+//! the cluster that the earlier words select.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -14,16 +14,16 @@ use tokio::time::timeout;
 use crate::kubernetes::{ApiResource, ClusterClient, Reads, Target};
 use crate::manifest::ObjectName;
 
-/// How long somebody who types waits for an API server at most.
+/// The longest time that completion waits for an API server.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The kinds that are offered, as people type them.
 const KINDS: [&str; 8] = ["cj", "deploy", "ds", "job", "pod", "rc", "rs", "sts"];
 
-/// How kubectl finds the program: then it asks the current cluster.
+/// The names under which kubectl finds the program: then completion asks the current cluster.
 const PLUGIN_NAMES: [&str; 2] = ["kubectl-evenkeel", "kubectl_complete-evenkeel"];
 
-/// What is read of the objects of a list.
+/// The fields that are read of the objects of a list.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct NamedItem {
@@ -62,8 +62,8 @@ pub(super) fn contexts() -> ArgValueCompleter {
     })
 }
 
-/// Those of `names` that begin like what is typed. What no name can have is not shown to
-/// a shell.
+/// Returns the names that begin like the typed text. Names with impossible characters are not shown
+/// to a shell.
 fn offered(typed: &OsStr, names: &[String]) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy();
     let is_plain = |name: &&String| {
@@ -74,7 +74,7 @@ fn offered(typed: &OsStr, names: &[String]) -> Vec<CompletionCandidate> {
     names.map(CompletionCandidate::new).collect()
 }
 
-/// Kinds, or the objects of the kind that is typed.
+/// Returns kinds, or the objects of the typed kind.
 fn object_names(typed: &OsStr) -> Vec<String> {
     let typed = typed.to_string_lossy();
     let words = TypedWords::read();
@@ -95,8 +95,8 @@ fn object_names(typed: &OsStr) -> Vec<String> {
     names.iter().map(|name| format!("{start}{name}")).collect()
 }
 
-/// The names of a resource's objects: of all, or of a namespace, which is the context's
-/// where none is given. None where no cluster is meant, or it does not answer in time.
+/// The names of a resource's objects: of all, or of a namespace, by default the context's. None if
+/// no cluster is selected, or it does not answer in time.
 fn ask(
     words: &TypedWords,
     resource: &'static ApiResource,
@@ -133,7 +133,7 @@ async fn list(
     listed.await.ok()
 }
 
-/// The words of the command line that is typed.
+/// The words of the typed command line.
 struct TypedWords(Vec<OsString>);
 
 impl TypedWords {
@@ -152,7 +152,7 @@ impl TypedWords {
         let mut found = None;
         for (place, word) in words.iter().enumerate() {
             if *word == long || *word == short {
-                // The last word is the one that is typed.
+                // The last word is the one that is being typed.
                 found = words[..words.len() - 1].get(place + 1).copied();
             } else if let Some(value) = word.strip_prefix(long).and_then(|it| it.strip_prefix('='))
             {
@@ -169,7 +169,7 @@ impl TypedWords {
         }
     }
 
-    /// Returns whether they mean a cluster: as for kubectl, or by a flag.
+    /// Returns whether the words select a cluster: as for kubectl, or by a flag.
     fn mean_cluster(&self) -> bool {
         let has = |flag: &str| {
             let is_it = |word: &OsString| word.to_str().is_some_and(|it| it.starts_with(flag));

@@ -4,28 +4,38 @@ use anyhow::Result;
 
 use super::backend::Client;
 use super::what_if::Overlay;
-use crate::manifest::WorkloadPod;
+use crate::manifest::{NotCounted, WorkloadPod};
 use crate::proto::v1::{FilterRequest, NodeNames, ObjectMeta, ObjectReference, Pod, View};
 
-/// A question that is ready to be asked: its files are read, and somebody
-/// listens.
+/// A question that is ready to be asked: its files are read, and the client is connected.
 pub(crate) struct LoadedQuestion {
-    /// The pod and where it is from.
+    /// The pod and the object that it comes from.
     pub(crate) workload: WorkloadPod,
-    /// What is supposed.
+    /// Other workloads of its file that are placed with it.
+    pub(crate) others: Vec<WorkloadPod>,
+    /// The changes that the question assumes.
     pub(crate) overlay: Overlay,
-    /// A client of what is asked.
+    /// The client that answers.
     pub(crate) client: Client,
-    /// What it is about, for a person.
+    /// The question's subject, for a person.
     pub(crate) title: String,
-    /// Whether the pod is in the snapshot, and taken out of it for the answer.
+    /// True if the pod is in the snapshot, and was taken out of it for the answer.
     pub(crate) taken_out: bool,
 }
 
 impl LoadedQuestion {
-    /// Takes the pod out of the snapshot, if that has it: one more of it is never
-    /// asked about, and it must not count against itself.
-    /// It is looked for once the snapshot has reached `min_revision`.
+    /// All workloads of the question, in the order of its file.
+    pub(crate) fn workloads(&self) -> impl Iterator<Item = &WorkloadPod> {
+        [&self.workload].into_iter().chain(&self.others)
+    }
+
+    /// The additions to the pods of all workloads that are not known.
+    pub(crate) fn not_counted(&self) -> impl Iterator<Item = &NotCounted> {
+        self.workloads().flat_map(|workload| &workload.missing)
+    }
+
+    /// Takes the pod out of the snapshot, if it is there: it must not count against itself. The
+    /// snapshot is searched once it has reached `min_revision`.
     pub(crate) async fn take_out(
         &mut self,
         pod: ObjectReference,
@@ -54,7 +64,7 @@ impl LoadedQuestion {
         let answer = self.client.call_about(request, names).await?;
         self.taken_out = answer.unknown_deletes.is_empty();
         if self.taken_out {
-            // Where it runs is not where it has to.
+            // The node that a pod runs on is not a node that it has to run on.
             let spec = self.workload.pod.spec.as_mut();
             spec.into_iter().for_each(|spec| spec.node_name.clear());
             self.overlay.changes.extend(itself.changes);

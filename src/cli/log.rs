@@ -1,4 +1,4 @@
-//! `evenkeel log`: the log that several servers share, as it is on its
+//! `evenkeel admin log`: the log that several servers share, as it is on its
 //! nats-servers. No server of the fleet is asked.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::snapshot::{Limits, Registry, Unobserved, system_clock};
 use crate::tasks;
 use crate::visible;
 
-/// What to do with a log.
+/// A command about a log.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LogCommand {
     /// Show the logs of a fleet: how long they are, and their checkpoints
@@ -55,7 +55,8 @@ pub(crate) struct Snapshots {
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Verify {
-    /// Also compare what each nats-server has, message by message: slow
+    /// Also compare what each nats-server has, message by message, and read what it keeps
+    /// besides the logs: slow
     #[arg(long)]
     copies: bool,
 
@@ -71,7 +72,7 @@ Exit codes:
   3  the nats-servers cannot be reached";
 
 impl LogCommand {
-    /// Does it.
+    /// Runs the command.
     pub(crate) async fn run(self) -> Result<Exit> {
         match self {
             Self::Status(it) => status(&it.replication).await,
@@ -118,11 +119,15 @@ async fn status(settings: &ReplicationSettings) -> Result<Exit> {
     let checkpoints = replica::newest_checkpoints(&*log).await.map_err(failed)?;
     let mut rows = Vec::new();
     for name in named(&*log, &[]).await? {
-        let bounds = log.bounds(&name).await.map_err(failed)?;
+        let mut bounds = log.bounds(&name).await.map_err(failed)?;
+        let copies = log.inspect(Some(&name), false).await.map_err(failed)?;
+        bounds.current = copies.iter().filter(|copy| copy.is_whole()).count();
         let checkpoint = checkpoints.get(&name).copied();
         rows.push((name, bounds, checkpoint));
     }
+    log.inspect(None, false).await.map_err(failed)?;
     output::print(&render::logs(&rows))?;
+    output::print(&render::log_troubles(&log.troubles()))?;
     Ok(Exit::Success)
 }
 
@@ -134,10 +139,16 @@ async fn verify(settings: &Verify) -> Result<Exit> {
         is_whole &= found.faulty == 0;
         output::print(&render::audited(&name, &found))?;
     }
+    if settings.copies {
+        log.inspect(None, true).await.map_err(failed)?;
+        let troubles = log.troubles();
+        is_whole &= troubles.is_empty();
+        output::print(&render::log_troubles(&troubles))?;
+    }
     Ok(Exit::of(is_whole))
 }
 
-/// Lets a replica inside this process `work`.
+/// Runs `work` with a replica inside this process.
 async fn with_replica<T: Send + 'static>(
     log: &Arc<dyn Log>,
     work: impl FnOnce(&Replica) -> Result<T> + Send + 'static,

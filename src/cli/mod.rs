@@ -1,9 +1,9 @@
-//! The commands that people type. Each is a file of its own; all of them ask
-//! through `backend`, which is a server or a service inside this process.
+//! The commands that people type. Each is a file of its own; all of them ask through `backend`,
+//! which is a server or a service inside this process.
 //!
-//! `args` has the flags that commands share, `source` what a question is asked about (a
-//! server, files or a cluster), `exit` the exit codes. `lint` and `report` have folders, and
-//! `render` writes text and pages. Commands show a message only through `output`.
+//! `args` has the flags that commands share, `source` the source of a question (a server, files or
+//! a cluster), `exit` the exit codes. `lint` and `report` have folders, and `render` writes text
+//! and pages. Commands show a message only through `output`.
 
 mod about_pods;
 mod args;
@@ -12,7 +12,9 @@ mod carry_out;
 mod cluster;
 mod command_line;
 mod completions;
+mod cost_keeper;
 mod decide;
+mod deletion_costs;
 mod descriptor;
 mod endpoint;
 mod exit;
@@ -47,6 +49,7 @@ mod source;
 mod spread;
 mod state;
 mod stored;
+mod successor;
 mod synth;
 mod token;
 mod verify;
@@ -123,44 +126,54 @@ enum Command {
     Spread(Box<spread::SpreadCommand>),
     /// Say which pods of a workload should go, so that the others are spread best
     ScaleDown(Box<scale_down::ScaleDownCommand>),
+    /// Have ReplicaSets delete the pods first that are spread worst
+    DeletionCosts(Box<deletion_costs::DeletionCostsCommand>),
     /// Say which pods to move so that constraints hold, with the fewest moves
     Rebalance(Box<rebalance::RebalanceCommand>),
     /// Report on a whole cluster: constraints, violations, risks, and a score
     Report(report::ReportCommand),
-    /// Repeat the decisions of a decision log, and show what differs
-    Replay(Box<replay::ReplayCommand>),
     /// List, describe, save, restore and delete snapshots
     #[command(subcommand)]
     Snapshot(snapshots::SnapshotCommand),
-    /// Show, check and repair state directories
-    #[command(subcommand)]
-    State(state::StateCommand),
-    /// Show, check, checkpoint and trim the logs that servers share
-    #[command(subcommand)]
-    Log(log::LogCommand),
     /// Let a server recount a snapshot and compare it with the counts it keeps
     Verify(verify::VerifySnapshot),
-    /// Generate a cluster, for benchmarks and experiments
-    Synth(synth::Synth),
-    /// Write the protocol's descriptor set, for grpcurl and ghz
-    Descriptor(descriptor::Descriptor),
     /// Ask a server whether it is serving
     Healthcheck(healthcheck::Healthcheck),
     /// Make a bearer token and its access rule
     Token(token::MakeToken),
+    /// Look after state directories and logs, repeat decisions, generate clusters
+    #[command(subcommand)]
+    Admin(AdminCommand),
     /// Write a completion script for a shell
     Completions(completions::Completions),
     /// Write manual pages
     Man(man::Man),
 }
 
-/// Completes a command line for kubectl or a shell, if the program was called for that;
-/// the exit code then.
+/// The commands for people who run servers or measure them.
+#[derive(Debug, Subcommand)]
+enum AdminCommand {
+    /// Show, check and repair state directories
+    #[command(subcommand)]
+    State(state::StateCommand),
+    /// Show, check, checkpoint and trim the logs that servers share
+    #[command(subcommand)]
+    Log(log::LogCommand),
+    /// Repeat the decisions of a decision log, and show what differs
+    Replay(Box<replay::ReplayCommand>),
+    /// Generate a cluster, for benchmarks and experiments
+    Synth(synth::Synth),
+    /// Write the protocol's descriptor set, for grpcurl and ghz
+    Descriptor(descriptor::Descriptor),
+}
+
+/// Completes a command line for kubectl or a shell, if the program was called for that; then
+/// returns the exit code.
 pub fn complete(args: &[OsString]) -> Option<ExitCode> {
     match completions::complete(Cli::command, args) {
         Ok(false) => {}
         Ok(true) => return Some(ExitCode::SUCCESS),
-        // A shell shows nothing of it.
+        // A shell shows no error of completion.
         Err(_) => return Some(ExitCode::FAILURE),
     }
     let completed = plugin::complete(Cli::command(), args)?;
@@ -176,8 +189,7 @@ impl Cli {
         matches!(self.command, Command::Serve(_))
     }
 
-    /// Runs the command and answers the exit code; what went wrong is on
-    /// standard error.
+    /// Runs the command and returns the exit code. Faults are reported on standard error.
     pub fn run(self) -> ExitCode {
         self.color.write_global();
         render::look_up_width();
@@ -192,18 +204,19 @@ impl Cli {
             Command::Place(place) => wait_for(place.run()),
             Command::Reservation(reservation) => wait_for(reservation.run()),
             Command::Rebalance(rebalance) => wait_for(rebalance.run()),
-            Command::Replay(replay) => wait_for(replay.run()),
             Command::Report(report) => wait_for(report.run()),
             Command::ScaleDown(scale_down) => wait_for(scale_down.run()),
             Command::Spread(spread) => wait_for(spread.run()),
             Command::Snapshot(snapshot) => wait_for(snapshot.run()),
-            Command::State(state) => state.run(),
-            Command::Log(log) => wait_for(log.run()),
             Command::Verify(verify) => wait_for(verify.run()),
-            Command::Synth(synth) => wait_for(synth.run()),
-            Command::Descriptor(descriptor) => descriptor.run(),
+            Command::DeletionCosts(costs) => wait_for(costs.run()),
             Command::Healthcheck(healthcheck) => wait_for(healthcheck.run()),
             Command::Token(token) => token.run(),
+            Command::Admin(AdminCommand::State(state)) => state.run(),
+            Command::Admin(AdminCommand::Log(log)) => wait_for(log.run()),
+            Command::Admin(AdminCommand::Replay(replay)) => wait_for(replay.run()),
+            Command::Admin(AdminCommand::Synth(synth)) => wait_for(synth.run()),
+            Command::Admin(AdminCommand::Descriptor(descriptor)) => descriptor.run(),
             Command::Completions(completions) => completions.run(),
             Command::Man(man) => man.run(Self::command()),
         };

@@ -1,4 +1,4 @@
-//! Writing answers to standard output, and what is beside them to standard error.
+//! Writes answers to standard output, and messages about them to standard error.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use super::render;
 use crate::visible;
 
-/// How an answer is written.
+/// The formats of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AnswerFormat {
     /// Aligned columns for a person.
@@ -27,12 +27,12 @@ pub(crate) enum AnswerFormat {
 }
 
 impl AnswerFormat {
-    /// Returns whether it is written for a person.
+    /// Returns whether the format is for a person.
     pub(crate) fn is_table(self) -> bool {
         self == AnswerFormat::Table
     }
 
-    /// The text of `answer`; `table` and `names` write it their way.
+    /// The text of `answer`; `table` and `names` write it in those formats.
     pub(crate) fn render<T: Serialize + DeserializeOwned>(
         self,
         answer: &T,
@@ -51,37 +51,34 @@ impl AnswerFormat {
     }
 }
 
-/// Returns what `of` makes of an answer, after control characters in its strings were
-/// made visible: the answer holds text from outside.
+/// Returns the result of `of` for an answer, after control characters in its strings were made
+/// visible: the strings come from outside.
 pub(crate) fn shown<T: Serialize + DeserializeOwned, R>(answer: &T, of: impl FnOnce(&T) -> R) -> R {
     of(visible::message(answer).as_ref().unwrap_or(answer))
 }
 
-/// As JSON, indented, that a terminal shows as it is.
+/// Indented JSON that a terminal shows as it is.
 pub(crate) fn json(answer: &dyn erased_serde::Serialize) -> Result<String> {
     let text = serde_json::to_string_pretty(answer)? + "\n";
     Ok(visible::json(&text).into_owned())
 }
 
-/// As YAML. An answer is asked for its fields through one type, whatever it is
-/// written as: compiling what writes every message once for each format takes
-/// long.
+/// YAML. All answers give their fields through one type: compiling the writer of every message for
+/// each format takes long.
 fn yaml(answer: &dyn erased_serde::Serialize) -> Result<String> {
     Ok(serde_saphyr::to_string(&answer)?)
 }
 
-/// Writes to standard output; styles only where they are wanted, and no other
-/// escape sequence.
+/// Writes to standard output; styles only where they are wanted, and no other escape sequence.
 pub(crate) fn print(text: &str) -> Result<()> {
     let text = visible::styled(text);
     finish(anstream::stdout().lock().write_all(text.as_bytes()))
 }
 
-/// Writes to standard output what takes the place of what was written before: on a
-/// terminal that is emptied first.
+/// Replaces the text that was written before on standard output: a terminal is cleared first.
 ///
 /// # Errors
-/// Also when nobody reads any more.
+/// Those of writing, also when the reader is gone.
 pub(crate) fn replace(text: &str) -> Result<()> {
     let text = visible::styled(text);
     let mut output = anstream::stdout().lock();
@@ -108,7 +105,7 @@ fn finish(written: io::Result<()>) -> Result<()> {
     }
 }
 
-/// A progress bar on standard error that is seen from so much work on.
+/// A progress bar on standard error that is shown from this much work on.
 pub(crate) fn bar(length: u64, seen_from: u64, template: &str) -> ProgressBar {
     let progress = ProgressBar::new(length);
     if length < seen_from {
@@ -123,8 +120,8 @@ pub(crate) fn warn(message: &str) {
     tell(AnsiColor::Yellow, "warning", &visible::text(message));
 }
 
-/// Why a command ends: on standard error. It may have several lines, of which only the
-/// first begins at the margin, so none of them looks like a message of its own.
+/// Reports on standard error why a command ends. The report may have several lines. Only the first
+/// begins at the margin, so none of the others looks like a message of its own.
 pub(crate) fn fail(why: &dyn fmt::Display) {
     let why = why.to_string();
     let mut lines = why.lines();
@@ -136,9 +133,9 @@ pub(crate) fn fail(why: &dyn fmt::Display) {
     tell(AnsiColor::Red, "error", &visible::lines(&text));
 }
 
-/// Writes to standard error what is visible already.
+/// Writes text that is visible already to standard error.
 fn tell(colour: AnsiColor, label: &str, text: &str) {
     let style = colour.on_default().bold();
-    // Nothing is left to tell when standard error is closed.
+    // If standard error is closed, the user cannot be told.
     let _ = writeln!(anstream::stderr(), "{style}{label}:{style:#} {text}");
 }

@@ -10,7 +10,7 @@ use indicatif::ProgressBar;
 use prost::Message;
 
 use self::answer::{PendingPods, PendingWorkload};
-use super::decide::QuestionArgs;
+use super::decide::{QuestionArgs, other_scheduler};
 use super::exit::Exit;
 use super::output::{self, AnswerFormat};
 use super::render;
@@ -23,10 +23,10 @@ use crate::matching::Selector;
 use crate::proto::v1::{FilterRequest, LabelSelector, Pod, View};
 use crate::spread::describe::WorkloadId;
 
-/// Different pods from which on a progress bar is shown.
+/// The number of different pods from which on a progress bar is shown.
 const BAR_FROM_PODS: u64 = 200;
 
-/// Pods of a workload that differ in their names alone.
+/// Pods of a workload that differ only in their names.
 pub(super) struct Alike {
     pub(super) pod: Pod,
     pub(super) names: Vec<String>,
@@ -65,7 +65,7 @@ pub(super) async fn explain(
         pending.workloads.push(workload);
     }
     progress.finish_and_clear();
-    // Those that compare equal stay in the order of their names.
+    // The sort is stable, so equal ones stay in the order of their names.
     pending.workloads.sort_by_key(|workload| {
         let (stuck, pods) = (workload.stuck_count, workload.pods.len());
         let feasible_count = workload.explanation.feasible_count;
@@ -79,7 +79,7 @@ pub(super) async fn explain(
     ))
 }
 
-/// What all pending pods are asked with.
+/// The settings that the questions about all pending pods share.
 struct Asking<'a> {
     question: &'a QuestionArgs,
     overlay: Overlay,
@@ -88,8 +88,7 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// The pods that are meant: of files all that they say of them, of a server what
-    /// it keeps.
+    /// The selected pods: from files with all their fields, from a server with those that it keeps.
     async fn pods(&self, is_meant: impl Fn(&Pod) -> bool) -> Result<Vec<Pod>> {
         let Some(objects) = &self.opened.objects else {
             let snapshot = self.question.state.snapshot();
@@ -119,11 +118,15 @@ impl Asking<'_> {
         let request = question.explain_request(worst, changes, self.for_person);
         let client = &self.opened.client;
         let explanation = question.call(client, &self.overlay, request);
-        let explanation = explanation.await?;
+        let mut explanation = explanation.await?;
         let explained_pod = stored::name_of(worst).to_owned();
         let mut pods: Vec<String> = alike.into_iter().flat_map(|pods| pods.names).collect();
         pods.sort();
         let (unschedulable_count, said) = self.said_of(&namespace, &explained_pod, &pods);
+        if !said.scheduler.is_empty() {
+            let field = other_scheduler(&said.scheduler);
+            explanation.unchecked.push(field);
+        }
         Ok(PendingWorkload {
             unschedulable_count,
             scheduler_message: said.message,
@@ -139,8 +142,9 @@ impl Asking<'_> {
         })
     }
 
-    /// Returns how many of these pods the cluster's scheduler found no node for, and what it says
-    /// of `explained`, else of the first that it says something of.
+    /// Returns for how many of these pods the cluster's scheduler found no node, and its message
+    /// about `explained`, or else about another of the pods. If any of the pods names another
+    /// scheduler, so does the result.
     fn said_of(&self, namespace: &str, explained: &str, pods: &[String]) -> (usize, WaitingPod) {
         let waiting = self.opened.objects.as_ref().map(|objects| &objects.waiting);
         let said = |name: &str| {
@@ -149,8 +153,12 @@ impl Asking<'_> {
         };
         let all: Vec<WaitingPod> = pods.iter().filter_map(|name| said(name)).collect();
         let count = all.iter().filter(|pod| pod.is_unschedulable).count();
+        let others = all.iter().map(|pod| pod.scheduler.clone());
+        let other = others.filter(|scheduler| !scheduler.is_empty()).min();
         let first = said(explained).or_else(|| all.into_iter().next());
-        (count, first.unwrap_or_default())
+        let first = first.unwrap_or_default();
+        let scheduler = other.unwrap_or_default();
+        (count, WaitingPod { scheduler, ..first })
     }
 
     async fn feasible_count(&self, pod: &Pod) -> Result<i64> {
@@ -166,7 +174,7 @@ impl Asking<'_> {
     }
 }
 
-/// Which pods are asked about.
+/// Decides which pods the question is about.
 fn meant(
     namespace: Option<&str>,
     selector: Option<&LabelSelector>,
@@ -194,7 +202,7 @@ pub(super) fn is_pending(pod: &Pod) -> bool {
     node.is_empty() && matches!(phase, "" | "Pending") && !is_terminating
 }
 
-/// Pods by workload, those that differ in their names alone together.
+/// Pods by workload; those that differ only in their names form one group.
 pub(super) fn grouped(pods: Vec<Pod>) -> BTreeMap<(String, WorkloadId), Vec<Alike>> {
     let mut groups: BTreeMap<_, Vec<Alike>> = BTreeMap::new();
     let mut places: HashMap<Vec<u8>, usize> = HashMap::new();

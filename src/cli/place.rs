@@ -14,11 +14,12 @@ use super::exit::Exit;
 use super::loaded_question::LoadedQuestion;
 use super::output::AnswerFormat;
 use super::render;
-use crate::manifest::{PlacementPolicy, Preference, WorkloadPod};
+use super::stored;
+use crate::manifest::{PlacementPolicy, Preference, WorkloadFinder, WorkloadPod};
 use crate::proto::v1::{
-    Affinity, Dialect, FilterRequest, NodeAffinity, NodeBonus, NodeChecks, NodeNames, NodeSelector,
-    NodeSelectorTerm, PlaceRequest, PlaceResponse, Placement, Planning, Pod, PodSpec, Reservation,
-    Toleration, View,
+    Affinity, Completeness, Dialect, FilterRequest, NodeAffinity, NodeBonus, NodeChecks, NodeNames,
+    NodeSelector, NodeSelectorTerm, PlaceRequest, PlaceResponse, Placement, Planning, Pod, PodSpec,
+    Reservation, Toleration, View, WorkloadReplicas,
 };
 
 /// Flags of `evenkeel place`.
@@ -29,6 +30,7 @@ Examples:
   evenkeel place deploy/web --add 2                         2 more
   evenkeel place -f deployment.yaml --load cluster.json -o name
   evenkeel place -f deployment.yaml --joint             plan all replicas together
+  evenkeel place -f app.yaml --all-or-nothing           all workloads of a file, or none
   evenkeel place -f deployment.yaml --reserve 5m --owner my-controller -o json
   evenkeel place -f deployment.yaml --reserve 5m --request-id $ID      safe to send again
   evenkeel place -f placement.yaml --load fleet.yaml        a KubeFleet placement
@@ -75,6 +77,12 @@ pub(crate) struct PlaceCommand {
     #[arg(long)]
     joint: bool,
 
+    /// Place nothing, and reserve nothing, unless all replicas find a node: a gang
+    ///
+    /// Not for placements of KubeFleet.
+    #[arg(long)]
+    all_or_nothing: bool,
+
     /// Reserve the picks for this long, e.g. 5m
     ///
     /// A reservation counts in every later decision until it is confirmed,
@@ -112,15 +120,19 @@ impl PlaceCommand {
             "--reserve with --load or a cluster: a reservation is kept by a server, and nothing of \
              this process outlives it; load into a server with `evenkeel load` and ask that"
         );
+        let all = WorkloadFinder::finish_all;
         let asked = match self.reserve {
-            // Nothing is reserved on what is only supposed.
-            Some(_) => self.question.open().await?,
-            None => self.question.open_new().await?,
+            // A server reserves only on the state that it has.
+            Some(_) => self.question.open(all).await?,
+            None => self.question.open_new(all).await?,
         };
         anyhow::ensure!(
             self.add.is_none() || asked.workload.policy.is_none(),
             "--add: a placement says how many clusters it wants in all"
         );
+        if !asked.others.is_empty() {
+            return self.place_together(&asked).await;
+        }
         let mut there = 0;
         let answer = match asked.workload.policy.clone() {
             None => {
@@ -158,7 +170,48 @@ impl PlaceCommand {
         Ok(Exit::of(answer.unplaced == 0))
     }
 
-    /// Returns how many replicas to place of a workload that has `there`.
+    /// Places several workloads together, and prints.
+    async fn place_together(&self, asked: &LoadedQuestion) -> Result<Exit> {
+        anyhow::ensure!(
+            self.replicas.is_none() && self.add.is_none(),
+            "--replicas and --add are about one workload: say which with --name KIND/NAME"
+        );
+        let (mut names, mut workloads) = (Vec::new(), Vec::new());
+        for workload in asked.workloads() {
+            let snapshot = self.question.state.snapshot();
+            let has = stored::pods_there(&asked.client, snapshot, &workload.object).await?;
+            let has = has.as_ref().and_then(|has| has.workloads.first());
+            let there = has.map_or(0, |it| it.pod_count);
+            let replicas = still_missing(workload.replicas.unwrap_or(1), there);
+            if replicas > 0 {
+                names.push(workload.name.as_str());
+                workloads.push(WorkloadReplicas {
+                    pod: Some(workload.pod.clone()),
+                    replicas,
+                });
+            }
+        }
+        anyhow::ensure!(
+            !workloads.is_empty(),
+            "all replicas of the workloads are in the snapshot already"
+        );
+        let request = PlaceRequest {
+            workloads,
+            ..self.request(asked)?
+        };
+        let answer: PlaceResponse = self.question.ask(asked, request).await?;
+        let node = |placement: &Placement| placement.node.clone();
+        self.question.print(
+            asked,
+            self.output.output,
+            &answer,
+            |head, answer| render::place_together(head, answer, &names),
+            |answer| answer.placements.iter().map(node).collect(),
+        )?;
+        Ok(Exit::of(answer.unplaced == 0))
+    }
+
+    /// Returns the number of replicas to place for a workload that has `there`.
     fn more(&self, workload: &WorkloadPod, there: i64) -> Result<i32> {
         if let Some(more) = self.add {
             return Ok(more);
@@ -171,8 +224,7 @@ impl PlaceCommand {
             "{} wants 0 replicas: say with --replicas how many there are to be, 1 or more",
             workload.name
         );
-        let more = i64::from(wanted).saturating_sub(there).max(0);
-        Ok(i32::try_from(more).unwrap_or(i32::MAX))
+        Ok(still_missing(wanted, there))
     }
 
     async fn place(
@@ -181,9 +233,20 @@ impl PlaceCommand {
         bonuses: Vec<NodeBonus>,
         replicas: i32,
     ) -> Result<PlaceResponse> {
+        let request = PlaceRequest {
+            replicas,
+            pod: Some(asked.workload.pod.clone()),
+            bonuses,
+            ..self.request(asked)?
+        };
+        self.question.ask(asked, request).await
+    }
+
+    /// What is asked about one or several workloads.
+    fn request(&self, asked: &LoadedQuestion) -> Result<PlaceRequest> {
         anyhow::ensure!(
             self.reserve.is_none() || asked.overlay.changes.is_empty(),
-            "--reserve: nothing is reserved on what is only supposed; leave out --overlay and \
+            "--reserve: a server reserves only on the state that it holds; leave out --overlay and \
              --overlay-delete, and pods that are in the snapshot already"
         );
         let reserve = self.reserve.map(|ttl| Reservation {
@@ -191,34 +254,36 @@ impl PlaceCommand {
             ttl: Some(ttl.into()),
         });
         let max_domains = match self.output.output {
-            // Before and after are shown side by side: the domains with the
-            // fewest pods are not the same.
+            // Before and after are shown side by side, and their domains with the fewest pods
+            // differ.
             AnswerFormat::Table => Some(0),
             _ => self.question.max_domains(false),
         };
-        let request = PlaceRequest {
+        let completeness = match self.all_or_nothing {
+            true => Completeness::AllOrNothing,
+            false => Completeness::Unspecified,
+        };
+        let planning = match self.joint {
+            true => Planning::Joint,
+            false => Planning::Unspecified,
+        };
+        Ok(PlaceRequest {
             snapshot: self.question.state.snapshot().to_owned(),
             dialect: asked.workload.dialect().into(),
-            replicas,
-            pod: Some(asked.workload.pod.clone()),
             candidates: self.question.candidates(),
             node_checks: self.question.node_checks().into(),
             min_revision: self.question.min_revision,
             overlay: asked.overlay.changes.clone(),
-            bonuses,
             reserve,
             request_id: self.request_id.clone().unwrap_or_default(),
             max_domains,
-            planning: match self.joint {
-                true => Planning::Joint.into(),
-                false => Planning::Unspecified.into(),
-            },
-            ..Default::default()
-        };
-        self.question.ask(asked, request).await
+            planning: planning.into(),
+            completeness: completeness.into(),
+            ..PlaceRequest::default()
+        })
     }
 
-    /// PickAll and PickFixed: nothing is spread.
+    /// Answers PickAll and PickFixed, which spread nothing.
     async fn pick(
         &self,
         asked: &LoadedQuestion,
@@ -266,8 +331,8 @@ impl PlaceCommand {
         })
     }
 
-    /// Returns what clusters are worth by a policy's preferences: the server says
-    /// which ones match.
+    /// Returns the bonuses of clusters by a policy's preferences. The server tells which ones
+    /// match.
     async fn bonuses(
         &self,
         asked: &LoadedQuestion,
@@ -290,6 +355,12 @@ impl PlaceCommand {
         let bonus = |(node, score)| NodeBonus { node, score };
         Ok(bonuses.into_iter().map(bonus).collect())
     }
+}
+
+/// The number of replicas that are still to be placed where `there` of them are.
+fn still_missing(wanted: i32, there: i64) -> i32 {
+    let missing = i64::from(wanted).saturating_sub(there).max(0);
+    i32::try_from(missing).unwrap_or(i32::MAX)
 }
 
 /// A pod that may run wherever `term` matches.

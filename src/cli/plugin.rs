@@ -14,11 +14,11 @@ use super::cluster::ClusterArgs;
 use super::endpoint::Endpoint;
 use super::output;
 
-/// How kubectl finds the plugin: `kubectl evenkeel` runs this program.
+/// The name under which kubectl finds the plugin: `kubectl evenkeel` runs this program.
 const PLUGIN: &str = "kubectl-evenkeel";
-/// How kubectl finds what completes the plugin's command lines.
+/// The name under which kubectl finds the completion of the plugin's command lines.
 const COMPLETER: &str = "kubectl_complete-evenkeel";
-/// What people type.
+/// The command that people type.
 const TYPED: &str = "kubectl evenkeel";
 
 /// The first commands to try, for the plugin of kubectl.
@@ -33,9 +33,9 @@ The cluster is that of the current context, or of --context and --kubeconfig. It
 needs no more than the permission to list nodes, pods, services and controllers. Nothing is changed
 in it, and nothing leaves this process. --server asks a server instead, --load files.";
 
-/// `kubectl completion` reads that nothing else, such as files, is to be offered.
+/// The code by which `kubectl completion` offers nothing else, such as files.
 const NO_FILES: u8 = 4;
-/// The same, and that the word goes on.
+/// The code by which it also lets the word go on.
 const GOES_ON: u8 = 2;
 
 /// Returns whether the program was called by this name.
@@ -59,9 +59,8 @@ pub(super) fn named(command: Command, program: &OsStr) -> Command {
         .mut_subcommands(with_examples)
 }
 
-/// Returns whether a command line means the current cluster: the program was called as a
-/// plugin, and nothing says whom to ask. Lint needs a cluster for names alone,
-/// and asks for it then.
+/// Returns whether a command line selects the current cluster: the program was called as a plugin,
+/// and no flag names a source. Lint needs a cluster only for names, and then asks for it.
 pub(super) fn means_cluster(program: &OsStr, matches: &ArgMatches) -> bool {
     let (mut name, mut inner) = ("", matches);
     while let Some((of, matches)) = inner.subcommand() {
@@ -101,9 +100,9 @@ fn with_examples(command: Command) -> Command {
     command.mut_subcommands(with_examples)
 }
 
-/// Completes a command line, if the program was called for that; `None` if not.
-/// The last word of `args` is the one to complete. It is written as kubectl reads
-/// it: a line for each candidate, and what else to offer.
+/// Completes a command line, if the program was called for that; `None` if not. The last word of
+/// `args` is the one to complete. The output is in kubectl's format: a line for each candidate, and
+/// a code for other offers.
 pub(super) fn complete(command: Command, args: &[OsString]) -> Option<io::Result<ExitCode>> {
     let program = args.first().filter(|it| is_called(it, COMPLETER))?;
     let mut command = named(command, program);

@@ -1,5 +1,5 @@
-//! What a port speaks where a call to a gRPC server failed, so that the error can
-//! say what is wrong with the address.
+//! Finds out which protocol a port speaks after a call to a gRPC server failed, so that the error
+//! can name the fault of the address.
 
 use std::time::Duration;
 
@@ -9,24 +9,23 @@ use tokio::time::timeout;
 use tonic::codegen::http::header::CONTENT_TYPE;
 use tonic::codegen::http::{self, Uri};
 
-/// How long a port has to answer.
+/// The time that a port has to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How a connection of HTTP/2 begins: its preface, and settings that change
-/// nothing.
+/// The start of a connection of HTTP/2: its preface, and settings that change nothing.
 const OPENING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// Returns what is wrong with an address, as far as its port shows that.
+/// Returns the fault of an address, as far as its port shows it.
 pub(super) async fn fault_of(address: &Uri) -> Option<String> {
     let answer = timeout(PATIENCE, answer_of(address)).await.ok()??;
     let authority = address.authority()?;
     let wants_tls = address.scheme_str() == Some("https");
     match &answer[..] {
-        // A frame of settings.
+        // The answer is a frame of settings.
         [_, _, _, 4, ..] if wants_tls => Some(format!(
             "{authority} speaks plain text, without TLS: use http://{authority}"
         )),
-        // An alert or a handshake.
+        // The answer is an alert or a handshake.
         [0x15 | 0x16, 3, ..] if !wants_tls => {
             Some(format!("{authority} wants TLS: use https://{authority}"))
         }
@@ -38,7 +37,7 @@ pub(super) async fn fault_of(address: &Uri) -> Option<String> {
     }
 }
 
-/// Returns what is wrong with an address that answers a call, but not in gRPC.
+/// Returns the fault of an address that answers a call, but not in gRPC.
 pub(super) fn fault_of_answer<B>(address: &Uri, answer: &http::Response<B>) -> Option<String> {
     let content = answer.headers().get(CONTENT_TYPE);
     let is_grpc = content.is_some_and(|it| it.as_bytes().starts_with(b"application/grpc"));
@@ -61,7 +60,7 @@ async fn answer_of(address: &Uri) -> Option<Vec<u8>> {
     let mut stream = TcpStream::connect((host, port)).await.ok()?;
     stream.write_all(OPENING).await.ok()?;
     let mut answer = Vec::new();
-    // What came before an error may say enough.
+    // The bytes before an error may be enough.
     let _ = stream.take(5).read_to_end(&mut answer).await;
     Some(answer)
 }

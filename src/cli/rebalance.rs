@@ -26,11 +26,11 @@ use crate::proto::v1::{
 /// Flags of `evenkeel rebalance`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Nothing is moved without --apply. Of all plans that satisfy the constraints it shows one with the fewest moves, over
-all workloads together: each eviction is within its budget, and each pod that takes the place of an
-evicted one passes Filter where it is to go. Pods of DaemonSets, static pods and those without a
-controller stay, also those that an annotation or local storage keeps: of files and clusters these
-are known, for a server say where they are with --pods.
+Nothing is moved without --apply. The plan has the fewest moves, over all workloads together. Each
+eviction is within its budget, and each pod that takes the place of an evicted one passes Filter
+where it is to go. Pods of DaemonSets, static pods, pods without a controller, and pods that an
+annotation or local storage keeps stay. Files and clusters tell which these are; for a server name
+a file with --pods.
 
 Examples:
   evenkeel rebalance                                  all workloads that violate a hard constraint
@@ -65,7 +65,7 @@ pub(crate) struct RebalanceCommand {
     #[arg(short, long, value_name = "NAMESPACE", add = live_names::namespaces())]
     namespace: Option<String>,
 
-    /// All namespaces, which is the default for what is about all workloads
+    /// All namespaces: the default where no workload is named
     #[arg(short = 'A', long, conflicts_with_all = ["namespace", "object"])]
     all_namespaces: bool,
 
@@ -125,7 +125,7 @@ struct ApplyFlags {
     #[arg(long, conflicts_with_all = ["load", "pods"])]
     apply: bool,
 
-    /// Make them without a question
+    /// Make the moves without a question
     #[arg(long, requires = "apply")]
     yes: bool,
 
@@ -150,7 +150,7 @@ struct MoveCaps {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i32).range(1..))]
     max_moves: Option<i32>,
 
-    /// How many there may be of each workload
+    /// How many moves there may be of each workload
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i32).range(1..))]
     max_moves_per_workload: Option<i32>,
 
@@ -168,7 +168,7 @@ struct MoveCaps {
     max_unavailable: i32,
 }
 
-/// How the answer is written.
+/// The formats of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum RebalanceFormat {
     /// Aligned columns for people, and a bar for each domain.
@@ -318,13 +318,13 @@ impl MovePlanner for RebalanceCommand {
     }
 }
 
-/// Returns whether every constraint that is repaired holds after the moves.
+/// Returns whether every repaired constraint holds after the moves.
 fn is_even(answer: &RebalanceResponse) -> bool {
     let is_even = |workload: &RebalancedWorkload| workload.blockers.is_empty();
     answer.workloads.iter().all(is_even)
 }
 
-/// The pods that stay for what only the objects say, by name.
+/// The pods that stay for reasons that only the objects have, by name.
 fn staying(objects: &LoadedObjects, moves_local_storage: bool) -> Vec<StayingPod> {
     let all = objects.staying.iter();
     let all = all.filter(|(_, why)| !(moves_local_storage && why.is_local_storage()));

@@ -1,4 +1,4 @@
-//! `evenkeel replay`: decide again what a decision log holds.
+//! `evenkeel admin replay`: decide again what a decision log holds.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -19,7 +19,7 @@ use crate::decision_log::{Brief, Line, LoggedRequest};
 use crate::manifest::{BoundedText, SavedOrigin, TextPiece};
 use crate::proto::v1::Pod;
 
-/// Flags of `evenkeel replay`.
+/// Flags of `evenkeel admin replay`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A decision depends on the state that it saw. Save that state while it is current, and load it here.
@@ -27,9 +27,9 @@ The file contains its revision. Decisions on other revisions are repeated too, a
 so.
 
 Examples:
-  evenkeel snapshot save state.json && evenkeel replay decisions.jsonl --load state.json
-  evenkeel replay decisions.jsonl.1 decisions.jsonl --load state.json --same-revision
-  evenkeel replay decisions.jsonl -o json             on the server's current state
+  evenkeel snapshot save state.json && evenkeel admin replay decisions.jsonl --load state.json
+  evenkeel admin replay decisions.jsonl.1 decisions.jsonl --load state.json --same-revision
+  evenkeel admin replay decisions.jsonl -o json             on the server's current state
 
 Exit codes:
   0  all decisions are the same
@@ -98,8 +98,7 @@ impl ReplayCommand {
         Ok(Exit::of(replayed.different.is_empty()))
     }
 
-    /// Decides every decision about the snapshot again; which other snapshots
-    /// the logs are about.
+    /// Makes every decision about the snapshot again; returns the other snapshots in the logs.
     async fn replay_all(
         &self,
         client: &Client,
@@ -107,8 +106,7 @@ impl ReplayCommand {
         replayed: &mut Replayed,
     ) -> Result<BTreeSet<String>> {
         let mut others = BTreeSet::new();
-        // All of them before anything is asked: a server may log what it is asked
-        // in one of them.
+        // All logs are opened before a question is asked: a server may log to one of them.
         let opened: Result<Vec<_>> = self.logs.iter().map(|log| open(log)).collect();
         for (log, lines) in self.logs.iter().zip(opened?) {
             for (number, text) in (1..).zip(lines) {
@@ -181,10 +179,10 @@ impl ReplayCommand {
     }
 }
 
-/// How long a line of a log may be. The JSON of the longest request is shorter.
+/// The longest line of a log. The JSON of the longest request is shorter.
 const MAX_LINE_BYTES: u64 = 256 << 20;
 
-/// The lines of a log; of a file, those that it has now.
+/// The lines of a log; for a file, those that it has at present.
 fn open(log: &Path) -> Result<Box<dyn Iterator<Item = io::Result<String>>>> {
     let lines_of = |input: Box<dyn io::Read>| {
         let text = BoundedText::new(input, TextPiece::Line(MAX_LINE_BYTES), u64::MAX);
@@ -218,9 +216,9 @@ async fn ask(client: &Client, request: LoggedRequest) -> Result<ReplayedAnswer> 
         LoggedRequest::Score(request) => asked!(request, of_score),
         LoggedRequest::Explain(request) => asked!(request, of_explain),
         LoggedRequest::Place(mut request) => {
-            // Deciding again must not hold anything.
+            // The repeated decision must not reserve anything.
             request.reserve = None;
-            // It names a reservation, and there is none.
+            // The id names a reservation, and there is none.
             request.request_id.clear();
             asked!(request, of_place)
         }

@@ -16,7 +16,7 @@ use crate::proto::v1::{
     ReleaseReservationsRequest, RenewReservationsRequest, ReservedPod,
 };
 
-/// What to do with reservations.
+/// A command about reservations.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ReservationCommand {
     /// List reservations, oldest first
@@ -30,7 +30,7 @@ pub(crate) enum ReservationCommand {
 }
 
 impl ReservationCommand {
-    /// Does it.
+    /// Runs the command.
     pub(crate) async fn run(self) -> Result<Exit> {
         match self {
             ReservationCommand::List(list) => list.run().await,
@@ -203,7 +203,7 @@ fn report(done: &str, total: usize, unknown: &[String], revision: i64) -> Result
     Ok(Exit::Negative)
 }
 
-/// Returns what one reservation became, as `confirm` names it.
+/// Returns the pod that one reservation became, as `confirm` names it.
 fn confirmation(text: &str) -> Result<Confirmation, String> {
     let parts = text.split_once('=').filter(|(id, _)| !id.is_empty());
     let (id, pod) = parts.ok_or("want ID=POD")?;

@@ -129,7 +129,7 @@ impl ScaleDownCommand {
     }
 }
 
-/// Returns what the objects say of the pods of a workload.
+/// Returns the facts that the objects have about the pods of a workload.
 fn facts(objects: &LoadedObjects, named: &ObjectName) -> Vec<PodFacts> {
     let kind = named.kind.as_deref().unwrap_or_default();
     let namespace = named.namespace.clone().unwrap_or_default();

@@ -7,6 +7,7 @@ use super::args;
 use super::decide::{ANSWER, QuestionArgs};
 use super::exit::Exit;
 use super::render;
+use crate::manifest::WorkloadFinder;
 use crate::proto::v1::{NodeScore, ScoreRequest, View};
 
 /// Flags of `evenkeel score`.
@@ -43,7 +44,7 @@ impl ScoreCommand {
     /// Asks and prints, best first.
     pub(crate) async fn run(self) -> Result<Exit> {
         let (question, format) = (self.question, self.output.output);
-        let asked = question.open_new().await?;
+        let asked = question.open_new(WorkloadFinder::finish_one).await?;
         let request = ScoreRequest {
             snapshot: question.state.snapshot().to_owned(),
             dialect: asked.workload.dialect().into(),
@@ -54,7 +55,8 @@ impl ScoreCommand {
             min_revision: question.min_revision,
             overlay: asked.overlay.changes.clone(),
             max_domains: question.max_domains(format.is_table()),
-            // The service sorts when it has a number; all nodes are few enough.
+            // The service sorts when it gets a number; without one there are few enough nodes to
+            // sort here.
             top: match self.top {
                 0 => i32::MAX,
                 top => top,

@@ -29,7 +29,7 @@ pub(crate) struct Serve {
     #[command(flatten)]
     rules: args::RulesFlags,
 
-    // After those without a heading: its headings hold for what follows.
+    // This follows the flags without a heading: a heading holds for all flags after it.
     #[command(flatten)]
     config: server::Config,
 
@@ -60,9 +60,8 @@ impl Serve {
     }
 }
 
-/// Replaces the snapshot of `service` with what the files hold, as
-/// `evenkeel load` does. Without files, default constraints and a version it does
-/// nothing.
+/// Replaces the snapshot of `service` with the content of the files, as `evenkeel load` does.
+/// Without files, default constraints and a version it does nothing.
 async fn preload(
     service: api::Service,
     files: Vec<PathBuf>,
@@ -72,8 +71,8 @@ async fn preload(
     if files.is_empty() && !rules.are_set() {
         return Ok(());
     }
-    // Reading takes seconds for a large cluster: not on a thread that
-    // answers health checks.
+    // Reading a large cluster takes seconds, so it must not run on a thread that answers health
+    // checks.
     let read = move || Input::read(&files, &rules, None);
     let input = tasks::spawn_blocking(read).await??;
     let input = input.or_system_defaults();

@@ -21,7 +21,7 @@ use crate::proto::v1::{
     ListSnapshotsResponse,
 };
 
-/// What to do with snapshots.
+/// A command about snapshots.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SnapshotCommand {
     /// List the snapshots of a server
@@ -37,7 +37,7 @@ pub(crate) enum SnapshotCommand {
 }
 
 impl SnapshotCommand {
-    /// Does it.
+    /// Runs the command.
     pub(crate) async fn run(self) -> Result<Exit> {
         match self {
             SnapshotCommand::List(list) => list.run().await,
@@ -148,7 +148,7 @@ impl Save {
         Ok(Exit::Success)
     }
 
-    /// Writes all objects: what they are in all, and their revision.
+    /// Writes all objects. Returns their summary, and their revision.
     async fn save(&self, client: &Client, file: &mut ListFile) -> Result<(ExportSummary, i64)> {
         let (snapshot, mut revision) = (self.state.snapshot(), None);
         let take = |part: ExportSnapshotResponse| {

@@ -1,4 +1,4 @@
-//! What a question is asked about: a snapshot of a server, files, or a cluster.
+//! The source of a question: a snapshot of a server, files, or a cluster.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -23,7 +23,7 @@ use crate::matching::names;
 use crate::server::config::RuleSettings;
 use crate::snapshot::Limits;
 
-/// What a question is asked about: a snapshot of a server, files, or a cluster.
+/// The source of a question's objects: a snapshot of a server, files, or a cluster.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SnapshotSource {
     #[command(flatten)]
@@ -39,16 +39,15 @@ pub(crate) struct SnapshotSource {
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
 
-    /// What the cluster and the namespace of its context are called, once that is
-    /// known.
+    /// The names of the cluster and of its context's namespace, once they are known.
     #[arg(skip)]
     context_names: OnceLock<(String, String)>,
 
-    /// What a question is about, of a command that can name a namespace.
+    /// The scope of the question, for a command that can name a namespace.
     #[arg(skip)]
     scope: OnceLock<QuestionScope>,
 
-    /// Whether pods of other namespaces were not listed.
+    /// True if pods of other namespaces were not listed.
     #[arg(skip)]
     is_narrowed: OnceLock<()>,
 
@@ -59,7 +58,7 @@ pub(crate) struct SnapshotSource {
     own_rules: RuleSettings,
 }
 
-/// What a question is about. Where an account may not list all namespaces, one is enough.
+/// The scope of a question. If an account may not list all namespaces, listing one is enough.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum QuestionScope {
     /// All namespaces.
@@ -77,7 +76,7 @@ impl QuestionScope {
     }
 }
 
-/// A snapshot that can be asked about.
+/// A snapshot that questions can be asked about.
 pub(crate) struct Opened {
     /// The client that answers questions.
     pub(crate) client: Client,
@@ -91,11 +90,11 @@ impl SnapshotSource {
         Ok(self.open().await?.client)
     }
 
-    /// A client of a snapshot that goes on changing: of a server, or one that follows
-    /// a cluster in this process.
+    /// A client of a snapshot that goes on changing: one of a server, or one that follows a cluster
+    /// in this process.
     ///
     /// # Errors
-    /// Files stay as they are.
+    /// The source is files, which do not change.
     pub(crate) async fn follow(&self) -> Result<Client> {
         if !self.asks_cluster() {
             anyhow::ensure!(
@@ -118,8 +117,8 @@ impl SnapshotSource {
         self.open_and_find(None).await
     }
 
-    /// The same, and the pod of the object called `name`. Where the name has no
-    /// namespace it is in `namespace`, or in `default`.
+    /// Opens the snapshot, and finds the pod of the object called `name`. A name without a
+    /// namespace is in `namespace`, or in `default`.
     pub(crate) async fn open_named(
         &self,
         name: &ObjectName,
@@ -133,7 +132,7 @@ impl SnapshotSource {
                 name.namespace.as_deref(),
                 QuestionScope::Own,
             ));
-            // What is misspelt is said before thousands of pods are listed.
+            // A misspelt name is reported before thousands of pods are listed.
             let pod = cluster::find(&cluster, &name).await?;
             return Ok((self.open_cluster(&cluster).await?, pod));
         }
@@ -149,8 +148,8 @@ impl SnapshotSource {
         Ok((opened, pod))
     }
 
-    /// Returns what is looked at when a pod is created in `namespace`. A server knows nothing of
-    /// it.
+    /// Returns the objects that admission reads when a pod is created in `namespace`. A server does
+    /// not have them.
     pub(crate) async fn admission(&self, opened: &Opened, namespace: &str) -> Result<Admission> {
         if self.asks_cluster() {
             return cluster::admission(&self.connect().await?, namespace).await;
@@ -182,7 +181,7 @@ impl SnapshotSource {
     /// Finds the cluster.
     pub(super) async fn connect(&self) -> Result<ClusterClient> {
         let cluster = self.cluster.target().connect(Reads::WholeObjects).await?;
-        // Whoever asks twice asks the same one.
+        // A second question asks the same cluster.
         let names = (cluster.name.clone(), cluster.namespace.clone());
         let _ = self.context_names.set(names);
         Ok(cluster)
@@ -210,12 +209,12 @@ impl SnapshotSource {
         self.decide_on(input).await
     }
 
-    /// Says what the question is about.
+    /// Sets the scope of the question.
     pub(crate) fn is_about(&self, scope: QuestionScope) {
         let _ = self.scope.set(scope);
     }
 
-    /// Returns whether the pods of other namespaces than the one in question are not known.
+    /// Returns whether only the pods of the question's namespace are known.
     pub(crate) fn is_narrowed(&self) -> bool {
         self.is_narrowed.get().is_some()
     }
@@ -253,7 +252,7 @@ impl SnapshotSource {
         Client::in_process(self.target.server.timeout, self.local_limits())
     }
 
-    /// The same, of another snapshot if one is named.
+    /// The same source with another snapshot, if one is named.
     pub(crate) fn named(mut self, name: Option<String>) -> Self {
         if let Some(name) = name {
             self.target.name.snapshot = name;
@@ -261,17 +260,17 @@ impl SnapshotSource {
         self
     }
 
-    /// Returns whether it is decided in this process, on files or a cluster.
+    /// Returns whether this process decides, on files or a cluster.
     pub(crate) fn is_local(&self) -> bool {
         !self.load.is_empty() || self.asks_cluster()
     }
 
-    /// Returns whether a cluster is listed. In files there is one already.
+    /// Returns whether a cluster is listed. Files have one already.
     pub(super) fn asks_cluster(&self) -> bool {
         self.load.is_empty() && self.cluster.is_asked()
     }
 
-    /// The limits and rules where this process decides.
+    /// The limits and rules for decisions in this process.
     pub(crate) fn local_limits(&self) -> Limits {
         self.own_rules.with(Limits::default())
     }
@@ -281,7 +280,7 @@ impl SnapshotSource {
         &self.target.name.snapshot
     }
 
-    /// Where an answer is from, if it is asked for now.
+    /// The origin of an answer that is asked for now.
     pub(crate) fn origin(&self) -> Provenance<'_> {
         Provenance {
             snapshot: self.snapshot(),
@@ -290,13 +289,12 @@ impl SnapshotSource {
         }
     }
 
-    /// The namespace of names that say none, of a cluster that was opened: that of its
-    /// context.
+    /// The namespace for names without one, of a cluster that was opened: that of its context.
     pub(crate) fn own_namespace(&self) -> Option<&String> {
         self.context_names.get().map(|(_, namespace)| namespace)
     }
 
-    /// The files that are decided on.
+    /// The files with the objects.
     pub(crate) fn files(&self) -> String {
         let files = self.load.iter().map(|path| path.display().to_string());
         files.collect::<Vec<_>>().join(", ")
@@ -311,7 +309,7 @@ impl SnapshotSource {
         }
     }
 
-    /// Returns what an answer is about, for a person: `snapshot "default"`.
+    /// Returns the subject of an answer, for a person: `snapshot "default"`.
     pub(crate) fn title(&self) -> String {
         match self.asks_cluster() {
             true => self.cluster_title(),
@@ -333,11 +331,9 @@ impl SnapshotSource {
 /// The name of a snapshot as an argument without a flag, in a parsed command line.
 pub(super) const SNAPSHOT_ARGUMENT: &str = "name of the snapshot";
 
-/// Refuses what says the same thing twice, differently: a snapshot with and
-/// without its flag, and beside `--load` the flags of a cluster, and beside both
-/// those that say where a server is and how to connect. Whoever gives both believes that the one counts that does
-/// not. What the environment says is for all commands, and the command line wins
-/// over it.
+/// Refuses flags that contradict each other: a snapshot with and without its flag, the flags of a
+/// cluster beside `--load`, and those of a server beside either. A user who gives both may expect
+/// the wrong one to count. The environment is for all commands, and the command line wins over it.
 pub(super) fn check_source(command: &mut Command, matches: &ArgMatches) -> Result<(), clap::Error> {
     let mut inner = matches;
     while let Some((_, matches)) = inner.subcommand() {
@@ -350,8 +346,7 @@ pub(super) fn check_source(command: &mut Command, matches: &ArgMatches) -> Resul
         let message = "the snapshot is named twice: by --snapshot and without";
         return Err(command.error(ErrorKind::ArgumentConflict, message));
     }
-    // `serve` loads files, and has no server to ask; `feed` leads from a cluster to a
-    // server.
+    // `serve` loads files, and has no server to ask; `feed` sends a cluster to a server.
     let feeds = matches.subcommand_name() == Some("feed");
     if feeds || !inner.ids().any(|id| id == Endpoint::ADDRESS) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! `evenkeel spread`: how evenly things are spread now.
+//! `evenkeel spread`: the present spread of workloads.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ use crate::proto::v1::{
     DescribeSpreadRequest, DescribeSpreadResponse, LabelSelector, WorkloadName,
 };
 
-/// Workloads asked for at a time.
+/// The number of workloads that are asked for at a time.
 pub(super) const PAGE_SIZE: i32 = 1_000;
 
 /// Domains of a topology that a table lists by default.
 const TABLE_DOMAINS: i32 = 20;
 
-/// How often `--watch` looks whether the snapshot has changed.
+/// The time between two checks of `--watch` whether the snapshot has changed.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Flags of `evenkeel spread`.
@@ -65,7 +65,7 @@ pub(crate) struct SpreadCommand {
     #[arg(short, long, value_name = "NAMESPACE", add = live_names::namespaces())]
     namespace: Option<String>,
 
-    /// All namespaces, which is the default for what is about all workloads
+    /// All namespaces: the default where no workload is named
     #[arg(
         short = 'A', long, conflicts_with_all = ["namespace", "object", "workload", "selector"]
     )]
@@ -111,7 +111,7 @@ pub(crate) struct SpreadCommand {
     output: SpreadFormat,
 }
 
-/// How the answer is written.
+/// The formats of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum SpreadFormat {
     /// Aligned columns for people; bars for a single workload.
@@ -145,8 +145,8 @@ impl SpreadCommand {
         Ok(Exit::of(answer.violating_count == 0))
     }
 
-    /// Asks and prints whenever the snapshot has changed; on a terminal in the place
-    /// of what was there. Ends with an error, or when it is interrupted.
+    /// Asks and prints whenever the snapshot has changed; on a terminal over the earlier output.
+    /// Ends with an error, or when it is interrupted.
     async fn keep_showing(&self) -> Result<Exit> {
         anyhow::ensure!(
             self.output != SpreadFormat::Html,
@@ -156,7 +156,7 @@ impl SpreadCommand {
         let mut shown: Option<DescribeSpreadResponse> = None;
         loop {
             let answer = self.ask(&client).await?;
-            // When it was given changes though nothing else does.
+            // The time of the answer changes even if nothing else does.
             let unchanged = shown.map(|shown| DescribeSpreadResponse {
                 epoch: answer.epoch.clone(),
                 revision: answer.revision,
@@ -171,7 +171,7 @@ impl SpreadCommand {
         }
     }
 
-    /// Asks for all that is asked about.
+    /// Asks about everything in question.
     async fn ask(&self, client: &Client) -> Result<DescribeSpreadResponse> {
         ask_all(client, self.request()).await.map_err(|error| {
             let named = self
@@ -184,7 +184,7 @@ impl SpreadCommand {
         })
     }
 
-    /// An answer as it is to be written.
+    /// The text of an answer in the chosen format.
     fn text(&self, answer: &DescribeSpreadResponse) -> Result<String> {
         let all = self.named().is_none() && self.selector.is_none();
         let title = self.state.title();
@@ -211,7 +211,7 @@ impl SpreadCommand {
         format.render(answer, table, names)
     }
 
-    /// The workload that is asked about.
+    /// The workload in question.
     fn named(&self) -> Option<&ObjectName> {
         self.object.as_ref().or(self.workload.as_ref())
     }

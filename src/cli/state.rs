@@ -1,4 +1,4 @@
-//! `evenkeel state`: state directories that no server has open.
+//! `evenkeel admin state`: state directories that no server has open.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use super::{output, render};
 use crate::store::{self, StoreError};
 use crate::visible;
 
-/// What to do with a state directory.
+/// A command about a state directory.
 #[derive(Debug, Subcommand)]
 pub(crate) enum StateCommand {
     /// List the snapshots of a state directory
@@ -37,7 +37,7 @@ pub(crate) struct Directory {
 }
 
 impl StateCommand {
-    /// Does it.
+    /// Runs the command.
     pub(crate) fn run(self) -> Result<Exit> {
         match self {
             Self::Show(it) => {

@@ -1,5 +1,4 @@
-//! What a snapshot holds: its export, read to its end and checked, and its pods,
-//! found by what they are called.
+//! The content of a snapshot: its export, read to its end and checked, and its pods, found by name.
 
 use anyhow::{Context, Result};
 
@@ -18,18 +17,17 @@ use crate::proto::v1::{
 use crate::snapshot::ObjectId;
 use crate::spread::describe::{WorkloadId, controller, is_controlled_by};
 
-/// Labels that a controller gives to one pod alone: its number.
+/// Labels with a number that a controller gives to one pod alone.
 const POD_LABELS: [&str; 3] = [
     "apps.kubernetes.io/pod-index",
     "batch.kubernetes.io/job-completion-index",
     "statefulset.kubernetes.io/pod-name",
 ];
 
-/// Reads the export of a snapshot, part by part, and answers what the server says
-/// that it sent.
+/// Reads the export of a snapshot, part by part, and returns the server's summary.
 ///
 /// # Errors
-/// It is not whole, or a call or `take` failed.
+/// The export is incomplete, or a call or `take` failed.
 pub(crate) async fn export(
     client: &Client,
     snapshot: &str,
@@ -76,7 +74,11 @@ pub(crate) async fn pods(
 }
 
 /// All objects of a snapshot.
-async fn objects(client: &Client, snapshot: &str, mut take: impl FnMut(Object)) -> Result<()> {
+pub(crate) async fn objects(
+    client: &Client,
+    snapshot: &str,
+    mut take: impl FnMut(Object),
+) -> Result<()> {
     let take = |part: ExportSnapshotResponse| {
         let changes = part.update.unwrap_or_default().changes.into_iter();
         changes
@@ -108,9 +110,8 @@ pub(crate) fn name_of(pod: &Pod) -> &str {
     metadata.map_or("", |metadata| &metadata.name)
 }
 
-/// The pod called `name`, or a new pod of the workload that is called so. A
-/// snapshot holds no workloads, so their next pod is one like those that they
-/// have.
+/// The pod called `name`, or a new pod of the workload with that name. A snapshot contains no
+/// workloads, so their next pod is one like those that they have.
 ///
 /// # Errors
 /// There is none, or the pods of the workload are of several revisions.
@@ -157,7 +158,7 @@ pub(crate) async fn workload(
         missing: Vec::new(),
         beside: Vec::new(),
         next_revision: None,
-        // A snapshot does not keep it.
+        // A snapshot does not keep the scheduler's name.
         scheduler: None,
     };
     if kind == "Pod" {
@@ -208,7 +209,7 @@ pub(crate) async fn pods_there(
     }
 }
 
-/// Returns whether a pod is called so, or is one of the workload that is.
+/// Returns whether a pod has this name, or belongs to the workload with this name.
 pub(crate) fn is_of(pod: &Pod, kind: &str, name: &ObjectName) -> bool {
     if name.namespace.as_deref() != Some(namespace_of(pod)) {
         return false;
@@ -226,7 +227,7 @@ fn maker(pod: &Pod) -> Option<&str> {
     controller(metadata).map(|owner| &*owner.name)
 }
 
-/// Makes a pod the next one of its workload: without what is of that one alone.
+/// Makes a pod the next one of its workload: removes the fields that belong to that pod alone.
 fn make_new(pod: &mut Pod) {
     if let Some(metadata) = &mut pod.metadata {
         metadata.name.clear();

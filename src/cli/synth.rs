@@ -1,4 +1,4 @@
-//! `evenkeel synth`: a made-up cluster, to a file or into a server.
+//! `evenkeel admin synth`: a synthetic cluster, to a file or into a server.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use crate::manifest::ListFile;
 use crate::proto::v1::UpdateSnapshotRequest;
 use crate::synth::{Shape, SyntheticCluster};
 
-/// Flags of `evenkeel synth`.
+/// Flags of `evenkeel admin synth`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The file has the format of `snapshot save`: a JSON list, one object per line. The same flags make
@@ -25,10 +25,10 @@ app.kubernetes.io/part-of, pod-template-hash and tier. With --resources, nodes s
 and pods what they request, so that decisions check for room.
 
 Examples:
-  evenkeel synth cluster.json --nodes 5000 --pods 150000 --zones 3 --workloads 1000
-  evenkeel synth - --nodes 10 --pods 100 | evenkeel filter -f pod.yaml --load -
-  evenkeel synth rooms.json --nodes 100 --pods 3000 --resources
-  evenkeel synth --into --nodes 5000 --pods 150000 --snapshot large")]
+  evenkeel admin synth cluster.json --nodes 5000 --pods 150000 --zones 3 --workloads 1000
+  evenkeel admin synth - --nodes 10 --pods 100 | evenkeel filter -f pod.yaml --load -
+  evenkeel admin synth rooms.json --nodes 100 --pods 3000 --resources
+  evenkeel admin synth --into --nodes 5000 --pods 150000 --snapshot large")]
 pub(crate) struct Synth {
     /// File to write, or - for standard output
     #[arg(
@@ -105,7 +105,7 @@ impl ShapeArgs {
 }
 
 impl Synth {
-    /// Makes the cluster up and writes or sends it.
+    /// Makes the cluster and writes or sends it.
     pub(crate) async fn run(self) -> Result<Exit> {
         let cluster = self.shape.cluster();
         match &self.file {

@@ -1,4 +1,4 @@
-//! `evenkeel token`: a bearer token, and the rule that lets it in.
+//! `evenkeel token`: a bearer token, and the rule that admits it.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -40,7 +40,7 @@ pub(crate) struct MakeToken {
 }
 
 impl MakeToken {
-    /// Makes one.
+    /// Makes a token.
     pub(crate) fn run(self) -> Result<Exit> {
         let token = Token::generate()?;
         match &self.out {

@@ -1,4 +1,4 @@
-//! `evenkeel verify`: does what a server keeps agree with a recount?
+//! `evenkeel verify`: compares a server's counts with a recount.
 
 use anyhow::Result;
 use clap::Args;

@@ -1,6 +1,7 @@
 //! `serve --kubernetes`: feeds that run beside the server, in its process.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -12,13 +13,14 @@ use clap::Args;
 use tokio::runtime::Builder;
 
 use super::backend::Client;
+use super::deletion_costs::WantedCosts;
 use super::live_names;
 use crate::api;
 use crate::kubernetes::{ClusterFeed, DefaultsSource, SnapshotSink, Target};
 use crate::server::{Config, FeedCounts, Started};
 
-/// How old a snapshot that is fed from a cluster may get, where nobody says so: three times
-/// as old as it gets while all is well.
+/// The default maximum age of a snapshot that is fed from a cluster: three times the age that it
+/// reaches while all is well.
 const MAX_AGE: Duration = Duration::from_secs(120);
 
 /// Flags about the clusters that a server watches.
@@ -65,6 +67,17 @@ pub(crate) struct WatchSettings {
     )]
     kubernetes_scheduler_config: Option<DefaultsSource>,
 
+    /// Write deletion costs, so that ReplicaSets delete the pods first that are spread worst.
+    ///
+    /// Only the server that feeds writes, and never over what somebody else has written.
+    /// docs/planning.md says what for, and which permission that needs.
+    #[arg(
+        long,
+        env = "EVENKEEL_KUBERNETES_DELETION_COSTS",
+        value_parser = clap::builder::BoolishValueParser::new()
+    )]
+    kubernetes_deletion_costs: bool,
+
     /// Kubeconfig to use instead of KUBECONFIG or ~/.kube/config.
     #[arg(long, env = "EVENKEEL_KUBECONFIG", value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -74,14 +87,14 @@ pub(crate) struct WatchSettings {
     context: Option<String>,
 }
 
-/// What one --kubernetes means.
+/// The cluster of one --kubernetes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum WatchedCluster {
     /// Nothing: it is turned off, in a file or a variable.
     Nothing,
     /// The cluster of the current context, or of this pod.
     Current,
-    /// That of a context, for a snapshot.
+    /// The cluster of a context, for a snapshot.
     Context { context: String, snapshot: String },
 }
 
@@ -108,10 +121,12 @@ impl FromStr for WatchedCluster {
 pub(crate) struct Watching {
     feeds: Vec<(Target, Arc<FeedCounts>)>,
     defaults: DefaultsSource,
+    /// True if deletion costs are written.
+    writes_costs: bool,
 }
 
 impl WatchSettings {
-    /// Returns what they mean together with the server's settings. The snapshots become
+    /// Returns the feeds that follow from these and the server's settings. Their snapshots become
     /// expected ones.
     ///
     /// # Errors
@@ -150,22 +165,27 @@ impl WatchSettings {
             !feeds.is_empty() || self.kubernetes_scheduler_config.is_none(),
             "--kubernetes-scheduler-config needs --kubernetes"
         );
+        anyhow::ensure!(
+            !feeds.is_empty() || !self.kubernetes_deletion_costs,
+            "--kubernetes-deletion-costs needs --kubernetes"
+        );
         Ok(Watching {
             feeds,
             defaults: self.kubernetes_scheduler_config.unwrap_or_default(),
+            writes_costs: self.kubernetes_deletion_costs,
         })
     }
 }
 
 impl Watching {
-    /// Returns what the feeds note.
+    /// Returns the counts of the feeds.
     pub(crate) fn counts(&self) -> Vec<Arc<FeedCounts>> {
         let feeds = self.feeds.iter();
         feeds.map(|(_, counts)| Arc::clone(counts)).collect()
     }
 
-    /// Starts the feeds. They end when the service drains: each batch is applied
-    /// whole or not at all. Of several servers that share a log one feeds each snapshot.
+    /// Starts the feeds. They end when the service drains: each batch is applied as a whole or not
+    /// at all. Of several servers that share a log one feeds each snapshot.
     ///
     /// # Errors
     /// A thread cannot be started.
@@ -175,14 +195,22 @@ impl Watching {
             let draining = service.draining();
             let client = Client::on(service.in_process(), None);
             let sink = SnapshotSink::new(client.rpc(), counts.snapshot());
+            let costs = self.writes_costs.then(|| WantedCosts {
+                target: target.clone(),
+                client,
+                snapshot: counts.snapshot().to_owned(),
+                namespace: String::new(),
+                lease: lease.clone(),
+            });
             let defaults = self.defaults.clone();
             let feed = ClusterFeed::new(target, sink, defaults, counts, lease.clone());
-            // Its own thread: reading a list of thousands of pods delays no call.
+            // Each feed has its own thread, so reading a list of thousands of pods delays no call.
             let runtime = Builder::new_current_thread().enable_all().build()?;
             let run = move || {
                 runtime.block_on(async {
                     tokio::select! {
                         never = feed.run() => match never {},
+                        never = kept(costs) => match never {},
                         () = draining => {}
                     }
                     if let Some(lease) = lease {
@@ -193,5 +221,13 @@ impl Watching {
             thread::Builder::new().name("watch".to_owned()).spawn(run)?;
         }
         Ok(())
+    }
+}
+
+/// Keeps deletion costs up to date, if they are wanted.
+async fn kept(costs: Option<WantedCosts>) -> Infallible {
+    match costs {
+        Some(costs) => costs.keep(|_, _, _| ()).await,
+        None => std::future::pending().await,
     }
 }

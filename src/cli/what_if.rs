@@ -1,5 +1,5 @@
-//! What-if: objects that a question adds, changes or takes away, and the pod
-//! itself, which must not count where it already runs.
+//! What-if: objects that a question adds, changes or removes, and the pod itself, which must not
+//! count where it already runs.
 
 use std::path::{Path, PathBuf};
 
@@ -40,7 +40,7 @@ pub(crate) struct WhatIf {
 pub(crate) struct Overlay {
     /// The changes.
     pub(crate) changes: Vec<Change>,
-    /// What each is called in an error.
+    /// The name of each in an error.
     pub(crate) names: Vec<String>,
 }
 
@@ -75,7 +75,7 @@ impl WhatIf {
 }
 
 impl Overlay {
-    /// Takes an object away.
+    /// Deletes an object.
     pub(crate) fn delete(&mut self, object: ObjectReference) {
         let object = Object::Delete(object);
         let name = manifest::object_name(&object);
@@ -85,8 +85,8 @@ impl Overlay {
         });
     }
 
-    /// Adds objects that come into being with what is asked about, unless the user says
-    /// something of them.
+    /// Adds objects that are created together with the subject of the question, unless the user
+    /// mentions them.
     pub(crate) fn suppose(&mut self, objects: Vec<Change>) {
         for change in objects {
             let Some(object) = &change.object else {
@@ -99,25 +99,24 @@ impl Overlay {
         }
     }
 
-    /// Returns whether it says something of an object.
+    /// Returns whether the overlay mentions an object.
     fn is_about(&self, object: &Object) -> bool {
         let mut objects = self.changes.iter().filter_map(|c| c.object.as_ref());
         objects.any(|other| ObjectId::of(other) == ObjectId::of(object))
     }
 
-    /// Returns whether it says something of the object itself.
+    /// Returns whether the overlay mentions the object itself.
     pub(crate) fn mentions(&self, object: &ObjectReference) -> bool {
         self.is_about(&Object::Delete(object.clone()))
     }
 }
 
-/// Refuses an answer to a question of which deletions hit nothing: it answers
-/// another question.
+/// Refuses an answer if deletions of its question hit nothing: it answers another question.
 ///
 /// # Errors
-/// A sentence that names them.
+/// A sentence that names these deletions.
 pub(crate) fn check_deleted(unknown: &[ObjectReference]) -> Result<()> {
-    // A kind that a newer server knows is named as the server names it.
+    // A kind that only a newer server knows gets the server's name for it.
     let name = |it: &ObjectReference| manifest::full_name(&it.kind, &it.namespace, &it.name);
     let names: Vec<String> = unknown.iter().map(name).collect();
     anyhow::ensure!(
@@ -128,8 +127,7 @@ pub(crate) fn check_deleted(unknown: &[ObjectReference]) -> Result<()> {
     Ok(())
 }
 
-/// Returns what a pod that has a name is called in a snapshot; `None` for the pod of a
-/// template.
+/// Returns the reference to a pod with a name; `None` for the pod of a template.
 pub(crate) fn named_pod(pod: &Pod) -> Option<ObjectReference> {
     let metadata = pod.metadata.as_ref()?;
     (!metadata.name.is_empty()).then(|| ObjectReference {

@@ -1,5 +1,4 @@
-//! An answer in brief: enough to say whether another one is the same, and to
-//! show where not.
+//! An answer in brief: enough to tell whether another one is the same, and to show the differences.
 
 use std::hash::Hasher;
 use std::iter::zip;
@@ -9,20 +8,20 @@ use twox_hash::XxHash3_64;
 
 use crate::proto::v1;
 
-/// Nodes that are named.
+/// The number of nodes that are named.
 const NAMED_NODES: usize = 10;
 
 /// An answer in brief.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Brief {
-    /// How many nodes are feasible (Filter, Explain), have a score (Score), or were
+    /// The number of nodes that are feasible (Filter, Explain), have a score (Score), or were
     /// picked (Place).
     pub node_count: i64,
-    /// How many were decided about (Filter, Explain).
+    /// The number of nodes that were judged (Filter, Explain).
     #[serde(skip_serializing_if = "is_zero")]
     pub judged_count: i64,
-    /// How many replicas found no node (Place).
+    /// The number of replicas that found no node (Place).
     #[serde(skip_serializing_if = "is_zero")]
     pub unplaced: i64,
     /// Nodes refused per reason, most first.
@@ -49,13 +48,13 @@ pub struct ReasonBrief(
     #[serde(default, skip_serializing_if = "String::is_empty")] pub String,
 );
 
-/// What one constraint came to.
+/// The counts and the verdict of one constraint.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConstraintBrief {
-    /// Its index.
+    /// The constraint's index.
     pub index: i32,
-    /// How many domains there are.
+    /// The number of domains.
     pub domain_count: i64,
     /// The global minimum.
     pub global_minimum: i64,
@@ -68,7 +67,7 @@ fn is_zero(number: &i64) -> bool {
 }
 
 impl Brief {
-    /// Of an answer to Filter.
+    /// The brief of an answer to Filter.
     pub fn of_filter(answer: &v1::FilterResponse) -> Self {
         let mut digest = Digest::default();
         digest.verdicts(&answer.feasible, &answer.infeasible);
@@ -81,7 +80,7 @@ impl Brief {
         }
     }
 
-    /// Of an answer to Explain: of the decision, not of its words.
+    /// The brief of an answer to Explain: of the decision, not of its words.
     pub fn of_explain(answer: &v1::ExplainResponse) -> Self {
         let mut digest = Digest::default();
         digest.verdicts(&answer.feasible, &answer.infeasible);
@@ -93,7 +92,7 @@ impl Brief {
         }
     }
 
-    /// Of an answer to Score.
+    /// The brief of an answer to Score.
     pub fn of_score(answer: &v1::ScoreResponse) -> Self {
         let mut digest = Digest::default();
         for score in &answer.scores {
@@ -114,7 +113,7 @@ impl Brief {
         }
     }
 
-    /// Of an answer to Place. Reservations are left out: they differ each time.
+    /// The brief of an answer to Place. Reservations are left out: they differ each time.
     pub fn of_place(answer: &v1::PlaceResponse) -> Self {
         let mut digest = Digest::default();
         for placement in &answer.placements {
@@ -131,7 +130,7 @@ impl Brief {
         }
     }
 
-    /// Returns what the answers to all calls have.
+    /// Returns the parts that the answers to all calls have.
     fn of(refused: &[v1::ReasonCount], reports: &[v1::ConstraintReport], digest: Digest) -> Self {
         let code = |count: &v1::ReasonCount| count.code().as_str_name().to_owned();
         let reasons = refused
@@ -155,9 +154,9 @@ impl Brief {
         parts.map(difference).collect()
     }
 
-    /// Returns what it says, in words, of so many constraints: each part with its name.
+    /// Returns the parts in words, each with its name, with so many constraints.
     fn parts(&self, constraints: usize) -> Vec<(String, String)> {
-        // The words say all that the code does.
+        // The words include everything that the code tells.
         let reasons = self.reasons.iter();
         let reasons = reasons.map(|ReasonBrief(reason, count, _)| format!("{count} {reason}"));
         let names = self.nodes.iter().map(|(node, score)| match score {
@@ -186,12 +185,12 @@ impl Brief {
 /// One part in which two answers differ.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnswerDifference {
-    /// Which part.
+    /// The name of the part.
     pub part: String,
-    /// What the one says.
+    /// The text of the one.
     #[serde(rename = "was")]
     pub here: String,
-    /// What the other says.
+    /// The text of the other.
     #[serde(rename = "is")]
     pub there: String,
 }
@@ -244,7 +243,7 @@ impl Digest {
 
     fn bytes(&mut self, bytes: &[u8]) {
         self.0.write(bytes);
-        // No text has this byte: where one ends is hashed, too.
+        // No text contains this byte, so the end of a text is hashed, too.
         self.0.write(&[0xff]);
     }
 

@@ -1,20 +1,20 @@
-//! The files of the log, rotated by size: `FILE` is being written, `FILE.1` is
-//! the previous one, and so on. (Crates that rotate files swallow errors of
-//! opening them, or print errors that should be logged and counted.)
+//! The files of the log, rotated by size: `FILE` is being written, `FILE.1` is the previous one,
+//! and so on. (Crates that rotate files swallow errors of opening them, or print errors that should
+//! be logged and counted.)
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// Where the log is, and how large it may become.
+/// The path of the log, and its largest size.
 #[derive(Debug, Clone)]
 pub struct FileSettings {
     /// The file that is written.
     pub path: PathBuf,
     /// A file with at least this many bytes is full.
     pub max_bytes: u64,
-    /// How many files there are, the one that is written included; at least 1.
+    /// The number of files, with the one that is written; at least 1.
     pub max_files: usize,
 }
 
@@ -28,9 +28,9 @@ pub(super) struct RotatedFiles {
 #[derive(Debug)]
 struct OpenFile {
     file: File,
-    /// How many bytes of it are whole lines, including earlier content.
+    /// The number of bytes in whole lines, with earlier content.
     whole: u64,
-    /// Whether part of a line follows them.
+    /// True if part of a line follows them.
     is_torn: bool,
 }
 
@@ -42,11 +42,11 @@ impl RotatedFiles {
         }
     }
 
-    /// Writes whole lines to one file, and removes written ones from the front
-    /// of `lines`. A line that was written in part is removed from the file, so
-    /// that nobody reads half a line, or two as one.
+    /// Writes whole lines to one file, and removes written ones from the front of `lines`. A line
+    /// that was written in part is removed from the file, so that no reader takes half a line, or
+    /// two as one.
     pub(super) fn write(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
-        // First of all, because a full file is not written any more.
+        // This comes first, because a full file is not written any more.
         self.open.as_mut().map_or(Ok(()), OpenFile::mend)?;
         if self.is_full() {
             self.rotate()?;
@@ -112,8 +112,8 @@ impl RotatedFiles {
 }
 
 impl OpenFile {
-    /// Opens a file to add lines to it. One whose last line was cut off, when
-    /// its writer was killed for instance, gets an end for that line first.
+    /// Opens a file to add lines to it. If its last line was cut off, for instance because its
+    /// writer was killed, that line gets an end first.
     fn at(path: &Path) -> io::Result<Self> {
         let mut file = OpenOptions::new().create(true).append(true).open(path)?;
         if ends_within_a_line(path) {
@@ -127,8 +127,8 @@ impl OpenFile {
         })
     }
 
-    /// Cuts off what follows the last whole line. A file that is not a regular
-    /// one keeps it, as a line that cannot be read.
+    /// Cuts off the part after the last whole line. A file that is not a regular one keeps it, as a
+    /// line that cannot be read.
     fn mend(&mut self) -> io::Result<()> {
         if self.is_torn {
             if self.file.metadata()?.is_file() {

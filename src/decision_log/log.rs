@@ -12,12 +12,12 @@ use super::files::FileSettings;
 use super::record::{DecisionRecord, LoggedRequest};
 use super::writer::{LogCounters, LogCounts, LogQueue, MAX_WAITING, Writer};
 
-/// What is logged, and where.
+/// Settings: the share of decisions that are logged, and the files.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The files.
     pub files: FileSettings,
-    /// Which share of the decisions is logged: 0 to 1.
+    /// The share of the decisions that are logged: 0 to 1.
     pub sample: f64,
 }
 
@@ -25,7 +25,7 @@ pub struct Settings {
 #[derive(Debug, Clone)]
 pub struct DecisionLog(Arc<LogQueue>);
 
-/// A decision that is to be logged, not made yet.
+/// A decision that is to be logged and is not made yet.
 #[derive(Debug)]
 pub struct Pending {
     log: DecisionLog,
@@ -55,8 +55,7 @@ impl DecisionLog {
         Ok((log, writer))
     }
 
-    /// Returns whether a decision that begins now is to be logged: if so, with its
-    /// request.
+    /// Begins to record a decision if it is to be logged: then with its request.
     pub fn begin(&self, request: impl FnOnce() -> Option<LoggedRequest>) -> Option<Pending> {
         let sampled = self.0.sample >= 1.0 || fastrand::f64() < self.0.sample;
         if !sampled {
@@ -69,7 +68,7 @@ impl DecisionLog {
         })
     }
 
-    /// Returns what it has done.
+    /// Returns the counts of the log's work.
     pub fn counts(&self) -> LogCounts {
         let counts = &self.0.counts;
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -83,9 +82,9 @@ impl DecisionLog {
 }
 
 impl Pending {
-    /// Hands the record over, and answers the id that it has, for the response
-    /// to carry. A record that is dropped has an id all the same. `took` is
-    /// what deciding took, if it was measured; else all since the beginning.
+    /// Hands the record over, and returns its id for the response. A record that is dropped has an
+    /// id, too. `took` is the time of deciding, if it was measured; else the time since the
+    /// beginning counts.
     pub fn finish(
         self,
         epoch: String,

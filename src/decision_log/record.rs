@@ -12,19 +12,19 @@ use crate::proto::v1;
 /// A decision that was made.
 #[derive(Debug)]
 pub struct DecisionRecord {
-    /// Names it.
+    /// Identifies the decision.
     pub id: String,
-    /// When it was made.
+    /// The time of the decision.
     pub time: SystemTime,
-    /// From taking the call to having the answer.
+    /// The time from taking the call to having the answer.
     pub took: Duration,
     /// Epoch of the revision.
     pub epoch: String,
-    /// Revision that it saw.
+    /// Revision that the decision read.
     pub revision: i64,
-    /// What was asked.
+    /// The request.
     pub request: LoggedRequest,
-    /// What was answered, in brief.
+    /// The answer, in brief.
     pub answer: Brief,
 }
 
@@ -35,7 +35,7 @@ const MEMORY_PER_BYTE: usize = 16;
 
 macro_rules! requests {
     ($($(#[$doc:meta])* $rpc:ident $request:ident;)*) => {
-        /// What was asked.
+        /// The request.
         #[derive(Debug, Clone, Serialize)]
         #[serde(tag = "rpc", content = "request")]
         pub enum LoggedRequest {
@@ -50,21 +50,21 @@ macro_rules! requests {
                 }
             }
 
-            /// The snapshot that it names.
+            /// The snapshot that the request names.
             pub fn snapshot(&self) -> &str {
                 match self {
                     $(Self::$rpc(request) => &request.snapshot,)*
                 }
             }
 
-            /// The pod that it is about.
+            /// The pod that the request is about.
             pub fn pod(&self) -> Option<&v1::Pod> {
                 match self {
                     $(Self::$rpc(request) => request.pod.as_ref(),)*
                 }
             }
 
-            /// At most how many bytes it takes in memory.
+            /// Returns an upper bound of the request's bytes in memory.
             pub fn memory_bytes(&self) -> usize {
                 match self {
                     $(Self::$rpc(request) => {
@@ -74,7 +74,7 @@ macro_rules! requests {
                 }
             }
 
-            /// Asks it of another snapshot, as it is now.
+            /// Changes the request so that it asks another snapshot, at its present revision.
             pub fn ask_now(&mut self, snapshot: &str) {
                 match self {
                     $(Self::$rpc(request) => {
@@ -108,13 +108,13 @@ macro_rules! requests {
 }
 
 requests! {
-    /// Which nodes are feasible.
+    /// Asks which nodes are feasible.
     Filter FilterRequest;
-    /// How good nodes are.
+    /// Asks how good nodes are.
     Score ScoreRequest;
-    /// Where many should go.
+    /// Asks where many pods should go.
     Place PlaceRequest;
-    /// What keeps a pod out.
+    /// Asks why a pod finds no place.
     Explain ExplainRequest;
 }
 
@@ -122,9 +122,9 @@ requests! {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Line {
-    /// Names the decision; the response carries it.
+    /// Identifies the decision; the response carries it, too.
     pub id: String,
-    /// When it was made, in RFC 3339.
+    /// The time of the decision, in RFC 3339.
     pub time: String,
     /// Name of the snapshot.
     pub snapshot: String,
@@ -137,7 +137,7 @@ pub struct Line {
     /// The RPC and its request, in proto-JSON.
     #[serde(flatten)]
     pub request: LoggedRequest,
-    /// What was answered, in brief.
+    /// The answer, in brief.
     pub answer: Brief,
 }
 
@@ -169,13 +169,13 @@ impl Line {
     /// Reads a line.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault of the line.
     pub fn parse(text: &str) -> Result<Self, LineError> {
         Ok(serde_json::from_str(text)?)
     }
 }
 
-/// A request, and which one it is. Reading it in two steps says what is wrong.
+/// A request and its kind. Reading it in two steps gives better messages.
 #[derive(Deserialize)]
 struct Untagged {
     rpc: String,

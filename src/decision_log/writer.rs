@@ -11,31 +11,31 @@ use tracing::warn;
 use super::files::{FileSettings, RotatedFiles};
 use super::record::{DecisionRecord, Line};
 
-/// Records that wait for the writer, at most.
+/// The most records that wait for the writer.
 pub(super) const MAX_WAITING: usize = 16_384;
 
-/// Bytes that waiting records may take.
+/// The most bytes of waiting records.
 const MAX_WAITING_BYTES: usize = 64 << 20;
 
-/// How many bytes are gathered before they are written.
+/// The number of bytes that are gathered before they are written.
 const GATHERED_BYTES: usize = 64 << 10;
 
-/// How long the writer rests when nothing waits. Decisions do not wake it:
-/// that would cost each of them more than the record does.
+/// The pause of the writer when no record waits. Decisions do not wake it: that would cost each of
+/// them more than the record does.
 const REST: Duration = Duration::from_millis(50);
 
-/// How long to wait after a failed attempt to write.
+/// The pause after a failed attempt to write.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// How often to say that the log is incomplete, at most.
+/// The shortest time between two warnings that the log is incomplete.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
-/// What decisions and the writer share.
+/// The queue that decisions and the writer share.
 #[derive(Debug)]
 pub(super) struct LogQueue {
     pub(super) queue: SyncSender<QueuedRecord>,
     pub(super) sample: f64,
-    /// Tells the ids of this process from those of others.
+    /// Distinguishes the ids of this process from those of others.
     pub(super) prefix: String,
     pub(super) next: AtomicU64,
     pub(super) waiting_bytes: AtomicUsize,
@@ -43,7 +43,7 @@ pub(super) struct LogQueue {
     pub(super) counts: LogCounters,
 }
 
-/// What has been done so far.
+/// The counters of the work so far.
 #[derive(Debug, Default)]
 pub(super) struct LogCounters {
     pub(super) logged: AtomicU64,
@@ -52,13 +52,13 @@ pub(super) struct LogCounters {
     pub(super) bytes: AtomicU64,
 }
 
-/// What a log has done since the process started.
+/// The work of a log since the process started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LogCounts {
     /// Decisions written to the file.
     pub logged: u64,
-    /// Decisions that were to be logged and are not: the queue was full, or
-    /// the file could not be written until the end.
+    /// Decisions that should have been logged and were not: the queue was full, or the file could
+    /// not be written until the end.
     pub dropped: u64,
     /// Attempts to open, write or rotate a file that failed. Each is made
     /// again.
@@ -122,8 +122,8 @@ impl Writer {
         Ok(Self { shared, thread })
     }
 
-    /// Writes what waits and ends the thread. Decisions after this are not
-    /// logged. What cannot be written at once is dropped.
+    /// Writes the waiting records and ends the thread. Later decisions are not logged. Records that
+    /// cannot be written at once are dropped.
     pub fn close(self) {
         self.shared.closed.store(true, Ordering::Release);
         self.thread.thread().unpark();
@@ -138,22 +138,22 @@ struct WriterLoop {
     queue: Receiver<QueuedRecord>,
     files: RotatedFiles,
     path: String,
-    /// What is gathered and not yet written: whole lines.
+    /// The lines that are gathered and not yet written.
     lines: Vec<u8>,
-    /// How many.
+    /// The number of these lines.
     whole: u64,
-    /// Whether the last attempt to write failed.
+    /// True if the last attempt to write failed.
     failing: bool,
-    /// When it was last said that the log cannot be written, or is incomplete.
+    /// The time of the last warning that the log cannot be written, or is incomplete.
     warned: Option<Instant>,
-    /// How much was missing then.
+    /// The number of records that were missing then.
     told: u64,
 }
 
 impl WriterLoop {
     fn run(mut self) {
         loop {
-            // Records handed over before the close are still read below.
+            // Records that were handed over before the close are still read below.
             let closed = self.shared.closed.load(Ordering::Acquire);
             let mut rests = false;
             while !rests && self.lines.len() < GATHERED_BYTES {
@@ -183,8 +183,7 @@ impl WriterLoop {
             self.lines.push(b'\n');
             self.whole += 1;
         } else {
-            // A time that JSON cannot express; requests are checked for that
-            // before.
+            // JSON cannot express the time; requests are checked for that earlier.
             self.lines.truncate(before);
             self.shared.counts.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -214,7 +213,7 @@ impl WriterLoop {
                 warn!(file = %self.path, dropped, "the decision log is written again");
             }
             Ok(()) => {}
-            // While it cannot be written, records that are dropped are told of here alone.
+            // While the log cannot be written, dropped records are reported only here.
             Err(error) => {
                 let counts = &self.shared.counts;
                 counts.write_errors.fetch_add(1, Ordering::Relaxed);
@@ -231,7 +230,7 @@ impl WriterLoop {
         self.shared.counts.dropped.load(Ordering::Relaxed)
     }
 
-    /// Says how many decisions are missing, once in a while.
+    /// Warns how many decisions are missing, once in a while.
     fn tell(&mut self) {
         let dropped = self.dropped();
         if dropped > self.told && self.may_warn() {
@@ -249,7 +248,7 @@ impl WriterLoop {
         may
     }
 
-    /// Counts what will not be written any more.
+    /// Counts the records that will not be written any more.
     fn give_up(mut self) {
         let waiting = self.queue.try_iter().count() as u64;
         let dropped = waiting + self.whole;

@@ -1,5 +1,5 @@
-//! What is explained: a question, the nodes that it was decided about, and
-//! what every constraint says of each.
+//! The subject of an explanation: a question, the nodes that it was decided about, and the verdict
+//! of every constraint on each.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,19 +12,19 @@ use crate::spread::{
     NominatedOn, PodTerms, Question, Reason, Report, Scores, SkewRule, Volumes,
 };
 
-/// What it costs to look at a node and its labels, in units.
+/// The cost of reading a node and its labels, in units.
 const UNITS_PER_NODE: usize = 20;
 
-/// A decision and what it was made from.
+/// A decision and the facts that it was made from.
 pub struct Case<'a> {
     question: &'a Question,
     /// The constraints in force.
     pub constraints: &'a Constraints,
     checks: NodeChecks,
     filter: &'a Filter<'a>,
-    /// The checks besides spread, asked for or not.
+    /// The checks besides spread, whether or not the caller asked for them.
     checked: Checked<'a>,
-    /// The state that it was decided on.
+    /// The state that the question was decided on.
     pub read_view: ReadView<'a>,
     /// The nodes that were judged.
     pub nodes: Vec<JudgedNode<'a>>,
@@ -32,29 +32,28 @@ pub struct Case<'a> {
     pub hard: Vec<Hard<'a>>,
 }
 
-/// A node and what came of it.
+/// A node and the verdict on it.
 #[derive(Clone)]
 pub struct JudgedNode<'a> {
     /// The node.
     pub slot: Slot,
-    /// Its name.
+    /// The node's name.
     pub name: &'a str,
-    /// Its labels and taints.
+    /// The node's labels and taints.
     pub node: NodeRef<'a>,
-    /// Why it is not feasible.
+    /// The reason why the node is not feasible.
     pub refusal: Option<NodeRefusal>,
-    /// The check besides spread that it fails, whether or not it was asked
-    /// for.
+    /// The check besides spread that the node fails, whether or not the caller asked for it.
     pub check: Option<Reason>,
 }
 
 /// A hard constraint, with the numbers of all its domains.
 pub struct Hard<'a> {
-    /// Its place among the hard ones.
+    /// The constraint's position among the hard ones.
     at: usize,
     /// The numbers.
     pub report: Report<'a>,
-    /// What decides whether a domain takes the pod.
+    /// The rule that decides whether a domain takes the pod.
     pub rule: SkewRule,
     by_value: HashMap<&'a str, DomainReport<'a>>,
 }
@@ -103,7 +102,7 @@ impl<'a> Case<'a> {
                 let with = self.filter.nominated().on(slot);
                 self.checked.judge(slot, with).err().map(|r| r.reason)
             }
-            // A constraint judges only what passes the checks before it.
+            // A constraint judges only nodes that pass the checks before it.
             (NodeChecks::All, Some(refusal)) if refusal.constraint_index.is_none() => {
                 Some(refusal.reason.clone())
             }
@@ -128,12 +127,12 @@ impl<'a> Case<'a> {
         self.filter.pod_terms()
     }
 
-    /// The storage of the pod; `None` where it decides nothing.
+    /// The storage of the pod; `None` where no rule depends on it.
     pub fn volumes(&self) -> Option<&Volumes<'a>> {
         self.filter.volumes()
     }
 
-    /// The terms by which pods that run keep the pod away.
+    /// The terms by which running pods keep the pod away.
     pub fn keeping_away(&self) -> impl Iterator<Item = &'a HeldTerm> {
         let (labels, namespace) = (self.labels(), &self.question.namespace);
         self.read_view.keeping_away(labels, namespace)
@@ -166,17 +165,17 @@ impl<'a> Case<'a> {
         hard.find(|hard| hard.active().index == index)
     }
 
-    /// The nodes that the pod may go to.
+    /// The feasible nodes.
     pub fn feasible(&self) -> impl Iterator<Item = &JudgedNode<'a>> {
         self.nodes.iter().filter(|node| node.refusal.is_none())
     }
 
-    /// Returns how many nodes the pod may go to.
+    /// Returns the number of feasible nodes.
     pub fn feasible_count(&self) -> usize {
         self.feasible().count()
     }
 
-    /// Returns whether the pod may go nowhere.
+    /// Returns whether no node is feasible.
     pub fn is_stuck(&self) -> bool {
         self.feasible().next().is_none()
     }
@@ -186,8 +185,7 @@ impl<'a> Case<'a> {
         self.checks == NodeChecks::SpreadOnly || node.check.is_none()
     }
 
-    /// The nodes that lack room and nothing before that, with what each has too
-    /// little of.
+    /// The nodes that fail the check of room and none before it, each with its shortages.
     pub fn shortages(&self) -> impl Iterator<Item = (&JudgedNode<'a>, Vec<Shortage>)> {
         let lacks_room = |node: &&JudgedNode<'_>| {
             let refusal = node.refusal.as_ref();
@@ -201,7 +199,7 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// The cordoned nodes that would take the pod if they were not.
+    /// The cordoned nodes that would take the pod without the cordon.
     pub fn freed_by_uncordoning(&self) -> impl Iterator<Item = &JudgedNode<'a>> {
         let is_checked = self.checks == NodeChecks::All;
         let cordoned =
@@ -221,7 +219,7 @@ impl<'a> Case<'a> {
         joined(&names.map(str::to_owned).collect::<Vec<_>>())
     }
 
-    /// Returns what decides where the pod can run, and was not checked.
+    /// Returns the fields that decide where the pod can run and that were not checked.
     pub fn unchecked(&self) -> Vec<String> {
         self.question.unchecked(self.checks, &self.read_view)
     }
@@ -243,8 +241,7 @@ impl<'a> Case<'a> {
         hard.all(|hard| self.admits(hard, node)) && self.filter.last_checks_admit(node.slot)
     }
 
-    /// Returns whether somebody still waits and the budget allows to look at this many
-    /// nodes.
+    /// Returns whether the caller still waits and the budget allows to check this many nodes.
     pub fn affords(&self, nodes: usize) -> bool {
         self.read_view.affords(nodes.saturating_mul(UNITS_PER_NODE))
     }
@@ -269,8 +266,7 @@ impl<'a> Case<'a> {
         passing.ones().map(|at| &self.nodes[at]).collect()
     }
 
-    /// The values of a topology key among the nodes that something can be put
-    /// on, as far as the checks besides spread go.
+    /// The values of a topology key among the nodes that pass the checks besides spread.
     pub fn usable_values(&self, key: &str) -> BTreeSet<&'a str> {
         let usable = self.nodes.iter().filter(|node| node.check.is_none());
         usable
@@ -306,12 +302,12 @@ impl<'a> Hard<'a> {
         self.report.active
     }
 
-    /// Its topology key.
+    /// The constraint's topology key.
     pub fn key(&self) -> &'a str {
         &self.active().constraint.topology_key
     }
 
-    /// Matching pods in the domain of a value; 0 in a value that is none.
+    /// Matching pods in the domain of a value; 0 if the value is no domain.
     pub fn count(&self, value: &str) -> i64 {
         let domain = self.by_value.get(value);
         domain.map_or(0, |domain| domain.tally.matching_pods)
@@ -322,13 +318,13 @@ impl<'a> Hard<'a> {
         self.rule.admits(self.count(value))
     }
 
-    /// Returns how the constraint is called in a sentence.
+    /// Returns the name of the constraint in a sentence.
     pub fn title(&self) -> String {
         title(self.active())
     }
 }
 
-/// All nodes of a snapshot, judged or not; none if looking at them costs too much.
+/// All nodes of a snapshot, judged or not; none if reading them costs too much.
 pub fn all_nodes<'a>(read_view: &ReadView<'a>) -> impl Iterator<Item = (Slot, NodeRef<'a>)> {
     let nodes = read_view.nodes;
     let slots = match read_view.affords(nodes.len().saturating_mul(UNITS_PER_NODE)) {
@@ -339,7 +335,7 @@ pub fn all_nodes<'a>(read_view: &ReadView<'a>) -> impl Iterator<Item = (Slot, No
     slots.filter_map(|slot| Some((*slot, nodes.get(*slot)?)))
 }
 
-/// The values of a topology key among some nodes, as a sentence lists them.
+/// The values of a topology key among some nodes, listed for a sentence.
 pub fn values<'n>(nodes: impl IntoIterator<Item = &'n JudgedNode<'n>>, key: &str) -> String {
     let nodes = nodes.into_iter();
     let values = nodes.filter_map(|judged| judged.node.label_text(key));

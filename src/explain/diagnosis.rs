@@ -1,15 +1,15 @@
-//! What is said about a constraint: a hint, and the remedy that it knows.
+//! The findings about a constraint: a hint, and a remedy for it.
 
 use crate::proto::v1;
 use crate::spread::Active;
 
-/// A hint, and what to do about it in the words of an order, if anything
-/// would admit a node.
+/// A hint, with a remedy if there is one that admits a node.
 #[derive(Debug, Clone)]
 pub struct Diagnosis {
     /// The hint.
     pub hint: v1::Hint,
-    /// E.g. `set maxSkew to 2`. It was decided that this admits a node.
+    /// The remedy as an order, e.g. `set maxSkew to 2`. A decision with this change did admit a
+    /// node.
     pub remedy: Option<String>,
 }
 
@@ -19,7 +19,7 @@ impl From<v1::Hint> for Diagnosis {
     }
 }
 
-/// Returns how a constraint is called in a sentence: its index and key.
+/// Returns the name of a constraint in a sentence: its index and key.
 pub fn title(active: &Active) -> String {
     let kind = match active.from_defaults {
         true => "default constraint",
@@ -55,7 +55,7 @@ pub fn general_hint(kind: v1::hint::Kind, message: String) -> v1::Hint {
     }
 }
 
-/// Suggests a constraint that would admit so many nodes.
+/// Suggests a constraint that would admit this number of nodes.
 pub fn suggest(hint: &mut v1::Hint, suggested: &Active, nodes: usize) {
     hint.admitted_node_count = count(nodes);
     hint.suggested_constraint = Some(suggested.to_wire());

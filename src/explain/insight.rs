@@ -1,7 +1,7 @@
-//! What stands behind each constraint: the limit, what holds the minimum, and
-//! which nodes are left out.
+//! Insights into each constraint: its limit, the domains that hold the minimum, and the nodes that
+//! it leaves out.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use super::case::{Case, Hard, all_nodes};
 use super::diagnosis::{count, wire_index};
@@ -11,7 +11,7 @@ use crate::proto::v1::left_out::Cause;
 use crate::snapshot::{DomainCount, DomainKey, NodeRef, Query, partition};
 use crate::spread::{Active, Report};
 
-/// Names that an insight lists.
+/// The number of names that an insight lists.
 const LISTED: usize = 10;
 
 /// The insights into all constraints, in order. Each names the first
@@ -43,7 +43,7 @@ pub fn all(case: &Case<'_>, max_domains: usize) -> Vec<v1::ConstraintInsight> {
     case.constraints.all.iter().map(of).collect()
 }
 
-/// The limit, and what the minimum is due to.
+/// Writes the limit, and the reason for the minimum.
 fn limits(case: &Case<'_>, hard: &Hard<'_>, insight: &mut v1::ConstraintInsight) {
     let lowest = hard.report.lowest();
     let minimum = match hard.report.domain_count {
@@ -59,19 +59,15 @@ fn limits(case: &Case<'_>, hard: &Hard<'_>, insight: &mut v1::ConstraintInsight)
     insight.admitted_node_count = count(admitted.count());
 }
 
-/// The first domains of a report: what each would count with so many more pods,
-/// and how many usable nodes it has.
+/// The first domains of a report: each with its count after more pods, and its number of usable
+/// nodes.
 pub fn domains<'n>(
     report: &Report<'_>,
     max_domains: usize,
     more: i64,
     usable: impl Iterator<Item = NodeRef<'n>>,
 ) -> Vec<v1::DomainInsight> {
-    let key = &*report.active.constraint.topology_key;
-    let mut by_value: HashMap<&str, i64> = HashMap::new();
-    for value in usable.filter_map(|node| node.label_text(key)) {
-        *by_value.entry(value).or_default() += 1;
-    }
+    let by_value = report.nodes_in_domains(usable);
     let domain = |tally: DomainCount<'_>| v1::DomainInsight {
         value: tally.value.to_owned(),
         matching_pods_after: tally.matching_pods + more,
@@ -81,7 +77,7 @@ pub fn domains<'n>(
     listed.map(|listed| domain(listed.tally)).collect()
 }
 
-/// Nodes that a constraint does not look at, by the first cause.
+/// Nodes that a constraint does not count, by the first cause.
 fn left_out(case: &Case<'_>, active: &Active) -> Vec<v1::LeftOut> {
     let by_node = partition::Key::everywhere(DomainKey::Node);
     let counted = case.read_view.count(Query {
@@ -105,7 +101,7 @@ fn left_out(case: &Case<'_>, active: &Active) -> Vec<v1::LeftOut> {
     found.into_iter().map(wire).collect()
 }
 
-/// Why a constraint does not look at a node, if it does not.
+/// The cause why a constraint does not count a node; `None` if it does.
 fn cause(active: &Active, node: NodeRef<'_>) -> Option<Cause> {
     let eligibility = &active.partition.eligibility;
     if node.label_text(&active.constraint.topology_key).is_none() {

@@ -1,13 +1,13 @@
-//! Explains to a person what keeps a pod out, what would let it in, and the
-//! numbers behind that.
+//! Explains to a person why a pod finds no place, which changes would help, and the numbers behind
+//! that.
 //!
-//! `case` is the decision to explain, `hints` are the findings, each a function
-//! of the case, `insight` is what stands behind a constraint, `summary` is the
-//! sentence. A hint's suggestion is checked: its change is made, and the
-//! question is decided again. `fleet` does the same for the Fleet dialect.
+//! `case` is the decision to explain, `hints` are the findings, each a function of the case,
+//! `insight` has the numbers of each constraint, `summary` is the sentence. A hint's suggestion is
+//! checked: its change is made, and the question is decided again. `fleet` does the same for the
+//! Fleet dialect.
 //!
-//! Findings are texts, so they are written as messages here. Nothing in the
-//! path of Filter uses this room.
+//! Findings are texts, so they are written as messages here. Nothing in the path of Filter uses
+//! this room.
 
 mod case;
 mod diagnosis;
@@ -24,14 +24,15 @@ pub use words::{among, but_for, joined, noun, number, plural, verb};
 
 use crate::proto::v1;
 
-/// What there is to say about a decision.
+/// The hints and insights about a decision.
 #[derive(Debug, Clone, Default)]
 pub struct Explanation {
-    /// One sentence: whether the pod fits, why, and what would help.
+    /// One sentence: whether the pod fits, why, and which change would help.
     pub summary: String,
-    /// What keeps the pod out, would let it in, or is easily overlooked.
+    /// Hints: facts that keep the pod out, changes that would help, and facts that are easily
+    /// overlooked.
     pub hints: Vec<v1::Hint>,
-    /// What stands behind each constraint, in order.
+    /// The numbers behind each constraint, in order.
     pub insights: Vec<v1::ConstraintInsight>,
 }
 

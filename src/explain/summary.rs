@@ -1,4 +1,4 @@
-//! The one sentence.
+//! The summary: one sentence.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use super::diagnosis::Diagnosis;
 use super::words::{among, but_for, number, plural, sentence, so_many, verb};
 use crate::spread::Reason;
 
-/// The nodes that are refused for a cause.
+/// The numbers of nodes that are refused for a cause.
 #[derive(Clone, Copy, Default)]
 struct RefusedNodes {
     nodes: usize,
-    /// Those that would be feasible but for pods that are nominated to them.
+    /// The nodes that are refused only for the pods nominated to them.
     by_nominated: usize,
 }
 
-/// The sentence: whether the pod fits, why, and what would help.
+/// The sentence: whether the pod fits, why, and which change would help.
 pub fn of(case: &Case<'_>, findings: &[Diagnosis]) -> String {
     let (feasible, all) = (case.feasible_count(), case.nodes.len());
     let passes = |verdict: String| verdict + &but_for(&case.unchecked());
@@ -41,7 +41,7 @@ pub fn of(case: &Case<'_>, findings: &[Diagnosis]) -> String {
     sentence(&verdict, &causes(case), remedy.as_ref()) + &best(case)
 }
 
-/// Which cordoned nodes would take the pod.
+/// Names the cordoned nodes that would take the pod.
 fn uncordon(case: &Case<'_>) -> Option<String> {
     let names: Vec<&str> = case.freed_by_uncordoning().map(|node| node.name).collect();
     (!names.is_empty()).then(|| {
@@ -50,7 +50,7 @@ fn uncordon(case: &Case<'_>) -> Option<String> {
     })
 }
 
-/// Which of several feasible nodes Score ranks first, if it ranks them.
+/// Names the feasible node that Score ranks first, if there are several and Score ranks them.
 fn best(case: &Case<'_>) -> String {
     let feasible: Vec<&str> = case.feasible().map(|node| node.name).collect();
     let scores = case.scores();
@@ -71,14 +71,13 @@ fn best(case: &Case<'_>) -> String {
     }
 }
 
-/// Which domains of the first hard constraint the feasible nodes are in, when
-/// those are few.
+/// Names the domains of the first hard constraint that have feasible nodes, when those are few.
 fn places(case: &Case<'_>) -> String {
     let places = |hard: &Hard<'_>| format!(" ({})", values(case.feasible(), hard.key()));
     case.hard.first().map_or_else(String::new, places)
 }
 
-/// Returns what keeps the pod off the others, by how many nodes.
+/// Returns the causes that keep the pod off nodes, each with its number of nodes.
 fn causes(case: &Case<'_>) -> Vec<String> {
     let mut refused: BTreeMap<(&Reason, Option<usize>), RefusedNodes> = BTreeMap::new();
     for refusal in case.nodes.iter().filter_map(|node| node.refusal.as_ref()) {
@@ -104,7 +103,7 @@ fn causes(case: &Case<'_>) -> Vec<String> {
     causes.iter().map(said).collect()
 }
 
-/// Returns how many of the nodes would be feasible but for pods that are nominated to them.
+/// Tells how many of the nodes are refused only for the pods nominated to them.
 fn because_of_nominated(refused: RefusedNodes) -> String {
     match refused.by_nominated {
         0 => String::new(),
@@ -170,7 +169,7 @@ fn cause(case: &Case<'_>, reason: &Reason, hard: Option<&Hard<'_>>, nodes: usize
     }
 }
 
-/// Returns what the skew is measured from.
+/// Names the minimum that the skew is measured from.
 fn minimum(hard: &Hard<'_>) -> String {
     let minimum = hard.report.global_minimum;
     let wanted = hard.active().constraint.min_domains.unwrap_or(1);

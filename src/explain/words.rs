@@ -1,8 +1,8 @@
-//! How numbers, names and lists are written in sentences.
+//! Numbers, names and lists in sentences.
 
 use std::borrow::Cow;
 
-/// Names that a sentence lists.
+/// The number of names that a sentence lists.
 const LISTED: usize = 3;
 
 /// A number with separators: `4,950`.
@@ -39,7 +39,7 @@ pub fn verb(count: usize, one: &'static str, many: &'static str) -> &'static str
     if count == 1 { one } else { many }
 }
 
-/// Returns what so many do: `1 node has`, `4,950 nodes have`.
+/// A count of things with a verb: `1 node has`, `4,950 nodes have`.
 pub fn so_many(count: usize, what: &str, one: &'static str, many: &'static str) -> String {
     format!("{} {}", plural(count, what), verb(count, one, many))
 }
@@ -63,8 +63,8 @@ pub fn joined(parts: &[String]) -> String {
     }
 }
 
-/// The value of a topology key. Nodes that have the label with an empty value, or that
-/// count as one domain because they lack it, have none.
+/// The value of a topology key, quoted. Nodes with an empty value, and nodes without the label that
+/// count as one domain, get words instead.
 pub fn quoted(value: &str) -> String {
     match value {
         "" => "(no value)".to_owned(),
@@ -72,7 +72,7 @@ pub fn quoted(value: &str) -> String {
     }
 }
 
-/// That some things were not checked, behind what was.
+/// The clause that some fields were not checked, for the end of a verdict.
 pub fn but_for(unchecked: &[String]) -> String {
     match unchecked {
         [] => String::new(),
@@ -84,8 +84,7 @@ pub fn but_for(unchecked: &[String]) -> String {
     }
 }
 
-/// The one sentence about a decision: what comes of it, why, and what would
-/// help.
+/// The one sentence about a decision: the verdict, the causes, and the remedy.
 pub fn sentence(verdict: &str, causes: &[String], remedy: Option<&String>) -> String {
     match (causes, remedy) {
         ([], _) => format!("{verdict}."),

@@ -13,15 +13,15 @@ use super::renewal::Renewing;
 use super::resource::ApiResource;
 use super::target::Target;
 
-/// What a client reads of the objects that it lists.
+/// The fields that a client reads of the objects that it lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reads {
-    /// All of their text.
+    /// The whole text of the objects.
     WholeObjects,
-    /// What decisions read, which it watches too.
+    /// The fields that decisions read. Such a client watches these kinds, too.
     Decisions,
-    /// Nothing but which pods there are: it evicts some. A refusal is told at once,
-    /// where others repeat first what is refused for now.
+    /// Only which pods exist, by a client that evicts some. It reports a refusal at once, where
+    /// other clients first repeat a call that is refused for the moment.
     Refusals,
 }
 
@@ -30,11 +30,11 @@ pub(crate) enum Reads {
 pub(crate) struct ClusterClient {
     /// The client of its API server.
     pub(super) client: Client,
-    /// When its watches were last heard.
+    /// The times when its watches were last heard.
     pub(super) pulses: Pulses,
-    /// The context that it comes from; `in-cluster` for the one around this pod.
+    /// The context that the cluster comes from; `in-cluster` for the one around this pod.
     pub(crate) name: String,
-    /// What was meant, with the context that it is.
+    /// The target of the client, with its context.
     pub(super) target: Target,
     address: String,
     credentials: Credentials,
@@ -44,11 +44,11 @@ pub(crate) struct ClusterClient {
 }
 
 impl Target {
-    /// Reads the kubeconfig and the credentials. Nothing is asked of the API server
-    /// yet. From then on they are read again when their files change.
+    /// Reads the kubeconfig and the credentials. The API server is not asked yet. Afterwards the
+    /// files are read again when they change.
     ///
     /// # Errors
-    /// What is wrong with the kubeconfig or the credentials, or that there is none.
+    /// The fault of the kubeconfig or the credentials, or that there is none.
     pub(crate) async fn connect(self, reads: Reads) -> Result<ClusterClient, Error> {
         let mut access = self.read().await?;
         access.config.default_retry &= reads != Reads::Refusals;
@@ -85,12 +85,12 @@ impl Target {
 }
 
 impl ClusterClient {
-    /// Waits until the kubeconfig has another address for this cluster, if it ever has.
+    /// Waits until the kubeconfig has another address for this cluster, which may never happen.
     pub(super) async fn moved(&self) {
         self.renewing.moved().await;
     }
 
-    /// A question to its API server, for an error.
+    /// A request to the cluster's API server, for an error.
     pub(super) fn asked(
         &self,
         verb: &'static str,

@@ -1,5 +1,4 @@
-//! What is presented to an API server, and what can be wrong with it before anybody is
-//! asked.
+//! The credentials for an API server, and their faults that show before it is asked.
 
 use std::fs;
 use std::io;
@@ -16,21 +15,21 @@ use x509_parser::prelude::{FromDer, X509Certificate, X509Version};
 
 use crate::visible::causes;
 
-/// The credentials of a user of a kubeconfig, or of a service account: where they are from.
+/// The credentials of a user of a kubeconfig, or of a service account, with their sources.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Credentials {
-    /// For a message; `None` where there are none.
+    /// A description for a message; `None` where there are none.
     pub(super) what: Option<String>,
-    /// The command that gives them.
+    /// The command that returns them.
     command: String,
-    /// Where the client certificate is from.
+    /// The source of the client certificate.
     certificate: String,
-    /// Its version and key, in PEM; empty where it cannot be read.
+    /// The certificate and its key, in PEM; empty where they cannot be read.
     pem: Vec<u8>,
 }
 
 impl Credentials {
-    /// Those that `user` has, in the order in which `kube` takes them.
+    /// Returns the credentials of `user`, in the order in which `kube` takes them.
     pub(super) fn of(user: &AuthInfo) -> Self {
         let command = user.exec.as_ref().and_then(|exec| exec.command.clone());
         let command = command.unwrap_or_default();
@@ -62,7 +61,7 @@ impl Credentials {
         }
     }
 
-    /// Returns what is wrong with them, if that is why `error` came.
+    /// Returns the fault of the credentials, if that caused `error`.
     pub(super) fn fault(&self, error: &kube::Error) -> Option<String> {
         match error {
             kube::Error::RustlsTls(error) => return Some(self.tls_fault(error)),
@@ -75,8 +74,8 @@ impl Credentials {
         of_auth.map(|error| self.auth_fault(error))
     }
 
-    /// Returns what is wrong with a token, or with the command that gives it. Nothing is told of
-    /// what the command wrote to standard output: that may be a token.
+    /// Returns the fault of a token, or of the command that returns it. The command's standard
+    /// output is never shown, because it may be a token.
     fn auth_fault(&self, error: &AuthError) -> String {
         let command = &self.command;
         match error {
@@ -126,10 +125,10 @@ impl Credentials {
     }
 }
 
-/// Returns what is wrong with a kubeconfig, or with a file that it names.
+/// Returns the fault of a kubeconfig, or of a file that it names.
 pub(super) fn kubeconfig_fault(error: &KubeconfigError) -> String {
     match error {
-        // Whoever tells it names the file.
+        // The caller names the file in its message.
         KubeconfigError::ReadConfig(error, _) => error.to_string(),
         KubeconfigError::LoadCertificateAuthority(error) => {
             data_fault("certificate authority", error)

@@ -12,10 +12,10 @@ use super::resource::CONFIG_MAPS;
 use crate::manifest;
 use crate::proto::v1::DefaultConstraints;
 
-/// The key of a ConfigMap under which the configuration is when none is named.
+/// The default key of the configuration in a ConfigMap.
 const KEY: &str = "config.yaml";
 
-/// Where default constraints come from.
+/// The source of default constraints.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum DefaultsSource {
     /// Kubernetes' own, as its scheduler has them without a configuration.
@@ -23,13 +23,13 @@ pub(crate) enum DefaultsSource {
     System,
     /// A file with a KubeSchedulerConfiguration.
     File(PathBuf),
-    /// A ConfigMap with one.
+    /// A ConfigMap with a KubeSchedulerConfiguration.
     ConfigMap {
-        /// Its namespace.
+        /// The ConfigMap's namespace.
         namespace: String,
-        /// Its name.
+        /// The ConfigMap's name.
         name: String,
-        /// The key that holds it.
+        /// The key of the configuration.
         key: String,
     },
 }
@@ -58,7 +58,7 @@ impl FromStr for DefaultsSource {
     }
 }
 
-/// What is read of a ConfigMap.
+/// The fields that are read of a ConfigMap.
 #[derive(Deserialize)]
 struct ConfigMap {
     #[serde(default)]
@@ -66,10 +66,10 @@ struct ConfigMap {
 }
 
 impl DefaultsSource {
-    /// Reads them.
+    /// Reads the default constraints.
     ///
     /// # Errors
-    /// What is wrong with the file or the ConfigMap.
+    /// The fault of the file or the ConfigMap.
     pub(super) async fn read(&self, cluster: &ClusterClient) -> Result<DefaultConstraints, Error> {
         let (namespace, name, key) = match self {
             Self::System => return Ok(manifest::system_default_constraints()),

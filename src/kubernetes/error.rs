@@ -1,4 +1,4 @@
-//! What can be wrong with a cluster, in words that say what to do about it.
+//! The faults of a cluster, in words that tell how to mend them.
 
 use super::credentials::Credentials;
 use super::resource::ApiResource;
@@ -6,27 +6,27 @@ use super::sink::Undone;
 use crate::manifest::ManifestError;
 use crate::visible::causes;
 
-/// How much is told of what an API server says of a refusal.
+/// The most bytes of an API server's message that are shown.
 const MAX_MESSAGE_BYTES: usize = 1 << 10;
 
-/// Why a cluster could not be found, reached or read.
+/// The reason why a cluster could not be found, reached or read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// Nothing says which cluster.
+    /// No kubeconfig or service account names a cluster.
     #[error(
         "no Kubernetes cluster is known: there is no kubeconfig at {looked}, and this is no pod \
          with a service account; name a file with --kubeconfig or KUBECONFIG"
     )]
     NoCluster {
-        /// Where a kubeconfig was looked for.
+        /// The places where a kubeconfig was searched.
         looked: String,
     },
     /// A kubeconfig that cannot be used.
     #[error("kubeconfig {file}: {fault}")]
     Kubeconfig {
-        /// Its path, or how it was found.
+        /// The kubeconfig's path, or the way in which it was found.
         file: String,
-        /// What is wrong with it.
+        /// The fault.
         fault: String,
     },
     /// A context that the kubeconfig does not have.
@@ -34,17 +34,17 @@ pub(crate) enum Error {
     UnknownContext {
         /// Path of the kubeconfig.
         file: String,
-        /// The context that was asked for.
+        /// The requested context.
         context: String,
-        /// Those that there are.
+        /// The names of the existing contexts.
         known: String,
     },
-    /// No context was asked for, and the kubeconfig has no current one.
+    /// No context was requested, and the kubeconfig has no current one.
     #[error("kubeconfig {file}: no current context; choose with --context: {known}")]
     NoContext {
         /// Path of the kubeconfig.
         file: String,
-        /// The contexts that there are.
+        /// The existing contexts.
         known: String,
     },
     /// A service account that cannot be used.
@@ -57,16 +57,16 @@ pub(crate) enum Error {
         cluster: String,
         /// Address of the API server.
         address: String,
-        /// What went wrong.
+        /// The cause.
         cause: String,
     },
-    /// Nothing to connect with: credentials that cannot be read or got, or a proxy that
-    /// cannot be used. The API server was not asked.
+    /// No client: credentials that cannot be read or obtained, or a proxy that cannot be used. The
+    /// API server was not asked.
     #[error("cannot connect to {cluster}: {fault}")]
     NoClient {
         /// The cluster, by its context.
         cluster: String,
-        /// What is wrong with which of them.
+        /// The fault, and the credentials or the proxy that have it.
         fault: String,
     },
     /// Credentials that the API server does not accept (401).
@@ -74,12 +74,12 @@ pub(crate) enum Error {
     Unauthorized {
         /// The cluster, by its context.
         cluster: String,
-        /// Where they are from.
+        /// The source of the credentials.
         which: String,
         /// The API server's words.
         message: String,
     },
-    /// It wants credentials (401), and there are none.
+    /// The API server wants credentials (401), and there are none.
     #[error(
         "the API server of {cluster} wants credentials, and its user has neither a token nor a \
          client certificate nor a command that gives one: {message}"
@@ -100,9 +100,9 @@ pub(crate) enum Error {
         cluster: String,
         /// `get`, `list` or `watch`.
         verb: &'static str,
-        /// What it is about.
+        /// The kind of objects.
         resource: &'static ApiResource,
-        /// `Role` or `ClusterRole`: which of them grants it.
+        /// `Role` or `ClusterRole`: the kind that grants the permission.
         role: &'static str,
         /// The API server's words.
         message: String,
@@ -114,43 +114,43 @@ pub(crate) enum Error {
         cluster: String,
         /// `list` or `watch`.
         verb: &'static str,
-        /// What it is about.
+        /// The kind of objects.
         resource: &'static ApiResource,
         /// The API server's words.
         message: String,
     },
-    /// Refused for another reason.
+    /// The API server refused for another reason.
     #[error("cannot {verb} {} of {cluster}: {message} ({code})", .resource.plural)]
     Refused {
         /// The cluster, by its context.
         cluster: String,
         /// `get`, `list` or `watch`.
         verb: &'static str,
-        /// What it is about.
+        /// The kind of objects.
         resource: &'static ApiResource,
         /// The API server's words.
         message: String,
-        /// Its HTTP status.
+        /// The HTTP status.
         code: u16,
     },
-    /// An answer that is not what was asked for.
+    /// The answer is not of the requested kind.
     #[error("cannot {verb} {} of {cluster}: {cause}", .resource.plural)]
     Unreadable {
         /// The cluster, by its context.
         cluster: String,
         /// `get`, `list` or `watch`.
         verb: &'static str,
-        /// What it is about.
+        /// The kind of objects.
         resource: &'static ApiResource,
-        /// Where it is wrong, without what stands there.
+        /// The place of the fault, without the content there.
         cause: String,
     },
-    /// A scheduler's configuration that is not there.
+    /// A scheduler's configuration does not exist.
     #[error("{place}: {what}")]
     Configuration {
-        /// Where it was looked for.
+        /// The place where it was searched.
         place: String,
-        /// What is missing.
+        /// The fault, such as a missing key.
         what: String,
     },
     /// An answer or an object that cannot be read.
@@ -159,7 +159,7 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// Returns whether the API server does not give this to this account, or to anybody.
+    /// Returns whether the API server refuses this to the account, or to every account.
     pub(super) fn is_refusal(&self) -> bool {
         matches!(
             self,
@@ -169,7 +169,7 @@ impl Error {
 }
 
 impl ApiResource {
-    /// The RBAC rule that allows to read it.
+    /// The RBAC rule that grants the permission.
     fn rule(&self) -> String {
         format!(
             "{{apiGroups: [{:?}], resources: [{}], verbs: [get, list, watch]}}",
@@ -179,7 +179,7 @@ impl ApiResource {
     }
 }
 
-/// Why a feed begins anew.
+/// The reason why a feed begins again.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Broken {
     /// The cluster cannot be found, or its default constraints cannot be read.
@@ -197,29 +197,29 @@ pub(super) enum Broken {
     /// The lease was lost: another server feeds, or may.
     #[error("another server may feed now")]
     Superseded,
-    /// A list of one kind differs in more than goes into one batch.
+    /// A list of one kind has more differences than one batch may have.
     #[error("{0} {1} changed while the watch was broken")]
     TooManyChanges(usize, &'static str),
 }
 
-/// What was asked of an API server, for an error.
+/// A request to an API server, for an error.
 pub(super) struct ApiRequest<'a> {
     /// The cluster, by its context.
     pub(super) cluster: &'a str,
     /// Address of its API server.
     pub(super) address: &'a str,
-    /// What was presented.
+    /// The credentials that were presented.
     pub(super) credentials: &'a Credentials,
     /// `get`, `list` or `watch`.
     pub(super) verb: &'static str,
-    /// What was asked for.
+    /// The kind that was asked for.
     pub(super) resource: &'static ApiResource,
-    /// Whether only of one namespace.
+    /// True if only one namespace was asked for.
     pub(super) in_namespace: bool,
 }
 
 impl ApiRequest<'_> {
-    /// Returns what `error` means.
+    /// Returns the meaning of `error`.
     pub(super) fn failed(&self, error: &kube::Error) -> Error {
         if let Some(fault) = self.credentials.fault(error) {
             let cluster = self.cluster.to_owned();
@@ -227,7 +227,7 @@ impl ApiRequest<'_> {
         }
         match error {
             kube::Error::Api(status) => self.refused(status),
-            // Its words may quote what the answer holds.
+            // The error's own text may quote the content of the answer.
             kube::Error::SerdeError(error) => self.unreadable(format!(
                 "its answer ends or is wrong at line {}, column {}",
                 error.line(),
@@ -237,13 +237,13 @@ impl ApiRequest<'_> {
             error => Error::Unreachable {
                 cluster: self.cluster.to_owned(),
                 address: self.address.to_owned(),
-                // Its own words are those of its source with a type's name before them.
+                // The error's own text is that of its source after the name of a type.
                 cause: causes(std::error::Error::source(error).unwrap_or(error)),
             },
         }
     }
 
-    /// Returns what a refusal by the API server means.
+    /// Returns the meaning of a refusal by the API server.
     pub(super) fn refused(&self, status: &kube::core::Status) -> Error {
         let Self { verb, resource, .. } = *self;
         let cluster = self.cluster.to_owned();

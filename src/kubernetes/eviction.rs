@@ -1,5 +1,5 @@
-//! Evicting pods: the only thing that is ever changed in a cluster, and only where
-//! somebody asked for that.
+//! Evicts pods. With deletion costs these are the only changes that are ever made to a cluster, and
+//! only if the user asked for them.
 
 use serde_json::json;
 use tonic::codegen::http::Request;
@@ -10,23 +10,23 @@ use super::error::Error;
 use super::resource::ApiResource;
 use crate::snapshot::ObjectKind;
 
-/// What became of an eviction.
+/// The result of an eviction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Eviction {
-    /// The pod is on its way out; in a dry run, it would be.
+    /// The pod is being removed; in a dry run, it would be.
     Accepted,
-    /// There is no such pod any more.
+    /// The pod does not exist any more.
     Gone,
-    /// A budget does not allow it now, in the API server's words.
+    /// A budget does not allow it at present; with the API server's words.
     NotNow(String),
 }
 
 impl ClusterClient {
-    /// Evicts a pod if it has this uid, or if that is empty, by the Eviction API, which
-    /// keeps its budget. A dry run changes nothing.
+    /// Evicts a pod if it has this uid, or if the uid is empty, by the Eviction API, which keeps
+    /// its budget. A dry run changes nothing.
     ///
     /// # Errors
-    /// Why it was not possible.
+    /// The reason why that failed.
     pub(crate) async fn evict(
         &self,
         (namespace, name): (&str, &str),

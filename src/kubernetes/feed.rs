@@ -1,5 +1,5 @@
-//! Keeps a snapshot equal to a cluster: list, replace, then watch, and begin anew
-//! whenever anything is in doubt.
+//! Keeps a snapshot equal to a cluster: list, replace, then watch, and begin again whenever
+//! anything is in doubt.
 
 use std::convert::Infallible;
 use std::mem::take;
@@ -28,17 +28,17 @@ use crate::server::FeedCounts;
 use crate::snapshot::ObjectKind;
 use crate::tasks;
 
-/// Events that are taken together at most: one batch.
+/// The most events that are taken together into one batch.
 const AT_ONCE: usize = 1_000;
-/// Changes in a batch of a replace, and bytes: well below gRPC's usual 4 MiB.
+/// The most changes in a batch of a replace. Its bytes stay well below gRPC's usual 4 MiB.
 const STAGED_CHANGES: usize = 1_000;
 const STAGED_BYTES: usize = 1 << 20;
-/// How often it is looked whether something has to be said.
+/// The time between two checks whether something has to be reported.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long a feed is silent at least before it says that nothing changed.
+/// The least time without a batch before a feed reports that nothing changed.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
-/// What the whole feed is called among its troubles.
+/// The name of the whole feed among its troubles.
 const WHOLE: &str = "";
 
 /// Feeds a snapshot from a cluster.
@@ -53,8 +53,8 @@ pub(crate) struct ClusterFeed {
 }
 
 impl ClusterFeed {
-    /// A feed from `target` to `sink`, which sets `defaults` and notes to `counts`.
-    /// With a lease it feeds while it has that, and stands by otherwise.
+    /// A feed from `target` to `sink`, which sets `defaults` and records to `counts`. With a lease
+    /// it feeds while it has the lease, and stands by otherwise.
     pub(crate) fn new(
         target: Target,
         sink: SnapshotSink,
@@ -75,7 +75,7 @@ impl ClusterFeed {
         }
     }
 
-    /// Returns what feeds of `snapshot` note.
+    /// Returns the counts for feeds of `snapshot`.
     pub(crate) fn counts_of(snapshot: &str) -> Arc<FeedCounts> {
         Arc::new(FeedCounts::new(
             snapshot,
@@ -83,8 +83,8 @@ impl ClusterFeed {
         ))
     }
 
-    /// Feeds for ever. After each failure everything is listed again and replaced,
-    /// and the old state answers meanwhile.
+    /// Feeds without end. After each failure everything is listed again and replaced, and the old
+    /// state answers meanwhile.
     pub(crate) async fn run(mut self) -> Infallible {
         let mut pauses = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
         loop {
@@ -104,7 +104,7 @@ impl ClusterFeed {
                 "the feed begins anew"
             );
             if let Some(lease) = &self.lease {
-                // Another server may be able to.
+                // Another server may be able to feed.
                 lease.release().await;
             }
             sleep(pause).await;
@@ -130,7 +130,7 @@ impl ClusterFeed {
     /// Finds the cluster, and keeps the snapshot equal to it until something breaks.
     async fn keep_right(&mut self) -> Result<Infallible, Broken> {
         let cluster = self.target.clone().connect(Reads::Decisions).await?;
-        // It stays this one, whatever the current context is later.
+        // It stays this cluster, whatever the current context is later.
         self.target = cluster.target.clone();
         tokio::select! {
             kept = self.keep_equal(&cluster) => kept,
@@ -145,7 +145,7 @@ impl ClusterFeed {
             cluster.kubernetes_version().await,
         );
         let (to, mut events) = mpsc::channel(AT_ONCE);
-        // Dropped with this call, and then nobody is asked any more.
+        // Dropped with this call; then the API server is not asked any more.
         let mut watches = JoinSet::new();
         for kind in ObjectKind::all() {
             tasks::spawn_in(&mut watches, follow(cluster.clone(), kind, to.clone()));
@@ -175,7 +175,7 @@ impl ClusterFeed {
     }
 }
 
-/// Replaces the snapshot by what the cluster lists. Returns its epoch from then on.
+/// Replaces the snapshot by the listed objects of the cluster. Returns its epoch from then on.
 async fn replace(
     sink: &SnapshotSink,
     (defaults, version): (DefaultConstraints, String),
@@ -212,9 +212,9 @@ struct Live<'a> {
     sink: &'a SnapshotSink,
     cluster: &'a ClusterClient,
     epoch: String,
-    /// When the last batch was applied.
+    /// The time when the last batch was applied.
     spoken: Instant,
-    /// The moment of which all was known by that batch.
+    /// The moment up to which that batch was complete.
     told: Instant,
 }
 
@@ -246,7 +246,8 @@ impl Live<'_> {
         }
     }
 
-    /// Sends what waits as one batch. What the snapshot refuses is left out of it.
+    /// Sends the waiting changes as one batch. Objects that the snapshot refuses are left out of
+    /// it.
     async fn send(&mut self, following: &mut FollowedKinds<'_>) -> Result<(), Broken> {
         while !following.pending.changes.is_empty() {
             let batch = take(&mut following.pending);
@@ -261,8 +262,7 @@ impl Live<'_> {
         Ok(())
     }
 
-    /// Sends a batch, with the age of what is known of the kind that was silent for
-    /// longest.
+    /// Sends a batch, with the age of the knowledge of the kind that was silent for longest.
     async fn update(
         &mut self,
         following: &FollowedKinds<'_>,

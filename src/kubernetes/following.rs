@@ -1,4 +1,4 @@
-//! What a feed knows of each kind, and what it has to send.
+//! The state of each kind in a feed, and the changes to send.
 
 use std::time::{Instant, SystemTime};
 
@@ -18,45 +18,44 @@ use crate::proto::v1::Change;
 use crate::server::FeedCounts;
 use crate::snapshot::{ObjectId, ObjectKind, OwnerKind, metadata_mut, metadata_of};
 
-/// Changes that one batch holds at most when a list differs from what is known.
-/// With more, everything is replaced.
+/// The most changes of one batch when a list differs from the known objects. With more, everything
+/// is replaced.
 const MAX_DIFFERENCES: usize = 10_000;
 
-/// Where the list of a kind is.
+/// The state of the list of a kind.
 #[derive(Debug)]
 enum ListPhase {
-    /// Its first list is not complete.
+    /// The first list is not complete.
     First,
-    /// It is complete, and changes follow.
+    /// The list is complete, and changes follow.
     Follows,
-    /// It is listed again; what differs waits until a list is complete. When one breaks
-    /// off, what it brought waits for the next.
+    /// The kind is listed again. Differences wait until a list is complete. When one breaks off,
+    /// its differences wait for the next.
     Again(PendingChanges),
 }
 
-/// One kind.
+/// A kind that is followed.
 #[derive(Debug)]
 struct FollowedKind {
     kind: ObjectKind,
     phase: ListPhase,
     known: SentObjects,
-    /// Whether this account may not read it, and decisions can do without it.
+    /// True if this account may not read the kind, and decisions can do without it.
     is_missing: bool,
-    /// When its list or watch failed, if nothing was heard since.
+    /// The time when its list or watch failed, if nothing was heard since.
     failed: Option<Instant>,
-    /// The last moment of which all is known: its watch was heard, or its list was
-    /// complete.
+    /// The last moment up to which all is known: its watch was heard, or its list was complete.
     known_at: Option<Instant>,
-    /// Whether its watch was heard since it was listed for the first time.
+    /// True if its watch was heard since it was listed for the first time.
     is_watched: bool,
 }
 
 /// All kinds.
 pub(super) struct FollowedKinds<'a> {
     kinds: Vec<FollowedKind>,
-    /// What waits to be sent.
+    /// The changes that wait to be sent.
     pub(super) pending: PendingChanges,
-    /// Whether there is a live state that answers, so that decisions see what is sent.
+    /// True if there is a live state that answers, so that decisions see the changes that are sent.
     pub(super) is_live: bool,
     source: InputSource,
     counts: &'a FeedCounts,
@@ -64,7 +63,7 @@ pub(super) struct FollowedKinds<'a> {
 }
 
 impl<'a> FollowedKinds<'a> {
-    /// Nothing is known yet.
+    /// Kinds of which nothing is known yet.
     pub(super) fn new(
         cluster: &ClusterClient,
         counts: &'a FeedCounts,
@@ -98,23 +97,22 @@ impl<'a> FollowedKinds<'a> {
         self.kinds.iter().all(is_there)
     }
 
-    /// The last moment of which all is known of every kind without which the snapshot
-    /// is not right.
+    /// The last moment up to which all is known of every kind that the snapshot needs.
     pub(super) fn known_at(&self) -> Option<Instant> {
         let there = self.kinds.iter().filter(|kind| !kind.is_missing);
-        // `None` is before all others.
+        // `None` sorts before all others.
         there.map(|kind| kind.known_at).min().flatten()
     }
 
-    /// Returns how many objects there are.
+    /// Returns the number of objects.
     pub(super) fn objects(&self) -> usize {
         self.kinds.iter().map(|kind| kind.known.objects.len()).sum()
     }
 
-    /// Takes something that happened.
+    /// Takes an event.
     ///
     /// # Errors
-    /// A list differs in too much for one batch.
+    /// A list has too many differences for one batch.
     pub(super) fn take(&mut self, event: KindEvent) -> Result<(), Broken> {
         let kind = event.kind;
         let counts = self.counts.of(kind.as_str());
@@ -173,7 +171,7 @@ impl<'a> FollowedKinds<'a> {
             }
         };
         if let Some(metadata) = metadata_mut(&mut object) {
-            // It changes with every write, and no decision reads it.
+            // The version changes with every write, and no decision reads it.
             metadata.resource_version.clear();
         }
         let (difference, hash) = self.kind(kind).known.note(&object);
@@ -191,7 +189,7 @@ impl<'a> FollowedKinds<'a> {
         self.check_differences(kind)
     }
 
-    /// Returns whether what waits goes into one batch.
+    /// Checks that the waiting changes fit into one batch.
     fn check_differences(&mut self, kind: ObjectKind) -> Result<(), Broken> {
         let is_live = self.is_live;
         match self.pending_of(kind).changes.len() {
@@ -202,7 +200,7 @@ impl<'a> FollowedKinds<'a> {
         }
     }
 
-    /// Deletes what has this name, if the snapshot has it.
+    /// Deletes the object of this name, if the snapshot has it.
     fn remove(&mut self, kind: ObjectKind, namespace: &str, name: &str, uid: &str) {
         self.left_out.forget(kind, namespace, name);
         if self.kind(kind).known.forget(namespace, name) {
@@ -211,7 +209,7 @@ impl<'a> FollowedKinds<'a> {
         }
     }
 
-    /// Returns what waits with the changes of a kind: the whole batch, or its list.
+    /// Returns the waiting changes that those of a kind belong to: the whole batch, or its list.
     fn pending_of(&mut self, wanted: ObjectKind) -> &mut PendingChanges {
         let found = self.kinds.iter_mut().find(|kind| kind.kind == wanted);
         match found.map(|kind| &mut kind.phase) {
@@ -220,7 +218,7 @@ impl<'a> FollowedKinds<'a> {
         }
     }
 
-    /// A list is complete: what it did not name is gone.
+    /// Takes the end of a list: objects that it did not name are gone.
     fn complete(&mut self, wanted: ObjectKind) -> Result<(), Broken> {
         let gone = self.kind(wanted).known.unlisted();
         for reference in gone {
@@ -236,7 +234,7 @@ impl<'a> FollowedKinds<'a> {
         Ok(())
     }
 
-    /// A list or a watch failed.
+    /// Records that a list or a watch failed.
     fn failed(&mut self, wanted: ObjectKind, error: &Error) {
         self.counts.of(wanted.as_str()).failed();
         let may_miss = !matches!(wanted, ObjectKind::Node | ObjectKind::Pod) && error.is_refusal();
@@ -268,7 +266,7 @@ impl<'a> FollowedKinds<'a> {
         }
     }
 
-    /// Notes when the watches of what is listed were heard.
+    /// Records when the watches of listed kinds were heard.
     pub(super) fn hear(&mut self, pulses: &Pulses) {
         for wanted in ObjectKind::all() {
             let kind = self.kind(wanted);
@@ -285,10 +283,10 @@ impl<'a> FollowedKinds<'a> {
         }
     }
 
-    /// Notes what became of a batch of a replace.
+    /// Records the outcome of a batch of a replace.
     ///
     /// # Errors
-    /// It was not applied.
+    /// The batch was not applied.
     pub(super) fn done(
         &mut self,
         batch: PendingChanges,
@@ -302,7 +300,7 @@ impl<'a> FollowedKinds<'a> {
         Ok(done?)
     }
 
-    /// Notes a batch that was applied.
+    /// Records a batch that was applied.
     pub(super) fn sent(&self, batch: &PendingChanges) {
         for object in batch.changes.iter().filter_map(|it| it.object.as_ref()) {
             let kind = ObjectId::of(object).kind;
@@ -316,8 +314,8 @@ impl<'a> FollowedKinds<'a> {
         }
     }
 
-    /// Puts a batch back without the objects that the snapshot refuses: what it held
-    /// of them is deleted.
+    /// Puts a batch back without the objects that the snapshot refuses. Older versions of them in
+    /// the snapshot are deleted.
     pub(super) fn leave_out(&mut self, batch: PendingChanges, refused: &[(usize, String)]) {
         let mut changes: Vec<Option<Change>> = batch.changes.into_iter().map(Some).collect();
         for (place, why) in refused {

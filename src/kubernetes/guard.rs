@@ -1,5 +1,5 @@
-//! Bounds of what is taken from an API server, and of how often the same is asked of it.
-//! Every call of a client passes here, so no caller can do without.
+//! Bounds on the answers of an API server, and on repeated requests to it. Every call of a client
+//! passes here, so no caller can do without them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use tower::{BoxError, Service};
 
 use crate::backoff::Backoff;
 
-/// The shortest pause before an API server is asked again.
+/// The shortest pause before the same request to an API server.
 pub(super) const SHORTEST_PAUSE: Duration = Duration::from_millis(400);
-/// The longest: an API server that returns is heard within seconds. A watch that lasts
-/// for twice this is followed by the next at once.
+/// The longest pause: an API server that returns is heard within seconds. A watch that lasts for
+/// twice this time is followed by the next at once.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// The longest answer in bytes, which is a page of 500 objects.
+/// The most bytes of an answer, which is a page of 500 objects.
 const MAX_ANSWER_BYTES: usize = 32 << 20;
-/// The longest event of a watch: etcd keeps no object of more than 1.5 MiB by default.
+/// The most bytes of an event of a watch: etcd keeps no object of more than 1.5 MiB by default.
 pub(super) const MAX_EVENT_BYTES: usize = 8 << 20;
 
-/// An answer, or an event of a watch, that is longer than it may be.
+/// The error of an answer, or an event of a watch, that is longer than allowed.
 #[derive(Debug, thiserror::Error)]
 #[error("{what} of more than {} MiB", .most >> 20)]
 struct TooLong {
@@ -36,8 +36,8 @@ struct TooLong {
     most: usize,
 }
 
-/// The requests that may come too often, with when each was sent last: watches by path,
-/// and continued lists with their last address.
+/// The requests that could be repeated too often, with the time when each was last sent: watches by
+/// path, and continued lists with their last address.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SentRequests(Arc<Mutex<HashMap<String, SentRequest>>>);
 
@@ -48,7 +48,7 @@ struct SentRequest {
 }
 
 impl SentRequests {
-    /// Returns how long a request has to wait.
+    /// Returns the time that a request has to wait.
     fn pause(&self, uri: &Uri) -> Duration {
         let is_continued = query_has(uri, "continue=");
         if !is_watch(uri) && !is_continued {
@@ -80,11 +80,11 @@ fn is_watch(uri: &Uri) -> bool {
     query_has(uri, "watch=")
 }
 
-/// What is counted of a body.
+/// The bytes of a body that were counted.
 struct BodyBound {
     what: &'static str,
     most: usize,
-    /// Whether each line is counted for itself.
+    /// True if each line is counted separately.
     by_line: bool,
     bytes: usize,
 }
@@ -115,7 +115,7 @@ impl BodyBound {
         }
     }
 
-    /// The bound of an answer; `None` where it is read event by event, within bounds.
+    /// The bound on an answer; `None` where it is read event by event, within bounds.
     fn of(is_watch: bool, headers: &HeaderMap) -> Option<Self> {
         let encoding = headers.get(CONTENT_TYPE);
         let encoding = encoding.and_then(|it| it.to_str().ok()).unwrap_or("");
@@ -137,7 +137,7 @@ impl BodyBound {
     }
 }
 
-/// A client's calls within these bounds.
+/// A client's calls, kept within these bounds.
 #[derive(Debug, Clone)]
 pub(super) struct Guarding<S> {
     pub(super) inner: S,
@@ -160,7 +160,7 @@ where
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let is_watch = is_watch(request.uri());
         let pause = self.sent.pause(request.uri());
-        // Nothing is sent before it is waited for.
+        // The request is sent only when the future is polled.
         let answered = self.inner.call(request);
         Box::pin(async move {
             sleep(pause).await;

@@ -1,7 +1,7 @@
-//! What the snapshot holds of one kind, as far as a feed has to know it: names,
-//! to find what a list lacks, and a hash of each object, to send only what is
-//! new. That is some 90 bytes for each object, and no second copy of the cluster.
-//! And the objects that the snapshot refuses.
+//! The objects of one kind that the snapshot has, as far as a feed needs to know: names, to find
+//! the objects that a list lacks, and a hash of each object, to send only changes. That is some 90
+//! bytes for each object, and no second copy of the cluster. Also the objects that the snapshot
+//! refuses.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -33,19 +33,19 @@ pub(super) struct Sent {
     list: u32,
 }
 
-/// How an object differs from what was sent.
+/// The difference between an object and the one that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Difference {
-    /// It was not there.
+    /// The object was not there.
     New,
-    /// It was otherwise.
+    /// The object was different.
     Changed,
-    /// It was the same.
+    /// The object was the same.
     None,
 }
 
 impl SentObjects {
-    /// Nothing of `kind` yet. Hashes are those of `hashes`.
+    /// An empty set of objects of `kind`, with hashes from `hashes`.
     pub(super) fn new(kind: ObjectKind, hashes: RandomState) -> Self {
         Self {
             kind,
@@ -56,16 +56,16 @@ impl SentObjects {
         }
     }
 
-    /// A list begins: what it does not name is gone.
+    /// Begins a list: objects that it does not name are gone.
     pub(super) fn list(&mut self) {
         self.list = self.list.wrapping_add(1);
     }
 
-    /// The list is complete: forgets what it did not name, and answers that.
+    /// Ends the list: forgets the objects that it did not name, and returns them.
     pub(super) fn unlisted(&mut self) -> Vec<ObjectReference> {
         let (kind, list) = (self.kind, self.list);
         let gone = self.objects.extract_if(|_, sent| sent.list != list);
-        // The list names all that there are, so whatever has the name is gone.
+        // The list names all objects, so any object of the name is gone.
         let named = gone.map(|(key, _)| {
             let (namespace, name) = key.split_once('/').unwrap_or(("", &key));
             reference(kind, namespace, name, "")
@@ -80,8 +80,7 @@ impl SentObjects {
         self.hashes.hash_one(&self.encoded)
     }
 
-    /// Notes an object that is about to be sent, if it differs. Answers its hash
-    /// too.
+    /// Records an object that is about to be sent, if it differs. Returns its hash, too.
     pub(super) fn note(&mut self, object: &Object) -> (Difference, u64) {
         let hash = self.hash_of(object);
         let sent = Sent {
@@ -108,23 +107,23 @@ fn key(namespace: &str, name: &str) -> Box<str> {
     format!("{namespace}/{name}").into()
 }
 
-/// Objects that the snapshot refuses, each with the hash of what was refused. They are
-/// tried again when they change.
+/// Objects that the snapshot refuses, each with the hash of the refused version. They are tried
+/// again when they change.
 #[derive(Debug, Default)]
 pub(super) struct LeftOut {
     objects: HashMap<ObjectKey, u64>,
-    /// What the hashes are made with.
+    /// The state that the hashes are made with.
     pub(super) hashes: RandomState,
 }
 
 impl LeftOut {
-    /// An object with this hash was refused.
+    /// Records that an object with this hash was refused.
     pub(super) fn insert(&mut self, key: ObjectKey, hash: u64) {
         self.objects.insert(key, hash);
     }
 
-    /// Returns whether an object with this hash was refused. If it changed since, it is no
-    /// longer left out.
+    /// Returns whether an object with this hash was refused. If it changed since, it is not left
+    /// out any more.
     pub(super) fn has(&mut self, object: &Object, hash: u64) -> bool {
         if self.objects.is_empty() {
             return false;
@@ -137,7 +136,7 @@ impl LeftOut {
         is_same
     }
 
-    /// An object is gone.
+    /// Forgets an object that is gone.
     pub(super) fn forget(&mut self, kind: ObjectKind, namespace: &str, name: &str) {
         if !self.objects.is_empty() {
             self.objects.remove(&(kind, namespace.into(), name.into()));

@@ -1,4 +1,4 @@
-//! Lists what a cluster holds, page by page.
+//! Lists the objects of a cluster, page by page.
 
 use std::time::Duration;
 
@@ -16,36 +16,37 @@ use crate::matching::KubernetesVersion;
 
 /// Objects in a page, as many as kubectl asks for.
 const PAGE: u32 = 500;
-/// How often a list begins anew because it became too old to continue.
+/// The number of times that a list begins again because it became too old to continue.
 const ATTEMPTS: u32 = 5;
 
-/// How far a list has come.
+/// The progress of a list.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ListProgress {
-    /// What is listed.
+    /// The kind that is listed.
     pub(crate) resource: &'static ApiResource,
     /// Objects that came so far.
     pub(crate) objects: u64,
-    /// How many are still to come, where the API server says so.
+    /// The number of objects that are still to come, if the API server tells it.
     pub(crate) remaining: Option<u64>,
 }
 
-/// Hears how far a list has come.
+/// Receives the progress of a list.
 pub(crate) type OnProgress<'a> = &'a mut (dyn FnMut(ListProgress) + Send);
 
-/// What a cluster holds.
+/// The objects of a cluster.
 #[derive(Default)]
 pub(crate) struct ListedCluster {
     /// The objects.
     pub(crate) objects: LoadedObjects,
-    /// What was listed in one namespace, because it may not be listed in all.
+    /// The kinds that were listed in one namespace, because they may not be listed in
+    /// all.
     pub(crate) narrowed: Vec<&'static ApiResource>,
 }
 
-/// How long an API server may take to tell its version.
+/// The time that an API server may take to tell its version.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a page says of itself, its objects left out.
+/// The metadata of a page, without its objects.
 #[derive(Deserialize)]
 struct ListPage {
     #[serde(default)]
@@ -68,13 +69,13 @@ fn is_namespaces(resource: &ApiResource) -> bool {
 }
 
 impl ClusterClient {
-    /// Lists all objects that decisions read. What may not be listed in all namespaces is
-    /// listed in `enough`, if that is given; then the Namespace objects may be missing:
-    /// answers name what selects by them. Claims, volumes and storage
-    /// classes are left out unless all of these may be listed: answers name volumes then.
+    /// Lists all objects that decisions read. Kinds that may not be listed in all namespaces are
+    /// listed in `enough`, if that is given. Then the Namespace objects may be missing, and answers
+    /// name the fields that select by them. Claims, volumes and storage classes are left out unless
+    /// all of these may be listed; then answers name volumes.
     ///
     /// # Errors
-    /// The first kind that could not be listed, and why.
+    /// The first kind that could not be listed, with the reason.
     pub(crate) async fn load(
         &self,
         enough: Option<&str>,
@@ -90,7 +91,7 @@ impl ClusterClient {
                 Err(Error::Forbidden { .. }) if is_namespaces(resource) && enough.is_some() => {
                     continue;
                 }
-                // No decision reads them.
+                // No decision reads budgets.
                 Err(Error::Forbidden { .. }) if resource == ApiResource::of_budgets() => continue,
                 Err(Error::Forbidden { .. }) if ApiResource::is_of_storage(resource) => {
                     lacks_storage = true;
@@ -107,9 +108,9 @@ impl ClusterClient {
         Ok(all)
     }
 
-    /// The version of Kubernetes that its API server has; empty where it does not tell.
+    /// The version of Kubernetes of the cluster's API server; empty where it does not tell.
     pub(super) async fn kubernetes_version(&self) -> String {
-        // Nothing waits long for it.
+        // The version is not worth a long wait.
         let told = timeout(VERSION_TIMEOUT, self.client.apiserver_version()).await;
         let version = match &told {
             Ok(Ok(told)) => KubernetesVersion::parse(&told.git_version),
@@ -137,12 +138,12 @@ impl ClusterClient {
         InputSource::Cluster(self.name.clone())
     }
 
-    /// Lists a resource, of one namespace or of all, where `labels` selects it in kubectl's
-    /// notation: gives the JSON text of each page to `read`, with what `new` made. When the
-    /// list expires in between, all begins anew, with another `new`.
+    /// Lists a resource, of one namespace or of all; `labels` selects objects in kubectl's
+    /// notation. Hands the JSON text of each page to `read`, with the value that `new` made. If the
+    /// list expires in between, it begins again, with another `new`.
     ///
     /// # Errors
-    /// Why it could not be listed, or what `read` says.
+    /// The reason why it could not be listed, or the error of `read`.
     pub(crate) async fn list<T>(
         &self,
         resource: &'static ApiResource,
@@ -204,11 +205,11 @@ impl ClusterClient {
         }
     }
 
-    /// The JSON text of one object; `None` when there is no such object. The
-    /// namespace is left out for resources without namespaces.
+    /// The JSON text of one object; `None` when there is no such object. The namespace is left out
+    /// for resources without namespaces.
     ///
     /// # Errors
-    /// Why it could not be asked for.
+    /// The reason why it could not be read.
     pub(crate) async fn get(
         &self,
         resource: &'static ApiResource,
@@ -225,10 +226,10 @@ impl ClusterClient {
         }
     }
 
-    /// The resource version that the API server has now; `None` if that is no number.
+    /// The present resource version of the API server; `None` if that is no number.
     ///
     /// # Errors
-    /// Why it could not be asked for.
+    /// The reason why it could not be read.
     pub(super) async fn version(
         &self,
         resource: &'static ApiResource,

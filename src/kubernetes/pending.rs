@@ -12,13 +12,13 @@ use crate::snapshot::{ObjectId, ObjectKind};
 /// Kind, namespace and name of an object.
 pub(super) type ObjectKey = (ObjectKind, Box<str>, Box<str>);
 
-/// Returns what an object is called.
+/// Returns the key of an object.
 pub(super) fn key_of(object: &Object) -> ObjectKey {
     let id = ObjectId::of(object);
     (id.kind, id.namespace.into(), id.name.into())
 }
 
-/// A reference to an object; with an empty `uid` to whatever has this name.
+/// A reference to an object; an empty `uid` means any object of this name.
 pub(super) fn reference(
     kind: ObjectKind,
     namespace: &str,
@@ -33,16 +33,15 @@ pub(super) fn reference(
     }
 }
 
-/// Changes that wait, one for each object: a later one takes the place of an
-/// earlier one.
+/// Changes that wait, one for each object: a later one replaces an earlier one.
 #[derive(Debug, Default)]
 pub(super) struct PendingChanges {
     /// The changes.
     pub(super) changes: Vec<Change>,
     places: HashMap<ObjectKey, usize>,
-    /// How many bytes they take at most.
+    /// An upper bound of their bytes.
     pub(super) bytes: usize,
-    /// When those objects were created that the cluster just created.
+    /// The creation times of objects that the cluster has just created.
     pub(super) created: Vec<(ObjectKind, SystemTime)>,
 }
 
@@ -67,9 +66,8 @@ impl PendingChanges {
         }
     }
 
-    /// Deletes an object. Where its name occurs before in the same batch, the uid
-    /// is left out: the snapshot has not seen that object, and may hold an older one
-    /// of its name.
+    /// Deletes an object. If its name occurs earlier in the same batch, the uid is left out: the
+    /// snapshot has not seen that object, and may have an older one of its name.
     pub(super) fn delete(&mut self, mut reference: ObjectReference) {
         let object = Object::Delete(reference.clone());
         if self.places.contains_key(&key_of(&object)) {

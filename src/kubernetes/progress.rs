@@ -1,6 +1,7 @@
-//! Compares how far a watch has come with what the API server has. An API server whose
-//! storage was restored from a backup is behind, and grants a watch from a version that it
-//! does not have yet: nothing comes then of what it lost, nor of what is new until it is there.
+//! Compares the progress of a watch with the version of the API server. An API server whose storage
+//! was restored from a backup is behind. It grants a watch from a version that it does not have
+//! yet. Then no event comes about the lost objects, nor about new ones until it reaches that
+//! version.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,12 +16,12 @@ use super::connection::ClusterClient;
 use super::error::Error;
 use super::resource::ApiResource;
 
-/// How long it takes at most until the API server is asked.
+/// The longest time between two queries of the API server.
 const ASK: Duration = Duration::from_secs(30);
-/// The same after a list or a watch failed: a restore ends all connections.
+/// The longest time until the query after a list or a watch failed: a restore ends all connections.
 const ASK_AFTER_FAILURE: Duration = Duration::from_secs(2);
 
-/// How far the watch of one resource has come.
+/// The progress of the watch of one resource.
 pub(super) struct WatchProgress<'a> {
     cluster: &'a ClusterClient,
     resource: &'static ApiResource,
@@ -31,7 +32,7 @@ pub(super) struct WatchProgress<'a> {
 }
 
 impl<'a> WatchProgress<'a> {
-    /// Of a watch that begins with a list.
+    /// The progress of a watch that begins with a list.
     pub(super) fn new(cluster: &'a ClusterClient, resource: &'static ApiResource) -> Self {
         Self {
             cluster,
@@ -41,7 +42,7 @@ impl<'a> WatchProgress<'a> {
         }
     }
 
-    /// Notes what came.
+    /// Records an event.
     pub(super) fn note(&self, happened: &Result<Event<impl Resource>, Error>) {
         match happened {
             Ok(Event::Init) => {
@@ -65,7 +66,7 @@ impl<'a> WatchProgress<'a> {
         highest.max(self.cluster.pulses.watched_from(self.resource))
     }
 
-    /// Waits until the watch is ahead of the API server, if it ever is.
+    /// Waits until the watch is ahead of the API server, which may never happen.
     pub(super) async fn is_ahead(&self) {
         let mut pause = ASK;
         loop {
@@ -87,14 +88,14 @@ impl<'a> WatchProgress<'a> {
                     return;
                 }
                 Ok(_) => ASK,
-                // The list or the watch says what is wrong.
+                // The list or the watch reports the fault.
                 Err(_) => ASK_AFTER_FAILURE,
             }
         }
     }
 }
 
-/// Between half and all of a time, by chance.
+/// A random time between half and all of `span`.
 fn part_of(span: Duration) -> Duration {
     span.mul_f64(0.5 + fastrand::f64() / 2.0)
 }

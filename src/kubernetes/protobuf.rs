@@ -1,6 +1,6 @@
-//! Lists and watches in Kubernetes' protobuf, which takes an API server half of what
-//! JSON takes. `kube` reads JSON, so answers are written anew on their way to it, with
-//! what decisions read alone. An API server that gives JSON is read as it is.
+//! Lists and watches in Kubernetes' protobuf, which costs an API server half of what JSON does.
+//! `kube` reads JSON, so answers are rewritten on their way to it, with only the fields that
+//! decisions read. The answers of an API server that sends JSON are left as they are.
 
 use std::task::{Context, Poll};
 
@@ -23,13 +23,13 @@ use super::resource::ApiResource;
 use crate::proto::v1;
 use crate::snapshot::{ObjectKind, of_kind};
 
-/// What is asked for: JSON if there is no protobuf.
+/// The accepted encodings: JSON if there is no protobuf.
 const ACCEPTED: HeaderValue =
     HeaderValue::from_static("application/vnd.kubernetes.protobuf, application/json");
-/// How the type of protobuf begins; of a watch there follows more.
+/// The start of the content type of protobuf; for a watch there follows more.
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-/// How a message of its own begins.
+/// The start of a message that stands alone.
 const MAGIC: &[u8] = b"k8s\0";
 
 /// `runtime.Unknown`: the kind of a message, and the message.
@@ -99,7 +99,7 @@ struct Status {
     code: i32,
 }
 
-/// What a bookmark says.
+/// The revision that a bookmark names.
 #[derive(Message)]
 struct Bookmark {
     #[prost(message, optional, tag = "1")]
@@ -119,7 +119,7 @@ impl Envelope {
         kind.map_or(("", ""), |kind| (&kind.kind, &kind.api_version))
     }
 
-    /// As JSON, if it says that something failed.
+    /// The status as JSON, if it is a failure.
     fn status(&self) -> Result<Option<String>, BoxError> {
         if self.kind().0 != "Status" {
             return Ok(None);
@@ -133,7 +133,7 @@ impl Envelope {
     }
 }
 
-/// Returns what decisions read of an object, as JSON.
+/// Returns the fields of an object that decisions read, as JSON.
 fn object(kind: ObjectKind, encoded: Bytes) -> Result<String, BoxError> {
     let object = Some(of_kind!(kind, Message::decode(encoded)?));
     // A change has one field, which is the object.
@@ -142,7 +142,7 @@ fn object(kind: ObjectKind, encoded: Bytes) -> Result<String, BoxError> {
     Ok(change[start..change.len() - 1].to_owned())
 }
 
-/// An answer that came whole, as JSON.
+/// Returns a complete answer as JSON.
 fn answer(kind: ObjectKind, encoded: Bytes) -> Result<String, BoxError> {
     let envelope = Envelope::open(encoded)?;
     if let Some(status) = envelope.status()? {
@@ -196,8 +196,8 @@ where
     })
 }
 
-/// A client's calls: asks for protobuf where it lists or watches what decisions read,
-/// and has the answers become JSON.
+/// A client's calls. It asks for protobuf where it lists or watches kinds that decisions read, and
+/// turns the answers into JSON.
 #[derive(Debug, Clone)]
 pub(super) struct Translating<S>(pub(super) S);
 

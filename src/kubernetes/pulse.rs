@@ -1,6 +1,6 @@
-//! When each watch was last heard (it was granted, or an event or a bookmark came, any
-//! byte of one), and from which resource version it was asked for.
-//! `kube` keeps bookmarks to itself, so the answers are listened to on their way.
+//! The times when each watch was last heard, and the resource versions from which they were
+//! requested. A watch is heard when it is granted, or when any byte of an event or a bookmark
+//! comes. `kube` does not pass bookmarks on, so this listens to the answers on their way.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use tower::{BoxError, Service};
 
 use super::resource::ApiResource;
 
-/// When the watches of a cluster were last heard, by resource.
+/// The times when the watches of a cluster were last heard, by resource.
 #[derive(Debug, Clone)]
 pub(super) struct Pulses(Arc<HeardWatches>);
 
@@ -24,7 +24,7 @@ pub(super) struct Pulses(Arc<HeardWatches>);
 struct HeardWatches {
     begun: Instant,
     watches: Vec<HeardWatch>,
-    /// Notified whenever one is heard.
+    /// Notified whenever a watch is heard.
     any: Notify,
 }
 
@@ -32,14 +32,14 @@ struct HeardWatches {
 #[derive(Debug)]
 struct HeardWatch {
     resource: &'static ApiResource,
-    /// Milliseconds after the beginning; 0 for never.
+    /// The time in milliseconds after the beginning; 0 for never.
     heard: AtomicU64,
-    /// The resource version that it was last asked for from; 0 if that is no number.
+    /// The resource version from which it was last requested; 0 if that is no number.
     from: AtomicU64,
 }
 
 impl Pulses {
-    /// Of watches of these resources.
+    /// The pulses of watches of these resources.
     pub(super) fn new(resources: impl IntoIterator<Item = &'static ApiResource>) -> Self {
         let never = |resource| HeardWatch {
             resource,
@@ -53,19 +53,20 @@ impl Pulses {
         }))
     }
 
-    /// Returns when a watch was last heard; `None` for never.
+    /// Returns the time when a watch was last heard; `None` for never.
     pub(super) fn heard(&self, resource: &ApiResource) -> Option<Instant> {
         let heard = self.watch(resource)?.heard.load(Ordering::Relaxed);
         (heard > 0).then(|| self.0.begun + Duration::from_millis(heard))
     }
 
-    /// The resource version from which a watch was last asked for; 0 if that is no number.
+    /// The resource version from which a watch was last requested; 0 if that is no number.
     pub(super) fn watched_from(&self, resource: &ApiResource) -> u64 {
         let watch = self.watch(resource);
         watch.map_or(0, |watch| watch.from.load(Ordering::Relaxed))
     }
 
-    /// Forgets from which resource version a watch was asked for: it is listed anew.
+    /// Forgets the resource version from which a watch was requested, because the resource is
+    /// listed again.
     pub(super) fn forget_version(&self, resource: &ApiResource) {
         if let Some(watch) = self.watch(resource) {
             watch.from.store(0, Ordering::Relaxed);
@@ -82,7 +83,7 @@ impl Pulses {
         watches.find(|watch| watch.resource == resource)
     }
 
-    /// The place of what is watched at this address, which is noted.
+    /// Records a request to watch at this address. Returns the index of its resource.
     fn asked(&self, path: &str, query: &str) -> Option<usize> {
         let value = |of: &str| {
             let mut parts = query.split('&').filter_map(|part| part.split_once('='));
@@ -107,7 +108,7 @@ impl Pulses {
     }
 }
 
-/// A client's calls, whose answers are listened to.
+/// A client's calls, with a listener on the answers.
 #[derive(Debug, Clone)]
 pub(super) struct Listening<S> {
     pub(super) inner: S,

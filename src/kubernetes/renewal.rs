@@ -1,6 +1,6 @@
-//! A client of an API server that is made again when the files of its credentials change,
-//! or when a command gave credentials that expire. Watches go on meanwhile: what is asked
-//! next, within seconds, is asked with the new ones.
+//! A client of an API server that is rebuilt when the files of its credentials change, or when a
+//! command's credentials expire. Watches go on meanwhile: their next request, within seconds, uses
+//! the new credentials.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -19,14 +19,14 @@ use tracing::{info, warn};
 use super::error::Error;
 use super::target::{ClusterAccess, ReadFiles, Target};
 
-/// How often the files are looked at, at most.
+/// The shortest time between two checks of the files.
 const LOOK: Duration = Duration::from_secs(1);
-/// How often a command is asked for others before its credentials expire, at most.
+/// The shortest time between two runs of a command before its credentials expire.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
-/// How long before they expire credentials are renewed.
+/// The time before their expiry at which credentials are renewed.
 const BEFORE_EXPIRY: Duration = Duration::from_secs(60);
 
-/// The client of a cluster, and how to make it again.
+/// The client of a cluster, and the means to rebuild it.
 #[derive(Clone)]
 pub(super) struct Renewing(Arc<RenewedClient>);
 
@@ -44,12 +44,12 @@ struct CurrentClient {
     files: ReadFiles,
     looked: Instant,
     renewed: Instant,
-    /// Why the files could not be used the last time.
+    /// The reason why the files could not be used the last time.
     trouble: String,
 }
 
 impl CurrentClient {
-    /// Returns whether it is time to make another; looks at the files.
+    /// Returns whether the client has to be rebuilt; checks the files.
     fn is_outdated(&mut self) -> bool {
         if self.looked.elapsed() < LOOK {
             return false;
@@ -65,10 +65,10 @@ impl CurrentClient {
 }
 
 impl Renewing {
-    /// A client of what `access` says.
+    /// A client with the access that `access` describes.
     ///
     /// # Errors
-    /// What is wrong with the credentials.
+    /// The fault of the credentials.
     pub(super) fn new(access: ClusterAccess) -> Result<Self, Error> {
         let client = access.client()?;
         let now = Instant::now();
@@ -87,12 +87,12 @@ impl Renewing {
         })))
     }
 
-    /// Waits until the kubeconfig has another address for the cluster, if it ever has.
+    /// Waits until the kubeconfig has another address for the cluster, which may never happen.
     pub(super) async fn moved(&self) {
         self.0.moved.notified().await;
     }
 
-    /// The client to ask with.
+    /// The current client.
     async fn client(&self) -> Client {
         let old = {
             let mut current = self.0.current.lock();
@@ -119,7 +119,7 @@ impl Renewing {
                 current.trouble.clear();
                 client
             }
-            // They may be in the middle of being written.
+            // The files may be in the middle of being written.
             Err(error) => {
                 let trouble = error.to_string();
                 if current.trouble != trouble {

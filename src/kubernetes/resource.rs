@@ -1,4 +1,4 @@
-//! What can be asked of an API server: one definition of each resource.
+//! The resources of an API server: one definition of each.
 
 use crate::snapshot::{ObjectKind, OwnerKind};
 
@@ -9,9 +9,9 @@ pub(crate) struct ApiResource {
     pub(crate) kind: &'static str,
     /// Group and version of its objects, e.g. `apps/v1`; `v1` of the core.
     pub(crate) api_version: &'static str,
-    /// Its name in addresses and RBAC rules.
+    /// The resource's name in addresses and RBAC rules.
     pub(crate) plural: &'static str,
-    /// Whether its objects are in namespaces.
+    /// True if its objects are in namespaces.
     pub(crate) is_namespaced: bool,
 }
 
@@ -28,10 +28,10 @@ const fn namespaced(
     }
 }
 
-/// What a scheduler's configuration can be in.
+/// The kind that can contain a scheduler's configuration.
 pub(super) static CONFIG_MAPS: ApiResource = namespaced("ConfigMap", "v1", "configmaps");
 
-/// Those that decisions read, and the other workloads of Kubernetes' own.
+/// The kinds that decisions read, and the other workloads of Kubernetes' own.
 static RESOURCES: [ApiResource; 15] = [
     ApiResource {
         is_namespaced: false,
@@ -62,7 +62,7 @@ static RESOURCES: [ApiResource; 15] = [
     namespaced("CronJob", "batch/v1", "cronjobs"),
 ];
 
-/// What is looked at when a pod is created.
+/// The kinds that are read when a pod is created.
 static READ_BY_ADMISSION: [ApiResource; 3] = [
     namespaced("LimitRange", "v1", "limitranges"),
     ApiResource {
@@ -76,50 +76,50 @@ static READ_BY_ADMISSION: [ApiResource; 3] = [
 ];
 
 impl ApiResource {
-    /// Those that are looked at when a pod is created.
+    /// Returns the kinds that are read when a pod is created.
     pub(crate) fn read_by_admission() -> impl Iterator<Item = &'static Self> {
         READ_BY_ADMISSION.iter()
     }
 
-    /// Those that decisions read, nodes first.
+    /// Returns the kinds that decisions read, nodes first.
     pub(crate) fn read_by_decisions() -> impl Iterator<Item = &'static Self> {
         ObjectKind::all().map(Self::of)
     }
 
-    /// Returns whether it says what storage there is.
+    /// Returns whether the resource describes storage.
     pub(crate) fn is_of_storage(&self) -> bool {
         let kind = ObjectKind::parse(self.kind);
         matches!(kind, Some(ObjectKind::Storage(_)))
     }
 
-    /// That of namespaces.
+    /// The resource of namespaces.
     pub(crate) fn of_namespaces() -> &'static Self {
         Self::of(ObjectKind::Namespace)
     }
 
-    /// That of pod disruption budgets, which plans read.
+    /// The resource of pod disruption budgets, which plans read.
     pub(crate) fn of_budgets() -> &'static Self {
         Self::of(ObjectKind::Owner(OwnerKind::PodDisruptionBudget))
     }
 
-    /// The one whose objects are of `kind`.
+    /// The resource whose objects are of `kind`.
     pub(crate) fn of(kind: ObjectKind) -> &'static Self {
         Self::of_kind(kind.as_str()).expect("each kind has a resource")
     }
 
-    /// The kind of the objects that are all listed or watched at this address, if
-    /// decisions read them.
+    /// The kind of the objects that are listed or watched at this address, if it is one kind and
+    /// decisions read it.
     pub(super) fn listed_at(path: &str) -> Option<ObjectKind> {
         ObjectKind::all().find(|kind| path.ends_with(&Self::of(*kind).path(None)))
     }
 
-    /// The one with this Kubernetes kind, e.g. `Deployment`; `None` when it is
-    /// neither read by decisions nor a workload of Kubernetes' own.
+    /// The resource of this Kubernetes kind, e.g. `Deployment`; `None` when it is neither read by
+    /// decisions nor a workload of Kubernetes' own.
     pub(crate) fn of_kind(kind: &str) -> Option<&'static Self> {
         RESOURCES.iter().find(|resource| resource.kind == kind)
     }
 
-    /// Its API group, empty for the core, and the version within that.
+    /// The resource's API group, empty for the core, and the version within that.
     pub(super) fn group_and_version(&self) -> (&'static str, &'static str) {
         let parts = self.api_version.split_once('/');
         parts.unwrap_or(("", self.api_version))

@@ -1,4 +1,4 @@
-//! Where a feed goes: a snapshot of a server, inside this process or elsewhere.
+//! The destination of a feed: a snapshot of a server, inside this process or elsewhere.
 
 use std::time::Duration;
 
@@ -17,20 +17,19 @@ use crate::proto::v1::{
     UpdateSnapshotRequest, UpdateSnapshotResponse,
 };
 
-/// How long an acknowledgement may take. The commit of a large replace takes
-/// seconds.
+/// The time that an acknowledgement may take. The commit of a large replace takes seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Why a step was not done.
+/// The reason why a step was not done.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Undone {
-    /// Objects that the snapshot refuses: places in the batch, each with why.
+    /// Objects that the snapshot refuses: their indices in the batch, with the reasons.
     #[error("the snapshot refuses {} objects", .0.len())]
     Refused(Vec<(usize, String)>),
     /// The server refused, or is gone.
     #[error("{}", .0.message())]
     Status(Box<Status>),
-    /// No acknowledgement.
+    /// The server sent no acknowledgement.
     #[error("no acknowledgement within {} s", PATIENCE.as_secs())]
     Silent,
     /// The stream of a replace ended early.
@@ -50,7 +49,7 @@ impl From<Status> for Undone {
     }
 }
 
-/// The changes that a refusal is about, each once.
+/// The changes that a refusal names, each once.
 fn refused(status: &Status) -> Vec<(usize, String)> {
     let violations = status.get_details_bad_request();
     let violations = violations.map(|it| it.field_violations).unwrap_or_default();
@@ -79,7 +78,7 @@ pub(crate) struct SnapshotSink {
 }
 
 impl SnapshotSink {
-    /// The snapshot of this name, of the server that `rpc` is a client of.
+    /// The snapshot of this name on the server that `rpc` calls.
     pub(crate) fn new(rpc: SpreadServiceClient<Transport>, snapshot: &str) -> Self {
         Self {
             rpc,
@@ -96,7 +95,7 @@ impl SnapshotSink {
             snapshot: self.snapshot.clone(),
         };
         let step = Some(Step::BeginReplace(begin));
-        // Nobody else sends, and there is room for one.
+        // This is the only sender, and there is room for one.
         let _ = steps.try_send(StreamSnapshotRequest { step });
         let opened = timeout(PATIENCE, rpc.stream_snapshot(ReceiverStream::new(receiver)));
         let opened = opened.await.map_err(|_| Undone::Silent)??;
@@ -109,8 +108,8 @@ impl SnapshotSink {
         Ok(replace)
     }
 
-    /// Applies one batch to the live state; without changes it is a heartbeat. What is
-    /// known of the cluster is of this age.
+    /// Applies one batch to the live state; without changes it is a heartbeat. `age` is that of the
+    /// feed's knowledge of the cluster.
     pub(super) async fn update(
         &self,
         changes: Vec<Change>,
@@ -129,7 +128,7 @@ impl SnapshotSink {
     }
 }
 
-/// A state that is being built aside. Dropped, it leaves the old one.
+/// A state that is being built aside. Dropping it leaves the old state.
 pub(super) struct Replace {
     steps: mpsc::Sender<StreamSnapshotRequest>,
     answers: Streaming<v1::StreamSnapshotResponse>,
@@ -137,7 +136,7 @@ pub(super) struct Replace {
 }
 
 impl Replace {
-    /// Sets what holds for all pods, before any of them.
+    /// Sets the parameters that hold for all pods, before any of them is sent.
     pub(super) async fn set(
         &mut self,
         defaults: DefaultConstraints,
@@ -153,7 +152,7 @@ impl Replace {
         Ok(())
     }
 
-    /// Adds a batch to it.
+    /// Adds a batch to the state.
     pub(super) async fn update(&mut self, changes: Vec<Change>) -> Result<(), Undone> {
         let update = UpdateSnapshotRequest {
             snapshot: self.snapshot.clone(),
@@ -164,7 +163,7 @@ impl Replace {
         Ok(())
     }
 
-    /// Puts it in the place of the live state.
+    /// Replaces the live state by it.
     pub(super) async fn commit(mut self) -> Result<UpdateSnapshotResponse, Undone> {
         let commit = CommitReplace {
             snapshot: self.snapshot.clone(),
@@ -175,7 +174,7 @@ impl Replace {
 
     async fn step(&mut self, step: Step) -> Result<UpdateSnapshotResponse, Undone> {
         let request = StreamSnapshotRequest { step: Some(step) };
-        // A stream that has ended says why in its answers.
+        // A stream that has ended gives the reason in its answers.
         let _ = self.steps.send(request).await;
         self.answer().await
     }

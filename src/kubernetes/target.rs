@@ -1,5 +1,4 @@
-//! Which cluster is meant, and what a client of its API server is made of, with the files
-//! that this was read from.
+//! Selects a cluster, and reads the address, credentials and files for a client of its API server.
 
 use std::collections::hash_map::DefaultHasher;
 use std::env;
@@ -18,17 +17,17 @@ use super::credentials::{Credentials, kubeconfig_fault};
 use super::error::Error;
 use crate::visible::causes;
 
-/// How long to wait for a connection, and to send a request.
+/// The time to wait for a connection, and to send a request.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long an API server may be silent within an answer: longer than a watch lasts.
+/// The time that an API server may be silent within an answer: longer than a watch lasts.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How the cluster of a pod is called, which no kubeconfig names.
+/// The name for the cluster around a pod, which no kubeconfig names.
 const IN_CLUSTER: &str = "in-cluster";
-/// Where a pod has its service account.
+/// The directory of a pod's service account.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Which cluster is meant.
+/// Selects a cluster.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Target {
     /// The kubeconfig; else the files of KUBECONFIG, else ~/.kube/config, else
@@ -38,22 +37,22 @@ pub(crate) struct Target {
     pub(crate) context: Option<String>,
 }
 
-/// What a client of an API server is made of.
+/// The address, credentials and trust of a client of an API server.
 pub(super) struct ClusterAccess {
     /// The context that it comes from; `in-cluster` for the one around this pod.
     pub(super) name: String,
     /// Address and credentials.
     pub(super) config: Config,
-    /// Where the credentials are from.
+    /// The sources of the credentials.
     pub(super) credentials: Credentials,
-    /// What they were read from.
+    /// The files that they were read from.
     pub(super) files: ReadFiles,
-    /// What was meant, with the context that this is. So it is the same cluster that is
-    /// read again, whatever the current context is then.
+    /// The target with the context that was chosen. So the same cluster is read again, whatever the
+    /// current context is then.
     pub(super) target: Target,
 }
 
-/// Files, with the hash of what each held before it was read.
+/// Files, each with the hash of its content before it was read.
 #[derive(Debug, Default)]
 pub(super) struct ReadFiles(Vec<(PathBuf, Option<u64>)>);
 
@@ -64,14 +63,14 @@ impl ReadFiles {
         self.0.push((path, hash));
     }
 
-    /// Returns whether one of them holds something else now.
+    /// Returns whether the content of one of them has changed.
     pub(super) fn have_changed(&self) -> bool {
         let mut files = self.0.iter();
         files.any(|(path, hash)| hash_of(path) != *hash)
     }
 }
 
-/// A hash of what a file holds; `None` where it cannot be read.
+/// A hash of a file's content; `None` where it cannot be read.
 fn hash_of(path: &Path) -> Option<u64> {
     let content = fs::read(path).ok()?;
     let mut hasher = DefaultHasher::new();
@@ -80,10 +79,10 @@ fn hash_of(path: &Path) -> Option<u64> {
 }
 
 impl Target {
-    /// Reads the kubeconfig, and what it names. Nothing is asked of the API server.
+    /// Reads the kubeconfig, and the files that it names. The API server is not asked.
     ///
     /// # Errors
-    /// What is wrong with the kubeconfig, or that there is none.
+    /// The fault of the kubeconfig, or that there is none.
     pub(super) async fn read(&self) -> Result<ClusterAccess, Error> {
         let file = self.file();
         let mut files = ReadFiles::default();
@@ -107,8 +106,8 @@ impl Target {
             context: Some(context.clone()),
             ..Default::default()
         };
-        // Boxed where its types are known: of `kube`'s own future the compiler cannot
-        // tell later that it may change threads.
+        // Boxed where its types are known: the compiler could not show later that `kube`'s own
+        // future may change threads.
         let config: BoxFuture<'static, _> =
             Box::pin(async move { Config::from_custom_kubeconfig(kubeconfig, &options).await });
         let config = config.await.map_err(|error| unusable(file, &error))?;
@@ -129,7 +128,7 @@ impl Target {
         contexts.map(|context| context.name).collect()
     }
 
-    /// The context that is meant.
+    /// The selected context.
     fn context_in(&self, kubeconfig: &Kubeconfig, file: &str) -> Result<String, Error> {
         let file = file.to_owned();
         let names = kubeconfig.contexts.iter().map(|context| &*context.name);
@@ -153,7 +152,7 @@ impl Target {
         }
     }
 
-    /// Which file is read, for a message.
+    /// The file that is read, for a message.
     fn file(&self) -> String {
         if let Some(path) = &self.kubeconfig {
             return path.display().to_string();
@@ -226,7 +225,7 @@ fn named_files(kubeconfig: &Kubeconfig, context: &str) -> Vec<String> {
 
 fn unusable(file: String, error: &KubeconfigError) -> Error {
     let file = match error {
-        // One of several.
+        // The path is that of one of several files.
         KubeconfigError::ReadConfig(_, path) => path.display().to_string(),
         _ => file,
     };
@@ -258,10 +257,10 @@ impl ClusterAccess {
         }
     }
 
-    /// A client. A command that gives credentials is run.
+    /// Builds a client. A command that returns credentials is run.
     ///
     /// # Errors
-    /// What is wrong with the credentials, or with the proxy.
+    /// The fault of the credentials, or of the proxy.
     pub(super) fn client(&self) -> Result<Client, Error> {
         let client = ClientBuilder::try_from(self.config.clone());
         let client = client.map_err(|error| Error::NoClient {

@@ -22,15 +22,16 @@ use crate::manifest::LeanValue;
 use crate::server::ListReason;
 use crate::snapshot::ObjectKind;
 
-/// How long a watch lasts until it is continued by another, in seconds. That an API
-/// server grants it is a sign of life: bookmarks are none for kinds of which nothing
-/// ever changed. A connection that is dead is noticed 5 s later.
+/// The seconds that a watch lasts until the next one continues it. That an API server grants a
+/// watch is a sign of life; for kinds that never changed, bookmarks are none. A dead connection is
+/// noticed 5 s later.
 const WATCH_SECONDS: u32 = 30;
 
-/// An object of a list or a watch: what `kube` needs of one, and what decisions read.
+/// An object of a list or a watch: the metadata that `kube` needs, and the fields that decisions
+/// read.
 #[derive(Debug, Clone)]
 pub(super) struct Watched {
-    /// Has the resource version, and nothing else.
+    /// The metadata, which has only the resource version.
     meta: ObjectMeta,
     /// The object.
     pub(super) object: LeanValue,
@@ -79,23 +80,23 @@ impl kube::Resource for Watched {
     }
 }
 
-/// What happened to the objects of one kind.
+/// An event of the objects of one kind.
 #[derive(Debug)]
 pub(super) struct KindEvent {
     /// The kind.
     pub(super) kind: ObjectKind,
-    /// What happened, or why a list or a watch failed, which is tried again.
+    /// The event, or the fault of a list or a watch, which is tried again.
     pub(super) happened: Result<Event<Watched>, Error>,
-    /// Why a list begins, if one does.
+    /// The reason why a list begins, if one does.
     pub(super) reason: ListReason,
 }
 
-/// Follows the objects of `kind` until nobody listens any more.
+/// Follows the objects of `kind` until the receiver is gone.
 pub(super) async fn follow(cluster: ClusterClient, kind: ObjectKind, to: mpsc::Sender<KindEvent>) {
     let resource = ApiResource::of(kind);
     let mut reason = ListReason::Start;
     let mut failures = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
-    // A watch that expires is followed by a list at once, unless it does so again.
+    // A watch that expires is followed by a list at once, unless it expires again.
     let mut expiries = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
     loop {
         let api = Api::<Watched>::all_with(cluster.client.clone(), &resource);
@@ -142,19 +143,19 @@ pub(super) async fn follow(cluster: ClusterClient, kind: ObjectKind, to: mpsc::S
     }
 }
 
-/// Why to begin anew after an error: the watch of `kube` would continue, and events may
-/// be lost. `None` where `kube` continues by itself, with a watch or with a list.
+/// The reason to begin again after an error: the watch of `kube` would continue, and events may be
+/// lost. `None` where `kube` itself continues, with a watch or with a list.
 fn must_list_again(error: &watcher::Error) -> Option<ListReason> {
     match error {
-        // In the answer to a request for a watch kube would ask for the same
-        // version again and again.
+        // If a request for a watch gets this answer, kube would ask for the same version again and
+        // again.
         watcher::Error::WatchStartFailed(kube::Error::Api(status))
         | watcher::Error::WatchError(status)
             if status.code == 410 =>
         {
             Some(ListReason::Expired)
         }
-        // An event that cannot be read, and so may be of any object.
+        // The event cannot be read, and so may be about any object.
         watcher::Error::WatchFailed(kube::Error::SerdeError(_)) => Some(ListReason::Failed),
         _ => None,
     }

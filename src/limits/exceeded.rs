@@ -1,17 +1,17 @@
-//! Too much for a limit.
+//! The error that a limit is exceeded.
 
 use std::fmt;
 
 use super::table::{Limit, Limits, Row};
 
-/// Too much for a limit.
+/// The error that a limit is exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exceeded {
-    /// Which.
+    /// The limit.
     pub limit: Limit,
-    /// Its value.
+    /// The limit's value.
     pub most: usize,
-    /// What there would be, if that is known.
+    /// The count that there would be, if it is known.
     pub actual: Option<usize>,
 }
 

@@ -1,10 +1,10 @@
-//! Which names nodes may have.
+//! The rule for names of nodes.
 
-/// Which names nodes may have: those of new nodes, and those that new pods say
-/// they run on. What is stored already stays, and can be deleted.
+/// The rule for names of nodes: those of new nodes, and those that new pods name. Stored nodes
+/// stay, and can be deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NodeNames {
-    /// Those of Kubernetes: DNS subdomains.
+    /// Names as in Kubernetes: DNS subdomains.
     #[default]
     Dns,
     /// Any text of 1 to 253 bytes without control characters and `/`, such as
@@ -13,10 +13,10 @@ pub enum NodeNames {
 }
 
 impl NodeNames {
-    /// The names of both, as settings have them.
+    /// The names of both rules in settings.
     pub const NAMES: [&str; 2] = ["dns", "any"];
 
-    /// The one of a name; none for another name.
+    /// The rule with a name; `None` for another name.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "dns" => Some(Self::Dns),

@@ -1,73 +1,62 @@
-//! The one table of limits: what clients can make grow, and how far.
+//! The one table of limits on memory and work that clients can cause.
 //!
-//! A limit is one row. Its flag, environment variable, key in the settings
-//! file and help come from it, and so do the words of a refusal and its series
-//! in the metrics. The tables of the documents are checked against it.
+//! A limit is one row. Its flag, environment variable, key in the settings file and help come from
+//! it, and so do the words of a refusal and its series in the metrics. The tables of the documents
+//! are checked against it.
 
 use std::time::Duration;
 
 use super::node_names::NodeNames;
 use super::processors::processors;
 
-/// What is known of a limit besides its value.
+/// The name, meaning and bounds of a limit.
 #[derive(Debug)]
 pub struct Row {
-    /// Its name in flags, messages and metrics, such as `max-nodes`.
+    /// The limit's name in flags, messages and metrics, such as `max-nodes`.
     pub name: &'static str,
-    /// Its name as a key, such as `max_nodes`.
+    /// The limit's name as a key, such as `max_nodes`.
     pub key: &'static str,
-    /// What there can be too much of, as refusals call it.
+    /// The limited things, as refusals name them.
     pub of: &'static str,
-    /// What it means: a summary, an empty line, and the rest.
+    /// The limit's meaning: a summary, an empty line, and the rest.
     pub help: &'static str,
-    /// What it counts.
+    /// The unit of its values.
     pub unit: Unit,
-    /// The default. None: it depends on the machine, see [`Limits::default`].
+    /// The default. `None` where it depends on the machine, see [`Limits::default`].
     pub default: Option<usize>,
     /// The least that can be set.
     pub least: usize,
     /// The most that can be set.
     pub most: usize,
-    /// What happens beyond it.
+    /// The consequence of exceeding it.
     pub over: Over,
-    /// Whether a refusal passes: another attempt may succeed soon.
+    /// True if a refusal passes: another attempt may succeed soon.
     pub passes: bool,
-    /// Where its flag is listed.
-    pub heading: Heading,
+    /// True if it can be set; else it is fixed.
+    pub settable: bool,
 }
 
-/// What a limit counts.
+/// The unit of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Things.
+    /// A number of things.
     Count,
-    /// Bytes.
+    /// A number of bytes.
     Bytes,
 }
 
-/// What happens beyond a limit.
+/// The consequence of exceeding a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Over {
-    /// It is refused, and the refusal is counted.
+    /// The request is refused, and the refusal is counted.
     Refused,
-    /// It waits.
+    /// The request waits.
     Waits,
-    /// Something older is forgotten, which changes no answer.
+    /// An older entry is forgotten, which changes no answer.
     Forgotten,
 }
 
-/// Where the flag of a limit is listed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heading {
-    /// With what clients can make grow.
-    Limits,
-    /// With what keeps one client from starving others.
-    Clients,
-    /// It has no flag: the limit is fixed.
-    None,
-}
-
-/// A count that is refused when it is too large. Rows say where they differ.
+/// A count that is refused when it is too large. Rows only list the differences.
 const COUNT: Row = Row {
     name: "",
     key: "",
@@ -79,7 +68,7 @@ const COUNT: Row = Row {
     most: usize::MAX,
     over: Over::Refused,
     passes: false,
-    heading: Heading::Limits,
+    settable: true,
 };
 
 /// Bytes that are refused when they are too many.
@@ -88,11 +77,9 @@ const BYTES: Row = Row {
     ..COUNT
 };
 
-/// A count of something that clients share: a refused request may succeed when
-/// others are done.
+/// A count of something that clients share: a refused request may succeed when others are done.
 const SHARED: Row = Row {
     passes: true,
-    heading: Heading::Clients,
     ..COUNT
 };
 
@@ -108,12 +95,12 @@ macro_rules! table {
         #[derive(Debug, Clone)]
         pub struct Limits {
             $($(#[doc = $doc])+ pub $key: usize,)+
-            /// How long a reservation may be held.
+            /// The longest time that a reservation may be held.
             pub max_reservation_ttl: Duration,
-            /// Which names nodes may have.
+            /// The rule for names of nodes.
             pub node_names: NodeNames,
-            /// Whether tolerations with `Gt` and `Lt` compare numbers. In Kubernetes the
-            /// feature gate TaintTolerationComparisonOperators does that, which is off.
+            /// True if tolerations with `Gt` and `Lt` compare numbers. In Kubernetes the feature
+            /// gate TaintTolerationComparisonOperators does that; it is off by default.
             pub toleration_comparisons: bool,
         }
 
@@ -145,11 +132,13 @@ macro_rules! table {
                 }
             }
 
-            const fn all(value: usize, max_reservation_ttl: Duration, node_names: NodeNames) -> Self {
+            /// No limit on anything: for objects that were accepted before. Limits refuse only new
+            /// ones.
+            pub const fn none() -> Self {
                 Self {
-                    $($key: value,)+
-                    max_reservation_ttl,
-                    node_names,
+                    $($key: usize::MAX,)+
+                    max_reservation_ttl: Duration::MAX,
+                    node_names: NodeNames::Any,
                     toleration_comparisons: false,
                 }
             }
@@ -183,7 +172,7 @@ table! {
     /// refused at once. One caller may have no more calls under way than it
     /// leaves free: half of them when it is alone.
     ConcurrentCalls, max_concurrent_calls, "max-concurrent-calls", "concurrent calls":
-        Row { default: Some(4_096), heading: Heading::Limits, ..SHARED };
+        Row { default: Some(4_096), ..SHARED };
 
     /// Connections open at once.
     ///
@@ -226,7 +215,7 @@ table! {
     /// A node is checked against each term, so the time of a decision grows with their
     /// number.
     NodeAffinityTerms, node_affinity_terms, "node-affinity-terms", "terms":
-        Row { default: Some(1_000), heading: Heading::None, ..COUNT };
+        Row { default: Some(1_000), settable: false, ..COUNT };
 
     /// Named snapshots.
     ///
@@ -261,16 +250,22 @@ table! {
     ViewBytes, max_view_bytes, "max-view-bytes", "bytes of views":
         Row { default: Some(256 << 20), over: Over::Forgotten, ..BYTES };
 
-    /// Bytes that the compiled questions kept with one snapshot may take.
+    /// Bytes that kept compiled questions may take, over all snapshots.
     ///
     /// A question about a pod that was asked about before needs no decoding and
     /// no checks. Forgetting one changes no answer, only how fast it comes.
     QuestionBytes, max_question_bytes, "max-question-bytes", "bytes of kept questions":
-        Row { default: Some(16 << 20), over: Over::Forgotten, ..BYTES };
+        Row { default: Some(64 << 20), over: Over::Forgotten, ..BYTES };
 
     /// Replicas of one Place, and reservations confirmed, renewed or released at
     /// once.
     Replicas, max_replicas, "max-replicas", "replicas": Row { default: Some(100_000), ..COUNT };
+
+    /// Workloads of one Place.
+    ///
+    /// Each is placed on what those before it leave, so all nodes are looked at for each.
+    PlacedWorkloads, placed_workloads, "placed-workloads", "workloads placed together":
+        Row { default: Some(100), settable: false, ..COUNT };
 
     /// Scores in the steps of one Fleet Place, one per step and cluster.
     StepScores, max_step_scores, "max-step-scores", "scores of all steps":
@@ -355,16 +350,16 @@ table! {
     /// Health checks under way at once. They have their own slots, which no
     /// other call can take, and each is answered at once.
     HealthChecks, health_checks, "health-checks", "health checks":
-        Row { default: Some(1_024), heading: Heading::None, ..SHARED };
+        Row { default: Some(1_024), settable: false, ..SHARED };
 }
 
 impl Limit {
-    /// Returns what is known of it.
+    /// Returns the limit's row of the table.
     pub const fn row(self) -> &'static Row {
         &ROWS[self as usize]
     }
 
-    /// Its name, such as `max-nodes`.
+    /// The limit's name, such as `max-nodes`.
     pub const fn name(self) -> &'static str {
         self.row().name
     }
@@ -374,18 +369,10 @@ impl Limit {
         Self::ALL.iter().copied().find(|limit| limit.name() == name)
     }
 
-    /// All over which something is refused.
+    /// All limits over which a request is refused.
     pub fn refusing() -> impl Iterator<Item = Self> {
         let all = Self::ALL.iter().copied();
         all.filter(|limit| limit.row().over == Over::Refused)
-    }
-}
-
-impl Limits {
-    /// No limit on anything: for what was accepted before. Limits refuse only
-    /// what is new.
-    pub const fn none() -> Self {
-        Self::all(usize::MAX, Duration::MAX, NodeNames::Any)
     }
 }
 
@@ -393,7 +380,9 @@ impl Default for Limits {
     /// The defaults of the table. Memory is not limited; two long decisions for
     /// each processor run, and 128 wait.
     fn default() -> Self {
-        let mut limits = Self::all(usize::MAX, Duration::from_secs(3_600), NodeNames::Dns);
+        let mut limits = Self::none();
+        limits.max_reservation_ttl = Duration::from_secs(3_600);
+        limits.node_names = NodeNames::default();
         for &limit in Limit::ALL {
             if let Some(default) = limit.row().default {
                 limits.set(limit, default);

@@ -1,39 +1,40 @@
 //! Reads a log whole, and says what of it does not prove its place.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::interface::{Bounds, Error, Log, Message, Source};
-use super::record::{Place, Verdict};
+use super::interface::{Bounds, Error, Log, Message};
+use super::record::{Hash, Place, Verdict, digest};
 use crate::backoff::Backoff;
 
-/// How long to wait for a message that is there, and for a log that cannot be reached:
-/// its servers may be about to elect a leader.
+/// The longest wait for a message that is there, and for a log that cannot be reached: its servers
+/// may be about to elect a leader.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The pauses before it is asked again.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// How many faults are listed.
+/// The largest number of listed faults.
 const LISTED: usize = 100;
 
-/// How many copies of a log there are at most.
-const COPIES: usize = 5;
+/// The number of messages of each copy that are compared at a time.
+const COMPARED: u64 = 32;
 
-/// What a log is found to be.
+/// The findings about a log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Audit {
-    /// What it holds.
+    /// The bounds of the messages, and the bytes that they take.
     pub bounds: Bounds,
-    /// Its records that count.
+    /// The number of records that count.
     pub records: u64,
     /// Messages that count for nobody: their writers lost against others.
     pub voids: u64,
-    /// How many copies were compared.
-    pub copies: usize,
-    /// How many faults there are.
+    /// The servers whose copies were compared.
+    pub copies: BTreeSet<String>,
+    /// The number of faults.
     pub faulty: u64,
     /// The first of them.
     pub faults: Vec<Fault>,
@@ -44,9 +45,9 @@ pub struct Audit {
 pub struct Fault {
     /// The message.
     pub sequence: u64,
-    /// The copy that has it, by number from 0; that of the leader if none.
-    pub copy: Option<usize>,
-    /// What is wrong with it.
+    /// The server whose copy is meant; that of the leader if none.
+    pub copy: Option<String>,
+    /// The fault.
     pub what: String,
 }
 
@@ -61,22 +62,36 @@ pub async fn audit(log: &dyn Log, name: &str, copies: bool) -> Result<Audit, Err
         bounds,
         ..Audit::default()
     };
-    if copies && bounds.first <= bounds.last {
-        audit.copies = count_copies(log, name, bounds.last).await?;
-    }
     let follower = log.follow(name, bounds.first - 1);
     let mut place = (bounds.first == 1).then_some(Place::START);
     let mut after = bounds.first - 1;
+    let mut read = BTreeMap::new();
     while after < bounds.last {
         let no_message = || Error::Unreachable(format!("no message {}", after + 1));
         let next = async || follower.next(after, PATIENCE).await?.ok_or_else(no_message);
-        let message = patiently(next).await?;
-        for missing in after + 1..message.sequence {
-            audit.note(missing, None, "it is missing");
+        let mut message = patiently(next).await?;
+        if message.sequence > after + 1 {
+            // Who follows it reads any copy.
+            let own = async || log.read(name, after + 1).await;
+            match patiently(own).await {
+                Ok(own) => message = own,
+                Err(Error::NotFound(_)) => {
+                    audit.note(after + 1, None, "it is missing");
+                    after += 1;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
         }
         place = Some(audit.judge(place, &message));
-        audit.compare(log, name, &message).await;
         after = message.sequence;
+        if copies {
+            read.insert(after, digest(&[&message.bytes]));
+            if read.len() as u64 == COMPARED || after == bounds.last {
+                let some = std::mem::take(&mut read);
+                patiently(async || audit.compare(log, name, &some).await).await?;
+            }
+        }
     }
     Ok(audit)
 }
@@ -95,25 +110,13 @@ async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T, Error>) -> Result<
     }
 }
 
-/// Returns how many servers have a copy to read.
-async fn count_copies(log: &dyn Log, name: &str, sequence: u64) -> Result<usize, Error> {
-    for copy in 0..COPIES {
-        match log.read(name, sequence, Source::Peer(copy)).await {
-            Ok(_) | Err(Error::Unreachable(_)) => {}
-            Err(Error::NotFound(_)) => return Ok(copy),
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(COPIES)
-}
-
 impl Audit {
-    fn note(&mut self, sequence: u64, copy: Option<usize>, what: impl Into<String>) {
+    fn note(&mut self, sequence: u64, copy: Option<&str>, what: impl Into<String>) {
         self.faulty += 1;
         if self.faults.len() < LISTED {
             self.faults.push(Fault {
                 sequence,
-                copy,
+                copy: copy.map(str::to_owned),
                 what: what.into(),
             });
         }
@@ -153,16 +156,28 @@ impl Audit {
         Place::before(message).unwrap_or(place).after(message)
     }
 
-    /// Compares a message with the copies of it.
-    async fn compare(&mut self, log: &dyn Log, name: &str, own: &Message) {
-        for copy in 0..self.copies {
-            let what = match log.read(name, own.sequence, Source::Peer(copy)).await {
-                Ok(read) if read.bytes == own.bytes => continue,
-                Ok(_) => "it differs from what the leader has".to_owned(),
-                Err(Error::NotFound(_)) => "it is missing".to_owned(),
-                Err(error) => format!("it cannot be read: {error}"),
-            };
-            self.note(own.sequence, Some(copy), what);
+    /// Compares messages with what the copies have, by their hashes.
+    async fn compare(
+        &mut self,
+        log: &dyn Log,
+        name: &str,
+        own: &BTreeMap<u64, Hash>,
+    ) -> Result<(), Error> {
+        let Some((&first, &last)) = own.keys().next().zip(own.keys().next_back()) else {
+            return Ok(());
+        };
+        for (server, messages) in log.read_copies(name, first, last + 1 - first).await? {
+            let has = messages.iter();
+            let has: BTreeMap<_, _> = has.map(|it| (it.sequence, digest(&[&it.bytes]))).collect();
+            for (&sequence, hash) in own {
+                match has.get(&sequence) {
+                    Some(found) if found == hash => {}
+                    Some(_) => self.note(sequence, Some(&server), "it differs from what was read"),
+                    None => self.note(sequence, Some(&server), "it is missing"),
+                }
+            }
+            self.copies.insert(server);
         }
+        Ok(())
     }
 }

@@ -15,22 +15,22 @@ pub struct EntryRow {
     /// The epoch of the snapshot.
     #[prost(string, tag = "1")]
     pub epoch: String,
-    /// Its revision afterwards.
+    /// The revision of the snapshot afterwards.
     #[prost(int64, tag = "2")]
     pub revision: i64,
     /// The number of the entry in the epoch.
     #[prost(uint64, tag = "3")]
     pub sequence: u64,
-    /// When the snapshot was created, in nanoseconds since 1970.
+    /// The time when the snapshot was created, in nanoseconds since 1970.
     #[prost(int64, tag = "4")]
     pub created: i64,
-    /// When its last batch was applied, likewise.
+    /// The time when its last batch was applied, likewise.
     #[prost(int64, tag = "5")]
     pub updated: i64,
-    /// Whether decisions are answered afterwards.
+    /// True if decisions are answered afterwards.
     #[prost(bool, tag = "6")]
     pub synced: bool,
-    /// What happens to the objects.
+    /// The kind of change to the objects.
     #[prost(enumeration = "Happened", tag = "7")]
     pub happened: i32,
     /// The changes of a batch: a [`ChangesRow`], still encoded.
@@ -57,7 +57,7 @@ pub struct EntryRow {
     pub kubernetes_version: String,
 }
 
-/// What an entry does to the objects of a snapshot.
+/// The effect of an entry on the objects of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, prost::Enumeration)]
 #[repr(i32)]
 pub enum Happened {
@@ -78,19 +78,19 @@ pub struct NumberedRow {
     /// The number.
     #[prost(uint64, tag = "1")]
     pub serial: u64,
-    /// The rest.
+    /// The reservation or the answer.
     #[prost(message, optional, tag = "2")]
     pub row: Option<HeldRow>,
 }
 
-/// What is kept in blobs beside the log, and was complete when its record was
+/// Data that is kept in blobs beside the log, and was complete when its record was
 /// written: the parts `UUID/0`, `UUID/1` and so on.
 #[derive(Clone, PartialEq, Message)]
 pub struct AsideRow {
     /// The uuid in the names of the parts.
     #[prost(bytes = "vec", tag = "1")]
     pub uuid: Vec<u8>,
-    /// How many parts there are.
+    /// The number of parts.
     #[prost(uint32, tag = "2")]
     pub count: u32,
     /// SHA-256 of the SHA-256 of all parts, as they are kept, in order.
@@ -115,7 +115,7 @@ pub struct PartRow {
 }
 
 impl EntryRow {
-    /// Of an entry; its replace, if it is one, was written as `aside`.
+    /// Returns the row of an entry; its replace, if it is one, was written as `aside`.
     pub fn of(entry: &Entry<'_>, aside: Option<AsideRow>) -> Self {
         let (happened, changes) = match entry.change {
             Change::Batch(batch) => {

@@ -9,7 +9,7 @@ use prost::bytes::Bytes;
 
 use crate::visible;
 
-/// What is waited for.
+/// A result that is waited for.
 pub type Wait<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
 /// Keeps one log for each snapshot, blobs beside them, and a few keys. All
@@ -55,15 +55,44 @@ pub trait Log: Send + Sync {
     /// servers that decide: a message that was acknowledged before is in it.
     ///
     /// # Errors
-    /// [`Error::NotFound`] and [`Error::Unreachable`].
+    /// [`Error::NotFound`], [`Error::Unreachable`] and [`Error::Full`].
     fn bounds<'a>(&'a self, name: &'a str) -> Wait<'a, Bounds>;
 
-    /// Reads one message, as a certain copy of the log has it.
+    /// The time of the server that decides on the log of a snapshot, by its clock.
     ///
     /// # Errors
-    /// [`Error::NotFound`], also of a copy that does not exist, and
-    /// [`Error::Unreachable`].
-    fn read<'a>(&'a self, name: &'a str, sequence: u64, source: Source) -> Wait<'a, Message>;
+    /// [`Error::NotFound`], [`Error::Unreachable`] and [`Error::Full`].
+    fn time<'a>(&'a self, name: &'a str) -> Wait<'a, SystemTime>;
+
+    /// Reads one message, as the server has it that decides.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] and [`Error::Unreachable`].
+    fn read<'a>(&'a self, name: &'a str, sequence: u64) -> Wait<'a, Message>;
+
+    /// Reads so many messages from a sequence on, as each server has them that keeps the
+    /// log and can be reached: those that it has of them, in order.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] and [`Error::Unreachable`].
+    fn read_copies<'a>(
+        &'a self,
+        name: &'a str,
+        from: u64,
+        most: u64,
+    ) -> Wait<'a, Vec<(String, Vec<Message>)>>;
+
+    /// Counts what each server has that keeps the log of a snapshot; without a name, of
+    /// what is kept besides the logs; `reads` all of it if told to, and does not count what is
+    /// damaged. Where the server that decides lacks something that another one has, that one
+    /// decides from then on.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] and [`Error::Unreachable`].
+    fn inspect<'a>(&'a self, name: Option<&'a str>, reads: bool) -> Wait<'a, Vec<LogCopy>>;
+
+    /// Returns the known damages of copies, in words for people.
+    fn troubles(&self) -> Vec<String>;
 
     /// Drops the messages before a sequence. The sequences of the others stay.
     ///
@@ -154,8 +183,8 @@ pub trait Keys: Send + Sync {
     fn list<'a>(&'a self, prefix: &'a str) -> Wait<'a, Vec<(String, Bytes)>>;
 }
 
-/// Why a log does not do what was asked. The kinds differ in what the caller
-/// knows afterwards.
+/// The reason why a log does not do what was asked. The kinds differ in what the caller knows
+/// afterwards.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The log does not end where the caller said, or a key does not have the
@@ -190,29 +219,29 @@ pub enum Error {
 /// A message of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Its number in the log, from 1, without gaps.
+    /// The number of the message in the log, from 1, without gaps.
     pub sequence: u64,
-    /// When the engine took it, by its clock.
+    /// The time when the engine took the message, by its clock.
     pub at: SystemTime,
     /// The message.
     pub bytes: Bytes,
 }
 
-/// Which messages a log holds.
+/// The range of messages that a log holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Bounds {
     /// The sequence of the first message that is kept; `last` + 1 when none is.
     pub first: u64,
     /// The sequence of the last message that was ever appended; 0 before that.
     pub last: u64,
-    /// What the messages take, in bytes.
+    /// The bytes that the messages take.
     pub bytes: u64,
-    /// How many bytes they may take; 0 without a limit.
+    /// The most bytes that the messages may take; 0 without a limit.
     pub max_bytes: u64,
-    /// How many servers keep the log.
+    /// The number of servers that keep the log.
     pub copies: usize,
-    /// How many of these have all of it now. The others do not count yet where a
-    /// leader has to be elected.
+    /// The number of these that have all of it now. The others do not count yet where a leader has
+    /// to be elected.
     pub current: usize,
 }
 
@@ -224,22 +253,51 @@ impl Bounds {
     }
 }
 
-/// Which copy of a log to read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
-    /// That of the server that decides.
-    Leader,
-    /// That of another server, by number from 0.
-    Peer(usize),
+/// A server's copy of something that several servers keep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogCopy {
+    /// The server.
+    pub server: String,
+    /// The name of the thing that is copied.
+    pub of: String,
+    /// The number of messages that the copy has.
+    pub has: u64,
+    /// The number of messages that it has to have.
+    pub wanted: u64,
+    /// True if the copy has followed the one that decides up to its end.
+    pub is_current: bool,
+}
+
+impl LogCopy {
+    /// Returns whether it has all.
+    pub fn is_whole(&self) -> bool {
+        self.is_current && self.has >= self.wanted
+    }
+
+    /// Returns whether it lacks what it does not get any more.
+    pub fn is_damaged(&self) -> bool {
+        self.is_current && self.has < self.wanted
+    }
+}
+
+impl std::fmt::Display for LogCopy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (server, of) = (visible::brief(&self.server), visible::brief(&self.of));
+        let (has, wanted) = (self.has, self.wanted);
+        write!(
+            f,
+            "server {server} of the log has {has} of {wanted} messages of {of}"
+        )
+    }
 }
 
 /// A blob in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blob {
-    /// Its name.
+    /// The name of the blob.
     pub name: String,
-    /// Its size in bytes.
+    /// The size of the blob in bytes.
     pub bytes: u64,
-    /// When it was put, by the engine's clock.
+    /// The time when the blob was put, by the engine's clock.
     pub at: SystemTime,
 }

@@ -17,14 +17,14 @@ use tracing::{info, warn};
 use super::interface::{Error, Log};
 use crate::backoff::Backoff;
 
-/// How fast a lease changes hands.
+/// The times after which a lease is renewed, given up and taken.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
-    /// How often the holder renews it, and others look at it.
+    /// The time after which the holder renews it, and others look at it.
     pub renew: Duration,
-    /// How long after it was renewed the holder gives up.
+    /// The time after a renewal at which the holder gives up.
     pub holds: Duration,
-    /// How long others see it unchanged before they take it. Longer than `holds`.
+    /// The time for which others see it unchanged before they take it. Longer than `holds`.
     pub expires: Duration,
 }
 
@@ -45,17 +45,19 @@ pub struct Lease {
     /// Identifies this server: no other has this value.
     own: Bytes,
     pace: Pace,
+    /// Returns true if this server can do what the lease is for.
+    is_able: Box<dyn Fn() -> bool + Send + Sync>,
     known: Mutex<Known>,
 }
 
-/// What a server knows of a lease.
+/// The last state of a lease that a server has seen.
 #[derive(Default)]
 struct Known {
-    /// Until when this server has it, if it does.
+    /// The end of this server's tenure, if it has the lease.
     until: Option<Instant>,
     /// The server that held the lease when it was last read; none if empty.
     holder: Bytes,
-    /// How often this server tried to take it.
+    /// The number of times that this server tried to take it.
     taken: u64,
 }
 
@@ -89,7 +91,17 @@ impl Lease {
             key: key.to_owned(),
             own: Bytes::copy_from_slice(holder.as_bytes()),
             pace,
+            is_able: Box::new(|| true),
             known: Mutex::default(),
+        }
+    }
+
+    /// The same lease, which this server takes and keeps only while it is able to use it.
+    #[must_use]
+    pub fn while_able(self, is_able: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self {
+            is_able: Box::new(is_able),
+            ..self
         }
     }
 
@@ -161,7 +173,8 @@ impl Lease {
                     // Before it is taken: nobody sees an old number with a new right.
                     known.taken += 1;
                 }
-                if (is_free || since.elapsed() >= self.pace.expires)
+                if (self.is_able)()
+                    && (is_free || since.elapsed() >= self.pace.expires)
                     && let Some(held) = self.set(revision).await
                 {
                     info!(lease = self.key, "this server has the lease");
@@ -176,6 +189,9 @@ impl Lease {
     pub async fn lost(&self, mut held: Held) {
         loop {
             sleep(self.pace.renew).await;
+            if !(self.is_able)() {
+                break;
+            }
             match timeout_at(held.until, self.renew(held.revision)).await {
                 Ok(Some(renewed)) => held = renewed,
                 // Others may have it, or take it soon.

@@ -21,17 +21,17 @@ const MAGIC: [u8; 4] = *b"EVKL";
 /// never changes. What earlier versions do not know of is a new format.
 pub const FORMAT: u8 = 1;
 
-/// What a message may take, in bytes: engines take up to 1 MiB.
+/// The bytes that a message may take: engines take up to 1 MiB.
 pub const MAX_BYTES: usize = 900_000;
 
-/// What a record may take when it is decompressed, in bytes. It is read into
-/// memory whole.
+/// The bytes that a record may take when it is decompressed. It is read into memory
+/// whole.
 const MAX_DECOMPRESSED: usize = 256 << 20;
 
-/// How hard is compressed: the level at which zstd is about as fast as a disk.
+/// The level of compression at which zstd is about as fast as a disk.
 const LEVEL: i32 = 1;
 
-/// Where magic and format end, and where the hash does.
+/// The offsets of the hash, which follows magic and format, and of the body.
 const HEAD: usize = 5;
 const BODY: usize = HEAD + 32;
 
@@ -41,7 +41,7 @@ pub type Hash = [u8; 32];
 /// The hash that the first record of a log follows on.
 pub const GENESIS: Hash = [0; 32];
 
-/// What a record says.
+/// The content of a record.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Body {
     /// Identifies the log: a uuid that the first record draws.
@@ -53,8 +53,8 @@ pub struct Body {
     /// The hash of the log up to that message.
     #[prost(bytes = "vec", tag = "3")]
     pub chain: Vec<u8>,
-    /// When it was written, in nanoseconds since 1970: by the clock of its
-    /// writer, and never before the record that it follows on.
+    /// The time when the record was written, in nanoseconds since 1970: by the clock of its writer,
+    /// and never before the record that it follows on.
     #[prost(int64, tag = "4")]
     pub at: i64,
     /// The server that wrote it.
@@ -63,14 +63,13 @@ pub struct Body {
     /// A uuid that no other record has, by which its writer knows it.
     #[prost(bytes = "vec", tag = "6")]
     pub nonce: Vec<u8>,
-    /// What happens to the snapshot, in order; all of it or none.
+    /// The steps of the snapshot, in order; all of them happen or none.
     #[prost(message, repeated, tag = "7")]
     pub entries: Vec<EntryRow>,
-    /// Where the entries are if they are too large for a message: an
-    /// [`Entries`] in blobs.
+    /// The place of the entries if they are too large for a message: an [`Entries`] in blobs.
     #[prost(message, optional, tag = "8")]
     pub outside: Option<AsideRow>,
-    /// Whether nothing is appended after it: the log is removed. It has no entries.
+    /// True if nothing is appended after it: the log is removed. It has no entries.
     #[prost(bool, tag = "9")]
     pub closes: bool,
 }
@@ -96,7 +95,7 @@ pub struct Place {
     pub hash: Hash,
 }
 
-/// What a message is to the reader that has come up to its place.
+/// The verdict about a message, of a reader that has come up to its place.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     /// The next record.
@@ -116,7 +115,7 @@ pub enum Verdict {
     Fork,
 }
 
-/// Why a message cannot be read.
+/// The reason why a message cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
     /// It is not a record.
@@ -131,7 +130,7 @@ pub enum Unreadable {
     /// It is of a later version, which does not say so.
     #[error("a record says something that this version does not know")]
     Unknown,
-    /// Its checksum is right, and it cannot be read all the same.
+    /// The checksum is right, but the record cannot be read.
     #[error("a record cannot be read: {0}")]
     Malformed(String),
 }

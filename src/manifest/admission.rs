@@ -1,6 +1,6 @@
-//! What the admission of an API server adds to a pod that is created: from the
-//! LimitRanges of its namespace, its RuntimeClass and its PriorityClass
-//! (`docs/semantics.md`, "Templates").
+//! Completes a pod as the admission of an API server does when a pod is created: from the
+//! LimitRanges of its namespace, its RuntimeClass and its PriorityClass (`docs/semantics.md`,
+//! "Templates").
 
 use std::collections::BTreeMap;
 
@@ -20,20 +20,41 @@ const SYSTEM_CLASSES: [(&str, i64); 2] = [
     ("system-node-critical", 2_000_001_000),
 ];
 
-/// The objects that admission looks at.
+/// An addition to a pod that is not known.
+#[derive(Debug, Clone)]
+pub(crate) struct NotCounted {
+    /// The field of the pod that the addition would decide, as `unchecked` names it.
+    pub(crate) field: &'static str,
+    /// A sentence for a person that says what is missing, and why. None if nothing went wrong:
+    /// files, and servers, seldom have LimitRanges.
+    pub(crate) words: Option<String>,
+}
+
+/// Returns the field of a pod for which admission reads objects of a kind.
+fn field_of(kind: &str) -> &'static str {
+    match kind {
+        "RuntimeClass" => "spec.runtimeClassName",
+        "PriorityClass" => "spec.priorityClassName",
+        _ => "spec.containers.resources.requests (LimitRange)",
+    }
+}
+
+/// The objects that admission reads.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Admission {
-    /// By namespace and name: the order in which an API server merges several is not
-    /// defined.
+    /// The LimitRanges, by namespace and name. The order in which an API server merges several is
+    /// not defined.
     limit_ranges: BTreeMap<(String, String), Value>,
     runtime_classes: BTreeMap<String, Value>,
     priority_classes: BTreeMap<String, Value>,
-    /// The kinds that are not known, and why.
+    /// The unknown kinds, each with the reason.
     unknown: BTreeMap<&'static str, String>,
+    /// True if all objects of a cluster that the pod's admission reads were asked for.
+    is_listed: bool,
 }
 
 impl Admission {
-    /// Keeps an object of a kind that admission looks at.
+    /// Keeps an object of a kind that admission reads.
     pub(super) fn offer(&mut self, object: &Value) {
         let metadata = &object["metadata"];
         let name = || text(metadata, "name").to_owned();
@@ -53,7 +74,7 @@ impl Admission {
         }
     }
 
-    /// Reads the objects of a JSON text of a list, of which `source` is the origin.
+    /// Reads the objects of a JSON text of a list, whose origin is `source`.
     ///
     /// # Errors
     /// The text is no JSON of objects.
@@ -68,12 +89,18 @@ impl Admission {
         })
     }
 
-    /// Notes that nothing is known of a kind.
+    /// Records that the objects of a kind are unknown.
     pub(crate) fn is_without(&mut self, kind: &'static str, why: String) {
         self.unknown.insert(kind, why);
     }
 
-    /// Adds what `other` has and this has not.
+    /// Records that all objects of a cluster were listed, but for the [unknown](Self::is_without)
+    /// ones.
+    pub(crate) fn is_listed(&mut self) {
+        self.is_listed = true;
+    }
+
+    /// Adds the objects of `other` that are missing here.
     pub(crate) fn add_missing(&mut self, other: Self) {
         for (name, object) in other.limit_ranges {
             self.limit_ranges.entry(name).or_insert(object);
@@ -85,11 +112,12 @@ impl Admission {
             self.priority_classes.entry(name).or_insert(object);
         }
         self.unknown.extend(other.unknown);
+        self.is_listed |= other.is_listed;
     }
 
-    /// Completes a pod as an API server does when it is created. Says what it names and
-    /// is not there.
-    pub(super) fn complete(&self, pod: &mut Value) -> Vec<String> {
+    /// Completes a pod as an API server does when it is created. Returns the additions that are not
+    /// known.
+    pub(super) fn complete(&self, pod: &mut Value) -> Vec<NotCounted> {
         pod_defaults::set_of_containers(pod);
         let mut missing = self.unknown_of(pod);
         self.limit(pod);
@@ -99,16 +127,19 @@ impl Admission {
         match self.runtime_classes.get(&class) {
             Some(class) => run_as(pod, class),
             None if class.is_empty() || self.unknown.contains_key("RuntimeClass") => {}
-            None => missing.push(format!(
-                "RuntimeClass {class} is not there: what it adds to the pod is not counted"
-            )),
+            None => missing.push(NotCounted {
+                field: field_of("RuntimeClass"),
+                words: Some(format!(
+                    "RuntimeClass {class} is not there: what it adds to the pod is not counted"
+                )),
+            }),
         }
         pod_defaults::set_of_pod(pod);
         missing
     }
 
-    /// Returns what is not known and could add something to a pod.
-    fn unknown_of(&self, pod: &mut Value) -> Vec<String> {
+    /// Returns the unknown kinds that could add something to a pod.
+    fn unknown_of(&self, pod: &mut Value) -> Vec<NotCounted> {
         let is_named = |class: &str| !text(&pod["spec"], class).is_empty();
         let (runs_as, ranks) = (is_named("runtimeClassName"), is_named("priorityClassName"));
         let requests_all = pod_defaults::containers_mut(pod).all(|container| {
@@ -122,13 +153,19 @@ impl Admission {
             "PriorityClass" => ranks,
             _ => !requests_all,
         };
-        let unknown = self.unknown.iter().filter(|(kind, _)| matters(kind));
-        let told =
-            |(kind, why): (&&str, &String)| format!("what a {kind} adds is not counted: {why}");
-        unknown.map(told).collect()
+        let unlisted = !self.is_listed && self.limit_ranges.is_empty();
+        let unlisted = unlisted.then_some(("LimitRange", None));
+        let unknown = self.unknown.iter().map(|(kind, why)| (*kind, Some(why)));
+        let unknown = unlisted.into_iter().chain(unknown);
+        let not_counted = |(kind, why): (&str, Option<&String>)| NotCounted {
+            field: field_of(kind),
+            words: why.map(|why| format!("what a {kind} adds is not counted: {why}")),
+        };
+        let unknown = unknown.filter(|(kind, _)| matters(kind));
+        unknown.map(not_counted).collect()
     }
 
-    /// Sets what containers request by default in the pod's namespace.
+    /// Sets the default requests of containers in the pod's namespace.
     fn limit(&self, pod: &mut Value) {
         let namespace = text(&pod["metadata"], "namespace");
         let namespace = names::namespace_or_default(namespace).to_owned();
@@ -147,7 +184,7 @@ impl Admission {
         }
     }
 
-    /// Sets the priority of the pod's class or, where it names none, of the default class.
+    /// Sets the priority of the pod's class or, if it names none, of the default class.
     fn set_priority(&self, pod: &mut Value) {
         let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else {
             return;
@@ -172,11 +209,10 @@ impl Admission {
     }
 }
 
-/// The requests that a limit of a LimitRange sets by default: by the rules by which an
-/// API server completes it.
+/// The default requests of a limit of a LimitRange, by the rules of an API server.
 fn default_requests(limit: &Value) -> Map<String, Value> {
     let mut requests = Map::new();
-    // The first that says something of a resource counts.
+    // The first field with an amount of a resource counts.
     for field in ["defaultRequest", "default", "max", "min"] {
         for (name, amount) in limit[field].as_object().into_iter().flatten() {
             requests.entry(name).or_insert_with(|| amount.clone());
@@ -185,8 +221,8 @@ fn default_requests(limit: &Value) -> Map<String, Value> {
     requests
 }
 
-/// Every pod tolerates for five minutes that its node is not ready or unreachable, unless
-/// it says otherwise of these taints.
+/// Adds tolerations for five minutes of a node that is not ready or unreachable. Every pod gets
+/// them, unless it has others for these taints.
 fn tolerate_for_a_while(pod: &mut Value) {
     for taint in [
         "node.kubernetes.io/not-ready",
@@ -207,7 +243,7 @@ fn tolerate_for_a_while(pod: &mut Value) {
     }
 }
 
-/// Adds what a RuntimeClass takes beside the containers, and where its pods run.
+/// Adds the overhead of a RuntimeClass, and its rules for where its pods run.
 fn run_as(pod: &mut Value, class: &Value) {
     let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else {
         return;

@@ -1,39 +1,39 @@
-//! How much is read of a file, so that no file takes more memory or time than it is worth.
+//! Bounds on reading a file, so that no file takes too much memory or time.
 
 use std::cell::Cell;
 use std::io::{self, BufReader, Read};
 use std::rc::Rc;
 
-/// How much is read of a source whose objects are taken one by one, in bytes. A cluster
-/// of 3,000,000 pods has a tenth of that as JSON.
+/// The most bytes of a source whose objects are read one by one. A cluster of 3,000,000 pods has a
+/// tenth of that as JSON.
 pub(super) const MAX_STREAM_BYTES: u64 = 16 << 30;
 
-/// How long a text may be that is held as a whole: YAML, and what `lint` reads. 150,000
-/// pods have a few hundred MB.
+/// The most bytes of a text that is held as a whole: YAML, and the files of `lint`. 150,000 pods
+/// have a few hundred MB.
 pub(super) const MAX_TEXT_BYTES: u64 = 1 << 30;
 
-/// How long one object of JSON and one line of YAML may be. Kubernetes takes no object of
-/// more than 3 MiB.
+/// The most bytes of one object of JSON and one line of YAML. Kubernetes takes no object of more
+/// than 3 MiB.
 pub(super) const MAX_PIECE_BYTES: u64 = 16 << 20;
 
-/// How much is read at a time, in bytes.
+/// The number of bytes that are read at a time.
 pub(super) const BUFFER_BYTES: usize = 1 << 20;
 
-/// Why no more is read of a text.
+/// The reason why reading a text ends early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BoundError {
-    /// It is longer than texts may be.
+    /// The text is longer than allowed.
     #[error("more than {} GiB, which is not read", .0 >> 30)]
     Whole(u64),
-    /// It has a longer object or line than texts may have.
+    /// The text has an object or line that is longer than allowed.
     #[error("one {piece} of more than {} MiB, which is not read", most >> 20)]
     Piece {
-        /// What is too long.
+        /// The piece that is too long.
         piece: &'static str,
-        /// How many bytes it may have.
+        /// The most bytes that it may have.
         most: u64,
     },
-    /// It is binary, or has no end.
+    /// The text is binary, or has no end.
     #[error("it holds a zero byte, so it is no text")]
     ZeroByte,
 }
@@ -44,18 +44,18 @@ impl From<BoundError> for io::Error {
     }
 }
 
-/// What one piece of a text is.
+/// A piece of a text, for which a bound holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TextPiece {
-    /// A line, which may have so many bytes.
+    /// A line of at most so many bytes.
     Line(u64),
-    /// What comes before [`PieceBytes::end`] is called again. It may have so many bytes.
+    /// The bytes between two calls of [`PieceBytes::end`], at most so many.
     Object(u64),
     /// The text as a whole.
     Whole,
 }
 
-/// How many bytes were read since the last piece ended.
+/// The number of bytes that were read since the last piece ended.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PieceBytes(Rc<Cell<u64>>);
 
@@ -66,18 +66,18 @@ impl PieceBytes {
     }
 }
 
-/// A text of which no more is read than it may have.
+/// A text of limited length.
 pub(crate) struct BoundedText<R> {
     input: R,
     piece: TextPiece,
-    /// How many bytes more it may have.
+    /// The number of bytes that it may still have.
     left: u64,
     most: u64,
     in_piece: PieceBytes,
 }
 
 impl<R: Read> BoundedText<R> {
-    /// Reads at most `most` bytes of `input`. Reading more, or a longer piece, is an error.
+    /// Reads at most `most` bytes of `input`. A longer text, or a longer piece, is an error.
     pub(crate) fn new(input: R, piece: TextPiece, most: u64) -> Self {
         Self {
             input,
@@ -129,7 +129,7 @@ impl<R: Read> BoundedText<R> {
 
 impl<R: Read> Read for BoundedText<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // No piece ends unseen between two checks.
+        // The bound on the length makes sure that no piece ends unseen between two checks.
         let length = buffer.len().min(BUFFER_BYTES);
         let read = self.input.read(&mut buffer[..length])?;
         self.check(&buffer[..read])?;

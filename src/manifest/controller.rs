@@ -1,15 +1,15 @@
-//! What a controller adds to the pods that it makes of a template
-//! (`docs/semantics.md`, "Templates").
+//! Completes pods as a controller does when it makes them of a template (`docs/semantics.md`,
+//! "Templates").
 
 use serde_json::{Value, json};
 
 use super::item::text;
 
-/// In the place of a name or a hash that a cluster has yet to give. None that it gives
-/// has these letters.
+/// Stands for a name or a hash that a cluster has yet to give. Real ones do not contain these
+/// letters.
 pub(super) const NEXT: &str = "next";
 
-/// Adds to the next pod of `workload` what its controller adds.
+/// Adds the parts to the next pod of `workload` that its controller adds.
 pub(super) fn complete(pod: &mut Value, workload: &Value) {
     match text(workload, "kind") {
         "DaemonSet" => tolerate_node_conditions(pod),
@@ -29,8 +29,7 @@ pub(super) fn complete(pod: &mut Value, workload: &Value) {
     }
 }
 
-/// Pods of DaemonSets stay where a node is in trouble, and come to nodes that are
-/// cordoned.
+/// Lets pods of DaemonSets stay on nodes in trouble, and run on cordoned nodes.
 fn tolerate_node_conditions(pod: &mut Value) {
     let on_host = pod.pointer("/spec/hostNetwork") == Some(&Value::Bool(true));
     let conditions = [
@@ -72,14 +71,14 @@ fn claim_storage(pod: &mut Value, workload: &Value) {
         volumes.push(json!({
             "name": name,
             "persistentVolumeClaim": { "claimName": format!("{name}-{pod_name}") },
-            // What the claim is made of, unless it is there.
+            // The claim's template, unless the claim exists.
             "ephemeral": { "volumeClaimTemplate": { "spec": claim["spec"] } },
         }));
     }
 }
 
-/// A Job names itself in the labels of its pods, unless its template does already, which
-/// an API server sees to.
+/// Adds the labels in which a Job names itself, unless its template has them already, as an API
+/// server ensures.
 fn label_as_job(pod: &mut Value, name: Value) {
     for label in ["batch.kubernetes.io/job-name", "job-name"] {
         if pod["metadata"]["labels"][label].is_null() {
@@ -103,7 +102,7 @@ pub(super) fn add_toleration(pod: &mut Value, toleration: Value) {
     }
 }
 
-/// A list of a pod's spec, made if there is none.
+/// A list of a pod's spec, created if it is missing.
 fn list_mut<'p>(pod: &'p mut Value, name: &str) -> Option<&'p mut Vec<Value>> {
     let spec = pod.get_mut("spec")?.as_object_mut()?;
     spec.entry(name).or_insert_with(|| json!([])).as_array_mut()

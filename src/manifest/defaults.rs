@@ -22,15 +22,15 @@ pub(crate) fn system_default_constraints() -> DefaultConstraints {
     }
 }
 
-/// Reads default constraints: `system` means Kubernetes' own, `none` that there
-/// are none, anything else names a file (`-`: standard input) with one of
+/// Reads default constraints: `system` means Kubernetes' own, `none` means none, anything else
+/// names a file (`-`: standard input) with one of
 ///
 /// - a list of constraints,
-/// - the arguments of PodTopologySpread: a map with `defaultConstraints`, or
-///   with `defaultingType: System`,
+/// - the arguments of PodTopologySpread: a map with `defaultConstraints`, or with `defaultingType:
+///   System`,
 /// - `DefaultConstraints` as `snapshot save` writes them,
-/// - a `KubeSchedulerConfiguration`, of which one profile may configure
-///   PodTopologySpread; with none that does, Kubernetes' own apply.
+/// - a `KubeSchedulerConfiguration`. One profile in it may configure PodTopologySpread; if none
+///   does, Kubernetes' own apply.
 pub(crate) fn read_default_constraints(
     argument: &str,
 ) -> Result<DefaultConstraints, ManifestError> {
@@ -60,8 +60,8 @@ pub(crate) fn read_default_constraints(
     }
 }
 
-/// Reads the default constraints that the YAML or JSON `text` holds, which is in
-/// `place`, in any of the forms of [`read_default_constraints`].
+/// Reads the default constraints in the YAML or JSON `text`, which is in `place`, in any of the
+/// forms of [`read_default_constraints`].
 pub(crate) fn default_constraints_in(
     text: &str,
     place: &str,
@@ -108,7 +108,7 @@ fn decode(document: Value, source: &InputSource) -> Result<DefaultConstraints, M
     typed(decoded, "defaultConstraints", source)
 }
 
-/// Decodes our own form, whose list is called `list_field` in the file.
+/// Decodes our own form; `list_field` is the name of its list in the file.
 fn typed(
     value: Value,
     list_field: &str,
@@ -125,7 +125,7 @@ fn typed(
     })
 }
 
-/// The arguments of PodTopologySpread in the one profile that has some.
+/// The arguments of PodTopologySpread in the one profile that has them.
 fn scheduler_arguments(configuration: &Value) -> Result<Value, String> {
     let profiles = configuration["profiles"].as_array();
     let plugins = profiles.into_iter().flatten();

@@ -14,7 +14,7 @@ use super::lean::{CompleteValue, Lean, LeanValue, read_field};
 use super::part::{ListType, ObjectText};
 use super::source::{InputSource, Syntax};
 
-/// What is done with each object.
+/// The function that receives each object.
 pub(super) type DocumentSink<'a> = &'a mut dyn FnMut(Item) -> Result<(), ManifestError>;
 
 /// Hands every object of `source` to `sink`, lists taken apart. JSON lists are
@@ -50,8 +50,8 @@ pub(super) fn for_each_item_in(
     json_items(source, 0, serde_json::Deserializer::from_str(text), sink)
 }
 
-/// Hands the object of `part`, or every object of its document, to `sink`.
-/// Nothing is left out of them.
+/// Hands the object of `part`, or every object of its document, to `sink`. Nothing in them is left
+/// out.
 pub(super) fn for_each_item_of(
     part: &ObjectText<'_>,
     source: &InputSource,
@@ -85,8 +85,8 @@ fn read_part(part: &ObjectText<'_>, source: &InputSource) -> Result<CompleteValu
         Syntax::Json => read(part.text),
         Syntax::Yaml => read(&part.indented()),
     };
-    // Read again with as many lines before it as in the file, the error has
-    // the place of the file.
+    // With as many lines before it as in the file, the text gives errors with positions in the
+    // file.
     let lines_before = || "\n".repeat(part.start.line - 1);
     first_read.or_else(|_| read(&(lines_before() + &part.indented())))
 }
@@ -150,7 +150,7 @@ struct Splitter<'a> {
     source: &'a InputSource,
     origin: ObjectOrigin,
     sink: DocumentSink<'a>,
-    /// The sink's error. It cannot travel through the parser's error type.
+    /// The sink's error. It cannot pass through the parser's error type.
     refused: Option<ManifestError>,
 }
 
@@ -221,7 +221,7 @@ impl<'a> Splitter<'a> {
         }
     }
 
-    /// Runs `step` inside the parser: its error is put aside.
+    /// Runs `step` inside the parser, and keeps its error aside.
     fn inside<E: serde::de::Error>(
         &mut self,
         step: impl FnOnce(&mut Self) -> Result<(), ManifestError>,
@@ -286,8 +286,8 @@ impl<'de> Visitor<'de> for &mut Splitter<'_> {
     }
 }
 
-/// Hands on the items of a list as they are read. Answers, with their
-/// numbers, those without a kind that came before the list's own.
+/// Hands on the items of a list while they are read. Returns, with their numbers, those without a
+/// kind that came before the list's own.
 struct Items<'s, 'a> {
     splitter: &'s mut Splitter<'a>,
     list: &'s ListType,

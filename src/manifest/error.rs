@@ -1,12 +1,12 @@
-//! What can be wrong with an input file, and where.
+//! The faults of an input file, and their places.
 
 use std::io;
 use std::path::PathBuf;
 
 use granit_parser::Marker;
 
-/// Why files could not be read as Kubernetes objects. Each message names the
-/// file, and the object and field where there is one.
+/// The reason why files could not be read as Kubernetes objects. Each message names the file, and
+/// the object and field where there is one.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ManifestError {
     /// The file or directory could not be read.
@@ -14,16 +14,16 @@ pub(crate) enum ManifestError {
     Io {
         /// Path, or `standard input`.
         file: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         error: io::Error,
     },
-    /// A directory without any manifest.
+    /// A directory has no manifest.
     #[error("{}: no *.json, *.yaml or *.yml file in this directory", .0.display())]
     EmptyDirectory(PathBuf),
     /// Standard input was named more than once.
     #[error("standard input (-) can be read only once")]
     StandardInputTwice,
-    /// Not JSON, or not YAML.
+    /// The text is no JSON, or no YAML.
     #[error("{file}: not valid {format}: {message}")]
     Syntax {
         /// Path, or `standard input`.
@@ -32,10 +32,10 @@ pub(crate) enum ManifestError {
         format: &'static str,
         /// The parser's words, with line and column.
         message: String,
-        /// Where the parser stopped.
+        /// The position where the parser stopped.
         at: Option<Position>,
     },
-    /// Valid JSON or YAML that is not a Kubernetes object.
+    /// The text is valid JSON or YAML, but no Kubernetes object.
     #[error("{place}: {message}")]
     NotAnObject {
         /// File, document and item.
@@ -43,7 +43,7 @@ pub(crate) enum ManifestError {
         /// The actual value.
         message: String,
     },
-    /// An object with a field of the wrong type or value.
+    /// An object has a field of the wrong type or value.
     #[error("{place}: {object}: {field}: {message}")]
     Field {
         /// File, document and item.
@@ -52,19 +52,18 @@ pub(crate) enum ManifestError {
         object: String,
         /// Path of the field as in the file.
         field: String,
-        /// What is wrong with it.
+        /// The fault.
         message: String,
     },
-    /// A saved snapshot that is not whole.
+    /// A saved snapshot is incomplete.
     #[error("{file}: {message}")]
     NotWhole {
         /// Path, or `standard input`.
         file: String,
-        /// What is wrong.
+        /// The fault.
         message: &'static str,
     },
-    /// The file holds no pod or workload, or more than one, or not the one
-    /// that was asked for.
+    /// The file contains no pod or workload, or more than one, or not the requested one.
     #[error("{0}")]
     Choice(String),
 }
@@ -79,7 +78,7 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    /// The parser counts columns from 0.
+    /// Converts a position; the parser counts columns from 0.
     pub(super) fn of(marker: &Marker) -> Self {
         Self {
             line: marker.line(),

@@ -1,6 +1,7 @@
-//! Which object is meant, of those that have pods: the only one of a file, or
-//! the one of a name.
+//! Finds the object that a question is about, among those with pods: the only one of a file, or the
+//! one of a name.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use indicatif::ProgressBar;
@@ -18,20 +19,24 @@ use super::workload::{WorkloadPod, path_of_kind, template_paths, workload_pod};
 use crate::matching::names;
 use crate::proto::v1::Change;
 
-/// How many choices an error lists.
+/// Takes from a finder the pods that a command decides about. The text is the place of the search,
+/// for messages.
+pub(crate) type FindPods = fn(&WorkloadFinder, &str) -> Result<Vec<WorkloadPod>, ManifestError>;
+
+/// The number of choices that an error lists.
 const LISTED_CHOICES: usize = 20;
 
-/// Looks through objects for the one that a question is about.
+/// Searches objects for the one that a question is about.
 #[derive(Debug, Default)]
 pub(crate) struct WorkloadFinder {
     name: Option<ObjectName>,
-    /// Whether the objects are a cluster, where a kind is looked for among
-    /// thousands of others, and not a file for the question.
+    /// True if the objects are a cluster, where a kind is searched among thousands of other
+    /// objects, and not a file for the question.
     in_cluster: bool,
     found: Vec<(Item, InputSource)>,
-    /// Other objects that could be meant.
+    /// Other objects that could have been meant.
     choices: Vec<String>,
-    /// Those that the Deployment in question made.
+    /// The ReplicaSets that the Deployment in question made.
     replica_sets: ReplicaSets,
     /// The Services of a file.
     services: Vec<(Item, InputSource)>,
@@ -39,7 +44,7 @@ pub(crate) struct WorkloadFinder {
 }
 
 impl WorkloadFinder {
-    /// Of a cluster, by its kind, namespace and name.
+    /// A finder in a cluster, by kind, namespace and name.
     pub(crate) fn in_cluster(name: ObjectName) -> Self {
         Self {
             name: Some(name),
@@ -48,7 +53,7 @@ impl WorkloadFinder {
         }
     }
 
-    /// Of the file or directory `path` (`-`: standard input), which holds one workload or
+    /// Searches the file or directory `path` (`-`: standard input), which contains one workload or
     /// one of that name. `namespace` overrides the workload's, whatever the file says.
     ///
     /// # Errors
@@ -75,31 +80,29 @@ impl WorkloadFinder {
         Ok(finder)
     }
 
-    /// The namespace of the object that is meant, as far as it is known yet.
+    /// The namespace of the requested object, as far as it is known yet.
     pub(crate) fn namespace(&self) -> &str {
         let found = self.found.first();
         found.map_or(names::DEFAULT_NAMESPACE, |(item, _)| parts(&item.value).1)
     }
 
-    /// Adds objects that are looked at when a pod is created.
+    /// Adds the objects that admission reads when a pod is created.
     pub(crate) fn admit_by(&mut self, admission: Admission) {
         self.admission.add_missing(admission);
     }
 
-    /// Puts a workload of a file, and the Services beside it, into another namespace.
+    /// Puts what is meant of a file, and the Services beside it, into another namespace.
     fn move_to(&mut self, namespace: &str) {
-        let Some((item, _)) = self.found.first() else {
-            return;
-        };
-        let former = parts(&item.value).1.to_owned();
+        let of = |(item, _): &(Item, InputSource)| parts(&item.value).1.to_owned();
+        let former: BTreeSet<String> = self.found.iter().map(of).collect();
         let beside = self.services.iter_mut();
-        let beside = beside.filter(|(service, _)| parts(&service.value).1 == former);
+        let beside = beside.filter(|(service, _)| former.contains(parts(&service.value).1));
         for (item, _) in self.found.iter_mut().chain(beside) {
             item.value["metadata"]["namespace"] = namespace.into();
         }
     }
 
-    /// Looks at an object.
+    /// Considers an object.
     pub(super) fn offer(&mut self, item: &Item, source: &InputSource) {
         let value = &item.value;
         self.admission.offer(value);
@@ -108,8 +111,7 @@ impl WorkloadFinder {
         let is_named = self.name.as_ref().is_none_or(is_called);
         if self.in_cluster {
             self.offer_replica_set(item, source);
-            // Thousands of pods are no help to somebody who looks for a
-            // Deployment.
+            // For a question about a Deployment, a list of thousands of pods would be no help.
             let wanted = self.name.as_ref().and_then(|name| name.kind.as_deref());
             if !is_named && !wanted.is_some_and(|wanted| wanted.eq_ignore_ascii_case(kind)) {
                 return;
@@ -121,7 +123,7 @@ impl WorkloadFinder {
             self.choices.push(choice(value));
             if is_named {
                 if self.in_cluster {
-                    // One object, of which the last one read counts.
+                    // They are one object; the last one that is read counts.
                     self.found.clear();
                 }
                 self.found.push((item.clone(), source.clone()));
@@ -129,7 +131,7 @@ impl WorkloadFinder {
         }
     }
 
-    /// Looks at the objects of a JSON text, of which `source` is the origin.
+    /// Considers the objects of a JSON text, whose origin is `source`.
     ///
     /// # Errors
     /// The text is no JSON of an object or a list of them.
@@ -154,18 +156,46 @@ impl WorkloadFinder {
         }
     }
 
-    /// The pod of the object that is meant. `place` says where it was looked
-    /// for.
+    /// The pod of the requested object. `place` is the place of the search, for messages.
     ///
     /// # Errors
-    /// None or several are meant, or the object has no pod that can be read.
+    /// No object or several match, or the object has no pod that can be read.
     pub(crate) fn finish(&self, place: &str) -> Result<WorkloadPod, ManifestError> {
-        let found = self.found.len();
-        if found != 1 {
+        let [one] = &*self.found else {
             let problem = self.problem();
             return Err(ManifestError::Choice(format!("{place}: {problem}")));
+        };
+        self.pod_of(one)
+    }
+
+    /// As [`Self::finish`], for a caller that takes several, too.
+    ///
+    /// # Errors
+    /// Those of [`Self::finish`].
+    pub(crate) fn finish_one(&self, place: &str) -> Result<Vec<WorkloadPod>, ManifestError> {
+        Ok(vec![self.finish(place)?])
+    }
+
+    /// The pods of the objects that are meant: one, or several workloads that have replicas.
+    /// `place` says where they were looked for.
+    ///
+    /// # Errors
+    /// Those of [`Self::finish`], where several are meant and one is no such workload.
+    pub(crate) fn finish_all(&self, place: &str) -> Result<Vec<WorkloadPod>, ManifestError> {
+        let has_replicas = |(item, _): &(Item, InputSource)| {
+            let kind = parts(&item.value).0;
+            matches!(
+                kind,
+                "Deployment" | "ReplicaSet" | "StatefulSet" | "ReplicationController"
+            )
+        };
+        if self.found.len() < 2 || !self.found.iter().all(has_replicas) {
+            return Ok(vec![self.finish(place)?]);
         }
-        let (item, source) = self.found.first().expect("there is one");
+        self.found.iter().map(|found| self.pod_of(found)).collect()
+    }
+
+    fn pod_of(&self, (item, source): &(Item, InputSource)) -> Result<WorkloadPod, ManifestError> {
         let mut workload = workload_pod(item.clone(), &self.admission, source)?;
         if let Some((replica_set, source)) = self.replica_sets.current(item) {
             workload.pod = workload_pod(replica_set, &self.admission, &source)?.pod;
@@ -177,7 +207,8 @@ impl WorkloadFinder {
         Ok(workload)
     }
 
-    /// Returns what default constraints look at and comes into being with a workload of a file.
+    /// Returns the objects that default constraints read and that are created together with a
+    /// workload of a file.
     fn beside(&self, item: &Item, source: &InputSource) -> Result<Vec<Change>, ManifestError> {
         let mut beside = Vec::new();
         if self.in_cluster {
@@ -195,7 +226,7 @@ impl WorkloadFinder {
         Ok(beside)
     }
 
-    /// That the kind of the name is unknown, where nothing is of that kind.
+    /// The message that the kind of the name is unknown, if no object has that kind.
     fn unknown_kind(&self) -> Option<String> {
         let kind = self.name.as_ref()?.kind.as_deref()?;
         let is_of = |choice: &String| {
@@ -206,7 +237,7 @@ impl WorkloadFinder {
         ObjectName::unknown_kind(kind).filter(|_| !is_there)
     }
 
-    /// Why not exactly one object is meant.
+    /// The message that not exactly one object matches.
     fn problem(&self) -> String {
         let problem = self.miscount();
         match self.unknown_kind() {
@@ -215,7 +246,7 @@ impl WorkloadFinder {
         }
     }
 
-    /// Returns how many objects are meant, and which there are.
+    /// Returns the number of matching objects, with a list of them.
     fn miscount(&self) -> String {
         let count = self.found.len();
         let matching = self.found.iter().map(|(item, _)| choice(&item.value));

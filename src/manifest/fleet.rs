@@ -15,27 +15,27 @@ const PLACEMENT_LABEL: &str = "kubernetes-fleet.io/parent-CRP";
 /// API group of KubeFleet's clusters.
 const CLUSTER_GROUP: &str = "cluster.kubernetes-fleet.io/";
 
-/// API group of what says which cluster holds a placement.
+/// API group of the objects that tell which cluster holds a placement.
 const BINDING_GROUP: &str = "placement.kubernetes-fleet.io/";
 
-/// Kinds that say which cluster holds a placement.
+/// Kinds of objects that tell which cluster holds a placement.
 const BINDING_KINDS: [&str; 2] = ["ClusterResourceBinding", "ResourceBinding"];
 
 /// Kinds with a placement policy.
 const PLACEMENT_KINDS: [&str; 2] = ["ClusterResourcePlacement", "ResourcePlacement"];
 
-/// How clusters are chosen.
+/// The way in which clusters are chosen.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum PlacementPolicy {
-    /// All that fit.
+    /// All clusters that fit.
     PickAll,
-    /// These, by name.
+    /// These clusters, by name.
     PickFixed(Vec<String>),
-    /// So many, preferring some.
+    /// A number of clusters, by preference.
     PickN {
         /// The wanted total.
         clusters: i32,
-        /// What is preferred.
+        /// The preferences.
         preferences: Vec<Preference>,
     },
 }
@@ -43,9 +43,9 @@ pub(crate) enum PlacementPolicy {
 /// A preference for clusters.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Preference {
-    /// What a cluster that matches is worth.
+    /// The weight of a cluster that matches.
     pub(crate) weight: i64,
-    /// What it must match; `None` matches all.
+    /// The term that it must match; `None` matches all.
     pub(crate) term: Option<NodeSelectorTerm>,
 }
 
@@ -99,7 +99,7 @@ pub(super) fn is_cluster(kind: &str, version: &str) -> bool {
     kind == "MemberCluster" && version.starts_with(CLUSTER_GROUP)
 }
 
-/// Returns whether an object says that a cluster holds a placement.
+/// Returns whether an object tells that a cluster holds a placement.
 pub(super) fn is_binding(kind: &str, version: &str) -> bool {
     BINDING_KINDS.contains(&kind) && version.starts_with(BINDING_GROUP)
 }
@@ -116,8 +116,8 @@ pub(super) fn cluster(mut item: Item, source: &InputSource) -> Result<Node, Mani
     item.decode(source)
 }
 
-/// A binding as a pod on its cluster, with the label of its placement. `None`
-/// where the cluster gives the placement up: KubeFleet does not count it then.
+/// A binding as a pod on its cluster, with the label of its placement. `None` where the cluster
+/// gives the placement up: then KubeFleet does not count it.
 pub(super) fn binding(item: Item, source: &InputSource) -> Result<Option<Pod>, ManifestError> {
     let at = |pointer: &str| item.value.pointer(pointer).cloned().unwrap_or_default();
     if at("/spec/state") == "Unscheduled" || !at("/metadata/deletionTimestamp").is_null() {
@@ -159,7 +159,7 @@ pub(super) fn placement(
     Ok((pod(&item, fields, terms, source)?, policy))
 }
 
-/// The terms, one of which a cluster must match.
+/// The terms; a cluster must match one of them.
 fn required(
     affinity: &ClusterAffinity,
     fault: &impl Fn(String, &str) -> ManifestError,

@@ -1,4 +1,4 @@
-//! An object as read, before anything but its position is known.
+//! An object as it was read, with only its position known.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -14,7 +14,7 @@ pub(super) const OWN_API_VERSION: &str = "evenkeel/v1";
 /// Kind under which `snapshot save` writes default constraints.
 pub(super) const DEFAULT_CONSTRAINTS_KIND: &str = "DefaultConstraints";
 
-/// Where an object was found.
+/// The place where an object was found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ObjectOrigin {
     /// Index of the source in the order in which they were read.
@@ -27,7 +27,7 @@ pub(crate) struct ObjectOrigin {
 }
 
 impl ObjectOrigin {
-    /// Of a document that is no list.
+    /// The origin of an object in a document that is no list.
     pub(super) fn whole(source: u32, document: u32) -> Self {
         Self {
             source,
@@ -44,7 +44,7 @@ impl ObjectOrigin {
         }
     }
 
-    /// For a message, e.g. `cluster.yaml, document 2, item 17`.
+    /// The place for a message, e.g. `cluster.yaml, document 2, item 17`.
     pub(super) fn describe(&self, source: &InputSource) -> String {
         let mut text = source.to_string();
         if let InputSource::Cluster(_) = source {
@@ -60,7 +60,7 @@ impl ObjectOrigin {
     }
 }
 
-/// An object of a source, its kind not looked at yet.
+/// An object of a source, before its kind is checked.
 #[derive(Debug, Clone)]
 pub(super) struct Item {
     pub(super) value: Value,
@@ -84,15 +84,15 @@ impl Item {
 }
 
 impl LeanValue {
-    /// A field of its metadata that is a string, else "".
+    /// A string field of its metadata, else "".
     pub(crate) fn metadata(&self, field: &str) -> &str {
         text(&self.0["metadata"], field)
     }
 
-    /// Decodes it as an object of `kind`.
+    /// Decodes the item as an object of `kind`.
     ///
     /// # Errors
-    /// The field that is wrong, and why.
+    /// The field that is wrong, and the reason.
     pub(crate) fn decode(
         self,
         kind: ObjectKind,
@@ -106,7 +106,7 @@ impl LeanValue {
     }
 }
 
-/// Adds what to do about the commonest slip of YAML.
+/// Adds a hint about the commonest mistake in YAML.
 fn with_hint(message: String) -> String {
     let is_plain = ["boolean", "integer", "floating point"]
         .iter()
@@ -117,7 +117,7 @@ fn with_hint(message: String) -> String {
     }
 }
 
-/// A field that is a string, else "".
+/// A string field, else "".
 pub(super) fn text<'v>(value: &'v Value, field: &str) -> &'v str {
     value[field].as_str().unwrap_or_default()
 }
@@ -132,7 +132,7 @@ pub(super) fn describe(value: &Value) -> String {
     )
 }
 
-/// E.g. `Pod default/web-1` or `Node node-a`.
+/// Kind and name, e.g. `Pod default/web-1` or `Node node-a`.
 pub(crate) fn full_name(kind: &str, namespace: &str, name: &str) -> String {
     let name = if name.is_empty() { "(no name)" } else { name };
     match (kind, namespace) {

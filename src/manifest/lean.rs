@@ -1,4 +1,4 @@
-//! An object as read, before its kind is known.
+//! Reads an object without the fields that are never used, before its kind is known.
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 
 use crate::matching::storage;
 
-/// Fields that no decision reads and that make up most of a cluster's bytes.
-/// They are dropped while reading, unless they hold a plain value: a label may
-/// have any of these names, and label values are plain.
+/// Fields that no decision reads and that make up most of a cluster's bytes. They are dropped while
+/// reading, unless they have a plain value: a label may have any of these names, and label values
+/// are plain.
 const BULKY: [&str; 17] = [
     "args",
     "command",
@@ -30,8 +30,8 @@ const BULKY: [&str; 17] = [
     "volumesAttached",
 ];
 
-/// The annotations that are kept: what a ReplicaSet's controller reads of a pod, what
-/// keeps a pod where it is, and by which claims are bound.
+/// The annotations that are kept: those that a ReplicaSet's controller reads, those that keep a pod
+/// where it is, and those of bound claims.
 const KEPT_ANNOTATIONS: [&str; 7] = [
     DELETION_COST,
     STAYING[0].0,
@@ -42,7 +42,7 @@ const KEPT_ANNOTATIONS: [&str; 7] = [
     storage::BETA_CLASS,
 ];
 
-/// The annotation that says how much is lost when a pod is deleted.
+/// The annotation with the cost of deleting a pod.
 pub(super) const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 /// The annotations that keep a pod where it is, with their value; empty stands for any.
@@ -56,18 +56,18 @@ pub(super) const STAYING: [(&str, &str); 3] = [
 /// unset, and without the bulky ones.
 #[derive(Clone, Copy)]
 pub(super) enum Lean {
-    /// Keep lists and maps, the bulky ones too.
+    /// Keeps lists and maps, including the bulky ones.
     Complete,
-    /// Keep lists and maps.
+    /// Keeps lists and maps.
     Whole,
-    /// Read over lists and maps: they become null.
+    /// Skips lists and maps: they become null.
     PlainOnly,
-    /// Read over lists, and keep of a map the known annotations alone.
+    /// Skips lists, and keeps only the known annotations of a map.
     Annotations,
 }
 
-/// What [`Lean::Whole`] reads, e.g. an object as an API server gives it, its kind not
-/// looked at yet: in lists objects do not say it.
+/// A value read by [`Lean::Whole`], e.g. an object in a list of an API server: the objects there do
+/// not have their kind.
 #[derive(Debug, Clone)]
 pub(crate) struct LeanValue(pub(super) Value);
 

@@ -11,11 +11,11 @@ use super::saved::{SavedOrigin, end_item};
 use crate::proto::v1::{ExportSummary, UpdateSnapshotRequest};
 use crate::visible;
 
-/// A list that is being written: to standard output, or aside and renamed at
-/// the end, so that the file is whole or not there.
+/// A list that is being written: to standard output, or to a temporary file that is renamed at the
+/// end, so that the file is complete or does not exist.
 pub(crate) struct ListFile {
     path: PathBuf,
-    /// The file that is written aside; none for standard output.
+    /// The temporary file; none for standard output.
     aside: Option<NamedTempFile>,
     output: BufWriter<Box<dyn Write>>,
     separator: &'static str,
@@ -23,7 +23,7 @@ pub(crate) struct ListFile {
 }
 
 impl ListFile {
-    /// A list without items yet; `-` is standard output.
+    /// A list without items; `-` is standard output.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let aside = match path == Path::new("-") {
             true => None,
@@ -44,12 +44,12 @@ impl ListFile {
         })
     }
 
-    /// Says where the objects are from.
+    /// Adds the item that tells where the objects come from.
     pub(crate) fn add_origin(&mut self, saved: &SavedOrigin) -> io::Result<()> {
         self.add_item(&saved.to_item())
     }
 
-    /// Says what the objects are in all: nothing may follow.
+    /// Adds the item that sums up the objects: nothing may follow.
     pub(crate) fn add_end(&mut self, summary: &ExportSummary) -> io::Result<()> {
         self.add_item(&end_item(summary))
     }
@@ -67,7 +67,7 @@ impl ListFile {
         let item = item.to_string();
         let item = match &self.aside {
             Some(_) => Cow::Borrowed(&*item),
-            // A terminal may show it.
+            // A terminal may show the line.
             None => visible::json(&item),
         };
         write!(self.output, "{}{item}", self.separator)?;
@@ -75,8 +75,8 @@ impl ListFile {
         Ok(())
     }
 
-    /// Ends the list: how many objects it has, and whether it is in a file
-    /// and not on standard output.
+    /// Ends the list. Returns the number of its objects, and whether it is in a file and not on
+    /// standard output.
     pub(crate) fn finish(mut self) -> io::Result<(u64, bool)> {
         writeln!(self.output, "\n]}}")?;
         self.output.flush()?;
@@ -90,14 +90,13 @@ impl ListFile {
     }
 }
 
-/// An error that says what was written.
+/// Returns a function that adds to an error which file was being written.
 fn writing(path: &Path) -> impl Fn(io::Error) -> io::Error {
     let path = path.display();
     move |error| io::Error::new(error.kind(), format!("writing {path}: {error}"))
 }
 
-/// A file that can be renamed to `path`, with the permissions that the user's
-/// mask leaves.
+/// A file that can be renamed to `path`, with the permissions that the user's mask allows.
 fn new_file_beside(path: &Path) -> io::Result<NamedTempFile> {
     let directory = match path.parent() {
         Some(parent) if parent != Path::new("") => parent,

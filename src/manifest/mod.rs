@@ -1,15 +1,13 @@
-//! Kubernetes objects in files: kubectl's JSON or YAML, lists, several documents
-//! in a file, many files, directories, standard input.
+//! Kubernetes objects in files: kubectl's JSON or YAML, lists, several documents in a file, many
+//! files, directories, standard input.
 //!
-//! `source` says which files there are, `utf16` converts those that are in UTF-16,
-//! `document` takes one apart into single
-//! objects, each an `item` until its kind is known, and `lean` leaves out what no
-//! decision reads. `naming` reads names of objects as people type them, and `finder`
-//! finds the one that is meant. `object`, `workload`, `fleet` and `defaults` decode what
-//! they know. `controller`, `pod_defaults` and `admission` complete a pod template as a
-//! cluster does. `pod_facts` reads what no decision reads and plans do, and
-//! `waiting` what a cluster says of pods without a node. `saved` makes sure that a saved
-//! snapshot is read whole or not at all.
+//! `source` lists the files, `utf16` converts those in UTF-16, `document` splits a file into single
+//! objects, each an `item` until its kind is known, and `lean` leaves out the fields that no
+//! decision reads. `naming` reads names of objects as people type them, and `finder` finds the
+//! requested one. `object`, `workload`, `fleet` and `defaults` decode the kinds that they know.
+//! `controller`, `pod_defaults` and `admission` complete a pod template as a cluster does.
+//! `pod_facts` reads fields that only plans read, and `waiting` a cluster's messages about pods
+//! without a node. `saved` makes sure that a saved snapshot is read completely or not at all.
 
 mod admission;
 mod bounded;
@@ -40,13 +38,13 @@ mod utf16;
 mod waiting;
 mod workload;
 
-pub(crate) use admission::Admission;
+pub(crate) use admission::{Admission, NotCounted};
 pub(crate) use bounded::{BoundedText, TextPiece};
 pub(crate) use defaults::{
     default_constraints_in, read_default_constraints, system_default_constraints,
 };
 pub(crate) use error::{ManifestError, Position};
-pub(crate) use finder::WorkloadFinder;
+pub(crate) use finder::{FindPods, WorkloadFinder};
 pub(crate) use fleet::{PlacementPolicy, Preference};
 pub(crate) use item::full_name;
 pub(crate) use lean::LeanValue;

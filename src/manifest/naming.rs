@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use crate::misspelt::did_you_mean;
 
-/// Kubernetes' words for kinds, each with what kubectl calls it besides, as `kubectl
-/// api-resources` lists them: the plural, and short names.
+/// Kubernetes' kinds, each with the other names in kubectl, as `kubectl api-resources` lists them:
+/// the plural, and short names.
 const KINDS: [&[&str]; 14] = [
     &["Node", "nodes", "no"],
     &["Pod", "pods", "po"],
@@ -28,12 +28,10 @@ const KINDS: [&[&str]; 14] = [
     &["MemberCluster", "memberclusters"],
 ];
 
-/// An object as somebody names it: `NAME`, `KIND/NAME` or
-/// `KIND/NAMESPACE/NAME`.
+/// The name of an object as typed: `NAME`, `KIND/NAME` or `KIND/NAMESPACE/NAME`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ObjectName {
-    /// The kind, in Kubernetes' word for it where that is known; `None` when
-    /// it was left out.
+    /// The kind, as Kubernetes spells it if it is known; `None` when it was left out.
     pub(crate) kind: Option<String>,
     /// The namespace; `None` when it was left out.
     pub(crate) namespace: Option<String>,
@@ -45,7 +43,7 @@ impl ObjectName {
     /// The name of an object that can only be of `kind`: `NAME` or `KIND/NAME`.
     ///
     /// # Errors
-    /// What is wrong with `text`.
+    /// The fault of `text`.
     pub(crate) fn name_of(kind: &str, text: &str) -> Result<String, String> {
         let named: Self = text.parse()?;
         match named.kind {
@@ -58,7 +56,7 @@ impl ObjectName {
     /// A name with its kind: `KIND/NAME` or `KIND/NAMESPACE/NAME`.
     ///
     /// # Errors
-    /// What is wrong with `text`.
+    /// The fault of `text`.
     pub(crate) fn with_kind(text: &str) -> Result<Self, &'static str> {
         let name: Self = text.parse()?;
         match name.kind {
@@ -67,8 +65,8 @@ impl ObjectName {
         }
     }
 
-    /// Kubernetes' word for a kind, from any of its names in any case, with or
-    /// without the group behind a dot. A kind that is not known stays as it is.
+    /// Kubernetes' spelling of a kind, from any of its names in any case, with or without the group
+    /// behind a dot. An unknown kind stays as it is.
     pub(crate) fn full_kind(text: &str) -> &str {
         let bare = text.split('.').next().unwrap_or(text);
         let is_name = |name: &&str| name.eq_ignore_ascii_case(bare);
@@ -76,15 +74,15 @@ impl ObjectName {
         known.map_or(text, |names| names[0])
     }
 
-    /// Returns whether it is a name of one of Kubernetes' own kinds.
+    /// Returns whether this is a name of one of Kubernetes' own kinds.
     pub(crate) fn is_kind(text: &str) -> bool {
         let kind = Self::full_kind(text);
         KINDS.iter().any(|names| names[0] == kind)
     }
 
-    /// That a kind, as [`Self::full_kind`] gives it, is none of Kubernetes' own, and which
-    /// was probably meant; `None` for one of them. It is to be said where nothing of that
-    /// kind was found: people may have kinds of their own.
+    /// The message that a kind, as [`Self::full_kind`] returns it, is none of Kubernetes' own, with
+    /// the one that was probably meant; `None` for one of them. It is shown where no object of that
+    /// kind was found, because people may have kinds of their own.
     pub(crate) fn unknown_kind(kind: &str) -> Option<String> {
         if Self::is_kind(kind) {
             return None;
@@ -94,18 +92,18 @@ impl ObjectName {
         Some(format!("unknown kind {kind}{meant}"))
     }
 
-    /// The same of its own kind, if it has one.
+    /// The message that the name's own kind is unknown, if it has one.
     pub(crate) fn of_unknown_kind(&self) -> Option<String> {
         Self::unknown_kind(self.kind.as_deref()?)
     }
 
-    /// The same, in `namespace` if it says none.
+    /// The same name, in `namespace` if it has none.
     pub(crate) fn or_in(mut self, namespace: &str) -> Self {
         self.namespace.get_or_insert_with(|| namespace.to_owned());
         self
     }
 
-    /// Returns whether it names an object. Kinds are compared in any case.
+    /// Returns whether the name matches an object. Kinds are compared in any case.
     pub(super) fn is_of(&self, kind: &str, namespace: &str, name: &str) -> bool {
         let same_kind = |wanted: &String| wanted.eq_ignore_ascii_case(kind);
         self.kind.as_ref().is_none_or(same_kind)

@@ -12,18 +12,18 @@ use crate::proto::v1::change::Object;
 use crate::proto::v1::{Change, DefaultConstraints, ExportSummary, UpdateSnapshotRequest};
 use crate::snapshot::{ObjectId, ObjectKind, of_kind, with_message};
 
-/// What an object of a file is to a snapshot.
+/// An object of a file, in the form that a snapshot takes.
 #[expect(clippy::large_enum_variant, reason = "one at a time, on the stack")]
 pub(super) enum DecodedItem {
-    /// Part of its state.
+    /// A part of the snapshot's state.
     Object(Object),
-    /// Its default constraints.
+    /// The snapshot's default constraints.
     DefaultConstraints(DefaultConstraints),
-    /// Where a saved snapshot came from: what follows is its content.
+    /// The origin of a saved snapshot, whose content follows.
     Saved(SavedOrigin),
-    /// What a saved snapshot held: it ends here.
+    /// The end of a saved snapshot, with a summary of its content.
     SavedEnd(ExportSummary),
-    /// Nothing: an object of this kind.
+    /// An object of this kind, which no snapshot takes.
     Other(String),
 }
 
@@ -50,7 +50,7 @@ pub(super) fn decode(mut item: Item, source: &InputSource) -> Result<DecodedItem
             return Ok(DecodedItem::SavedEnd(summary));
         }
     }
-    // A version that is left out is the kind's own.
+    // A missing version is the kind's own.
     let known = ObjectKind::parse(kind).filter(|it| [it.api_version(), ""].contains(&version));
     if known == Some(ObjectKind::Pod) {
         pod_defaults::set_of_containers(&mut item.value);
@@ -71,7 +71,7 @@ pub(super) fn change(item: Item, source: &InputSource) -> Result<Change, Manifes
     Ok(Change { object })
 }
 
-/// Kind and group, as `kubectl get` takes them: `Deployment.apps`.
+/// Kind and group, in the form that `kubectl get` takes: `Deployment.apps`.
 fn qualified_kind(item: &Item) -> String {
     let kind = text(&item.value, "kind");
     match text(&item.value, "apiVersion").split_once('/') {
@@ -113,12 +113,12 @@ fn own_item(value: Value, version: &str, kind: &str) -> Value {
     fields
 }
 
-/// Kind, namespace and name of what a change is about, for a message.
+/// Kind, namespace and name of the object of a change, for a message.
 pub(crate) fn object_name(object: &Object) -> String {
     name_of(&ObjectId::of(object))
 }
 
-/// The same, of what it is called.
+/// Kind, namespace and name of an object id, for a message.
 pub(super) fn name_of(id: &ObjectId<'_>) -> String {
     full_name(id.kind.as_str(), id.namespace, id.name)
 }

@@ -25,26 +25,25 @@ use crate::snapshot::{ObjectId, ObjectKind};
 pub(crate) struct LoadedObjects {
     /// The objects that decisions read, each at most once.
     pub(crate) changes: Vec<Change>,
-    /// How many objects of other kinds there were, by kind (`Deployment.apps`).
+    /// The number of objects of other kinds, by kind (`Deployment.apps`).
     pub(crate) skipped: BTreeMap<String, u64>,
-    /// Default constraints, when a file holds some.
+    /// Default constraints, if a file has some.
     pub(crate) default_constraints: Option<DefaultConstraints>,
-    /// The version of Kubernetes where they come from; empty where that is not known.
+    /// The version of Kubernetes where the objects come from; empty where that is not known.
     pub(crate) kubernetes_version: String,
-    /// Where the objects were saved from, when a file says so.
+    /// The origin of the saved objects, if a file has one.
     pub(crate) saved: Option<SavedOrigin>,
-    /// Whether they are clusters of a fleet, where other rules hold than
-    /// kube-scheduler's.
+    /// True if they are clusters of a fleet, for which other rules hold than kube-scheduler's.
     pub(crate) is_fleet: bool,
-    /// What the controllers of pods read of them, by namespace and name.
+    /// The fields of pods that controllers read, by namespace and name.
     pub(crate) pod_facts: HashMap<(String, String), PodFacts>,
-    /// Why pods are to stay where they are, by namespace and name.
+    /// The reasons why pods are to stay where they are, by namespace and name.
     pub(crate) staying: HashMap<(String, String), StayReason>,
-    /// A line for each object that occurs more than once. The last one counts.
+    /// A line for each object that occurs more than once. The last occurrence counts.
     pub(crate) repeated: Vec<String>,
-    /// What is looked at when a pod is created.
+    /// The objects that admission reads when a pod is created.
     pub(crate) admission: Admission,
-    /// What is said of pods that wait for a node, by namespace and name.
+    /// The conditions of pods that wait for a node, by namespace and name.
     pub(crate) waiting: HashMap<(String, String), WaitingPod>,
     origins: Vec<ObjectOrigin>,
     sources: Vec<InputSource>,
@@ -58,7 +57,7 @@ impl LoadedObjects {
         format!("{name} ({})", self.place(self.origins[index]))
     }
 
-    /// Returns how many objects there are of each kind.
+    /// Returns the number of objects of each kind.
     pub(crate) fn kinds(&self) -> BTreeMap<&'static str, u64> {
         let mut kinds = BTreeMap::new();
         for object in self.changes.iter().filter_map(|it| it.object.as_ref()) {
@@ -67,7 +66,7 @@ impl LoadedObjects {
         kinds
     }
 
-    /// Adds objects of other kinds or names, with where they come from.
+    /// Adds objects of other kinds or names, with their origins.
     pub(crate) fn append(&mut self, other: Self) {
         let before = u32::try_from(self.sources.len()).unwrap_or(u32::MAX);
         let moved = other.origins.into_iter().map(|origin| ObjectOrigin {
@@ -133,11 +132,11 @@ impl LoadedObjects {
 /// Reads objects, one after the other.
 #[derive(Default)]
 pub(crate) struct ObjectReader {
-    /// Those that were read.
+    /// The objects that were read.
     pub(crate) objects: LoadedObjects,
-    /// Where an object is in `objects.changes`, by kind, namespace and name.
+    /// The index of each object in `objects.changes`, by kind, namespace and name.
     places: HashMap<(ObjectKind, String, String), usize>,
-    /// Over the saved snapshot that is being read; none outside of one.
+    /// The sum over the saved snapshot that is being read; none outside of one.
     sum: Option<ExportSum>,
 }
 
@@ -147,7 +146,7 @@ fn not_whole(source: &InputSource, message: &'static str) -> ManifestError {
 }
 
 impl ObjectReader {
-    /// Nothing was read yet, of `sources`.
+    /// A reader of `sources` that has read nothing yet.
     pub(crate) fn of(sources: Vec<InputSource>) -> Self {
         let mut reader = Self::default();
         reader.objects.sources = sources;

@@ -1,4 +1,4 @@
-//! The text of one object of a file, and what its list says of it.
+//! The text of one object of a file, with the kind that its list declares.
 
 use std::rc::Rc;
 
@@ -12,22 +12,21 @@ use super::source::Syntax;
 /// taken apart.
 #[derive(Debug, Clone)]
 pub(crate) struct ObjectText<'t> {
-    /// Where it is in the file, as if that were the only one; item 0 is the whole
-    /// document.
+    /// The object's place in the file, as if that were the only one; item 0 is the whole document.
     pub(super) origin: ObjectOrigin,
-    /// What the list says of its items.
+    /// The kind of items that the list declares.
     pub(super) list: Rc<ListType>,
-    /// What the text is written in.
+    /// The syntax of the text.
     pub(super) syntax: Syntax,
     /// The text, from the first character of the value on.
     pub(super) text: &'t str,
-    /// Where that character is.
+    /// The position of that character.
     pub(super) start: Position,
 }
 
 impl ObjectText<'_> {
-    /// The text with its first line indented as in the file. So lines of a block
-    /// stay one block, and columns are those of the file.
+    /// The text with its first line indented as in the file, so that lines of a block stay one
+    /// block, and columns are those of the file.
     pub(super) fn indented(&self) -> String {
         format!("{:1$}{2}", "", self.start.column - 1, self.text)
     }
@@ -41,7 +40,7 @@ pub(super) struct ListType {
 }
 
 impl ListType {
-    /// Of a list with these fields.
+    /// The type of a list with these fields.
     pub(super) fn of(fields: &Map<String, Value>) -> Self {
         let mut list = Self::default();
         for (key, value) in fields {
@@ -52,7 +51,7 @@ impl ListType {
         list
     }
 
-    /// Notes a field of the list: a `PodList` holds objects of kind `Pod`.
+    /// Records a field of the list: a `PodList` contains objects of kind `Pod`.
     pub(super) fn note(&mut self, key: &str, value: &str) {
         match key {
             "kind" => {
@@ -64,7 +63,7 @@ impl ListType {
         }
     }
 
-    /// Fills in what `item` leaves out.
+    /// Fills in the kind and version that `item` leaves out.
     pub(super) fn apply(&self, item: &mut Value) {
         if let (Some(kind), Value::Object(fields)) = (&self.kind, item)
             && !fields.contains_key("kind")

@@ -1,6 +1,6 @@
-//! Takes a text apart into the parts that hold one object each, in one pass
-//! that keeps nothing of what is in them. So a part that nobody needs is never
-//! read, and places of fields are found in the parts that somebody asks about.
+//! Splits a text into parts with one object each, in one pass that keeps nothing of their content.
+//! So a part that is not needed is never read, and positions of fields are looked up only in parts
+//! that need them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,12 +14,11 @@ use super::item::ObjectOrigin;
 use super::part::{ListType, ObjectText};
 use super::source::{InputSource, Syntax};
 
-/// Takes `text`, which is that of `source`, apart. Objects of YAML that a
-/// controller made, as their fields say, are left out: reading them costs most.
+/// Splits `text`, which is that of `source`. YAML objects whose fields show that a controller made
+/// them are left out, because reading them costs most.
 ///
 /// # Errors
-/// Where the text stops to be JSON or YAML, with the parts of the documents
-/// before that.
+/// The position where the text stops being JSON or YAML, with the parts of the documents before it.
 pub(crate) fn split<'t>(
     source: &InputSource,
     text: &'t str,
@@ -50,8 +49,8 @@ pub(crate) fn split<'t>(
     (walk.parts, Ok(()))
 }
 
-/// What is being read: a map with the key of its value, or a list with the index of
-/// its item.
+/// The collection that is being read: a map with the key of its value, or a list with
+/// the index of its item.
 pub(super) enum OpenCollection<K> {
     Map(Option<K>),
     List(u32),
@@ -63,7 +62,7 @@ impl OpenCollection<Cow<'_, str>> {
     }
 }
 
-/// A value was read: a map waits for a key again, a list for its next item.
+/// Continues after a value: a map waits for a key again, a list for its next item.
 pub(super) fn next<K>(levels: &mut [OpenCollection<K>]) {
     match levels.last_mut() {
         Some(OpenCollection::Map(key)) => *key = None,
@@ -75,7 +74,7 @@ pub(super) fn next<K>(levels: &mut [OpenCollection<K>]) {
 /// An object whose end was not read yet.
 struct OpenObject {
     item: u32,
-    /// How many levels are around it.
+    /// The number of levels around it.
     depth: usize,
     start: Marker,
     is_made: bool,
@@ -87,14 +86,14 @@ struct Walk<'t> {
     text: &'t str,
     document: u32,
     levels: Vec<OpenCollection<Cow<'t, str>>>,
-    /// The document that is being read, from where on.
+    /// The start of the document that is being read.
     start: Marker,
     open: Option<OpenObject>,
-    /// The items of the document, and what it says of them.
+    /// The items of the document, with their ends.
     items: Vec<(OpenObject, Marker)>,
     is_list: bool,
     list: ListType,
-    /// Whether a part of the document may need another.
+    /// True if a part of the document may refer to another.
     has_alias: bool,
     parts: Vec<ObjectText<'t>>,
 }
@@ -214,7 +213,7 @@ impl<'t> Walk<'t> {
         let list = Rc::new(std::mem::take(&mut self.list));
         let mut items = std::mem::take(&mut self.items);
         if self.has_alias || items.is_empty() && !self.is_list {
-            // What an item repeats of another can be read with that one alone.
+            // An item that repeats a part of another can be read only together with it.
             items = vec![(self.opened(self.start), end)];
         }
         let items = items.into_iter().filter(|(open, _)| !open.is_made);
@@ -237,7 +236,7 @@ impl<'t> Walk<'t> {
     }
 }
 
-/// Takes the JSON `text` apart.
+/// Splits the JSON `text`.
 fn split_json<'t>(
     source: &InputSource,
     text: &'t str,
@@ -275,7 +274,7 @@ fn split_json<'t>(
     (parts, Ok(()))
 }
 
-/// The items of a list, and what it says of them.
+/// The items of a list, and the type that it declares.
 fn items_of(document: &RawValue) -> Option<(Vec<&RawValue>, ListType)> {
     if let Ok(items) = serde_json::from_str(document.get()) {
         return Some((items, ListType::default()));
@@ -291,8 +290,8 @@ fn items_of(document: &RawValue) -> Option<(Vec<&RawValue>, ListType)> {
     Some((items, list))
 }
 
-/// Finds where parts of a text are, one after the other: what is before a part
-/// is counted once.
+/// Finds the positions of parts of a text, one after the other: the text before a part is counted
+/// once.
 struct Places<'t> {
     text: &'t str,
     counted_bytes: usize,
@@ -301,7 +300,7 @@ struct Places<'t> {
 }
 
 impl Places<'_> {
-    /// Where `part`, a later slice of the text than the last, begins.
+    /// The position of `part`, which must be a later slice of the text than the last.
     fn of(&mut self, part: &str) -> Position {
         let start = part.as_ptr().addr() - self.text.as_ptr().addr();
         let between = &self.text[self.counted_bytes..start];

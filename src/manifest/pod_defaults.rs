@@ -1,14 +1,13 @@
-//! What an API server sets in a pod that does not say it: requests from limits, and
-//! ports of the host's network (`docs/semantics.md`, "Templates").
+//! Sets the fields that an API server sets in a pod without them: requests from limits, and ports
+//! of the host's network (`docs/semantics.md`, "Templates").
 
 use serde_json::{Map, Value, json};
 
-/// The lists of containers that request something.
+/// The lists of containers that have requests.
 const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
 
-/// Sets what containers request where they only have limits, and which ports of the node
-/// they take where the pod is in the node's network. A pod of an API server stays as it
-/// is.
+/// Sets the requests of containers that only have limits, and the host ports of a pod in the node's
+/// network. A pod of an API server stays as it is.
 pub(super) fn set_of_containers(pod: &mut Value) {
     let on_host = pod.pointer("/spec/hostNetwork") == Some(&Value::Bool(true));
     for container in containers_mut(pod) {
@@ -28,8 +27,8 @@ pub(super) fn set_of_containers(pod: &mut Value) {
     }
 }
 
-/// Sets what a pod requests as a whole where it only has limits as a whole: those that
-/// its containers do not request. Their sum counts for the others.
+/// Sets the requests of a pod as a whole that only has limits as a whole, for the resources that
+/// its containers do not request. The containers' sum counts for the others.
 pub(super) fn set_of_pod(pod: &mut Value) {
     let limits = pod.pointer("/spec/resources/limits");
     let Some(mut limits) = limits.and_then(Value::as_object).cloned() else {
@@ -51,8 +50,8 @@ pub(super) fn set_of_pod(pod: &mut Value) {
     request(&mut pod["spec"], limits);
 }
 
-/// Adds requests to `resources` of a container or of a pod's spec, where it has none of
-/// that name.
+/// Adds requests to `resources` of a container or of a pod's spec, where it has none for that
+/// resource.
 pub(super) fn request(of: &mut Value, amounts: Map<String, Value>) {
     if amounts.is_empty() || !of.is_object() {
         return;

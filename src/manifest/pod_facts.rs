@@ -1,4 +1,4 @@
-//! What a ReplicaSet's controller reads of a pod, and no decision does.
+//! The fields of a pod that a ReplicaSet's controller reads, and no decision does.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use super::item::text;
 use super::lean::{DELETION_COST, STAYING};
 use crate::proto::v1::PodFacts;
 
-/// That of a pod as it is read. What is not as Kubernetes writes it is left out.
+/// The facts about a pod as it is read. Values that Kubernetes does not write are left out.
 pub(super) fn pod_facts(pod: &Value) -> PodFacts {
     let (metadata, status) = (&pod["metadata"], &pod["status"]);
     let conditions = status["conditions"].as_array();
@@ -32,17 +32,17 @@ pub(super) fn pod_facts(pod: &Value) -> PodFacts {
     }
 }
 
-/// Why a pod is to stay where it is, as far as a snapshot does not know.
+/// The reason why a pod is to stay where it is, as far as a snapshot does not know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StayReason {
-    /// It has this annotation.
+    /// The pod has this annotation.
     Annotation(&'static str),
-    /// What it has stored is on its node.
+    /// The pod stores data on its node.
     LocalStorage,
 }
 
 impl StayReason {
-    /// That of a pod as it is read; `None` where it may move.
+    /// The reason of a pod as it is read; `None` where it may move.
     pub(super) fn of(pod: &Value) -> Option<Self> {
         let annotations = &pod["metadata"]["annotations"];
         let is_set = |(name, wanted): &(&str, &str)| {
@@ -59,7 +59,7 @@ impl StayReason {
         is_local.then_some(Self::LocalStorage)
     }
 
-    /// Returns whether it is for what it has stored.
+    /// Returns whether the reason is local storage.
     pub(crate) fn is_local_storage(self) -> bool {
         self == Self::LocalStorage
     }

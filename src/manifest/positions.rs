@@ -1,4 +1,4 @@
-//! Where the fields of an object are: line and column by path.
+//! Positions of the fields of an object: line and column by path.
 
 use std::collections::HashMap;
 use std::iter::successors;
@@ -9,21 +9,20 @@ use super::error::Position;
 use super::part::ObjectText;
 use super::parts::{OpenCollection, next};
 
-/// The places of all fields of a part of a file.
+/// The positions of all fields of a part of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Positions {
-    /// By path in the document, e.g. `items[2].spec.containers[0].name`.
+    /// The positions, by path in the document, e.g. `items[2].spec.containers[0].name`.
     places: HashMap<String, Position>,
     /// Path of the part in the document.
     root: String,
 }
 
-/// A collection with the key of its value, and where that is.
+/// A collection with the key of its value, and the key's position.
 type OpenField = OpenCollection<(String, Position)>;
 
 impl Positions {
-    /// Finds the fields of a part. One that does not parse has those up to
-    /// where it stops.
+    /// Finds the fields of a part. Of a part that does not parse, it finds those before the fault.
     pub(crate) fn of(part: &ObjectText<'_>) -> Self {
         let mut positions = Self {
             places: HashMap::new(),
@@ -33,9 +32,9 @@ impl Positions {
         positions
     }
 
-    /// The place of a field, or of the nearest field around it.
+    /// The position of a field, or of the nearest field around it.
     pub(crate) fn find(&self, path: &str) -> Option<Position> {
-        // The fields around it end with the document itself.
+        // The last of the fields around it is the document itself.
         let paths = successors(Some(path), |path| Some(&path[..path.rfind(['.', '['])?]));
         let mut paths = paths.chain([""]);
         paths.find_map(|path| self.places.get(path)).copied()
@@ -70,13 +69,13 @@ impl Positions {
         }
     }
 
-    /// Notes a plain value, and continues with the next one.
+    /// Records a plain value, and continues with the next one.
     fn enter(&mut self, levels: &mut [OpenField], here: Position) {
         self.note(levels, here);
         next(levels);
     }
 
-    /// Notes where the value that is being read is: at its key, if it has one.
+    /// Records the position of the value that is being read: that of its key, if it has one.
     fn note(&mut self, levels: &[OpenField], here: Position) {
         let mut path = self.root.clone();
         for level in levels {

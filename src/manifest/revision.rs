@@ -1,5 +1,5 @@
-//! The ReplicaSet by which a Deployment makes its next pod: one that is there, or the one
-//! that comes into being with a new template.
+//! The ReplicaSet by which a Deployment makes its next pod: an existing one, or the one that it
+//! creates for a new template.
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,7 @@ use super::workload::{NextRevision, workload_pod};
 use super::{ManifestError, admission::Admission, object};
 use crate::matching::names;
 
-/// The label by which a Deployment tells the pods of its ReplicaSets apart.
+/// The label that distinguishes the pods of a Deployment's ReplicaSets.
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
 /// The ReplicaSets that one Deployment made.
@@ -34,8 +34,8 @@ impl ReplicaSets {
     /// The ReplicaSet from which the Deployment makes its next pod: its template is the
     /// Deployment's, so its pod has the hash and the owner that the real one gets.
     ///
-    /// Fields that no decision reads are not compared, so several may have the same
-    /// template. Of these it is the youngest that is not scaled down.
+    /// Fields that no decision reads are not compared, so several may have the same template. Then
+    /// it is the youngest that is not scaled down.
     pub(super) fn current(&self, deployment: &Item) -> Option<(Item, InputSource)> {
         let template = deployment.value.pointer("/spec/template")?;
         let same = self.0.iter().filter(|(item, _)| {
@@ -50,7 +50,7 @@ impl ReplicaSets {
         current.cloned()
     }
 
-    /// The next pod of a Deployment of which no ReplicaSet has the template.
+    /// The next pod of a Deployment whose template no ReplicaSet has.
     pub(super) fn next(
         &self,
         deployment: &Item,
@@ -69,8 +69,7 @@ impl ReplicaSets {
     }
 }
 
-/// The ReplicaSet that a Deployment makes for its template. Its hash is one that no other
-/// has.
+/// The ReplicaSet that a Deployment creates for its template. No other one has its hash.
 fn new_replica_set(deployment: &Value) -> Value {
     let metadata = &deployment["metadata"];
     let mut replica_set = json!({
@@ -96,7 +95,7 @@ fn new_replica_set(deployment: &Value) -> Value {
     replica_set
 }
 
-/// A pod template without the label that tells the pods of ReplicaSets apart.
+/// A pod template without the label that distinguishes the pods of ReplicaSets.
 fn without_hash(mut template: Value) -> Value {
     let labels = template.pointer_mut("/metadata/labels");
     if let Some(labels) = labels.and_then(Value::as_object_mut) {

@@ -1,5 +1,5 @@
-//! What `snapshot save` writes besides the objects: where they are from, and a
-//! sum over them, so that an incomplete file is detected.
+//! The additions of `snapshot save` to the objects: their origin, and a sum over them, so that an
+//! incomplete file is detected.
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde_json::{Value, json};
@@ -8,13 +8,13 @@ use super::item::{OWN_API_VERSION, text};
 use crate::api::ExportSum;
 use crate::proto::v1::ExportSummary;
 
-/// Kind of the first item, which says where the snapshot came from.
+/// Kind of the first item, which tells where the snapshot came from.
 const SAVED_KIND: &str = "SavedSnapshot";
 
 /// Kind of the last item, with the sum over the objects.
 const END_KIND: &str = "SavedSnapshotEnd";
 
-/// Where a saved snapshot came from: its epoch and revision.
+/// The origin of a saved snapshot: its epoch and revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SavedOrigin {
     /// Name of the snapshot.
@@ -28,7 +28,7 @@ pub(crate) struct SavedOrigin {
 }
 
 impl SavedOrigin {
-    /// As an item of a list.
+    /// The origin as an item of a list.
     pub(crate) fn to_item(&self) -> Value {
         json!({
             "apiVersion": OWN_API_VERSION,
@@ -42,7 +42,7 @@ impl SavedOrigin {
         })
     }
 
-    /// The one that an item is, if it is one.
+    /// The origin in an item, if it is one.
     pub(super) fn of_item(value: &Value) -> Option<Self> {
         let metadata = &value["metadata"];
         let is_one = text(value, "kind") == SAVED_KIND;
@@ -65,12 +65,12 @@ pub(crate) fn end_item(summary: &ExportSummary) -> Value {
     })
 }
 
-/// Returns what an item that ends a saved snapshot says; none for another item.
+/// Returns the summary in an item that ends a saved snapshot; none for another item.
 pub(super) fn summary_of_item(value: &Value) -> Option<ExportSummary> {
     let is_end = text(value, "kind") == END_KIND;
     let sum = HEXLOWER_PERMISSIVE.decode(text(value, "sha256").as_bytes());
     is_end.then(|| ExportSummary {
-        // What cannot be read agrees with nothing.
+        // An unreadable number agrees with no sum.
         object_count: value
             .get("objectCount")
             .and_then(Value::as_i64)
@@ -79,16 +79,16 @@ pub(super) fn summary_of_item(value: &Value) -> Option<ExportSummary> {
     })
 }
 
-/// What is said of a saved snapshot that has no end in its source.
+/// The message about a saved snapshot that has no end in its source.
 pub(super) const CUT_SHORT: &str = "the saved snapshot is cut short: it has no SavedSnapshotEnd \
      (nor has one that an earlier version saved; without the SavedSnapshot it is a list as any \
      other, for `evenkeel load`)";
 
-/// Compares the sum over what was read since the SavedSnapshot, if there was one, with
-/// the summary at the end.
+/// Compares the sum over the objects since the SavedSnapshot, if there was one, with the summary at
+/// the end.
 ///
 /// # Errors
-/// When it differs from what was saved.
+/// They differ.
 pub(super) fn compare(sum: Option<ExportSum>, summary: &ExportSummary) -> Result<(), &'static str> {
     match sum.map(ExportSum::finish) {
         Some(read) if read == *summary => Ok(()),

@@ -1,4 +1,4 @@
-//! Which files an argument means, and their format.
+//! The files that an argument means, and their format.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -22,12 +22,11 @@ pub(crate) enum InputSource {
     File(PathBuf),
     /// Standard input.
     StandardInput,
-    /// A cluster, by its context. Its objects come from the API server: it is not
-    /// opened.
+    /// A cluster, by its context. Its objects come from the API server, so it is not opened.
     Cluster(String),
 }
 
-/// What a source is written in.
+/// The syntax of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Syntax {
     Json,
@@ -38,7 +37,7 @@ pub(super) enum Syntax {
 pub(super) struct OpenedText {
     pub(super) syntax: Syntax,
     pub(super) input: BufReader<BoundedText<BufReader<Box<dyn Read>>>>,
-    /// How much was read of the current object of JSON.
+    /// The number of bytes that were read of the current object of JSON.
     pub(super) in_piece: PieceBytes,
 }
 
@@ -53,7 +52,7 @@ impl fmt::Display for InputSource {
 }
 
 impl InputSource {
-    /// Bytes to read, when that is known beforehand.
+    /// The number of bytes to read, if it is known beforehand.
     pub(crate) fn size_bytes(&self) -> Option<u64> {
         match self {
             InputSource::File(path) => path.metadata().ok().map(|metadata| metadata.len()),
@@ -61,7 +60,7 @@ impl InputSource {
         }
     }
 
-    /// Opens the source and finds out its format. `of_json` is what is held of JSON at a
+    /// Opens the source and finds out its format. `of_json` is the piece of JSON that is held at a
     /// time; YAML is held as a whole.
     pub(super) fn open(
         &self,
@@ -103,8 +102,8 @@ impl InputSource {
         })
     }
 
-    /// Returns what a text of this source is written in: by the name of the file, else
-    /// JSON when the first character is `{` or `[`.
+    /// Returns the syntax of a text of this source: by the name of the file, else JSON when the
+    /// first character is `{` or `[`.
     pub(super) fn format(&self, text: &[u8]) -> Syntax {
         self.format_by_name().unwrap_or_else(|| {
             match text.iter().find(|b| !b.is_ascii_whitespace()) {
@@ -123,7 +122,7 @@ impl InputSource {
         Ok(text)
     }
 
-    /// A text of this source that is no JSON.
+    /// The error that a text of this source is no JSON.
     pub(crate) fn not_json(&self, error: &serde_json::Error) -> ManifestError {
         if error.is_io() {
             return self.io(io::Error::other(error.to_string()));
@@ -139,7 +138,7 @@ impl InputSource {
         }
     }
 
-    /// A text of this source that is no YAML.
+    /// The error that a text of this source is no YAML.
     pub(super) fn not_yaml(&self, error: &serde_saphyr::Error) -> ManifestError {
         if let serde_saphyr::Error::IOError { cause } = error.without_snippet() {
             return self.io(io::Error::new(cause.kind(), cause.to_string()));

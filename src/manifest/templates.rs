@@ -1,4 +1,4 @@
-//! All pods, workloads and placements of a file, each with where it was found.
+//! All pods, workloads and placements of a file, each with the place where it was found.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -22,8 +22,7 @@ pub(crate) struct TemplateObject {
     pub(crate) value: Value,
     /// Path of the object in its document: empty, or that of a list's item.
     pub(crate) path: String,
-    /// Where its pod templates are; for a Pod and a placement it is one, with
-    /// an empty path.
+    /// The places of its pod templates; for a Pod and a placement it is one, with an empty path.
     pub(crate) templates: Vec<TemplatePath>,
 }
 
@@ -31,31 +30,29 @@ pub(crate) struct TemplateObject {
 pub(crate) struct Template {
     /// The object.
     pub(crate) object: Rc<TemplateObject>,
-    /// Where the part with the pod's `metadata` and `spec` is in the object:
-    /// empty for a Pod.
+    /// The path of the part with the pod's `metadata` and `spec` in the object: empty for a Pod.
     pub(crate) place: TemplatePath,
-    /// The pod, and the policy of a placement; or what keeps it from being
-    /// read.
+    /// The pod, and the policy of a placement; or the reason why it cannot be read.
     pub(crate) pod: Result<(Pod, Option<PlacementPolicy>), ManifestError>,
 }
 
 impl TemplateObject {
-    /// Its kind.
+    /// The object's kind.
     pub(crate) fn kind(&self) -> &str {
         text(&self.value, "kind")
     }
 
-    /// Its namespace; empty when it does not say.
+    /// The object's namespace; empty when it has none.
     pub(crate) fn namespace(&self) -> &str {
         text(&self.value["metadata"], "namespace")
     }
 
-    /// Its name, without kind and namespace.
+    /// The object's name, without kind and namespace.
     pub(crate) fn own_name(&self) -> &str {
         text(&self.value["metadata"], "name")
     }
 
-    /// Its own labels, not those of its pods.
+    /// The object's own labels, not those of its pods.
     pub(crate) fn labels(&self) -> BTreeMap<String, String> {
         let labels = self.value["metadata"]["labels"].as_object();
         let labels = labels.into_iter().flatten();
@@ -64,20 +61,19 @@ impl TemplateObject {
         labels.filter_map(text).collect()
     }
 
-    /// Returns whether it is a placement of KubeFleet.
+    /// Returns whether the object is a placement of KubeFleet.
     pub(crate) fn is_placement(&self) -> bool {
         is_placement(self.kind())
     }
 
-    /// Returns whether Kubernetes itself defines it, and so refuses fields that it does
-    /// not know.
+    /// Returns whether Kubernetes itself defines the kind, and so refuses unknown fields.
     pub(crate) fn is_built_in(&self) -> bool {
         let version = text(&self.value, "apiVersion");
         let group = version.split_once('/').map_or("", |(group, _)| group);
         path_of_kind(self.kind()).is_some() && !self.is_placement() && !group.contains('.')
     }
 
-    /// Path of what has the constraints of a template.
+    /// Path of the part that has the constraints of a template.
     pub(crate) fn spec_of(&self, template: &TemplatePath) -> String {
         match (self.is_placement(), &*template.field) {
             (true, _) => "spec.policy".to_owned(),
@@ -88,8 +84,7 @@ impl TemplateObject {
 }
 
 impl Template {
-    /// Path in the object, as it is in the file, of a field that is given
-    /// relative to the pod.
+    /// Path in the object, as it is in the file, of a field with a path relative to the pod.
     pub(crate) fn field(&self, of_pod: &str) -> String {
         match (of_pod.strip_prefix("spec"), &*self.place.field) {
             (Some(field), _) if field.is_empty() || field.starts_with(['.', '[']) => {
@@ -116,7 +111,7 @@ impl Template {
     }
 }
 
-/// Returns whether a controller made an object: what made it has the template.
+/// Returns whether a controller made an object, so that the template is in the controller's object.
 fn is_made(value: &Value) -> bool {
     let owners = value["metadata"]["ownerReferences"].as_array();
     let mut owners = owners.into_iter().flatten();
@@ -124,11 +119,11 @@ fn is_made(value: &Value) -> bool {
 }
 
 impl ObjectText<'_> {
-    /// Every pod, workload and placement in this part of `source`. Objects that a
-    /// controller made are left out, and those without a template.
+    /// Every pod, workload and placement in this part of `source`. Objects that a controller made
+    /// are left out, and those without a template.
     ///
     /// # Errors
-    /// What keeps the part from being read, with the templates before that.
+    /// The reason why the part cannot be read, with the templates before that.
     pub(crate) fn templates(
         &self,
         source: &InputSource,

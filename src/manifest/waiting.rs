@@ -1,4 +1,4 @@
-//! What a cluster says of a pod that waits for a node, besides what decisions read.
+//! A cluster's messages about a pod that waits for a node. No decision reads them.
 
 use serde_json::Value;
 
@@ -8,20 +8,20 @@ use crate::matching::names;
 /// The scheduler of pods that name none.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
-/// What is said of a pod that waits for a node.
+/// The condition of a pod that waits for a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct WaitingPod {
-    /// Whether its scheduler found no node for it.
+    /// True if its scheduler found no node for it.
     pub(crate) is_unschedulable: bool,
-    /// What the scheduler says of it; empty when it says nothing.
+    /// The scheduler's message about it; empty when there is none.
     pub(crate) message: String,
-    /// The scheduler that it names, if that is not the default one; else empty.
+    /// The scheduler that the pod names, if that is not the default one; else empty.
     pub(crate) scheduler: String,
 }
 
 impl WaitingPod {
-    /// Namespace and name of an object, and what it says, if it is such a pod and says
-    /// anything.
+    /// Namespace and name of a pod that waits, with its condition; `None` for any other object, or
+    /// without messages.
     pub(super) fn of(object: &Value) -> Option<((String, String), Self)> {
         let (spec, metadata) = (&object["spec"], &object["metadata"]);
         if text(object, "kind") != "Pod" || !text(spec, "nodeName").is_empty() {

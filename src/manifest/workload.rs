@@ -1,9 +1,9 @@
-//! Where objects have pod templates, known kinds by name and all others by shape; and
+//! The places of pod templates in objects, for known kinds by name and for all others by shape. And
 //! the pod that a decision is about: a Pod, or the pods that a workload would make.
 
 use serde_json::{Value, json};
 
-use super::admission::Admission;
+use super::admission::{Admission, NotCounted};
 use super::controller;
 use super::error::ManifestError;
 use super::fleet::{PlacementPolicy, is_placement, placement};
@@ -13,26 +13,26 @@ use super::waiting::other_scheduler;
 use crate::matching::names;
 use crate::proto::v1::{Change, Dialect, ObjectReference, Pod};
 
-/// A pod and what it was made from.
+/// A pod and the object that it was made from.
 #[derive(Debug)]
 pub(crate) struct WorkloadPod {
     /// Kind, namespace and name of the object in the file.
     pub(crate) name: String,
-    /// The pod. Of a pod template it has no name.
+    /// The pod. From a pod template, it has no name.
     pub(crate) pod: Pod,
-    /// How many of it are wanted in all; 1 where the object does not say, none where only
-    /// its pods are known.
+    /// The wanted number of such pods; 1 if the object has none, `None` where only its pods are
+    /// known.
     pub(crate) replicas: Option<i32>,
     /// The policy of a fleet's placement.
     pub(crate) policy: Option<PlacementPolicy>,
     /// The scheduler that the pod names, if that is not the default one.
     pub(crate) scheduler: Option<String>,
-    /// The object by itself.
+    /// A reference to the object itself.
     pub(crate) object: ObjectReference,
-    /// What the pod names that was not found, so that it is not counted.
-    pub(crate) missing: Vec<String>,
-    /// What default constraints look at and comes into being with a workload of a file:
-    /// itself, and the Services beside it.
+    /// The additions to the pod that are not known, so that they do not count.
+    pub(crate) missing: Vec<NotCounted>,
+    /// The objects that default constraints read and that a file creates with a
+    /// workload: itself, and the Services beside it.
     pub(crate) beside: Vec<Change>,
     /// The pod of a Deployment whose template is a new one.
     pub(crate) next_revision: Option<NextRevision>,
@@ -45,13 +45,13 @@ pub(crate) struct NextRevision {
     pub(crate) pod: Pod,
     /// The ReplicaSet that owns it.
     pub(crate) replica_set: Change,
-    /// Whether the Deployment has ReplicaSets, none of which is of its template. Where it
-    /// has none they may just not be known.
+    /// True if the Deployment has ReplicaSets, but none with its template. Where it has none, they
+    /// may merely be unknown.
     pub(crate) has_others: bool,
 }
 
 impl WorkloadPod {
-    /// By which rules it is decided.
+    /// The dialect by which the pod is decided.
     pub(crate) fn dialect(&self) -> Dialect {
         match self.policy {
             Some(_) => Dialect::Fleet,
@@ -62,12 +62,11 @@ impl WorkloadPod {
 
 /// The pod of an object that has one pod template, or is a placement.
 ///
-/// A pod template becomes the pod that the cluster makes of it (`docs/semantics.md`,
-/// "Templates"), with the objects that `admission` looks at. The pods of a ReplicaSet,
-/// StatefulSet or ReplicationController have it as their owner, so that the selector of
-/// default constraints is deduced as for the real pods. Those of a Deployment or a
-/// CronJob have an owner in between, so they get none. An object of another kind is a
-/// workload if it has one pod template.
+/// A pod template becomes the pod that the cluster makes of it (`docs/semantics.md`, "Templates"),
+/// with the objects that `admission` reads. The pods of a ReplicaSet, StatefulSet or
+/// ReplicationController have it as their owner, so that the selector of default constraints is
+/// deduced as for the real pods. Those of a Deployment or a CronJob have an owner in between, so
+/// they get none. An object of another kind is a workload if it has one pod template.
 pub(super) fn workload_pod(
     mut item: Item,
     admission: &Admission,
@@ -81,7 +80,7 @@ pub(super) fn workload_pod(
     if !is_placement(text(&item.value, "kind")) {
         item.value = pod_value(item.value, &place);
         scheduler = other_scheduler(&item.value["spec"]);
-        // A pod that is somewhere has been admitted.
+        // A pod with a phase was admitted already.
         if text(&item.value["status"], "phase").is_empty() {
             missing = admission.complete(&mut item.value);
         }
@@ -111,7 +110,7 @@ fn reference(value: &Value) -> ObjectReference {
     }
 }
 
-/// Returns how many pods an object wants: its replicas, or what a Job runs at once.
+/// Returns the number of pods that an object wants: its replicas, or the parallelism of a Job.
 fn replicas(value: &Value) -> i32 {
     let paths = [
         "/spec/replicas",
@@ -122,7 +121,7 @@ fn replicas(value: &Value) -> i32 {
     i32::try_from(wanted.unwrap_or(1)).unwrap_or(i32::MAX)
 }
 
-/// Returns where the one pod template of an item is.
+/// Returns the place of the one pod template of an item.
 fn the_template(item: &Item, source: &InputSource) -> Result<TemplatePath, ManifestError> {
     let fault = |field: String, message: String| ManifestError::Field {
         place: item.origin.describe(source),
@@ -158,7 +157,7 @@ pub(super) fn pod_of(
     }
     item.value = pod_value(item.value, place);
     let mut pod: Pod = item.decode(source)?;
-    // Where it runs is not where it has to.
+    // The node that a pod runs on is not a node that it has to run on.
     if let (Some(status), Some(spec)) = (&pod.status, &mut pod.spec)
         && !status.phase.is_empty()
     {
@@ -201,12 +200,12 @@ fn template_pod(workload: &Value, place: &TemplatePath) -> Value {
     pod
 }
 
-/// Where an object has a pod template, or is a pod itself.
+/// The place of a pod template in an object, or of the object itself if that is a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TemplatePath {
-    /// As a JSON pointer; empty for a Pod, and for a placement.
+    /// The place as a JSON pointer; empty for a Pod, and for a placement.
     pub(super) pointer: String,
-    /// As the path of a field, e.g. `spec.template`; empty like that.
+    /// The place as the path of a field, e.g. `spec.template`; empty in the same cases.
     pub(crate) field: String,
 }
 
@@ -239,8 +238,8 @@ impl TemplatePath {
     }
 }
 
-/// Returns where a known kind keeps its pod template: empty for one that is a pod itself, or a
-/// placement; none for a kind that has no pods.
+/// Returns the path of the pod template in an object of a known kind: empty for a pod itself, or a
+/// placement; none for a kind without pods.
 pub(super) fn path_of_kind(kind: &str) -> Option<&'static str> {
     match kind {
         "Pod" => Some(""),

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use super::names;
 use super::quantity::{self, Quantity};
-use crate::account::heap;
+use crate::account::heap::on_heap;
 use crate::proto::v1;
 
-/// How the names of large pages of memory begin.
+/// The prefix of the names of huge pages.
 const HUGE_PAGES: &str = "hugepages-";
 
 /// A resource that nodes have and pods request, in the order in which shortages
@@ -22,25 +22,28 @@ pub enum Resource {
     Memory,
     /// Local disk, in bytes.
     EphemeralStorage,
-    /// Any other that the scheduler looks at, in units.
+    /// Any other resource that the scheduler checks, in units.
     Named(Arc<str>),
 }
 
 /// An amount of each resource; of most, none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Amounts<N> {
-    /// Of those that every pod may ask for, by [`Resource::COMMON`].
+    /// The amounts of the resources that every pod may request, in the order of
+    /// [`Resource::COMMON`].
     pub(super) common: [N; 3],
-    /// Of others, ascending by name, without those of which there is none.
+    /// The amounts of other resources, ascending by name, without those of which there is none.
     pub(super) named: Box<[(Arc<str>, N)]>,
 }
+
+on_heap!(Amounts<N>: named; N);
 
 /// Exact sums by resource.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sums(BTreeMap<Resource, Quantity>);
 
 impl Resource {
-    /// Those that have no domain in their names.
+    /// The resources that have no domain in their names.
     const COMMON: [Self; 3] = [Self::Cpu, Self::Memory, Self::EphemeralStorage];
 
     /// The resource of a name. `None` for those that the scheduler passes over.
@@ -51,7 +54,7 @@ impl Resource {
             .or_else(|| is_scheduled(name).then(|| Self::Named(name.into())))
     }
 
-    /// Its name.
+    /// The name of the resource.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Cpu => "cpu",
@@ -61,7 +64,7 @@ impl Resource {
         }
     }
 
-    /// An amount of it, as Kubernetes writes quantities.
+    /// An amount of the resource, as Kubernetes writes quantities.
     pub fn quantity(&self, amount: i128) -> String {
         const DECIMAL: [&str; 8] = ["m", "", "k", "M", "G", "T", "P", "E"];
         const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
@@ -75,7 +78,7 @@ impl Resource {
         }
     }
 
-    /// Returns what is counted of a quantity of it.
+    /// Returns the amount that is counted for a quantity of the resource.
     fn amount(&self, quantity: Quantity) -> i64 {
         match self {
             Self::Cpu => quantity.millis(),
@@ -83,7 +86,7 @@ impl Resource {
         }
     }
 
-    /// Returns whether a pod may request it as a whole, beside its containers.
+    /// Returns whether a pod may request the resource as a whole, beside its containers.
     pub(super) fn is_of_pods(&self) -> bool {
         match self {
             Self::Cpu | Self::Memory => true,
@@ -93,7 +96,7 @@ impl Resource {
     }
 }
 
-/// Returns whether the scheduler looks at a resource that is not a common one.
+/// Returns whether the scheduler checks a resource that is not a common one.
 fn is_scheduled(name: &str) -> bool {
     if name.starts_with(HUGE_PAGES) || name.starts_with("attachable-volumes-") {
         return true;
@@ -106,7 +109,7 @@ fn is_scheduled(name: &str) -> bool {
 }
 
 impl Amounts<i64> {
-    /// Returns what is counted of some quantities, each rounded up.
+    /// Returns the amounts that are counted for quantities, each rounded up.
     pub fn of_wire(wire: &BTreeMap<String, v1::Quantity>) -> Self {
         Sums::from(wire).rounded()
     }
@@ -125,7 +128,7 @@ impl Amounts<i64> {
 }
 
 impl Amounts<i128> {
-    /// Adds amounts so many times, which may be less than none.
+    /// Adds amounts `times` times; a negative number takes them away.
     pub(super) fn add(&mut self, amounts: &Amounts<i64>, times: i128) {
         for (sum, amount) in self.common.iter_mut().zip(amounts.common) {
             *sum += i128::from(amount) * times;
@@ -138,8 +141,8 @@ impl Amounts<i128> {
     }
 }
 
-/// Adds changes to the sums in a list, and leaves out those that become zero. Both
-/// are ascending by key.
+/// Adds changes to the sums in a list, and leaves out sums that become zero. Both are ascending by
+/// key.
 pub(super) fn add_to_each<'k, K, N>(
     list: &mut Box<[(K, N)]>,
     changes: impl ExactSizeIterator<Item = (&'k K, N)>,
@@ -167,7 +170,7 @@ pub(super) fn add_to_each<'k, K, N>(
 }
 
 impl<N: Copy + Default> Amounts<N> {
-    /// Returns whether there is nothing of anything.
+    /// Returns whether every amount is zero.
     pub fn is_empty(&self) -> bool
     where
         N: PartialEq,
@@ -199,12 +202,6 @@ impl<N: Copy + Default> Amounts<N> {
         let named = self.named.iter();
         common.chain(named.map(|(name, amount)| (Resource::Named(Arc::clone(name)), *amount)))
     }
-
-    /// Returns what it takes on the heap, in bytes. Names count wherever they are.
-    pub fn heap_bytes(&self) -> usize {
-        let names = self.named.iter().map(|(name, _)| heap::shared(name.len()));
-        heap::list::<(Arc<str>, N)>(self.named.len()) + names.sum::<usize>()
-    }
 }
 
 impl Sums {
@@ -215,14 +212,14 @@ impl Sums {
         }
     }
 
-    /// Adds other sums.
+    /// Adds the other sums to these.
     pub fn add_all(&mut self, other: &Self) {
         for (resource, quantity) in &other.0 {
             *self.0.entry(resource.clone()).or_default() += *quantity;
         }
     }
 
-    /// Raises each resource to at least what it is in others.
+    /// Raises each resource to at least its amount in `other`.
     pub fn raise_to(&mut self, other: Self) {
         for (resource, quantity) in other.0 {
             let known = self.0.entry(resource).or_default();
@@ -230,15 +227,14 @@ impl Sums {
         }
     }
 
-    /// Puts quantities of resources that a pod may request as a whole in place of what
-    /// there is of these.
+    /// Replaces the amounts of resources that a pod may request as a whole by those of `other`.
     pub fn replace_of_pod(&mut self, other: Self) {
         let other = other.0.into_iter();
         self.0
             .extend(other.filter(|(resource, _)| resource.is_of_pods()));
     }
 
-    /// Leaves nothing but what `wire` names, and makes it zero where there is none.
+    /// Keeps only the resources that `wire` names; those that are missing here become zero.
     pub fn restrict_to(&mut self, wire: &BTreeMap<String, v1::Quantity>) {
         let named = read(wire).map(|(resource, _)| {
             let known = self.0.get(&resource).copied();
@@ -247,7 +243,7 @@ impl Sums {
         self.0 = named.collect();
     }
 
-    /// Returns whether it has a resource that a pod may request as a whole.
+    /// Returns whether the sums contain a resource that a pod may request as a whole.
     pub fn has_of_pod(&self) -> bool {
         self.0.keys().any(Resource::is_of_pods)
     }
@@ -279,7 +275,7 @@ impl From<&BTreeMap<String, v1::Quantity>> for Sums {
     }
 }
 
-/// The quantities that the scheduler looks at.
+/// The quantities that the scheduler checks.
 fn read(wire: &BTreeMap<String, v1::Quantity>) -> impl Iterator<Item = (Resource, Quantity)> {
     wire.iter().filter_map(|(name, quantity)| {
         Some((Resource::parse(name)?, Quantity::of(&quantity.string)))

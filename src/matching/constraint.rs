@@ -9,7 +9,7 @@ use super::selector::Selector;
 use super::violations::{Path, Violations};
 use crate::proto::v1;
 
-/// What happens to a pod that cannot be placed evenly.
+/// The treatment of a pod that cannot be placed evenly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
     /// A hard constraint: the pod is not placed.
@@ -18,19 +18,19 @@ pub enum Action {
     ScheduleAnyway,
 }
 
-/// Whether nodes on which the pod could not run are left out of the counting.
+/// A setting of a constraint: whether nodes on which the pod could not run are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Policy {
-    /// They are left out.
+    /// Such nodes are left out.
     Honor,
-    /// They count.
+    /// Such nodes count.
     Ignore,
 }
 
 /// A compiled constraint without its selector.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Constraint {
-    /// By how much a domain may exceed the global minimum; at least 1.
+    /// The most by which a domain may exceed the global minimum; at least 1.
     pub max_skew: i32,
     /// Label key of nodes whose values are the domains.
     pub topology_key: Arc<str>,
@@ -39,9 +39,9 @@ pub struct Constraint {
     /// With fewer domains than this the global minimum is 0. `None` means unset,
     /// which acts as 1.
     pub min_domains: Option<i32>,
-    /// Whether nodes that do not match the pod's node affinity count.
+    /// The policy for nodes that do not match the pod's node affinity.
     pub node_affinity_policy: Policy,
-    /// Whether nodes with taints that the pod does not tolerate count.
+    /// The policy for nodes with taints that the pod does not tolerate.
     pub node_taints_policy: Policy,
 }
 

@@ -13,7 +13,7 @@ pub(super) fn is_sidecar(container: &v1::Container) -> bool {
     container.restart_policy == ALWAYS
 }
 
-/// Returns what is requested, by name.
+/// Returns the requests of a container or a pod, by name.
 pub(super) fn requests_of(
     resources: Option<&v1::ResourceRequirements>,
 ) -> &BTreeMap<String, v1::Quantity> {
@@ -22,15 +22,15 @@ pub(super) fn requests_of(
 }
 
 impl Sums {
-    /// Returns what is requested.
+    /// Returns the sums of a container's or a pod's requests.
     pub fn of(resources: Option<&v1::ResourceRequirements>) -> Self {
         requests_of(resources).into()
     }
 }
 
-/// Sums up the containers of a pod: what runs as long as the pod, or what runs while it
-/// starts, if that is more. `figure` says of each what it requests, and is told whether
-/// it runs as long as the pod.
+/// Sums up the containers of a pod: those that run as long as the pod, or those that run while it
+/// starts, if these request more. `figure` returns the requests of a container, and is told whether
+/// the container runs as long as the pod.
 pub(super) fn sum(spec: &v1::PodSpec, figure: impl Fn(&v1::Container, bool) -> Sums) -> Sums {
     let mut all = Sums::default();
     for container in &spec.containers {
@@ -43,7 +43,7 @@ pub(super) fn sum(spec: &v1::PodSpec, figure: impl Fn(&v1::Container, bool) -> S
             all.add_all(&requests);
             sidecars.add_all(&requests);
         } else {
-            // It runs beside the sidecars that were started before it.
+            // An ordinary init container runs beside the sidecars that were started before it.
             let mut beside = sidecars.clone();
             beside.add_all(&figure(container, false));
             starting.raise_to(beside);

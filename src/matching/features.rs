@@ -7,10 +7,10 @@ use crate::proto::v1;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Features(u8);
 
-/// A feature, by its place in the set.
+/// A feature, with its bit in the set.
 struct KnownFeature {
     feature: Features,
-    /// What nodes call it in `status.declaredFeatures`.
+    /// The feature's name in `status.declaredFeatures` of nodes.
     name: &'static str,
     is_needed: fn(&v1::PodSpec) -> bool,
 }
@@ -40,7 +40,7 @@ const KNOWN: [KnownFeature; 3] = [
 ];
 
 impl Features {
-    /// None.
+    /// The empty set.
     pub const NONE: Self = Self(0);
     /// Rules by which the exit of one container restarts all.
     pub const RESTART_ALL_CONTAINERS: Self = Self(1);
@@ -49,13 +49,13 @@ impl Features {
     /// Options with which volumes are mounted in containers.
     pub const BIND_MOUNT_OPTIONS: Self = Self(4);
 
-    /// Those that a pod needs, in any version.
+    /// Returns the features that a pod needs, in any version.
     pub fn needed(spec: &v1::PodSpec) -> Self {
         let needed = KNOWN.iter().filter(|known| (known.is_needed)(spec));
         Self::union(needed.map(|known| known.feature))
     }
 
-    /// Those that a node declares. Others are passed over.
+    /// Returns the features that a node declares. Unknown ones are passed over.
     pub fn declared(names: &[String]) -> Self {
         let declared = KNOWN
             .iter()
@@ -63,24 +63,24 @@ impl Features {
         Self::union(declared.map(|known| known.feature))
     }
 
-    /// Those of these and of others.
+    /// Returns the union of these features and `others`.
     #[must_use]
     pub const fn with(self, others: Self) -> Self {
         Self(self.0 | others.0)
     }
 
-    /// Those that are among others too.
+    /// Returns the features that are in both sets.
     #[must_use]
     pub const fn within(self, others: Self) -> Self {
         Self(self.0 & others.0)
     }
 
-    /// Returns whether there are none.
+    /// Returns whether the set is empty.
     pub fn is_empty(self) -> bool {
         self == Self::NONE
     }
 
-    /// Their names, ascending.
+    /// The names of the features, ascending.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         let known = KNOWN
             .iter()

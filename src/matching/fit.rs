@@ -9,53 +9,57 @@ use super::host_ports::HostPort;
 use super::quantity::Quantity;
 use super::requests::{Requests, check_quantities};
 use super::violations::{Path, Violations};
-use crate::account::heap;
+use crate::account::heap::on_heap;
 use crate::proto::v1;
 
 /// The name under which nodes say how many pods they take.
 const PODS: &str = "pods";
 
-/// What a node has for pods.
+/// The resources that a node has for pods.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Allocatable {
     amounts: Amounts<i64>,
-    /// How many pods.
+    /// The number of pods that the node takes.
     pods: i64,
 }
 
-/// What the pods on a node request of it, in all.
+on_heap!(Allocatable: amounts);
+
+/// The sum of the requests of the pods on a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Requested {
     pods: u32,
     amounts: Amounts<i128>,
-    /// Ascending by port, with how many pods have each.
+    /// The host ports that pods take, ascending, each with the number of pods that have it.
     ports: Box<[(HostPort, i32)]>,
 }
 
-/// What a node has too little of.
+on_heap!(Requested: amounts, ports);
+
+/// A resource of which a node has too little.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Lack {
-    /// It has as many pods as it takes.
+    /// The node has as many pods as it takes.
     Pods,
     /// A resource.
     Resource(Resource),
 }
 
-/// How much of something a node has too little.
+/// A shortage of a resource on a node, with its figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shortage {
     /// The resource, or the number of pods, that the node lacks.
     pub of: Lack,
-    /// How much the pod requests of it.
+    /// The amount that the pod requests.
     pub asked: i128,
-    /// How much more would have to be free.
+    /// The amount that would have to become free.
     pub missing: i128,
-    /// Whether it would be too little if no pod were there.
+    /// True if there would be too little even without any pod on the node.
     pub is_final: bool,
 }
 
 impl Lack {
-    /// The name of what it is too little of.
+    /// The name of the resource, or `pods`.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Pods => PODS,
@@ -63,7 +67,7 @@ impl Lack {
         }
     }
 
-    /// An amount of it, as Kubernetes writes quantities.
+    /// An amount of the resource, as Kubernetes writes quantities.
     pub fn quantity(&self, amount: i128) -> String {
         match self {
             Self::Pods => amount.to_string(),
@@ -73,8 +77,8 @@ impl Lack {
 }
 
 impl Allocatable {
-    /// Checks and compiles what a node says that it has. `None` when it says
-    /// nothing.
+    /// Checks and compiles the allocatable resources that a node reports. `None` when it reports
+    /// none.
     pub fn compile(
         wire: &BTreeMap<String, v1::Quantity>,
         path: Path<'_>,
@@ -98,32 +102,27 @@ impl Allocatable {
         wire
     }
 
-    /// The resources that it has, without those that every node has.
+    /// The resources of the node, without those that every node has.
     pub fn named(&self) -> impl Iterator<Item = &Arc<str>> {
         let positive = self.amounts.named.iter().filter(|(_, amount)| *amount > 0);
         positive.map(|(name, _)| name)
     }
-
-    /// Returns what it takes on the heap, in bytes.
-    pub fn heap_bytes(&self) -> usize {
-        self.amounts.heap_bytes()
-    }
 }
 
 impl Requested {
-    /// That of a node without pods.
+    /// The requests on a node without pods.
     pub fn nothing() -> &'static Self {
         static NOTHING: LazyLock<Requested> = LazyLock::new(Requested::default);
         &NOTHING
     }
 
-    /// Adds a pod that requests this.
+    /// Adds a pod with these requests.
     pub fn add(&mut self, requests: Option<&Requests>) {
         self.pods += 1;
         self.change(requests, 1);
     }
 
-    /// Takes a pod away that was added.
+    /// Takes away a pod that was added before.
     pub fn remove(&mut self, requests: Option<&Requests>) {
         self.pods -= 1;
         self.change(requests, -1);
@@ -136,43 +135,35 @@ impl Requested {
         add_to_each(&mut self.ports, ports);
     }
 
-    /// Returns how many pods there are.
+    /// Returns the number of pods.
     pub fn pods(&self) -> u32 {
         self.pods
     }
 
-    /// Returns how many host ports they take, each as often as pods take it.
+    /// Returns the number of host ports that the pods take; a port that several pods take counts
+    /// once for each.
     pub fn port_count(&self) -> i64 {
         self.ports.iter().map(|(_, pods)| i64::from(*pods)).sum()
     }
 
-    /// Returns what they request of each resource.
+    /// Returns the sum of the requests for each resource.
     pub fn amounts(&self) -> impl Iterator<Item = (Resource, i128)> {
         self.amounts.iter()
     }
 
-    /// Returns what it takes on the heap, in bytes.
-    pub fn heap_bytes(&self) -> usize {
-        let ports = self.ports.iter().map(|(port, _)| port.heap_bytes());
-        self.amounts.heap_bytes()
-            + heap::list::<(HostPort, i32)>(self.ports.len())
-            + ports.sum::<usize>()
-    }
-
-    /// Returns whether another pod may have these ports too.
+    /// Returns whether another pod can have these ports as well.
     pub fn has_free(&self, ports: &[HostPort]) -> bool {
         let taken = |port: &HostPort| {
             let lower = |(other, _): &(HostPort, i32)| other.number() < port.number();
             let from = &self.ports[self.ports.partition_point(lower)..];
-            // That of any address is the first of its number.
+            // A port on any address sorts first among those of its number.
             let first = from.first().is_some_and(|(other, _)| port.clashes(other));
             first || from.binary_search_by(|(other, _)| other.cmp(port)).is_ok()
         };
         !ports.iter().any(taken)
     }
 
-    /// Returns whether a node has room for another pod. One that says nothing of what it
-    /// has, has nothing.
+    /// Returns whether a node has room for another pod. A node that reports no resources has none.
     pub fn leaves_room(&self, has: Option<&Allocatable>, requests: &Requests) -> bool {
         let Some(has) = has else {
             return false;
@@ -191,12 +182,12 @@ impl Requested {
             })
     }
 
-    /// Returns how many more pods that request this a node has room for.
+    /// Returns how many more pods with these requests the node has room for.
     pub fn fitting(&self, has: Option<&Allocatable>, requests: &Requests) -> u32 {
         let Some(has) = has else { return 0 };
         let mut most = i128::from(has.pods) - i128::from(self.pods);
         if !requests.ports.is_empty() {
-            // The second would want the ports of the first.
+            // A second such pod would want the same host ports.
             most = most.min(i128::from(self.has_free(&requests.ports)));
         }
         for (resource, asked) in requests.amounts.iter().filter(|(_, asked)| *asked > 0) {
@@ -206,8 +197,8 @@ impl Requested {
         u32::try_from(most.max(0)).unwrap_or(u32::MAX)
     }
 
-    /// Returns what a node has too little of for another pod after so many more pods that
-    /// request the same, in the order in which kube-scheduler tells it.
+    /// Returns the shortages of a node for one more pod, after it took so many pods with the same
+    /// requests. They come in the order in which kube-scheduler reports them.
     pub fn shortages_after(
         &self,
         more: u32,

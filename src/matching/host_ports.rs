@@ -2,7 +2,7 @@
 //! "Room").
 
 use super::violations::{Path, Violations};
-use crate::account::heap;
+use crate::account::heap::on_heap;
 use crate::proto::v1;
 
 /// The address that stands for all of a node.
@@ -11,7 +11,7 @@ const ANY: &str = "0.0.0.0";
 /// The most bytes that an address has.
 const MAX_ADDRESS_BYTES: usize = 45;
 
-/// A port of the node on which a pod wants to be reached.
+/// A port of the node that a pod takes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostPort {
     port: u16,
@@ -19,6 +19,8 @@ pub struct HostPort {
     /// The address of the node; empty is any.
     address: Box<str>,
 }
+
+on_heap!(HostPort: address);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Protocol {
@@ -31,7 +33,7 @@ impl Protocol {
     const ALL: [(Self, &'static str); 3] =
         [(Self::Tcp, "TCP"), (Self::Udp, "UDP"), (Self::Sctp, "SCTP")];
 
-    /// One that is not named is TCP.
+    /// Reads a protocol; an empty one means TCP.
     fn parse(text: &str) -> Option<Self> {
         let text = if text.is_empty() { "TCP" } else { text };
         let found = Self::ALL.iter().find(|(_, name)| *name == text);
@@ -45,8 +47,8 @@ impl Protocol {
 }
 
 impl HostPort {
-    /// The port of the node that a port of a container takes, if it takes one.
-    /// Reads valid ones.
+    /// The port of the node that a container's port takes, if it takes one. The container's port
+    /// has to be valid.
     pub(super) fn of(wire: &v1::ContainerPort) -> Option<Self> {
         let port = u16::try_from(wire.host_port)
             .ok()
@@ -81,7 +83,7 @@ impl HostPort {
         (self.port, self.protocol)
     }
 
-    /// Returns whether two pods cannot have these on one node.
+    /// Returns whether two pods with these ports cannot share a node.
     pub(super) fn clashes(&self, other: &Self) -> bool {
         self.number() == other.number()
             && (self.address == other.address
@@ -96,10 +98,5 @@ impl HostPort {
             protocol: self.protocol.as_str().to_owned(),
             host_ip: self.address.to_string(),
         }
-    }
-
-    /// Returns what it takes on the heap, in bytes.
-    pub(super) fn heap_bytes(&self) -> usize {
-        heap::block(self.address.len())
     }
 }

@@ -8,11 +8,11 @@ use super::keyed::Keyed;
 use super::names;
 use super::requirement::{LabelsOf, Operator, Requirement, value_set};
 use super::violations::{Path, Violations};
-use crate::account::heap;
+use crate::account::heap::on_heap;
 use crate::limits::{Limit, Limits};
 use crate::proto::v1;
 
-/// What node affinity reads from a node.
+/// The labels and the name of a node, as node affinity reads them.
 pub trait NodeLabels<V: ?Sized + 'static> {
     /// The node's name.
     fn name(&self) -> &V;
@@ -26,14 +26,16 @@ pub trait NodeLabels<V: ?Sized + 'static> {
 /// requirements.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct NodeTerm<A> {
-    /// Of labels.
+    /// Requirements on the node's labels.
     labels: Box<[Requirement<A>]>,
-    /// Of the name.
+    /// Requirements on the node's name.
     names: Box<[Requirement<A>]>,
 }
 
+on_heap!(NodeTerm<A>: labels, names; A);
+
 impl<A> NodeTerm<A> {
-    /// The number of its requirements.
+    /// The number of the term's requirements.
     fn len(&self) -> usize {
         self.labels.len() + self.names.len()
     }
@@ -52,6 +54,9 @@ struct AffinityRules<A> {
     /// The terms that can match a node; `None` without required affinity.
     terms: Option<Box<[NodeTerm<A>]>>,
 }
+
+on_heap!(AffinityRules<A>: labels, terms; A);
+on_heap!(NodeAffinity: 0);
 
 impl NodeAffinity {
     /// Compiles the node selector and required affinity of a pod; `path` is
@@ -129,20 +134,6 @@ impl NodeAffinity {
             ..Default::default()
         });
     }
-
-    /// Its size on the heap, in bytes.
-    pub fn heap_bytes(&self) -> usize {
-        let term = |term: &NodeTerm<Box<str>>| {
-            Requirement::list_bytes(&term.labels) + Requirement::list_bytes(&term.names)
-        };
-        let rules = &*self.0;
-        let list = |terms: &[NodeTerm<Box<str>>]| {
-            heap::block(size_of_val(terms)) + terms.iter().map(term).sum::<usize>()
-        };
-        heap::shared(size_of::<AffinityRules<Box<str>>>())
-            + Requirement::list_bytes(&rules.labels)
-            + rules.terms.as_deref().map_or(0, list)
-    }
 }
 
 impl<A> NodeAffinity<A> {
@@ -158,7 +149,7 @@ impl<A> NodeAffinity<A> {
         rules.labels.len() + terms.sum::<usize>()
     }
 
-    /// Returns how many values, and requirements without values, it has.
+    /// Returns the number of values, and of requirements without values.
     pub fn size(&self) -> usize {
         let rules = &*self.0;
         let terms = rules.terms.iter().flatten();

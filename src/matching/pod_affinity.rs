@@ -1,4 +1,4 @@
-//! Required affinity and anti-affinity between pods (`docs/semantics.md`,
+//! Affinity and anti-affinity between pods (`docs/semantics.md`,
 //! "Affinity between pods").
 
 use std::collections::BTreeMap;
@@ -9,35 +9,39 @@ use super::requirement::{Operator, Requirement};
 use super::selector::Selector;
 use super::version::VersionRules;
 use super::violations::{Path, Violations};
-use crate::account::heap;
+use crate::account::heap::on_heap;
 use crate::limits::{Limit, Limits};
 use crate::proto::v1;
 
 /// The field of the terms that a pod requires.
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
-/// Which pods a term of required affinity or anti-affinity is about, and what makes
-/// nodes one domain for it.
+/// A term of required affinity or anti-affinity: it selects pods, and its topology key defines the
+/// domains.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PodTerm {
     /// Label key of nodes whose values are the domains.
     pub topology_key: Arc<str>,
-    /// Which pods, by their labels.
+    /// Selects the pods by their labels.
     pub selector: Selector,
-    /// Which namespaces, by name; sorted, without repetitions.
+    /// The names of the namespaces that the term covers; sorted, without repetitions.
     pub namespaces: Box<[Box<str>]>,
-    /// Which namespaces, by their labels.
+    /// Selects further namespaces by their labels.
     pub namespace_selector: Selector,
 }
+
+on_heap!(PodTerm: topology_key, selector, namespaces, namespace_selector);
 
 /// The required terms of an incoming pod.
 #[derive(Debug, Clone, Default)]
 pub struct PodAffinity {
-    /// Those of its affinity.
+    /// The terms of its affinity.
     pub near: Box<[PodTerm]>,
-    /// Those of its anti-affinity.
+    /// The terms of its anti-affinity.
     pub apart: Box<[PodTerm]>,
 }
+
+on_heap!(PodAffinity: near, apart);
 
 impl PodAffinity {
     /// Checks and compiles the terms of an incoming pod; `path` is that of its spec.
@@ -91,11 +95,6 @@ impl PodAffinity {
             ),
         ]
     }
-
-    /// Returns what it takes on the heap, in bytes.
-    pub fn heap_bytes(&self) -> usize {
-        PodTerm::list_bytes(&self.near) + PodTerm::list_bytes(&self.apart)
-    }
 }
 
 impl PodTerm {
@@ -116,12 +115,30 @@ impl PodTerm {
         let path = path.field("affinity");
         let path = path.field("podAntiAffinity");
         let list = path.field(REQUIRED);
-        // Where no node has the key, the term has no effect.
+        // A term has no effect on nodes without its topology key.
         let terms = list
             .each(wire)
             .filter(|(_, term)| !term.topology_key.is_empty());
         let terms = terms.map(|(path, term)| Self::checked(term, Vec::new(), path, faults));
         let terms: Arc<[Self]> = terms.collect();
+        (!terms.is_empty()).then_some(terms)
+    }
+
+    /// The terms of an existing pod by which kube-scheduler scores nodes for other pods: its
+    /// preferred terms, and those of its required affinity.
+    pub fn scored(pod: &v1::Pod) -> Option<Arc<[Self]>> {
+        let affinity = pod.spec.as_ref()?.affinity.as_ref()?;
+        let near = required(affinity.pod_affinity.as_ref()).iter();
+        let rules = [&affinity.pod_affinity, &affinity.pod_anti_affinity];
+        let preferred = rules
+            .into_iter()
+            .flatten()
+            .flat_map(|rules| &rules.preferred_during_scheduling_ignored_during_execution)
+            .filter_map(|weighted| weighted.pod_affinity_term.as_ref());
+        let terms = near
+            .chain(preferred)
+            .filter(|term| !term.topology_key.is_empty());
+        let terms: Arc<[Self]> = terms.map(Self::trusted).collect();
         (!terms.is_empty()).then_some(terms)
     }
 
@@ -190,20 +207,20 @@ impl PodTerm {
         }
     }
 
-    /// A term that was valid.
+    /// Compiles a term that is known to be valid, or whose faults do not matter.
     pub fn trusted(wire: &v1::PodAffinityTerm) -> Self {
         let no_faults = &mut Violations::default();
         Self::checked(wire, Vec::new(), Path::root("term"), no_faults)
     }
 
-    /// Returns whether it is about the namespace of the pod that has it alone.
+    /// Returns whether the term covers only the namespace of the pod that has it.
     pub fn is_about_own(&self) -> bool {
         self.namespaces.is_empty() && self.namespace_selector == Selector::Nothing
     }
 
-    /// Returns whether it is about pods of a namespace with these labels; `own` is that of the
-    /// pod that has it. A namespace without labels is one that no selector finds but
-    /// `{}`.
+    /// Returns whether the term covers pods of a namespace with these labels; `own` is the
+    /// namespace of the pod that has the term. A namespace without labels is found only by the
+    /// selector `{}`.
     pub fn is_about(
         &self,
         own: &str,
@@ -221,7 +238,7 @@ impl PodTerm {
             || labels.is_some_and(|labels| self.namespace_selector.matches_labels(labels))
     }
 
-    /// Whether, as a term of an incoming pod, it is about pods of all namespaces.
+    /// Returns whether the term, as one of an incoming pod, covers the pods of all namespaces.
     pub fn is_about_all(&self, rules: &VersionRules) -> bool {
         let selector = &self.namespace_selector;
         selector.is_empty()
@@ -238,24 +255,10 @@ impl PodTerm {
             ..v1::PodAffinityTerm::default()
         }
     }
-
-    /// Returns what it takes on the heap, in bytes.
-    pub fn heap_bytes(&self) -> usize {
-        let names = self.namespaces.iter().map(|name| heap::block(name.len()));
-        heap::shared(self.topology_key.len())
-            + self.selector.heap_bytes()
-            + self.namespace_selector.heap_bytes()
-            + heap::list::<Box<str>>(self.namespaces.len())
-            + names.sum::<usize>()
-    }
-
-    /// Returns what a list of them takes on the heap, in bytes.
-    pub fn list_bytes(all: &[Self]) -> usize {
-        heap::list::<Self>(all.len()) + all.iter().map(Self::heap_bytes).sum::<usize>()
-    }
 }
 
-/// Returns whether a key of `matchLabelKeys` was merged into a selector: it has one value.
+/// Returns whether a key of `matchLabelKeys` is already merged into a selector, which then has one
+/// value for it.
 fn is_merged(key: &str, selector: &v1::LabelSelector) -> bool {
     let mut of_key = selector.match_expressions.iter().filter(|e| e.key == key);
     of_key.any(|e| e.operator == "In" && e.values.len() == 1)

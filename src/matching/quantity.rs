@@ -12,12 +12,11 @@ const PARTS_PER_MILLI: i128 = PARTS_PER_UNIT / 1_000;
 /// The largest quantity, in units.
 const MAX_UNITS: i128 = i64::MAX as i128;
 
-/// How many digits are read exactly with a decimal suffix: more than the
-/// largest quantity has.
+/// The number of digits that are read exactly before a decimal suffix. The largest quantity has
+/// fewer.
 const DECIMAL_DIGITS: usize = 28;
 
-/// How many digits can be multiplied at once by a binary suffix, which is up to
-/// 2^60.
+/// The number of digits that can be multiplied at once by a binary suffix, which is at most 2^60.
 const BINARY_DIGITS: usize = 20;
 
 /// An amount of something, in billionths of a unit.
@@ -25,8 +24,8 @@ const BINARY_DIGITS: usize = 20;
 pub struct Quantity(i128);
 
 impl Quantity {
-    /// Reads a quantity that is not negative. What is finer than a billionth is
-    /// rounded up, what is over 2^63 - 1 is that. `None` when it is none.
+    /// Reads a quantity that is not negative. Parts finer than a billionth are rounded up, and
+    /// quantities over 2^63 - 1 become 2^63 - 1. `None` when `text` is no quantity.
     pub fn parse(text: &str) -> Option<Self> {
         let (negative, rest) = match text.as_bytes().first()? {
             b'-' => (true, &text[1..]),
@@ -48,17 +47,17 @@ impl Quantity {
         (!negative || parts == 0).then_some(Self(parts))
     }
 
-    /// Of a valid text.
+    /// Reads a text that is a valid quantity.
     pub fn of(text: &str) -> Self {
         Self::parse(text).expect("a checked object has valid quantities")
     }
 
-    /// In units, rounded up.
+    /// The quantity in units, rounded up.
     pub fn units(self) -> i64 {
         round_up(self.0, PARTS_PER_UNIT)
     }
 
-    /// In thousandths of a unit, rounded up.
+    /// The quantity in thousandths of a unit, rounded up.
     pub fn millis(self) -> i64 {
         round_up(self.0, PARTS_PER_MILLI)
     }
@@ -70,8 +69,8 @@ impl AddAssign for Quantity {
     }
 }
 
-/// A whole number as Kubernetes writes it: with the largest suffix that leaves a
-/// whole number. Each suffix stands for so many times the one before it.
+/// A whole number as Kubernetes writes it: with the largest suffix that leaves a whole number. Each
+/// suffix stands for `times` times the one before it.
 pub(super) fn written(mut number: i128, times: i128, suffixes: &[&str]) -> String {
     let mut suffixes = suffixes.iter();
     let mut suffix = suffixes.next().copied().unwrap_or_default();
@@ -90,7 +89,7 @@ fn round_up(parts: i128, per: i128) -> i64 {
     i64::try_from(whole).unwrap_or(i64::MAX)
 }
 
-/// What a suffix multiplies by.
+/// The factor of a suffix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scale {
     PowerOf10(i64),
@@ -107,7 +106,7 @@ impl Scale {
             return Some(Self::PowerOf2(10 * (at as u32 + 1)));
         }
         let exponent = suffix.strip_prefix(['e', 'E'])?;
-        // Kubernetes reads 32 bits of it.
+        // Kubernetes reads an exponent of 32 bits.
         let exponent = exponent.parse::<i32>().ok()?;
         Some(Self::PowerOf10(exponent.into()))
     }
@@ -131,7 +130,7 @@ impl Scale {
         for digit in digits {
             if read < DECIMAL_DIGITS {
                 number = number * 10 + digit;
-                // Zeros in front are no digits.
+                // Leading zeros do not count as digits.
                 read += usize::from(number > 0);
             } else {
                 exponent = exponent.saturating_add(1);
@@ -146,7 +145,7 @@ impl Scale {
         }
         let power = u32::try_from(exponent.unsigned_abs()).ok();
         let power = power.and_then(|power| 10_i128.checked_pow(power));
-        // At most 10^28, or 10^20 times 2^60.
+        // The product is at most 10^28, or 10^20 times 2^60.
         let number = number * factor;
         let parts = match (exponent >= 0, power) {
             (true, Some(power)) => number.checked_mul(power).unwrap_or(max),

@@ -1,5 +1,4 @@
-//! What a pod requests of the node that it runs on, summed as Kubernetes sums
-//! it (`docs/semantics.md`, "Room").
+//! The requests of a pod to its node, summed as Kubernetes sums them (`docs/semantics.md`, "Room").
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,13 +10,13 @@ use super::quantity::Quantity;
 use super::resizing;
 use super::version::{Resizing, VersionRules};
 use super::violations::{Path, Violations};
-use crate::account::heap;
+use crate::account::heap::on_heap;
 use crate::proto::v1;
 
-/// How resources begin that are called by their device class.
+/// The prefix of resource names that stand for a device class.
 const BY_DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 
-/// What a pod requests of its node.
+/// The requests of a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Requests {
     /// Amounts of resources.
@@ -26,18 +25,20 @@ pub struct Requests {
     pub ports: Box<[HostPort]>,
 }
 
-/// What a pod that exists requests, by the rules of each version.
+on_heap!(Requests: amounts, ports);
+
+/// The requests of a pod that exists, by the rules of each version.
 #[derive(Debug, Default)]
 pub struct RequestsByVersion {
-    /// By those of the newest.
+    /// The requests by the rules of the newest version.
     pub newest: Requests,
-    /// By those of others, where they differ.
+    /// The requests by the rules of other versions, where they differ.
     pub others: Vec<(Resizing, Requests)>,
 }
 
 impl Requests {
-    /// Checks and sums up the pod of a request, whose spec is at `path`. What its
-    /// status says is not read: it runs nowhere yet.
+    /// Checks and sums up the pod of a request, whose spec is at `path`. Its status is not read,
+    /// because the pod does not run yet.
     pub fn compile(spec: &v1::PodSpec, path: Path<'_>, faults: &mut Violations) -> Self {
         let before = faults.total();
         check_spec(spec, path, faults);
@@ -47,8 +48,8 @@ impl Requests {
         }
     }
 
-    /// Returns what a valid pod that exists requests: while its node resizes it, the larger
-    /// of what it has and what it shall have.
+    /// Returns the requests of a valid pod that exists. While its node resizes it, they are the
+    /// larger of its present and its wanted resources.
     pub fn of_existing(pod: &v1::Pod, resizing: Resizing) -> Self {
         let spec = pod.spec.as_ref();
         spec.map_or_else(Self::default, |spec| {
@@ -56,7 +57,7 @@ impl Requests {
         })
     }
 
-    /// Returns what a pod with this one valid container requests.
+    /// Returns the requests of a pod whose only container is this valid one.
     pub fn of_one(container: v1::Container) -> Self {
         let spec = v1::PodSpec {
             containers: vec![container],
@@ -81,13 +82,13 @@ impl Requests {
         }
     }
 
-    /// Returns how many things it requests of which most pods request none.
+    /// Returns the number of requested ports and named resources, which most pods do not request.
     pub fn rare_len(&self) -> usize {
         self.amounts.named.len() + self.ports.len()
     }
 
-    /// The names of the extended resources that it requests: those that programs beside
-    /// Kubernetes provide.
+    /// The names of the extended resources that the pod requests. Device plugins and the like
+    /// provide these.
     pub fn extended(&self) -> impl Iterator<Item = &Arc<str>> {
         let named = self.amounts.named.iter().filter(|(_, amount)| *amount > 0);
         named.map(|(name, _)| name).filter(|name| {
@@ -96,7 +97,7 @@ impl Requests {
         })
     }
 
-    /// Returns whether it requests nothing.
+    /// Returns whether the pod requests nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -112,12 +113,6 @@ impl Requests {
             ..v1::Container::default()
         })
     }
-
-    /// Returns what it takes on the heap, in bytes.
-    pub fn heap_bytes(&self) -> usize {
-        let ports = self.ports.iter().map(HostPort::heap_bytes);
-        self.amounts.heap_bytes() + heap::list::<HostPort>(self.ports.len()) + ports.sum::<usize>()
-    }
 }
 
 impl RequestsByVersion {
@@ -131,7 +126,7 @@ impl RequestsByVersion {
         }
     }
 
-    /// Of a valid pod.
+    /// Sums up a valid pod that exists.
     pub fn of(pod: &v1::Pod) -> Self {
         let resizing = VersionRules::of(None).resizing;
         let newest = Requests::of_existing(pod, resizing);
@@ -149,7 +144,7 @@ impl RequestsByVersion {
     }
 }
 
-/// The ports that containers and sidecars take of the node.
+/// The host ports that containers and sidecars take.
 fn ports(spec: &v1::PodSpec) -> Box<[HostPort]> {
     let sidecars = spec.init_containers.iter().filter(|c| is_sidecar(c));
     let containers = spec.containers.iter().chain(sidecars);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::names;
 use super::violations::{Path, Violations};
-use crate::account::heap;
+use crate::account::heap::{OnHeap, on_heap};
 
 /// A requirement on the value that a key has, if it has one.
 ///
@@ -16,11 +16,13 @@ use crate::account::heap;
 pub struct Requirement<A> {
     /// The label key, or the name of a field.
     pub key: A,
-    /// What must hold.
+    /// The condition.
     pub operator: Operator<A>,
 }
 
-/// What a [`Requirement`] requires of a value.
+on_heap!(Requirement<A>: key, operator; A);
+
+/// The condition of a [`Requirement`] on a value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operator<A> {
     /// The value is one of these (sorted).
@@ -37,8 +39,17 @@ pub enum Operator<A> {
     Lt(i64),
 }
 
+impl<A: OnHeap> OnHeap for Operator<A> {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::In(values) | Self::NotIn(values) => values.heap_bytes(),
+            Self::Exists | Self::DoesNotExist | Self::Gt(_) | Self::Lt(_) => 0,
+        }
+    }
+}
+
 impl<A> Requirement<A> {
-    /// Returns whether `value` satisfies it; `text` reads the value.
+    /// Returns whether `value` satisfies the requirement; `text` reads the value.
     pub fn holds<'v, V>(&self, value: Option<&'v V>, text: impl Fn(&'v V) -> &'v str) -> bool
     where
         A: Borrow<V>,
@@ -88,7 +99,7 @@ impl<A> Requirement<A> {
 }
 
 impl<A> Operator<A> {
-    /// The only value that satisfies it, if there is just one.
+    /// The only value that satisfies the requirement, if there is just one.
     pub(super) fn only(&self) -> Option<&A> {
         match self {
             Self::In(values) => match &**values {
@@ -99,7 +110,7 @@ impl<A> Operator<A> {
         }
     }
 
-    /// Returns how many values it has; 1 without values.
+    /// Returns the number of the requirement's values; 1 without values.
     pub(super) fn size(&self) -> usize {
         match self {
             Self::In(values) | Self::NotIn(values) => values.len(),
@@ -117,15 +128,15 @@ pub(super) fn parse_int(text: &str) -> Option<i64> {
 /// The kind of object whose labels a requirement matches.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum LabelsOf {
-    /// Of pods: a label selector, which names what is wrong with its values itself.
+    /// Labels of pods: a label selector, which names faults of its values itself.
     Pods,
-    /// Of nodes. Their values may be numbers that are compared; one that is no label
+    /// Labels of nodes. Their values may be compared as numbers; a value that is no valid label
     /// value matches nothing.
     Nodes,
 }
 
 impl LabelsOf {
-    /// Returns what is said of an operator that is none.
+    /// Returns the fault message for an unknown operator.
     fn operators(self) -> &'static str {
         match self {
             Self::Pods => "must be In, NotIn, Exists or DoesNotExist",
@@ -177,7 +188,7 @@ impl Operator<Box<str>> {
         })
     }
 
-    /// Kubernetes' word for it, and its values.
+    /// Kubernetes' name of the operator, and its values.
     pub(super) fn to_wire(&self) -> (&'static str, Vec<String>) {
         let texts = |values: &[Box<str>]| values.iter().map(ToString::to_string).collect();
         match self {
@@ -192,7 +203,7 @@ impl Operator<Box<str>> {
 }
 
 impl Requirement<Box<str>> {
-    /// That a label has this value.
+    /// The requirement that a label has this value.
     pub(super) fn equals(key: &str, value: &str) -> Self {
         Self {
             key: key.into(),
@@ -200,26 +211,9 @@ impl Requirement<Box<str>> {
         }
     }
 
-    /// That there are all of these labels.
+    /// The requirements that all of these labels are there.
     pub(super) fn pairs(labels: &BTreeMap<String, String>) -> impl Iterator<Item = Self> {
         labels.iter().map(|(key, value)| Self::equals(key, value))
-    }
-
-    /// Its size on the heap, in bytes.
-    pub fn heap_bytes(&self) -> usize {
-        let values = match &self.operator {
-            Operator::In(values) | Operator::NotIn(values) => {
-                let texts = values.iter().map(|value| heap::block(value.len()));
-                heap::list::<Box<str>>(values.len()) + texts.sum::<usize>()
-            }
-            Operator::Exists | Operator::DoesNotExist | Operator::Gt(_) | Operator::Lt(_) => 0,
-        };
-        heap::block(self.key.len()) + values
-    }
-
-    /// The size of a list of them on the heap, in bytes.
-    pub fn list_bytes(all: &[Self]) -> usize {
-        heap::list::<Self>(all.len()) + all.iter().map(Self::heap_bytes).sum::<usize>()
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a pod requests that its node may be resizing, by the rules of each version
+//! The requests of a pod that its node may be resizing, by the rules of each version
 //! (`docs/semantics.md`, "Room").
 
 use std::collections::{BTreeMap, HashMap};
@@ -8,16 +8,16 @@ use super::containers::{self, requests_of};
 use super::version::Resizing;
 use crate::proto::v1;
 
-/// What a node says of a pod that it runs.
+/// The status that a node reports of a pod that it runs.
 struct Running<'a> {
     status: &'a v1::PodStatus,
-    /// Of its containers, by name.
+    /// The statuses of the containers, by name.
     containers: HashMap<&'a str, &'a v1::ContainerStatus>,
-    /// Whether the node refused what the spec asks for now.
+    /// True if the node refused the resources that the spec asks for.
     is_infeasible: bool,
 }
 
-/// Returns whether a status says anything of resources or of a resize, by which versions may differ.
+/// Returns whether the status mentions resources or a resize. Only then can versions differ.
 pub(super) fn tells_of_resources(status: &v1::PodStatus) -> bool {
     let all = status.container_statuses.iter();
     let mut all = all.chain(&status.init_container_statuses);
@@ -34,7 +34,7 @@ fn is_infeasible(status: &v1::PodStatus) -> bool {
     pending.is_some_and(|condition| condition.reason == "Infeasible")
 }
 
-/// The exact sums of what a pod with this status requests, without overhead.
+/// The exact sums of the requests of a pod with this status, without overhead.
 pub(super) fn sum(spec: &v1::PodSpec, status: &v1::PodStatus, resizing: Resizing) -> Sums {
     let running = Running::of(status);
     match resizing {
@@ -52,7 +52,7 @@ pub(super) fn sum(spec: &v1::PodSpec, status: &v1::PodStatus, resizing: Resizing
 
 impl<'a> Running<'a> {
     fn of(status: &'a v1::PodStatus) -> Self {
-        // Of entries with one name the first counts, and ordinary containers come first.
+        // Of entries with the same name the first counts, and ordinary containers come first.
         let all = status.container_statuses.iter();
         let all = all.chain(&status.init_container_statuses).rev();
         Self {
@@ -62,7 +62,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Returns what the spec asks for, where the node has not refused it.
+    /// Returns the requests of the spec, unless the node has refused them.
     fn wanted(&self, of_spec: Sums) -> Sums {
         match self.is_infeasible {
             true => Sums::default(),
@@ -70,8 +70,8 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Returns what a container requests: the largest of its figures. The status of ordinary init
-    /// containers, and of those that say nothing of resources, is not read.
+    /// Returns the requests of a container: the largest of its figures. The status is not read of
+    /// ordinary init containers, nor where it mentions no resources.
     fn largest_of(&self, container: &v1::Container, stays: bool) -> Sums {
         let wanted = Sums::of(container.resources.as_ref());
         let entry = self.containers.get(&*container.name);
@@ -87,7 +87,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Returns what the pod requests as a whole: of resources that its spec names.
+    /// Returns the requests of the pod as a whole, for the resources that its spec names.
     fn of_pod_until_1_36(&self, spec: &v1::PodSpec, is_resized: bool) -> Sums {
         let named = requests_of(spec.resources.as_ref());
         match is_resized && self.status.resources.is_some() {
@@ -108,8 +108,8 @@ impl<'a> Running<'a> {
         largest
     }
 
-    /// The largest of the sums of what the spec says, of what was allocated and of what
-    /// containers run with, in which the figures of the pod itself come first.
+    /// The largest of three sums: of the spec, of the allocated resources, and of those that the
+    /// containers run with. In each, the figures of the pod as a whole come first.
     fn largest_of_sums(&self, spec: &v1::PodSpec) -> Sums {
         let allocated = &self.status.allocated_resources;
         let actual = requests_of(self.status.resources.as_ref());

@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use super::names;
 use super::requirement::{LabelsOf, Operator, Requirement};
 use super::violations::{Path, Violations};
+use crate::account::heap::OnHeap;
 use crate::proto::v1;
 
-/// A compiled label selector: nothing, or all of its requirements. This is the one
-/// form that views have as their key and that a recount reads on the wire.
+/// A compiled label selector: nothing, or all of its requirements. Views use this form as their
+/// key, and a recount reads it from the wire.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Selector<A = Box<str>> {
     /// Matches no label set: the selector was absent.
@@ -17,6 +18,15 @@ pub enum Selector<A = Box<str>> {
     /// Matches the label sets for which all of these hold; sorted, without
     /// repetitions.
     All(Box<[Requirement<A>]>),
+}
+
+impl<A: OnHeap> OnHeap for Selector<A> {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::All(all) => all.heap_bytes(),
+        }
+    }
 }
 
 impl Selector {
@@ -62,7 +72,8 @@ impl Selector {
         }
     }
 
-    /// The selector of what all of some match; everything, of none.
+    /// The selector that matches what all of `selectors` match. Without selectors it matches
+    /// everything.
     pub fn all_of<'s>(selectors: impl Iterator<Item = &'s Self>) -> Self {
         selectors.fold(Self::All(Box::default()), |all, one| match one {
             Self::Nothing => Self::Nothing,
@@ -75,12 +86,12 @@ impl Selector {
         self.matches::<str>(|key| labels.get(key).map(String::as_str))
     }
 
-    /// Returns whether it can match a label set at all.
+    /// Returns whether the selector can match any label set.
     pub fn can_match(&self) -> bool {
         let Self::All(all) = self else {
             return false;
         };
-        // They are sorted by key.
+        // The requirements are sorted by key.
         all.chunk_by(|a, b| a.key == b.key).all(can_hold)
     }
 
@@ -118,14 +129,6 @@ impl Selector {
         Some(wire)
     }
 
-    /// Its size on the heap, in bytes.
-    pub fn heap_bytes(&self) -> usize {
-        match self {
-            Self::Nothing => 0,
-            Self::All(all) => Requirement::list_bytes(all),
-        }
-    }
-
     fn from_requirements(mut requirements: Vec<Requirement<Box<str>>>) -> Self {
         requirements.sort_unstable();
         requirements.dedup();
@@ -134,7 +137,7 @@ impl Selector {
 }
 
 impl<A> Selector<A> {
-    /// Returns how many requirements it has.
+    /// Returns the number of requirements.
     pub fn len(&self) -> usize {
         match self {
             Self::Nothing => 0,
@@ -142,7 +145,7 @@ impl<A> Selector<A> {
         }
     }
 
-    /// Returns how many values, and requirements without values, it has.
+    /// Returns the number of values, and of requirements without values.
     pub fn size(&self) -> usize {
         match self {
             Self::Nothing => 0,
@@ -150,8 +153,8 @@ impl<A> Selector<A> {
         }
     }
 
-    /// Returns whether it is `{}`, which matches every label set. Some constraints count no
-    /// pod by it: they say so themselves.
+    /// Returns whether the selector is `{}`, which matches every label set. Some constraints count
+    /// no pod by it and test for that themselves.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::All(requirements) if requirements.is_empty())
     }

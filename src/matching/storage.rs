@@ -7,26 +7,26 @@ use super::node_affinity::NodeAffinity;
 use super::quantity::Quantity;
 use super::selector::Selector;
 use super::violations::{Path, Violations};
-use crate::account::heap;
+use crate::account::heap::{OnHeap, on_heap};
 use crate::limits::Limits;
 use crate::proto::v1;
 
-/// The resource that claims request, and of which volumes have a capacity.
+/// The resource that claims request and that volumes have a capacity of.
 const STORAGE: &str = "storage";
 
 /// The annotation of a claim that is bound to its volume.
 pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 
-/// The annotation of a claim whose volume is being made for a node.
+/// The annotation of a claim whose volume is being provisioned for a node.
 pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 /// The annotation that gives claims and volumes their class.
 pub const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// The provisioner that makes nothing.
+/// The provisioner that provisions nothing.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
-/// The labels by which volumes and nodes are in zones and regions.
+/// The labels that tell the zone and the region of volumes and nodes.
 pub const ZONE_LABELS: [(&str, &str); 4] = [
     (
         "failure-domain.beta.kubernetes.io/zone",
@@ -59,7 +59,7 @@ fn kept_metadata(wire: Option<&v1::ObjectMeta>) -> v1::ObjectMeta {
     }
 }
 
-/// Returns how much storage it is; nothing said is nothing.
+/// Returns the quantity of storage in a map of quantities; zero if it is missing.
 fn size(
     amounts: Option<&BTreeMap<String, v1::Quantity>>,
     path: Path<'_>,
@@ -78,24 +78,37 @@ fn is_block(mode: Option<&String>) -> bool {
     mode.is_some_and(|mode| mode == "Block")
 }
 
-/// About what a message takes on the heap where it is kept: its texts are blocks.
-fn message_bytes(message: &impl prost::Message) -> usize {
-    const PER_BYTE: usize = 4;
-    PER_BYTE * message.encoded_len()
+/// Implements [`OnHeap`] for messages, approximately: each of their texts is a block.
+macro_rules! messages_on_heap {
+    ($($message:ty),+) => {
+        $(impl OnHeap for $message {
+            fn heap_bytes(&self) -> usize {
+                4 * prost::Message::encoded_len(self)
+            }
+        })+
+    };
 }
+messages_on_heap!(
+    v1::PersistentVolumeClaim,
+    v1::PersistentVolume,
+    v1::StorageClass,
+    v1::Volume
+);
 
 /// A claim.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VolumeClaim {
-    /// What is kept of it, without its name.
+    /// The fields that are kept of it, without its name.
     pub wire: v1::PersistentVolumeClaim,
-    /// How much it asks for.
+    /// The storage that the claim requests.
     pub size: Quantity,
     selector: Option<Selector>,
 }
 
+on_heap!(VolumeClaim: wire, selector);
+
 impl VolumeClaim {
-    /// Checks and compiles one, which is at `path`.
+    /// Checks and compiles a claim, which is at `path`.
     pub fn compile(
         wire: &v1::PersistentVolumeClaim,
         path: Path<'_>,
@@ -121,38 +134,38 @@ impl VolumeClaim {
         }
     }
 
-    /// Its spec.
+    /// The claim's spec.
     pub fn spec(&self) -> &v1::PersistentVolumeClaimSpec {
         let spec = self.wire.spec.as_ref();
         spec.expect("a compiled claim has a spec")
     }
 
-    /// Its metadata, without its name.
+    /// The claim's metadata, without its name.
     pub fn metadata(&self) -> &v1::ObjectMeta {
         let metadata = self.wire.metadata.as_ref();
         metadata.expect("a compiled claim has metadata")
     }
 
-    /// The name of its class; empty without one.
+    /// The name of the claim's class; empty without one.
     pub fn class(&self) -> &str {
         let of_annotation = self.metadata().annotations.get(BETA_CLASS);
         let class = of_annotation.or(self.spec().storage_class_name.as_ref());
         class.map_or("", |class| class)
     }
 
-    /// Returns whether it is bound to its volume.
+    /// Returns whether the claim is bound to its volume.
     pub fn is_bound(&self) -> bool {
         !self.spec().volume_name.is_empty()
             && self.metadata().annotations.contains_key(BIND_COMPLETED)
     }
 
-    /// The node that its volume is being made for.
+    /// The node that the claim's volume is being provisioned for.
     pub fn selected_node(&self) -> Option<&str> {
         let selected = self.metadata().annotations.get(SELECTED_NODE);
         selected.map(String::as_str)
     }
 
-    /// Returns whether its volume is gone.
+    /// Returns whether the claim's volume is gone.
     pub fn is_lost(&self) -> bool {
         self.wire
             .status
@@ -160,7 +173,7 @@ impl VolumeClaim {
             .is_some_and(|status| status.phase == "Lost")
     }
 
-    /// Returns whether one pod alone may use it.
+    /// Returns whether only one pod may use the claim.
     pub fn is_once_per_pod(&self) -> bool {
         self.spec()
             .access_modes
@@ -168,8 +181,8 @@ impl VolumeClaim {
             .any(|mode| mode == "ReadWriteOncePod")
     }
 
-    /// Returns whether it could be bound to a volume of its class, as far as no node decides.
-    /// That of one which is kept for it is not looked at closely.
+    /// Returns whether the claim could be bound to a volume of its class, apart from the rules that
+    /// depend on the node. Fewer rules apply to a volume that is reserved for the claim.
     pub fn takes(&self, volume: &PersistentVolume, is_kept_for_it: bool) -> bool {
         let (claim, spec) = (self.spec(), volume.spec());
         let attributes = |name: &Option<String>| name.clone().unwrap_or_default();
@@ -186,12 +199,6 @@ impl VolumeClaim {
         fits && (is_kept_for_it
             || volume.is_available() && selects() && claim.access_modes.iter().all(has))
     }
-
-    /// Returns what it takes on the heap, in bytes.
-    pub fn heap_bytes(&self) -> usize {
-        let selector = self.selector.as_ref().map_or(0, Selector::heap_bytes);
-        message_bytes(&self.wire) + selector
-    }
 }
 
 /// A label of a zone or region, its newer name, and its values.
@@ -200,17 +207,19 @@ pub type ZoneLabel = (&'static str, &'static str, Box<[Box<str>]>);
 /// A persistent volume.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PersistentVolume {
-    /// What is kept of it, without its name.
+    /// The fields that are kept of it, without its name.
     pub wire: v1::PersistentVolume,
-    /// How much it holds.
+    /// The capacity of the volume.
     pub size: Quantity,
     affinity: Option<NodeAffinity>,
-    /// Its labels of zones and regions that can be read, with their values.
+    /// The volume's readable labels of zones and regions, with their values.
     pub zones: Box<[ZoneLabel]>,
 }
 
+on_heap!(PersistentVolume: wire, affinity, zones);
+
 impl PersistentVolume {
-    /// Checks and compiles one, which is at `path`.
+    /// Checks and compiles a volume, which is at `path`.
     pub fn compile(
         wire: &v1::PersistentVolume,
         limits: &Limits,
@@ -234,7 +243,7 @@ impl PersistentVolume {
         let zones = ZONE_LABELS.into_iter().filter_map(|(label, new)| {
             let values = metadata.labels.get(label)?.split("__").map(str::trim);
             let values: Box<[Box<str>]> = values.map(Box::from).collect();
-            // A part that is empty has the whole label ignored.
+            // If a part of the value is empty, the whole label is ignored.
             (!values.iter().any(|value| value.is_empty())).then_some((label, new, values))
         });
         Self {
@@ -249,25 +258,25 @@ impl PersistentVolume {
         }
     }
 
-    /// Its spec.
+    /// The volume's spec.
     pub fn spec(&self) -> &v1::PersistentVolumeSpec {
         let spec = self.wire.spec.as_ref();
         spec.expect("a compiled volume has a spec")
     }
 
-    /// Its metadata, without its name.
+    /// The volume's metadata, without its name.
     pub fn metadata(&self) -> &v1::ObjectMeta {
         let metadata = self.wire.metadata.as_ref();
         metadata.expect("a compiled volume has metadata")
     }
 
-    /// The name of its class; empty without one.
+    /// The name of the volume's class; empty without one.
     pub fn class(&self) -> &str {
         let of_annotation = self.metadata().annotations.get(BETA_CLASS);
         of_annotation.unwrap_or(&self.spec().storage_class_name)
     }
 
-    /// Returns whether claims are bound to it.
+    /// Returns whether claims can be bound to the volume.
     pub fn is_available(&self) -> bool {
         self.wire
             .status
@@ -275,31 +284,23 @@ impl PersistentVolume {
             .is_some_and(|status| status.phase == "Available")
     }
 
-    /// Which nodes reach it; `None` where all do.
+    /// The nodes that reach the volume; `None` where all do.
     pub fn affinity(&self) -> Option<&NodeAffinity> {
         self.affinity.as_ref()
-    }
-
-    /// Returns what it takes on the heap, in bytes.
-    pub fn heap_bytes(&self) -> usize {
-        let zones = self.zones.iter().flat_map(|(.., values)| values);
-        let affinity = self.affinity.as_ref().map_or(0, NodeAffinity::heap_bytes);
-        message_bytes(&self.wire)
-            + affinity
-            + size_of_val(&*self.zones)
-            + zones.map(|zone| heap::block(zone.len())).sum::<usize>()
     }
 }
 
 /// A class of storage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StorageClass {
-    /// What is kept of it, without its name.
+    /// The fields that are kept of it, without its name.
     pub wire: v1::StorageClass,
 }
 
+on_heap!(StorageClass: wire);
+
 impl StorageClass {
-    /// Compiles one.
+    /// Compiles a class.
     pub fn compile(wire: &v1::StorageClass) -> Self {
         Self {
             wire: v1::StorageClass {
@@ -315,18 +316,18 @@ impl StorageClass {
         }
     }
 
-    /// Returns whether claims wait for a pod; `None` where it does not say.
+    /// Returns whether claims of the class wait for a pod; `None` where the class does not say.
     pub fn waits(&self) -> Option<bool> {
         let mode = self.wire.volume_binding_mode.as_ref();
         mode.map(|mode| mode == "WaitForFirstConsumer")
     }
 
-    /// Returns whether volumes are made.
+    /// Returns whether volumes of the class are provisioned.
     pub fn provisions(&self) -> bool {
         !matches!(&*self.wire.provisioner, "" | NO_PROVISIONER)
     }
 
-    /// Returns whether a volume can be made for a node, whose labels are given.
+    /// Returns whether a volume can be provisioned for a node; `label` returns the node's labels.
     pub fn is_allowed<'l>(&self, label: impl Fn(&str) -> Option<&'l str>) -> bool {
         let terms = &self.wire.allowed_topologies;
         let has = |wanted: &v1::TopologySelectorLabelRequirement| {
@@ -338,10 +339,5 @@ impl StorageClass {
             !all.is_empty() && all.iter().all(has)
         });
         terms.is_empty() || matching.next().is_some()
-    }
-
-    /// Returns what it takes on the heap, in bytes.
-    pub fn heap_bytes(&self) -> usize {
-        message_bytes(&self.wire)
     }
 }

@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use super::keyed::Keyed;
 use super::names;
 use super::violations::{Path, Violations};
-use crate::account::heap;
+use crate::account::heap::{OnHeap, on_heap};
 use crate::proto::v1;
 
-/// What a taint does to pods that do not tolerate it.
+/// The effect of a taint on pods that do not tolerate it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Effect {
     /// Keeps new pods off.
@@ -26,14 +26,18 @@ pub struct Taint {
     pub key: Box<str>,
     /// Value of the taint; may be empty.
     pub value: Box<str>,
-    /// Its effect.
+    /// The effect on pods that do not tolerate the taint.
     pub effect: Effect,
 }
+
+on_heap!(Taint: key, value);
 
 /// The taints that a pod tolerates; sorted, without repetitions. Everything that
 /// checks nodes for the pod shares it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Tolerations(Keyed<Box<[Toleration]>>);
+
+on_heap!(Tolerations: 0);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Toleration {
@@ -44,7 +48,9 @@ struct Toleration {
     effect: Option<Effect>,
 }
 
-/// Which values of a taint are tolerated.
+on_heap!(Toleration: key, value);
+
+/// The values of a taint that a toleration accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum ToleratedValue<T> {
     Any,
@@ -53,6 +59,15 @@ enum ToleratedValue<T> {
     Below(i64),
     /// Integers that are larger.
     Above(i64),
+}
+
+impl<T: OnHeap> OnHeap for ToleratedValue<T> {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Equal(value) => value.heap_bytes(),
+            Self::Any | Self::Below(_) | Self::Above(_) => 0,
+        }
+    }
 }
 
 impl ToleratedValue<Box<str>> {
@@ -65,7 +80,7 @@ impl ToleratedValue<Box<str>> {
         }
     }
 
-    /// Returns whether it is a comparison, and an integer satisfies it.
+    /// Returns whether this is a comparison that the integer satisfies.
     fn compares(&self, value: i64) -> bool {
         match self {
             Self::Any | Self::Equal(_) => false,
@@ -81,13 +96,6 @@ impl ToleratedValue<Box<str>> {
             Self::Equal(value) => ("Equal", value.to_string()),
             Self::Below(bound) => ("Lt", bound.to_string()),
             Self::Above(bound) => ("Gt", bound.to_string()),
-        }
-    }
-
-    fn heap_bytes(&self) -> usize {
-        match self {
-            Self::Equal(value) => heap::block(value.len()),
-            Self::Any | Self::Below(_) | Self::Above(_) => 0,
         }
     }
 }
@@ -140,20 +148,15 @@ impl Taint {
         taints.into()
     }
 
-    /// Its size on the heap, in bytes.
-    pub fn heap_bytes(&self) -> usize {
-        heap::block(self.key.len()) + heap::block(self.value.len())
-    }
-
-    /// Returns whether pods that do not tolerate it are kept off.
+    /// Returns whether the taint keeps off pods that do not tolerate it.
     pub fn repels(&self) -> bool {
         self.effect != Effect::PreferNoSchedule
     }
 }
 
 impl Tolerations {
-    /// Compiles the tolerations of a pod. Those that compare numbers tolerate nothing
-    /// without `compare`.
+    /// Compiles the tolerations of a pod. Without `compare`, those that compare numbers tolerate
+    /// nothing.
     pub fn compile(
         wire: &[v1::Toleration],
         compare: bool,
@@ -168,23 +171,14 @@ impl Tolerations {
         Self(Keyed::of(all.into()))
     }
 
-    /// Returns how many there are.
+    /// Returns the number of tolerations.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no tolerations.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-
-    /// Their size on the heap, in bytes.
-    pub fn heap_bytes(&self) -> usize {
-        let text = |text: &Option<Box<str>>| text.as_ref().map_or(0, |t| heap::block(t.len()));
-        let each = self.0.iter().map(|t| text(&t.key) + t.value.heap_bytes());
-        heap::shared(2 * size_of::<usize>())
-            + heap::block(size_of_val(&**self.0))
-            + each.sum::<usize>()
     }
 
     /// Writes them for the wire. Omits those that tolerate nothing.
@@ -210,9 +204,9 @@ impl Tolerations {
             .all(|taint| !taint.repels() || self.tolerate(&taint.key, &taint.value, taint.effect))
     }
 
-    /// Returns whether any toleration is about a taint of this key, value and effect.
+    /// Returns whether any toleration covers a taint of this key, value and effect.
     pub fn tolerate(&self, key: &str, value: &str, effect: Effect) -> bool {
-        // Each of three parts is set or open, which makes eight look-ups.
+        // Each of three parts is set or open: eight look-ups.
         let values = [ToleratedValue::Any, ToleratedValue::Equal(value)];
         let is_listed = [None, Some(key)].into_iter().any(|key| {
             values.into_iter().any(|value| {
@@ -239,7 +233,7 @@ impl Toleration {
         (self.key.as_deref(), self.value.as_deref(), self.effect)
     }
 
-    /// `None` when it is invalid, or tolerates nothing.
+    /// Compiles a toleration. `None` when it is invalid, or tolerates nothing.
     fn compile(
         wire: &v1::Toleration,
         compare: bool,

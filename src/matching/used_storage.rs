@@ -1,12 +1,13 @@
-//! What storage pods use: claims, and disks that they share by rules of their own
+//! The storage that pods use: claims, and disks that they share by rules of their own
 //! (`docs/semantics.md`, "Volumes").
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::names;
 use super::storage::VolumeClaim;
 use super::violations::{Path, Violations};
-use crate::account::heap;
+use crate::account::heap::on_heap;
 use crate::proto::v1;
 
 /// Kinds of disks that pods on a node share by rules of their own.
@@ -16,7 +17,7 @@ pub enum DiskKind {
     Gce,
     /// Amazon's Elastic Block Store.
     Aws,
-    /// By iSCSI.
+    /// A disk over iSCSI.
     Iscsi,
     /// Ceph.
     Rbd,
@@ -25,15 +26,17 @@ pub enum DiskKind {
 /// A disk that a pod uses.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PodDisk {
-    /// Its kind.
+    /// The disk's kind.
     pub kind: DiskKind,
-    /// What tells it from others of its kind.
+    /// The disk's id among those of its kind.
     pub id: Box<str>,
-    /// Of an image of Ceph: the monitors.
+    /// The monitors of an image of Ceph.
     pub monitors: Box<[Box<str>]>,
-    /// Whether the pod only reads it.
+    /// True if the pod only reads the disk.
     pub read_only: bool,
 }
+
+on_heap!(PodDisk: id, monitors);
 
 impl PodDisk {
     /// The disks of a volume.
@@ -65,7 +68,7 @@ impl PodDisk {
         .flatten()
     }
 
-    /// Returns whether a pod with this disk cannot be where one with the other is.
+    /// Returns whether pods with these two disks cannot share a node.
     pub fn conflicts(&self, other: &Self) -> bool {
         let both_read = self.read_only && other.read_only;
         let shares_monitor = || self.monitors.iter().any(|m| other.monitors.contains(m));
@@ -77,27 +80,22 @@ impl PodDisk {
                 DiskKind::Rbd => !both_read && shares_monitor(),
             }
     }
-
-    /// Returns what it takes on the heap, in bytes.
-    pub fn heap_bytes(&self) -> usize {
-        let monitors = self.monitors.iter().map(|m| heap::block(m.len()));
-        heap::block(self.id.len())
-            + heap::list::<Box<str>>(self.monitors.len())
-            + monitors.sum::<usize>()
-    }
 }
 
-/// What storage an existing pod uses that decides about others.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// The storage of an existing pod that matters to decisions about other pods.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct UsedStorage {
-    /// Its claims, as [`relative`] names them.
-    pub claims: Box<[Box<str>]>,
-    /// Its disks.
+    /// The pod's claims, as [`relative`] names them. The pod of a reservation may have claims that
+    /// are yet to be created and have no name.
+    pub claims: Box<[PodClaim]>,
+    /// The pod's disks.
     pub disks: Box<[PodDisk]>,
 }
 
-/// A claim as pods of one workload name it: after what comes before the name of the pod,
-/// which a slash stands for.
+on_heap!(UsedStorage: claims, disks);
+
+/// A claim's name with a slash in place of the name of the pod that it begins with. So the pods of
+/// one workload name their claims alike.
 pub fn relative(claim: &str, pod: &str) -> String {
     match claim.strip_suffix(pod) {
         Some(before) if before.ends_with('-') && !pod.is_empty() => format!("{before}/"),
@@ -105,7 +103,7 @@ pub fn relative(claim: &str, pod: &str) -> String {
     }
 }
 
-/// The claim that [`relative`] named.
+/// The claim's full name, from the one that [`relative`] made.
 pub fn absolute<'c>(claim: &'c str, pod: &str) -> Cow<'c, str> {
     match claim.strip_suffix('/') {
         Some(before) => format!("{before}{pod}").into(),
@@ -113,55 +111,75 @@ pub fn absolute<'c>(claim: &'c str, pod: &str) -> Cow<'c, str> {
     }
 }
 
-/// The volumes of a pod that are kept when it exists, their claims relative to its name.
-pub fn kept_volumes(pod: &v1::Pod) -> Vec<v1::Volume> {
+/// The volumes of a pod that are kept when it exists, their claims relative to its name. The pod
+/// of a reservation keeps the templates of claims that are yet to be created.
+pub fn kept_volumes(pod: &v1::Pod, is_reservation: bool) -> Vec<v1::Volume> {
     let name = pod.metadata.as_ref().map_or("", |metadata| &metadata.name);
     let volumes = pod.spec.iter().flat_map(|spec| &spec.volumes);
-    let kept = volumes.filter_map(|volume| {
-        let mut source = v1::VolumeSource {
-            csi: None,
-            ephemeral: None,
-            ..volume.source()
-        };
-        if let Some(claim) = &mut source.persistent_volume_claim {
-            claim.claim_name = relative(&claim.claim_name, name);
-        }
-        (source != v1::VolumeSource::default()).then(|| v1::Volume {
-            volume_source: Some(source),
-            ..v1::Volume::default()
-        })
-    });
+    let kept = volumes.filter_map(|volume| kept(volume, name, is_reservation));
     kept.collect()
 }
 
+/// Returns the part of a volume that is kept for a pod of this name, if any.
+fn kept(volume: &v1::Volume, pod: &str, with_template: bool) -> Option<v1::Volume> {
+    let whole = volume.source();
+    let ephemeral = whole.ephemeral.filter(|_| with_template);
+    let mut source = v1::VolumeSource {
+        csi: None,
+        ephemeral: ephemeral.filter(|it| it.volume_claim_template.is_some()),
+        ..whole
+    };
+    if let Some(claim) = &mut source.persistent_volume_claim {
+        claim.claim_name = relative(&claim.claim_name, pod);
+    }
+    (source != v1::VolumeSource::default()).then(|| v1::Volume {
+        volume_source: Some(source),
+        ..v1::Volume::default()
+    })
+}
+
+/// Returns the part of a volume of a pod that a reservation uses. An ephemeral claim has the name
+/// `made`, and exists unless the pod is new.
+fn held_volume(volume: &v1::Volume, made: &str, is_new: bool) -> Option<v1::Volume> {
+    let source = volume.source();
+    let is_ephemeral = source.persistent_volume_claim.is_none() && source.ephemeral.is_some();
+    if is_new || !is_ephemeral {
+        return kept(volume, "", is_new);
+    }
+    let claim = v1::ClaimSource {
+        claim_name: made.to_owned(),
+    };
+    Some(v1::Volume {
+        volume_source: Some(v1::VolumeSource {
+            persistent_volume_claim: Some(claim),
+            ..v1::VolumeSource::default()
+        }),
+        ..v1::Volume::default()
+    })
+}
+
 impl UsedStorage {
-    /// Returns what a pod uses with these volumes, which are kept of it; `None` if that is
-    /// nothing.
+    /// Returns the storage that a pod uses, from the volumes that are kept of it; `None` if it uses
+    /// none.
     pub fn of(kept: &[v1::Volume]) -> Option<Self> {
-        let sources: Vec<v1::VolumeSource> = kept.iter().map(v1::Volume::source).collect();
-        let claims = sources.iter().flat_map(|s| &s.persistent_volume_claim);
+        // Volumes were checked before they were kept.
+        let faults = &mut Violations::default();
+        let path = Path::root("volumes");
+        let sources = || kept.iter().map(v1::Volume::source);
         let used = Self {
-            claims: claims
-                .map(|claim| claim.claim_name.as_str().into())
+            claims: sources()
+                .filter_map(|source| PodClaim::of(source, String::new, path, faults))
                 .collect(),
-            disks: sources.iter().flat_map(PodDisk::of).collect(),
+            disks: sources()
+                .flat_map(|source| PodDisk::of(&source).collect::<Vec<_>>())
+                .collect(),
         };
         (used != Self::default()).then_some(used)
     }
-
-    /// Returns what it takes on the heap, in bytes.
-    pub fn heap_bytes(&self) -> usize {
-        let claims = self.claims.iter().map(|claim| heap::block(claim.len()));
-        let disks = self.disks.iter().map(PodDisk::heap_bytes);
-        heap::list::<Box<str>>(self.claims.len())
-            + heap::list::<PodDisk>(self.disks.len())
-            + claims.sum::<usize>()
-            + disks.sum::<usize>()
-    }
 }
 
-/// Checks the claims that a pod names; `path` is that of its spec. Clients of version 0.1
-/// know no names of claims, and leave them out.
+/// Checks the claims that a pod names; `path` is that of its spec. Clients of version 0.1 do not
+/// know names of claims, and leave them out.
 pub fn check_claim_names(spec: &v1::PodSpec, path: Path<'_>, faults: &mut Violations) {
     let list = path.field("volumes");
     for (path, volume) in list.each(&spec.volumes) {
@@ -173,28 +191,66 @@ pub fn check_claim_names(spec: &v1::PodSpec, path: Path<'_>, faults: &mut Violat
     }
 }
 
-/// A claim that an incoming pod uses.
-#[derive(Debug, Clone)]
+/// A claim that a pod uses.
+#[derive(Debug, Clone, PartialEq)]
 pub struct PodClaim {
-    /// Its name.
+    /// The claim's name.
     pub name: Box<str>,
-    /// Whether it is made with the pod, which then has to own it.
+    /// True if the claim is created together with the pod, which then has to own it.
     pub is_ephemeral: bool,
-    /// What it is made of while there is none, for a pod that is yet to be created.
+    /// The template of a claim that does not exist, for a pod that is yet to be created.
     pub template: Option<Box<VolumeClaim>>,
+}
+
+on_heap!(PodClaim: name, template);
+
+impl PodClaim {
+    /// The claim of a volume, if it has any, which is at `path`. `made` is the name of one that
+    /// is made with the pod.
+    fn of(
+        source: v1::VolumeSource,
+        made: impl FnOnce() -> String,
+        path: Path<'_>,
+        faults: &mut Violations,
+    ) -> Option<Self> {
+        let named = source.persistent_volume_claim;
+        let is_ephemeral = named.is_none();
+        if is_ephemeral && source.ephemeral.is_none() {
+            return None;
+        }
+        let wire = source.ephemeral.and_then(|it| it.volume_claim_template);
+        let template = wire.map(|template| {
+            let path = path.field("ephemeral");
+            let path = path.field("volumeClaimTemplate");
+            let claim = v1::PersistentVolumeClaim {
+                spec: template.spec,
+                ..v1::PersistentVolumeClaim::default()
+            };
+            Box::new(VolumeClaim::compile(&claim, path, faults))
+        });
+        Some(Self {
+            name: named.map_or_else(made, |claim| claim.claim_name).into(),
+            is_ephemeral,
+            template,
+        })
+    }
 }
 
 /// The storage of an incoming pod.
 #[derive(Debug, Clone, Default)]
 pub struct PodStorage {
-    /// Its claims, in the order of its volumes.
+    /// The pod's claims, in the order of its volumes.
     pub claims: Box<[PodClaim]>,
-    /// Its disks.
+    /// The pod's disks.
     pub disks: Box<[PodDisk]>,
+    /// The storage that a reservation for the pod uses.
+    pub held: Arc<[v1::Volume]>,
 }
 
+on_heap!(PodStorage: claims, disks, held);
+
 impl PodStorage {
-    /// Checks and compiles it; `path` is that of the spec.
+    /// Checks and compiles the storage of a pod; `path` is that of its spec.
     pub fn compile(
         metadata: &v1::ObjectMeta,
         spec: &v1::PodSpec,
@@ -203,55 +259,28 @@ impl PodStorage {
     ) -> Self {
         check_claim_names(spec, path, faults);
         let list = path.field("volumes");
-        let (mut claims, mut disks) = (Vec::new(), Vec::new());
+        let (mut claims, mut disks, mut held) = (Vec::new(), Vec::new(), Vec::new());
+        let is_new = metadata.uid.is_empty();
         for (path, volume) in list.each(&spec.volumes) {
-            let source = volume.source();
+            let mut source = volume.source();
             disks.extend(PodDisk::of(&source));
-            let named = source.persistent_volume_claim;
-            let wire = source.ephemeral.and_then(|it| it.volume_claim_template);
-            let template = wire.filter(|_| metadata.uid.is_empty()).map(|template| {
-                let path = path.field("ephemeral");
-                let path = path.field("volumeClaimTemplate");
-                let claim = v1::PersistentVolumeClaim {
-                    spec: template.spec,
-                    ..v1::PersistentVolumeClaim::default()
-                };
-                Box::new(VolumeClaim::compile(&claim, path, faults))
-            });
-            let is_ephemeral = named.is_none();
-            if is_ephemeral && volume.source().ephemeral.is_none() {
-                continue;
+            let of_pod = format!("{}-{}", metadata.name, volume.name);
+            held.extend(held_volume(volume, &of_pod, is_new));
+            if let Some(ephemeral) = source.ephemeral.as_mut().filter(|_| !is_new) {
+                // The claim exists as the pod does.
+                ephemeral.volume_claim_template = None;
             }
-            let of_pod = || format!("{}-{}", metadata.name, volume.name);
-            claims.push(PodClaim {
-                name: named.map_or_else(of_pod, |claim| claim.claim_name).into(),
-                is_ephemeral,
-                template,
-            });
+            claims.extend(PodClaim::of(source, || of_pod, path, faults));
         }
         Self {
             claims: claims.into(),
             disks: disks.into(),
+            held: held.into(),
         }
     }
 
-    /// Returns whether it is none that decides anything.
+    /// Returns whether the pod uses no storage that decisions depend on.
     pub fn is_empty(&self) -> bool {
         self.claims.is_empty() && self.disks.is_empty()
-    }
-
-    /// Returns what it takes on the heap, in bytes.
-    pub fn heap_bytes(&self) -> usize {
-        let claim = |claim: &PodClaim| {
-            let template = claim.template.as_ref();
-            heap::block(claim.name.len())
-                + template.map_or(0, |it| {
-                    heap::block(size_of::<VolumeClaim>()) + it.heap_bytes()
-                })
-        };
-        heap::list::<PodClaim>(self.claims.len())
-            + heap::list::<PodDisk>(self.disks.len())
-            + self.claims.iter().map(claim).sum::<usize>()
-            + self.disks.iter().map(PodDisk::heap_bytes).sum::<usize>()
     }
 }

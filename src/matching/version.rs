@@ -6,33 +6,32 @@ use std::str::FromStr;
 use super::features::Features;
 use super::violations::{Path, Violations};
 
-/// How what a pod requests is worked out while its node resizes it
-/// (`docs/semantics.md`, "Room").
+/// The rule for the requests of a pod that its node is resizing (`docs/semantics.md`, "Room").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resizing {
-    /// Of each container the largest of what it has and what it shall have.
+    /// For each container, the larger of its present and its wanted resources.
     Containers,
-    /// The same, and of the pod as a whole likewise.
+    /// As [`Self::Containers`], and in the same way for the pod as a whole.
     ContainersAndPod,
-    /// The largest of the sums of what all containers have and shall have.
+    /// The largest of two sums over all containers: of present and of wanted resources.
     Sums,
 }
 
 /// The rules that differ between versions.
 #[derive(Debug, PartialEq, Eq)]
 pub struct VersionRules {
-    /// The first minor version that has them.
+    /// The first minor version with these rules.
     since: u32,
-    /// What a pod requests that is being resized.
+    /// The rule for the requests of a pod that is being resized.
     pub resizing: Resizing,
-    /// Whether the node that a pod names is looked at before cordons, in PreFilter.
+    /// True if PreFilter checks the node that a pod names, before cordons are checked.
     pub node_name_first: bool,
-    /// Whether a `namespaceSelector` of an incoming pod that accepts a namespace without
-    /// labels selects all namespaces.
+    /// True if a `namespaceSelector` of an incoming pod that accepts a namespace without labels
+    /// selects all namespaces.
     pub no_labels_select_all: bool,
     /// The features that a pod may need and a node has to declare.
     pub features: Features,
-    /// Whether a device class may provide a resource that a node lacks.
+    /// True if a device class may provide a resource that a node lacks.
     pub device_classes: bool,
 }
 
@@ -74,8 +73,8 @@ pub struct KubernetesVersion {
 }
 
 impl KubernetesVersion {
-    /// Reads a version such as `1.37`, `v1.37.2` or `1.37+`; what follows the minor
-    /// version is passed over.
+    /// Reads a version such as `1.37`, `v1.37.2` or `1.37+`; the part after the minor version is
+    /// ignored.
     pub fn parse(text: &str) -> Option<Self> {
         let minor = text.trim_start_matches('v').strip_prefix("1.")?;
         let end = minor.find(|c: char| !c.is_ascii_digit());
@@ -96,7 +95,7 @@ impl KubernetesVersion {
     }
 }
 
-/// That a text is no version of Kubernetes.
+/// The error for a text that is no version of Kubernetes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be a version of Kubernetes, such as 1.37")]
 pub struct NotAVersion;
@@ -116,15 +115,15 @@ impl fmt::Display for KubernetesVersion {
 }
 
 impl VersionRules {
-    /// Those of a version: of the newest that is known where none is given. A version
-    /// older than the table has the rules of its first.
+    /// Returns the rules of a version; without one, those of the newest known. A version older than
+    /// the table has the rules of its first row.
     pub fn of(version: Option<KubernetesVersion>) -> &'static Self {
         let [first, ..] = &TABLE;
         let holds = |rules: &&Self| version.is_none_or(|version| rules.since <= version.minor);
         TABLE.iter().rev().find(holds).unwrap_or(first)
     }
 
-    /// All that there are, ascending.
+    /// The rules of all versions, ascending.
     pub fn all() -> impl DoubleEndedIterator<Item = &'static Self> {
         TABLE.iter()
     }

@@ -1,4 +1,4 @@
-//! What is wrong with a request: field paths and the list of faults.
+//! The faults of a request: field paths and the list of faults.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use crate::limits::{Limit, Limits, Unit};
 /// The path of a field, as in the JSON of the request, e.g.
 /// `pod.spec.topologySpreadConstraints[0].maxSkew`.
 ///
-/// A path borrows its parent and becomes text only when something is wrong, so
-/// checking a valid object costs nothing.
+/// A path borrows its parent and becomes text only for a fault, so checking a valid object costs
+/// nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct Path<'a> {
     parent: Option<&'a Path<'a>>,
@@ -72,26 +72,26 @@ impl fmt::Display for Path<'_> {
 pub struct Violation {
     /// Path of the field.
     pub field: String,
-    /// What is wrong with it.
+    /// The fault.
     pub description: String,
     /// The configured limit that the value exceeds; `None` for other faults.
     pub limit: Option<Limit>,
 }
 
-/// How many faults are kept with their text. Further ones are only counted.
+/// The number of faults that are kept with their text. Further ones are only counted.
 const MAX_KEPT: usize = 1_000;
 
-/// How many faults are written out in one text.
+/// The number of faults that are written out in one text.
 const MAX_WRITTEN: usize = 20;
 
 /// All faults of a request, in the order in which they were found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Violations {
-    /// The first ones.
+    /// The first faults, at most a thousand.
     kept: Vec<Violation>,
-    /// How many there are.
+    /// The number of all faults.
     total: usize,
-    /// How many of them exceed no limit but are wrong.
+    /// The number of faults that are no exceeded limits.
     wrong: usize,
 }
 
@@ -117,8 +117,7 @@ impl Violations {
         self.limited(path, limits, limit, given, || format!("{given} is"))
     }
 
-    /// The refusal of a list that has more than `most` entries, which nobody counted to
-    /// their end.
+    /// The refusal of a list with more than `most` entries; the list was not read to its end.
     pub fn too_many(path: Path<'_>, limit: Limit, most: usize) -> Self {
         let mut faults = Self::default();
         let name = limit.name();
@@ -168,12 +167,12 @@ impl Violations {
         result.map_err(add).ok()
     }
 
-    /// Returns whether nothing is wrong.
+    /// Returns whether there are no faults.
     pub fn is_empty(&self) -> bool {
         self.total == 0
     }
 
-    /// Returns how many faults there are.
+    /// Returns the number of faults.
     pub fn total(&self) -> usize {
         self.total
     }
@@ -183,13 +182,12 @@ impl Violations {
         self.wrong == 0
     }
 
-    /// The first faults, in the order in which they were found; a thousand of
-    /// them are kept.
+    /// The first faults, in the order in which they were found; at most a thousand.
     pub fn iter(&self) -> impl Iterator<Item = &Violation> {
         self.kept.iter()
     }
 
-    /// `value` when nothing is wrong, else the faults.
+    /// Returns `value` when there are no faults.
     ///
     /// # Errors
     /// The faults, when there are any.

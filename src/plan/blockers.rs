@@ -7,21 +7,21 @@ use super::spread_model::SpreadModel;
 use crate::snapshot::{DomainId, ReadView};
 use crate::spread::{Filter, NodeChecks, Reason};
 
-/// How many blockers of a workload are told.
+/// The largest number of blockers that are told of a workload.
 const MOST_TOLD: usize = 20;
 
 /// Something that keeps a workload from being even.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Blocker {
-    /// What it is.
+    /// The kind of the blocker.
     pub kind: BlockerKind,
     /// The topology key of the constraint; empty where it is about no domain.
     pub topology_key: String,
     /// The domain; empty where it is about none.
     pub domain: String,
-    /// What it says.
+    /// The text.
     pub text: String,
-    /// How many pods or nodes it is about.
+    /// The number of pods or nodes that it is about.
     pub count: usize,
 }
 

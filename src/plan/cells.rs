@@ -2,14 +2,13 @@
 
 use super::network::PlanCost;
 
-/// What it is worth to remove a pod that is on a node in no domain: more than any
-/// evenness.
+/// The worth of removing a pod that is on a node in no domain: more than any evenness.
 const OUTSIDE: i64 = 1 << 40;
 
 /// A domain of a constraint.
 #[derive(Debug, Clone)]
 pub struct ChosenDomain {
-    /// Whether its constraint is hard.
+    /// True if the constraint is hard.
     pub is_hard: bool,
     /// Matching pods in it; `None` for all nodes that are in no domain.
     pub pods: Option<i64>,
@@ -24,10 +23,10 @@ pub struct PodCell {
     pub ranks: Vec<usize>,
 }
 
-/// What there is to choose from.
+/// The nodes that there are to choose from.
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
-    /// How many constraints there are.
+    /// The number of constraints.
     pub constraints: usize,
     /// Their domains.
     pub domains: Vec<ChosenDomain>,

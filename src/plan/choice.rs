@@ -5,12 +5,12 @@ use super::exchange;
 use super::network::PlanCost;
 use super::sides::{Cells, SINK, SOURCE, Sides, TreeNetwork};
 
-/// How many pods of each cell go.
+/// The number of pods of each cell that go.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Chosen {
-    /// By cell.
+    /// The number of removed pods by cell.
     pub removed: Vec<usize>,
-    /// Whether no other choice is better.
+    /// True if no other choice is better.
     pub optimal: bool,
 }
 
@@ -46,10 +46,13 @@ impl Choice {
             }
             false => (SOURCE, SINK, count),
         };
-        for _ in 0..times {
-            if !affords(4 * network.arcs.len()) || !network.send(from, to, &cost, PlanCost::MOST) {
+        let mut left = times;
+        while left > 0 && affords(4 * network.arcs.len()) {
+            let sent = network.send((from, to), left, &cost, PlanCost::MOST);
+            if sent == 0 {
                 break;
             }
+            left -= sent;
         }
         let flows = network.arcs[domain_of.len()..].iter();
         let mut removed: Vec<usize> = flows.map(|arc| arc.flow).collect();

@@ -15,7 +15,7 @@ pub struct DeletionRank {
     phase: u8,
     is_ready: bool,
     deletion_cost: i32,
-    /// How many pods of the workload its node has.
+    /// The number of pods of the workload that the pod's node has.
     doubled: Reverse<usize>,
     ready_time: Option<Reverse<(i64, i32)>>,
     restarts: Reverse<(i32, i32)>,

@@ -6,20 +6,21 @@ use crate::matching::Constraint;
 use crate::snapshot::DomainCounts;
 use crate::spread::{GlobalMinimum, SkewRule};
 
-/// How many pods count in each domain, and how uneven that may be.
+/// The number of pods in each domain, and the skew that is allowed.
 #[derive(Debug, Clone)]
 pub struct GoalCounts {
-    /// By domain; `None` where a value is no domain.
+    /// The counts by domain; `None` where a value is no domain.
     counts: Vec<Option<u32>>,
-    /// How many domains have each count.
+    /// The number of domains that have each count.
     levels: BTreeMap<u32, usize>,
     max_skew: u32,
-    /// Whether skews are measured from 0, whatever the smallest count is.
+    /// True if skews are measured from 0, whatever the smallest count is.
     from_zero: bool,
 }
 
 impl GoalCounts {
-    /// Those of a constraint; without one, of domains that may differ by one pod.
+    /// Returns the goals of a constraint; without one, of domains that may differ by
+    /// one pod.
     pub fn of(counted: &DomainCounts<'_>, constraint: Option<&Constraint>) -> Self {
         let domains = counted.domain_count();
         let minimum = GlobalMinimum::of(constraint, domains, counted.smallest());
@@ -53,7 +54,7 @@ impl GoalCounts {
         rule.admits(self.count(domain).into())
     }
 
-    /// By how much the skew exceeds max skew.
+    /// Returns the amount by which the skew exceeds max skew.
     pub fn excess(&self) -> u32 {
         let largest = self.levels.last_key_value().map_or(0, |(count, _)| *count);
         largest.saturating_sub(self.minimum().saturating_add(self.max_skew))

@@ -1,54 +1,66 @@
 //! Places many pods jointly: where one after the other leaves some without a node, the
 //! nodes and their order are planned together.
 
-use super::levels;
+use super::best_scored;
+use super::levels::{LevelFlows, PlanPart};
 use super::search;
-use crate::spread::place::{Outlook, Placer};
+use crate::spread::place::{Outlook, PlannedPicker};
 use crate::spread::{Outcome, Picker, Report, SkewRule};
 
 /// Places jointly what does not fit otherwise.
 #[derive(Debug)]
-pub struct JointPlacer {
-    placer: Placer,
+pub struct JointPlacer<P> {
+    placer: P,
 }
-
-/// How many picks are few enough to find out how high smallest counts can get.
-const FEW: usize = 2_000;
-
-/// Picks by cell, part by part. Those of a part are accepted in any order.
-type Parts = Vec<Vec<usize>>;
 
 /// A plan for what is wanted.
 struct JointPlan {
-    parts: Parts,
+    parts: Vec<PlanPart>,
     /// The most that any plan places.
     bound: usize,
 }
 
-impl JointPlacer {
+impl<P: PlannedPicker> JointPlacer<P> {
     /// Places with what was gathered for placing one after the other.
-    pub fn of(placer: Placer) -> Self {
+    pub fn of(placer: P) -> Self {
         Self { placer }
     }
 }
 
-impl Picker for JointPlacer {
+impl<P: PlannedPicker> Picker for JointPlacer<P> {
     fn run(&mut self, with_steps: bool, cancelled: &dyn Fn() -> bool) -> Option<Outcome> {
         let start = self.placer.clone();
         let mut best = self.placer.run(with_steps, cancelled)?;
         let mut bound = best.picks.len();
         if best.unplaced > 0 {
-            let outlook = start.outlook();
-            let plan = JointPlan::of(&outlook, cancelled)?;
-            let parts: Vec<_> = plan.parts.into_iter().map(|it| outlook.picks(it)).collect();
+            let mut outlook = start.outlook();
+            let plan = JointPlan::of(&mut outlook, best.picks.len(), cancelled)?;
+            let parts = plan.parts.iter().map(|part| outlook.picks(part));
+            let parts: Vec<_> = parts.collect();
             let mut placer = start.clone();
-            let outcome = placer.run_along(&parts, cancelled)?;
+            let outcome = match parts.is_empty() {
+                true => Outcome::default(),
+                false => placer.run_along(&parts, with_steps, cancelled)?,
+            };
             if outcome.picks.len() > best.picks.len() {
                 (self.placer, best) = (placer, outcome);
             }
             bound = plan.bound.max(best.picks.len());
         }
         best.bound = Some(bound);
+        let picks = i64::try_from(best.picks.len()).unwrap_or(i64::MAX);
+        best.total_bound = Some(start.highest_total().saturating_mul(picks));
+        if best.total_bound != Some(best.total)
+            && let Some(found) = best_scored::picks(&start, best.picks.len(), cancelled)?
+        {
+            let mut placer = start;
+            let outcome = placer.run_along(&found, with_steps, cancelled)?;
+            if outcome.picks.len() == best.picks.len() && outcome.total > best.total {
+                let bound = best.bound;
+                (self.placer, best) = (placer, Outcome { bound, ..outcome });
+            }
+            best.total_bound = Some(best.total);
+        }
         Some(best)
     }
 
@@ -62,76 +74,99 @@ impl Picker for JointPlacer {
 }
 
 impl JointPlan {
-    fn of(outlook: &Outlook<'_>, cancelled: &dyn Fn() -> bool) -> Option<Self> {
-        let mut bound = bound(outlook, cancelled)?;
-        let mut parts = levels::plan(outlook, cancelled)?;
-        if size(&parts) < bound
+    /// A plan of more picks than are `known`; without parts where there is none.
+    fn of(outlook: &mut Outlook<'_>, known: usize, cancelled: &dyn Fn() -> bool) -> Option<Self> {
+        let mut bound = room(outlook);
+        if outlook.beside == 0 {
+            let reached = Reachable::of(outlook, cancelled)?;
+            bound = reached.picks;
+            let rules = rules(outlook, &reached.smallest);
+            outlook.limit_rooms(&rules);
+        }
+        let outlook = &*outlook;
+        let mut parts = Vec::new();
+        if known < bound {
+            parts = LevelFlows::of(outlook, cancelled).plan()?;
+        }
+        let size = parts.iter().flatten().map(|(_, times)| times).sum();
+        if known.max(size) < bound
             && let Some(found) = search::longest(outlook, bound, cancelled)?
         {
             if outlook.beside == 0 {
                 bound = found.len();
             }
-            if found.len() > size(&parts) {
-                let one = |cell: usize| {
-                    let mut picks = vec![0; outlook.cells.len()];
-                    picks[cell] = 1;
-                    picks
-                };
-                parts = found.into_iter().map(one).collect();
+            if found.len() > size {
+                parts = found.into_iter().map(|cell| vec![(cell, 1)]).collect();
             }
         }
         Some(Self { parts, bound })
     }
 }
 
-fn size(parts: &Parts) -> usize {
-    parts.iter().flatten().sum()
+/// More than any plan reaches.
+struct Reachable {
+    /// By constraint: its smallest count.
+    smallest: Vec<u32>,
+    /// The number of picks.
+    picks: usize,
 }
 
-/// A number that no plan exceeds: what fits by the room of nodes and by all constraints,
-/// were each smallest count as high as it can get. `None` when `cancelled` said so.
-fn bound(outlook: &Outlook<'_>, cancelled: &dyn Fn() -> bool) -> Option<usize> {
+impl Reachable {
+    /// Raises one smallest count after the other, as far as the constraints let it by what the
+    /// others are by then: whatever the order of the picks, the first smallest count that is
+    /// raised further would have to be raised from there.
+    fn of(outlook: &Outlook<'_>, cancelled: &dyn Fn() -> bool) -> Option<Self> {
+        let flows = LevelFlows::of(outlook, cancelled);
+        let mut picks = room(outlook);
+        loop {
+            let highest = highest(outlook, picks);
+            let smallest = raised(outlook, &flows, &highest)?;
+            let fitting = flows.fitting(&rules(outlook, &smallest))?;
+            if fitting >= picks {
+                return Some(Self { smallest, picks });
+            }
+            // Fewer picks leave the smallest counts lower, and those leave fewer picks.
+            picks = fitting;
+        }
+    }
+}
+
+/// Returns the number of picks that the room of nodes allows.
+fn room(outlook: &Outlook<'_>) -> usize {
     let rooms = outlook.cells.iter().map(|cell| cell.room);
     let room = rooms.fold(outlook.beside, usize::saturating_add);
-    let mut bound = outlook.wanted.min(room);
-    if outlook.beside > 0 {
-        return Some(bound);
-    }
-    let mut smallest = highest(outlook, bound);
+    outlook.wanted.min(room)
+}
+
+/// By constraint: how high its smallest count can be raised, at most to `highest`.
+fn raised(outlook: &Outlook<'_>, flows: &LevelFlows<'_>, highest: &[u32]) -> Option<Vec<u32>> {
+    let counts = outlook.constraints.iter().map(|it| it.counts.iter());
+    let smallest = counts.map(|counts| counts.flatten().min().copied().unwrap_or(0));
+    let mut smallest: Vec<u32> = smallest.collect();
     loop {
-        let before = (bound, smallest.clone());
-        if bound <= FEW {
-            for constraint in 0..smallest.len() {
-                let rules = rules(outlook, &smallest);
-                let reaches = |smallest| {
-                    let wanted = (constraint, smallest);
-                    levels::reaches(outlook, &rules, wanted, cancelled)
-                };
-                smallest[constraint] = most(smallest[constraint], reaches)?;
-            }
+        let before = smallest.clone();
+        for constraint in 0..smallest.len() {
+            let reaches = |count: u32| {
+                let mut at = smallest.clone();
+                at[constraint] = count - 1;
+                flows.reaches(&rules(outlook, &at), constraint, count)
+            };
+            let range = (smallest[constraint], highest[constraint]);
+            smallest[constraint] = most(range, reaches)?;
         }
-        bound = bound.min(levels::fitting(
-            outlook,
-            &rules(outlook, &smallest),
-            cancelled,
-        )?);
-        // Fewer picks leave the smallest counts lower, and those leave fewer picks.
-        for (known, highest) in smallest.iter_mut().zip(highest(outlook, bound)) {
-            *known = highest.min(*known);
-        }
-        if before == (bound, smallest.clone()) {
-            return Some(bound);
+        if before == smallest {
+            return Some(smallest);
         }
     }
 }
 
-/// The most up to `most` that is reached; 0 always is. `None` when that is not known.
-fn most(most: u32, reaches: impl Fn(u32) -> Option<bool>) -> Option<u32> {
-    let (mut reached, mut missed) = (0, most.saturating_add(1));
+/// The most up to an end that is reached, from a number that is. `None` when that is not known.
+fn most((start, end): (u32, u32), reaches: impl Fn(u32) -> Option<bool>) -> Option<u32> {
+    let (mut reached, mut missed) = (start, end.max(start).saturating_add(1));
     while missed - reached > 1 {
-        let middle = match missed > most {
+        let middle = match missed > end {
             // Mostly it is as high as it seems.
-            true => most,
+            true => end,
             false => reached + (missed - reached) / 2,
         };
         match reaches(middle)? {
@@ -167,6 +202,6 @@ fn highest(outlook: &Outlook<'_>, picks: usize) -> Vec<u32> {
 fn rules(outlook: &Outlook<'_>, smallest: &[u32]) -> Vec<SkewRule> {
     let constraints = outlook.constraints.iter().zip(smallest);
     constraints
-        .map(|(constraint, smallest)| constraint.rule(&[Some(*smallest)]))
+        .map(|(constraint, smallest)| constraint.rule(Some(*smallest)))
         .collect()
 }

@@ -1,8 +1,11 @@
 //! Plans picks level by level. As long as no smallest count changes, what constraints
 //! accept is a flow problem, and the order of the picks means nothing. So each part of
 //! a plan is a flow that raises smallest counts, and the last one is as large as
-//! possible.
+//! possible. Flows go through classes of cells, for many hosts are alike.
 
+use std::cell::Cell;
+
+use super::classes::{PickClass, PickClasses};
 use super::network::PlanCost;
 use super::sides::{Cells, SINK, SOURCE, Sides, TreeNetwork};
 use super::standing::PickStanding;
@@ -12,150 +15,145 @@ use crate::spread::place::Outlook;
 /// Less than all costs whose most important part is nothing.
 const LESS_THAN_NOTHING: PlanCost = PlanCost([0, i64::MIN, i64::MIN]);
 
-/// What the flows of a plan have in common.
-struct LevelFlows<'o> {
+/// The number of arcs after which flows end: some tenths of a second.
+const ARCS: usize = 10_000_000;
+
+/// Picks by cell that are accepted in any order.
+pub type PlanPart = Vec<(usize, usize)>;
+
+/// The data that the flows of a plan share.
+pub struct LevelFlows<'o> {
     outlook: &'o Outlook<'o>,
+    start: LevelStanding<'o>,
     sides: Sides,
-    /// By constraint: the number of its first domain.
-    first: Vec<usize>,
-    domain_count: usize,
+    /// The number of arcs that were looked at.
+    looked_at: Cell<usize>,
+    cancelled: &'o dyn Fn() -> bool,
 }
 
-/// Picks by cell, part by part; nothing where the domains of constraints make no two
-/// trees. `None` when `cancelled` said so.
-pub fn plan(outlook: &Outlook<'_>, cancelled: &dyn Fn() -> bool) -> Option<Vec<Vec<usize>>> {
-    let levels = LevelFlows::of(outlook);
-    let mut parts = Vec::new();
-    if !levels.sides.left_out.is_empty() {
-        return Some(parts);
-    }
-    let mut standing = PickStanding::of(outlook);
-    loop {
-        let rules = standing.rules();
-        let none = vec![0; levels.domain_count];
-        let most = levels.flow(&standing, &rules, &none, cancelled)?.flows();
-        let reaches_all = most.iter().sum::<usize>() >= standing.left;
-        let raising = match reaches_all {
-            true => None,
-            false => levels.raising(&standing, &rules, cancelled)?,
-        };
-        let is_last = raising.is_none();
-        let part = raising.unwrap_or(most);
-        for (cell, times) in part.iter().enumerate() {
-            standing.pick(cell, *times);
-        }
-        parts.push(part);
-        if is_last || standing.left == 0 {
-            return Some(parts);
-        }
-    }
+/// The progress of a plan, with the classes as they are then.
+#[derive(Clone)]
+struct LevelStanding<'o> {
+    standing: PickStanding<'o>,
+    classes: PickClasses<'o>,
 }
 
-/// Returns how many picks constraints accept by these rules, in all; all that are wanted where
-/// their domains make no two trees. `None` when `cancelled` said so.
-pub fn fitting(
-    outlook: &Outlook<'_>,
-    rules: &[SkewRule],
-    cancelled: &dyn Fn() -> bool,
-) -> Option<usize> {
-    let levels = LevelFlows::of(outlook);
-    if !levels.sides.left_out.is_empty() {
-        return Some(outlook.wanted);
-    }
-    let none = vec![0; levels.domain_count];
-    let flow = levels.flow(&PickStanding::of(outlook), rules, &none, cancelled)?;
-    Some(flow.flows().iter().sum())
-}
-
-/// Returns whether picks that constraints accept by these rules can bring the counts of all
-/// domains of one of them to at least `smallest`. `None` when `cancelled` said so.
-pub fn reaches(
-    outlook: &Outlook<'_>,
-    rules: &[SkewRule],
-    (constraint, smallest): (usize, u32),
-    cancelled: &dyn Fn() -> bool,
-) -> Option<bool> {
-    let levels = LevelFlows::of(outlook);
-    if !levels.sides.left_out.is_empty() {
-        return Some(true);
-    }
-    let mut wanted = vec![0; levels.domain_count];
-    let first = levels.first[constraint];
-    for (domain, count) in outlook.constraints[constraint].counts.iter().enumerate() {
-        let missing = count.map_or(0, |count| smallest.saturating_sub(count));
-        wanted[first + domain] = missing as usize;
-    }
-    let flow = levels.flow(&PickStanding::of(outlook), rules, &wanted, cancelled)?;
-    let arcs = flow.domain_of.iter().zip(&flow.network.arcs);
-    for (domain, arc) in arcs {
-        wanted[*domain] = wanted[*domain].saturating_sub(arc.flow);
-    }
-    Some(wanted.iter().all(|missing| *missing == 0))
+/// Units through the classes that have cells.
+struct ClassFlow<'c> {
+    classes: Vec<&'c PickClass>,
+    trees: TreeNetwork,
 }
 
 impl<'o> LevelFlows<'o> {
-    fn of(outlook: &'o Outlook<'o>) -> Self {
-        let mut domain_count = 0;
-        let first = outlook.constraints.iter().map(|constraint| {
-            let first = domain_count;
-            domain_count += constraint.counts.len();
-            first
-        });
-        let mut levels = Self {
-            first: first.collect(),
-            domain_count: 0,
-            sides: Sides::default(),
-            outlook,
+    /// Returns the flows of picks, which the caller may have `cancelled`.
+    pub fn of(outlook: &'o Outlook<'o>, cancelled: &'o dyn Fn() -> bool) -> Self {
+        let standing = PickStanding::of(outlook);
+        let classes = PickClasses::of(outlook, &standing);
+        let all = classes.all.iter();
+        let domains: Vec<_> = all.map(|class| class.domains.clone()).collect();
+        let cells = Cells {
+            domains: &domains,
+            domain_count: classes.domains.len(),
+            constraints: outlook.constraints.len(),
         };
-        levels.domain_count = domain_count;
-        levels.sides = Sides::of(levels.cells(&levels.domains()));
-        levels
-    }
-
-    fn cells<'c>(&self, domains: &'c [Vec<Option<usize>>]) -> Cells<'c> {
-        Cells {
-            domains,
-            domain_count: self.domain_count,
-            constraints: self.first.len(),
+        Self {
+            sides: Sides::of(cells),
+            start: LevelStanding { standing, classes },
+            looked_at: Cell::new(0),
+            cancelled,
+            outlook,
         }
     }
 
-    /// By cell and constraint: the domain in which picks count.
-    fn domains(&self) -> Vec<Vec<Option<usize>>> {
-        let cells = self.outlook.cells.iter().map(|cell| {
-            let judged_by = cell.judged_by.iter().zip(&cell.counts).zip(&self.first);
-            let domains = judged_by.map(|((domain, counts), first)| counts.then(|| first + domain));
-            domains.collect()
-        });
-        cells.collect()
+    /// Returns whether so much was looked at that a flow may have ended before it was whole.
+    fn is_exhausted(&self) -> bool {
+        self.looked_at.get() > ARCS
+    }
+
+    /// Picks part by part, as far as flows say them. `None` when they are cancelled.
+    pub fn plan(&self) -> Option<Vec<PlanPart>> {
+        let mut parts = Vec::new();
+        let mut at = self.start.clone();
+        // Without two trees flows leave out constraints: they are bounds, and no plans.
+        let is_plan = self.sides.left_out.is_empty();
+        while is_plan && at.standing.left > 0 && !self.is_exhausted() {
+            let rules = at.standing.rules();
+            let (part, is_last) = match self.all_left(&at, &rules)? {
+                Some(part) => (part, true),
+                None => match self.raising(&mut at, &rules)? {
+                    Some(part) => (part, false),
+                    None => (self.most(&at, &rules)?, true),
+                },
+            };
+            for (cell, times) in &part {
+                at.standing.pick(*cell, *times);
+                at.classes.put(*cell, &at.standing);
+            }
+            parts.push(part);
+            if is_last {
+                break;
+            }
+        }
+        Some(parts)
+    }
+
+    /// Returns how many picks constraints accept by these rules at most, in all; all that are
+    /// wanted where that takes too long. `None` when flows are cancelled.
+    pub fn fitting(&self, rules: &[SkewRule]) -> Option<usize> {
+        let part = self.most(&self.start, rules)?;
+        Some(match self.is_exhausted() {
+            true => self.outlook.wanted,
+            false => part.iter().map(|(_, times)| times).sum(),
+        })
+    }
+
+    /// Returns whether picks that constraints accept by these rules may bring the counts of all
+    /// domains of one of them to at least `smallest`. `None` when flows are cancelled.
+    pub fn reaches(&self, rules: &[SkewRule], constraint: usize, smallest: u32) -> Option<bool> {
+        if self.sides.left_out.contains(&constraint) {
+            return Some(true);
+        }
+        let mut targets = vec![None; self.outlook.constraints.len()];
+        targets[constraint] = Some(smallest);
+        let flow = self.flow(&self.start, rules, &targets)?;
+        let gained = flow.gained(&self.start, &targets);
+        Some(self.is_exhausted() || gained >= self.start.standing.lacks(constraint, smallest))
+    }
+
+    /// Returns as many picks as constraints accept.
+    fn most(&self, at: &LevelStanding<'_>, rules: &[SkewRule]) -> Option<PlanPart> {
+        let none = vec![None; rules.len()];
+        Some(self.flow(at, rules, &none)?.part())
+    }
+
+    /// All picks that are left, if constraints accept them without a smallest count rising.
+    fn all_left(&self, at: &LevelStanding<'_>, rules: &[SkewRule]) -> Option<Option<PlanPart>> {
+        let left = at.standing.left;
+        if self.network(at, rules).trees.network.most(SOURCE, SINK) < left {
+            return Some(None);
+        }
+        let part = self.most(at, rules)?;
+        let picks: usize = part.iter().map(|(_, times)| times).sum();
+        Some((picks == left).then_some(part))
     }
 
     /// Picks after which the smallest count of some constraint is higher.
-    fn raising(
-        &self,
-        standing: &PickStanding<'_>,
-        rules: &[SkewRule],
-        cancelled: &dyn Fn() -> bool,
-    ) -> Option<Option<Vec<usize>>> {
-        let all = 0..self.first.len();
-        let each = all.clone().map(|constraint| vec![constraint]);
-        for wanted in std::iter::once(all.collect()).chain(each) {
-            let mut pods = vec![0; self.domain_count];
-            for constraint in wanted {
-                for domain in standing.holding(constraint) {
-                    pods[self.first[constraint] + domain] = 1;
-                }
+    fn raising(&self, at: &mut LevelStanding<'_>, rules: &[SkewRule]) -> Option<Option<PlanPart>> {
+        let next: Vec<_> = (0..rules.len()).map(|it| at.standing.next(it)).collect();
+        let each = (0..rules.len()).map(|constraint| {
+            let mut targets = vec![None; rules.len()];
+            targets[constraint] = next[constraint];
+            targets
+        });
+        for targets in std::iter::once(next.clone()).chain(each) {
+            let part = self.flow(at, rules, &targets)?.part();
+            for (cell, times) in &part {
+                at.standing.pick(*cell, *times);
             }
-            let part = self.flow(standing, rules, &pods, cancelled)?.flows();
-            let mut after = standing.clone();
-            for (cell, times) in part.iter().enumerate() {
-                after.pick(cell, *times);
+            let raised = at.standing.rules() != rules;
+            for (cell, times) in &part {
+                at.standing.take_back(*cell, *times);
             }
-            let raised = after
-                .rules()
-                .iter()
-                .zip(rules)
-                .any(|(now, then)| now != then);
             if raised {
                 return Some(Some(part));
             }
@@ -163,56 +161,106 @@ impl<'o> LevelFlows<'o> {
         Some(None)
     }
 
-    /// Picks that constraints accept by these rules: as many as possible, or, where
-    /// so many pods are `wanted` in some domains, those that bring them there.
-    fn flow(
+    /// Picks that constraints accept by these rules: as many as possible, or, where there are
+    /// `targets`, those that bring the counts of all domains of a constraint there.
+    fn flow<'c>(
         &self,
-        standing: &PickStanding<'_>,
+        at: &'c LevelStanding<'_>,
         rules: &[SkewRule],
-        wanted: &[usize],
-        cancelled: &dyn Fn() -> bool,
-    ) -> Option<TreeNetwork> {
-        let sizes = (0..self.outlook.cells.len()).map(|cell| match standing.admits(rules, cell) {
-            true => standing.room[cell].min(standing.left),
-            false => 0,
-        });
-        let sizes: Vec<usize> = sizes.collect();
-        let domains = self.domains();
-        let mut trees = self.sides.network(self.cells(&domains), &sizes);
-        self.limit(&mut trees, standing, rules);
-        let TreeNetwork { network, domain_of } = &mut trees;
+        targets: &[Option<u32>],
+    ) -> Option<ClassFlow<'c>> {
+        let mut flow = self.network(at, rules);
+        let ClassFlow { classes, trees } = &mut flow;
+        let TreeNetwork { network, domain_of } = trees;
+        let lacking = domain_of.iter().map(|domain| at.lacks(*domain, targets));
+        let lacking: Vec<usize> = lacking.collect();
         let cost = |arc: usize, flow: usize| match arc.checked_sub(domain_of.len()) {
-            // Rather from cells with much room.
-            Some(cell) => {
-                let used = i64::try_from(flow).unwrap_or(i64::MAX);
-                let room = i64::try_from(sizes[cell]).unwrap_or(i64::MAX);
-                PlanCost([0, used - room, 0])
+            Some(class) => {
+                let class = classes[class];
+                let picks = flow / class.cells.len();
+                let [wanted, picks, room] = [class.wanted_by(targets, picks), picks, class.room]
+                    .map(|it| i64::try_from(it).unwrap_or(i64::MAX));
+                // Rather from cells with much room.
+                PlanCost([-wanted, picks - room, 0])
             }
-            None if flow < wanted[domain_of[arc]] => PlanCost([-1, 0, 0]),
+            None if flow < lacking[arc] => PlanCost([-1, 0, 0]),
             None => PlanCost::default(),
         };
-        let below = match wanted.iter().all(|pods| *pods == 0) {
+        let below = match targets.iter().all(Option::is_none) {
             true => PlanCost::MOST,
             false => LESS_THAN_NOTHING,
         };
-        let mut sent = 0;
-        while sent < standing.left && network.send(SOURCE, SINK, &cost, below) {
-            sent += 1;
-            if cancelled() {
+        let mut left = at.standing.left;
+        while left > 0 && !self.is_exhausted() {
+            if (self.cancelled)() {
                 return None;
             }
+            let before = network.looked_at;
+            let sent = network.send((SOURCE, SINK), left, &cost, below);
+            self.looked_at
+                .set(self.looked_at.get() + network.looked_at - before);
+            match sent {
+                0 => break,
+                sent => left -= sent,
+            }
         }
-        Some(trees)
+        Some(flow)
     }
 
-    /// Has domains take no more than constraints accept.
-    fn limit(&self, trees: &mut TreeNetwork, standing: &PickStanding<'_>, rules: &[SkewRule]) {
-        for (arc, number) in trees.domain_of.iter().enumerate() {
-            let constraint = self.first.partition_point(|first| first <= number) - 1;
-            let domain = number - self.first[constraint];
-            let takes = standing.takes(rules[constraint], constraint, domain);
-            let arc = &mut trees.network.arcs[arc];
+    /// The ways that constraints leave by these rules, with nothing on them.
+    fn network<'c>(&self, at: &'c LevelStanding<'_>, rules: &[SkewRule]) -> ClassFlow<'c> {
+        let admits = |class: &&PickClass| {
+            let first = class.cells.first();
+            first.is_some_and(|cell| at.standing.admits(rules, *cell))
+        };
+        let classes: Vec<_> = at.classes.all.iter().filter(admits).collect();
+        let sizes = classes.iter().map(|class| {
+            let size = class.cells.len().saturating_mul(class.takes_each(rules));
+            size.min(at.standing.left)
+        });
+        let sizes: Vec<usize> = sizes.collect();
+        let domains: Vec<_> = classes.iter().map(|class| class.domains.clone()).collect();
+        let cells = Cells {
+            domains: &domains,
+            domain_count: at.classes.domains.len(),
+            constraints: rules.len(),
+        };
+        let mut trees = self.sides.network(cells, &sizes);
+        for (number, arc) in trees.domain_of.iter().zip(&mut trees.network.arcs) {
+            let (constraint, value) = at.classes.domains[*number];
+            let takes = at.standing.takes(rules[constraint], constraint, value);
             arc.capacity = arc.capacity.min(takes);
         }
+        ClassFlow { classes, trees }
+    }
+}
+
+impl LevelStanding<'_> {
+    /// Returns how many pods a shared domain lacks to reach the target of its constraint.
+    fn lacks(&self, domain: usize, targets: &[Option<u32>]) -> usize {
+        let (constraint, value) = self.classes.domains[domain];
+        let count = self.standing.count(constraint, value);
+        targets[constraint].map_or(0, |target| target.saturating_sub(count) as usize)
+    }
+}
+
+impl ClassFlow<'_> {
+    /// The picks that it is.
+    fn part(&self) -> PlanPart {
+        let flows = self.classes.iter().zip(self.trees.flows());
+        flows.flat_map(|(class, flow)| class.share(flow)).collect()
+    }
+
+    /// Returns how many of its picks bring domains closer to the targets of their constraints.
+    fn gained(&self, at: &LevelStanding<'_>, targets: &[Option<u32>]) -> usize {
+        let arcs = self.trees.domain_of.iter().zip(&self.trees.network.arcs);
+        let shared = arcs.map(|(domain, arc)| arc.flow.min(at.lacks(*domain, targets)));
+        let own = self.part().into_iter().map(|(cell, times)| {
+            let class = at.classes.of_cell(cell);
+            (0..times)
+                .map(|it| class.wanted_by(targets, it))
+                .sum::<usize>()
+        });
+        shared.sum::<usize>() + own.sum::<usize>()
     }
 }

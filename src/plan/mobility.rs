@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::rebalance_wish::RebalanceWish;
+use super::rebalance_options::RebalanceOptions;
 use crate::proto::v1;
 use crate::snapshot::{DisruptionBudget, PodGroup, PodGroups};
 use crate::spread::describe::{WorkloadId, WorkloadPods, controller};
 
-/// Why a pod stays where it is.
+/// The reason why a pod stays where it is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Staying {
-    /// Nothing would make another one, or nowhere else: what it is.
+    /// The kind of pod: nothing would make another one, or it would come up nowhere else.
     Kind(&'static str),
-    /// Who asks wants it to stay, and why.
+    /// The caller wants it to stay, and why.
     Wished(String),
     /// A budget allows no eviction, or there is more than one: which.
     Budget(String),
@@ -24,7 +24,7 @@ pub struct NamespaceBudgets {
 }
 
 impl NamespaceBudgets {
-    /// Those of the namespace that is looked at.
+    /// Returns the budgets of the namespace of these pods.
     pub fn of(pods: &PodGroups<'_>) -> Self {
         let mut sums: BTreeMap<&str, (DisruptionBudget, usize, usize)> = BTreeMap::new();
         let budgets: Vec<_> = pods.read_view().budgets().collect();
@@ -49,7 +49,7 @@ impl NamespaceBudgets {
         }
     }
 
-    /// Why the pods of a group stay as far as budgets go.
+    /// Returns the reason why the pods of a group stay, as far as budgets go.
     fn staying(
         &self,
         pods: &PodGroups<'_>,
@@ -84,12 +84,12 @@ impl NamespaceBudgets {
     }
 }
 
-/// Why all pods of a group stay; `None` where they may move.
+/// Returns the reason why all pods of a group stay; `None` where they may move.
 pub fn staying_group(
     (group, pod): (&PodGroup, &v1::Pod),
     (id, workload): (&WorkloadId, &WorkloadPods<'_>),
     (pods, budgets): (&PodGroups<'_>, &NamespaceBudgets),
-    wish: &RebalanceWish,
+    options: &RebalanceOptions,
 ) -> Option<Staying> {
     let none = v1::ObjectMeta::default();
     let metadata = pod.metadata.as_ref().unwrap_or(&none);
@@ -98,11 +98,11 @@ pub fn staying_group(
     }
     match controller(metadata) {
         Some(owner) if owner.kind == "DaemonSet" => return Some(Staying::Kind("of a DaemonSet")),
-        None if !wish.moves_bare => return Some(Staying::Kind("without a controller")),
+        None if !options.moves_bare => return Some(Staying::Kind("without a controller")),
         _ if pods.is_pinned(group) => return Some(Staying::Kind("bound to its node")),
         _ => {}
     }
-    if wish
+    if options
         .keeps
         .as_ref()
         .is_some_and(|it| it.matches_labels(&metadata.labels))
@@ -111,5 +111,5 @@ pub fn staying_group(
             "of the selector of pods that stay".to_owned(),
         ));
     }
-    budgets.staying(pods, &metadata.labels, workload, wish.max_unavailable)
+    budgets.staying(pods, &metadata.labels, workload, options.max_unavailable)
 }

@@ -5,13 +5,13 @@ use std::cmp::Reverse;
 
 use super::goal_counts::GoalCounts;
 
-/// How many moves are looked at before what was found has to do.
+/// The number of moves that are looked at before the search ends with what it has found.
 const MOST_LOOKS: usize = 20_000;
 
-/// By how many moves a plan may be longer than the fewest that could do.
+/// The number of moves by which a plan may be longer than the fewest that could do.
 const MOST_EXTRA: usize = 3;
 
-/// What may move and where to.
+/// The pods that may move, and their possible targets.
 #[derive(Debug, Clone, Default)]
 pub struct MoveBoard {
     /// The constraints.
@@ -30,11 +30,11 @@ pub struct MoveBoard {
 /// A constraint on the board.
 #[derive(Debug, Clone)]
 pub struct BoardGoal {
-    /// Its counts.
+    /// The counts of the goal.
     pub counts: GoalCounts,
-    /// Whether it has to hold in the end. Others must not get worse.
+    /// True if the goal has to hold in the end. Others must not get worse.
     pub is_wanted: bool,
-    /// Its excess at first.
+    /// The excess of the goal at first.
     pub excess: u32,
 }
 
@@ -45,7 +45,7 @@ pub struct SourceCell {
     pub class: usize,
     /// By goal: the domain that they are in.
     pub domains: Vec<Option<usize>>,
-    /// How many are left.
+    /// The number of pods that are left.
     pub left: usize,
 }
 
@@ -54,7 +54,7 @@ pub struct SourceCell {
 pub struct TargetCell {
     /// By goal: the domain that they are in.
     pub domains: Vec<Option<usize>>,
-    /// How many more pods of the class have room.
+    /// The number of further pods of the class that have room.
     pub room: usize,
 }
 
@@ -64,11 +64,11 @@ pub type BoardMove = (usize, usize);
 /// Moves that were found.
 #[derive(Debug, Clone, Default)]
 pub struct FoundMoves {
-    /// They, in order.
+    /// The moves, in order.
     pub moves: Vec<BoardMove>,
-    /// Whether all that is wanted holds after them.
+    /// True if all wanted goals hold after the moves.
     pub is_whole: bool,
-    /// Whether fewer cannot do.
+    /// True if no plan with fewer moves reaches the same.
     pub is_least: bool,
 }
 

@@ -10,37 +10,37 @@ use crate::proto::v1::change::Object;
 use crate::snapshot::{DomainId, Imagined, ReadView, Slot};
 use crate::spread::{Filter, NodeChecks, Reason, Scores};
 
-/// What it costs to judge a node, in units, beside its checks.
+/// The cost of judging a node, in units, beside its checks.
 const UNITS_PER_NODE: usize = 60;
 
-/// How many planned steps may be refused before a workload is left as it is.
+/// The number of planned steps that may be refused before a workload is left as it is.
 const MOST_REFUSALS: usize = 64;
 
 /// A workload whose pods are to move.
 pub struct Moving<'m, 'a> {
     /// The pods and constraints of its namespace.
     pub model: &'m SpreadModel,
-    /// Its place.
+    /// The place of the workload.
     pub workload: usize,
     /// The state after the moves before.
     pub read_view: &'m ReadView<'a>,
 }
 
-/// Where steps were refused that the counts allow: the class and the nodes.
+/// The steps that were refused although the counts allow them: the class and the nodes.
 #[derive(Debug, Default)]
 pub struct Refused {
-    /// They.
+    /// The class and the nodes of each step.
     pub nodes: HashSet<(usize, Vec<Slot>)>,
 }
 
 /// Steps that were found.
 #[derive(Debug, Default)]
 pub struct FoundSteps {
-    /// They, in order.
+    /// The steps, in order.
     pub steps: Vec<MoveStep>,
-    /// Whether fewer do not do as much.
+    /// True if no plan with fewer steps does as much.
     pub is_least: bool,
-    /// Whether more were wanted than there may be.
+    /// True if more steps were wanted than the limits allow.
     pub is_capped: bool,
 }
 
@@ -55,7 +55,7 @@ pub struct MoveStep {
     pub target: Vec<Slot>,
 }
 
-/// What a move does to a constraint.
+/// The effect of a move on a constraint.
 #[derive(Debug, Clone)]
 pub struct MoveEffect {
     /// The topology key.
@@ -75,9 +75,9 @@ pub struct Stepped {
     pub from: String,
     /// That of the node it came to.
     pub to: String,
-    /// The same node.
+    /// The slot of the same node.
     pub to_slot: Slot,
-    /// What that does to each constraint.
+    /// The effect on each constraint.
     pub effects: Vec<MoveEffect>,
 }
 
@@ -195,7 +195,7 @@ impl Moving<'_, '_> {
         }
     }
 
-    /// As many of the pods as may leave their nodes.
+    /// Returns as many of the pods as may leave their nodes.
     fn within_nodes(
         &self,
         pods: Vec<usize>,
@@ -215,7 +215,7 @@ impl Moving<'_, '_> {
         pods.into_iter().filter(may_leave).collect()
     }
 
-    /// Where pods of a class could go but for the counts, by domains.
+    /// Returns where a class's pods could go if no counts forbade it, by domains.
     fn targets(
         &self,
         class: usize,

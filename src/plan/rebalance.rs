@@ -5,42 +5,42 @@ use std::sync::Arc;
 
 use super::blockers::{self, Blocker};
 use super::moving::{self, MoveEffect, Stepped};
-use super::rebalance_wish::RebalanceWish;
+use super::rebalance_options::RebalanceOptions;
 use super::spread_model::SpreadModel;
 use crate::snapshot::{Defaults, Imagined, ReadView};
 use crate::spread::describe::{By, JudgedWorkload, Survey, WorkloadId};
 
-/// How often all namespaces are looked at, at most: where a workload has moved, another
-/// may find room.
+/// The largest number of rounds over all namespaces: where a workload has moved, another may find
+/// room.
 const MOST_ROUNDS: usize = 8;
 
-/// Which pods to move.
+/// The pods to move, and what their moves achieve.
 #[derive(Debug, Default)]
 pub struct RebalancePlan {
     /// The revision that it is about.
     pub revision: i64,
-    /// Its default constraints.
+    /// The default constraints of the snapshot.
     pub defaults: Arc<Defaults>,
     /// The moves, in order.
     pub moves: Vec<PlannedMove>,
     /// The workloads that violated constraints, by namespace.
     pub workloads: BTreeMap<(String, WorkloadId), RebalancedWorkload>,
-    /// Whether no plan with fewer moves does as much.
+    /// True if no plan with fewer moves does as much.
     pub is_least: bool,
-    /// Whether more moves were wanted than there may be.
+    /// True if more moves were wanted than the limits allow.
     pub is_capped: bool,
 }
 
 /// A pod to move.
 #[derive(Debug, Clone)]
 pub struct PlannedMove {
-    /// Its namespace.
+    /// The namespace of the pod.
     pub namespace: String,
-    /// Its workload.
+    /// The workload of the pod.
     pub workload: WorkloadId,
-    /// Its name.
+    /// The name of the pod.
     pub pod: String,
-    /// Its uid.
+    /// The uid of the pod.
     pub uid: String,
     /// The place of the move that makes it, if one of the plan does.
     pub made_by: Option<usize>,
@@ -48,45 +48,45 @@ pub struct PlannedMove {
     pub from: String,
     /// The node for the pod that takes its place.
     pub to: String,
-    /// What that does to each constraint.
+    /// The effect on each constraint.
     pub effects: Vec<MoveEffect>,
 }
 
 /// A workload that violated constraints.
 #[derive(Debug)]
 pub struct RebalancedWorkload {
-    /// By what it is judged.
+    /// The rule by which the workload is judged.
     by: By,
-    /// How it was spread.
+    /// The spread of the workload before the moves.
     pub before: JudgedWorkload,
-    /// How it is spread after the moves.
+    /// The spread of the workload after the moves.
     pub after: Option<JudgedWorkload>,
-    /// How many of its pods move.
+    /// The number of its pods that move.
     pub moves: usize,
-    /// What keeps it from being even.
+    /// The causes that keep it from being even.
     pub blockers: Vec<Blocker>,
 }
 
 /// A plan in the making.
 struct Planner<'p, 's> {
-    wish: &'p RebalanceWish,
+    options: &'p RebalanceOptions,
     imagined: &'p mut Imagined<'s>,
     plan: RebalancePlan,
-    /// By node: how many pods leave it.
+    /// The number of pods that leave each node.
     left: HashMap<String, usize>,
-    /// By namespace and pod: the move that made it.
+    /// The move that made each pod, by namespace and name.
     made: HashMap<(String, String), usize>,
 }
 
 impl RebalancePlan {
     /// Plans on a copy of a snapshot, which is changed as the plan goes.
-    pub fn of(imagined: &mut Imagined<'_>, wish: &RebalanceWish) -> Self {
-        let names = match &wish.namespace {
+    pub fn of(imagined: &mut Imagined<'_>, options: &RebalanceOptions) -> Self {
+        let names = match &options.namespace {
             Some(name) => vec![name.as_str().into()],
             None => imagined.namespaces(),
         };
         let mut planner = Planner {
-            wish,
+            options,
             imagined,
             plan: Self {
                 is_least: true,
@@ -127,9 +127,9 @@ impl Planner<'_, '_> {
 
     /// Repairs the workloads of a namespace. Whether any was violated.
     fn repair(&mut self, namespace: &str) -> bool {
-        let wish = self.wish;
+        let options = self.options;
         let seen = self.imagined.read(namespace, |read_view| {
-            SpreadModel::of(&read_view.pod_groups(), namespace, wish)
+            SpreadModel::of(&read_view.pod_groups(), namespace, options)
         });
         let Some(mut model) = seen else {
             return false;
@@ -164,9 +164,13 @@ impl Planner<'_, '_> {
         let mut refused = moving::Refused::default();
         while model.violates(workload) {
             let moved = self.plan.workloads.get(place).map_or(0, |it| it.moves);
-            let most = self.wish.most_of_workload.saturating_sub(moved);
-            let most = most.min(self.wish.most_moves.saturating_sub(self.plan.moves.len()));
-            let most_of_node = self.wish.most_of_node;
+            let most = self.options.most_of_workload.saturating_sub(moved);
+            let most = most.min(
+                self.options
+                    .most_moves
+                    .saturating_sub(self.plan.moves.len()),
+            );
+            let most_of_node = self.options.most_of_node;
             let left = &self.left;
             let affords_node =
                 |node: &str| most_of_node.saturating_sub(left.get(node).copied().unwrap_or(0));
@@ -200,12 +204,12 @@ impl Planner<'_, '_> {
         });
         if let Some(noted) = self.plan.workloads.get_mut(place) {
             noted.blockers = blockers.flatten().unwrap_or_default();
-            let is_full = self.wish.most_of_workload <= noted.moves
-                || self.wish.most_moves <= self.plan.moves.len()
+            let is_full = self.options.most_of_workload <= noted.moves
+                || self.options.most_moves <= self.plan.moves.len()
                 || self
                     .left
                     .values()
-                    .any(|left| self.wish.most_of_node <= *left);
+                    .any(|left| self.options.most_of_node <= *left);
             if model.violates(workload) && is_full {
                 noted.blockers.push(Blocker::of_cap());
                 self.plan.is_capped = true;
@@ -242,7 +246,7 @@ impl Planner<'_, '_> {
     /// Looks at what the moves lead to.
     fn finish(self, touched: &[Box<str>]) -> RebalancePlan {
         let Self {
-            wish,
+            options,
             imagined,
             mut plan,
             ..
@@ -250,7 +254,7 @@ impl Planner<'_, '_> {
         for namespace in touched {
             imagined.read(namespace, |read_view| {
                 let pods = read_view.pod_groups();
-                let survey = Survey::of(&pods, namespace, &wish.limits, wish.max_domains);
+                let survey = Survey::of(&pods, namespace, &options.limits, options.max_domains);
                 let own = plan.workloads.iter_mut();
                 for ((_, id), noted) in own.filter(|((name, _), _)| **name == **namespace) {
                     noted.after = survey.judge_listed(id, &noted.by);

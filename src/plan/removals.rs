@@ -8,34 +8,34 @@ use crate::proto::v1;
 use crate::snapshot::{DomainCounts, DomainId, NamedPod, PodGroups, ReadView, Slot};
 use crate::spread::describe::{Balance, WantedSpread, WorkloadPods};
 
-/// What it costs to gather a pod, for each constraint, in units.
+/// The cost of gathering a pod, for each constraint, in units.
 const UNITS_PER_MEMBER: usize = 20;
 
-/// Which pods are to go.
+/// The options of a plan of removals.
 #[derive(Debug, Clone, Copy)]
-pub struct RemovalWish<'a> {
-    /// How many.
+pub struct RemovalOptions<'a> {
+    /// The number of pods that should go.
     pub count: usize,
-    /// What their controller reads of them, by name.
+    /// The fields that their controller reads of them, by name.
     pub facts: &'a BTreeMap<String, v1::PodFacts>,
-    /// How many domains to list.
+    /// The number of domains to list.
     pub max_domains: usize,
 }
 
-/// Which pods should go.
+/// The pods that should go, and the spread before and after.
 #[derive(Debug, Clone, Default)]
 pub struct RemovalPlan {
-    /// They, in the order in which they should.
+    /// The pods that should go, in order.
     pub removals: Vec<PlannedRemoval>,
-    /// How many pods there are.
+    /// The number of pods.
     pub pods: usize,
-    /// How they are spread.
+    /// The spread of the pods.
     pub before: Vec<Balance>,
-    /// How those are spread that stay.
+    /// The spread of the pods that stay.
     pub after: Vec<Balance>,
-    /// Of how many pods no facts are known.
+    /// The number of pods whose facts are unknown.
     pub unknown: usize,
-    /// Whether no other choice leaves the pods more evenly spread.
+    /// True if no other choice leaves the pods more evenly spread.
     pub optimal: bool,
 }
 
@@ -44,11 +44,12 @@ pub struct RemovalPlan {
 pub struct PlannedRemoval {
     /// The pod.
     pub name: String,
-    /// Its uid.
+    /// The uid of the pod.
     pub uid: String,
     /// The node that it is on; empty if it is on none.
     pub node: String,
-    /// For each constraint that counts it, its domain when it is its turn.
+    /// The domains that the pod leaves, one for each constraint that counts it, with their counts
+    /// when it is its turn.
     pub domains: Vec<LeftDomain>,
 }
 
@@ -57,7 +58,7 @@ pub struct PlannedRemoval {
 pub struct LeftDomain {
     /// The topology key.
     pub topology_key: String,
-    /// Its value; empty where the node is in no domain.
+    /// The value of the domain; empty where the node is in no domain.
     pub value: String,
     /// Matching pods in it before; 0 where the node is in no domain.
     pub matching_pods: i64,
@@ -73,10 +74,14 @@ struct Counted<'p, 'a> {
 
 impl RemovalPlan {
     /// Plans which pods of a workload go.
-    pub fn of(workload: &WorkloadPods<'_>, pods: &PodGroups<'_>, wish: RemovalWish<'_>) -> Self {
+    pub fn of(
+        workload: &WorkloadPods<'_>,
+        pods: &PodGroups<'_>,
+        options: RemovalOptions<'_>,
+    ) -> Self {
         let read_view = pods.read_view();
         let groups = workload.groups.iter().map(|(group, _)| *group);
-        let pods_in_order = in_order(pods.named(groups), wish.facts);
+        let pods_in_order = in_order(pods.named(groups), options.facts);
         let wanted = workload.wanted.iter();
         let counted: Vec<_> = wanted.map(|w| Counted::of(w, workload, pods)).collect();
         let waiting = pods_in_order
@@ -84,10 +89,10 @@ impl RemovalPlan {
             .take_while(|(pod, _)| pod.node.is_none());
         let waiting = waiting.count();
         let (choice, cells) = choice(&pods_in_order[waiting..], &counted, read_view);
-        let left = wish.count.saturating_sub(waiting);
+        let left = options.count.saturating_sub(waiting);
         let affords = |units: usize| read_view.affords(units);
         let chosen = choice.choose(left, &affords);
-        let gone_first = pods_in_order.iter().take(waiting.min(wish.count));
+        let gone_first = pods_in_order.iter().take(waiting.min(options.count));
         let mut removals: Vec<_> = gone_first
             .map(|(pod, _)| PlannedRemoval::of(pod, read_view))
             .collect();
@@ -110,7 +115,7 @@ impl RemovalPlan {
             gone.push(pod);
         }
         let balance = |counted: &Counted<'_, '_>, gone: &[&NamedPod]| {
-            counted.balance(workload, pods, gone, wish.max_domains)
+            counted.balance(workload, pods, gone, options.max_domains)
         };
         Self {
             removals,

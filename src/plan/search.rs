@@ -22,7 +22,7 @@ struct OrderSearch<'s> {
     bound: usize,
 }
 
-/// Why a search ended early.
+/// The reason why a search ended early.
 enum SearchEnd {
     /// There is nothing longer.
     Found,
@@ -80,7 +80,7 @@ impl OrderSearch<'_> {
                 self.path.push(cell);
                 self.from(standing)?;
                 self.path.pop();
-                standing.take_back(cell);
+                standing.take_back(cell, 1);
             }
             self.now[cell] -= 1;
         }

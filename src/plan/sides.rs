@@ -16,9 +16,9 @@ pub const SINK: usize = 1;
 pub struct Cells<'c> {
     /// By cell and constraint: the domain that it is in, if it is in one.
     pub domains: &'c [Vec<Option<usize>>],
-    /// How many domains there are, of all constraints.
+    /// The number of domains, of all constraints.
     pub domain_count: usize,
-    /// How many constraints.
+    /// The number of constraints.
     pub constraints: usize,
 }
 
@@ -27,7 +27,7 @@ pub struct Cells<'c> {
 pub struct Sides {
     /// The constraints of one tree, and of another.
     pub trees: [Vec<usize>; 2],
-    /// Those that are in neither: they cross constraints of both.
+    /// The constraints in neither: they cross constraints of both.
     pub left_out: Vec<usize>,
 }
 
@@ -36,12 +36,12 @@ pub struct Sides {
 pub struct TreeNetwork {
     /// It: first an arc for each domain, then one for each cell.
     pub network: Network,
-    /// By arc: its domain.
+    /// The domain of each arc.
     pub domain_of: Vec<usize>,
 }
 
 impl Cells<'_> {
-    /// By domain: how many cells are in it.
+    /// Returns the number of cells in each domain.
     fn in_each(&self) -> Vec<usize> {
         let mut counts = vec![0_usize; self.domain_count];
         for domain in self.domains.iter().flatten().flatten() {
@@ -52,7 +52,7 @@ impl Cells<'_> {
 }
 
 impl Sides {
-    /// Those of cells; each constraint is in the first tree that it fits.
+    /// Returns the trees of cells; each constraint is in the first one that it fits.
     pub fn of(cells: Cells<'_>) -> Self {
         let in_each = cells.in_each();
         let nests = |one: usize, other: usize| {
@@ -130,7 +130,7 @@ impl Sides {
 }
 
 impl TreeNetwork {
-    /// By cell: the units that go through it.
+    /// Returns the units that go through each cell.
     pub fn flows(&self) -> Vec<usize> {
         let cells = &self.network.arcs[self.domain_of.len()..];
         cells.iter().map(|arc| arc.flow).collect()

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use super::goal_counts::GoalCounts;
 use super::mobility::{NamespaceBudgets, Staying, staying_group};
-use super::rebalance_wish::RebalanceWish;
+use super::rebalance_options::RebalanceOptions;
 use crate::matching::{Path, Selector};
 use crate::proto::v1;
 use crate::snapshot::{DomainId, PartitionInUse, PodGroup, PodGroups, Slot};
 use crate::spread::Question;
 use crate::spread::describe::{By, JudgedWorkload, Survey, WantedSpread, WorkloadId, WorkloadPods};
 
-/// What it costs to gather a pod, in units.
+/// The cost of gathering a pod, in units.
 const UNITS_PER_PIECE: usize = 40;
 
 /// The pods and constraints of a namespace.
@@ -39,19 +39,19 @@ pub struct ModelGoal {
     pub key: Arc<str>,
     /// The nodes behind it.
     pub in_use: PartitionInUse,
-    /// Its counts.
+    /// The counts of the goal.
     pub counts: GoalCounts,
-    /// Which pods it counts; `None` for all of its workload alone.
+    /// The selector of the pods that it counts; `None` for all of its workload alone.
     selector: Option<Selector>,
 }
 
 /// A workload that violates a constraint.
 pub struct ModelWorkload {
-    /// What it is.
+    /// The identity of the workload.
     pub id: WorkloadId,
-    /// How it is spread.
+    /// The spread of the workload.
     pub before: JudgedWorkload,
-    /// By what.
+    /// The rule by which it is judged.
     pub by: By,
 }
 
@@ -59,17 +59,17 @@ pub struct ModelWorkload {
 pub struct MoveClass {
     /// The place of its workload.
     pub workload: usize,
-    /// One like them, without name and node, as their owner would create it.
+    /// A pod of the class without name and node, as its owner would create it.
     pub pod: v1::Pod,
-    /// The same, compiled.
+    /// The compiled form of that pod.
     pub question: Question,
     /// The labels that are copied from the node, if they have such.
     pub node_labels: Vec<String>,
-    /// By goal: whether it counts the pods.
+    /// True, by goal, if it counts the pods.
     pub counts: Vec<bool>,
     /// The goals that decide where they may go, with what they count of a pod itself.
     pub rules: Vec<(usize, i64)>,
-    /// Why all of them stay.
+    /// The reason why all of them stay.
     pub staying: Option<Staying>,
 }
 
@@ -78,13 +78,13 @@ pub struct MoveClass {
 pub struct ModelPod {
     /// The place of its class.
     pub class: usize,
-    /// Its name.
+    /// The name of the pod.
     pub name: String,
-    /// Its uid.
+    /// The uid of the pod.
     pub uid: String,
-    /// Its node.
+    /// The node of the pod.
     pub node: Slot,
-    /// Why it stays.
+    /// The reason why the pod stays.
     pub staying: Option<Staying>,
     /// The place of the move that made it.
     pub made_by: Option<usize>,
@@ -98,21 +98,21 @@ const NODE_LABELS: [&str; 2] = [
 
 impl SpreadModel {
     /// Returns what there is to repair in a namespace.
-    pub fn of(pods: &PodGroups<'_>, namespace: &str, wish: &RebalanceWish) -> Self {
-        let survey = Survey::of(pods, namespace, &wish.limits, wish.max_domains);
+    pub fn of(pods: &PodGroups<'_>, namespace: &str, options: &RebalanceOptions) -> Self {
+        let survey = Survey::of(pods, namespace, &options.limits, options.max_domains);
         let mut model = Self::default();
         let mut chosen = BTreeSet::new();
-        let all: Vec<_> = survey.all_wanted(wish.by.as_ref()).collect();
+        let all: Vec<_> = survey.all_wanted(options.by.as_ref()).collect();
         for (id, workload) in &all {
-            if !wish.means(namespace, id, workload) {
+            if !options.means(namespace, id, workload) {
                 continue;
             }
             if let Some(fault) = &workload.fault {
                 model.faults.push(((*id).clone(), fault.clone()));
             }
-            let goals = goals_of(workload, pods, wish, Some(model.workloads.len()));
+            let goals = goals_of(workload, pods, options, Some(model.workloads.len()));
             if goals.iter().any(|goal| goal.counts.excess() > 0) {
-                let by = match (&workload.by_key, &wish.by) {
+                let by = match (&workload.by_key, &options.by) {
                     (Some(_), Some(key)) => By::Key(Arc::clone(key)),
                     _ => By::Constraints,
                 };
@@ -129,8 +129,8 @@ impl SpreadModel {
             }
         }
         if !model.workloads.is_empty() {
-            model.add_pods(pods, namespace, wish, &all, &chosen);
-            model.add_others(pods, wish, &all, &chosen);
+            model.add_pods(pods, namespace, options, &all, &chosen);
+            model.add_others(pods, options, &all, &chosen);
         }
         model
     }
@@ -139,7 +139,7 @@ impl SpreadModel {
         &mut self,
         pods: &PodGroups<'_>,
         namespace: &str,
-        wish: &RebalanceWish,
+        options: &RebalanceOptions,
         all: &[(&WorkloadId, WorkloadPods<'_>)],
         chosen: &BTreeSet<&WorkloadId>,
     ) {
@@ -149,8 +149,9 @@ impl SpreadModel {
         let mine = all.iter().filter(|(id, _)| chosen.contains(id));
         for (at, (id, workload)) in mine.enumerate() {
             for (group, pod) in &workload.groups {
-                let staying = staying_group((group, pod), (id, workload), (pods, &budgets), wish);
-                let class = self.class(at, (group, pod), workload, staying, wish);
+                let staying =
+                    staying_group((group, pod), (id, workload), (pods, &budgets), options);
+                let class = self.class(at, (group, pod), workload, staying, options);
                 class_of.push(class.map(|class| {
                     self.classes.push(class);
                     self.classes.len() - 1
@@ -158,7 +159,7 @@ impl SpreadModel {
                 groups.push(group);
             }
         }
-        let names = wish.stay.get(namespace);
+        let names = options.stay.get(namespace);
         for pod in pods.named(groups.into_iter()) {
             let (Some(node), Some(class)) = (pod.node, class_of[pod.group]) else {
                 continue;
@@ -189,7 +190,7 @@ impl SpreadModel {
         (group, pod): (&PodGroup, &v1::Pod),
         workload: &WorkloadPods<'_>,
         staying: Option<Staying>,
-        wish: &RebalanceWish,
+        options: &RebalanceOptions,
     ) -> Option<MoveClass> {
         let mut pod = pod.clone();
         let metadata = pod.metadata.get_or_insert_default();
@@ -202,10 +203,10 @@ impl SpreadModel {
             }
             !is_copied
         });
-        let question = Question::compile(Some(&pod), &wish.limits, Path::root("pod")).ok()?;
+        let question = Question::compile(Some(&pod), &options.limits, Path::root("pod")).ok()?;
         let goals = self.goals.iter().enumerate();
         let own = goals.filter(|(_, goal)| goal.workload == Some(at));
-        let wanted = wanted_of(workload, wish);
+        let wanted = wanted_of(workload, options);
         let own = own.zip(wanted).filter_map(|((place, _), wanted)| {
             let active = wanted?;
             let is_rule = active.active.constraint.is_hard() && active.is_of(group);
@@ -231,13 +232,13 @@ impl SpreadModel {
     fn add_others(
         &mut self,
         pods: &PodGroups<'_>,
-        wish: &RebalanceWish,
+        options: &RebalanceOptions,
         all: &[(&WorkloadId, WorkloadPods<'_>)],
         chosen: &BTreeSet<&WorkloadId>,
     ) {
         let none = v1::ObjectMeta::default();
         for (_, workload) in all.iter().filter(|(id, _)| !chosen.contains(id)) {
-            for goal in goals_of(workload, pods, wish, None) {
+            for goal in goals_of(workload, pods, options, None) {
                 let Some(selector) = &goal.selector else {
                     continue;
                 };
@@ -312,9 +313,9 @@ impl SpreadModel {
 /// The constraints that are repaired or kept, in order; `None` for a topology key.
 fn wanted_of<'w, 's>(
     workload: &'w WorkloadPods<'s>,
-    wish: &RebalanceWish,
+    options: &RebalanceOptions,
 ) -> Vec<Option<&'w WantedSpread<'s>>> {
-    let is_wanted = |hard: bool| hard || wish.soft;
+    let is_wanted = |hard: bool| hard || options.soft;
     let wanted = workload.wanted.iter();
     let wanted = wanted.filter(|wanted| is_wanted(wanted.active.constraint.is_hard()));
     let by_key = workload.by_key.as_ref().map(|_| None);
@@ -324,7 +325,7 @@ fn wanted_of<'w, 's>(
 fn goals_of(
     workload: &WorkloadPods<'_>,
     pods: &PodGroups<'_>,
-    wish: &RebalanceWish,
+    options: &RebalanceOptions,
     at: Option<usize>,
 ) -> Vec<ModelGoal> {
     let own = workload.groups.iter().flat_map(|(group, _)| &group.nodes);
@@ -341,7 +342,7 @@ fn goals_of(
             }
             (None, Some(partition)) => {
                 let nodes = own.clone().map(|slot| (*slot, 1));
-                let key = wish.by.clone()?;
+                let key = options.by.clone()?;
                 (pods.count_nodes(partition, nodes), key, None, None)
             }
             (None, None) => return None,
@@ -354,7 +355,7 @@ fn goals_of(
             selector,
         })
     };
-    wanted_of(workload, wish)
+    wanted_of(workload, options)
         .into_iter()
         .filter_map(goal)
         .collect()

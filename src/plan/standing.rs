@@ -1,5 +1,7 @@
 //! How far a plan of picks has come.
 
+use std::collections::BTreeMap;
+
 use crate::spread::SkewRule;
 use crate::spread::place::Outlook;
 
@@ -9,9 +11,11 @@ pub struct PickStanding<'o> {
     outlook: &'o Outlook<'o>,
     /// By constraint and value: the count, if it is a domain.
     counts: Vec<Vec<Option<u32>>>,
+    /// By constraint: how many domains have each count.
+    levels: Vec<BTreeMap<u32, usize>>,
     /// By cell: how many more pods fit.
     pub room: Vec<usize>,
-    /// How many more are wanted.
+    /// The number of further pods that are wanted.
     pub left: usize,
 }
 
@@ -19,26 +23,59 @@ impl<'o> PickStanding<'o> {
     /// Before the first pick.
     pub fn of(outlook: &'o Outlook<'o>) -> Self {
         let constraints = outlook.constraints.iter();
+        let counts: Vec<_> = constraints.map(|it| it.counts.clone()).collect();
+        let levels = counts.iter().map(|counts| {
+            let mut levels = BTreeMap::new();
+            for count in counts.iter().flatten() {
+                *levels.entry(*count).or_default() += 1;
+            }
+            levels
+        });
         Self {
-            counts: constraints.map(|it| it.counts.clone()).collect(),
+            levels: levels.collect(),
+            counts,
             room: outlook.cells.iter().map(|cell| cell.room).collect(),
             left: outlook.wanted,
             outlook,
         }
     }
 
-    /// By constraint: what it accepts now.
+    /// Returns the skew that each constraint accepts now.
     pub fn rules(&self) -> Vec<SkewRule> {
-        let constraints = self.outlook.constraints.iter().zip(&self.counts);
-        constraints.map(|(it, counts)| it.rule(counts)).collect()
+        let constraints = self.outlook.constraints.iter().enumerate();
+        let rules = constraints.map(|(index, it)| it.rule(self.smallest(index)));
+        rules.collect()
+    }
+
+    /// The smallest count of a constraint.
+    fn smallest(&self, constraint: usize) -> Option<u32> {
+        self.levels[constraint].keys().next().copied()
+    }
+
+    /// The count that all domains of a constraint have to reach before it accepts more;
+    /// `None` where no pick changes what it accepts.
+    pub fn next(&self, constraint: usize) -> Option<u32> {
+        let of = &self.outlook.constraints[constraint];
+        let smallest = self.smallest(constraint)?;
+        let next = smallest + 1;
+        (of.rule(Some(next)) != of.rule(Some(smallest))).then_some(next)
+    }
+
+    /// Matching pods in a domain.
+    pub fn count(&self, constraint: usize, domain: usize) -> u32 {
+        self.counts[constraint][domain].unwrap_or(0)
     }
 
     /// Returns how many more pods a domain takes by a rule.
     pub fn takes(&self, rule: SkewRule, constraint: usize, domain: usize) -> usize {
-        let count = self.counts[constraint][domain].unwrap_or(0);
-        // It takes a pod as long as its count is not above the limit.
-        let takes = rule.limit().saturating_add(1) - i64::from(count);
-        usize::try_from(takes).unwrap_or(0)
+        rule.takes(self.count(constraint, domain))
+    }
+
+    /// Returns how many pods the domains of a constraint lack to reach a count, all of them.
+    pub fn lacks(&self, constraint: usize, count: u32) -> usize {
+        let levels = self.levels[constraint].range(..count);
+        let lacking = levels.map(|(level, domains)| domains * (count - level) as usize);
+        lacking.sum()
     }
 
     /// Returns whether a cell takes one more pod.
@@ -50,50 +87,38 @@ impl<'o> PickStanding<'o> {
             && all.all(|((index, domain), rule)| self.takes(*rule, index, *domain) > 0)
     }
 
-    /// The domains that keep the smallest count of a constraint where it is; none
-    /// where no pick changes what it accepts.
-    pub fn holding(&self, constraint: usize) -> Vec<usize> {
-        let (counts, of) = (
-            &self.counts[constraint],
-            &self.outlook.constraints[constraint],
-        );
-        let Some(smallest) = counts.iter().flatten().min() else {
-            return Vec::new();
-        };
-        let raised = [Some(smallest + 1)];
-        if of.rule(&raised) == of.rule(counts) {
-            return Vec::new();
-        }
-        let domains = counts.iter().enumerate();
-        let smallest = domains.filter(|(_, count)| **count == Some(*smallest));
-        smallest.map(|(domain, _)| domain).collect()
-    }
-
     /// Counts picks of a cell.
     pub fn pick(&mut self, cell: usize, times: usize) {
         self.room[cell] -= times;
         self.left -= times;
         let more = u32::try_from(times).unwrap_or(u32::MAX);
-        let cell = &self.outlook.cells[cell];
-        for (index, counts) in self.counts.iter_mut().enumerate() {
-            if cell.counts[index]
-                && let Some(count) = &mut counts[cell.judged_by[index]]
-            {
-                *count = count.saturating_add(more);
-            }
-        }
+        self.recount(cell, |count| count.saturating_add(more));
     }
 
-    /// Takes back a pick of a cell.
-    pub fn take_back(&mut self, cell: usize) {
-        self.room[cell] += 1;
-        self.left += 1;
+    /// Takes back picks of a cell.
+    pub fn take_back(&mut self, cell: usize, times: usize) {
+        self.room[cell] += times;
+        self.left += times;
+        let less = u32::try_from(times).unwrap_or(u32::MAX);
+        self.recount(cell, |count| count.saturating_sub(less));
+    }
+
+    /// Changes the counts of the domains in which picks of a cell count.
+    fn recount(&mut self, cell: usize, change: impl Fn(u32) -> u32) {
         let cell = &self.outlook.cells[cell];
-        for (index, counts) in self.counts.iter_mut().enumerate() {
+        let constraints = self.counts.iter_mut().zip(&mut self.levels).enumerate();
+        for (index, (counts, levels)) in constraints {
             if cell.counts[index]
                 && let Some(count) = &mut counts[cell.judged_by[index]]
             {
-                *count -= 1;
+                if let Some(domains) = levels.get_mut(count) {
+                    *domains -= 1;
+                    if *domains == 0 {
+                        levels.remove(count);
+                    }
+                }
+                *count = change(*count);
+                *levels.entry(*count).or_default() += 1;
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Messages in their encoding. The server takes and gives all of them so: it reads no
-//! more of a request than it needs, and some answers were never built as messages.
+//! Messages in their encoding. The server receives and sends all of them so: it reads no more of a
+//! request than it needs, and some answers were never built as messages.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,23 +9,23 @@ use prost::{DecodeError, Message};
 use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-/// The room that a call has at first for its request, and for its answer. It grows
-/// with them. Most fit, and so small a buffer is one of many in a page of the
-/// allocator. With tonic's own 8 KiB, a page held the buffers of four calls, and was
-/// returned to the system and asked for again all the time.
+/// The room that a call has at first for its request, and for its answer. It grows with them. Most
+/// messages fit. Of so small buffers many fit into a page of the allocator; with tonic's own 8 KiB,
+/// a page had the buffers of four calls, and was returned to the system and requested again all the
+/// time.
 const CALL_BUFFER_BYTES: usize = 1 << 10;
 
-/// How much of an answer is sent at a time.
+/// The bytes of an answer that are sent at a time.
 const SENT_BYTES: usize = 32 << 10;
 
 fn buffers() -> BufferSettings {
     BufferSettings::new(CALL_BUFFER_BYTES, SENT_BYTES)
 }
 
-/// The encoding of a message. What was received may be no message.
+/// The encoding of a message. Received bytes may be no message.
 #[derive(Default)]
 pub struct Encoded<M> {
-    /// Its bytes.
+    /// The encoded bytes.
     pub(crate) bytes: Bytes,
     message: PhantomData<fn() -> M>,
 }
@@ -39,7 +39,7 @@ impl<M> Encoded<M> {
         }
     }
 
-    /// Its bytes, also as the encoding of another message.
+    /// The encoded bytes, also as the encoding of another message.
     pub fn into_bytes(self) -> Bytes {
         self.bytes
     }
@@ -72,8 +72,8 @@ impl<M> fmt::Debug for Encoded<M> {
     }
 }
 
-/// Passes the messages of a call on in their encoding. All calls of the server do, so
-/// what a call takes is compiled once for all, and not for each message.
+/// Passes the messages of a call on in their encoding. All calls of the server do, so the code for
+/// a call is compiled once for all, and not for each message.
 #[derive(Clone, Copy, Default)]
 pub struct BytesCodec;
 

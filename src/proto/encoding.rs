@@ -1,18 +1,17 @@
-//! Writes messages field by field, straight from what they say, without
-//! building them first.
+//! Writes messages field by field, straight from their values, without building them first.
 //!
-//! A message within a message is preceded by its length. So a message says its
-//! fields to any [`Sink`]: first to one that only adds up how long they are.
+//! A message within a message is preceded by its length. So a message gives its fields to any
+//! [`Sink`]: first to one that only adds up their lengths.
 
 use prost::encoding::{WireType, encode_varint, encoded_len_varint};
 
-/// What can be written as a message.
+/// A value that can be written as a message.
 pub trait Fields {
     /// Writes its fields.
     fn put<S: Sink>(&self, to: &mut S);
 }
 
-/// What fields are written to. As in all of proto3, a field with the default
+/// A target that fields are written to. As in all of proto3, a field with the default
 /// value is left out, unless its method says otherwise.
 pub trait Sink: Sized {
     /// Writes a number in the variable length of the protocol.
@@ -21,7 +20,7 @@ pub trait Sink: Sized {
     /// Writes bytes as they are.
     fn raw(&mut self, bytes: &[u8]);
 
-    /// Writes what precedes a value.
+    /// Writes the key of a field.
     fn key(&mut self, tag: u32, kind: WireType) {
         self.varint(u64::from(tag) << 3 | kind as u64);
     }
@@ -54,14 +53,14 @@ pub trait Sink: Sized {
         }
     }
 
-    /// Writes one of a list of texts, or an encoded message, also if it is empty.
+    /// Writes one of a list of texts, or an encoded message, even if it is empty.
     fn item(&mut self, tag: u32, bytes: &[u8]) {
         self.key(tag, WireType::LengthDelimited);
         self.varint(bytes.len() as u64);
         self.raw(bytes);
     }
 
-    /// Writes a message, also if it is empty.
+    /// Writes a message, even if it is empty.
     fn message(&mut self, tag: u32, message: &impl Fields) {
         self.key(tag, WireType::LengthDelimited);
         let mut length = Length(0);
@@ -71,7 +70,7 @@ pub trait Sink: Sized {
     }
 }
 
-/// Adds up how long fields are.
+/// Adds up the lengths of fields.
 pub struct Length(pub usize);
 
 impl Sink for Length {

@@ -1,4 +1,4 @@
-//! The JSON of objects that Kubernetes writes in a way of their own.
+//! The JSON of objects that Kubernetes writes in an unusual way.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ impl Serialize for Quantity {
     }
 }
 
-/// A quantity is its text. Manifests give numbers too.
+/// A quantity is its text. Manifests have numbers, too.
 impl<'de> Deserialize<'de> for Quantity {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(QuantityVisitor)
@@ -83,7 +83,7 @@ impl<'de> Deserialize<'de> for IntOrString {
     }
 }
 
-/// A volume as JSON has it: the fields of its source stand beside its name.
+/// A volume in its JSON form: the fields of its source are beside its name.
 #[derive(Serialize, Deserialize)]
 struct FlatVolume {
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -4,7 +4,7 @@
 use super::v1::{EphemeralContainer, Volume, VolumeMount, VolumeSource};
 
 impl Volume {
-    /// Where it comes from, whichever way it says that.
+    /// The volume's source, from either form.
     pub fn source(&self) -> VolumeSource {
         let source = self.volume_source.clone().unwrap_or_default();
         macro_rules! either {
@@ -25,7 +25,7 @@ impl Volume {
 }
 
 impl EphemeralContainer {
-    /// Where volumes are in it, whichever way it says that.
+    /// The container's mounts, from either form.
     pub fn mounts(&self) -> impl Iterator<Item = &VolumeMount> {
         let common = self.ephemeral_container_common.iter();
         common

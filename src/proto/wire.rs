@@ -1,7 +1,7 @@
 //! Reads encoded messages field by field without decoding them.
 //!
-//! It reads what encoders write. Who reads finds nothing where anything is unusual, and
-//! the message is decoded instead: so the rules of decoding are those of `prost` alone.
+//! It reads the form that encoders write. Where anything is unusual it finds nothing, and the
+//! caller decodes the message instead: so the rules of decoding are those of `prost` alone.
 
 use prost::encoding::{WireType, decode_key, decode_varint};
 

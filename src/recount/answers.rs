@@ -1,9 +1,10 @@
-//! What the judge answers.
+//! The answers of the recount.
 
 use std::collections::BTreeMap;
 
 use super::constraints::ResolvedConstraint;
-use crate::proto::v1::Code;
+use super::rules::{labels, name};
+use crate::proto::v1::{Code, Node};
 
 /// The answer about one node.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,26 +15,26 @@ pub struct NodeRecount {
     pub refusal: Option<Rejection>,
 }
 
-/// Why a node is not feasible.
+/// The reason why a node is not feasible.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rejection {
-    /// How final it is.
+    /// The code: whether other pods could make the node feasible.
     pub code: Code,
-    /// Kubernetes' words for it: one reason, but each thing that there is too
-    /// little of.
+    /// Kubernetes' words for it: one reason, or one for each resource that the node has too little
+    /// of.
     pub reasons: Vec<String>,
     /// Index of the constraint; -1 when no spread constraint decided.
     pub constraint_index: i32,
     /// Pods that the constraint counts in the node's domain.
     pub matching_pods: i64,
-    /// Skew of that domain if the pod went there.
+    /// Skew of the node's domain if the pod went there.
     pub skew: i64,
-    /// How many pods that are nominated to the node alone keep the pod off it.
+    /// The number of pods nominated to the node, if these alone keep the pod off it.
     pub nominated_pods: i64,
 }
 
 impl Rejection {
-    /// One that no spread constraint decided.
+    /// A rejection that no spread constraint decided.
     pub(super) fn by_node(code: Code, reasons: Vec<String>) -> Self {
         Self {
             code,
@@ -55,53 +56,55 @@ pub struct ConstraintRecount {
     pub self_match: i64,
     /// The global minimum.
     pub minimum: i64,
-    /// What it counts, by value of the topology key.
+    /// The counts by value of the topology key.
     pub domains: BTreeMap<String, DomainRecount>,
-    /// How many domains there are; in Score, the size behind the weight.
+    /// The number of domains; in Score, the size that the weight follows from.
     pub size: i64,
     /// Weight of a count in Score; 0 in Filter.
     pub weight: f64,
 }
 
-/// What a constraint counts in one domain.
+/// The count of a constraint in one domain.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DomainRecount {
     /// Matching pods on its nodes.
     pub matching_pods: i64,
     /// Eligible nodes; in Score, scored candidates.
     pub nodes: i64,
+    /// Candidates that are feasible; 0 in Score.
+    pub feasible: i64,
 }
 
-/// What Filter answers.
+/// The answer of Filter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FilterRecount {
-    /// One per node that was judged, in order.
+    /// One verdict for each node that was judged, in order.
     pub verdicts: Vec<NodeRecount>,
-    /// One per hard constraint, in order.
+    /// One report for each hard constraint, in order.
     pub reports: Vec<ConstraintRecount>,
 }
 
-/// What Score answers.
+/// The answer of Score.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScoreRecount {
-    /// Whether there was nothing to score by.
+    /// True if there was nothing to score by.
     pub skipped: bool,
-    /// One per candidate, in order.
+    /// One score for each candidate, in order.
     pub scores: Vec<ScoredNode>,
-    /// One per soft constraint, in order; none when skipped.
+    /// One report for each soft constraint, in order; none when skipped.
     pub reports: Vec<ConstraintRecount>,
 }
 
-/// How good one node is.
+/// The score of one node.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ScoredNode {
     /// Name of the node.
     pub node: String,
-    /// The sum before it was brought to 0..100; lower is better.
+    /// The sum before it was normalized to 0..100; lower is better.
     pub raw: i64,
     /// 0 to 100, higher is better.
     pub score: i64,
-    /// Whether it was ignored because it lacks a topology key.
+    /// True if the node was ignored because it lacks a topology key.
     pub ignored: bool,
 }
 
@@ -110,5 +113,22 @@ impl FilterRecount {
     pub fn feasible(&self) -> Vec<String> {
         let passed = self.verdicts.iter().filter(|v| v.refusal.is_none());
         passed.map(|v| v.node.clone()).collect()
+    }
+
+    /// Counts the feasible ones of all nodes in each domain.
+    pub(super) fn with_feasible_in_domains(mut self, nodes: &[Node]) -> Self {
+        let feasible = self.feasible();
+        let is_feasible =
+            |node: &&Node| feasible.iter().any(|it| it == name(node.metadata.as_ref()));
+        for node in nodes.iter().filter(is_feasible) {
+            let labels = labels(node.metadata.as_ref());
+            for report in &mut self.reports {
+                let value = labels.get(&report.constraint.spec.topology_key);
+                if let Some(domain) = value.and_then(|value| report.domains.get_mut(value)) {
+                    domain.feasible += 1;
+                }
+            }
+        }
+        self
     }
 }

@@ -1,5 +1,5 @@
-//! Binding of claims: the volumes and classes that they name, and how those that wait for a
-//! pod are bound once it has a node.
+//! Binding of claims: the volumes and classes that they name, and the volumes for waiting claims
+//! once the pod has a node.
 
 use super::cluster::Cluster;
 use super::requests::billionths as in_billionths;
@@ -15,19 +15,19 @@ const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 pub(super) struct Used {
     /// The claim itself.
     pub(super) claim: PersistentVolumeClaim,
-    /// Whether it is made with the pod.
+    /// True if the claim is created with the pod.
     pub(super) is_ephemeral: bool,
-    /// Whether it is made of a template, and each pod like this one has its own.
+    /// True if the claim is created from a template, and each pod like this one has its own.
     pub(super) is_new: bool,
 }
 
-/// How a claim is bound, by names: its own, empty of one that each pod has its own of, and
-/// that of a volume, if one that is there is chosen.
+/// The binding of a claim by names: its own name, which is empty if each pod has a claim of its
+/// own, and the name of an existing volume, if one is chosen.
 type NamedBinding = (String, Option<String>);
 
 impl Cluster {
-    /// Returns how the claims that wait for a pod are bound on a node, the smallest first; `None`
-    /// where that is not possible.
+    /// Returns the bindings of the claims that wait for a pod on a node, the smallest first; `None`
+    /// where one cannot be bound.
     pub(super) fn bind(&self, used: &[Used], node: &Node) -> Option<Vec<NamedBinding>> {
         let mut waiting: Vec<&Used> = used.iter().filter(|it| !is_bound(&it.claim)).collect();
         waiting.sort_by_key(|it| requested(&it.claim));
@@ -67,9 +67,9 @@ impl Cluster {
         Some(bindings)
     }
 
-    /// Has claims of a pod bound as by the scheduler once it has chosen a node for it; the
-    /// pod is the one of this number that was picked.
-    pub(super) fn bind_storage(&mut self, pod: &Pod, node: &str, number: usize) {
+    /// Binds the claims of a pod, as the scheduler does once it has chosen a node for it. Volumes
+    /// for claims that only this pod has are reserved for the claim `own`.
+    pub(super) fn bind_storage(&mut self, pod: &Pod, node: &str, own: &str) {
         let mut nodes = self.nodes.iter();
         let node = nodes.find(|it| name(it.metadata.as_ref()) == node).cloned();
         let used = self.used_claims(pod).unwrap_or_default();
@@ -96,7 +96,7 @@ impl Cluster {
                 spec.claim_ref = Some(ClaimReference {
                     namespace: here.clone(),
                     name: match claim.is_empty() {
-                        true => format!("of-pick-{number}"),
+                        true => own.to_owned(),
                         false => claim,
                     },
                     uid: String::new(),
@@ -105,8 +105,8 @@ impl Cluster {
         }
     }
 
-    /// The volume that a claim is bound to on a node, of those that are not taken: the
-    /// first that is kept for it, else the smallest, by name where several are.
+    /// The volume that a claim is bound to on a node, of those that are not taken: the first that
+    /// is reserved for the claim, else the smallest, ties by name.
     fn match_volume(
         &self,
         claim: &PersistentVolumeClaim,

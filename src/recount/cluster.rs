@@ -31,16 +31,16 @@ pub struct Cluster {
     pub persistent_volumes: Vec<PersistentVolume>,
     /// Storage classes.
     pub storage_classes: Vec<StorageClass>,
-    /// Constraints of pods that have none of their own.
+    /// Constraints for pods that have none of their own.
     pub defaults: DefaultConstraints,
-    /// The version of Kubernetes, such as `1.37`; empty is the newest.
+    /// The version of Kubernetes, such as `1.37`; empty means the newest.
     pub kubernetes_version: String,
-    /// Whether tolerations with `Gt` and `Lt` compare numbers.
+    /// True if tolerations with `Gt` and `Lt` compare numbers.
     pub toleration_comparisons: bool,
 }
 
 impl Cluster {
-    /// A pod with the tolerations that are read.
+    /// A pod with only the tolerations that count.
     pub(super) fn as_read(&self, pod: &Pod) -> Pod {
         let mut pod = pod.clone();
         if let Some(spec) = pod.spec.as_mut().filter(|_| !self.toleration_comparisons) {
@@ -50,14 +50,14 @@ impl Cluster {
         pod
     }
 
-    /// The minor version of its Kubernetes.
+    /// The minor version of Kubernetes.
     pub(super) fn minor(&self) -> u32 {
         let minor = self.kubernetes_version.split('.').nth(1);
         minor.map_or(u32::MAX, |minor| minor.parse().expect("a minor version"))
     }
 }
 
-/// Nothing, as a snapshot begins: with Kubernetes' own default constraints.
+/// An empty cluster, like a new snapshot: with Kubernetes' own default constraints.
 impl Default for Cluster {
     fn default() -> Self {
         Self {

@@ -1,5 +1,5 @@
-//! Which constraints a pod has: its own, or the default ones with the selector
-//! that its services and its controller imply.
+//! The constraints of a pod: its own, or the default ones with the selector that its services and
+//! its controller imply.
 
 use crate::proto::v1::{
     LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference, Pod,
@@ -18,7 +18,7 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 pub struct ResolvedConstraint {
     /// Index in the pod's constraints or in the default ones.
     pub index: i32,
-    /// Whether it is one of the default constraints.
+    /// True if this is one of the default constraints.
     pub from_defaults: bool,
     /// As written, with unset fields filled in and the selector resolved.
     pub spec: TopologySpreadConstraint,
@@ -57,8 +57,8 @@ impl Cluster {
         specs
     }
 
-    /// The selector of default constraints: what the services that select the
-    /// pod and its controller say. Absent when they say nothing.
+    /// The selector of default constraints, from the services that select the pod and from its
+    /// controller. Absent when these have none.
     fn deduced_selector(&self, pod: &Pod) -> Option<LabelSelector> {
         let here = namespace(pod.metadata.as_ref());
         let mut selector = LabelSelector::default();
@@ -83,8 +83,8 @@ impl Cluster {
         (selector != LabelSelector::default()).then_some(selector)
     }
 
-    /// A replication controller's pairs override, the requirements of a
-    /// replica set or stateful set are ANDed.
+    /// Adds the selector of the pod's controller. The pairs of a replication controller override,
+    /// the requirements of a replica set or stateful set are ANDed.
     fn add_controller(&self, selector: &mut LabelSelector, here: &str, owner: &OwnerReference) {
         let is_owner = |metadata: &Option<ObjectMeta>| {
             namespace(metadata.as_ref()) == here && name(metadata.as_ref()) == owner.name
@@ -111,7 +111,7 @@ impl Cluster {
     }
 }
 
-/// The constraints that the pod brings itself.
+/// The pod's own constraints.
 pub fn own_constraints(pod: &Pod) -> &[TopologySpreadConstraint] {
     pod.spec
         .as_ref()
@@ -154,7 +154,7 @@ fn equals(key: &str, value: &str) -> LabelSelectorRequirement {
     }
 }
 
-/// ANDs the requirements of an owner's selector; an absent one says nothing.
+/// ANDs the requirements of an owner's selector; an absent one has none.
 fn and(selector: &mut LabelSelector, theirs: Option<LabelSelector>) {
     let theirs = theirs.unwrap_or_default();
     let pairs = theirs.match_labels.iter();

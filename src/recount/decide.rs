@@ -28,7 +28,7 @@ const AFFINITY: &str = "node(s) didn't match Pod's node affinity/selector";
 impl Cluster {
     /// Filter: a verdict for each known candidate in their order, or for every
     /// node in ascending order of the name.
-    pub fn filter(
+    pub(super) fn filter_as_is(
         &self,
         pod: &Pod,
         candidates: Option<&[String]>,
@@ -43,7 +43,7 @@ impl Cluster {
             if nominated.is_empty() {
                 return without;
             }
-            // Judged with them and without: both must pass.
+            // The node is judged with the nominated pods and without: both must pass.
             let there = self.hard_reports(pod, &hard, Some((node, &nominated)));
             match self.refusal(pod, node, checks, &there, &nominated) {
                 Some(with) => Some(Rejection {
@@ -67,7 +67,7 @@ impl Cluster {
         }
     }
 
-    /// Why a node does not take a pod, while others are on their way to it.
+    /// The reason why a node does not take a pod, with other pods nominated to it.
     fn refusal(
         &self,
         pod: &Pod,
@@ -100,14 +100,14 @@ impl Cluster {
     }
 
     /// Score of the known candidates, by default of the nodes that pass Filter.
-    pub fn score(
+    pub(super) fn score_as_is(
         &self,
         pod: &Pod,
         candidates: Option<&[String]>,
         checks: NodeChecks,
     ) -> ScoreRecount {
         let pod = &self.as_read(pod);
-        let feasible = self.filter(pod, None, checks).feasible();
+        let feasible = self.filter_as_is(pod, None, checks).feasible();
         let candidates = self.candidates(Some(candidates.unwrap_or(&feasible)));
         let soft = self.constraints(pod, "ScheduleAnyway");
         if soft.is_empty() || self.nodes.is_empty() {
@@ -163,8 +163,8 @@ impl Cluster {
         }
     }
 
-    /// Returns what all hard constraints count, with pods that are on their way to one of
-    /// the nodes. Domains are the values among the eligible nodes that have all keys.
+    /// Returns the counts of all hard constraints, with the pods that are nominated to one of the
+    /// nodes. Domains are the values among the eligible nodes that have all keys.
     fn hard_reports(
         &self,
         pod: &Pod,
@@ -191,8 +191,8 @@ impl Cluster {
         hard.iter().map(report_of).collect()
     }
 
-    /// Domains are the values among the scored candidates; their pods are
-    /// counted on all nodes of the snapshot. Hostname counts node by node.
+    /// The report on a soft constraint. Domains are the values among the scored candidates; their
+    /// pods are counted on all nodes of the snapshot. Hostname counts node by node.
     fn soft_report(
         &self,
         pod: &Pod,
@@ -242,8 +242,8 @@ impl Cluster {
     }
 }
 
-/// Of pods that are on their way to a node, those that the constraint counts for the
-/// incoming pod: an empty selector counts them too, and terminating ones count.
+/// The number of pods nominated to a node that the constraint counts for the incoming pod. An empty
+/// selector counts them, too, and terminating ones count.
 fn count_coming(coming: &[&Pod], incoming: &Pod, spec: &TopologySpreadConstraint) -> i64 {
     let counted = coming.iter().filter(|pod| {
         let metadata = pod.metadata.as_ref();
@@ -253,8 +253,8 @@ fn count_coming(coming: &[&Pod], incoming: &Pod, spec: &TopologySpreadConstraint
     counted.count() as i64
 }
 
-/// The name of the node that the pod counts on, if it counts: it names one, is
-/// not terminating and has not finished.
+/// The name of the node that the pod counts on, if it counts: it is on a node, is not terminating
+/// and has not finished.
 pub fn node_counted_on(pod: &Pod) -> Option<&str> {
     let terminating = pod
         .metadata
@@ -337,7 +337,7 @@ impl Cluster {
     }
 }
 
-/// A rejection that no spread constraint decided, and that no other pod causes.
+/// A rejection that no spread constraint decided, and that no change of other pods can resolve.
 fn final_rejection(reason: String) -> Rejection {
     Rejection::by_node(Code::UnschedulableAndUnresolvable, vec![reason])
 }

@@ -1,9 +1,9 @@
-//! Which features a pod needs of its node, and whether that declares them.
+//! The features that a pod needs of its node, and those that the node declares.
 
 use super::answers::Rejection;
 use crate::proto::v1::{Code, Node, Pod};
 
-/// Why a node that does not declare what a pod needs is refused.
+/// The rejection of a node that does not declare a feature that the pod needs.
 pub fn refusal(pod: &Pod, node: &Node, minor: u32) -> Option<Rejection> {
     let status = node.status.clone().unwrap_or_default();
     let is_missing = |feature: &&str| !status.declared_features.iter().any(|it| it == feature);

@@ -1,4 +1,4 @@
-//! Which nodes a pod leaves out by naming others.
+//! The nodes that a pod leaves out by naming others.
 
 use super::cluster::Cluster;
 use super::room;
@@ -9,7 +9,7 @@ const CONFLICT: &str = "pod affinity terms conflict";
 const SIMULTANEOUSLY: &str =
     "node(s) didn't satisfy plugin(s) [NodeAffinity NodeName] simultaneously";
 
-/// Why a node is not looked at, in the words of a minor version.
+/// The reason why a node is left out before the checks, in the words of a minor version.
 pub fn reason(pod: &Pod, node: &Node, minor: u32) -> Option<&'static str> {
     let own = pod.spec.as_ref().map_or("", |spec| &*spec.node_name);
     let counts = !own.is_empty() && minor >= 37;
@@ -40,7 +40,7 @@ pub fn reason(pod: &Pod, node: &Node, minor: u32) -> Option<&'static str> {
     }
 }
 
-/// Returns whether no node is looked at, and nothing else of the pod.
+/// Returns whether all nodes are left out, so that nothing else about the pod is checked.
 pub fn leaves_none(cluster: &Cluster, pod: &Pod) -> bool {
     let all = [CONFLICT, SIMULTANEOUSLY].map(Some);
     let mut reasons = cluster
@@ -60,7 +60,7 @@ fn terms(pod: &Pod) -> &[NodeSelectorTerm] {
     required.map_or(&[], |required| &required.node_selector_terms)
 }
 
-/// The lists of names of which a node of a term has to be in each.
+/// The lists of names in a term: a node has to be in each of them.
 fn names_in(term: &NodeSelectorTerm) -> Vec<&Vec<String>> {
     let fields = term.match_fields.iter();
     let named = fields.filter(|field| field.key == "metadata.name" && field.operator == "In");

@@ -21,6 +21,7 @@ mod nominated;
 mod place;
 mod pod_affinity;
 pub mod requests;
+mod reserved;
 pub mod room;
 mod rules;
 mod volumes;

@@ -1,13 +1,13 @@
-//! Pods that are nominated to a node. Whoever is no more important than they are
-//! has to find room beside them, although they are not there yet.
+//! Pods that are nominated to a node. An incoming pod of the same or a lower priority has to find
+//! room beside them, although they are not there yet.
 
 use super::cluster::Cluster;
 use super::rules::{name, namespace};
 use crate::proto::v1::{Node, Pod};
 
 impl Cluster {
-    /// The pods on no node that a node is promised to, of at least the priority of
-    /// an incoming pod, without the incoming pod itself.
+    /// The pods nominated to the node that are on no node yet, of at least the priority of an
+    /// incoming pod, without the incoming pod itself.
     pub(super) fn nominated_to(&self, node: &Node, incoming: &Pod) -> Vec<&Pod> {
         let here = name(node.metadata.as_ref());
         let is_promised = |pod: &&Pod| node_promised(pod) == Some(here);
@@ -19,8 +19,7 @@ impl Cluster {
     }
 }
 
-/// The name of the node that a pod without a node is promised, until it has
-/// finished.
+/// The name of the node that a pod without a node is nominated to, until it has finished.
 pub fn node_promised(pod: &Pod) -> Option<&str> {
     let status = pod.status.as_ref()?;
     let has_node = pod.spec.as_ref().is_some_and(|s| !s.node_name.is_empty());
@@ -29,7 +28,7 @@ pub fn node_promised(pod: &Pod) -> Option<&str> {
     (!promised.is_empty() && !has_node && !has_finished).then_some(promised)
 }
 
-/// The priority of a pod: 0 where none is said.
+/// The priority of a pod; 0 if it has none.
 pub fn priority(pod: &Pod) -> i32 {
     let spec = pod.spec.as_ref();
     spec.and_then(|spec| spec.priority).unwrap_or_default()

@@ -13,7 +13,7 @@ use crate::proto::v1::{NodeChecks, PlaceRequest, Pod};
 pub struct PickedNode {
     /// Name of the node.
     pub node: String,
-    /// Its score at the time, without its bonus.
+    /// The node's score when it was picked, without its bonus.
     pub score: i64,
 }
 
@@ -25,7 +25,7 @@ impl Cluster {
         let checks = NodeChecks::try_from(request.node_checks).unwrap_or_default();
         let candidates = request.candidates.as_ref().map(|all| &*all.names);
         let counted = self.counted_on_nodes(&pod);
-        let mut now = self.clone();
+        let mut now = self.with_held_storage().into_owned();
         let mut times: BTreeMap<String, i32> = BTreeMap::new();
         let mut picks = Vec::new();
         while picks.len() < request.replicas as usize {
@@ -34,9 +34,9 @@ impl Cluster {
                 let capacity = request.capacities.iter().find(|c| c.node == *node);
                 capacity.is_some_and(|capacity| taken(node) >= capacity.replicas)
             };
-            let mut feasible = now.filter(&pod, candidates, checks).feasible();
+            let mut feasible = now.filter_as_is(&pod, candidates, checks).feasible();
             feasible.retain(|node| !is_full(node));
-            let scores = now.score(&pod, Some(&feasible), checks).scores;
+            let scores = now.score_as_is(&pod, Some(&feasible), checks).scores;
             let rank = |node: &str, score: i64| {
                 let bonus = request.bonuses.iter().find(|bonus| bonus.node == node);
                 let total = score + bonus.map_or(0, |bonus| bonus.score);
@@ -47,7 +47,7 @@ impl Cluster {
             let Some(best) = best else {
                 break;
             };
-            now.bind_storage(&pod, &best.node, picks.len());
+            now.bind_storage(&pod, &best.node, &format!("of-pick-{}", picks.len()));
             now.pods.push(running_on(&pod, &best.node));
             *times.entry(best.node.clone()).or_default() += 1;
             picks.push(PickedNode {
@@ -58,7 +58,7 @@ impl Cluster {
         picks
     }
 
-    /// Returns how many pods on each node the constraints of a pod count, added up over
+    /// Returns for each node the number of pods that the constraints of a pod count, added up over
     /// them.
     fn counted_on_nodes(&self, pod: &Pod) -> BTreeMap<String, i64> {
         let kinds = ["DoNotSchedule", "ScheduleAnyway"];

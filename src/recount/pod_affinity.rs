@@ -1,4 +1,4 @@
-//! Affinity between pods: each term is held against each pod on each node.
+//! Affinity between pods: each term is compared with each pod on each node.
 
 use super::answers::Rejection;
 use super::cluster::Cluster;
@@ -13,8 +13,7 @@ const ANTI_AFFINITY: &str = "node(s) didn't match pod anti-affinity rules";
 const EXISTING: &str = "node(s) didn't satisfy existing pods anti-affinity rules";
 
 impl Cluster {
-    /// Why affinity between pods keeps a pod off a node, while others are on their way to
-    /// that node.
+    /// The rejection of a node by affinity between pods, with other pods nominated to that node.
     pub(super) fn pod_affinity_refusal(
         &self,
         pod: &Pod,
@@ -23,7 +22,7 @@ impl Cluster {
     ) -> Option<Rejection> {
         let there = self.pods_on_nodes(node, coming);
         let here = labels(node.metadata.as_ref());
-        // Pods on the nodes that are one place with this one.
+        // The pods on nodes with the same value of the key as this one.
         let beside = |key: &str| {
             let value = here.get(key).cloned();
             let beside = there.iter().filter(move |(_, on)| {
@@ -76,8 +75,8 @@ impl Cluster {
         kept_away.then(|| refused(EXISTING))
     }
 
-    /// The pods that have not finished, each with the known node that it is on, and those
-    /// that are on their way to a node.
+    /// The pods that have not finished, each with the known node that it is on, and the pods
+    /// nominated to a node.
     fn pods_on_nodes<'a>(&'a self, to: &'a Node, coming: &[&'a Pod]) -> Vec<(&'a Pod, &'a Node)> {
         let node = |name_of: &str| {
             let mut nodes = self.nodes.iter();
@@ -88,9 +87,9 @@ impl Cluster {
         there.chain(coming.iter().map(|pod| (*pod, to))).collect()
     }
 
-    /// Returns whether a term of an incoming pod is about another pod. A selector of namespaces
-    /// finds those that have an object, and `{}` all. Until 1.36, so does one that accepts
-    /// a namespace without labels.
+    /// Returns whether a term of an incoming pod covers another pod. A selector of namespaces finds
+    /// those that have an object; `{}` finds all. Until 1.36, so does a selector that accepts a
+    /// namespace without labels.
     fn wants(&self, incoming: &Pod, term: &PodAffinityTerm, other: &Pod) -> bool {
         let of = namespace(other.metadata.as_ref());
         let selector = term.namespace_selector.as_ref();
@@ -102,8 +101,8 @@ impl Cluster {
         is_in_scope(incoming, term, other, selected || all) && matches(term, other)
     }
 
-    /// Returns whether a term of a pod that runs is about an incoming pod. A namespace without an
-    /// object is one without labels.
+    /// Returns whether a term of a running pod covers an incoming pod. A namespace without an
+    /// object counts as one without labels.
     fn shuns(&self, running: &Pod, term: &PodAffinityTerm, incoming: &Pod) -> bool {
         let of = namespace(incoming.metadata.as_ref());
         let labels = self.labels_of_namespace(of).unwrap_or_default();
@@ -118,8 +117,8 @@ impl Cluster {
     }
 }
 
-/// Returns whether a term of a pod is about the namespace of another one: it names it, selects it,
-/// or does neither with any and both pods are in one.
+/// Returns whether a term of a pod covers the namespace of another: it names that namespace or
+/// selects it, or has neither names nor a selector and both pods are in one namespace.
 fn is_in_scope(pod: &Pod, term: &PodAffinityTerm, other: &Pod, selected: bool) -> bool {
     let [own, of] = [pod, other].map(|pod| namespace(pod.metadata.as_ref()));
     match term.namespaces.is_empty() && term.namespace_selector.is_none() {
@@ -142,7 +141,7 @@ fn terms(pod: &Pod, of: impl Fn(&crate::proto::v1::Affinity) -> &Rules) -> &[Pod
     })
 }
 
-/// A pod with the terms that the API server makes of its own when it creates it.
+/// A pod with its terms merged as the API server does when it creates the pod.
 pub fn with_merged_terms(pod: &Pod) -> Pod {
     let mut created = pod.clone();
     let affinity = created
@@ -159,9 +158,9 @@ pub fn with_merged_terms(pod: &Pod) -> Pod {
     created
 }
 
-/// Terms with the values that the pod has of the keys that they match, or do not, as the
-/// API server merges them once: then the pod has a uid, or the selector has one value for
-/// a key already.
+/// Terms with the pod's values for their `matchLabelKeys` and `mismatchLabelKeys`, as the API
+/// server merges them. It does so once: if the pod has a uid, or a selector has a single value for
+/// a key already, they are merged.
 fn merged(pod: &Pod, terms: &[PodAffinityTerm]) -> Vec<PodAffinityTerm> {
     let own = labels(pod.metadata.as_ref());
     let is_created = pod.metadata.as_ref().is_some_and(|m| !m.uid.is_empty());

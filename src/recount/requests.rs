@@ -1,4 +1,4 @@
-//! What pods request, read afresh from the wire objects.
+//! The requests of pods, read again from the wire objects.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use crate::proto::v1::{
 /// Amounts by name of the resource, in billionths of a unit.
 pub(super) type AmountsByName = BTreeMap<String, i128>;
 
-/// Returns what a pod requests of its node by the rules of a minor version, rounded up:
-/// thousandths of a processor, units of everything else.
+/// Returns the requests of a pod by the rules of a minor version, rounded up: thousandths of a
+/// processor, units of everything else.
 pub fn requests(pod: &Pod, minor: u32) -> BTreeMap<String, i128> {
     let (Some(spec), status) = (&pod.spec, pod.status.clone().unwrap_or_default()) else {
         return BTreeMap::new();
@@ -24,7 +24,7 @@ pub fn requests(pod: &Pod, minor: u32) -> BTreeMap<String, i128> {
     rounded(&total)
 }
 
-/// The containers' requests together. What each requests says `of`, which is told whether
+/// The requests of all containers together. `of` returns the requests of one, and is told whether
 /// it runs as long as the pod.
 fn together(spec: &PodSpec, of: &dyn Fn(&Container, bool) -> AmountsByName) -> AmountsByName {
     let mut total = AmountsByName::new();
@@ -44,8 +44,8 @@ fn together(spec: &PodSpec, of: &dyn Fn(&Container, bool) -> AmountsByName) -> A
     total
 }
 
-/// Container by container the largest of what is wanted and what is there; from 1.36 on
-/// the pod's own requests likewise.
+/// The requests until 1.36: for each container the largest of its wanted and its present resources;
+/// in 1.36, also for the pod as a whole.
 fn until_1_36(spec: &PodSpec, status: &PodStatus, minor: u32) -> AmountsByName {
     let mut total = together(spec, &|container, stays| match stays {
         true => resized(container, status),
@@ -73,8 +73,8 @@ fn until_1_36(spec: &PodSpec, status: &PodStatus, minor: u32) -> AmountsByName {
     total
 }
 
-/// The largest of three sums: of what is wanted, of what was set aside and of what is
-/// there. What is wanted does not count where the node has refused it.
+/// The largest of three sums: of wanted, of allocated and of present resources. The wanted ones do
+/// not count where the node has refused them.
 fn since_1_37(spec: &PodSpec, status: &PodStatus) -> AmountsByName {
     let wanted = |container: &Container| of(container.resources.as_ref());
     let unless_refused = |container: &Container| match is_infeasible(status) {
@@ -143,14 +143,14 @@ fn is_infeasible(status: &PodStatus) -> bool {
     pending.is_some_and(|condition| condition.reason == "Infeasible")
 }
 
-/// Returns what a status says of a container.
+/// Returns the status of a container.
 fn entry<'s>(container: &Container, status: &'s PodStatus) -> Option<&'s ContainerStatus> {
     let all = status.container_statuses.iter();
     let mut all = all.chain(&status.init_container_statuses);
     all.find(|entry| entry.name == container.name)
 }
 
-/// Returns what a running container requests while it may be resized.
+/// Returns the requests of a running container while it may be resized.
 fn resized(container: &Container, status: &PodStatus) -> AmountsByName {
     let spec = of(container.resources.as_ref());
     let told = entry(container, status).filter(|entry| entry.resources.is_some());
@@ -208,8 +208,7 @@ fn round_up(resource: &str, billionths: i128) -> i128 {
     ((billionths + part - 1) / part).min(i64::MAX.into())
 }
 
-/// A quantity of a resource as it counts: thousandths of a processor, units of
-/// everything else.
+/// The counted amount of a quantity: thousandths of a processor, units of everything else.
 pub fn amount(resource: &str, quantity: &str) -> i128 {
     round_up(resource, billionths(quantity))
 }
@@ -226,7 +225,7 @@ pub(super) fn billionths(text: &str) -> i128 {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = whole.bytes().chain(fraction.bytes());
     let mut digits: Vec<u32> = digits.map(|digit| u32::from(digit - b'0')).collect();
-    // How many of the digits stand before the point.
+    // The number of digits before the point.
     let mut point = i64::try_from(whole.len()).expect("a short text");
     let place = |suffixes: &[&str]| suffixes.iter().position(|known| *known == suffix);
     if let Some(at) = place(&["n", "u", "m", "", "k", "M", "G", "T", "P", "E"]) {
@@ -241,7 +240,7 @@ pub(super) fn billionths(text: &str) -> i128 {
     let mut amount: i128 = 0;
     for (at, digit) in (0..).zip(&digits) {
         if at >= point + 9 {
-            // Finer than a billionth.
+            // Some digit is finer than a billionth.
             let rest = digits[at as usize..].iter().any(|digit| *digit > 0);
             return (amount + i128::from(rest)).min(MOST);
         }
@@ -254,8 +253,8 @@ pub(super) fn billionths(text: &str) -> i128 {
     amount.min(MOST)
 }
 
-/// Multiplies a line of digits by 1,024, by hand. Returns how many digits it grew
-/// by at its front.
+/// Multiplies a line of digits by 1,024, by hand. Returns the number of digits that were added at
+/// its front.
 fn times_1024(digits: &mut Vec<u32>) -> i64 {
     let mut carry = 0;
     for digit in digits.iter_mut().rev() {
@@ -272,7 +271,7 @@ fn times_1024(digits: &mut Vec<u32>) -> i64 {
     grown
 }
 
-/// The names of resources that kube-scheduler looks at.
+/// Returns whether kube-scheduler checks a resource of this name.
 fn is_looked_at(name: &str) -> bool {
     let named = ["cpu", "memory", "ephemeral-storage"].contains(&name)
         || name.starts_with("hugepages-")

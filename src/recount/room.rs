@@ -1,5 +1,4 @@
-//! Is there room? What pods request, and what nodes have, each read afresh from
-//! the wire objects.
+//! Room: the requests of pods and the resources of nodes, read again from the wire objects.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +16,13 @@ pub fn gates(pod: &Pod) -> Vec<&str> {
     gates.map(|gate| &*gate.name).collect()
 }
 
-/// Returns whether a pod names a node other than this one.
+/// Returns whether a pod names another node than this one.
 pub fn names_another(pod: &Pod, node: &Node) -> bool {
     let named = pod.spec.as_ref().map_or("", |spec| &spec.node_name);
     !named.is_empty() && named != name(node.metadata.as_ref())
 }
 
-/// Why a node has no room for a pod, while others are on their way to it.
+/// The rejection of a node that has no room for a pod, with other pods nominated to it.
 pub fn refusal(cluster: &Cluster, pod: &Pod, node: &Node, coming: &[&Pod]) -> Option<Rejection> {
     let knows = |node: &Node| !allocatable(node).is_empty();
     if !cluster.nodes.iter().any(knows) {

@@ -1,5 +1,5 @@
-//! Does this match that? Label selectors, node affinity and tolerations, each
-//! evaluated afresh from the wire objects.
+//! Matching: label selectors, node affinity and tolerations, each evaluated again from the wire
+//! objects.
 
 use std::collections::BTreeMap;
 
@@ -107,8 +107,8 @@ fn node_term_matches(term: &NodeSelectorTerm, node_name: &str, labels: &LabelMap
             .all(|requirement| node_field_holds(requirement, node_name))
 }
 
-/// A comparison with something that is no int64 does not parse, nor does a
-/// value that no label can have.
+/// Returns whether a requirement parses. A comparison with something that is no int64 does not, nor
+/// does a value that no label can have.
 fn node_expression_parses(requirement: &NodeSelectorRequirement) -> bool {
     let comparison = ["Gt", "Lt"].contains(&requirement.operator.as_str());
     requirement

@@ -1,4 +1,4 @@
-//! Storage: claims, volumes and disks of a pod, read afresh for each node.
+//! Storage: claims, volumes and disks of a pod, read again for each node.
 
 use super::answers::Rejection;
 use super::binding::{Used, class_name, is_bound, reaches, volume_name};
@@ -24,7 +24,7 @@ const BETA: &str = "failure-domain.beta.kubernetes.io";
 const NEW: &str = "topology.kubernetes.io";
 
 impl Cluster {
-    /// Why no node takes a pod, whatever else is, because of its storage.
+    /// The rejection by all nodes, because of the pod's storage.
     pub(super) fn storage_not_ready(&self, pod: &Pod) -> Option<Rejection> {
         let is_gated = pod
             .spec
@@ -37,7 +37,7 @@ impl Cluster {
         self.used_claims(pod).err().map(refused)
     }
 
-    /// Why the storage of a pod keeps it off a node, while others are on their way there.
+    /// The rejection of a node because of the pod's storage, with other pods nominated to the node.
     pub(super) fn storage_refusal(
         &self,
         pod: &Pod,
@@ -84,10 +84,10 @@ impl Cluster {
         (!reasons.is_empty()).then(|| Rejection::by_node(code, reasons))
     }
 
-    /// The claims of a pod; nothing while the snapshot has neither volumes nor classes.
+    /// The claims of a pod; none while the snapshot has neither volumes nor classes.
     ///
     /// # Errors
-    /// Why the pod can go nowhere.
+    /// The reason why no node takes the pod.
     pub(super) fn used_claims(&self, pod: &Pod) -> Result<Vec<Used>, String> {
         if self.persistent_volumes.is_empty() && self.storage_classes.is_empty() {
             return Ok(Vec::new());
@@ -207,13 +207,14 @@ impl Cluster {
         all.find(|class| !called.is_empty() && name(class.metadata.as_ref()) == called)
     }
 
-    /// Returns whether a claim of the pod that one pod alone may use is in use: by a pod on a
-    /// node. Pods that are on their way are looked at only if the pod has disks, and then
-    /// those of all namespaces.
+    /// Returns whether a claim that only one pod may use is in use by a pod on a node. Nominated
+    /// pods are checked only if the pod has disks, and then those of all namespaces.
     fn is_claimed(&self, pod: &Pod, used: &[Used], coming: &[&Pod]) -> bool {
         let once = used.iter().filter(|it| {
             let modes = it.claim.spec.iter().flat_map(|spec| &spec.access_modes);
-            !it.is_ephemeral && modes.into_iter().any(|mode| mode == "ReadWriteOncePod")
+            !it.is_ephemeral
+                && !it.is_new
+                && modes.into_iter().any(|mode| mode == "ReadWriteOncePod")
         });
         let once: Vec<&str> = once.map(|it| name(it.claim.metadata.as_ref())).collect();
         let uses = |other: &Pod| {
@@ -233,8 +234,8 @@ impl Cluster {
         node_taken(pod).is_some_and(|on| nodes.any(|node| name(node.metadata.as_ref()) == on))
     }
 
-    /// Returns whether a node is where the zone labels of the volumes say. One without any such
-    /// label is.
+    /// Returns whether a node is in the zones of the volumes' labels. A node without any such label
+    /// counts as being there.
     fn is_in_zones(&self, used: &[Used], node: &Node) -> bool {
         let here = labels(node.metadata.as_ref());
         let keys = [BETA, NEW].map(|prefix| ["zone", "region"].map(|it| format!("{prefix}/{it}")));

@@ -9,10 +9,10 @@ use super::parts::{MAX_WRITING, Writing, part_folder, part_name, whole};
 use super::server::Replica;
 use crate::log::entry_row::{PartRow, encode_changes};
 use crate::log::record::{Entries, compress, decompress, digest};
-use crate::log::{AsideRow, EntryRow, Error};
+use crate::log::{AsideRow, EntryRow};
 use crate::snapshot::{Aside, Batch, JournalError};
 
-/// How large a part is before it is compressed, about, in bytes.
+/// The approximate size of a part before it is compressed, in bytes.
 const PART: usize = 4 << 20;
 
 impl Replica {
@@ -83,10 +83,7 @@ impl Replica {
     /// Keeps a blob.
     pub(super) fn put(&self, name: &str, blob: &Bytes) -> Result<(), JournalError> {
         let put = || self.log.blobs().put(name, blob.clone());
-        self.waiting.insist(put).map_err(|error| match error {
-            Error::Full(_) => JournalError::LogFull,
-            error => error.into(),
-        })
+        self.waiting.insist(put).map_err(JournalError::from)
     }
 
     /// Writes entries that are too large for a record.

@@ -15,10 +15,10 @@ use crate::log::record::{open, seal};
 use crate::log::{Blob, Body, EntryRow, Error, Log};
 use crate::snapshot::{Aside, Change, JournalError, Registry, Restoring, Standing, Whole};
 
-/// Where checkpoints are.
+/// The prefix of the names of checkpoints.
 const CHECKPOINTS: &str = "checkpoint/";
 
-/// How long the log keeps messages at least, whatever checkpoints cover.
+/// The least time for which the log keeps messages, whatever checkpoints cover.
 const KEPT: Duration = Duration::from_secs(600);
 
 /// Returns where checkpoints of a snapshot are. Its name may hold any character.
@@ -138,7 +138,8 @@ impl Replica {
     /// The log cannot be reached now.
     pub fn trim(&self, name: &str) -> Result<(), JournalError> {
         let checkpoints = self.checkpoints(name)?;
-        let now: SystemTime = (self.clock)().wall;
+        // Both times are those of the log: no server's clock trims it.
+        let now = self.waiting.insist(|| self.log.time(name))?;
         let is_old = |blob: &&Blob| now.duration_since(blob.at).is_ok_and(|age| age >= KEPT);
         let Some(covering) = checkpoints.iter().skip(1).find(is_old) else {
             return Ok(());
@@ -164,7 +165,7 @@ impl Replica {
         let mut parts = Vec::new();
         for sequence in first..=last {
             // Another server may have trimmed it.
-            let message = self.read_of_leader(name, sequence)?;
+            let message = self.read_kept(name, sequence)?;
             let body = message.and_then(|message| Body::read(&message.bytes).ok());
             // What counts for nobody may have been sent again.
             if let Some(body) = body.filter(|body| body.after + 1 == sequence) {

@@ -9,16 +9,16 @@ use super::parts::{PARTS, SeenParts, named_parts, part_names};
 use super::server::Replica;
 use super::track::{Reading, Track};
 use super::waiting::unreachable;
-use crate::log::{Body, Error, Place, Source};
+use crate::log::{Body, Error, Place};
 use crate::snapshot::JournalError;
-use crate::snapshot::held_row::nanos;
 
-/// For how long this server has seen parts unchanged that are dropped, by its own steady
-/// clock: no two clocks are compared. What is being written is younger: see
+/// The time after which unchanged parts are dropped, by this server's own steady clock: no two
+/// clocks are compared. Parts that are being written are younger: see
 /// [`super::parts::MAX_WRITING`].
 const ORPHANED: Duration = Duration::from_secs(6 * 3_600);
 
-/// How long the log of a deleted snapshot is kept.
+/// The time for which the log of a deleted snapshot is kept after this server has read of the
+/// deletion, by the same clock.
 const DELETED: Duration = Duration::from_secs(24 * 3_600);
 
 impl Replica {
@@ -26,13 +26,19 @@ impl Replica {
     /// log is gone; how many.
     ///
     /// # Errors
-    /// Whether something is needed cannot be found out now; that is kept.
+    /// It cannot be found out now if a blob is needed. Such blobs are kept.
     pub fn drop_orphans(&self) -> Result<usize, JournalError> {
         let mut orphans = self.old_parts()?;
         if orphans.is_empty() {
             return Ok(0);
         }
-        for name in self.waiting.insist(|| self.log.names())? {
+        let names = self.waiting.insist(|| self.log.names())?;
+        // A copy that lacks something does not name all that is needed.
+        self.inspect(&names)?;
+        if let Some(trouble) = self.log.troubles().into_iter().next() {
+            return Err(unreachable(trouble));
+        }
+        for name in names {
             self.keep_those_of_checkpoints(&name, &mut orphans)?;
             if orphans.is_empty() {
                 return Ok(0);
@@ -91,9 +97,9 @@ impl Replica {
             bounds => bounds?,
         };
         for sequence in bounds.first..=bounds.last {
-            let Some(message) = self.read_of_leader(name, sequence)? else {
+            let Some(message) = self.read_kept(name, sequence)? else {
                 if self.waiting.insist(|| self.log.bounds(name))?.first > sequence {
-                    // Another server has trimmed it.
+                    // Another server has trimmed it: no copy has it.
                     continue;
                 }
                 let why = format!("message {sequence} of the log of {name} cannot be read");
@@ -144,7 +150,7 @@ impl Replica {
 
     /// Removes the log that ends at a place.
     fn remove_closed(&self, name: &str, end: Place) -> Result<(), Error> {
-        let read = self.log.read(name, end.sequence, Source::Leader);
+        let read = self.log.read(name, end.sequence);
         let last = self.waiting.until(read)?;
         match Place::told_by(&last) == Some(end) {
             true => self.waiting.until(self.log.remove_if(name, &last)),
@@ -155,8 +161,8 @@ impl Replica {
 
     fn is_long_deleted(&self, reading: &Reading) -> bool {
         let is_over = reading.epoch.is_empty() && reading.ready.is_empty();
-        let age = nanos((self.clock)().wall).saturating_sub(reading.at);
-        let is_old = u64::try_from(age).is_ok_and(|age| Duration::from_nanos(age) >= DELETED);
+        let now = (self.clock)().steady;
+        let is_old = reading.over.is_some_and(|over| now.since(over) >= DELETED);
         let follows = reading.condition.check().is_ok();
         let is_due = reading.is_closed || is_old;
         follows && is_over && reading.place.sequence > 0 && is_due

@@ -18,11 +18,11 @@ use crate::log::Error;
 use crate::snapshot::held_row::nanos;
 use crate::snapshot::{Registry, Standing, Whole};
 
-/// How many rounds a server waits for the others after it has said what it held. Before
+/// The number of rounds that a server waits for the others after it has said what it held. Before
 /// all have said so it is not known what most hold.
 const ROUNDS: u8 = 4;
 
-/// How often it tries to say so while others do.
+/// The number of attempts to say so while others do.
 const TRIES: usize = 8;
 
 /// Returns where the digests of a snapshot are. Its name may hold any character.

@@ -2,20 +2,20 @@
 
 use crate::snapshot::JournalError;
 
-/// Whether a log can be followed.
+/// The condition of a log, which says if it can be followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
     /// It can.
     Following,
-    /// What comes next is not kept any more.
+    /// The next record is not kept any more.
     Behind,
     /// The log ends with this sequence, before what was read of it.
     Ahead(u64),
     /// There is no log any more, and nobody has closed it. What was read of it answers
     /// until there is one again.
     Gone,
-    /// What the log holds does not continue what was read, or what was read does
-    /// not fit: nothing is answered before it was read anew.
+    /// The log does not continue what was read, or the records that were read do not fit: nothing
+    /// is answered before it was read anew.
     Quarantined(String),
     /// A later version has written to it: why that is seen.
     Later(String),
@@ -42,7 +42,7 @@ impl Condition {
         }
     }
 
-    /// Why the log is not followed.
+    /// Returns the reason why the log is not followed.
     pub fn told(&self) -> String {
         match self {
             Self::Ahead(last) => format!("it is said to end at {last}, before what was read"),

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What happened since the start, of all snapshots.
+/// The events since the start, of all snapshots.
 #[derive(Debug, Default)]
 pub struct Counts {
     /// Records that were appended.
@@ -17,19 +17,19 @@ pub struct Counts {
     pub voids: AtomicU64,
     /// Messages that were missing or damaged, and were found elsewhere.
     pub reread: AtomicU64,
-    /// How often a message that was there did not come in time.
+    /// The number of times that a message that was there did not come in time.
     pub stalls: AtomicU64,
-    /// How often a snapshot was given up because of what its log said.
+    /// The number of times that a snapshot was given up because of what its log said.
     pub quarantines: AtomicU64,
     /// Snapshots that were read anew, from a checkpoint or from the beginning.
     pub bootstraps: AtomicU64,
-    /// How often servers held different things after the same record.
+    /// The number of times that servers held different things after the same record.
     pub differences: AtomicU64,
     /// Checkpoints that were written.
     pub checkpoints: AtomicU64,
 }
 
-/// How far a replica has come in the log of a snapshot.
+/// The progress of a replica in the log of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lag {
     /// Name of the snapshot.
@@ -38,7 +38,7 @@ pub struct Lag {
     pub applied: u64,
     /// The sequence that the last checkpoint covers; 0 when none is known.
     pub checkpoint: u64,
-    /// Why it follows no longer, if so.
+    /// The reason why the log is followed no longer, if there is one.
     pub trouble: Option<String>,
 }
 

@@ -16,10 +16,10 @@ use crate::snapshot::{
     Reservation, SavedSnapshot, Serial,
 };
 
-/// Why an entry cannot be decoded.
+/// The reason why an entry cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum Decoding {
-    /// What it needs cannot be read now.
+    /// Data that it needs cannot be read now.
     #[error("{0}")]
     Unreachable(String),
     /// A later version has written it.
@@ -60,15 +60,15 @@ impl From<Unreadable> for Decoding {
 
 /// An entry of a record.
 pub struct Decoded {
-    /// As a snapshot applies it.
+    /// The entry in the form that a snapshot applies.
     pub entry: OwnedEntry,
     happened: Happened,
-    /// Its objects in the state directory, where they are not in the entry.
+    /// The objects of the entry in the state directory, where they are not in the entry.
     pub local: Option<Aside>,
 }
 
 impl Decoded {
-    /// As the state directory takes it.
+    /// Returns the entry in the form that the state directory takes.
     pub fn as_kept(&self) -> Entry<'_> {
         let OwnedEntry {
             after,
@@ -92,7 +92,7 @@ impl Decoded {
 }
 
 /// Reservations and answers, each with its number.
-type Book = (Vec<(Serial, Reservation)>, Vec<(Serial, KeptAnswer)>);
+type HeldRows = (Vec<(Serial, Reservation)>, Vec<(Serial, KeptAnswer)>);
 
 impl Replica {
     /// The entries of a record of the log of a snapshot.
@@ -182,7 +182,7 @@ pub fn saved(name: &str, row: EntryRow) -> Result<SavedSnapshot, Decoding> {
     let defaults = defaults.map(|wire| Defaults::of_stored(wire, version));
     let defaults = defaults.transpose();
     let defaults = defaults.map_err(|faults| Decoding::invalid(&faults))?;
-    let (held, answers) = book(row.held)?;
+    let (held, answers) = held_rows(row.held)?;
     Ok(SavedSnapshot {
         name: name.to_owned(),
         epoch: row.epoch,
@@ -199,7 +199,7 @@ pub fn saved(name: &str, row: EntryRow) -> Result<SavedSnapshot, Decoding> {
 }
 
 /// Reservations and answers.
-fn book(rows: Vec<NumberedRow>) -> Result<Book, Decoding> {
+fn held_rows(rows: Vec<NumberedRow>) -> Result<HeldRows, Decoding> {
     let (mut held, mut answers) = (Vec::new(), Vec::new());
     for NumberedRow { serial, row } in rows {
         let kept = row.unwrap_or_default().into_kept();

@@ -8,7 +8,7 @@ use ring::digest::{Context, SHA256};
 use crate::log::EntryRow;
 use crate::snapshot::{Change, Whole};
 
-/// What the servers of a fleet held after one record of a log.
+/// The digests of the servers of a fleet after one record of a log.
 #[derive(Clone, PartialEq, Message)]
 pub struct DigestsRow {
     /// The log.
@@ -17,12 +17,12 @@ pub struct DigestsRow {
     /// The sequence of the record.
     #[prost(uint64, tag = "2")]
     pub sequence: u64,
-    /// One of each server that has said so.
+    /// The votes of the servers that have voted, one of each.
     #[prost(message, repeated, tag = "3")]
     pub votes: Vec<DigestVote>,
 }
 
-/// What one server held.
+/// The digest of one server.
 #[derive(Clone, PartialEq, Message)]
 pub struct DigestVote {
     /// The server.

@@ -16,7 +16,7 @@ pub struct Local {
     /// Snapshots of which the directory has not everything: they are written whole
     /// before it takes records again.
     pub behind: Mutex<HashSet<String>>,
-    /// Where the snapshots are that were restored, until their logs are followed.
+    /// The restored snapshots and their places, until their logs are followed.
     pub found: Mutex<Vec<(StoredSnapshot, CheckpointRow)>>,
 }
 

@@ -185,6 +185,23 @@ impl Replica {
         track: &Track,
         bounds: Bounds,
     ) -> Result<ReadAside, JournalError> {
+        if let Some(begun) = self.begin_at(registry, track, bounds)? {
+            return Ok(begun);
+        }
+        // The server that decides may lack what others have, which decide from then on.
+        self.inspect(std::slice::from_ref(&track.name))?;
+        let bounds = self.waiting.until(self.log.bounds(&track.name))?;
+        let begun = self.begin_at(registry, track, bounds)?;
+        begun.ok_or_else(|| unreachable("the log has no beginning, and no checkpoint continues it"))
+    }
+
+    /// As [`Self::begin_anew`]; nothing where neither is there.
+    fn begin_at(
+        &self,
+        registry: &Registry,
+        track: &Track,
+        bounds: Bounds,
+    ) -> Result<Option<ReadAside>, JournalError> {
         let name = &*track.name;
         for blob in self.checkpoints(name)? {
             let row = match self.read_checkpoint(&blob) {
@@ -208,13 +225,10 @@ impl Replica {
             let anew = self.anew(registry, (name, reading.place), Some(restoring));
             anew.track.checkpoint.store(row.sequence, Ordering::Relaxed);
             *anew.track.reading.lock() = reading;
-            return Ok(anew);
+            return Ok(Some(anew));
         }
-        if bounds.first > 1 {
-            let why = "the log has no beginning, and no checkpoint continues it";
-            return Err(unreachable(why));
-        }
-        Ok(self.anew(registry, (name, Place::START), None))
+        let is_whole = bounds.first <= 1;
+        Ok(is_whole.then(|| self.anew(registry, (name, Place::START), None)))
     }
 
     /// Returns whether a log goes on at the place of a checkpoint.
@@ -231,7 +245,7 @@ impl Replica {
             return Ok(false);
         }
         if place.sequence < bounds.last {
-            let next = self.read_of_leader(&track.name, place.sequence + 1)?;
+            let next = self.read_kept(&track.name, place.sequence + 1)?;
             let verdict = next.map(|message| place.judge(&message));
             return Ok(matches!(
                 verdict,
@@ -239,7 +253,7 @@ impl Replica {
             ));
         }
         // Nothing comes after it: it is of the message itself.
-        let own = self.read_of_leader(&track.name, place.sequence)?;
+        let own = self.read_kept(&track.name, place.sequence)?;
         Ok(own.is_some_and(|message| row.is_after(&message)))
     }
 
@@ -248,7 +262,7 @@ impl Replica {
     fn told_place(&self, track: &Track, bounds: Bounds) -> Result<Option<Place>, Error> {
         let mut later: Vec<Message> = Vec::new();
         for sequence in (bounds.first.max(1)..=bounds.last).rev() {
-            let Some(message) = self.read_of_leader(&track.name, sequence)? else {
+            let Some(message) = self.read_kept(&track.name, sequence)? else {
                 return Ok(None);
             };
             if let Some(place) = Place::told_by(&message) {

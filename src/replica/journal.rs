@@ -3,21 +3,22 @@
 
 use std::time::Duration;
 
+use super::clocks::GRACE;
 use super::condition::Condition;
 use super::counts::note;
-use super::reading::NextMessage;
+use super::reading::{NextMessage, PROVING};
 use super::server::Replica;
 use super::track::{Reading, Track};
 use super::waiting::unreachable;
 use crate::log::{EntryRow, Error};
 use crate::snapshot::{
-    Aside, Batch, Change, Entry, Journal, JournalError, Missed, Standing, Whole,
+    Aside, Batch, Change, Entry, Journal, JournalError, Missed, Moment, Standing, Whole,
 };
 
-/// How many records are read before they are handed out.
+/// The number of records that are read before they are handed out.
 const AT_ONCE: usize = 32;
 
-/// How long to wait for a message that is known to be there.
+/// The longest wait for a message that is known to be there.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Journal for Replica {
@@ -43,7 +44,7 @@ impl Journal for Replica {
             self.keep(&track, &reading, &local);
         }
         match last.change {
-            Change::Deleted => reading.stand_before(),
+            Change::Deleted => reading.stand_before((self.clock)().steady),
             _ => {
                 reading.stand_at(last.epoch, last.sequence, last.revision);
                 self.note_milestone(&mut reading, before, (last.epoch, last.sequence));
@@ -90,7 +91,17 @@ impl Journal for Replica {
         self.copy_if_due(at, copy);
     }
 
+    fn right_since(&self, snapshot: &str) -> Result<Moment, JournalError> {
+        self.clock_right_since(snapshot)
+    }
+
+    fn grace(&self) -> Duration {
+        GRACE
+    }
+
     fn let_others(&self, snapshot: &str) {
+        // What is to be asked before something is appended is asked before the log is read.
+        let _ = self.check_clock(snapshot);
         let track = self.track(snapshot);
         let mut reading = track.reading.lock();
         while let Some((_, until)) = reading.owed {
@@ -190,7 +201,7 @@ impl Replica {
             Err(Error::NotFound(_)) => return self.miss(track, reading).map(|()| false),
             bounds => bounds?.last,
         };
-        self.prove_end(track, reading)?;
+        self.prove_end(track, reading, PROVING)?;
         while reading.place.sequence < last && reading.ready.len() < AT_ONCE {
             // One by one: after the last one there is nothing to wait for.
             if self.read_some(track, reading, PATIENCE, 1)? == 0 {

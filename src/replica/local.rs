@@ -11,7 +11,7 @@ use crate::log::Error;
 use crate::snapshot::{Aside, Batch, Entry, Journal, Standing};
 use crate::store::StoreError;
 
-/// Why a state directory cannot be used beside a log.
+/// The reason why a state directory cannot be used beside a log.
 #[derive(Debug, thiserror::Error)]
 pub enum Unusable {
     /// The log cannot be asked now. The same may be tried again.

@@ -43,7 +43,8 @@
 //!   `snapshot/history/unclaimed.rs` notes that it is made, and `ending.rs` ends it like one whose
 //!   time is over.
 //! - Expiry is the same everywhere: an end is an entry, as without a log; until then a reservation
-//!   counts.
+//!   counts. `replica/clocks.rs`: each server measures time by its own monotonic clock, and appends
+//!   nothing while its wall clock is wrong.
 //! - Nobody goes on with wrong data: `replica/reading.rs`: a gap, a damaged message, a fork or
 //!   another log is read again, from the leader, then from others. If it stays so the snapshot stops
 //!   answering (`WriteTurn::not_stored`) until `replica/healing.rs` has read it anew.
@@ -104,6 +105,7 @@
 mod aside;
 mod checkpoint;
 mod cleaning;
+mod clocks;
 mod comparing;
 mod condition;
 mod counts;

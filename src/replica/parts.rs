@@ -11,14 +11,14 @@ use crate::log::record::{Hash, digest};
 use crate::log::{AsideRow, Body};
 use crate::snapshot::{Aside, Moment};
 
-/// Where parts are.
+/// The prefix of the names of parts.
 pub const PARTS: &str = "parts/";
 
-/// How long may be written at most until it is named by a record: older parts that no
-/// record names are dropped.
+/// The longest time between the first part and the record that names it: older parts that no record
+/// names are dropped.
 pub const MAX_WRITING: Duration = Duration::from_secs(5 * 3_600);
 
-/// What is being written.
+/// The parts that are being written.
 #[derive(Default)]
 pub struct OpenAsides {
     pub open: Mutex<HashMap<Aside, Writing>>,
@@ -29,26 +29,26 @@ pub struct OpenAsides {
 pub struct SeenParts {
     /// Their names, in order.
     pub names: Vec<String>,
-    /// Since when they are the same.
+    /// The moment since when they are the same.
     pub since: Moment,
 }
 
 /// Parts that are written one after another.
 pub struct Writing {
-    /// In the names of the parts.
+    /// The uuid in the names of the parts.
     pub uuid: Uuid,
-    /// When it was begun.
+    /// The moment when the first part was begun.
     pub since: Moment,
-    /// Of the parts that are written.
+    /// The hashes of the written parts.
     pub hashes: Vec<Hash>,
-    /// What the next part begins with.
+    /// The first bytes of the next part.
     pub begun: Vec<u8>,
-    /// The same in the state directory, if it is there.
+    /// The copy of the parts in the state directory, if there is one.
     pub local: Option<Aside>,
 }
 
 impl Writing {
-    /// Nothing yet.
+    /// Begins with no part.
     pub fn new(since: Moment) -> Self {
         Self {
             uuid: Uuid::new_v4(),
@@ -59,7 +59,7 @@ impl Writing {
         }
     }
 
-    /// Where it is, as far as it is written.
+    /// Returns the row that tells where the written parts are.
     pub fn row(&self) -> AsideRow {
         AsideRow {
             uuid: self.uuid.as_bytes().to_vec(),

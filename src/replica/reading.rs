@@ -9,19 +9,19 @@ use super::decode::{Decoded, Decoding};
 use super::server::Replica;
 use super::track::{Reading, Track};
 use super::waiting::unreachable;
-use crate::log::{Body, Error, Message, Source, Verdict};
+use crate::log::{Body, Error, Message, Verdict};
 use crate::snapshot::{JournalError, Missed, OwnedChange};
 
-/// How many copies of a log are asked for a message at most.
-const PEERS: usize = 5;
+/// The longest time that it may take to find out that the last record that was read is still there.
+pub(super) const PROVING: Duration = Duration::from_secs(10);
 
-/// What came next in a log.
+/// The next message of a log.
 pub enum NextMessage {
     /// A record, which is not taken yet.
     Record(Box<Body>, Message),
     /// A message that counts for nobody; the log was read past it.
     Void,
-    /// Nothing, in time.
+    /// No message came in time.
     Nothing,
 }
 
@@ -34,7 +34,7 @@ impl Replica {
         within: Duration,
     ) -> Result<NextMessage, JournalError> {
         reading.condition.check()?;
-        self.prove_end(track, reading)?;
+        self.prove_end(track, reading, PROVING)?;
         let after = reading.place.sequence;
         let next = self.waiting.until(reading.follower.next(after, within));
         let message = match next {
@@ -56,11 +56,13 @@ impl Replica {
 
     /// Checks after each loss of the connection that the last message that was read is
     /// still that of the log: meanwhile the log may have lost its end, and others may have
-    /// written on from there. What is appended after another message poisons the log.
+    /// written on from there. What is appended after another message poisons the log. Whether
+    /// it is has to be known within some time.
     pub(super) fn prove_end(
         &self,
         track: &Track,
         reading: &mut Reading,
+        within: Duration,
     ) -> Result<(), JournalError> {
         let connection = self.log.connection();
         if reading.proved == connection {
@@ -68,7 +70,8 @@ impl Replica {
         }
         let sequence = reading.place.sequence;
         if sequence > 0 {
-            match self.read_of_any(&track.name, sequence) {
+            let read = self.read_of_any(&track.name, sequence);
+            match self.waiting.within(within, read) {
                 Ok(Some(message)) if !reading.ends_with(&message) => {
                     let why = format!("message {sequence} of the log is another one than was read");
                     return Err(self.stop(track, reading, Condition::Quarantined(why)));
@@ -90,21 +93,31 @@ impl Replica {
     ///
     /// # Errors
     /// [`Error::Shorter`]: the log ends before it, as its leader says.
-    fn read_of_any(&self, name: &str, sequence: u64) -> Result<Option<Message>, Error> {
-        if let Some(message) = self.read_of_leader(name, sequence)? {
-            return Ok(Some(message));
+    async fn read_of_any(&self, name: &str, sequence: u64) -> Result<Option<Message>, Error> {
+        let read = self.log.read(name, sequence).await;
+        if !matches!(read, Err(Error::NotFound(_))) {
+            return read.map(Some);
         }
-        let bounds = self.waiting.until(self.log.bounds(name))?;
+        let bounds = self.log.bounds(name).await?;
         if sequence > bounds.last {
             return Err(Error::Shorter(bounds.last));
         }
-        if sequence < bounds.first {
-            return Ok(None);
+        Ok(self.copies_of(name, sequence).await?.into_iter().next())
+    }
+
+    /// As [`Self::read_of_any`]; `None` also where the log ends before it.
+    pub(super) fn read_kept(&self, name: &str, sequence: u64) -> Result<Option<Message>, Error> {
+        match self.waiting.until(self.read_of_any(name, sequence)) {
+            Err(Error::Shorter(_)) => Ok(None),
+            read => read,
         }
-        let of_peers = (0..PEERS).map(|number| self.log.read(name, sequence, Source::Peer(number)));
-        Ok(of_peers
-            .filter_map(|read| self.waiting.until(read).ok())
-            .next())
+    }
+
+    /// A message as the copies have it that have it.
+    async fn copies_of(&self, name: &str, sequence: u64) -> Result<Vec<Message>, Error> {
+        let copies = self.log.read_copies(name, sequence, 1).await?;
+        let messages = copies.into_iter().flat_map(|(_, messages)| messages);
+        Ok(messages.collect())
     }
 
     /// Returns whether a log is not there. While a leader is elected a follower may not find it
@@ -163,38 +176,22 @@ impl Replica {
         reading: &Reading,
     ) -> Result<Option<(Verdict, Message)>, JournalError> {
         let sequence = reading.place.sequence + 1;
-        let peers = (0..PEERS).map(Source::Peer);
-        for source in std::iter::once(Source::Leader).chain(peers) {
-            let read = self.log.read(&track.name, sequence, source);
-            match self.waiting.until(read) {
-                Ok(message) => {
-                    let verdict = reading.place.judge(&message);
-                    if matches!(verdict, Verdict::Valid(_) | Verdict::Void) {
-                        return Ok(Some((verdict, message)));
-                    }
+        let judged = |message: Message| {
+            let verdict = reading.place.judge(&message);
+            matches!(verdict, Verdict::Valid(_) | Verdict::Void).then_some((verdict, message))
+        };
+        match self.waiting.until(self.log.read(&track.name, sequence)) {
+            Ok(message) => {
+                if let Some(sound) = judged(message) {
+                    return Ok(Some(sound));
                 }
-                Err(Error::NotFound(_)) => {}
-                // Whether it is sound is not known.
-                Err(error) if source == Source::Leader => return Err(error.into()),
-                Err(_) => {}
             }
+            Err(Error::NotFound(_)) => {}
+            // Whether it is sound is not known.
+            Err(error) => return Err(error.into()),
         }
-        Ok(None)
-    }
-
-    /// A message as the leader has it, if it is there.
-    pub(super) fn read_of_leader(
-        &self,
-        name: &str,
-        sequence: u64,
-    ) -> Result<Option<Message>, Error> {
-        match self
-            .waiting
-            .until(self.log.read(name, sequence, Source::Leader))
-        {
-            Err(Error::NotFound(_)) => Ok(None),
-            read => read.map(Some),
-        }
+        let copies = self.waiting.until(self.copies_of(&track.name, sequence))?;
+        Ok(copies.into_iter().find_map(judged))
     }
 
     /// Reads past a message.
@@ -278,7 +275,7 @@ impl Replica {
                 }
             } else if reading.epoch != entry.after.epoch {
                 reading.ready.push_front(entry);
-                reading.stand_before();
+                reading.stand_before((self.clock)().steady);
                 missed.is_over = true;
                 break;
             }
@@ -287,7 +284,7 @@ impl Replica {
             reading.stand_at(&after.epoch, after.sequence, after.revision);
             missed.entries.push(entry);
             if is_last {
-                reading.stand_before();
+                reading.stand_before((self.clock)().steady);
                 break;
             }
             // What is compared is of this moment.

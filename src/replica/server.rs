@@ -8,6 +8,7 @@ use std::time::Duration;
 use dashmap::DashMap;
 use parking_lot::Mutex;
 
+use super::clocks::ClockWatch;
 use super::condition::Condition;
 use super::counts::{Counts, Lag};
 use super::directory::Local;
@@ -15,11 +16,11 @@ use super::parts::{OpenAsides, SeenParts};
 use super::track::Track;
 use super::waiting::Waiting;
 use crate::log::{Error, Log};
-use crate::snapshot::{self, Clock, Moment, Now, Registry};
+use crate::snapshot::{self, Clock, Now, Registry};
 use crate::store::Store;
 
-/// How much time, by the clock of the log, is between the records after which
-/// servers compare what they hold.
+/// The time, by the clock of the log, between the records after which servers compare what they
+/// hold.
 const COMPARES_EVERY: Duration = Duration::from_secs(900);
 
 /// One of several servers that share a log.
@@ -27,7 +28,7 @@ pub struct Replica {
     pub(super) log: Arc<dyn Log>,
     pub(super) waiting: Waiting,
     pub(super) clock: Clock,
-    /// What it calls itself in records.
+    /// The name of this server in records.
     pub(super) writer: String,
     pub(super) registry: OnceLock<Weak<Registry>>,
     tracks: DashMap<String, Arc<Track>>,
@@ -35,12 +36,11 @@ pub struct Replica {
     /// The parts of blobs that there were when it was last looked what nobody needs.
     pub(super) seen_parts: Mutex<HashMap<String, SeenParts>>,
     pub(super) counts: Counts,
-    /// What it keeps besides the log, if it does.
+    /// The state directory that it keeps besides the log, if it does.
     pub(super) local: Option<Local>,
-    /// How much time is between the records after which servers compare what they hold.
+    /// The time between the records after which servers compare what they hold.
     pub(super) compares_every: Duration,
-    /// By how much the clock differed from that of the log, and when.
-    pub(super) skew: Mutex<Option<(Duration, Moment)>>,
+    pub(super) clocks: ClockWatch,
 }
 
 impl Replica {
@@ -64,7 +64,7 @@ impl Replica {
             counts: Counts::default(),
             local: None,
             compares_every: COMPARES_EVERY,
-            skew: Mutex::new(None),
+            clocks: ClockWatch::default(),
         }
     }
 
@@ -99,14 +99,45 @@ impl Replica {
 
     /// Returns how far it has come in each log, in any order.
     pub fn lags(&self) -> Vec<Lag> {
+        let clock = self.clocks.trouble();
         let lag = |track: &Track| Lag {
             snapshot: track.name.clone(),
             applied: track.applied.load(Ordering::Relaxed),
             checkpoint: track.checkpoint.load(Ordering::Relaxed),
             // Whoever holds it follows, or heals.
-            trouble: track.reading.try_lock().and_then(|r| r.condition.trouble()),
+            trouble: track
+                .reading
+                .try_lock()
+                .and_then(|r| r.condition.trouble())
+                .or_else(|| clock.clone()),
         };
         self.tracks.iter().map(|track| lag(&track)).collect()
+    }
+
+    /// Finds out which copies of the logs of these snapshots, and of the blobs and keys beside
+    /// them, lack something. From then on, servers decide that lack nothing.
+    ///
+    /// # Errors
+    /// It cannot be found out now.
+    pub fn inspect(&self, names: &[String]) -> Result<(), Error> {
+        let logs = names.iter().map(|name| Some(&**name));
+        for of in std::iter::once(None).chain(logs) {
+            match self.waiting.until(self.log.inspect(of, false)) {
+                // It was removed.
+                Ok(_) | Err(Error::NotFound(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the faults of logs and their copies, in words for people.
+    pub fn troubles(&self) -> Vec<String> {
+        let troubles = self.lags().into_iter().filter_map(|lag| {
+            let trouble = lag.trouble?;
+            Some(format!("log of snapshot {}: {trouble}", lag.snapshot))
+        });
+        troubles.chain(self.log.troubles()).collect()
     }
 
     /// Looks for snapshots that other servers created; all names that have a log, or

@@ -14,11 +14,11 @@ use crate::log::record::GENESIS;
 use crate::log::{EntryRow, Follower, Hash, Log, Message, Place};
 use crate::snapshot::{Moment, OwnedEntry, Standing, Successor, Whole};
 
-/// How long a server waits for another one to append first, and for all others.
+/// The time that a server waits for another one to append first, and for all others.
 const TURN: Duration = Duration::from_millis(10);
 const TURNS: Duration = Duration::from_millis(50);
 
-/// Of how many epochs before the last one it is known how far they came.
+/// The number of epochs before the last one whose last revisions are known.
 const FORMER: usize = 16;
 
 /// The log of one snapshot, as far as it was read.
@@ -34,33 +34,36 @@ pub struct Track {
     pub checkpoint: AtomicU64,
     /// A copy that is to be compared with those of other servers.
     pub copied: Mutex<Option<Copied>>,
-    /// What this server says of the last one.
+    /// The vote of this server about the last one.
     pub ballot: Mutex<Option<Ballot>>,
     /// The snapshot that is read anew, while the one that was read before answers.
     pub anew: Mutex<Option<ReadAside>>,
-    /// Whether it is that of a snapshot which is read anew: nobody else sees it.
+    /// True if the track is that of a snapshot which is read anew: nobody else sees it.
     pub is_aside: bool,
 }
 
 /// A snapshot that is read anew.
 pub struct ReadAside {
-    /// How far.
+    /// The track, which says how far the log was read.
     pub track: Box<Track>,
     /// The snapshot.
     pub snapshot: Successor,
 }
 
-/// What was read of a log.
+/// The place up to which a log was read.
 pub struct Reading {
-    /// Where the next record has to be.
+    /// The place that the next record has to have.
     pub place: Place,
     /// The hash of the log up to the message before the last one.
     pub before: Hash,
     /// The connection by which the last message was found to be still that of the log.
     pub proved: u64,
-    /// The time of the last record.
+    /// The time of the last record, as its writers told it.
     pub at: i64,
-    /// When the engine took the last record with entries, by its clock; `None` where none was read.
+    /// The moment when the deletion of the snapshot was read, after which nothing has begun.
+    pub over: Option<Moment>,
+    /// The time when the engine took the last record with entries, by its clock; `None` where none
+    /// was read.
     pub taken: Option<SystemTime>,
     /// The sequence from which on it was read.
     pub since: u64,
@@ -77,13 +80,13 @@ pub struct Reading {
     pub former: VecDeque<(String, i64)>,
     /// Entries that were read, and not handed out yet.
     pub ready: VecDeque<OwnedEntry>,
-    /// Whether the log can be followed.
+    /// The condition of the log, which says if it can be followed.
     pub condition: Condition,
     /// Reads it.
     pub follower: Arc<dyn Follower>,
-    /// Whether it is closed, and will be removed: nothing is appended to it.
+    /// True if the log is closed, and will be removed: nothing is appended to it.
     pub is_closed: bool,
-    /// Whether it is not known what became of the last record that was sent.
+    /// True if the fate of the last record that was sent is unknown.
     pub is_unanswered: bool,
     /// The other servers that have appended since this one did.
     pub others: Vec<String>,
@@ -107,7 +110,7 @@ pub struct Milestone {
 
 /// A copy of a snapshot that is to be compared.
 pub struct Copied {
-    /// After which record it was made.
+    /// The record after which the copy was made.
     pub at: Milestone,
     /// The sequence from which on the log was read.
     pub since: u64,
@@ -115,19 +118,19 @@ pub struct Copied {
     pub whole: Whole,
 }
 
-/// What this server has to say of a record.
+/// The vote of this server about a record.
 #[derive(Clone)]
 pub struct Ballot {
     /// The record.
     pub at: Milestone,
-    /// What it held.
+    /// The digest that it had.
     pub vote: DigestVote,
-    /// How many rounds it still waits for what others say.
+    /// The number of rounds that it still waits for what others say.
     pub rounds: u8,
 }
 
 impl Track {
-    /// Of a log that nothing was read of.
+    /// Returns the track of a log of which nothing was read.
     pub fn new(name: &str, log: &dyn Log) -> Self {
         Self {
             name: name.to_owned(),
@@ -141,7 +144,7 @@ impl Track {
         }
     }
 
-    /// Of a log that is read aside.
+    /// Returns the track of a log that is read aside.
     pub fn aside(name: &str, log: &dyn Log, reading: Reading) -> Self {
         let applied = AtomicU64::new(reading.place.sequence);
         Self {
@@ -154,13 +157,14 @@ impl Track {
 }
 
 impl Reading {
-    /// Of the log of a snapshot, from a place on, where the next entry begins one.
+    /// Reads the log of a snapshot from a place on, where the next entry begins one.
     pub fn from(place: Place, log: &dyn Log, name: &str) -> Self {
         Self {
             place,
             before: GENESIS,
             proved: log.connection(),
             at: 0,
+            over: None,
             taken: None,
             since: place.sequence,
             milestone: None,
@@ -212,6 +216,7 @@ impl Reading {
         }
         self.sequence = sequence;
         self.revision = revision;
+        self.over = None;
     }
 
     /// Notes how far an epoch came that is over.
@@ -258,8 +263,9 @@ impl Reading {
     }
 
     /// Notes that the next entry begins a snapshot.
-    pub fn stand_before(&mut self) {
+    pub fn stand_before(&mut self, now: Moment) {
         self.stand_at("", 0, 0);
+        self.over = Some(now);
     }
 
     /// Returns whether a snapshot stands where entries were handed out up to. If not, it
@@ -300,7 +306,7 @@ pub struct CheckpointRow {
 }
 
 impl CheckpointRow {
-    /// Where a log was read up to, without the snapshot.
+    /// Returns the place up to which a log was read, without the snapshot.
     pub fn of(reading: &Reading) -> Self {
         Self {
             log_id: reading.place.log_id.as_bytes().to_vec(),

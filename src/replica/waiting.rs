@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::runtime::Handle;
+use tokio::time::timeout;
 
 use crate::backoff::doubled;
 use crate::log::{Error, Wait};
 use crate::snapshot::JournalError;
+use crate::visible;
 
-/// How often something that may pass is tried again, and how long to wait
-/// before: some seconds in all, which is what an election of the broker takes.
+/// The number of attempts at something that may pass, and the pauses before them: some seconds in
+/// all, which is what an election of the broker takes.
 const TRIES: u32 = 10;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1_280);
@@ -21,12 +23,12 @@ pub fn unreachable(why: impl ToString) -> JournalError {
     JournalError::Unreachable(why.to_string())
 }
 
-/// What is told of calls that change nothing of a snapshot. Whether a record landed that
-/// was sent without an answer, its sender says.
+/// Words the errors of calls that change nothing of a snapshot. The sender of a record that was
+/// sent without an answer says if it landed.
 impl From<Error> for JournalError {
     fn from(error: Error) -> Self {
         match error {
-            Error::Full(_) => Self::LogFull,
+            Error::Full(why) => Self::LogFull(visible::brief(&why).into_owned()),
             error => unreachable(error),
         }
     }
@@ -62,11 +64,28 @@ impl Waiting {
     }
 
     /// Waits for a call.
-    pub fn until<T>(&self, call: Wait<'_, T>) -> Result<T, Error> {
+    pub fn until<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         match &self.runtime {
             Some(runtime) => runtime.block_on(call),
             None => call.now_or_never().expect("this log answers at once"),
         }
+    }
+
+    /// Waits for a call that changes nothing, for this long at most.
+    pub fn within<T>(
+        &self,
+        span: Duration,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        self.until(async {
+            match self.runtime {
+                Some(_) => timeout(span, call).await.unwrap_or_else(|elapsed| {
+                    let why = format!("no answer within {span:?}: {elapsed}");
+                    Err(Error::Unreachable(why))
+                }),
+                None => call.await,
+            }
+        })
     }
 
     /// Lets time pass.

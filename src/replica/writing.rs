@@ -14,28 +14,21 @@ use super::waiting::unreachable;
 use crate::log::record::MAX_BYTES;
 use crate::log::{Body, EntryRow, Error};
 use crate::snapshot::held_row::nanos;
-use crate::snapshot::{Doubt, JournalError, Now};
+use crate::snapshot::{Doubt, JournalError, Moment};
 
-/// How long one append may take, and how long its record may take to come back,
-/// before more is done.
+/// The longest time that one append may take, and that its record may take to come back, before
+/// more is done.
 const TRY: Duration = Duration::from_secs(2);
 
-/// How long to wait before what may be lost is sent again.
+/// The pause before a record that may be lost is sent again.
 const AGAIN: Duration = Duration::from_millis(250);
 
-/// How often and for how long the same is sent. This is longer than an election of
-/// the broker, which takes up to 9 s.
+/// The number of attempts to send the same record, and the time for all of them. This is longer
+/// than an election of the broker, which takes up to 9 s.
 const SENDS: usize = 24;
 const SENDING: Duration = Duration::from_secs(12);
 
-/// By how much the clock here may differ from that of the log where the time of
-/// reservations is told.
-const MAX_SKEW: Duration = Duration::from_millis(500);
-
-/// How long it counts that the clock was wrong.
-const TRUSTED: Duration = Duration::from_secs(30);
-
-/// What became of a record.
+/// The result of an append.
 enum AppendOutcome {
     Ours(SystemTime),
     /// Another message is in its place, where it can never be any more.
@@ -60,7 +53,6 @@ impl Replica {
         reading: &mut Reading,
         entries: Vec<EntryRow>,
     ) -> Result<(), JournalError> {
-        self.check_clock(&entries)?;
         if reading.is_closed {
             // It may be gone by now.
             self.next(track, reading, Duration::ZERO)?;
@@ -97,8 +89,6 @@ impl Replica {
         match self.publish(track, reading, Vec::new()) {
             Ok(()) => Ok(false),
             Err(JournalError::Behind) => Ok(true),
-            // What takes no record has not grown.
-            Err(JournalError::LogFull) => Ok(false),
             // There is nothing in it that somebody would miss.
             Err(JournalError::UnknownFate(doubt)) if !doubt.is_untrusted => {
                 Err(unreachable(doubt.why))
@@ -116,6 +106,7 @@ impl Replica {
         entries: Vec<EntryRow>,
         closes: bool,
     ) -> Result<(), JournalError> {
+        self.check_clock(&track.name)?;
         let nonce = Uuid::new_v4();
         let log_id = match reading.place.sequence {
             0 => Uuid::new_v4(),
@@ -153,27 +144,19 @@ impl Replica {
         message: &Bytes,
         nonce: Uuid,
     ) -> Result<(), JournalError> {
-        let (after, from) = (reading.place.sequence, (self.clock)());
+        let from = (self.clock)();
         // Why it is not known whether it has landed, once it may have.
         let mut unknown = None;
         for _ in 0..SENDS {
-            if (self.clock)().steady.since(from.steady) > SENDING {
+            let until = from.steady.after(SENDING);
+            if until.since((self.clock)().steady).is_zero() {
                 break;
             }
-            let within = match self.prove_end(track, reading) {
-                Ok(()) => {
-                    let append = self.log.append_if(&track.name, after, message.clone(), TRY);
-                    self.wait_after(self.waiting.until(append), &mut unknown)?
-                }
-                // It is said below what is wrong.
-                Err(_) if unknown.is_some() => Duration::ZERO,
-                Err(error) => return Err(error),
-            };
-            match self.look(track, reading, nonce, within) {
+            match self.send(track, reading, (message, nonce, until), &mut unknown) {
                 Ok(AppendOutcome::Ours(at)) => {
                     note(&self.counts.appended);
                     reading.note_own((self.clock)().steady);
-                    self.note_skew(at, from.wall, (self.clock)());
+                    self.clocks.note(at, from, (self.clock)());
                     return Ok(());
                 }
                 Ok(AppendOutcome::Others) => {
@@ -201,6 +184,27 @@ impl Replica {
         })
     }
 
+    /// Sends a message once, and looks what is in its place. Waits for both until some moment
+    /// at most.
+    fn send(
+        &self,
+        track: &Track,
+        reading: &mut Reading,
+        (message, nonce, until): (&Bytes, Uuid, Moment),
+        unknown: &mut Option<String>,
+    ) -> Result<AppendOutcome, JournalError> {
+        let left = || until.since((self.clock)().steady);
+        self.prove_end(track, reading, left())?;
+        let (after, within) = (reading.place.sequence, left().min(TRY));
+        let append = self
+            .log
+            .append_if(&track.name, after, message.clone(), within);
+        let within = self.wait_after(self.waiting.until(append), unknown)?;
+        // Before it is looked, which would take more time for that.
+        self.prove_end(track, reading, left())?;
+        self.look(track, reading, nonce, within.min(left()))
+    }
+
     /// Returns how long to wait for a record after it was sent, which came to this. Notes why it
     /// is not known whether it has landed.
     fn wait_after(
@@ -224,7 +228,6 @@ impl Replica {
                 *unknown = Some(error.to_string());
                 Ok(AGAIN)
             }
-            Err(Error::Full(_)) => Err(JournalError::LogFull),
             Err(error) => Err(error.into()),
         }
     }
@@ -251,30 +254,43 @@ impl Replica {
         })
     }
 
-    /// Refuses to say when reservations end while the clock is wrong. After a
-    /// while one attempt shows whether it still is.
-    fn check_clock(&self, entries: &[EntryRow]) -> Result<(), JournalError> {
-        let tells_time = |entry: &EntryRow| !(entry.held.is_empty() && entry.ended.is_empty());
-        if !entries.iter().any(tells_time) {
-            return Ok(());
+    /// Checks that the wall clock is right, before something is appended.
+    ///
+    /// # Errors
+    /// It is wrong, or that cannot be found out now.
+    pub fn check_clock(&self, name: &str) -> Result<(), JournalError> {
+        if !self.clocks.is_right((self.clock)()) {
+            self.compare_clock(name)?;
         }
-        let now = (self.clock)().steady;
-        let skew = *self.skew.lock();
-        let wrong = skew.filter(|(skew, at)| *skew > MAX_SKEW && now.since(*at) < TRUSTED);
-        let Some((skew, _)) = wrong else {
-            return Ok(());
-        };
-        let skew = humantime::format_duration(skew);
-        Err(unreachable(format!(
-            "the clock of this server is {skew} off that of the log"
-        )))
+        self.clocks.check()
     }
 
-    /// Notes by how much the clock here differs from that of the log, which took a
-    /// message between two moments.
-    fn note_skew(&self, taken: SystemTime, from: SystemTime, to: Now) {
-        let early = from.duration_since(taken).unwrap_or_default();
-        let late = taken.duration_since(to.wall).unwrap_or_default();
-        *self.skew.lock() = Some((early.max(late), to.steady));
+    /// Returns whether the wall clock is not known to be wrong: it appends then.
+    pub fn has_right_clock(&self) -> bool {
+        self.clocks.trouble().is_none()
+    }
+
+    /// Compares the clocks with that of a log; whether that says how much time has passed.
+    fn compare_clock(&self, name: &str) -> Result<bool, JournalError> {
+        let from = (self.clock)();
+        match self.waiting.until(self.log.time(name)) {
+            Ok(told) => Ok(self.clocks.note(told, from, (self.clock)())),
+            // It begins with what is appended.
+            Err(Error::NotFound(_)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The moment since which the monotonic clock runs as that of the log does.
+    ///
+    /// # Errors
+    /// The wall clock is wrong, or the log does not tell the time soon enough.
+    pub(super) fn clock_right_since(&self, name: &str) -> Result<Moment, JournalError> {
+        let is_told = self.compare_clock(name)?;
+        self.clocks.check()?;
+        match is_told {
+            true => Ok(self.clocks.right_since()),
+            false => Err(unreachable("it did not tell the time soon enough")),
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! How a server ends other than by a completed drain.
+//! The ways in which a server ends other than by a completed drain.
 
 use std::error::Error as StdError;
 use std::io;
@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 
 use crate::store;
 
-/// Any error of a caller's.
+/// Any error of a caller.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// Why the server ended other than by a completed drain.
+/// The reason why the server ended other than by a completed drain.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The address is taken, not this machine's, or not allowed.
@@ -17,16 +17,16 @@ pub enum Error {
     Bind {
         /// The configured address.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The state directory cannot be used.
     #[error("{0}")]
     State(store::StoreError),
-    /// The log that it shares with others cannot be used.
+    /// The log that the server shares with others cannot be used.
     #[error("{0}")]
     Log(BoxError),
-    /// What was to be loaded could not be.
+    /// The files that were to be loaded could not be.
     #[error("cannot load: {0}")]
     Preload(BoxError),
     /// Certificates or rules are bad.
@@ -47,7 +47,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The server cannot serve, because of this.
+    /// The error that the server cannot serve, for this cause.
     pub(super) fn serve(cause: impl Into<BoxError>) -> Self {
         Self::Serve(cause.into())
     }
@@ -72,7 +72,8 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// 128 and the signal's number, as shells report a process that it ended.
+    /// The exit code that shells report for a process that the signal ended: 128 and the signal's
+    /// number.
     pub fn exit_code(self) -> u8 {
         match self {
             Self::Interrupt => 130,

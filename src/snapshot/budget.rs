@@ -3,46 +3,45 @@
 //! and then whether its caller still waits, and takes what it gathers in memory
 //! from the account.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 
 use crate::account::Charge;
 use crate::limits::Exceeded;
 
-/// Why a decision was not made.
+/// The reason why a decision was not made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delay {
-    /// A batch holds a lock that it needs, and will soon be done.
+    /// A batch holds a lock that the decision needs, and will soon be done.
     Held,
-    /// It costs more than was allowed, or its caller is gone.
+    /// The decision costs more than was allowed, or its caller is gone.
     Long,
-    /// There is no memory for what it gathers.
+    /// There is no memory for the data that the decision gathers.
     Full(Exceeded),
 }
 
-/// One small step: checking a requirement of a node, adding up a count. About 5
-/// ns.
+/// A unit of work, some 5 ns: checking a requirement of a node, or adding up a count.
 pub type Units = u64;
 
-/// What a decision costs at most on a thread that serves others: about 2 ms.
+/// The most that a decision may cost on a thread that serves other calls: about 2 ms.
 const AT_ONCE: Units = 400_000;
 
-/// What it costs at most where it is made again and again until nobody holds a
-/// lock that it needs: about 0.5 ms.
+/// The most that a decision may cost where it is repeated until the lock that it needs is free:
+/// about 0.5 ms.
 const AGAIN: Units = 100_000;
 
-/// An attempt to decide where others wait for it.
+/// An attempt to decide where other calls wait for the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attempt {
-    /// The first one.
+    /// The first attempt.
     First,
-    /// One more, after a lock was held.
+    /// A further attempt, after a lock was held.
     Repeated,
-    /// One that waits for locks.
+    /// An attempt that waits for locks.
     Waiting,
 }
 
 impl Attempt {
-    /// Returns what it may cost.
+    /// Returns the budget of the attempt.
     pub fn budget<'a>(self) -> Budget<'a> {
         Budget::of(match self {
             Self::First => AT_ONCE,
@@ -50,23 +49,23 @@ impl Attempt {
         })
     }
 
-    /// Returns whether it waits for locks.
+    /// Returns whether the attempt waits for locks.
     pub fn waits(self) -> bool {
         self == Self::Waiting
     }
 }
 
-/// How much work is done between two checks whether to continue: about 1 ms.
+/// The amount of work between two checks whether to continue: about 1 ms.
 const SLICE: Units = 200_000;
 
-/// What is left of what a decision may cost.
+/// The rest of the cost that a decision may have.
 pub struct Budget<'a> {
     left: Cell<Units>,
     /// The units spent since the last check whether to continue.
     unlooked: Cell<Units>,
     is_given_up: Option<&'a (dyn Fn() -> bool + 'a)>,
-    /// What the decision gathers; `None` where it gathers little.
-    gathered: Option<RefCell<Charge>>,
+    /// The charge for the memory that the decision gathers; `None` where it gathers little.
+    gathered: Option<Charge>,
     delay: Cell<Option<Delay>>,
 }
 
@@ -82,12 +81,12 @@ impl<'a> Budget<'a> {
         }
     }
 
-    /// One that lasts until `is_given_up` says so, and that charges what the
+    /// A budget that lasts until `is_given_up` returns true, and that charges the memory that the
     /// decision gathers.
     pub fn until(is_given_up: &'a (dyn Fn() -> bool + 'a), gathered: Charge) -> Self {
         Self {
             is_given_up: Some(is_given_up),
-            gathered: Some(RefCell::new(gathered)),
+            gathered: Some(gathered),
             ..Self::of(Units::MAX)
         }
     }
@@ -119,7 +118,7 @@ impl<'a> Budget<'a> {
         self.delay.get().is_none()
     }
 
-    /// Both in one, for work that is done in one go.
+    /// Calls [`Self::affords`] and [`Self::goes_on`], for work that is done in one go.
     pub fn takes(&self, units: usize) -> bool {
         self.affords(units) && self.goes_on(units)
     }
@@ -127,21 +126,21 @@ impl<'a> Budget<'a> {
     /// Charges this many bytes that are held until the decision ends. They may
     /// be gathered if this returns `true`.
     pub fn holds(&self, bytes: usize) -> bool {
-        let charged = self.gathered.as_ref().map(|c| c.borrow_mut().grow(bytes));
+        let charged = self.gathered.as_ref().map(|charge| charge.grow(bytes));
         if let Some(Err(exhausted)) = charged {
             self.give_up(Delay::Full(exhausted.into()));
         }
         self.delay.get().is_none()
     }
 
-    /// Notes that something was left out, so the decision is void.
+    /// Records that something was left out, so the decision is void.
     pub fn give_up(&self, delay: Delay) {
         if matches!(self.delay.get(), None | Some(Delay::Held)) {
             self.delay.set(Some(delay));
         }
     }
 
-    /// Why something was left out, if it was.
+    /// The reason why something was left out, if it was.
     pub fn delay(&self) -> Option<Delay> {
         self.delay.get()
     }

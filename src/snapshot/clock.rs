@@ -1,6 +1,7 @@
 //! The time on two clocks. The maker of a registry passes them in.
 
-use std::sync::Arc;
+use std::fs;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Reads the time.
@@ -17,8 +18,8 @@ pub struct Now {
 }
 
 impl Now {
-    /// When the wall clock said this, as far as it tells. It is all that is left of a
-    /// time before this process.
+    /// The moment when the wall clock showed this time, as far as can be told. Of a time before
+    /// this process only the wall clock is known.
     pub(super) fn back_to(self, wall: SystemTime) -> Self {
         let ago = self.wall.duration_since(wall).unwrap_or_default();
         Self {
@@ -28,13 +29,16 @@ impl Now {
     }
 }
 
-/// A moment on the monotonic clock, in nanoseconds since an arbitrary one. It
-/// means nothing in another process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// A moment on the monotonic clock, in nanoseconds since an arbitrary one. It is meaningless in
+/// another process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(i64);
 
 impl Moment {
-    /// Later than all others.
+    /// A moment before all others.
+    pub const FIRST: Self = Self(i64::MIN);
+
+    /// A moment after all others.
     pub const NEVER: Self = Self(i64::MAX);
 
     /// The moment this much later.
@@ -49,13 +53,13 @@ impl Moment {
         Self(self.0.saturating_sub(nanos(span)))
     }
 
-    /// The time since another moment; none if that is later.
+    /// The time since another moment; zero if that is later.
     pub fn since(self, earlier: Self) -> Duration {
         let since = self.0.saturating_sub(earlier.0);
         Duration::from_nanos(u64::try_from(since).unwrap_or(0))
     }
 
-    /// As a number that orders as moments do.
+    /// The moment as a number of the same order.
     pub(super) fn to_number(self) -> i64 {
         self.0
     }
@@ -68,11 +72,42 @@ impl Moment {
 
 /// The clocks of this machine.
 pub fn system() -> impl Fn() -> Now + Send + Sync {
-    let start = Instant::now();
+    /// All moments of a process count from this one.
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    let start = *START;
     move || Now {
         wall: SystemTime::now(),
         steady: Moment(0).after(start.elapsed()),
     }
+}
+
+/// The time for which a machine has been running, by a clock that goes on while it sleeps, and that
+/// cannot be set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Uptime {
+    /// Identifies this boot of the machine.
+    pub boot: String,
+    /// The running time, in whole steps.
+    pub passed: Duration,
+}
+
+/// The precision of an [`Uptime`].
+pub const UPTIME_STEP: Duration = Duration::from_millis(10);
+
+/// The id of this boot of the machine; `None` where the system does not tell.
+pub fn boot() -> Option<String> {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(boot.trim().to_owned())
+}
+
+/// The running time of this machine; `None` where the system does not tell.
+pub fn uptime() -> Option<Uptime> {
+    let told = fs::read_to_string("/proc/uptime").ok()?;
+    let seconds = told.split_whitespace().next()?.parse().ok()?;
+    Some(Uptime {
+        boot: boot()?,
+        passed: Duration::try_from_secs_f64(seconds).ok()?,
+    })
 }
 
 /// A wall clock that is never set.

@@ -1,12 +1,12 @@
-//! Counters of what snapshots did since the server started, for metrics. They
-//! are of all snapshots together, so that none of them ever falls.
+//! Counters of the work of snapshots since the server started, for metrics. They cover all
+//! snapshots together, so that none of them ever falls.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Parts of a count that many threads raise at once.
+/// The parts of a count that many threads raise at once.
 const STRIPES: usize = 16;
 
-/// What was done since the registry was made.
+/// The counts of work since the registry was made.
 #[derive(Debug, Default)]
 pub struct SnapshotCounters {
     /// Counts of a decision that a kept view answered.
@@ -33,10 +33,10 @@ pub struct SnapshotCounters {
     pub expired: AtomicU64,
     /// Views that were verified in the background.
     pub verified_views: AtomicU64,
-    /// Numbers that were found to have drifted then. Anything but 0 is a fault
+    /// Numbers that the background verification found to have drifted. Any number but 0 is a fault
     /// of the program.
     pub mismatches: AtomicU64,
-    /// Snapshots that were rebuilt for that.
+    /// Snapshots that were rebuilt because of drift.
     pub repairs: AtomicU64,
 }
 

@@ -1,12 +1,11 @@
-//! The state that decisions are made on: named snapshots of nodes, pods and
-//! what selects them, changed by whole batches and read one revision at a
-//! time.
+//! The state that decisions are made on: named snapshots of nodes, pods and the objects that select
+//! them, changed by whole batches and read one revision at a time.
 //!
 //! Everything here is synchronous and does no I/O; the clock is passed in.
 //!
-//! Each folder uses only those before it: `objects` (what exists), `counts` (what is
-//! counted of it), `state` (one state: applied to and read), `history` (how named snapshots
-//! move on).
+//! Each folder uses only those before it: `objects` (the objects), `counts` (the counts of them),
+//! `state` (one state, which batches change and decisions read), `history` (the changes of named
+//! snapshots).
 
 mod budget;
 mod clock;
@@ -19,7 +18,7 @@ mod state;
 
 pub use crate::limits::Limits;
 pub use budget::{Attempt, Budget, Delay, Units};
-pub use clock::{Clock, Moment, Now, system as system_clock};
+pub use clock::{Clock, Moment, Now, Uptime, boot, system as system_clock, uptime};
 pub use counters::{SnapshotCounters, Striped};
 pub use counts::domain::DomainId;
 pub use counts::domain_counts::{DomainCount, DomainCounts};
@@ -50,7 +49,6 @@ pub use history::registry::Registry;
 pub use history::reserving::{DecidedPicks, Ended, Listed, Renewed, Reserved, Reserving};
 pub use history::staged::Staged;
 pub use history::successor::Successor;
-pub use objects::anti_affinity::{AntiAffinityTable, HeldTerm};
 pub use objects::asks::priority_of;
 pub use objects::budget::DisruptionBudget;
 pub use objects::change::{Batch, Form, ObjectId, ValidChange};
@@ -59,6 +57,7 @@ pub use objects::held_row::{self, HeldRow, Numbered};
 pub use objects::kind::{
     ObjectKind, OwnerKind, StorageKind, decode_object, encode_object, metadata_mut, metadata_of,
 };
+pub use objects::pod_terms::{HeldTerm, TermTable};
 // For manifests.
 #[cfg(feature = "cli")]
 pub(crate) use objects::kind::{of_kind, with_message};
@@ -68,12 +67,15 @@ pub use objects::nodes::Nodes;
 pub use objects::nominated::{NominatedPod, Nominations};
 pub use objects::owners::{Controller, NamedBudget};
 pub use objects::pod::Phase;
-pub use objects::reservation::{Claim, Hold, KeptAnswer, Reservation, Retryable, Serial};
+pub use objects::reservation::{
+    Claim, Hold, KeptAnswer, Reservation, Retryable, Serial, is_reservation,
+};
 pub use objects::slots::Slot;
 pub use objects::storage_objects::StorageObjects;
+pub use objects::storage_use::PodUse;
 pub use objects::symbols::Symbol;
 pub use state::frozen::{Frozen, Kept};
-pub use state::memory::{Measured, MemoryUse};
+pub use state::memory::MemoryUse;
 pub use state::namespace::Namespace;
 pub use state::pod_groups::{NamedPod, PodGroup, PodGroups};
 pub use state::reach::Reach;

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use prost::Message;
 
-use crate::account::heap;
+use crate::account::heap::{self, OnHeap, on_heap};
 use crate::matching::{Constraint, NodeAffinity, Policy, Selector, Tolerations};
 use crate::proto::v1;
 use crate::snapshot::{
@@ -25,8 +25,8 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 pub struct Constraints {
     /// The constraints, in order.
     pub all: Vec<Active>,
-    /// Whether Score ignores nodes that lack any topology key: always, except
-    /// with Kubernetes' own default constraints.
+    /// True if Score ignores nodes that lack any topology key. Only with Kubernetes' own default
+    /// constraints it does not.
     pub all_keys_required: bool,
 }
 
@@ -39,42 +39,43 @@ pub(super) static NO_CONSTRAINTS: Constraints = Constraints {
 /// A constraint in force.
 #[derive(Debug, Clone)]
 pub struct Active {
-    /// Its index in the pod's or the default constraints.
+    /// The index in the pod's or the default constraints.
     pub index: usize,
     /// The constraint.
     pub constraint: Constraint,
-    /// Its complete selector, as stated. What it counts is [`Self::counted`].
+    /// The constraint's complete selector, as stated. [`Self::counted`] is the selector of the pods
+    /// that it counts.
     pub selector: Selector,
-    /// Which pods it counts if that is `{}`.
+    /// The pods that the constraint counts if its selector is `{}`.
     empty_counts: EmptySelector,
     /// 1 when the selector matches the incoming pod's own labels, else 0.
     pub self_match: i64,
-    /// Whether it is one of the default constraints.
+    /// True if this is one of the default constraints.
     pub from_defaults: bool,
-    /// The nodes that it counts in, by domain.
+    /// The nodes that the constraint counts in, by domain.
     pub partition: partition::Key,
     /// All nodes by value of the topology key, where in `partition` every node is
     /// a domain.
     pub keyed: Option<partition::Key>,
-    /// It as evaluated, in the encoding of the wire, once somebody asked for that. A
-    /// copy may be changed.
-    encoded: Anew<OnceLock<Box<[u8]>>>,
+    /// The constraint as evaluated, in the encoding of the wire, once it was asked for. A copy may
+    /// be changed.
+    encoded: EmptyOnClone<OnceLock<Box<[u8]>>>,
 }
 
-/// Which pods a constraint counts whose selector is `{}`.
+/// The pods that a constraint with the selector `{}` counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EmptySelector {
-    /// None: the rule of kube-scheduler's plugin.
+    /// No pods: the rule of kube-scheduler's plugin.
     CountsNone,
-    /// All of the namespace: KubeFleet's rule.
+    /// All pods of the namespace: KubeFleet's rule.
     CountsAll,
 }
 
-/// What copies do not share: each begins with nothing.
+/// A value that copies do not share: each copy begins empty.
 #[derive(Debug, Default)]
-struct Anew<T>(T);
+struct EmptyOnClone<T>(T);
 
-impl<T: Default> Clone for Anew<T> {
+impl<T: Default> Clone for EmptyOnClone<T> {
     fn clone(&self) -> Self {
         Self::default()
     }
@@ -83,7 +84,7 @@ impl<T: Default> Clone for Anew<T> {
 /// The constraints in force for a pod on a read view.
 #[derive(Debug)]
 pub enum InForce<'a> {
-    /// Its own.
+    /// The pod's own constraints.
     Own(&'a Constraints),
     /// The default ones.
     Default(Arc<Constraints>),
@@ -103,13 +104,15 @@ impl Deref for InForce<'_> {
 /// The parts of a pod that decide which nodes its constraints count in.
 #[derive(Debug, Clone)]
 pub struct Subject {
-    /// Its labels.
+    /// The pod's labels.
     pub labels: BTreeMap<String, String>,
     /// The nodes that its node selector and required affinity allow.
     pub affinity: NodeAffinity,
     /// Taints that it tolerates.
     pub tolerations: Tolerations,
 }
+
+on_heap!(Subject: labels, affinity, tolerations);
 
 impl Constraints {
     /// The default constraints for a pod with this controller.
@@ -132,8 +135,8 @@ impl Constraints {
         Self::new(all, subject, false, true)
     }
 
-    /// These with the one at `index` changed, to decide what a change would do.
-    /// The subject is that of the question.
+    /// These constraints with the one at `index` changed, to decide what the change would do. The
+    /// subject is that of the question.
     pub fn revised(
         &self,
         index: usize,
@@ -202,7 +205,7 @@ impl Constraints {
         }
     }
 
-    /// Returns what they take in memory, in bytes, at most.
+    /// Returns an upper bound of the constraints' bytes in memory.
     pub fn memory_bytes(&self) -> usize {
         self.all.iter().map(Active::memory_bytes).sum()
     }
@@ -212,9 +215,9 @@ impl Constraints {
         self.all.iter().filter(|active| active.constraint.is_hard())
     }
 
-    /// The domains over which a constraint wants existing pods to be even. Unlike
-    /// Score, which compares candidates, this uses the label of hosts, and only
-    /// eligible nodes, for hard and soft constraints alike.
+    /// The domains over which a constraint wants existing pods to be even. Score compares
+    /// candidates; this uses the label of hosts, and only eligible nodes, for hard and soft
+    /// constraints alike.
     pub fn standing(&self, active: &Active, subject: &Subject) -> partition::Key {
         let alike = self.all.iter().map(|other| &other.constraint);
         let alike = alike.filter(|other| other.is_hard() == active.constraint.is_hard());
@@ -275,17 +278,17 @@ impl Active {
             constraint,
             selector,
             empty_counts,
-            encoded: Anew::default(),
+            encoded: EmptyOnClone::default(),
         }
     }
 
-    /// Returns what it takes in memory, in bytes, at most.
+    /// Returns an upper bound of the constraint's bytes in memory.
     pub(super) fn memory_bytes(&self) -> usize {
-        /// What is in the encoding besides the selector and the topology key.
+        /// The bytes of the encoding besides the selector and the topology key.
         const WORDS: usize = 128;
         let keys = std::iter::once(&self.partition).chain(&self.keyed);
         let selector = self.selector.heap_bytes();
-        // The selector is encoded, and grows by the names of its operators.
+        // The selector is encoded, and the names of its operators add to it.
         let encoded = heap::block(WORDS + self.constraint.topology_key.len() + 2 * selector);
         let keys: usize = keys.map(partition::Key::memory_bytes).sum();
         size_of::<Self>() + keys + selector + encoded
@@ -298,7 +301,7 @@ impl Active {
         self.encoded.0.get_or_init(encode)
     }
 
-    /// Returns what the constraint asks a snapshot.
+    /// Returns the query by which a snapshot counts for the constraint.
     pub fn query(&self) -> Query<'_> {
         Query {
             selector: self.counted(),
@@ -306,7 +309,7 @@ impl Active {
         }
     }
 
-    /// The selector of the pods that it counts in a snapshot.
+    /// The selector of the pods that the constraint counts in a snapshot.
     pub fn counted(&self) -> &Selector {
         match self.empty_counts {
             EmptySelector::CountsNone if self.selector.is_empty() => &Selector::Nothing,
@@ -320,22 +323,21 @@ impl Active {
     }
 }
 
-/// The default constraints that were in force last, and what they were deduced from,
-/// for as long as that stays. A copy keeps nothing yet.
+/// The default constraints that were in force last, and the facts that they were deduced from. They
+/// hold as long as these facts do. A copy begins empty.
 #[derive(Debug, Clone, Default)]
 pub struct KeptDefaults {
-    kept: Anew<Mutex<Option<Deduced>>>,
+    kept: EmptyOnClone<Mutex<Option<Deduced>>>,
 }
 
 type Deduced = (DeducedFrom, Arc<Constraints>);
 
 impl KeptDefaults {
-    /// What is kept takes no more than this. Larger constraints are made anew each
-    /// time.
+    /// The most bytes that are kept. Larger constraints are compiled each time.
     pub const MAX_BYTES: usize = 8 << 10;
 
-    /// The constraints in force on a read view; `make` makes them if those that are
-    /// kept do not hold there.
+    /// The constraints in force on a read view; `make` compiles them if the kept ones do not hold
+    /// there.
     pub fn on(
         &self,
         read_view: &ReadView<'_>,

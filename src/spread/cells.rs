@@ -1,5 +1,4 @@
-//! Groups the candidates that no soft constraint tells apart: their score is
-//! computed once.
+//! Groups the candidates that no soft constraint tells apart, so that their score is computed once.
 
 use super::scoring::round_half_up;
 use super::soft::{Classes, Soft};

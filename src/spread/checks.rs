@@ -1,40 +1,41 @@
-//! What nodes are checked for besides spread, in kube-scheduler's order: the
-//! pod's scheduling gates, being cordoned, the node that the pod names, taints,
-//! node affinity, host ports, room, and after spread and affinity between pods declared
-//! features (`docs/semantics.md`, "Node checks").
+//! The checks of nodes besides spread, in kube-scheduler's order: the pod's scheduling gates,
+//! cordons, the node that the pod names, taints, node affinity, host ports, room, and after spread
+//! and affinity between pods declared features (`docs/semantics.md`, "Node checks").
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::active::Subject;
 use super::judgement::Judgement;
+use super::node_room::NodeRoom;
 use super::nominated::NominatedOn;
 use super::own_place::OwnPlace;
 use super::verdict::{NodeRefusal, Reason};
-use crate::account::heap;
-use crate::matching::{Allocatable, Features, Requested, Requests, Shortage};
+use crate::account::heap::on_heap;
+use crate::matching::{Features, Requests, Shortage};
 use crate::snapshot::{
     DomainKey, Eligibility, NodeRef, PartitionInUse, ReadView, Slot, bits, partition,
 };
 
-/// What it costs to look at the room of a node, in units.
+/// The cost of checking the room of a node, in units.
 const UNITS_PER_ROOM: usize = 10;
 
-/// What it costs to look one more resource or port of a node up, in units.
+/// The cost of looking up one more resource or port of a node, in units.
 const UNITS_PER_LOOKUP: usize = 15;
 
-/// What nodes are checked for.
+/// The checks that nodes have to pass.
 #[derive(Debug, Clone)]
 pub struct Checks {
-    /// Those that pass all checks of labels and taints.
+    /// The nodes that pass all checks of labels and taints.
     passing: partition::Key,
     own: OwnPlace,
-    /// What the pod requests; `None` where nobody asks for room.
+    /// The requests of the pod; `None` where room is not checked.
     requests: Option<Arc<Requests>>,
     /// The features that the pod needs, in any version.
     features: Features,
 }
+
+on_heap!(Checks: passing, own, requests);
 
 /// The checks of a pod, on one state.
 pub struct Checked<'a> {
@@ -44,16 +45,16 @@ pub struct Checked<'a> {
     passing: PartitionInUse,
     /// The node that the pod names, if it exists.
     named: Option<Slot>,
-    /// What the pod requests, where nodes are checked for room.
+    /// The requests of the pod, where nodes are checked for room.
     requests: Option<&'a Requests>,
     /// The features that the pod needs.
     features: Features,
-    /// Why nodes are left out before they are checked, and which are not.
+    /// The reason why nodes are left out before the checks, and the nodes that are not left out.
     left_out: Option<(Reason, BTreeSet<Slot>)>,
 }
 
 impl Checks {
-    /// Returns what a pod is checked for.
+    /// Returns the checks for a pod.
     pub fn of(subject: &Subject, own: OwnPlace, requests: Requests, features: Features) -> Self {
         let affinity = (!subject.affinity.is_any()).then(|| subject.affinity.clone());
         Self {
@@ -72,7 +73,7 @@ impl Checks {
         }
     }
 
-    /// Those of labels and taints alone.
+    /// Returns the checks of labels and taints alone.
     pub fn of_labels_and_taints(self) -> Self {
         Self {
             own: OwnPlace::default(),
@@ -82,20 +83,12 @@ impl Checks {
         }
     }
 
-    /// Returns what they take on the heap, in bytes, at most.
-    pub fn heap_bytes(&self) -> usize {
-        let requests = self.requests.as_deref();
-        self.passing.memory_bytes()
-            + self.own.heap_bytes()
-            + requests.map_or(0, |r| heap::shared(size_of::<Requests>()) + r.heap_bytes())
-    }
-
-    /// Returns what the pod requests.
+    /// Returns the pod's requests.
     pub fn requests(&self) -> Option<&Arc<Requests>> {
         self.requests.as_ref()
     }
 
-    /// The fields of the pod that say when and where it goes.
+    /// The fields of the pod that tell when and where it may run.
     pub fn of_own_place(&self) -> impl Iterator<Item = &'static str> {
         let node = self.own.node.as_ref().map(|_| "spec.nodeName");
         let gates = self.own.gates.as_ref().map(|_| "spec.schedulingGates");
@@ -123,8 +116,8 @@ impl Checks {
         lacking.map(|resource| format!("spec.containers.resources.requests[{resource}]"))
     }
 
-    /// The checks of labels and taints in order: why a node fails each, and the
-    /// nodes that pass it and those before.
+    /// The checks of labels and taints in order: the reason of each, and the nodes that pass it and
+    /// all before it.
     fn stages(&self, read_view: &ReadView<'_>) -> [(Reason, PartitionInUse); 3] {
         let mut open = self.passing.clone();
         open.eligibility.affinity = None;
@@ -137,7 +130,7 @@ impl Checks {
         ]
     }
 
-    /// Why a node fails the checks of labels and taints, which it does.
+    /// The reason why a node fails the checks of labels and taints. The node has to fail them.
     fn reason(&self, node: NodeRef<'_>) -> Reason {
         let eligibility = &self.passing.eligibility;
         if !eligibility.admits_cordon(node) {
@@ -179,15 +172,15 @@ impl<'a> Checked<'a> {
         self.passing.partition.eligible_total()
     }
 
-    /// The nodes that pass the checks of labels and taints, parted by a label.
+    /// The nodes that pass the checks of labels and taints, grouped by a label.
     pub fn passing_by(&self, topology: &DomainKey) -> PartitionInUse {
         let eligibility = self.checks.passing.eligibility.clone();
         self.read_view
             .in_use(&partition::Key::of(topology.clone(), eligibility))
     }
 
-    /// Returns how many of all nodes fail the checks of labels and taints, by the first
-    /// that they fail.
+    /// Returns how many nodes fail the checks of labels and taints, by the first check that they
+    /// fail.
     pub fn refusals(&self) -> [(Reason, usize); 3] {
         let mut left = self.read_view.nodes.len();
         self.checks.stages(&self.read_view).map(|(reason, in_use)| {
@@ -205,23 +198,22 @@ impl<'a> Checked<'a> {
             || self.requests.is_some()
     }
 
-    /// Returns whether all nodes are refused before storage is looked at.
+    /// Returns whether all nodes are refused before storage is checked.
     pub fn refuse_all(&self) -> bool {
         let left_out = self.left_out.as_ref().map(|(reason, _)| reason);
         let is_final = left_out.is_some_and(Reason::leaves_none);
         self.checks.own.gates.is_some() || is_final
     }
 
-    /// Returns what it costs to look at the room of a node, in units; nothing where nobody
-    /// asks for room.
+    /// Returns the cost of checking the room of a node, in units; 0 where room is not checked.
     pub fn units_per_node(&self) -> usize {
         self.requests.map_or(0, |requests| {
             UNITS_PER_ROOM + requests.rare_len() * UNITS_PER_LOOKUP
         })
     }
 
-    /// Judges an existing node, as if nominated pods were there: the first check
-    /// that it fails decides. Costs [`Self::units_per_node`].
+    /// Judges an existing node, as if nominated pods were there: the first check that it fails
+    /// decides. Costs [`Self::units_per_node`].
     ///
     /// # Errors
     /// The refusal.
@@ -248,10 +240,8 @@ impl<'a> Checked<'a> {
         if let Some(reason) = by_name.or(by_labels) {
             return Err(NodeRefusal::by_node(reason));
         }
-        self.requests.map_or(Ok(()), |requests| {
-            let (requested, has) = self.room_with(slot, with);
-            judge_room(&requested, has, requests)
-        })
+        self.requests
+            .map_or(Ok(()), |requests| self.room(slot, with).judge(requests))
     }
 
     /// Returns whether an existing node that is cordoned would pass all checks if it were not.
@@ -264,10 +254,7 @@ impl<'a> Checked<'a> {
         let is_named = own.node.is_none() || self.named == Some(slot);
         let by_labels =
             eligibility.admits_taints_uncordoned(node) && eligibility.admits_affinity(node);
-        let has_room = |requests| {
-            let (requested, has) = self.room_with(slot, with);
-            judge_room(&requested, has, requests).is_ok()
-        };
+        let has_room = |requests| self.room(slot, with).judge(requests).is_ok();
         own.gates.is_none()
             && is_named
             && by_labels
@@ -285,61 +272,6 @@ impl<'a> Checked<'a> {
         let node = self.read_view.nodes.get(slot);
         let declared = node.map_or(Features::NONE, NodeRef::features);
         self.features.within(declared) == self.features
-    }
-
-    /// Returns what an existing node has too little of, as if nominated pods were there;
-    /// nothing where nobody asks for room.
-    pub fn shortages(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> Vec<Shortage> {
-        let (requested, has) = self.room_with(slot, with);
-        let short = |requests| requested.shortages_after(0, has, requests);
-        self.requests.map(short).unwrap_or_default()
-    }
-
-    /// Returns what pods request of a node, and what it has.
-    fn room_of(&self, slot: Slot) -> (&'a Requested, Option<&'a Allocatable>) {
-        let node = self.read_view.nodes.get(slot);
-        let has = node.and_then(NodeRef::allocatable);
-        (self.read_view.requested(slot), has)
-    }
-
-    /// As [`Self::room_of`], as if nominated pods were there.
-    fn room_with(
-        &self,
-        slot: Slot,
-        with: Option<&NominatedOn<'_>>,
-    ) -> (Cow<'a, Requested>, Option<&'a Allocatable>) {
-        let (requested, has) = self.room_of(slot);
-        let mut requested = Cow::Borrowed(requested);
-        for pod in with.into_iter().flat_map(NominatedOn::pods) {
-            requested.to_mut().add(pod.requests.as_deref());
-        }
-        (requested, has)
-    }
-
-    /// Returns how many more pods like this one an existing node has room for beside
-    /// nominated pods, and why no more where that is fewer than `wanted`. `None`
-    /// where nobody asks for room.
-    pub fn fitting(
-        &self,
-        slot: Slot,
-        with: Option<&NominatedOn<'_>>,
-        wanted: usize,
-    ) -> Option<(u32, Vec<Reason>)> {
-        let requests = self.requests?;
-        let (requested, has) = self.room_with(slot, with);
-        let pods = requested.fitting(has, requests);
-        let full = match (pods as usize) < wanted {
-            false => Vec::new(),
-            true if !requests.ports.is_empty() => vec![Reason::HostPorts],
-            true => {
-                let short = requested.shortages_after(pods, has, requests);
-                short
-                    .into_iter()
-                    .map(|shortage| shortage.of.into())
-                    .collect()
-            }
-        };
-        Some((pods, full))
     }
 
     /// Judges existing nodes at once.
@@ -379,6 +311,29 @@ impl<'a> Checked<'a> {
         }
     }
 
+    /// Returns the resources that an existing node has too little of, as if nominated pods were
+    /// there; none where room is not checked.
+    pub fn shortages(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> Vec<Shortage> {
+        let short = |requests| self.room(slot, with).shortages(requests);
+        self.requests.map(short).unwrap_or_default()
+    }
+
+    /// Returns how many more pods like this one an existing node has room for beside nominated
+    /// pods, and the reasons if these are fewer than `wanted`. `None` where room is not checked.
+    pub fn fitting(
+        &self,
+        slot: Slot,
+        with: Option<&NominatedOn<'_>>,
+        wanted: usize,
+    ) -> Option<(u32, Vec<Reason>)> {
+        let requests = self.requests?;
+        Some(self.room(slot, with).fitting(requests, wanted))
+    }
+
+    fn room(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> NodeRoom<'a> {
+        NodeRoom::of(&self.read_view, slot, with)
+    }
+
     fn narrow_by_room(&self, slots: &[Slot], requests: &Requests, judged: &mut Judgement) {
         let each = self.units_per_node();
         if !self.read_view.affords(slots.len().saturating_mul(each)) {
@@ -387,28 +342,11 @@ impl<'a> Checked<'a> {
         let left = judged.pass.ones();
         let left = left.take_while(|_| self.read_view.goes_on_for(each));
         let refused = left.filter_map(|at| {
-            let (requested, has) = self.room_of(slots[at]);
-            let refusal = judge_room(requested, has, requests).err()?;
+            let refusal = self.room(slots[at], None).judge(requests).err()?;
             Some((at, refusal))
         });
         for (at, refusal) in refused.collect::<Vec<_>>() {
             judged.refuse(at, refusal.reasons().cloned());
         }
     }
-}
-
-/// Returns whether a node has free ports and room for a pod.
-fn judge_room(
-    requested: &Requested,
-    has: Option<&Allocatable>,
-    requests: &Requests,
-) -> Result<(), NodeRefusal> {
-    if !requested.has_free(&requests.ports) {
-        return Err(NodeRefusal::by_node(Reason::HostPorts));
-    }
-    if requested.leaves_room(has, requests) {
-        return Ok(());
-    }
-    let short = requested.shortages_after(0, has, requests);
-    NodeRefusal::by_shortages(short).map_or(Ok(()), Err)
 }

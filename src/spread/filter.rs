@@ -1,22 +1,20 @@
-//! Which nodes satisfy the hard constraints (`docs/semantics.md`, "Filter").
+//! Filter: the nodes that satisfy the hard constraints (`docs/semantics.md`, "Filter").
 
 use std::sync::Arc;
 
-use fixedbitset::FixedBitSet;
-
-use super::active::{Active, Constraints};
+use super::active::Constraints;
 use super::checks::Checked;
+use super::hard::HardCount;
 use super::judgement::{Judgement, Tallies};
 use super::nominated::{Nominated, NominatedOn};
 use super::pod_affinity::PodTerms;
 use super::question::{NodeChecks, Question};
 use super::report::Report;
-use super::skew::{GlobalMinimum, SkewRule};
 use super::verdict::{NodeRefusal, Reason};
 use super::volumes::Volumes;
-use crate::snapshot::{DomainCounts, DomainId, ReadView, Slot, bits};
+use crate::snapshot::{ReadView, Slot, bits};
 
-/// What it costs to judge a node by a nominated pod and a constraint, in units.
+/// The cost of judging a node by a nominated pod and a constraint, in units.
 const UNITS_PER_NOMINATED: usize = 60;
 
 /// The hard constraints of a question, counted and ready to judge nodes.
@@ -25,18 +23,11 @@ pub struct Filter<'a> {
     /// The checks besides spread.
     checks: Option<Checked<'a>>,
     nominated: Nominated<'a>,
-    /// The storage of the pod; `None` where it decides nothing.
+    /// The storage of the pod; `None` where no rule depends on it.
     volumes: Option<Volumes<'a>>,
     /// Affinity between pods; `None` where no term matters.
     pod_terms: Option<PodTerms<'a>>,
     read_view: ReadView<'a>,
-}
-
-struct HardCount<'a> {
-    active: &'a Active,
-    counted: DomainCounts<'a>,
-    minimum: GlobalMinimum,
-    rule: SkewRule,
 }
 
 impl<'a> Filter<'a> {
@@ -78,7 +69,7 @@ impl<'a> Filter<'a> {
         &self.nominated
     }
 
-    /// Returns what [`Self::judge`] and [`Self::fitting`] cost for the room of a node, in
+    /// Returns the cost that the room of a node adds to [`Self::judge`] and [`Self::fitting`], in
     /// units.
     pub fn units_per_node(&self) -> usize {
         let volumes = self.volumes.as_ref().map_or(0, Volumes::units_per_node);
@@ -119,7 +110,7 @@ impl<'a> Filter<'a> {
                 },
                 ..refusal
             }),
-            // Nothing but affinity passes because of a pod more.
+            // Only affinity can pass because of one more pod.
             Ok(()) if self.pod_terms.is_some() => judge(None),
             Ok(()) => Ok(()),
         }
@@ -133,7 +124,7 @@ impl<'a> Filter<'a> {
         refusal.map_or(Ok(()), |reason| Err(NodeRefusal::by_node(reason)))
     }
 
-    /// Why an existing node is refused for the features that it declares.
+    /// The reason why an existing node is refused for the features that it declares.
     pub fn features_refusal(&self, slot: Slot) -> Option<Reason> {
         let checks = self.checks.as_ref();
         let declares = checks.is_none_or(|checks| checks.declares_needed(slot));
@@ -160,15 +151,15 @@ impl<'a> Filter<'a> {
         hard.try_for_each(|hard| hard.judge(slot, with))
     }
 
-    /// Why storage has no node take the pod, unless that is decided before: as by
-    /// kube-scheduler's PreFilter.
+    /// The reason why no node can take the pod, from its storage, unless an earlier check decides:
+    /// as kube-scheduler's PreFilter does.
     fn not_ready(&self) -> Option<&Reason> {
         let reason = self.volumes.as_ref()?.not_ready()?;
         let checks = self.checks.as_ref();
         Some(reason).filter(|_| !checks.is_some_and(Checked::refuse_all))
     }
 
-    /// The storage of the pod; `None` where it decides nothing.
+    /// The storage of the pod; `None` where no rule depends on it.
     pub fn volumes(&self) -> Option<&Volumes<'a>> {
         self.volumes.as_ref()
     }
@@ -189,8 +180,8 @@ impl<'a> Filter<'a> {
         })
     }
 
-    /// Returns how many more pods like this one an existing node has room for, and why no
-    /// more where that is fewer than `wanted`. `None` where nobody asks for room.
+    /// Returns how many more pods like this one an existing node has room for, and the reasons if
+    /// these are fewer than `wanted`. `None` where room is not checked.
     pub fn fitting(&self, slot: Slot, wanted: usize) -> Option<(u32, Vec<Reason>)> {
         let with = self.nominated.on(slot);
         self.checks.as_ref()?.fitting(slot, with, wanted)
@@ -206,8 +197,8 @@ impl<'a> Filter<'a> {
         judged
     }
 
-    /// Has tallies count a node that pods are nominated to as it is judged with
-    /// them. Whether it passes.
+    /// Replaces the verdict on a node with nominated pods by the verdict that counts them, in
+    /// `tallies`. Returns whether the node passes.
     fn revise(&self, slot: Slot, tallies: &mut Tallies) -> bool {
         let (before, after) = (self.judge_with(slot, None), self.judge(slot));
         if self.read_view.goes_on() {
@@ -298,8 +289,8 @@ impl<'a> Filter<'a> {
             let (keyed, skewed) = match &self.checks {
                 Some(checks) if passing < nodes => {
                     let in_use = checks.passing_by(&hard.active.partition.topology);
-                    // A partition made anew after another was dropped may
-                    // number the domains differently.
+                    // A partition that was dropped and built again may number the domains
+                    // differently.
                     if !Arc::ptr_eq(&in_use.topology, &hard.counted.in_use().topology) {
                         return judge_all().tallies;
                     }
@@ -320,83 +311,5 @@ impl<'a> Filter<'a> {
             .iter()
             .map(|hard| hard.report(max_domains))
             .collect()
-    }
-}
-
-impl<'a> HardCount<'a> {
-    fn of(active: &'a Active, counted: DomainCounts<'a>) -> Self {
-        let domains = counted.domain_count();
-        let minimum = GlobalMinimum::of(Some(&active.constraint), domains, counted.smallest());
-        Self {
-            active,
-            counted,
-            minimum,
-            rule: SkewRule::of(active, minimum.pods),
-        }
-    }
-
-    /// Which of `slots` are in a domain that the pod may go to.
-    fn admitted(&self, slots: &[Slot]) -> FixedBitSet {
-        let limit = self.rule.limit();
-        if limit < 0 {
-            return FixedBitSet::with_capacity(slots.len());
-        }
-        let limit = u32::try_from(limit).unwrap_or(u32::MAX);
-        self.counted.at_most(slots, limit)
-    }
-
-    /// Returns how many nodes are in the domains, and how many of them the constraint
-    /// refuses.
-    fn tally(&self, nodes_in: &[u32]) -> (usize, usize) {
-        let (mut keyed, mut skewed) = (0, 0);
-        for (index, nodes) in nodes_in.iter().enumerate() {
-            let matching_pods = self.counted.matching_pods(DomainId::at(index));
-            keyed += *nodes as usize;
-            if !self.rule.admits(matching_pods.into()) {
-                skewed += *nodes as usize;
-            }
-        }
-        (keyed, skewed)
-    }
-
-    fn judge(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> Result<(), NodeRefusal> {
-        let refusal = |reason, matching_pods, skew| {
-            NodeRefusal::by_constraint(reason, self.active.index, matching_pods, skew)
-        };
-        let domain = self.counted.domain_of(slot);
-        if domain == DomainId::NONE {
-            return Err(refusal(Reason::MissingTopologyKey, 0, 0));
-        }
-        let partition = &self.counted.in_use().partition;
-        let more = with.map_or(0, |with| with.counted_by(self.active, slot, partition));
-        let rule = match more {
-            0 => self.rule,
-            more => self.rule_with(domain, more),
-        };
-        let matching_pods = i64::from(self.counted.matching_pods(domain)) + i64::from(more);
-        if rule.admits(matching_pods) {
-            return Ok(());
-        }
-        let skew = rule.skew(matching_pods);
-        Err(refusal(Reason::Skew, matching_pods, skew))
-    }
-
-    /// The rule, if there were so many more pods in a domain.
-    fn rule_with(&self, domain: DomainId, more: u32) -> SkewRule {
-        let smallest = self.counted.smallest_with(domain, more);
-        let domains = self.counted.domain_count();
-        let minimum = GlobalMinimum::of(Some(&self.active.constraint), domains, Some(smallest));
-        SkewRule::of(self.active, minimum.pods)
-    }
-
-    fn report(&self, max_domains: usize) -> Report<'_> {
-        let listed = self.counted.fewest(max_domains);
-        let listed = listed.into_iter().map(|id| self.counted.domain(id));
-        Report::of(
-            self.active,
-            self.counted.domain_count(),
-            listed,
-            self.minimum,
-        )
     }
 }

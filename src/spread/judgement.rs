@@ -1,4 +1,4 @@
-//! Which of some nodes pass, and why the others fail.
+//! Verdicts on nodes: those that pass, and reasons why the others fail.
 
 use std::collections::BTreeMap;
 
@@ -6,27 +6,27 @@ use fixedbitset::FixedBitSet;
 
 use super::verdict::{NodeRefusal, Reason};
 
-/// How many nodes pass, and how many fail for which reason.
+/// The number of nodes that pass, and of those that fail, by reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tallies {
     /// Nodes that were judged.
     pub judged: usize,
-    /// Those that pass.
+    /// The number of nodes that pass.
     pub feasible: usize,
-    /// Those that fail, by reason; one that has too little of several things for
-    /// each of them.
+    /// The number of nodes that fail, by reason. A node that has too little of several resources
+    /// counts for each of them.
     pub refused: BTreeMap<Reason, usize>,
 }
 
 impl Tallies {
-    /// Notes nodes that fail for a reason.
+    /// Counts nodes that fail for a reason.
     pub fn refuse(&mut self, reason: Reason, nodes: usize) {
         if nodes > 0 {
             *self.refused.entry(reason).or_default() += nodes;
         }
     }
 
-    /// Puts another verdict in place of that of one node.
+    /// Replaces the verdict on one node by another.
     pub(super) fn revise(
         &mut self,
         before: &Result<(), NodeRefusal>,
@@ -55,17 +55,17 @@ impl Tallies {
     }
 }
 
-/// Which of some nodes pass, and why the others fail.
+/// Verdicts on nodes: those that pass, and reasons why the others fail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judgement {
-    /// A bit per node: whether it passes.
+    /// A bit per node: set if it passes.
     pub pass: FixedBitSet,
-    /// How many pass, and how many fail for which reason.
+    /// The number of nodes that pass, and of those that fail, by reason.
     pub tallies: Tallies,
 }
 
 impl Judgement {
-    /// This number of nodes, all of which still pass.
+    /// A judgement of so many nodes, all of which still pass.
     pub(super) fn new(nodes: usize) -> Self {
         let mut pass = FixedBitSet::with_capacity(nodes);
         pass.insert_range(..);
@@ -88,8 +88,7 @@ impl Judgement {
         self.tallies.refuse(reason, refused);
     }
 
-    /// Refuses one node that was not refused before, for all that there is too
-    /// little of.
+    /// Refuses one node that was not refused before, for all resources that it has too little of.
     pub(super) fn refuse(&mut self, at: usize, reasons: impl IntoIterator<Item = Reason>) {
         self.pass.remove(at);
         self.tallies.feasible -= 1;

@@ -1,10 +1,11 @@
-//! The decisions: which nodes a pod may be put on, how good each is, and the
-//! numbers behind that. Reads one read view of a snapshot, returns plain values.
+//! The decisions: which nodes a pod may be put on, how good each is, and the numbers behind that.
+//! Reads one read view of a snapshot, returns plain values.
 //!
-//! `question` is the incoming pod, compiled, and `active` its constraints in force. `skew` has
-//! the arithmetic of Filter and `scoring` that of Score: deciding, placing, planning and
-//! explaining use these two, so each rule is in one place. `checks` and `judgement` are the
-//! node checks, `pod_affinity` the terms between pods, `unchecked` what nobody checks.
+//! `question` is the incoming pod, compiled, and `active` its constraints in force. `skew` has the
+//! arithmetic of Filter and `scoring` that of Score. Deciding, placing, planning and explaining use
+//! these two, so each rule is in one place. `checks`, `node_room` and `judgement` are the node
+//! checks, `pod_affinity` the terms between pods, `volumes` the rules of storage, and `unchecked`
+//! lists the fields that are not checked.
 
 mod active;
 mod cells;
@@ -12,12 +13,17 @@ mod checks;
 pub mod describe;
 mod filter;
 pub mod fleet;
+mod hard;
+mod held_claims;
+mod held_volumes;
 mod judgement;
+mod node_room;
 mod nominated;
 mod own_place;
 pub mod place;
 mod placement;
 mod pod_affinity;
+mod pod_claims;
 mod question;
 mod report;
 mod score;
@@ -34,11 +40,12 @@ pub use checks::{Checked, Checks};
 pub use filter::Filter;
 pub use judgement::{Judgement, Tallies};
 pub use nominated::{Nominated, NominatedOn};
-pub use placement::{Holding, Outcome, Pick, PickStep, Picker, Wish};
+pub use placement::{Holding, Outcome, Pick, PickStep, Picker, PlaceOptions};
 pub use pod_affinity::PodTerms;
+pub use pod_claims::BoundClaim;
 pub use question::{NodeChecks, Question};
 pub use report::{DomainReport, Report};
 pub use score::{NodeScore, Scores};
 pub use skew::{GlobalMinimum, SkewRule};
 pub use verdict::{NodeRefusal, Reason};
-pub use volumes::{BoundClaim, Volumes};
+pub use volumes::Volumes;

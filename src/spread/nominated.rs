@@ -1,14 +1,14 @@
-//! The nominated pods that count for a question (`docs/semantics.md`, "Nominated
-//! pods"). Nodes that have any are judged one by one, as if these were there.
+//! The nominated pods that count for a question (`docs/semantics.md`, "Nominated pods"). Nodes with
+//! nominated pods are judged one by one, as if these pods were there.
 
 use std::collections::BTreeMap;
 
 use super::active::Active;
-use crate::account::heap;
+use crate::account::heap::on_heap;
 use crate::proto::v1;
 use crate::snapshot::{Nodes, NominatedPod, Partition, ReadView, Slot, priority_of};
 
-/// What decides which nominated pods a question yields to.
+/// The facts about the incoming pod that decide which nominated pods come before it.
 #[derive(Debug, Clone, Default)]
 pub struct Incoming {
     /// Name of the pod; empty while it has none.
@@ -17,9 +17,11 @@ pub struct Incoming {
     uid: String,
     /// Priority of the pod.
     priority: i32,
-    /// Whether its priority is that of a class, which is not known.
+    /// True if the pod's priority comes from a priority class, which is not known.
     pub has_unknown_priority: bool,
 }
+
+on_heap!(Incoming: name, uid);
 
 /// The nominated pods that count for a question.
 #[derive(Default)]
@@ -27,17 +29,17 @@ pub struct Nominated<'a> {
     on: BTreeMap<Slot, NominatedOn<'a>>,
 }
 
-/// Those of one node. There is at least one.
+/// The nominated pods of one node. There is at least one.
 #[derive(Default)]
 pub struct NominatedOn<'a> {
-    /// Those in the namespace of the question: constraints count no others.
+    /// The pods in the namespace of the question: constraints count only these.
     own: Vec<&'a NominatedPod>,
-    /// Those in other namespaces, which take room too.
+    /// The pods in other namespaces. They take room, too.
     others: Vec<&'a NominatedPod>,
 }
 
 impl Incoming {
-    /// That of a pod.
+    /// The facts about a pod.
     pub fn of(metadata: &v1::ObjectMeta, spec: &v1::PodSpec) -> Self {
         Self {
             name: metadata.name.clone(),
@@ -47,25 +49,20 @@ impl Incoming {
         }
     }
 
-    /// Its name; empty if it has none yet.
+    /// The pod's name; empty if it has none yet.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its uid; empty if it is yet to be created.
+    /// The pod's uid; empty if it is yet to be created.
     pub fn uid(&self) -> &str {
         &self.uid
-    }
-
-    /// Returns what it takes on the heap, in bytes.
-    pub fn heap_bytes(&self) -> usize {
-        heap::block(self.name.len()) + heap::block(self.uid.len())
     }
 }
 
 impl<'a> Nominated<'a> {
-    /// Those that count for a pod in a namespace: of at least its priority, without
-    /// the pod itself.
+    /// Returns the nominated pods that count for a pod in a namespace: those of at least its
+    /// priority, without the pod itself.
     pub fn of(namespace: &str, incoming: &Incoming, read_view: &ReadView<'a>) -> Self {
         let mut on: BTreeMap<Slot, NominatedOn<'a>> = BTreeMap::new();
         for (slot, pod) in read_view.nominated() {
@@ -82,17 +79,17 @@ impl<'a> Nominated<'a> {
         Self { on }
     }
 
-    /// Those of a node; `None` without any.
+    /// Returns the nominated pods of a node; `None` without any.
     pub fn on(&self, slot: Slot) -> Option<&NominatedOn<'a>> {
         self.on.get(&slot)
     }
 
-    /// The nodes that have any.
+    /// The nodes with nominated pods.
     pub fn slots(&self) -> impl Iterator<Item = Slot> {
         self.on.keys().copied()
     }
 
-    /// Returns where the nodes that have any are among others.
+    /// Returns the positions in `slots` of the nodes with nominated pods.
     pub fn places(&self, slots: &[Slot], nodes: &Nodes) -> Vec<usize> {
         if self.is_empty() {
             return Vec::new();
@@ -107,37 +104,37 @@ impl<'a> Nominated<'a> {
         places.map(|(at, _)| at).collect()
     }
 
-    /// Returns whether any of them keep other pods away.
+    /// Returns whether any nominated pod keeps other pods away by its anti-affinity.
     pub fn keep_away(&self) -> bool {
         let mut pods = self.on.values().flat_map(NominatedOn::pods);
         pods.any(|pod| pod.keeps_away.is_some())
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no nominated pods.
     pub fn is_empty(&self) -> bool {
         self.on.is_empty()
     }
 
-    /// Returns how many there are.
+    /// Returns the number of nominated pods.
     pub fn len(&self) -> usize {
         self.on.values().map(NominatedOn::count).sum()
     }
 }
 
 impl<'a> NominatedOn<'a> {
-    /// All of them.
+    /// All nominated pods.
     pub fn pods(&self) -> impl Iterator<Item = &'a NominatedPod> {
         self.own.iter().chain(&self.others).copied()
     }
 
-    /// Returns how many there are.
+    /// Returns the number of nominated pods of the node.
     pub fn count(&self) -> usize {
         self.own.len() + self.others.len()
     }
 
-    /// Returns how many of them a constraint counts on their node, if it counts in that. Unlike
-    /// pods that are on a node they are counted by an empty selector too, and while
-    /// they terminate: kube-scheduler does so.
+    /// Returns how many of the node's nominated pods a constraint counts there, if it counts in the
+    /// node. An empty selector counts them, too, and terminating ones count: so kube-scheduler
+    /// does. For pods that are on a node both are different.
     pub fn counted_by(&self, active: &Active, slot: Slot, partition: &Partition) -> u32 {
         if !partition.member(slot).is_some() {
             return 0;

@@ -1,10 +1,10 @@
-//! What a pod itself says of when and where it goes, before nodes are looked at.
+//! The fields of a pod that tell when and where it may run, before nodes are checked.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::verdict::LeftOutBy;
-use crate::account::heap;
+use crate::account::heap::on_heap;
 use crate::limits::NodeNames;
 use crate::matching::{Path, VersionRules, Violations, names};
 use crate::proto::v1;
@@ -12,16 +12,18 @@ use crate::proto::v1;
 /// The field of a node by which affinity names it.
 const NODE_NAME_FIELD: &str = "metadata.name";
 
-/// What a pod itself says of when and where it goes.
+/// The fields of a pod that tell when and where it may run.
 #[derive(Debug, Clone, Default)]
 pub struct OwnPlace {
     /// The scheduling gates that it waits for.
     pub(super) gates: Option<Arc<str>>,
-    /// The one node that it names.
+    /// The one node that the pod names.
     pub(super) node: Option<Arc<str>>,
-    /// The nodes that its required affinity names, where each term names some.
+    /// The nodes that the pod's required affinity names, if each term names some.
     named_by_affinity: Option<Arc<BTreeSet<String>>>,
 }
+
+on_heap!(OwnPlace: gates, node, named_by_affinity);
 
 impl OwnPlace {
     /// Checks and reads the spec of a pod, which is at `path`.
@@ -44,8 +46,8 @@ impl OwnPlace {
         }
     }
 
-    /// Returns what leaves nodes out before they are checked, and the names of those that it
-    /// does not.
+    /// Returns the rule that leaves nodes out before they are checked, and the names of the nodes
+    /// that it keeps.
     pub(super) fn left_out(&self, rules: &VersionRules) -> Option<(LeftOutBy, BTreeSet<&str>)> {
         let name = self.node.as_deref().filter(|_| rules.node_name_first);
         let affinity = self.named_by_affinity.as_deref();
@@ -61,21 +63,10 @@ impl OwnPlace {
             },
         })
     }
-
-    /// Returns what it takes on the heap, in bytes.
-    pub(super) fn heap_bytes(&self) -> usize {
-        let texts = [&self.gates, &self.node].into_iter().flatten();
-        let texts = texts.map(|text| heap::shared(text.len()));
-        let names = self.named_by_affinity.iter().map(|names| {
-            let texts = names.iter().map(|name| heap::block(name.len()));
-            heap::tree::<String, ()>(names.len()) + texts.sum::<usize>()
-        });
-        texts.sum::<usize>() + names.sum::<usize>()
-    }
 }
 
-/// The nodes that required affinity names, where each of its terms names some: several
-/// names in one term mean the nodes that are called all of them, which none is.
+/// The nodes that required affinity names, if each of its terms names some. A term with several
+/// names means nodes that have all of these names, and there are none.
 fn named_by_affinity(spec: &v1::PodSpec) -> Option<BTreeSet<String>> {
     let affinity = spec.affinity.as_ref()?.node_affinity.as_ref()?;
     let required = &affinity.required_during_scheduling_ignored_during_execution;

@@ -1,49 +1,48 @@
-//! Placing many at once: the caller's wishes and the result, in either dialect.
+//! The options and the result of placing many pods at once, in either dialect.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::report::Report;
 use super::verdict::{NodeRefusal, Reason};
 
-/// What a caller wishes for.
+/// The options of a caller that places pods.
 #[derive(Debug, Clone, Default)]
-pub struct Wish {
-    /// How many to place. In the Fleet dialect the wanted total, holders
-    /// included.
+pub struct PlaceOptions {
+    /// The number of pods to place. In the Fleet dialect the wanted total, holders included.
     pub replicas: usize,
     /// Nodes to choose from; `None` is all.
     pub candidates: Option<Vec<String>>,
-    /// Its preferences, by node; 0 for others.
+    /// The caller's preferences, by node; 0 for other nodes.
     pub bonuses: HashMap<String, i64>,
-    /// How many fit, by node; any number for others. Kubernetes dialect only.
+    /// The number of pods that fit, by node; any number for other nodes. Kubernetes dialect only.
     pub capacities: HashMap<String, u32>,
-    /// What it knows of holders, by cluster. Fleet dialect only.
+    /// The holders that the caller knows, by cluster. Fleet dialect only.
     pub holders: HashMap<String, Holding>,
-    /// Whether all are planned together where one after the other leaves some unplaced.
-    /// Kubernetes dialect only.
+    /// True if all pods are planned together when placing them one after the other leaves some
+    /// unplaced.
     pub jointly: bool,
     /// Holders of an earlier policy. Fleet dialect only.
     pub sticky: HashSet<String>,
 }
 
-/// What is known about a holder.
+/// A cluster that holds the placement already.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Holding {
-    /// Whether it is in effect; others go first.
+    /// True if the placement is in effect there. Holders where it is not go first.
     pub bound: bool,
-    /// Its topology spread score when it was picked; `None` goes first.
+    /// The cluster's topology spread score when it was picked; holders without one go first.
     pub spread_score: Option<i64>,
-    /// Its bonus when it was picked; `None` goes first.
+    /// The cluster's bonus when it was picked; holders without one go first.
     pub bonus: Option<i64>,
 }
 
-/// Gathered from a read view: all that picking needs. Holds nothing of the snapshot.
+/// A picker, with all that it needs from a read view. It holds nothing of the snapshot.
 pub trait Picker {
-    /// Picks, and writes every step down if `with_steps`. `None` when
-    /// `cancelled` said so.
+    /// Picks, and records every step if `with_steps`. Returns `None` when `cancelled` returned
+    /// true.
     fn run(&mut self, with_steps: bool, cancelled: &dyn Fn() -> bool) -> Option<Outcome>;
 
-    /// Returns how many scores all steps would list.
+    /// Returns the number of scores that all steps would list.
     fn step_scores(&self) -> usize;
 
     /// The numbers behind the constraints, in the order of the pod's or the
@@ -51,18 +50,23 @@ pub trait Picker {
     fn reports(&self, max_domains: usize) -> Vec<Report<'_>>;
 }
 
-/// What came of picking.
+/// The result of picking.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// The picks, in order.
     pub picks: Vec<Pick>,
-    /// How many found no node.
+    /// The number of pods that found no node.
     pub unplaced: usize,
+    /// The sum of the picks' scores and bonuses; in the Fleet dialect of their scores.
+    pub total: i64,
     /// The most that any plan could place, if it was asked for.
     pub bound: Option<usize>,
-    /// Why: nodes by reason.
+    /// A sum of scores and bonuses that no plan of as many picks exceeds, if that was asked
+    /// for.
+    pub total_bound: Option<i64>,
+    /// The reasons against more picks, each with its number of nodes.
     pub reasons: BTreeMap<Reason, usize>,
-    /// Every step, if they are recorded. Fleet dialect only.
+    /// Every step, if steps are recorded. Fleet dialect only.
     pub steps: Vec<PickStep>,
     /// Holders that should give the placement up, ascending by name. Fleet dialect only.
     pub removed: Vec<String>,
@@ -73,7 +77,7 @@ pub struct Outcome {
 pub struct Pick {
     /// Name of the node.
     pub node: Box<str>,
-    /// Its score at the time: 0 to 100, or a topology spread score in the Fleet
+    /// The node's score when it was picked: 0 to 100, or a topology spread score in the Fleet
     /// dialect.
     pub score: i64,
 }
@@ -84,8 +88,8 @@ pub struct PickStep {
     /// All clusters in node order with their score or the constraint that
     /// refuses them; empty without constraints.
     pub verdicts: Vec<(Box<str>, Result<i64, NodeRefusal>)>,
-    /// What could be picked, best first.
+    /// The nodes that could be picked, best first.
     pub ranking: Vec<Box<str>>,
-    /// What was picked.
+    /// The picks.
     pub picked: Vec<Box<str>>,
 }

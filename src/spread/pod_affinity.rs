@@ -1,5 +1,5 @@
-//! Affinity between pods: which nodes the required terms of the incoming pod, and those
-//! of the pods that run, leave (`docs/semantics.md`, "Affinity between pods").
+//! Affinity between pods: the nodes that remain under the required terms of the incoming pod and of
+//! the pods that run (`docs/semantics.md`, "Affinity between pods").
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,40 +16,40 @@ use crate::snapshot::{
     partition,
 };
 
-/// What it costs to judge eight nodes by a term, in units.
+/// The cost of judging eight nodes by a term, in units.
 const UNITS_PER_VERDICTS: usize = 4;
 
-/// What it costs to note that a pod is on a node, in units.
+/// The cost of recording that a pod is on a node, in units.
 const UNITS_PER_POD: usize = 3;
 
 /// The labels of a namespace without an object.
 static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
 
-/// What terms count in each domain of their topology key.
+/// The counts of terms in each domain of their topology key.
 #[derive(Debug)]
 pub struct TermCounts {
     pub(super) topology: Arc<Topology>,
-    /// By domain; those past its end have none.
+    /// The counts, by domain; domains past the end have 0.
     pub(super) counts: Vec<u32>,
 }
 
-/// The terms that a question meets, counted and ready to judge nodes.
+/// The terms that apply to a question, counted and ready to judge nodes.
 pub struct PodTerms<'a> {
     question: &'a Question,
     read_view: ReadView<'a>,
-    /// For each term of the pod's affinity, the pods that match all of them.
+    /// For each term of the pod's affinity, the pods that match all of the terms.
     pub(super) near: Vec<TermCounts>,
     /// For each term of the pod's anti-affinity, the pods that match it.
     pub(super) apart: Vec<TermCounts>,
-    /// By topology key, the pods that keep the pod away.
+    /// By topology key, the pods whose anti-affinity keeps the pod away.
     pub(super) kept_away: Vec<TermCounts>,
-    /// Whether the pod may be the first of its group: it matches all terms of its
-    /// affinity, and no pod does on a node that has one of their keys.
+    /// True if the pod may be the first of its group: it matches all terms of its affinity, and no
+    /// pod on a node with one of their keys does.
     pub(super) is_first: bool,
 }
 
 impl TermCounts {
-    /// Nothing in any domain.
+    /// Counts without a pod in any domain.
     pub(super) fn none(in_use: &PartitionInUse) -> Self {
         Self {
             topology: Arc::clone(&in_use.topology),
@@ -88,7 +88,7 @@ impl TermCounts {
                 *sum = sum.saturating_add(*pods);
             }
         } else {
-            // One that was made anew may number the domains differently.
+            // A partition that was dropped and built again may number the domains differently.
             for (slot, pods) in read_view
                 .matching_sets(selector)
                 .flat_map(|set| set.counts())
@@ -121,7 +121,7 @@ impl TermCounts {
             .collect()
     }
 
-    /// Which of `slots` have pods in their domain.
+    /// Returns which of `slots` have pods in their domain.
     fn with_pods(&self, slots: &[Slot], read_view: &ReadView<'_>) -> FixedBitSet {
         if read_view.nodes.is_order(slots) {
             let layout = self.topology.layout(read_view.nodes);
@@ -132,7 +132,7 @@ impl TermCounts {
         bits(slots, |slot| self.has_pods(*slot))
     }
 
-    /// Which of `slots` have the topology key.
+    /// Returns which of `slots` have the topology key.
     fn keyed(&self, slots: &[Slot], read_view: &ReadView<'_>) -> FixedBitSet {
         if read_view.nodes.is_order(slots) {
             return self.topology.layout(read_view.nodes).keyed().clone();
@@ -142,7 +142,7 @@ impl TermCounts {
 }
 
 impl<'a> PodTerms<'a> {
-    /// Counts what a question meets; `None` where it meets no term.
+    /// Counts the terms that apply to a question; `None` if no term does.
     pub fn of(
         question: &'a Question,
         nominated: &Nominated<'_>,
@@ -185,17 +185,17 @@ impl<'a> PodTerms<'a> {
         })
     }
 
-    /// The terms of the pod.
+    /// The pod's own terms.
     pub(super) fn rules(&self) -> &'a PodAffinity {
         &self.question.affinity
     }
 
-    /// Returns whether pods like this one match a term of it.
+    /// Returns whether pods like this one match the term of it.
     pub(super) fn matches_own(&self, term: &PodTerm) -> bool {
         matches_itself(std::slice::from_ref(term), self.question, &self.read_view)
     }
 
-    /// Returns whether pods like this one are kept away by a term of it once they run.
+    /// Returns whether a term of this pod keeps pods like it away, once it runs.
     pub(super) fn keeps_own_away(&self, term: &PodTerm) -> bool {
         let own = &*self.question.namespace;
         self.keeps_away(term, own)
@@ -209,7 +209,7 @@ impl<'a> PodTerms<'a> {
             && term.selector.matches_labels(&self.question.subject.labels)
     }
 
-    /// Returns whether terms of the pod are about another one.
+    /// Returns whether any of these terms of the pod covers a nominated pod.
     fn are_about(&self, terms: &[PodTerm], pod: &NominatedPod) -> bool {
         let own = &*self.question.namespace;
         terms.iter().all(|term| {
@@ -218,8 +218,8 @@ impl<'a> PodTerms<'a> {
         })
     }
 
-    /// The terms of the pod's affinity, each with the domains that have a pod which all of
-    /// them match.
+    /// The terms of the pod's affinity, each with the domains that have a pod that matches all of
+    /// the terms.
     pub fn near_domains<'v>(
         &'v self,
         read_view: &ReadView<'v>,
@@ -229,8 +229,8 @@ impl<'a> PodTerms<'a> {
         counted.map(move |(term, counted)| (term, counted.values(&read_view)))
     }
 
-    /// The terms of the pod's anti-affinity, each with the domains that have a pod which
-    /// it matches.
+    /// The terms of the pod's anti-affinity, each with the domains that have a pod that matches the
+    /// term.
     pub fn apart_domains<'v>(
         &'v self,
         read_view: &ReadView<'v>,
@@ -240,7 +240,7 @@ impl<'a> PodTerms<'a> {
         counted.map(move |(term, counted)| (term, counted.values(&read_view)))
     }
 
-    /// Why an existing node is refused, as if nominated pods were there.
+    /// The reason why an existing node is refused, as if nominated pods were there.
     pub fn refusal(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> Option<Reason> {
         let nominated = || with.into_iter().flat_map(NominatedOn::pods);
         let rules = self.rules();
@@ -256,7 +256,8 @@ impl<'a> PodTerms<'a> {
         }
     }
 
-    /// The same, if the pod's affinity is met there.
+    /// The reason why an existing node is refused for the pods in its domains, if the pod's
+    /// affinity is met there.
     pub(super) fn refusal_by_pods(
         &self,
         slot: Slot,
@@ -322,14 +323,14 @@ impl<'a> PodTerms<'a> {
     }
 }
 
-/// Returns whether a term of the incoming pod, whose namespace is `own`, is about pods of another
-/// one.
+/// Returns whether a term of the incoming pod, whose namespace is `own`, covers pods of another
+/// namespace.
 fn is_about(term: &PodTerm, own: &str, namespace: &str, read_view: &ReadView<'_>) -> bool {
     let labels = read_view.namespace_labels(namespace);
     term.is_about_all(read_view.defaults.rules()) || term.is_about(own, namespace, labels)
 }
 
-/// Returns whether the pod matches terms of its own.
+/// Returns whether the pod matches its own terms.
 fn matches_itself(terms: &[PodTerm], question: &Question, read_view: &ReadView<'_>) -> bool {
     let own = &*question.namespace;
     terms.iter().all(|term| {
@@ -338,8 +339,8 @@ fn matches_itself(terms: &[PodTerm], question: &Question, read_view: &ReadView<'
     })
 }
 
-/// The pods that `selector` matches, which is that of all of these terms, in the
-/// namespaces that all of them are about, by the domains of a topology key.
+/// Counts pods by the domains of a topology key: those that match `selector`, which combines the
+/// selectors of all these terms, in the namespaces that all of these terms cover.
 fn counted(
     terms: &[PodTerm],
     selector: &Selector,
@@ -362,7 +363,7 @@ fn counted(
     counts
 }
 
-/// By topology key, the pods that keep the pod of a question away.
+/// By topology key, the pods whose anti-affinity keeps the pod of a question away.
 fn kept_away<'a>(question: &'a Question, read_view: &ReadView<'a>) -> Vec<TermCounts> {
     let mut by_key: BTreeMap<&str, TermCounts> = BTreeMap::new();
     for held in read_view.keeping_away(&question.subject.labels, &question.namespace) {

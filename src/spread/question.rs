@@ -6,7 +6,7 @@ use super::nominated::Incoming;
 use super::own_place::OwnPlace;
 use super::unchecked;
 use super::volumes::{self, Volumes};
-use crate::account::heap;
+use crate::account::heap::{OnHeap, on_heap};
 use crate::limits::Limit;
 use crate::matching::{
     Constraint, Features, NodeAffinity, Path, PodAffinity, PodStorage, Requests, Tolerations,
@@ -15,40 +15,44 @@ use crate::matching::{
 use crate::proto::v1;
 use crate::snapshot::{Controller, Limits, Reach, ReadView};
 
-/// What a node is checked for.
+/// The checks that a node has to pass.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum NodeChecks {
-    /// Everything the snapshot knows, in kube-scheduler's order.
+    /// All checks that the snapshot has data for, in kube-scheduler's order.
     #[default]
     All,
-    /// Only the spread plugin's verdict.
+    /// Only the verdict of the spread plugin.
     SpreadOnly,
 }
 
-/// What a decision is about: a valid pod, in the form that the rules read.
+/// The subject of a decision: a valid pod, in the form that the rules read.
 #[derive(Debug, Clone)]
 pub struct Question {
     /// Namespace of the pod.
     pub namespace: String,
-    /// What decides which nominated pods it yields to.
+    /// The facts that decide which nominated pods come before the pod.
     pub incoming: Incoming,
-    /// Its parts that decide which nodes its constraints count in.
+    /// The parts of the pod that decide which nodes its constraints count in.
     pub subject: Subject,
-    /// Its controller.
+    /// The pod's controller.
     pub controller: Option<Controller>,
-    /// Its own constraints.
+    /// The pod's own constraints.
     pub constraints: Constraints,
     /// The checks of nodes besides spread.
     pub checks: Checks,
-    /// Its required affinity to other pods.
+    /// The pod's required affinity to other pods.
     pub affinity: PodAffinity,
-    /// What storage it uses.
+    /// The storage that the pod uses.
     pub storage: PodStorage,
     /// The fields that decide where the pod can run and that are never checked.
     pub unchecked: Box<[&'static str]>,
+    /// The preferred terms about other pods, which are never scored.
+    pub unscored: Box<[&'static str]>,
     /// The default constraints that were in force last.
     pub(super) defaults: KeptDefaults,
 }
+
+on_heap!(Question: namespace, incoming, subject, controller, checks, affinity, storage, unchecked, unscored);
 
 impl Question {
     /// Checks and compiles the pod of a request, whose field is at `path`.
@@ -103,11 +107,12 @@ impl Question {
             affinity: pods,
             storage,
             unchecked: unchecked::fields(wire),
+            unscored: unchecked::preferred(spec),
             defaults: KeptDefaults::default(),
         })
     }
 
-    /// The namespaces that a decision about it reads.
+    /// The namespaces that a decision about the pod reads.
     pub fn reach(&self) -> Reach<'_> {
         Reach {
             namespace: &self.namespace,
@@ -115,18 +120,18 @@ impl Question {
         }
     }
 
-    /// The fields that decide where the pod can run and that are not checked on a
-    /// read view, ascending.
+    /// The fields that decide where the pod can run and that are not checked on a read view,
+    /// ascending.
     pub fn unchecked(&self, checks: NodeChecks, read_view: &ReadView<'_>) -> Vec<String> {
         if checks == NodeChecks::SpreadOnly {
             return Vec::new();
         }
         let room = self.checks.of_room().filter(|_| !read_view.knows_room());
-        // It decides which nominated pods count.
+        // The priority decides which nominated pods count.
         let class = self.incoming.has_unknown_priority && read_view.nominated().next().is_some();
         let class = class.then_some("spec.priorityClassName");
         let all = self.unchecked.iter().copied().chain(room).chain(class);
-        // Every cluster has namespaces: nobody told of them here.
+        // Every cluster has namespaces. If the snapshot has none, no feed told of them.
         let selectors = match read_view.has_namespaces() {
             true => [None, None],
             false => self.affinity.namespace_selectors(),
@@ -140,7 +145,23 @@ impl Question {
         fields
     }
 
-    /// Checked for labels and taints alone. What else the pod asks for is unchecked.
+    /// The unchecked fields, and those that kube-scheduler's InterPodAffinity scores: the pod's
+    /// preferred terms, and the terms of pods on nodes that match the pod.
+    pub fn unscored(&self, checks: NodeChecks, read_view: &ReadView<'_>) -> Vec<String> {
+        let mut fields = self.unchecked(checks, read_view);
+        if checks == NodeChecks::All {
+            let labels = &self.subject.labels;
+            let by_pods = read_view.is_scored_by_pods(labels, &self.namespace);
+            let by_pods = by_pods.then_some("spec.affinity (of pods that run)");
+            let unscored = self.unscored.iter().copied().chain(by_pods);
+            fields.extend(unscored.map(str::to_owned));
+            fields.sort_unstable();
+        }
+        fields
+    }
+
+    /// The question with only the checks of labels and taints. The pod's other demands are
+    /// unchecked.
     pub fn of_labels_and_taints(self) -> Self {
         let own = self.checks.of_own_place().chain(self.checks.of_room());
         let affinity = [
@@ -166,7 +187,8 @@ impl Question {
         }
     }
 
-    /// Returns what its storage decides on a read view; `None` where that is nothing.
+    /// Returns the rules that the pod's storage brings in on a read view; `None` where there are
+    /// none.
     pub fn volumes<'a>(&'a self, read_view: &ReadView<'a>) -> Option<Volumes<'a>> {
         let pod = (&*self.namespace, self.incoming.name(), self.incoming.uid());
         Volumes::of(pod, &self.storage, read_view)
@@ -183,36 +205,24 @@ impl Question {
         InForce::Default(self.defaults.on(read_view, make))
     }
 
-    /// Returns what it takes in memory, in bytes, at most, with the default constraints
-    /// that it keeps.
+    /// Returns an upper bound of the question's bytes in memory, with the default constraints that
+    /// it keeps.
     pub fn memory_bytes(&self) -> usize {
         let defaults = match self.constraints.all.is_empty() {
             true => KeptDefaults::MAX_BYTES,
             false => self.constraints.memory_bytes(),
         };
-        let unchecked = heap::list::<&str>(self.unchecked.len());
-        size_of::<Self>()
-            + heap::block(self.namespace.len())
-            + self.incoming.heap_bytes()
-            + heap::texts(&self.subject.labels)
-            + self.subject.affinity.heap_bytes()
-            + self.subject.tolerations.heap_bytes()
-            + self.controller.as_ref().map_or(0, Controller::heap_bytes)
-            + self.checks.heap_bytes()
-            + self.affinity.heap_bytes()
-            + self.storage.heap_bytes()
-            + unchecked
-            + defaults
+        size_of::<Self>() + self.heap_bytes() + defaults
     }
 }
 
-/// The incoming pod may have no name yet.
+/// Checks the metadata of the incoming pod, which may have no name yet.
 fn check_metadata(metadata: &v1::ObjectMeta, path: Path<'_>, faults: &mut Violations) {
     if !metadata.name.is_empty() {
         names::check_name(&metadata.name, path.field("name"), faults);
     }
     names::check_namespace(&metadata.namespace, path.field("namespace"), faults);
     names::check_labels(&metadata.labels, path.field("labels"), faults);
-    // Not read, but written to the decision log.
+    // No rule reads the time, but it is written to the decision log.
     times::check_deletion(metadata, path, faults);
 }

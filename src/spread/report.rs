@@ -1,19 +1,24 @@
 //! The numbers behind a constraint.
 
+use std::collections::HashMap;
+
 use super::active::Active;
 use super::skew::{GlobalMinimum, SkewRule};
-use crate::snapshot::DomainCount;
+use crate::snapshot::{DomainCount, NodeRef, ReadView, Slot};
+
+/// The cost of finding the domain of a node, in units.
+const UNITS_PER_NODE: usize = 10;
 
 /// The numbers behind one constraint.
 #[derive(Debug)]
 pub struct Report<'a> {
     /// The constraint.
     pub active: &'a Active,
-    /// How many domains there are.
+    /// The number of domains.
     pub domain_count: usize,
     /// The minimum from which skews are measured.
     pub global_minimum: i64,
-    /// Whether there are fewer domains than `minDomains`.
+    /// True if there are fewer domains than `minDomains`.
     pub min_domains_unmet: bool,
     /// The first domains, ascending by count, then by value.
     pub domains: Vec<DomainReport<'a>>,
@@ -24,17 +29,19 @@ pub struct Report<'a> {
 /// One domain of a constraint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DomainReport<'a> {
-    /// Its counts.
+    /// The counts of the domain.
     pub tally: DomainCount<'a>,
     /// Skew of the domain if the pod went there.
     pub skew: i64,
-    /// Whether the constraint admits the pod in it.
+    /// True if the constraint admits the pod in the domain.
     pub feasible: bool,
+    /// Candidates in it that are feasible; 0 unless they were counted.
+    pub feasible_nodes: i64,
 }
 
 impl<'a> Report<'a> {
-    /// A report of `domain_count` domains that lists these, in order. A soft
-    /// constraint admits the pod everywhere.
+    /// A report on `domain_count` domains that lists `domains`, in order. A soft constraint admits
+    /// the pod everywhere.
     pub fn of(
         active: &'a Active,
         domain_count: usize,
@@ -46,6 +53,7 @@ impl<'a> Report<'a> {
             tally,
             skew: rule.skew(tally.matching_pods),
             feasible: !active.constraint.is_hard() || rule.admits(tally.matching_pods),
+            feasible_nodes: 0,
         };
         Self {
             active,
@@ -54,6 +62,33 @@ impl<'a> Report<'a> {
             min_domains_unmet: minimum.min_domains_unmet,
             domains: listed.into_iter().map(domain).collect(),
             weight: 0.0,
+        }
+    }
+
+    /// Returns how many of some nodes are in each domain, by the domain's value.
+    pub fn nodes_in_domains<'n>(
+        &self,
+        nodes: impl Iterator<Item = NodeRef<'n>>,
+    ) -> HashMap<&'n str, i64> {
+        let key = &*self.active.constraint.topology_key;
+        let missing = self.active.partition.missing_is_empty.then_some("");
+        let mut nodes_in = HashMap::new();
+        for value in nodes.filter_map(|node| node.label_text(key).or(missing)) {
+            *nodes_in.entry(value).or_default() += 1;
+        }
+        nodes_in
+    }
+
+    /// Counts the feasible nodes in each domain.
+    pub fn count_feasible(&mut self, slots: &[Slot], read_view: &ReadView<'_>) {
+        if !read_view.affords(slots.len().saturating_mul(UNITS_PER_NODE)) {
+            return;
+        }
+        let nodes = slots.iter().filter_map(|slot| read_view.nodes.get(*slot));
+        let nodes_in = self.nodes_in_domains(nodes);
+        for domain in &mut self.domains {
+            let nodes = nodes_in.get(domain.tally.value);
+            domain.feasible_nodes = nodes.copied().unwrap_or(0);
         }
     }
 

@@ -1,5 +1,4 @@
-//! How good nodes are for the soft constraints (`docs/semantics.md`,
-//! "Score").
+//! Score: how good nodes are under the soft constraints (`docs/semantics.md`, "Score").
 
 use super::active::Constraints;
 use super::cells::{IGNORED, ScoreCells};
@@ -10,28 +9,28 @@ use crate::snapshot::{ReadView, Slot};
 
 /// The scores of candidates.
 pub struct Scores<'a> {
-    /// Whether there was nothing to score by.
+    /// True if there was nothing to score by.
     pub skipped: bool,
     soft: Vec<Soft<'a>>,
     /// The candidates, grouped by cells.
     cells: ScoreCells,
-    /// By cell: 0 to 100.
+    /// The score of each cell: 0 to 100.
     scores: Vec<u8>,
 }
 
-/// How good a node is.
+/// The score of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeScore {
     /// 0 to 100, higher is better.
     pub score: i64,
     /// The sum before normalization to 0..100; lower is better.
     pub raw: i64,
-    /// Whether the node was ignored because it lacks a topology key.
+    /// True if the node was ignored because it lacks a topology key.
     pub ignored: bool,
 }
 
 impl NodeScore {
-    /// A score that is not normalized.
+    /// A node score from a score that is not normalized.
     pub fn as_is(score: i64) -> Self {
         Self {
             score,
@@ -93,9 +92,8 @@ impl<'a> Scores<'a> {
     /// The indices of the best `n` candidates, best first, ties in the order
     /// of the candidates; `n` is at least 1.
     pub fn best(&self, n: usize) -> Vec<usize> {
-        // Once `n` candidates have a score or a better one, later candidates
-        // need more than that. There are 101 scores, so few candidates are
-        // noted.
+        // Once `n` candidates have at least some score, later candidates need a better one. There
+        // are 101 scores, so few candidates are kept.
         let mut at_score = [0_usize; MAX_SCORE as usize + 1];
         let (mut wanted, mut at_wanted_or_above) = (0, 0);
         let mut best: Vec<(u8, usize)> = Vec::new();
@@ -128,7 +126,7 @@ impl<'a> Scores<'a> {
     }
 }
 
-/// Which candidates lack a topology key; `None` if none does.
+/// A flag for each candidate that lacks a topology key; `None` if no candidate does.
 fn keyless(soft: &[Soft<'_>], candidates: &[Slot]) -> Option<Vec<bool>> {
     let partial: Vec<&Soft<'_>> = soft.iter().filter(|soft| !soft.all_keyed).collect();
     let lacks = |slot: &Slot| !partial.iter().all(|soft| soft.has_key(*slot));

@@ -6,20 +6,20 @@ use crate::matching::Constraint;
 /// The best score of a node.
 pub const MAX_SCORE: i64 = 100;
 
-/// What a soft constraint adds to raw scores.
+/// The weight that a soft constraint adds to raw scores.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Weight {
-    /// Per matching pod.
+    /// The weight of each matching pod.
     pub per_pod: f64,
-    /// Per node that has the key.
+    /// The addend for each node that has the key.
     offset: f64,
 }
 
 impl Weight {
-    /// For a constraint with this many domains among the scored nodes.
+    /// The weight of a constraint with this many domains among the scored nodes.
     pub fn of(constraint: &Constraint, size: usize) -> Self {
         Self {
-            // A size is far below 2^52, so it is exact as a double.
+            // A size is far below 2^52, so a double holds it exactly.
             per_pod: (size as f64 + 2.0).ln(),
             offset: f64::from(constraint.max_skew - 1),
         }
@@ -49,7 +49,7 @@ pub struct RawRange {
 }
 
 impl RawRange {
-    /// For the raw scores of all scored nodes.
+    /// The range of the raw scores of all scored nodes.
     pub fn of(raw: impl Iterator<Item = i64>) -> Self {
         let widen = |range: Option<(i64, i64)>, raw: i64| {
             let (min, max) = range.unwrap_or((raw, raw));

@@ -1,5 +1,5 @@
-//! What a hard constraint admits (`docs/semantics.md`, "Filter"): the one place
-//! with its arithmetic.
+//! The rule by which a hard constraint admits domains (`docs/semantics.md`, "Filter"): the one
+//! place with its arithmetic.
 
 use super::active::Active;
 use crate::matching::Constraint;
@@ -9,14 +9,13 @@ use crate::matching::Constraint;
 pub struct GlobalMinimum {
     /// The count that skews are measured from.
     pub pods: i64,
-    /// Whether it is 0 because there are fewer domains than `minDomains`.
+    /// True if the minimum is 0 because there are fewer domains than `minDomains`.
     pub min_domains_unmet: bool,
 }
 
 impl GlobalMinimum {
-    /// The smallest count of the domains, or 0 when there are fewer of them
-    /// than `minDomains` of a constraint, which is 1 when unset. Without a
-    /// constraint any number of domains is enough.
+    /// The smallest count of the domains; 0 when there are fewer domains than the constraint's
+    /// `minDomains`, which is 1 when unset. Without a constraint any number of domains is enough.
     pub fn of(constraint: Option<&Constraint>, domains: usize, smallest: Option<u32>) -> Self {
         let min_domains_unmet = constraint.is_some_and(|constraint| {
             let wanted = constraint.min_domains.unwrap_or(1);
@@ -35,7 +34,7 @@ impl GlobalMinimum {
 /// The numbers that decide whether a domain takes the pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SkewRule {
-    /// By how much a domain may exceed the global minimum with the pod in it.
+    /// The most by which a domain may exceed the global minimum with the pod in it.
     pub max_skew: i64,
     /// 1 when the constraint counts the pod itself, else 0.
     pub self_match: i64,
@@ -67,6 +66,13 @@ impl SkewRule {
     /// domain does.
     pub fn limit(&self) -> i64 {
         self.max_skew + self.minimum - self.self_match
+    }
+
+    /// Returns how many more pods a domain with this many matching pods takes, if each counts there
+    /// and the minimum stays.
+    pub fn takes(&self, matching_pods: u32) -> usize {
+        let takes = self.limit().saturating_add(1) - i64::from(matching_pods);
+        usize::try_from(takes).unwrap_or(0)
     }
 
     /// The smallest global minimum at which a domain with this many matching pods

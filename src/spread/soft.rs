@@ -1,4 +1,4 @@
-//! One soft constraint, counted: what it adds to the raw score of a node.
+//! One soft constraint with its counts: it adds to the raw score of a node.
 
 use super::active::Active;
 use super::report::Report;
@@ -16,29 +16,29 @@ pub(super) struct Soft<'a> {
     nodes: &'a Nodes,
     /// The nodes that have the topology key.
     keyed: PartitionInUse,
-    /// Whether all nodes have it.
+    /// True if all nodes have the topology key.
     pub all_keyed: bool,
     /// Candidates that are not ignored, by domain.
     candidates: Vec<u32>,
-    /// Whether these are all nodes and each has the key.
+    /// True if the candidates are all nodes and each has the key.
     whole: bool,
     weight: Weight,
 }
 
-/// How a constraint tells nodes apart: it adds the same to all nodes of a
-/// class. Class 0 gets nothing: the nodes that lack the key.
+/// The classes by which a constraint tells nodes apart: it adds the same to all nodes of a class.
+/// Class 0 has the nodes that lack the key, and adds nothing.
 pub(super) struct Classes {
     /// The addend of a node of each class.
     pub parts: Vec<f64>,
-    /// Whether the class is that of the count, not that of the domain.
+    /// True if a class stands for a count, not for a domain.
     by_count: bool,
 }
 
 impl<'a> Soft<'a> {
     pub(super) fn of(active: &'a Active, read_view: &ReadView<'a>) -> Self {
         let counted = read_view.count(active.query());
-        // Where every node is a domain of its own, all nodes are in one, with
-        // or without the key.
+        // Where every node is a domain of its own, the partition has all nodes, with or without the
+        // key.
         let keyed = match &active.keyed {
             Some(key) => read_view.in_use(key),
             None => counted.in_use().clone(),
@@ -90,7 +90,7 @@ impl<'a> Soft<'a> {
         candidates
     }
 
-    /// Returns what the constraint adds to the raw score of a node.
+    /// Returns the addend of the constraint to the raw score of a node.
     pub(super) fn part_of(&self, slot: Slot) -> f64 {
         if !self.has_key(slot) {
             return 0.0;
@@ -101,7 +101,7 @@ impl<'a> Soft<'a> {
         }
     }
 
-    /// Returns how many classes there are.
+    /// Returns the number of classes.
     pub(super) fn class_count(&self) -> usize {
         let (domains, counts) = (self.counted.value_count(), self.counted.largest() as usize);
         1 + if domains <= FEW_DOMAINS {
@@ -111,7 +111,7 @@ impl<'a> Soft<'a> {
         }
     }
 
-    /// The classes, of which there are [`Self::class_count`].
+    /// The classes, [`Self::class_count`] of them.
     pub(super) fn classes(&self) -> Classes {
         let by_count = self.counted.value_count() > FEW_DOMAINS;
         let part = |class: usize| match class.checked_sub(1) {
@@ -139,7 +139,7 @@ impl<'a> Soft<'a> {
         let of_domain = |domain: DomainId| match domain {
             DomainId::NONE => 0,
             domain if classes.by_count => self.counted.matching_pods(domain) + 1,
-            // Few: their numbers are small.
+            // There are few domains, so their numbers are small.
             domain => domain.index() as u32 + 1,
         };
         let all_keyed = self.all_keyed;
@@ -170,8 +170,8 @@ impl<'a> Soft<'a> {
         let counted = &self.counted;
         let partition = &counted.in_use().partition;
         let domain_count = self.candidates.iter().filter(|n| **n > 0).count();
-        // If all nodes are candidates and the partition leaves none out, its
-        // domains are those of the candidates.
+        // If all nodes are candidates and the partition leaves none out, it has the domains of the
+        // candidates.
         let same = self.whole && partition.domain_count() == domain_count;
         let minimum = || {
             let domains = self.candidates.iter().enumerate().filter(|(_, n)| **n > 0);

@@ -1,9 +1,9 @@
-//! What a pod asks for that decides where it can run and that nobody here
-//! checks (`docs/semantics.md`, "Node checks").
+//! The fields of a pod that decide where it can run, or where it runs best, and that are neither
+//! checked nor scored (`docs/semantics.md`, "Node checks" and "Score").
 
 use crate::proto::v1;
 
-/// The fields of a pod that no snapshot holds anything to check by, ascending.
+/// The fields of a pod that a snapshot has no data to check by, ascending.
 pub fn fields(pod: &v1::Pod) -> Box<[&'static str]> {
     let (no_spec, no_status) = (v1::PodSpec::default(), v1::PodStatus::default());
     let spec = pod.spec.as_ref().unwrap_or(&no_spec);
@@ -20,6 +20,33 @@ pub fn fields(pod: &v1::Pod) -> Box<[&'static str]> {
             status.conditions.iter().any(is_deferred),
         ),
     ];
-    let used = all.into_iter().filter(|(_, is_used)| *is_used);
+    those_used(all)
+}
+
+/// The preferred terms of a pod about other pods, ascending.
+pub fn preferred(spec: &v1::PodSpec) -> Box<[&'static str]> {
+    let affinity = spec.affinity.as_ref();
+    let prefers = |rules: Option<&v1::PodAffinity>| {
+        rules.is_some_and(|it| {
+            !it.preferred_during_scheduling_ignored_during_execution
+                .is_empty()
+        })
+    };
+    let near = affinity.and_then(|it| it.pod_affinity.as_ref());
+    let apart = affinity.and_then(|it| it.pod_anti_affinity.as_ref());
+    those_used([
+        (
+            "spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution",
+            prefers(near),
+        ),
+        (
+            "spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution",
+            prefers(apart),
+        ),
+    ])
+}
+
+fn those_used<const N: usize>(fields: [(&'static str, bool); N]) -> Box<[&'static str]> {
+    let used = fields.into_iter().filter(|(_, is_used)| *is_used);
     used.map(|(field, _)| field).collect()
 }

@@ -1,4 +1,4 @@
-//! Why a node is refused, in kube-scheduler's words and as a code.
+//! The reasons why a node is refused, in kube-scheduler's words and as codes.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::matching::{Lack, Resource, Shortage};
 use crate::proto::v1::ReasonCode;
 
-/// What keeps a pod off a node.
+/// A reason that keeps a pod off a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
     /// The pod waits for these scheduling gates.
@@ -15,7 +15,7 @@ pub enum Reason {
     Unschedulable,
     /// The pod names another node.
     NodeName,
-    /// The node was left out before all checks, and why.
+    /// The node was left out before all checks, by this rule.
     LeftOut(LeftOutBy),
     /// The pod does not tolerate a taint of the node.
     UntoleratedTaint,
@@ -31,11 +31,11 @@ pub enum Reason {
     MissingTopologyKey,
     /// The pod would exceed the max skew of a hard constraint.
     Skew,
-    /// A pod that the pod's affinity wants near is not there.
+    /// No pod that the pod's affinity requires is in the node's domain.
     PodAffinity,
-    /// A pod that the pod's anti-affinity wants away is there.
+    /// A pod that the pod's anti-affinity forbids is in the node's domain.
     PodAntiAffinity,
-    /// A pod whose anti-affinity wants the pod away is there.
+    /// A pod whose anti-affinity forbids the pod is in the node's domain.
     ExistingAntiAffinity,
     /// The node does not declare a feature that the pod needs.
     DeclaredFeatures,
@@ -48,30 +48,30 @@ pub enum Reason {
     ClaimInUse,
     /// The node does not reach a volume of the pod.
     VolumeNodeAffinity,
-    /// No volume for a claim of the pod can be had on the node.
+    /// The node can have no volume for a claim of the pod.
     VolumeBinding,
-    /// A volume that an ephemeral claim of the pod is bound to is not there.
+    /// The volume that an ephemeral claim of the pod is bound to does not exist.
     VolumeMissing,
     /// The node is in another zone than a volume of the pod.
     VolumeZone,
-    /// No more replicas fit, as the caller said.
+    /// The caller gave the node a capacity, and no more replicas fit.
     Capacity,
-    /// Fleet: a hard constraint would be violated, which these words say.
+    /// Fleet: a hard constraint would be violated; the text tells which.
     Violation(Arc<str>),
-    /// Fleet: the cluster has the placement, and takes it once only.
+    /// Fleet: the cluster has the placement already, and takes it only once.
     HoldsPlacement,
 }
 
-/// What leaves nodes out that are never looked at, as PreFilter of kube-scheduler does.
+/// A rule that leaves nodes out before they are checked, as PreFilter of kube-scheduler does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LeftOutBy {
     /// The pod names another node.
     Name,
     /// The pod's node affinity names other nodes.
     Affinity,
-    /// Both, and they have a node in common.
+    /// The pod names a node, and its affinity names nodes, among them this one.
     NameAndAffinity,
-    /// Both, and no node is meant by both.
+    /// The pod names a node, and its affinity names only other nodes.
     NameAgainstAffinity,
     /// Each term of the affinity names several nodes at once.
     Conflict,
@@ -102,11 +102,11 @@ impl LeftOutBy {
 /// A node's refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeRefusal {
-    /// Why.
+    /// The reason of the refusal.
     pub reason: Reason,
-    /// Further reasons of the same check: all that there is too little of.
+    /// Further reasons of the same check: all resources that the node has too little of.
     pub more: Vec<Reason>,
-    /// Whether the node would do if other pods moved.
+    /// True if the node would be feasible if other pods moved.
     pub is_resolvable: bool,
     /// Index of the deciding constraint, in the pod's or the default ones.
     pub constraint_index: Option<usize>,
@@ -114,13 +114,13 @@ pub struct NodeRefusal {
     pub matching_pods: i64,
     /// Skew of the node's domain if the pod went there.
     pub skew: i64,
-    /// How many pods that are nominated to the node alone keep the pod off it; 0
-    /// where it is refused without them too.
+    /// The number of pods nominated to the node, if these alone keep the pod off it; 0 where it is
+    /// refused without them, too.
     pub nominated_pods: usize,
 }
 
 impl Reason {
-    /// The words.
+    /// The reason in words.
     pub fn text(&self) -> Cow<'static, str> {
         let text = match self {
             Self::Gated(gates) => {
@@ -166,13 +166,13 @@ impl Reason {
         text.into()
     }
 
-    /// Returns whether all nodes are left out, and nothing else is looked at.
+    /// Returns whether the rule leaves out all nodes, so that nothing else is checked.
     pub fn leaves_none(&self) -> bool {
         let none = [LeftOutBy::NameAgainstAffinity, LeftOutBy::Conflict];
         matches!(self, Self::LeftOut(by) if none.contains(by))
     }
 
-    /// The check that the node fails, also where it was left out before that.
+    /// The check that the node fails, even if it was left out before that check.
     pub fn check(&self) -> Self {
         match self {
             Self::LeftOut(by) => by.check(),
@@ -180,7 +180,7 @@ impl Reason {
         }
     }
 
-    /// The code.
+    /// The reason as a code.
     pub fn code(&self) -> ReasonCode {
         match self {
             Self::Gated(_) => ReasonCode::SchedulingGated,
@@ -209,7 +209,7 @@ impl Reason {
         }
     }
 
-    /// The resource that there is too little of, where that is the reason.
+    /// The resource that the node has too little of, if that is the reason.
     pub fn resource(&self) -> Option<&str> {
         match self {
             Self::Insufficient(resource) => Some(resource.as_str()),
@@ -217,13 +217,13 @@ impl Reason {
         }
     }
 
-    /// Returns whether it is one of those that come with [`Shortage`]s.
+    /// Returns whether the reason comes with [`Shortage`]s.
     pub fn is_shortage(&self) -> bool {
         matches!(self, Self::TooManyPods | Self::Insufficient(_))
     }
 
-    /// Returns whether the node would be feasible if other pods moved. Whether it has
-    /// enough of a resource for the pod alone, [`NodeRefusal`] says.
+    /// Returns whether the node would be feasible if other pods moved. For a resource,
+    /// [`NodeRefusal`] tells whether the node has enough of it for the pod alone.
     fn is_resolvable(&self) -> bool {
         matches!(
             self,
@@ -272,7 +272,7 @@ impl NodeRefusal {
         }
     }
 
-    /// A refusal for want of room; `None` where there is some.
+    /// A refusal for lack of room; `None` if nothing is short.
     pub fn by_shortages(shortages: Vec<Shortage>) -> Option<Self> {
         // Upstream calls too many pods resolvable, even where none are allowed.
         let is_final = |shortage: &Shortage| shortage.is_final && shortage.of != Lack::Pods;
@@ -286,7 +286,7 @@ impl NodeRefusal {
         })
     }
 
-    /// A refusal by several reasons of one check, in order; `None` where there is none.
+    /// A refusal for several reasons of one check, in order; `None` without reasons.
     pub fn by_all(reasons: impl IntoIterator<Item = Reason>) -> Option<Self> {
         let mut reasons = reasons.into_iter();
         let first = Self::by_node(reasons.next()?);

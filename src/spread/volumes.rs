@@ -1,58 +1,49 @@
-//! Storage: which nodes the claims and disks of the incoming pod leave
+//! Storage: the nodes that remain under the rules about the claims and disks of the incoming pod
 //! (`docs/semantics.md`, "Volumes").
 
 use std::collections::BTreeSet;
 
+use super::held_claims::held_volumes;
 use super::judgement::Judgement;
 use super::nominated::NominatedOn;
+use super::pod_claims::{BoundClaim, FoundClaims, PodClaims};
 use super::verdict::{NodeRefusal, Reason};
-use super::waiting_claims::{UsedClaim, WaitingClaims, reaches};
-use crate::matching::storage::{PersistentVolume, ZONE_LABELS};
-use crate::matching::{PodClaim, PodDisk, PodStorage, absolute};
+use super::waiting_claims::{WaitingClaims, reaches};
+use crate::matching::storage::PersistentVolume;
+use crate::matching::{PodDisk, PodStorage, absolute};
 use crate::snapshot::{NodeRef, ReadView, Slot, StorageObjects};
 
-/// What it costs to hold a node against a term of a volume, in units.
+/// The cost of comparing a node with a term of a volume, in units.
 const UNITS_PER_TERM: usize = 20;
 
-/// What kube-scheduler calls the limits that nodes have for volumes of a driver.
+/// The name in `unchecked` of the limits that nodes have for volumes of a driver.
 const LIMITS: &str = "spec.volumes (limits per node)";
 
-/// The storage that drivers have where nodes reach it.
+/// The name in `unchecked` of the storage that drivers have where nodes reach it.
 const CAPACITY: &str = "spec.volumes (storage capacity)";
-
-/// A claim that is bound to a volume.
-#[derive(Clone, Copy)]
-pub struct BoundClaim<'a> {
-    /// Name of the claim.
-    pub claim: &'a str,
-    /// Name of the volume.
-    pub name: &'a str,
-    /// The volume; `None` where it is not there.
-    pub volume: Option<&'a PersistentVolume>,
-    /// Whether the zones of the volume are compared: not of a claim made with the pod.
-    is_zoned: bool,
-}
 
 /// The storage of a pod, on one state.
 pub struct Volumes<'a> {
-    /// Why no node takes the pod, whatever else is.
+    /// The reason why no node takes the pod, whatever the other checks say.
     not_ready: Option<Reason>,
     disks: &'a [PodDisk],
-    /// The nodes with pods that use its disks.
+    /// The nodes with pods that use the same disks.
     conflicting: BTreeSet<Slot>,
-    /// The claims that one pod alone may use, of those that are there.
+    /// The claims that only one pod may use, of those that exist.
     once: Vec<&'a str>,
-    /// Whether another pod uses one of these.
+    /// True if another pod uses one of these claims.
     in_use: bool,
     /// The claims that are bound, in order.
     bound: Vec<BoundClaim<'a>>,
     /// The claims that wait for a pod.
     pub(super) waiting: WaitingClaims<'a>,
+    /// The number of volumes that reservations hold; 0 if no claim of the pod waits.
+    held: usize,
     read_view: ReadView<'a>,
 }
 
 impl<'a> Volumes<'a> {
-    /// The storage of a pod; `None` where that decides nothing.
+    /// The storage of a pod; `None` where no rule depends on it.
     pub fn of(
         (namespace, name, uid): (&'a str, &'a str, &'a str),
         pod: &'a PodStorage,
@@ -73,6 +64,7 @@ impl<'a> Volumes<'a> {
             in_use: false,
             bound: Vec::new(),
             waiting: WaitingClaims::default(),
+            held: 0,
             read_view: *read_view,
         };
         if let Some(storage) = storage {
@@ -81,82 +73,40 @@ impl<'a> Volumes<'a> {
                 claims: &pod.claims,
                 storage,
             };
-            volumes.not_ready = volumes.find_claims(&pod).err();
+            match pod.find() {
+                Ok(found) => volumes.note(found, namespace, storage),
+                Err(reason) => volumes.not_ready = Some(reason),
+            }
         }
         Some(volumes)
     }
 
-    /// Looks the claims up, as the plugins of kube-scheduler do one after the other.
-    ///
-    /// # Errors
-    /// Why no node takes the pod.
-    fn find_claims(&mut self, pod: &PodClaims<'a>) -> Result<(), Reason> {
-        let (namespace, ..) = pod.name;
-        for used in pod.claims.iter().filter(|used| !used.is_ephemeral) {
-            let name = &*used.name;
-            let claim = pod.find(used);
-            let claim = claim.ok_or_else(|| not_found("persistentvolumeclaim", name))?;
-            if claim.claim.is_once_per_pod() {
-                self.once.push(name);
-                self.in_use |= !self.read_view.users_of(name, namespace).is_empty();
-            }
+    /// Notes the claims that were found.
+    fn note(&mut self, found: FoundClaims<'a>, namespace: &'a str, storage: &'a StorageObjects) {
+        let read_view = &self.read_view;
+        let mut once = found.once.iter();
+        self.in_use = once.any(|claim| !read_view.users_of(claim, namespace).is_empty());
+        if !found.waiting.is_empty() {
+            let held = held_volumes(storage, read_view);
+            self.waiting = WaitingClaims::of(&found.waiting, namespace, storage, &held);
+            self.held = held.count();
         }
-        let used: Vec<UsedClaim<'a>> = pod.ready()?;
-        let mut is_immediate = false;
-        for used in &used {
-            let claim = used.claim;
-            if claim.is_bound() {
-                let name = &*claim.spec().volume_name;
-                self.bound.push(BoundClaim {
-                    claim: &used.used.name,
-                    name,
-                    volume: pod.storage.volume(name),
-                    is_zoned: !used.used.is_ephemeral,
-                });
-                continue;
-            }
-            let class = pod
-                .storage
-                .class(claim.class())
-                .filter(|_| !claim.class().is_empty());
-            let waits = class.is_some_and(|class| class.waits() == Some(true));
-            if class.is_some_and(|class| class.waits().is_none()) {
-                let class = claim.class();
-                let words = format!("VolumeBindingMode not set for StorageClass {class:?}");
-                return Err(Reason::VolumeNotReady(words.into()));
-            }
-            match class.filter(|_| waits && claim.spec().volume_name.is_empty()) {
-                Some(class) => {
-                    self.waiting
-                        .add(*used, class, namespace, pod.storage, !used.is_new());
-                }
-                None => is_immediate = true,
-            }
-        }
-        if is_immediate {
-            let words = "pod has unbound immediate PersistentVolumeClaims";
-            return Err(Reason::VolumeNotReady(words.into()));
-        }
-        self.waiting.settle();
-        let mut missing = self.zoned().filter(|bound| bound.volume.is_none());
-        match missing.next() {
-            Some(bound) => Err(not_found("persistentvolume", bound.name)),
-            None => Ok(()),
-        }
+        self.once = found.once;
+        self.bound = found.bound;
     }
 
     /// The claims by whose zones nodes are compared.
     fn zoned(&self) -> impl Iterator<Item = &BoundClaim<'a>> {
-        self.bound.iter().filter(|bound| bound.is_zoned)
+        self.bound.iter().filter(|bound| bound.is_zoned())
     }
 
-    /// Why no node takes the pod, whatever else is.
+    /// The reason why no node takes the pod, whatever the other checks say.
     pub fn not_ready(&self) -> Option<&Reason> {
         self.not_ready.as_ref()
     }
 
-    /// The most pods like this one that a node takes, and that all take together, with the
-    /// reason for which they take no more.
+    /// The most pods like this one that a node takes, and the most that all nodes take together,
+    /// each with the reason for the limit.
     pub fn most(&self) -> [Option<(u32, Reason)>; 2] {
         let conflicts = |disk: &PodDisk| self.disks.iter().any(|other| disk.conflicts(other));
         let per_node = self
@@ -168,7 +118,7 @@ impl<'a> Volumes<'a> {
         [per_node, in_all]
     }
 
-    /// Returns what it costs to judge a node, in units.
+    /// Returns the cost of judging a node, in units.
     pub fn units_per_node(&self) -> usize {
         let terms = |volume: &PersistentVolume| 1 + volume.affinity().map_or(0, |it| it.per_node());
         let there = || self.bound.iter().filter_map(|bound| bound.volume);
@@ -211,9 +161,8 @@ impl<'a> Volumes<'a> {
         disks.any(|theirs| self.disks.iter().any(|disk| disk.conflicts(theirs)))
     }
 
-    /// Returns whether nominated pods use a claim that one pod alone may use. kube-scheduler
-    /// looks at them only where the pod has disks, and then compares names of claims of
-    /// all namespaces.
+    /// Returns whether nominated pods use a claim that only one pod may use. kube-scheduler checks
+    /// this only where the pod has disks, and then compares names of claims across namespaces.
     fn is_claimed_by(&self, with: Option<&NominatedOn<'_>>) -> bool {
         if self.disks.is_empty() || self.once.is_empty() {
             return false;
@@ -221,13 +170,13 @@ impl<'a> Volumes<'a> {
         let mut pods = with.into_iter().flat_map(NominatedOn::pods);
         pods.any(|pod| {
             let claims = pod.storage.iter().flat_map(|it| &*it.claims);
-            let mut claims = claims.map(|claim| absolute(claim, &pod.name));
+            let mut claims = claims.map(|claim| absolute(&claim.name, &pod.name));
             claims.any(|claim| self.once.contains(&&*claim))
         })
     }
 
     fn binding_refusals(&self, node: NodeRef<'a>) -> impl Iterator<Item = Reason> + use<> {
-        // The first that is missing or out of reach ends it.
+        // The first volume that is missing or out of reach decides.
         let bound = self.bound.iter().find_map(|bound| match bound.volume {
             None => Some(Reason::VolumeMissing),
             Some(volume) if !reaches(volume, node) => Some(Reason::VolumeNodeAffinity),
@@ -237,7 +186,11 @@ impl<'a> Volumes<'a> {
             Some(Reason::VolumeMissing) => (None, bound),
             bound => (bound, None),
         };
-        let waits = (!self.waiting.can_be_bound(node)).then_some(Reason::VolumeBinding);
+        let waits = self
+            .waiting
+            .bind(node)
+            .is_none()
+            .then_some(Reason::VolumeBinding);
         out_of_reach.into_iter().chain(waits).chain(missing)
     }
 
@@ -255,7 +208,12 @@ impl<'a> Volumes<'a> {
         self.waiting.iter().map(|waiting| waiting.name)
     }
 
-    /// Names of the claims that one pod alone may use.
+    /// Returns how many volumes reservations hold; 0 if no claim of the pod waits.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Names of the claims that only one pod may use.
     pub fn once(&self) -> &[&'a str] {
         &self.once
     }
@@ -280,93 +238,8 @@ impl<'a> Volumes<'a> {
     }
 }
 
-impl<'a> BoundClaim<'a> {
-    /// Returns whether a node reaches the volume.
-    pub fn is_reached(&self, node: NodeRef<'a>) -> bool {
-        self.volume.is_some_and(|volume| reaches(volume, node))
-    }
-
-    /// Returns whether a node is where the labels of the volume say. One without any such label
-    /// is.
-    pub fn is_in_zones(&self, node: NodeRef<'a>) -> bool {
-        let has_any = || {
-            ZONE_LABELS
-                .iter()
-                .any(|(label, _)| node.label_text(label).is_some())
-        };
-        let mut zones = self.volume.iter().flat_map(|volume| &*volume.zones);
-        !has_any()
-            || zones.all(|(label, new, values)| {
-                let value = node.label_text(label).or_else(|| node.label_text(new));
-                value.is_some_and(|value| values.iter().any(|it| **it == *value))
-            })
-    }
-}
-
-/// The claims of a pod, and where they are looked up.
-struct PodClaims<'a> {
-    /// Namespace, name and uid of the pod.
-    name: (&'a str, &'a str, &'a str),
-    claims: &'a [PodClaim],
-    storage: &'a StorageObjects,
-}
-
-impl<'a> PodClaims<'a> {
-    /// Returns what is known of a claim. One that is not there is as its template has it.
-    fn find(&self, used: &'a PodClaim) -> Option<UsedClaim<'a>> {
-        let (namespace, ..) = self.name;
-        let there = self.storage.claim(namespace, &used.name);
-        let claim = there.or(used.template.as_deref())?;
-        Some(UsedClaim { used, claim })
-    }
-
-    /// All claims.
-    ///
-    /// # Errors
-    /// The first reason for which a claim is of no use.
-    fn ready(&self) -> Result<Vec<UsedClaim<'a>>, Reason> {
-        let claims = self.claims.iter();
-        let ready = claims.map(|used| self.ready_one(used));
-        let ready: Result<_, String> = ready.collect();
-        ready.map_err(|words| Reason::VolumeNotReady(words.into()))
-    }
-
-    fn ready_one(&self, used: &'a PodClaim) -> Result<UsedClaim<'a>, String> {
-        let (namespace, pod, uid) = self.name;
-        let name = &used.name;
-        let found = self.find(used).ok_or_else(|| {
-            format!(
-                "waiting for ephemeral volume controller to create the persistentvolumeclaim {name:?}"
-            )
-        })?;
-        let claim = found.claim;
-        if claim.is_lost() {
-            let volume = &claim.spec().volume_name;
-            return Err(format!(
-                "persistentvolumeclaim {name:?} bound to non-existent persistentvolume {volume:?}"
-            ));
-        }
-        if claim.metadata().deletion_timestamp.is_some() {
-            return Err(format!("persistentvolumeclaim {name:?} is being deleted"));
-        }
-        let mut owners = claim.metadata().owner_references.iter();
-        let controller = owners.find(|owner| owner.controller == Some(true));
-        let is_own = found.is_new() || controller.is_some_and(|owner| owner.uid == uid);
-        match used.is_ephemeral && !is_own {
-            true => Err(format!(
-                "PVC {namespace}/{name} was not created for pod {namespace}/{pod} (pod is not owner)"
-            )),
-            false => Ok(found),
-        }
-    }
-}
-
-fn not_found(kind: &str, name: &str) -> Reason {
-    Reason::VolumeNotReady(format!("{kind} {name:?} not found").into())
-}
-
-/// Returns what of the storage of a pod decides where it can run and is not checked on a read
-/// view.
+/// Returns the parts of a pod's storage that decide where it can run and that are not checked on a
+/// read view.
 pub fn unchecked(
     namespace: &str,
     pod: &PodStorage,
@@ -375,7 +248,7 @@ pub fn unchecked(
     let mut fields = [None; 2];
     let storage = read_view.storage();
     if storage.is_none() && !pod.claims.is_empty() {
-        // Nobody told of claims here.
+        // The snapshot has no claims: no feed told of them.
         fields[0] = Some("spec.volumes");
     }
     for (used, storage) in pod.claims.iter().zip(std::iter::repeat(storage)) {

@@ -1,11 +1,12 @@
-//! Claims that wait for a pod: which volumes they could be bound to on a node, or whether
-//! volumes can be made there.
+//! Claims that wait for a pod: the volumes that they could be bound to on a node, or the
+//! provisioning of new ones there.
 
+use super::held_volumes::{HeldBinding, HeldVolumes, NamedVolume};
+use crate::matching::NodeLabels;
 use crate::matching::storage::{PersistentVolume, StorageClass, VolumeClaim};
-use crate::matching::{NodeLabels, PodClaim};
 use crate::snapshot::{NodeRef, StorageObjects};
 
-/// A node, as volumes look at it: by its labels alone.
+/// A node as seen by volumes: only its labels.
 struct LabelsOnly<'n>(NodeRef<'n>);
 
 impl NodeLabels<str> for LabelsOnly<'_> {
@@ -22,19 +23,15 @@ impl NodeLabels<str> for LabelsOnly<'_> {
     }
 }
 
-/// A claim of a pod, and what is known of it.
+/// A claim that waits for the pod that uses it.
 #[derive(Clone, Copy)]
-pub(super) struct UsedClaim<'a> {
-    pub(super) used: &'a PodClaim,
+pub(super) struct UnboundClaim<'a> {
+    /// Name of the claim.
+    pub(super) name: &'a str,
     pub(super) claim: &'a VolumeClaim,
-}
-
-impl UsedClaim<'_> {
-    /// Returns whether it is yet to be made, of a template.
-    pub(super) fn is_new(&self) -> bool {
-        let template = self.used.template.as_deref();
-        template.is_some_and(|template| std::ptr::eq(template, self.claim))
-    }
+    pub(super) class: &'a StorageClass,
+    /// True if the claim is yet to be created from a template.
+    pub(super) is_new: bool,
 }
 
 /// The claims of a pod that wait for it.
@@ -43,55 +40,34 @@ pub(super) struct WaitingClaims<'a>(Vec<WaitingClaim<'a>>);
 
 /// A claim that waits for its first pod.
 pub(super) struct WaitingClaim<'a> {
-    /// Its name.
+    /// The claim's name.
     pub(super) name: &'a str,
     claim: &'a VolumeClaim,
     class: &'a StorageClass,
-    /// The volumes that are kept for it, ascending by name.
-    pub(super) kept: Vec<(&'a str, &'a PersistentVolume)>,
-    /// Others that it could be bound to, the smallest first.
-    pub(super) available: Vec<(&'a str, &'a PersistentVolume)>,
-    /// Whether other pods like this one have the same claim.
+    /// The volumes that are reserved for the claim, ascending by name.
+    pub(super) kept: Vec<NamedVolume<'a>>,
+    /// Other volumes that the claim could be bound to, the smallest first.
+    pub(super) available: Vec<NamedVolume<'a>>,
+    /// True if other pods like this one have the same claim.
     pub(super) is_shared: bool,
+    /// The node for which the volume of a reserved claim would be provisioned.
+    held_for: Option<&'a str>,
 }
 
 impl<'a> WaitingClaims<'a> {
-    /// Adds a claim.
-    pub(super) fn add(
-        &mut self,
-        used: UsedClaim<'a>,
-        class: &'a StorageClass,
+    /// The waiting claims of a pod in a namespace, in the order in which they are bound: the smallest
+    /// first.
+    pub(super) fn of(
+        unbound: &[UnboundClaim<'a>],
         namespace: &str,
         storage: &'a StorageObjects,
-        is_shared: bool,
-    ) {
-        let claim = used.claim;
-        let class_name = claim.class();
-        let uid = &claim.metadata().uid;
-        let is_its_own = |volume: &PersistentVolume| {
-            let claimed = volume.spec().claim_ref.as_ref();
-            let is_meant = claimed.is_some_and(|it| it.uid.is_empty() || it.uid == *uid);
-            is_meant && volume.class() == class_name && claim.takes(volume, true)
-        };
-        let kept = storage.kept_for(namespace, &used.used.name);
-        let available = storage.available(class_name);
-        let mut available: Vec<_> = available
-            .filter(|(_, volume)| claim.takes(volume, false))
-            .collect();
-        available.sort_by_key(|(_, volume)| volume.size);
-        self.0.push(WaitingClaim {
-            name: &used.used.name,
-            claim,
-            class,
-            kept: kept.filter(|(_, volume)| is_its_own(volume)).collect(),
-            available,
-            is_shared,
-        });
-    }
-
-    /// Puts them in the order in which they are bound: the smallest first.
-    pub(super) fn settle(&mut self) {
-        self.0.sort_by_key(|waiting| waiting.claim.size);
+        held: &HeldVolumes<'a>,
+    ) -> Self {
+        let waiting = unbound.iter();
+        let waiting = waiting.map(|claim| WaitingClaim::of(claim, namespace, storage, held));
+        let mut waiting: Vec<_> = waiting.collect();
+        waiting.sort_by_key(|waiting| waiting.claim.size);
+        Self(waiting)
     }
 
     /// Upper estimate of how many requirements a node is checked against.
@@ -104,56 +80,111 @@ impl<'a> WaitingClaims<'a> {
         volumes.sum()
     }
 
-    /// All of them, in the order in which they are bound.
+    /// All claims, in the order in which they are bound.
     pub(super) fn iter(&self) -> impl Iterator<Item = &WaitingClaim<'a>> {
         self.0.iter()
     }
 
-    /// Returns whether all claims can be bound on a node, or volumes be made there.
-    pub(super) fn can_be_bound(&self, node: NodeRef<'a>) -> bool {
-        let mut chosen: Vec<&str> = Vec::new();
+    /// Returns the volume that each claim is bound to on a node, without a volume where one is
+    /// provisioned; `None` if a claim cannot be bound there.
+    pub(super) fn bind(&self, node: NodeRef<'a>) -> Option<Vec<Option<NamedVolume<'a>>>> {
         let selected = self.0.iter().filter_map(WaitingClaim::selected_node);
         let mut selected = selected.filter(|selected| *selected != node.name());
-        // One selected elsewhere ends it.
-        selected.next().is_none()
-            && self
-                .0
-                .iter()
-                .all(|waiting| match waiting.volume_on(node, &chosen) {
-                    Some(volume) => {
-                        chosen.push(volume);
-                        true
-                    }
-                    None => waiting.can_be_made(node),
-                })
+        // A claim whose volume is being provisioned for another node cannot be bound here.
+        if selected.next().is_some() {
+            return None;
+        }
+        let mut chosen: Vec<Option<NamedVolume<'a>>> = Vec::new();
+        for waiting in &self.0 {
+            let volume = waiting.volume_on(node, &chosen);
+            if volume.is_none() && !waiting.can_be_made(node) {
+                return None;
+            }
+            chosen.push(volume);
+        }
+        Some(chosen)
     }
 }
 
 impl<'a> WaitingClaim<'a> {
-    /// The volume that it would be bound to on a node, of those that were not chosen: the
-    /// first that is kept for it, else the smallest.
-    fn volume_on(&self, node: NodeRef<'a>, chosen: &[&str]) -> Option<&'a str> {
+    fn of(
+        unbound: &UnboundClaim<'a>,
+        namespace: &str,
+        storage: &'a StorageObjects,
+        held: &HeldVolumes<'a>,
+    ) -> Self {
+        let UnboundClaim { name, claim, .. } = *unbound;
+        let class_name = claim.class();
+        let uid = &claim.metadata().uid;
+        let is_its_own = |volume: &PersistentVolume| {
+            let claimed = volume.spec().claim_ref.as_ref();
+            let is_meant = claimed.is_some_and(|it| it.uid.is_empty() || it.uid == *uid);
+            is_meant && volume.class() == class_name && claim.takes(volume, true)
+        };
+        // Each pod like this one has a claim of its own, where that is yet to be created.
+        let is_left = |name: &str| !(unbound.is_new && held.is_taken(name));
+        let kept = storage.kept_for(namespace, name);
+        let mut kept: Vec<_> = kept
+            .filter(|(name, volume)| is_left(name) && is_its_own(volume))
+            .collect();
+        let available = storage.available(class_name);
+        let mut available: Vec<_> = available
+            .filter(|(name, volume)| claim.takes(volume, false) && !held.is_taken(name))
+            .collect();
+        available.sort_by_key(|(_, volume)| volume.size);
+        let mut held_for = None;
+        match held.of_claim(namespace, name).filter(|_| !unbound.is_new) {
+            // The claim is bound as the reservation needs it, or not at all.
+            Some(HeldBinding::Volume(volume)) => {
+                kept.push(volume);
+                kept.sort_by_key(|(name, _)| *name);
+                kept.dedup_by_key(|(name, _)| *name);
+            }
+            Some(HeldBinding::Made(node)) => held_for = Some(node),
+            None => {}
+        }
+        Self {
+            name,
+            claim,
+            class: unbound.class,
+            kept,
+            available,
+            is_shared: !unbound.is_new,
+            held_for,
+        }
+    }
+
+    /// The volume that the claim would be bound to on a node, without those in `chosen`: the first
+    /// that is reserved for the claim, else the smallest.
+    fn volume_on(
+        &self,
+        node: NodeRef<'a>,
+        chosen: &[Option<NamedVolume<'a>>],
+    ) -> Option<NamedVolume<'a>> {
         if self.selected_node().is_some() {
             return None;
         }
-        let is_left = |(name, _): &&(&str, &PersistentVolume)| !chosen.contains(name);
-        let reached = |(_, volume): &&(&str, &PersistentVolume)| reaches(volume, node);
+        let is_left = |(name, _): &&NamedVolume<'a>| {
+            let mut chosen = chosen.iter().flatten();
+            !chosen.any(|(other, _)| other == name)
+        };
+        let reached = |(_, volume): &&NamedVolume<'a>| reaches(volume, node);
         match self.kept.iter().find(is_left) {
-            // It is bound to this one or to none.
-            Some(kept) => Some(kept).filter(reached).map(|(name, _)| *name),
+            // The claim is bound to the reserved volume or to none.
+            Some(kept) => Some(kept).filter(reached).copied(),
             None => {
                 let mut left = self.available.iter().filter(is_left);
-                left.find(reached).map(|(name, _)| *name)
+                left.find(reached).copied()
             }
         }
     }
 
-    /// The node that its volume is being made for: it is bound to no other.
+    /// The node that the claim's volume is being provisioned for; the claim is bound on no other.
     pub(super) fn selected_node(&self) -> Option<&'a str> {
-        self.claim.selected_node()
+        self.held_for.or_else(|| self.claim.selected_node())
     }
 
-    /// Returns whether a volume for it can be made for a node.
+    /// Returns whether a volume for the claim can be provisioned for a node.
     pub(super) fn can_be_made(&self, node: NodeRef<'_>) -> bool {
         self.class.provisions() && self.class.is_allowed(|key| node.label_text(key))
     }

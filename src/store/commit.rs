@@ -15,31 +15,31 @@ use super::sealed;
 use super::session::note_number;
 use crate::snapshot::{Aside, JournalError};
 
-/// The states aside that are not any snapshot's yet.
+/// The states aside that belong to no snapshot yet.
 pub(super) struct Asides {
-    /// Those that are being written.
+    /// The blobs that are being written.
     pub open: HashSet<Aside>,
-    /// Those that are to be dropped with the next transaction.
+    /// The blobs that are to be dropped with the next transaction.
     pub dropped: Vec<Aside>,
-    /// The number of the next.
+    /// The number of the next state aside.
     pub next: u64,
 }
 
 impl Asides {
-    /// A number that no state has.
+    /// A number that no other state has.
     pub fn next_number(&mut self) -> u64 {
         self.next += 1;
         self.next - 1
     }
 }
 
-/// Work for the store: what callers want written.
+/// Work for the store: a write that a caller wants.
 pub(super) enum Transacted {
     /// Entries of one snapshot, in order.
     Entries(Vec<EncodedEntry>),
     /// Changes of a state aside.
     Aside(Aside, EncodedChanges),
-    /// What was buffered.
+    /// Writing out the buffer.
     WriteOut,
 }
 
@@ -136,7 +136,7 @@ fn follows(row: &SnapshotRow, before: Option<&SnapshotRow>) -> bool {
     }
 }
 
-/// Writes what an entry does; the row of its snapshot afterwards.
+/// Writes the effect of an entry; returns the row of its snapshot afterwards.
 fn write_entry(
     transaction: &WriteTransaction,
     entry: &EncodedEntry,
@@ -204,8 +204,8 @@ fn apply(
     Ok(())
 }
 
-/// Returns how many objects a state has under their keys. What has no objects was never
-/// written to: it gets its table.
+/// Returns how many objects a state has under their keys. A state without objects was never written
+/// to, and gets its table.
 fn count_objects(transaction: &WriteTransaction, aside: Aside) -> Result<u64, redb::Error> {
     let name = objects_name(aside);
     Ok(transaction.open_table(ObjectsTable::new(&name))?.len()?)

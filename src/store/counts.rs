@@ -1,4 +1,4 @@
-//! What a store counts about itself.
+//! The counters of a store.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub struct StoreCounts {
     refused: AtomicU64,
     restore_nanos: AtomicU64,
     lost_commits: AtomicU64,
-    /// Why nothing can be written, while that is so.
+    /// The reason why the store cannot write, while it cannot.
     trouble: Mutex<Option<JournalError>>,
 }
 
@@ -26,15 +26,15 @@ pub struct StoreCounts {
 pub struct StoreFigures {
     /// Transactions committed.
     pub commits: u64,
-    /// The time that these took, all together.
+    /// The total time of these commits.
     pub commit_time: Duration,
     /// Bytes of the state on the disk.
     pub bytes: u64,
     /// Calls that were refused because the disk was full.
     pub refused_for_space: u64,
-    /// How long it took to read the state back at the start.
+    /// The time that reading the state back took at the start.
     pub restore_time: Duration,
-    /// Whether updates were taken when they were last tried.
+    /// True if the store could write when it last tried.
     pub is_writable: bool,
     /// Commits that the file had lost when it was opened; 1 when the number is
     /// unknown.
@@ -56,12 +56,12 @@ impl StoreCounts {
         }
     }
 
-    /// Why updates are refused; none while they are not.
+    /// The reason why updates are refused; none while they are taken.
     pub fn trouble(&self) -> Option<JournalError> {
         self.trouble.lock().clone()
     }
 
-    /// Notes whether a write succeeded, and logs when that changes.
+    /// Records whether a write succeeded, and logs when that changes.
     pub(super) fn note_trouble(&self, trouble: Option<&JournalError>) {
         let before = std::mem::replace(&mut *self.trouble.lock(), trouble.cloned());
         match (before, trouble) {

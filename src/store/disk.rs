@@ -1,4 +1,4 @@
-//! The file as redb sees it, and what an acknowledged update survives.
+//! The file as redb sees it, and the faults that an acknowledged update survives.
 
 use std::io;
 use std::ops::Bound;
@@ -14,7 +14,7 @@ use super::error::StoreError;
 use super::file::{self, FILE};
 use super::unwritten::Unwritten;
 
-/// What an acknowledged update survives.
+/// The faults that an acknowledged update survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "server", derive(clap::ValueEnum))]
 pub enum Durability {
@@ -28,20 +28,18 @@ pub enum Durability {
     Full,
 }
 
-/// A file that is synced to the disk only where that was promised, or not
-/// written to at all.
+/// A file that is synced to the disk only where durability demands it, or not written to at all.
 #[derive(Debug)]
 pub(super) struct Disk {
     file: FileBackend,
     syncs: bool,
-    /// What would be written, of one that is only read.
+    /// The changes that would be written, of a file that is only read.
     unwritten: Option<Mutex<Unwritten>>,
     counts: Arc<StoreCounts>,
 }
 
 impl Disk {
-    /// Opens the file of a directory, which must be there: one that was
-    /// removed is not to come back empty.
+    /// Opens the file of a directory, which must exist: a removed file must not come back empty.
     pub(super) fn open(
         directory: &Path,
         durability: Durability,
@@ -55,8 +53,8 @@ impl Disk {
         })
     }
 
-    /// Opens the file of a directory to be read as it is: what redb writes when
-    /// it opens one stays in memory.
+    /// Opens the file of a directory for reading only: the changes that redb makes when it opens a
+    /// file stay in memory.
     pub(super) fn open_unwritten(
         directory: &Path,
         counts: &Arc<StoreCounts>,

@@ -1,40 +1,40 @@
-//! Why a state directory cannot be used.
+//! The reasons why a state directory cannot be used.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::snapshot::JournalError;
 
-/// Why a state directory cannot be opened, read or closed.
+/// The reason why a state directory cannot be opened, read or closed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// It has files, but none of a server.
+    /// The directory has files, but none of a server.
     #[error("{0} is not a state directory of evenkeel: it has other files; name an empty one")]
     Foreign(PathBuf),
-    /// There is nothing to look at.
+    /// The directory has no state.
     #[error("{0} has no state of evenkeel")]
     Nothing(PathBuf),
-    /// Another process has it open.
+    /// Another process has the directory open.
     #[error("{0} is in use by another process; a state directory belongs to one server")]
     InUse(PathBuf),
-    /// A later version wrote it.
+    /// A later version wrote the directory.
     #[error("{directory} has format {found}, and this version knows {known}; use a newer one")]
     Newer {
         /// The directory.
         directory: PathBuf,
-        /// The format that it has.
+        /// The format of the file.
         found: u32,
-        /// The newest that this version knows.
+        /// The newest format that this version reads.
         known: u32,
     },
-    /// What it holds makes no sense.
+    /// The content of the directory is damaged.
     #[error(
-        "{directory} is damaged: {what}; `evenkeel state repair {directory}` keeps what is whole"
+        "{directory} is damaged: {what}; `evenkeel admin state repair {directory}` keeps what is whole"
     )]
     Damaged {
         /// The directory.
         directory: PathBuf,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
     /// The disk or the file system refuses.
@@ -42,13 +42,13 @@ pub enum StoreError {
     Io {
         /// The directory.
         directory: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
 impl StoreError {
-    /// Returns what the system says, about a directory.
+    /// Returns a function that makes an error of the operating system into one about a directory.
     pub(super) fn io(directory: &Path) -> impl Fn(io::Error) -> Self {
         |source| Self::Io {
             directory: directory.to_owned(),
@@ -56,7 +56,7 @@ impl StoreError {
         }
     }
 
-    /// Returns what redb says, about a directory.
+    /// Returns a function that makes an error of redb into one about a directory.
     pub(super) fn redb<E: Into<redb::Error>>(directory: &Path) -> impl Fn(E) -> Self {
         |error| match error.into() {
             redb::Error::DatabaseAlreadyOpen => Self::InUse(directory.to_owned()),
@@ -75,12 +75,12 @@ impl StoreError {
         }
     }
 
-    /// Returns what is wrong, of a snapshot.
+    /// Returns the error that a snapshot is damaged.
     pub(super) fn damaged_snapshot(directory: &Path, name: &str, what: &str) -> Self {
         Self::damaged(directory, format!("snapshot {name:?}: {what}"))
     }
 
-    /// Returns what an update is refused with while this holds.
+    /// Returns the error by which updates are refused while this one holds.
     pub(super) fn refusal(&self) -> JournalError {
         match self {
             Self::Io { source, .. } if is_full(source) => JournalError::NoSpace,
@@ -98,7 +98,7 @@ fn is_full(error: &io::Error) -> bool {
     )
 }
 
-/// Returns what an update is refused with when writing it failed.
+/// Returns the error of an update when writing it failed.
 pub(super) fn refusal(error: &redb::Error) -> JournalError {
     match error {
         redb::Error::Io(error) if is_full(error) => JournalError::NoSpace,

@@ -25,31 +25,31 @@ use crate::snapshot::Aside;
 /// Name of the file in a state directory.
 pub const FILE: &str = "evenkeel.redb";
 
-/// The file while it is made.
+/// The name of the file while it is created.
 pub(super) const DRAFT: &str = "evenkeel.redb.new";
 
-/// Starts the names of files that a repair kept aside.
+/// The prefix of the names of files that a repair kept aside.
 pub(super) const KEPT_ASIDE: &str = "evenkeel.redb.damaged-";
 
 /// The format that this version writes, and the newest that it reads. The first
 /// one knew no batches, the second one no namespaces.
 const FORMAT: u32 = 3;
 
-/// The fact that says the format.
+/// The name of the fact that contains the format.
 const FORMAT_FACT: &str = "format";
 
-/// Pages kept in memory, at most: when batches are put under the keys of their
-/// objects, nearly all pages of a state are read and written.
+/// The most bytes of pages that are kept in memory: moving batches under the keys of their objects
+/// reads and writes nearly all pages of a state.
 const CACHE_BYTES: usize = 256 << 20;
 
 /// An open file.
 pub(super) struct File(Database);
 
-/// Where the file of a directory is, and which one it is.
+/// The location and the identity of a directory's file.
 #[derive(Debug)]
 pub(super) struct FileLocation {
     path: PathBuf,
-    /// Its device and its number there.
+    /// The file's device and inode.
     id: (u64, u64),
 }
 
@@ -61,8 +61,8 @@ impl FileLocation {
         Ok(Self { path, id })
     }
 
-    /// Returns whether the path still leads to the same file. A removed file can still
-    /// be written while it is open, but nobody could find it again.
+    /// Returns whether the path still leads to the same file. A removed file can be written while
+    /// it is open, but could not be found again.
     pub fn is_kept(&self) -> bool {
         id(&self.path).is_ok_and(|id| id == self.id)
     }
@@ -80,7 +80,7 @@ fn id(path: &Path) -> io::Result<(u64, u64)> {
     fs::metadata(path).map(|_| (0, 0))
 }
 
-/// Makes sure that a directory has a file, unless it holds something else.
+/// Makes sure that a directory has a file, unless it contains foreign files.
 pub(super) fn prepare(directory: &Path) -> Result<(), StoreError> {
     fs::create_dir_all(directory).map_err(StoreError::io(directory))?;
     if directory.join(FILE).exists() {
@@ -92,7 +92,7 @@ pub(super) fn prepare(directory: &Path) -> Result<(), StoreError> {
     publish(directory, &draft)
 }
 
-/// Makes a new file with nothing in it.
+/// Creates a new empty file.
 pub(super) fn create(directory: &Path, path: &Path) -> Result<File, StoreError> {
     if path.exists() {
         fs::remove_file(path).map_err(StoreError::io(directory))?;
@@ -112,7 +112,7 @@ pub(super) fn create(directory: &Path, path: &Path) -> Result<File, StoreError> 
     Ok(file)
 }
 
-/// Notes what format a file has from now on.
+/// Records the format that a file has from this transaction on.
 pub(super) fn note_format(transaction: &WriteTransaction) -> Result<(), redb::Error> {
     let format = FORMAT.to_le_bytes();
     let mut facts = transaction.open_table(FACTS)?;
@@ -124,13 +124,13 @@ pub(super) fn note_format(transaction: &WriteTransaction) -> Result<(), redb::Er
 pub(super) fn publish(directory: &Path, draft: &Path) -> Result<(), StoreError> {
     let publish = || {
         fs::rename(draft, directory.join(FILE))?;
-        // The name is on the disk once the directory is.
+        // The name is on the disk only once the directory is synced.
         fs::File::open(directory)?.sync_all()
     };
     publish().map_err(StoreError::io(directory))
 }
 
-/// Refuses a directory that has files but not ours.
+/// Refuses a directory with files that are not the store's.
 fn check_free(directory: &Path) -> Result<(), StoreError> {
     let entries = fs::read_dir(directory).map_err(StoreError::io(directory))?;
     for entry in entries {
@@ -145,7 +145,7 @@ fn check_free(directory: &Path) -> Result<(), StoreError> {
             let what = format!("it has {name}, which is written with each commit, but no {FILE}");
             return Err(StoreError::damaged(directory, what));
         }
-        // A file system of its own has that one.
+        // A mounted file system has a `lost+found`.
         if name != DRAFT && name != "lost+found" {
             return Err(StoreError::Foreign(directory.to_owned()));
         }
@@ -177,7 +177,7 @@ impl File {
         Self::open_with(directory, backend, true)
     }
 
-    /// Opens a file; `verifies` says whether to verify its pages.
+    /// Opens a file; `verifies` tells whether to verify its pages.
     pub fn open_with(
         directory: &Path,
         backend: impl StorageBackend,
@@ -187,7 +187,7 @@ impl File {
         if len == 0 {
             return Err(StoreError::damaged(directory, format!("{FILE} is empty")));
         }
-        // redb may give up on bytes that it never wrote.
+        // redb may panic on bytes that it did not write.
         let opened = catch_unwind(AssertUnwindSafe(|| {
             Builder::new()
                 .set_cache_size(CACHE_BYTES)
@@ -208,7 +208,7 @@ impl File {
         Ok(self.0.begin_write()?)
     }
 
-    /// Does something in one transaction, whole or not at all.
+    /// Runs one transaction, which succeeds as a whole or has no effect.
     pub fn transact<T>(
         &self,
         act: impl FnOnce(&WriteTransaction) -> Result<T, redb::Error>,
@@ -248,8 +248,8 @@ impl File {
         }
     }
 
-    /// Puts all batches under the keys of their objects, and drops states aside
-    /// that no snapshot has become.
+    /// Moves all batches under the keys of their objects, and drops states aside that became no
+    /// snapshot.
     fn tidy_up(&self) -> Result<(), redb::Error> {
         let snapshots = self.snapshots()?;
         for (name, row) in snapshots.iter().filter(|(_, row)| row.pending > 0) {
@@ -275,7 +275,7 @@ impl File {
         })
     }
 
-    /// Puts the batches of a snapshot under the keys of their objects.
+    /// Moves the batches of a snapshot under the keys of their objects.
     fn settle(&self, name: &str, row: &SnapshotRow) -> Result<(), redb::Error> {
         let mut row = row.clone();
         self.transact(|transaction| {
@@ -308,7 +308,7 @@ impl File {
         Ok(largest.map_or(1, |largest| largest + 1))
     }
 
-    /// Returns whether it holds entries of one snapshot.
+    /// Returns whether the entries are of one snapshot.
     pub fn holds(&self, entries: &[EncodedEntry]) -> bool {
         let Some(last) = entries.last() else {
             return true;
@@ -324,7 +324,7 @@ impl File {
         }
     }
 
-    /// Closes it; what it holds is on the disk then.
+    /// Closes the file. All of it is on the disk then.
     pub fn close(self, directory: &Path) -> Result<(), StoreError> {
         self.0.close().map_err(StoreError::redb(directory))?;
         for name in [FILE, DRAFT] {
@@ -338,7 +338,7 @@ impl File {
     }
 }
 
-/// Returns what is wrong, of a snapshot.
+/// Returns the error that a snapshot is damaged.
 fn corrupted(snapshot: &str, what: &str) -> redb::Error {
     redb::Error::Corrupted(format!("snapshot {snapshot:?}: {what}"))
 }

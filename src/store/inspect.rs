@@ -1,4 +1,4 @@
-//! Looking at a state directory that no server has open.
+//! Reads a state directory that no server has open.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -8,37 +8,38 @@ use super::file::{self, File};
 use super::last_commit::{LastCommit, Loss};
 use super::restore::{each_part, read_saved};
 use super::rows::SnapshotRow;
+use crate::snapshot::HeldRow;
 
 /// A snapshot in a state directory.
 #[derive(Debug, Clone)]
 pub struct Described {
-    /// Its name.
+    /// The snapshot's name.
     pub name: String,
-    /// Its epoch.
+    /// The snapshot's epoch.
     pub epoch: String,
-    /// Its revision.
+    /// The snapshot's revision.
     pub revision: i64,
-    /// Whether decisions are answered.
+    /// True if the snapshot answers decisions.
     pub synced: bool,
-    /// How many objects it has.
+    /// The number of its objects.
     pub objects: u64,
-    /// How many reservations it has.
+    /// The number of its reservations.
     pub reservations: usize,
-    /// When its last batch was applied.
+    /// The time when its last batch was applied.
     pub updated: SystemTime,
 }
 
-/// What is in a state directory.
+/// The content of a state directory.
 #[derive(Debug, Clone)]
 pub struct Contents {
-    /// Its snapshots, ascending by name.
+    /// The directory's snapshots, ascending by name.
     pub snapshots: Vec<Described>,
-    /// What is missing of the acknowledged updates. If anything is, the next
-    /// start begins new epochs.
+    /// The acknowledged updates that are missing. If there are any, the next start
+    /// begins new epochs.
     pub loss: Option<Loss>,
 }
 
-/// Returns what a state directory has in it.
+/// Returns the contents of a state directory.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -46,15 +47,16 @@ pub fn show(directory: &Path) -> Result<Contents, StoreError> {
     contents(directory, |_, _| Ok(()))
 }
 
-/// As [`show`], having read and checked everything.
+/// As [`show`], after reading and checking everything.
 ///
 /// # Errors
-/// [`StoreError::Damaged`] with the first that is wrong, and others.
+/// [`StoreError::Damaged`] with the first fault, and other errors.
 pub fn check(directory: &Path) -> Result<Contents, StoreError> {
     contents(directory, |file, row| each_part(file, row, drop))
 }
 
-/// Returns what a directory has, each snapshot judged by `check`: why it is none.
+/// Returns the contents of a directory. `check` judges each snapshot, and returns the fault of a
+/// damaged one.
 fn contents(
     directory: &Path,
     check: impl Fn(&File, &SnapshotRow) -> Result<(), String>,
@@ -68,7 +70,7 @@ fn contents(
         snapshots.push(described.map_err(damaged)?);
     }
     let number = file.number().map_err(StoreError::redb(directory))?;
-    // It is held, and with it the directory, until all is read.
+    // The lock on the record holds the directory until all is read.
     let noted = record.as_ref().map_or(Ok(None), |it| it.noted(directory))?;
     Ok(Contents {
         snapshots,
@@ -77,7 +79,7 @@ fn contents(
 }
 
 fn describe(file: &File, name: &str, row: &SnapshotRow) -> Result<Described, String> {
-    let saved = read_saved(file, name, row)?;
+    let saved = read_saved(file, (name, row), HeldRow::whole)?;
     Ok(Described {
         name: saved.name,
         epoch: saved.epoch,

@@ -14,13 +14,12 @@ use super::file::{File, FileLocation};
 use super::last_commit::LastCommit;
 use super::objects;
 use super::rows::{EncodedEntry, PlaceRow};
-use crate::snapshot::{Aside, Batch, Entry, GroupCommit, Journal, JournalError};
+use crate::snapshot::{Aside, Batch, Entry, GroupCommit, Journal, JournalError, Uptime};
 
-/// How often a store that buffers writes, while there is something to write.
+/// The time between two writes of a store that buffers, while there is something to write.
 const BUFFERED: Duration = Duration::from_secs(1);
 
-/// How long updates are refused at once after a fault, before the disk is
-/// tried again.
+/// The time after a fault in which updates are refused at once, before the disk is tried again.
 pub(super) const PAUSE: Duration = Duration::from_millis(500);
 
 /// An open state directory.
@@ -31,43 +30,53 @@ pub struct Store {
     /// The group commit of callers that have something to write.
     pub(super) group_commit: GroupCommit<Transacted, Result<(), JournalError>>,
     pub(super) inner: Mutex<StoreState>,
-    /// Staged states that were given up. They are separate, because giving one
-    /// up must not wait for a disk.
+    /// Staged states that were given up. They have a lock of their own, because giving one up must
+    /// not wait for a disk.
     pub(super) given_up: Mutex<Vec<Aside>>,
+    /// Tells how long the machine has been running.
+    pub(super) uptime: Box<dyn Fn() -> Option<Uptime> + Send + Sync>,
 }
 
 pub(super) struct StoreState {
     /// `None` while the file cannot be opened after a fault.
     pub(super) file: Option<File>,
-    /// The file of a start on a full disk, to be read; `None` once it was.
+    /// The file of a start on a full disk, for reading; `None` once it was read.
     pub(super) unwritten: Option<File>,
-    /// Whether it is noted in the file that this process has it.
+    /// True if the file records that this process has it open.
     pub(super) has_begun: bool,
-    /// Identifies the file: what is written to a removed file would be lost.
+    /// Identifies the file: writes to a removed file would be lost.
     pub(super) place: FileLocation,
     pub(super) last_commit: LastCommit,
     /// The number of the last commit, or of a failed one after it.
     pub(super) number: u64,
     pub(super) asides: Asides,
-    /// When the last transaction reached the file.
+    /// The time when the last transaction reached the file.
     pub(super) written_out: Instant,
-    /// Whether later transactions are in memory only.
+    /// True if later transactions are only in memory.
     pub(super) is_buffered: bool,
-    /// Why and until when everything is refused after a fault.
+    /// The time until which everything is refused after a fault, and the error.
     pub(super) paused: Option<(Instant, JournalError)>,
 }
 
 impl Store {
-    /// Returns what it has done so far, and how much it holds.
+    /// The same store, which reads the machine's running time from `uptime`.
+    #[must_use]
+    pub fn with_uptime(self, uptime: impl Fn() -> Option<Uptime> + Send + Sync + 'static) -> Self {
+        Self {
+            uptime: Box::new(uptime),
+            ..self
+        }
+    }
+
+    /// Returns the counters of the store.
     pub fn counts(&self) -> &Arc<StoreCounts> {
         &self.counts
     }
 
-    /// Writes everything out and closes the file. Nothing can be recorded any
-    /// more.
+    /// Writes everything out and closes the file. Nothing can be recorded afterwards.
     ///
     /// # Errors
-    /// When the disk fails; the next start takes it for a crash then.
+    /// An error of the disk. The next start takes this for a crash.
     pub fn close(&self) -> Result<(), StoreError> {
         let mut inner = self.inner.lock();
         inner.paused = Some((
@@ -78,14 +87,14 @@ impl Store {
             Some(file) => file.end_session(&self.directory),
             None => Ok(()),
         };
-        // If this fails, the note is only older than it could be.
+        // If this fails, the record of the last commit is merely older than it could be.
         let _ = inner.last_commit.sync();
         inner.last_commit.release();
         closed
     }
 
-    /// Writes out what a store that buffers has not written yet, and tries
-    /// again what could not be written. Meant to be called at a steady pace.
+    /// Writes out the buffer of a store that buffers, and retries failed writes. It is meant to be
+    /// called at a steady pace.
     pub fn tick(&self) {
         let inner = self.inner.lock();
         let due = inner.is_buffered && inner.written_out.elapsed() >= BUFFERED;
@@ -99,20 +108,25 @@ impl Store {
         }
     }
 
-    /// Takes entries with the place in the log that they come from: all of it or
-    /// nothing.
+    /// Records entries with the place in the log that they come from: all of them or none.
     ///
     /// # Errors
     /// Those of [`Journal::append`].
     pub fn append_at(&self, entries: &[Entry<'_>], place: Vec<u8>) -> Result<(), JournalError> {
         let encode = |entry| {
-            let mut encoded = EncodedEntry::of(entry);
+            let mut encoded = self.encode(entry);
             encoded.row.place = Some(PlaceRow {
                 place: place.clone(),
             });
             encoded
         };
         self.submit(Transacted::Entries(entries.iter().map(encode).collect()))
+    }
+
+    fn encode(&self, entry: &Entry<'_>) -> EncodedEntry {
+        let holds = !(entry.held.is_empty() && entry.answers.is_empty());
+        let now = holds.then(|| (self.uptime)()).flatten();
+        EncodedEntry::of(entry, now.as_ref())
     }
 
     fn submit(&self, work: Transacted) -> Result<(), JournalError> {
@@ -167,8 +181,8 @@ impl Store {
 
 impl Journal for Store {
     fn append(&self, entries: &[Entry<'_>]) -> Result<(), JournalError> {
-        let encoded = entries.iter().map(EncodedEntry::of).collect();
-        self.submit(Transacted::Entries(encoded))
+        let encoded = entries.iter().map(|entry| self.encode(entry));
+        self.submit(Transacted::Entries(encoded.collect()))
     }
 
     fn open_aside(&self) -> Result<Aside, JournalError> {

@@ -1,10 +1,9 @@
 //! The record of the last commit, beside the file.
 //!
-//! If the head of a file is damaged, the previous commit may still be whole,
-//! and redb uses that one. Nothing in the file shows this. So every commit
-//! contains a number, which is noted here afterwards: a file with a smaller
-//! number has lost something. The note may be behind the file, when the process
-//! ended between the two writes. It is never ahead of it.
+//! If the head of a file is damaged, the previous commit may still be whole, and redb uses that
+//! one. Nothing in the file shows this. So every commit contains a number, which is afterwards
+//! recorded here: a file with a smaller number has lost commits. The record may be behind the file,
+//! when the process ended between the two writes. It is never ahead of it.
 
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -15,10 +14,10 @@ use super::error::StoreError;
 /// Name of the record in a state directory.
 pub(super) const RECORD: &str = "last-commit";
 
-/// What is missing of the acknowledged updates.
+/// Acknowledged updates that are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Loss {
-    /// So many of the last commits.
+    /// The last commits, so many of them.
     #[error("the last commits are missing, {0} in all: what they held was acknowledged")]
     Commits(u64),
     /// Unknown: the record is missing or damaged.
@@ -27,8 +26,8 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// Returns what a file has lost whose last commit has this number, when that one
-    /// is noted. Files of earlier versions have no numbers.
+    /// Returns the loss of a file whose last commit has this number, given the recorded one. Files
+    /// of earlier versions have no numbers.
     pub(super) fn of(number: Option<u64>, noted: Option<u64>) -> Option<Self> {
         match (number, noted) {
             (Some(_), None) => Some(Self::Unknown),
@@ -46,7 +45,7 @@ impl Loss {
 pub(super) struct LastCommit(fs::File);
 
 impl LastCommit {
-    /// Opens the record of a directory, which is created if need be.
+    /// Opens the record of a directory, and creates it if needed.
     pub fn open(directory: &Path) -> Result<Self, StoreError> {
         Self::open_with(directory, OpenOptions::new().create(true))
     }
@@ -73,7 +72,7 @@ impl LastCommit {
         }
     }
 
-    /// The number that is noted; none when there is none or it is damaged.
+    /// The recorded number; none when there is none or it is damaged.
     pub fn noted(&self, directory: &Path) -> Result<Option<u64>, StoreError> {
         let mut text = String::new();
         let mut file = &self.0;
@@ -85,16 +84,15 @@ impl LastCommit {
         }
     }
 
-    /// Notes a commit that is in the file.
+    /// Records a commit that is in the file.
     pub fn note(&self, number: u64) -> io::Result<()> {
         let mut file = &self.0;
         file.seek(SeekFrom::Start(0))?;
-        // Always of the same length, so that it needs no more space than
-        // before.
+        // The line always has the same length, so it needs no further space.
         file.write_all(line(number).as_bytes())
     }
 
-    /// Syncs the note to the disk.
+    /// Syncs the record to the disk.
     pub fn sync(&self) -> io::Result<()> {
         self.0.sync_all()
     }

@@ -1,13 +1,16 @@
-//! The state directory: what a server keeps across restarts.
+//! The state directory, which keeps a server's state across restarts.
 //!
-//! [`Store`] is the [`Journal`](crate::snapshot::Journal) of a registry. It keeps
-//! the objects of each snapshot by key in one file of `redb`, an embedded store
-//! whose transactions are whole or not at all. Every group of entries is a
-//! transaction, with a number that is noted beside the file.
+//! [`Store`] is the [`Journal`](crate::snapshot::Journal) of a registry. It keeps the objects of
+//! each snapshot by key in one file of `redb`, an embedded store whose transactions take effect as
+//! a whole or not at all. Every group of entries is a transaction, with a number that is recorded
+//! beside the file. redb was chosen for its behaviour after faults (`docs/evidence/stores.md`).
 //!
-//! `commit` writes transactions of `rows`, `pending` batches that are not under the keys of
-//! their objects yet. `opening` and `session` open the `file`, `restore` reads snapshots
-//! back, `inspect` and `salvage` are for the commands.
+//! A batch is first appended whole to a table of batches. Later one transaction moves many batches
+//! under the keys of their objects.
+//!
+//! `commit` writes transactions of `rows`; `pending` has the batches that are not under the keys of
+//! their objects yet. `opening` and `session` open the `file`, `restore` reads snapshots back,
+//! `inspect` and `salvage` serve the commands.
 
 mod commit;
 mod counts;

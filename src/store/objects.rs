@@ -12,17 +12,17 @@ use crate::snapshot::{
     metadata_of,
 };
 
-/// What a change takes, as a rule.
+/// The bytes that most changes fit in.
 const USUAL_BYTES: usize = 256;
 
-/// Changes in a row of a batch: about as many as fit 64 KiB, to which the
-/// store rounds up.
+/// The number of changes in a row of a batch: about as many as fit 64 KiB, to which the store
+/// rounds up.
 const PART: usize = 200;
 
 /// Changes of objects, as bytes.
 pub(super) struct EncodedChanges {
     bytes: Vec<u8>,
-    /// Where the key is, and how it changes.
+    /// The positions of each change's key and effect.
     changes: Vec<(Range<usize>, Range<usize>)>,
 }
 
@@ -35,10 +35,10 @@ pub(super) enum RowChange<'a> {
     Delete(&'a [u8], &'a str),
 }
 
-/// What precedes a namespace in metadata.
+/// The tag of the namespace in encoded metadata.
 const NAMESPACE_KEY: u8 = 3 << 3 | 2;
 
-// A change of a key begins with one of these, followed by a row.
+// The effect of a change begins with one of these bytes; a row follows.
 const PUT: u8 = 0;
 const DELETE: u8 = 1;
 
@@ -50,8 +50,8 @@ impl EncodedChanges {
         })
     }
 
-    /// The changes, in order, in rows of a size that is written at once, each
-    /// with how many it has.
+    /// The changes, in order, in parts that are written as one row each, with their numbers of
+    /// changes.
     pub fn parts(&self) -> impl Iterator<Item = (usize, Vec<&[u8]>)> {
         self.changes.chunks(PART).map(|part| {
             let pairs = self.pairs(part);
@@ -72,7 +72,7 @@ impl EncodedChanges {
 }
 
 impl<'a> RowChange<'a> {
-    /// The changes of a part; why they cannot be read.
+    /// The changes of a part, or the reason why they cannot be read.
     pub fn read_all(part: &[&'a [u8]]) -> Result<Vec<Self>, String> {
         let read = |pair: &[&'a [u8]]| match *pair {
             [key, change] => Self::read(key, change),
@@ -101,12 +101,12 @@ impl<'a> RowChange<'a> {
         }
     }
 
-    /// Returns whether its effect does not depend on the stored object.
+    /// Returns whether the change's effect does not depend on the stored object.
     pub fn is_unconditional(&self) -> bool {
         matches!(self, Self::Put(..) | Self::Delete(_, ""))
     }
 
-    /// Applies it to the objects of a state, as a snapshot does.
+    /// Applies the change to the objects of a state, as a snapshot does.
     pub fn apply(
         &self,
         table: &mut Table<'_, &'static [u8], &'static [u8]>,
@@ -165,8 +165,8 @@ pub(super) fn encode<'c>(all: impl Iterator<Item = ValidChange<'c>>) -> EncodedC
     EncodedChanges { bytes, changes }
 }
 
-/// Takes name and namespace out of an encoded object, which its key has. They
-/// come first in its metadata, and that comes first in it.
+/// Removes name and namespace from an encoded object, since its key has them. They are the first
+/// fields of the metadata, which is the first field of the object.
 fn take_out_names(bytes: &mut Vec<u8>, start: usize, id: ObjectId<'_>) {
     let field = |text: &str| 1 + length_delimiter_len(text.len()) + text.len();
     let len = decode_length_delimiter(&bytes[start + 1..]).expect("metadata has a length");
@@ -186,8 +186,8 @@ fn take_out_names(bytes: &mut Vec<u8>, start: usize, id: ObjectId<'_>) {
     bytes.drain(start..left);
 }
 
-/// Gives an object the name and namespace that its key has. The first format
-/// kept them in the object too.
+/// Gives an object the name and namespace of its key. The first format kept them in the object,
+/// too.
 fn put_in_names(object: &mut Object, key: &[u8]) -> Result<(), String> {
     let names = key
         .get(1..)
@@ -204,7 +204,7 @@ fn put_in_names(object: &mut Object, key: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// The object of a row; why there is none.
+/// The object of a row, or the reason why it cannot be read.
 pub(super) fn decode(key: &[u8], value: &[u8]) -> Result<Object, String> {
     let bytes = unseal(key, value)?;
     let number = key.first().copied().unwrap_or_default();
@@ -217,15 +217,15 @@ pub(super) fn decode(key: &[u8], value: &[u8]) -> Result<Object, String> {
     Ok(object)
 }
 
-/// The uid of the object of a row; why there is none.
+/// The uid of the object of a row, or the reason why it cannot be read.
 fn uid_of(key: &[u8], value: &[u8]) -> Result<String, String> {
     let object = decode(key, value)?;
     let uid = metadata_of(&object).map(|metadata| metadata.uid.clone());
     Ok(uid.unwrap_or_default())
 }
 
-/// The first byte of the key of an object of each kind. Nodes come first, then
-/// what selects pods, then pods, then the rest.
+/// The first byte of the key of an object of each kind. Nodes come first, then the objects that
+/// select pods, then pods, then the rest.
 const KINDS: [(u8, ObjectKind); 11] = [
     (1, ObjectKind::Node),
     (2, ObjectKind::Owner(OwnerKind::Service)),

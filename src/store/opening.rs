@@ -14,7 +14,7 @@ use super::error::{self, StoreError};
 use super::file::{self, File, FileLocation};
 use super::journal::{PAUSE, Store, StoreState};
 use super::last_commit::LastCommit;
-use crate::snapshot::{GroupCommit, JournalError};
+use crate::snapshot::{self, GroupCommit, JournalError};
 
 impl Store {
     /// Opens a state directory, creates it if it does not exist, and locks it.
@@ -49,15 +49,16 @@ impl Store {
                 paused: None,
             }),
             given_up: Mutex::default(),
+            uptime: Box::new(snapshot::uptime),
         };
         store.open_first()?;
         Ok(store)
     }
 
-    /// Takes what servers that share a log have kept as that of a server without one.
+    /// Turns the state of servers that share a log into that of a single server without one.
     ///
     /// # Errors
-    /// [`StoreError`]: it cannot be written.
+    /// [`StoreError`] if the state cannot be written.
     pub fn leave_log(&self) -> Result<(), StoreError> {
         let inner = self.inner.lock();
         let file = inner.file.as_ref().or(inner.unwritten.as_ref());
@@ -90,8 +91,8 @@ impl Store {
         Ok(())
     }
 
-    /// Opens the file, which must still be the first one, and checks that it has
-    /// every commit that is noted beside it.
+    /// Opens the file, which must still be the first one, and checks that it has every commit that
+    /// the record beside it names.
     fn open_file(&self, inner: &mut StoreState) -> Result<(), StoreError> {
         let disk = Disk::open(&self.directory, self.durability, &self.counts)?;
         let file = File::open(&self.directory, disk)?;
@@ -99,16 +100,16 @@ impl Store {
         let failed = StoreError::redb(&self.directory);
         if inner.has_begun {
             inner.number = file.number().map_err(&failed)?.max(noted).unwrap_or(0);
-            // What the file has lost is still in memory, and is rewritten with
-            // the next entry. Until then the file must not count as complete.
+            // Commits that the file has lost are still in memory, and are rewritten with the next
+            // entry. Until then the file must not count as complete.
             if let Some(loss) = file.renew_if_lost(noted).map_err(&failed)? {
                 tracing::error!(%loss, "the state directory lost commits");
                 self.counts.note_loss(loss);
             }
         } else {
             if noted.is_none() && file.number().map_err(&failed)?.is_none() {
-                // An earlier version wrote it, without numbers. The note is on
-                // the disk before the first number is.
+                // An earlier version wrote the file, without numbers. The record has to be on the
+                // disk before the first number is.
                 let first = inner.last_commit.note(0);
                 let first = first.and_then(|()| inner.last_commit.sync());
                 first.map_err(StoreError::io(&self.directory))?;
@@ -129,8 +130,8 @@ impl Store {
         Ok(())
     }
 
-    /// Makes sure that the file is open and in its place. Refuses for a short time
-    /// after a fault.
+    /// Makes sure that the file is open and in its place. For a short time after a fault it
+    /// refuses.
     pub(super) fn ready(&self, inner: &mut StoreState) -> Result<(), JournalError> {
         match &inner.paused {
             Some((until, refusal)) if Instant::now() < *until => return Err(refusal.clone()),
@@ -145,8 +146,8 @@ impl Store {
         Ok(())
     }
 
-    /// After a fault: finds out what the file holds now. A write is there as a
-    /// whole or not at all.
+    /// Finds out after a fault which entries the file contains. Each write is there as a whole or
+    /// not at all.
     pub(super) fn recover(
         &self,
         inner: &mut StoreState,
@@ -174,7 +175,7 @@ impl Store {
         outcomes
     }
 
-    /// Opens the file again. States aside that were not finished are lost.
+    /// Opens the file again. Unfinished states aside are lost.
     fn reopen(&self, inner: &mut StoreState) -> Result<(), JournalError> {
         inner.asides.open.clear();
         inner.asides.dropped.clear();
@@ -188,8 +189,8 @@ impl Store {
 }
 
 impl StoreState {
-    /// Notes the last commit, which is in the file. A commit that cannot be
-    /// noted still counts: then the note is behind.
+    /// Records the last commit, which is in the file. A commit that cannot be recorded still
+    /// counts; then the record is behind.
     pub(super) fn note_commit(&self) {
         if let Err(error) = self.last_commit.note(self.number) {
             tracing::warn!(%error, "the last commit cannot be noted");

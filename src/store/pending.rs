@@ -1,10 +1,9 @@
 //! Batches that are not under the keys of their objects yet.
 //!
-//! The objects of a batch lie scattered over the pages of their table, and
-//! every page that is touched is written as a whole. So a batch is a few rows
-//! of its own first, and many batches are put under their keys together: a page
-//! is written once for all of them, and of the changes of one object the last
-//! counts.
+//! The objects of a batch lie scattered over the pages of their table, and a changed page is
+//! written as a whole. So a batch first becomes a few rows of its own. Later many batches are moved
+//! under their keys together: a page is written once for all of them, and only the last change of
+//! an object counts.
 
 use std::ops::RangeInclusive;
 
@@ -15,10 +14,9 @@ use super::objects::{EncodedChanges, RowChange};
 use super::rows::{BATCHES, ObjectsTable, SnapshotRow, batches_of, objects_name};
 use crate::snapshot::Aside;
 
-/// A state has up to twice as many changes in its batches as it has objects,
-/// but at least the first number and at most the second. So both the bytes
-/// written per change and the time to put all changes under their keys stay
-/// small.
+/// The range for the number of changes in a state's batches: at most twice the number of its
+/// objects, but at least the first number and at most the second. This keeps both the bytes written
+/// per change and the time to move all changes small.
 const PENDING: RangeInclusive<u64> = 500..=300_000;
 
 /// Adds a batch to those of a state.
@@ -39,7 +37,7 @@ pub(super) fn append(
     Ok(())
 }
 
-/// Puts the batches of a state under the keys of their objects.
+/// Moves the batches of a state under the keys of their objects.
 pub(super) fn settle(
     transaction: &WriteTransaction,
     row: &mut SnapshotRow,
@@ -71,7 +69,7 @@ pub(super) fn settle(
     Ok(())
 }
 
-/// The changes that make a difference, by key; those of one key in order.
+/// The changes that have an effect, by key; those of one key in order.
 fn that_count<'c>(changes: &[RowChange<'c>]) -> Vec<RowChange<'c>> {
     let mut last: HashMap<&[u8], usize> = HashMap::with_capacity(changes.len());
     let at = changes.iter().enumerate();

@@ -16,47 +16,48 @@ use super::sealed;
 use crate::matching::{Path as Field, Violations};
 use crate::proto::v1;
 use crate::snapshot::{
-    Aside, Batch, Defaults, HeldRow, Limits, Numbered, Registry, SavedSnapshot, Serial, held_row,
+    Aside, Batch, Defaults, HeldRow, KeptAnswer, Limits, Numbered, Registry, Reservation,
+    SavedSnapshot, Serial, held_row,
 };
 
-/// How many objects are read at a time.
+/// The number of objects that are read at a time.
 const PART: usize = 10_000;
 
-/// Parts that are read and not yet applied.
+/// The number of parts that are read ahead of being applied.
 const PARTS_AHEAD: usize = 4;
 
-/// How often progress is logged.
+/// The time between two log lines about progress.
 const PROGRESS: Duration = Duration::from_secs(1);
 
-/// How far restoring has come.
+/// The progress of restoring.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Snapshots read back.
+    /// The number of snapshots read back.
     pub snapshots: usize,
-    /// Objects read back.
+    /// The number of objects read back.
     pub objects: u64,
-    /// Objects that there are.
+    /// The number of objects to read back.
     pub total: u64,
 }
 
-/// A snapshot that is kept, without what it holds.
+/// A stored snapshot, without its objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredSnapshot {
-    /// Its name.
+    /// The snapshot's name.
     pub name: String,
-    /// Its epoch.
+    /// The snapshot's epoch.
     pub epoch: String,
     /// The number of its last entry.
     pub sequence: u64,
-    /// Its revision.
+    /// The snapshot's revision.
     pub revision: i64,
-    /// Where in a log it is, as it was given with the entry; `None` of a server without
-    /// a log.
+    /// The snapshot's place in a log, as it was given with the entry; `None` for a server without a
+    /// log.
     pub place: Option<Vec<u8>>,
 }
 
 impl Store {
-    /// The snapshots that are kept.
+    /// The stored snapshots.
     ///
     /// # Errors
     /// [`StoreError::Damaged`].
@@ -89,7 +90,8 @@ impl Store {
         mut tell: impl FnMut(Progress),
     ) -> Result<Progress, StoreError> {
         let start = Instant::now();
-        // Nothing is recorded before the file was read.
+        let (uptime, now) = ((self.uptime)(), registry.now().wall);
+        // Nothing may be recorded before the file was read.
         let mut inner = self.inner.lock();
         let unwritten = inner.unwritten.take();
         let file = unwritten.as_ref().or(inner.file.as_ref());
@@ -106,7 +108,10 @@ impl Store {
         for (name, row) in all {
             let damaged =
                 |what: String| StoreError::damaged_snapshot(&self.directory, &name, &what);
-            let saved = read_saved(file, &name, &row).map_err(damaged)?;
+            // The wall clock does not end holds that servers share.
+            let wall = row.place.is_none().then_some(now);
+            let left = |held: &HeldRow| held.left(uptime.as_ref(), wall);
+            let saved = read_saved(file, (&name, &row), left).map_err(damaged)?;
             let restoring = registry.restoring(saved);
             let read = read_ahead(file, &row, |part| {
                 restoring.add(&part);
@@ -126,8 +131,8 @@ impl Store {
     }
 }
 
-/// Hands the objects of a snapshot to `apply`, while a thread of its own reads the
-/// next ones; why they cannot be read.
+/// Hands the objects of a snapshot to `apply`, while another thread reads the next ones. Returns
+/// the reason if they cannot be read.
 fn read_ahead(file: &File, row: &SnapshotRow, apply: impl FnMut(Batch)) -> Result<(), String> {
     thread::scope(|scope| {
         let (parts, read) = sync_channel(PARTS_AHEAD);
@@ -143,19 +148,20 @@ fn read_ahead(file: &File, row: &SnapshotRow, apply: impl FnMut(Batch)) -> Resul
     })
 }
 
-/// Reads and checks a snapshot without its objects. Answers why it cannot be
-/// read.
+/// Reads and checks a snapshot without its objects; `left` returns the remaining time of a hold.
+/// Returns the reason if it cannot be read.
 pub(super) fn read_saved(
     file: &File,
-    name: &str,
-    row: &SnapshotRow,
+    (name, row): (&str, &SnapshotRow),
+    left: impl Fn(&HeldRow) -> Duration,
 ) -> Result<SavedSnapshot, String> {
     let (mut held, mut answers) = (Vec::new(), Vec::new());
     for (serial, value) in held_rows(file, name).map_err(|error| error.to_string())? {
         let row: HeldRow = sealed::open(&rows::held_key(name, serial), &value)?;
+        let left = left(&row);
         match row.into_kept()? {
-            Numbered::Held(reservation) => held.push((serial, reservation)),
-            Numbered::Answer(answer) => answers.push((serial, answer)),
+            Numbered::Held(one) => held.push((serial, Reservation { left, ..one })),
+            Numbered::Answer(answer) => answers.push((serial, KeptAnswer { left, ..answer })),
         }
     }
     let defaults = row.defaults.clone().unwrap_or_default();
@@ -185,8 +191,8 @@ fn held_rows(file: &File, name: &str) -> Result<Vec<(Serial, Vec<u8>)>, redb::Er
     Ok(all)
 }
 
-/// Reads and checks the objects of a snapshot, some at a time. Answers why one
-/// of them is invalid. Restoring and checking share this.
+/// Reads and checks the objects of a snapshot, some at a time. Returns the reason if one of them is
+/// invalid. Restoring and checking share this.
 pub(super) fn each_part(
     file: &File,
     row: &SnapshotRow,
@@ -212,7 +218,7 @@ pub(super) fn each_part(
     judge(&mut changes)
 }
 
-/// Reads the rows of a snapshot's objects; why that cannot be done.
+/// Reads the rows of a snapshot's objects. Returns the reason if that fails.
 pub(super) fn each_object(
     file: &File,
     row: &SnapshotRow,

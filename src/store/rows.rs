@@ -9,7 +9,7 @@ use super::objects::{self, EncodedChanges};
 use super::sealed::seal;
 use crate::proto::v1;
 use crate::snapshot::held_row::nanos;
-use crate::snapshot::{Aside, Batch, Change, Defaults, Entry, Serial};
+use crate::snapshot::{Aside, Batch, Change, Defaults, Entry, HeldRow, Serial, Uptime};
 
 /// Facts about the file itself.
 pub(super) const FACTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("evenkeel");
@@ -24,7 +24,7 @@ pub(super) const HELD: TableDefinition<'_, (&str, u64), &[u8]> =
 /// The objects of a state, by kind, namespace and name.
 pub(super) type ObjectsTable<'n> = TableDefinition<'n, &'static [u8], &'static [u8]>;
 
-/// What the names of those tables begin with.
+/// The prefix of the names of those tables.
 pub(super) const OBJECTS: &str = "objects/";
 
 /// The name of the table of a state's objects.
@@ -32,8 +32,7 @@ pub(super) fn objects_name(aside: Aside) -> String {
     format!("{OBJECTS}{}", aside.0)
 }
 
-/// Changes by state and the number of earlier changes: keys and how they
-/// change, alternating.
+/// Changes by state and the number of earlier changes: keys and their effects, alternating.
 pub(super) const BATCHES: TableDefinition<'_, (u64, u64), Vec<&[u8]>> =
     TableDefinition::new("batches");
 
@@ -42,7 +41,7 @@ pub(super) fn batches_of(aside: Aside) -> RangeInclusive<(u64, u64)> {
     (aside.0, 0)..=(aside.0, u64::MAX)
 }
 
-/// What is stored of a snapshot besides its objects and reservations.
+/// The stored fields of a snapshot besides its objects and reservations.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct SnapshotRow {
     #[prost(string, tag = "1")]
@@ -52,7 +51,7 @@ pub(super) struct SnapshotRow {
     /// The number of its last entry.
     #[prost(uint64, tag = "3")]
     pub sequence: u64,
-    /// Nanoseconds since 1970, as all times here.
+    /// The creation time in nanoseconds since 1970, like all times here.
     #[prost(int64, tag = "4")]
     pub created: i64,
     #[prost(int64, tag = "5")]
@@ -66,13 +65,13 @@ pub(super) struct SnapshotRow {
     /// The state aside that its objects are in.
     #[prost(uint64, tag = "9")]
     pub aside: u64,
-    /// How many objects are under their keys.
+    /// The number of objects under their keys.
     #[prost(uint64, tag = "10")]
     pub objects: u64,
-    /// How many changes are in batches that are to be put there.
+    /// The number of changes in batches that are to be moved there.
     #[prost(uint64, tag = "11")]
     pub pending: u64,
-    /// Of a server that shares a log: where in the log it is.
+    /// The place in the log, for a server that shares one.
     #[prost(message, optional, tag = "12")]
     pub place: Option<PlaceRow>,
     /// The version of Kubernetes that goes with the default constraints, if one was set.
@@ -80,35 +79,43 @@ pub(super) struct SnapshotRow {
     pub kubernetes_version: String,
 }
 
-/// A place in a log, as whoever reads the log writes it.
+/// A place in a log, in the form that the reader of the log gives it.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct PlaceRow {
     #[prost(bytes = "vec", tag = "1")]
     pub place: Vec<u8>,
 }
 
-/// An entry as it is written.
+/// An entry in the form that is written.
 pub(super) struct EncodedEntry {
     pub snapshot: String,
-    /// The row of the snapshot afterwards. Where its objects are, and default
-    /// constraints that are not set, are those of the row before.
+    /// The row of the snapshot afterwards. The state aside, and default constraints that are not
+    /// set, are taken from the row before.
     pub row: SnapshotRow,
     pub effect: EntryEffect,
     pub held: Vec<(Serial, Vec<u8>)>,
     pub ended: Vec<Serial>,
 }
 
-/// What an entry does to the objects.
+/// The effect of an entry on the objects.
 pub(super) enum EntryEffect {
     Batch(EncodedChanges),
-    /// The objects are those of the state aside in the row; with `true` the
-    /// reservations are those of the entry alone.
+    /// The objects become those of the state aside in the row. With `true` the reservations become
+    /// those of the entry alone.
     Replace(bool),
     Delete,
 }
 
 impl EncodedEntry {
-    pub fn of(entry: &Entry<'_>) -> Self {
+    /// Encodes an entry that is recorded at this moment.
+    pub fn of(entry: &Entry<'_>, now: Option<&Uptime>) -> Self {
+        let held = |(serial, row): (Serial, HeldRow)| {
+            let row = match now {
+                Some(now) => row.measured_from(now),
+                None => row,
+            };
+            (serial, seal(&held_key(entry.snapshot, serial), &row))
+        };
         let (effect, aside) = match entry.change {
             Change::Batch(batch) => {
                 let changes = batch.into_iter().flat_map(Batch::changes);
@@ -139,16 +146,13 @@ impl EncodedEntry {
                     .unwrap_or_default(),
             },
             effect,
-            held: entry
-                .rows()
-                .map(|(serial, row)| (serial, seal(&held_key(entry.snapshot, serial), &row)))
-                .collect(),
+            held: entry.rows().map(held).collect(),
             ended: entry.ended.to_vec(),
         }
     }
 }
 
-/// Returns what the checksum of a reservation covers as its key.
+/// Returns the key that the checksum of a reservation covers.
 pub(super) fn held_key(snapshot: &str, serial: Serial) -> Vec<u8> {
     [snapshot.as_bytes(), &serial.to_be_bytes()].concat()
 }

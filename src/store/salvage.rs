@@ -16,36 +16,36 @@ use super::restore::{each_object, each_part, read_saved};
 use super::rows::{BATCHES, HELD, ObjectsTable, SNAPSHOTS, SnapshotRow, batches_of, objects_name};
 use super::sealed;
 use super::session::note_number;
-use crate::snapshot::Aside;
+use crate::snapshot::{Aside, HeldRow};
 
-/// The copy that is read while repairing.
+/// The name of the copy that is read while repairing.
 const WORKING_COPY: &str = "evenkeel.redb.repair";
 
-/// How many rows are copied in a transaction.
+/// The number of rows that are copied in a transaction.
 const PART: usize = 50_000;
 
-/// What a repair did.
+/// The result of a repair.
 #[derive(Debug, Default)]
 pub struct Repaired {
-    /// Where the damaged file is now; none when nothing was damaged.
+    /// The path of the damaged file after the repair; none when nothing was damaged.
     pub kept_aside: Option<PathBuf>,
     /// The snapshots that are whole.
     pub whole: Vec<String>,
-    /// The lost snapshots, and why. They must be fed again.
+    /// The lost snapshots, with the reasons. They must be fed again.
     pub lost: Vec<(String, String)>,
-    /// Why there may have been more snapshots, whose names are lost.
+    /// The reason why there may have been more snapshots, whose names are lost.
     pub unreadable: Option<String>,
-    /// What is missing of the acknowledged updates, also in whole snapshots:
-    /// these have new epochs, now or from the next start on.
+    /// The acknowledged updates that are missing, also from whole snapshots: these get new epochs,
+    /// now or at the next start.
     pub loss: Option<Loss>,
 }
 
-/// Makes a state directory usable again. Snapshots of which anything is
-/// missing are not kept: they would answer wrongly. The damaged file is.
+/// Makes a state directory usable again. Snapshots with missing parts are not kept, because they
+/// would answer wrongly. The damaged file is kept.
 ///
 /// # Errors
-/// [`StoreError`], when there is nothing to repair with: a directory that is
-/// foreign, in use, of a newer version, or on a disk that fails.
+/// [`StoreError`] if the directory cannot be repaired: it is foreign, in use, of a newer version,
+/// or on a disk that fails.
 pub fn repair(directory: &Path) -> Result<Repaired, StoreError> {
     match inspect::check(directory) {
         Ok(found) => {
@@ -75,7 +75,7 @@ pub fn repair(directory: &Path) -> Result<Repaired, StoreError> {
         Ok(Err(error)) => return Err(error),
         Err(_) => repaired.unreadable = Some(format!("{FILE} makes no sense")),
     }
-    // What is kept may be older than what was acknowledged.
+    // The kept snapshots may be older than the acknowledged updates.
     let renewed = new.renew_if_lost(noted);
     let renewed = renewed.map_err(StoreError::redb(directory))?;
     repaired.loss = renewed.filter(|_| !repaired.whole.is_empty());
@@ -118,7 +118,7 @@ fn names(old: &File) -> Result<Vec<String>, redb::Error> {
     Ok(names)
 }
 
-/// Copies a snapshot if it is complete. Answers why it is not.
+/// Copies a snapshot if it is complete. Otherwise returns the reason why it is not.
 fn copy(old: &File, new: &File, name: &str) -> Result<(), String> {
     let text = |error: redb::Error| error.to_string();
     let value = || -> Result<Vec<u8>, redb::Error> {
@@ -127,7 +127,7 @@ fn copy(old: &File, new: &File, name: &str) -> Result<(), String> {
     };
     let value = value().map_err(text)?;
     let row: SnapshotRow = sealed::open(name.as_bytes(), &value)?;
-    read_saved(old, name, &row)?;
+    read_saved(old, (name, &row), HeldRow::whole)?;
     each_part(old, &row, drop)?;
 
     let mut part = Vec::with_capacity(PART);
@@ -154,8 +154,8 @@ fn copy(old: &File, new: &File, name: &str) -> Result<(), String> {
     rest.map_err(text)
 }
 
-/// Copies the batches and reservations of a snapshot and its own row: a snapshot
-/// without one does not exist.
+/// Copies the batches and reservations of a snapshot and its own row. A snapshot without a row does
+/// not exist.
 fn copy_rest(
     old: &File,
     new: &WriteTransaction,

@@ -1,10 +1,10 @@
-//! Rows with a checksum of their key and value, so that a row which was damaged is
-//! known even where the pages of the file are trusted.
+//! Rows with a checksum of their key and value, so that a damaged row is recognised even where the
+//! pages of the file are trusted.
 
 use prost::Message;
 use redb::{ReadableTable, Table};
 
-/// How long a checksum is.
+/// The length of a checksum.
 pub(super) const CHECKSUM: usize = 4;
 
 /// The checksum of a row.
@@ -15,7 +15,7 @@ pub(super) fn checksum(key: &[u8], bytes: &[u8]) -> [u8; CHECKSUM] {
     hasher.finalize().to_le_bytes()
 }
 
-/// A row as it is kept under a key.
+/// The stored form of a row under a key.
 pub(super) fn seal(key: &[u8], row: &impl Message) -> Vec<u8> {
     let mut value = vec![0; CHECKSUM];
     row.encode(&mut value).expect("a vector has room");
@@ -24,7 +24,7 @@ pub(super) fn seal(key: &[u8], row: &impl Message) -> Vec<u8> {
     value
 }
 
-/// Keeps a row under a key.
+/// Stores a row under a key.
 pub(super) fn put(
     table: &mut Table<'_, &'static str, &'static [u8]>,
     key: &str,
@@ -34,7 +34,7 @@ pub(super) fn put(
     Ok(())
 }
 
-/// A row that is kept under a key; why it cannot be read.
+/// The row that is stored under a key, or the reason why it cannot be read.
 pub(super) fn open<R: Message + Default>(key: &[u8], value: &[u8]) -> Result<R, String> {
     let bytes = unseal(key, value)?;
     R::decode(bytes).map_err(|error| format!("a row cannot be read: {error}"))
@@ -50,7 +50,7 @@ pub(super) fn get<R: Message + Default>(
     row.transpose().map_err(redb::Error::Corrupted)
 }
 
-/// Returns what a row that is kept under a key holds; why it cannot be read.
+/// Returns the content of a row that is stored under a key, or the reason why it cannot be read.
 pub(super) fn unseal<'v>(key: &[u8], value: &'v [u8]) -> Result<&'v [u8], String> {
     match value.split_first_chunk::<CHECKSUM>() {
         Some((sum, bytes)) if *sum == checksum(key, bytes) => Ok(bytes),

@@ -1,6 +1,5 @@
-//! Which process has the file open, and whether it was closed.
+//! Sessions: the process that has the file open, and whether it closed the file.
 
-use std::fs;
 use std::path::Path;
 
 use prost::Message;
@@ -13,6 +12,7 @@ use super::file::{File, note_format};
 use super::last_commit::Loss;
 use super::rows::{FACTS, SNAPSHOTS, SnapshotRow};
 use super::sealed;
+use crate::snapshot;
 
 const SESSION_FACT: &str = "session";
 
@@ -28,26 +28,25 @@ struct NumberRow {
 /// A process that had the file open, or has it.
 #[derive(Clone, PartialEq, Message)]
 struct SessionRow {
-    /// Whether it has not closed the file.
+    /// True if the process has not closed the file.
     #[prost(bool, tag = "1")]
     open: bool,
-    /// Whether what it acknowledged may be lost when it is killed.
+    /// True if updates that it acknowledged may be lost when it is killed.
     #[prost(bool, tag = "2")]
     buffers: bool,
-    /// Whether what it acknowledged may be lost in a power cut.
+    /// True if updates that it acknowledged may be lost in a power cut.
     #[prost(bool, tag = "3")]
     relaxed: bool,
-    /// Identifies the run of the system that it was in; empty when unknown.
+    /// Identifies the boot of the system in which the process ran; empty when unknown.
     #[prost(string, tag = "4")]
     boot: String,
 }
 
 impl File {
-    /// Notes that a process has the file open, and its durability. If
-    /// acknowledged updates were lost, or may have been lost because an earlier
-    /// process did not close the file, all epochs are renewed: no revision of
-    /// an epoch may stand for two states. `noted` is the last commit on record.
-    /// Returns the number of this commit, and what was lost.
+    /// Records that a process has the file open, and its durability. All epochs are renewed if
+    /// acknowledged updates were lost, or may have been because an earlier process did not close
+    /// the file: no revision of an epoch may stand for two states. `noted` is the last commit on
+    /// record. Returns the number of this commit, and the loss.
     pub fn begin_session(
         &self,
         durability: Durability,
@@ -56,8 +55,7 @@ impl File {
         let number = self.number()?;
         let loss = Loss::of(number, noted);
         let next = number.max(noted).unwrap_or(0) + 1;
-        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        let boot = boot.trim().to_owned();
+        let boot = snapshot::boot().unwrap_or_default();
         self.transact(|transaction| {
             note_format(transaction)?;
             note_number(transaction, next)?;
@@ -84,7 +82,7 @@ impl File {
         Ok((next, loss))
     }
 
-    /// Renews epochs if commits are missing. Returns what is missing.
+    /// Renews epochs if commits are missing. Returns the loss.
     pub fn renew_if_lost(&self, noted: Option<u64>) -> Result<Option<Loss>, redb::Error> {
         let number = self.number()?;
         let Some(loss) = Loss::of(number, noted) else {
@@ -97,8 +95,8 @@ impl File {
         Ok(Some(loss))
     }
 
-    /// Takes snapshots of servers that share a log as those of a server of its own: they
-    /// begin new epochs, for the others may go on with the old ones.
+    /// Turns snapshots of servers that share a log into those of a single server. They begin new
+    /// epochs, since the other servers may go on with the old ones.
     pub fn leave_log(&self) -> Result<(), redb::Error> {
         let mut shared = self.snapshots()?;
         shared.retain(|(_, row)| row.place.is_some());
@@ -122,7 +120,7 @@ impl File {
         Ok(row.map(|row| row.number))
     }
 
-    /// Notes that the file is closed, and closes it.
+    /// Records that the file is closed, and closes it.
     pub fn end_session(self, directory: &Path) -> Result<(), StoreError> {
         let ended = self.transact(|transaction| {
             let mut facts = transaction.open_table(FACTS)?;
@@ -139,8 +137,8 @@ pub(super) fn note_number(transaction: &WriteTransaction, number: u64) -> Result
     sealed::put(&mut facts, NUMBER_FACT, &NumberRow { number })
 }
 
-/// Renews all epochs, but of what says where in a log it is: what is missing of that, the
-/// log has.
+/// Renews all epochs, except those of snapshots with a place in a log: the log has their missing
+/// updates.
 fn renew_epochs(
     transaction: &WriteTransaction,
     all: Vec<(String, SnapshotRow)>,

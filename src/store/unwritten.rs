@@ -1,5 +1,5 @@
-//! Changes of a file that are kept in memory, so that it can be read when there
-//! is no room to write.
+//! Changes of a file that are kept in memory, so that it can be read when there is no room to
+//! write.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,18 +9,18 @@ use redb::StorageBackend;
 /// Size in bytes of the blocks in which changes are kept.
 const BLOCK: usize = 4_096;
 
-/// What was changed of a file, which itself is never written to.
+/// The changes of a file, which itself is never written to.
 #[derive(Debug)]
 pub(super) struct Unwritten {
-    /// How long it is with the changes.
+    /// The length of the file with the changes.
     pub len: u64,
-    /// How much of the file itself is left.
+    /// The length of the part of the file itself that remains.
     kept: u64,
     blocks: BTreeMap<u64, Box<[u8; BLOCK]>>,
 }
 
 impl Unwritten {
-    /// No changes of a file of this length.
+    /// An empty set of changes to a file of this length.
     pub fn of(len: u64) -> Self {
         Self {
             len,
@@ -83,7 +83,7 @@ impl Unwritten {
         Ok(())
     }
 
-    /// Reads the remaining file; zeros beyond its end.
+    /// Reads the remaining file, and zeros beyond its end.
     fn read_kept(&self, file: &impl StorageBackend, at: u64, out: &mut [u8]) -> io::Result<()> {
         let left = self.kept.saturating_sub(at).min(out.len() as u64);
         let left = usize::try_from(left).unwrap_or(out.len());
@@ -99,8 +99,8 @@ fn at_in_block(at: u64) -> usize {
     (at % BLOCK as u64) as usize
 }
 
-/// The parts of a range that are of one block each: where they begin, and
-/// which bytes of the whole they are.
+/// Splits a range into parts of one block each: the offset of each, and the bytes of the whole that
+/// it has.
 fn parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
@@ -118,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    /// It always reads like a file that was written to.
+    /// The file with its changes always reads like a file that was written to.
     #[test]
     fn it_reads_as_if_it_was_written() {
         let (file, model) = (InMemoryBackend::new(), InMemoryBackend::new());

@@ -1,4 +1,4 @@
-//! What nodes of a synthetic cluster have, and what its pods request.
+//! The resources of nodes in a synthetic cluster, and the requests of its pods.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ const ALLOCATABLE: [[&str; 2]; 4] = [
 /// Local disk of a node.
 const DISK: &str = "80Gi";
 
-/// How many pods a node takes.
+/// The number of pods that a node takes.
 const MAX_PODS: &str = "110";
 
 /// Processors and memory that each pod of a workload requests: workloads use these
@@ -29,7 +29,7 @@ const REQUESTS: [[&str; 2]; 5] = [
     ["100m", "128Mi"],
 ];
 
-/// Returns what a node of an instance type has, given by its place among them.
+/// Returns the resources of a node with an instance type, given by its index.
 pub(super) fn allocatable(instance_type: usize) -> v1::NodeStatus {
     let [cpu, memory] = ALLOCATABLE[instance_type];
     v1::NodeStatus {

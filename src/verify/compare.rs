@@ -1,16 +1,16 @@
-//! Compares all that is kept with its recount.
+//! Compares the kept counts of a snapshot with their recount.
 
-use super::anti_affinity;
-use super::finding::{Findings, Verification};
+use super::finding::Verification;
 use super::nodes::NodeList;
 use super::nominated;
+use super::pod_terms;
 use super::pods::PodTally;
 use super::room;
 use super::storage_use;
 use super::views;
 use crate::snapshot::{Frozen, Kept};
 
-/// Recounts a copy and compares. `None` as soon as `is_cancelled` says so.
+/// Recounts a copy and compares. `None` as soon as `is_cancelled` returns true.
 pub fn verify(
     frozen: &Frozen,
     kept: &Kept,
@@ -19,13 +19,13 @@ pub fn verify(
     let mut report = verify_parts(frozen, kept, is_cancelled)?;
     room::compare(frozen, &mut report.findings, is_cancelled)?;
     nominated::compare(frozen, &mut report.findings, is_cancelled)?;
-    anti_affinity::compare(frozen, &mut report.findings, is_cancelled)?;
+    pod_terms::compare(frozen, &mut report.findings, is_cancelled)?;
     storage_use::compare(frozen, &mut report.findings, is_cancelled)?;
     compare_sizes(frozen, &mut report);
     Some(report)
 }
 
-/// Recounts a copy of some namespaces and compares, all but totals.
+/// Recounts a copy of some namespaces and compares everything except totals.
 pub fn verify_sample(frozen: &Frozen, kept: &Kept) -> Verification {
     verify_parts(frozen, kept, &|| false).expect("it is not cancelled")
 }
@@ -41,7 +41,6 @@ fn verify_parts(
         partitions: kept.partitions.len(),
         ..Verification::default()
     };
-    compare_memory(kept, &mut report.findings);
     let nodes = NodeList::of(frozen.nodes());
     nodes.compare(frozen.nodes(), &mut report.findings);
     let mut tallies = Vec::with_capacity(frozen.namespaces.len());
@@ -56,18 +55,7 @@ fn verify_parts(
     Some(report)
 }
 
-/// What is kept of the memory that all takes.
-fn compare_memory(kept: &Kept, findings: &mut Findings) {
-    for memory in &kept.memory {
-        let measured = memory.measured.parts();
-        for ((part, kept), (_, measured)) in memory.kept.parts().into_iter().zip(measured) {
-            let mut memory = findings.about(&memory.namespace, || "memory".to_owned());
-            memory.compare(format_args!("bytes of {part}"), kept, measured);
-        }
-    }
-}
-
-/// The totals that a snapshot is described by.
+/// Compares the totals in the description of a snapshot.
 fn compare_sizes(frozen: &Frozen, report: &mut Verification) {
     let owners = frozen.namespaces.iter().map(|(_, n)| n.owners().len());
     let owners = owners.chain([frozen.cluster_objects().len()]);

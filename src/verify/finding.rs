@@ -1,55 +1,55 @@
-//! What a verification answers, and what it found.
+//! The answer of a verification, and its findings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
 
-/// How many mismatches are described; the others are only counted.
+/// The number of mismatches that are described; further ones are only counted.
 const MAX_DESCRIBED: usize = 100;
 
-/// A number that is kept and is not what a recount says.
+/// A kept number that differs from the recount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
-    /// The namespace; empty for what all namespaces share.
+    /// The namespace; empty for counts that all namespaces share.
     pub namespace: String,
-    /// What the number belongs to: a view, a partition, a label set.
+    /// The subject of the number: a view, a partition, a label set.
     pub subject: String,
-    /// Which number of it.
+    /// The name of the number.
     pub aspect: String,
-    /// What is kept.
+    /// The kept value.
     pub kept: String,
-    /// What the recount says.
+    /// The recounted value.
     pub recounted: String,
 }
 
 /// The mismatches of a verification.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// The first hundred.
+    /// The first mismatches, at most a hundred.
     pub described: Vec<Mismatch>,
-    /// How many there are.
+    /// The number of all mismatches.
     pub total: usize,
 }
 
-/// What was verified, and what differed.
+/// The counts that were verified, and those that differed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verification {
     /// The revision that was copied.
     pub revision: i64,
-    /// How many nodes it has.
+    /// The number of nodes.
     pub nodes: usize,
-    /// How many pods it has, counted or not.
+    /// The number of pods, counted or not.
     pub pods: usize,
-    /// How many tables of label sets were compared with the pods.
+    /// The number of tables of label sets that were compared with the pods.
     pub label_sets: usize,
-    /// How many partitions were compared with the nodes.
+    /// The number of partitions that were compared with the nodes.
     pub partitions: usize,
-    /// How many live views were compared with both.
+    /// The number of live views that were compared with both.
     pub views: usize,
-    /// What differed.
+    /// The counts that differed.
     pub findings: Findings,
 }
 
-/// What is kept about one subject, to be compared.
+/// The kept counts of one subject, to be compared.
 pub(super) struct Comparison<'f, S> {
     findings: &'f mut Findings,
     namespace: &'f str,
@@ -57,7 +57,7 @@ pub(super) struct Comparison<'f, S> {
 }
 
 impl Findings {
-    /// Compares what is kept about a subject.
+    /// Compares the kept counts of a subject.
     pub(super) fn about<'f, S: Fn() -> String>(
         &'f mut self,
         namespace: &'f str,
@@ -72,8 +72,7 @@ impl Findings {
 }
 
 impl<S: Fn() -> String> Comparison<'_, S> {
-    /// Compares the kept value with the recount. The texts are made only when
-    /// they differ.
+    /// Compares the kept value with the recount. The texts are written only when they differ.
     pub(super) fn compare<T: PartialEq + Display>(
         &mut self,
         aspect: impl Display,
@@ -96,7 +95,7 @@ impl<S: Fn() -> String> Comparison<'_, S> {
         }
     }
 
-    /// Compares counts by whatever they are of. What is not in a map counts 0.
+    /// Compares counts by key. A key that is missing in a map counts 0.
     pub(super) fn compare_counts<K: Ord>(
         &mut self,
         aspect: impl Fn(&K) -> String,

@@ -1,17 +1,16 @@
-//! Holds what a snapshot keeps up to date against a recount: partitions of the
-//! nodes, tables of label sets, and views. A number that differs has drifted,
-//! which is always a fault of the program.
+//! Compares the counts of a snapshot with a recount: partitions of the nodes, tables of label sets,
+//! and views. A number that differs has drifted, which is always a fault of the program.
 //!
-//! It works on copies and holds no lock, so it may run at any time. It costs a
-//! pass over the pods, and one over the nodes for each partition and each view.
-//! The rules are those of [`crate::recount`].
+//! The comparison works on copies and holds no lock, so it may run at any time. It costs a pass
+//! over the pods, and one over the nodes for each partition and each view. The rules are those of
+//! [`crate::recount`].
 
-mod anti_affinity;
+mod background;
 mod compare;
 mod finding;
 mod nodes;
 mod nominated;
-mod patrol;
+mod pod_terms;
 mod pods;
 mod room;
 mod storage_use;
@@ -19,6 +18,6 @@ mod storage_use;
 pub(crate) mod tests;
 mod views;
 
+pub use background::{BackgroundVerifier, VerificationStep};
 pub use compare::verify;
 pub use finding::{Findings, Mismatch, Verification};
-pub use patrol::{Patrol, PatrolStep};

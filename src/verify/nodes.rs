@@ -18,14 +18,14 @@ pub struct NodeList {
 
 /// The eligible nodes by domain.
 pub struct PartitionRecount<'a> {
-    /// By node: whether it is eligible, and its domain if it has one.
+    /// By node: true if it is eligible, and its domain if it has one.
     members: Vec<(bool, Option<&'a str>)>,
     /// Eligible nodes by domain.
     pub domains: BTreeMap<&'a str, u32>,
 }
 
 impl NodeList {
-    /// Of a copy.
+    /// The nodes of a copy.
     pub fn of(nodes: &Nodes) -> Self {
         let slots = nodes.order().iter();
         let nodes: Vec<_> = slots
@@ -56,7 +56,7 @@ impl NodeList {
         }
     }
 
-    /// Parts the nodes by the words of `docs/semantics.md`.
+    /// Groups the nodes into domains, by the words of `docs/semantics.md`.
     pub fn part(&self, key: &partition::Key) -> PartitionRecount<'_> {
         let eligible = Eligible::of(&key.eligibility);
         let mut part = PartitionRecount {
@@ -74,7 +74,7 @@ impl NodeList {
         part
     }
 
-    /// Compares how many nodes have each value of a topology key.
+    /// Compares the number of nodes with each value of a topology key.
     fn compare_topology(&self, in_use: &PartitionInUse, all: &Nodes, findings: &mut Findings) {
         let key = in_use.partition.key().topology.clone();
         let everybody = self.part(&partition::Key::everywhere(key));
@@ -132,12 +132,12 @@ impl<'a> PartitionRecount<'a> {
     }
 }
 
-/// Which nodes are eligible, in terms of the wire.
+/// Decides which nodes are eligible, on wire objects.
 struct Eligible<'a> {
     rules: &'a Eligibility,
     /// An incoming pod with the affinity and tolerations of the rules.
     pod: v1::Pod,
-    /// One with the tolerations that a cordon needs.
+    /// The same pod with a toleration of cordons.
     cordoned: v1::Pod,
 }
 
@@ -185,7 +185,7 @@ fn domain_of<'a>(node: &'a v1::Node, key: &partition::Key) -> Option<&'a str> {
     }
 }
 
-/// A partition for a person.
+/// Describes a partition for a person.
 pub fn describe(key: &partition::Key) -> String {
     let mut text = match &key.topology {
         DomainKey::Node => "single nodes".to_owned(),

@@ -8,11 +8,11 @@ use crate::proto::v1;
 use crate::recount::{self, LabelMap, node_counted_on};
 use crate::snapshot::{Frozen, LabelSetId, Namespace, Nodes};
 
-/// How many pods are looked at between two checks whether to go on.
+/// The number of pods that are read between two checks whether to go on.
 const STRIDE: usize = 10_000;
 
-/// Looks at each pod of all namespaces: its namespace, its name and what is stored of it.
-/// `None` as soon as `is_cancelled` says so.
+/// Reads each pod of all namespaces: its namespace, its name and its stored object. `None` as soon
+/// as `is_cancelled` returns true.
 pub fn each_stored(
     frozen: &Frozen,
     is_cancelled: &dyn Fn() -> bool,
@@ -38,12 +38,12 @@ pub struct PodTally {
     pub sets: HashMap<LabelMap, Set>,
 }
 
-/// What is known of a label set.
+/// The facts about a label set.
 #[derive(Default)]
 pub struct Set {
-    /// Pods that have it, counted or not.
+    /// The number of pods that have it, counted or not.
     pods: u32,
-    /// Pods with it that count, by the name of the node that they count on.
+    /// The number of counted pods that have it, by the name of the node that they count on.
     pub counted: BTreeMap<String, u32>,
 }
 
@@ -74,12 +74,12 @@ impl PodTally {
         Some(Self { sets })
     }
 
-    /// Returns how many pods there are.
+    /// Returns the number of pods.
     pub fn pods(&self) -> usize {
         self.sets.values().map(|set| set.pods as usize).sum()
     }
 
-    /// Compares the tables that are kept.
+    /// Compares the kept tables.
     pub fn compare(
         &self,
         name: &str,
@@ -112,7 +112,7 @@ impl PodTally {
     }
 }
 
-/// The labels of a label set that is kept.
+/// The labels of a kept label set.
 pub fn labels(namespace: &Namespace, id: LabelSetId) -> LabelMap {
     let texts = namespace.label_sets().texts(id);
     texts.map(|(k, v)| (k.to_owned(), v.to_owned())).collect()

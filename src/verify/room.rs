@@ -1,4 +1,4 @@
-//! What pods request of each node, recounted from the pods of all namespaces.
+//! The requests of pods on each node, recounted from the pods of all namespaces.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use crate::recount::requests::requests;
 use crate::recount::room;
 use crate::snapshot::Frozen;
 
-/// What the pods on a node request.
+/// The sum of the requests of the pods on a node.
 #[derive(Default)]
 struct Sum {
     pods: u32,
@@ -17,7 +17,7 @@ struct Sum {
     amounts: BTreeMap<String, i128>,
 }
 
-/// Compares what is kept of each node. `None` as soon as `is_cancelled` says so.
+/// Compares the kept sums of each node. `None` as soon as `is_cancelled` returns true.
 pub fn compare(
     frozen: &Frozen,
     findings: &mut Findings,
@@ -32,7 +32,7 @@ pub fn compare(
         let sum = sums.entry(node.to_owned()).or_default();
         sum.pods += 1;
         sum.ports += room::ports(pod).len() as i64;
-        // A stored pod has nothing in which versions differ.
+        // The versions do not differ for a stored pod.
         for (resource, amount) in requests(pod, u32::MAX) {
             *sum.amounts.entry(resource).or_default() += amount;
         }

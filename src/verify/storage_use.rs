@@ -1,4 +1,4 @@
-//! What storage pods use, looked up again among the pods of all namespaces.
+//! The storage that pods use, looked up again among the pods of all namespaces.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +6,26 @@ use super::finding::Findings;
 use super::pods::each_stored;
 use crate::matching::{Path, PodDisk, PodStorage, Violations};
 use crate::recount::room;
-use crate::snapshot::Frozen;
+use crate::snapshot::{Frozen, is_reservation};
 
-/// Compares who uses what. `None` as soon as `is_cancelled` says so.
+/// Compares the kept users of storage. `None` as soon as `is_cancelled` returns true.
 pub fn compare(
     frozen: &Frozen,
     findings: &mut Findings,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Option<()> {
     let mut found: BTreeMap<String, u32> = BTreeMap::new();
-    each_stored(frozen, is_cancelled, |namespace, _, pod| {
+    each_stored(frozen, is_cancelled, |namespace, name, pod| {
         let (Some(node), Some(spec)) = (room::node_taken(pod), &pod.spec) else {
             return;
         };
         let metadata = pod.metadata.clone().unwrap_or_default();
         let no_faults = &mut Violations::default();
         let used = PodStorage::compile(&metadata, spec, Path::root("spec"), no_faults);
-        let claims = used.claims.iter();
+        if is_reservation(name) && !used.is_empty() {
+            *found.entry(name_of(name, None, node)).or_default() += 1;
+        }
+        let claims = used.claims.iter().filter(|claim| !claim.is_ephemeral);
         let claims = claims.map(|claim| (format!("{namespace}/{}", claim.name), None));
         let disks = used.disks.iter();
         let disks = disks.map(|disk| (format!("/{:?}/{}", disk.kind, disk.id), Some(disk)));
@@ -34,7 +37,11 @@ pub fn compare(
         let node = frozen.nodes().name(used.slot);
         (name_of(key, used.disk.as_ref(), node), used.pods)
     });
-    let kept: BTreeMap<String, u32> = kept.collect();
+    let reserved = frozen.storage_use().reserved().map(|(slot, used)| {
+        let node = frozen.nodes().name(slot);
+        (name_of(&used.name, None, node), 1)
+    });
+    let kept: BTreeMap<String, u32> = kept.chain(reserved).collect();
     let mut storage = findings.about("", || "storage of pods".to_owned());
     storage.compare_counts(|name| format!("pods with {name}"), &kept, &found);
     Some(())

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 
-use super::{Patrol, Verification, verify};
+use super::{BackgroundVerifier, Verification, verify};
 use crate::matching::Path;
 use crate::proto::v1;
 use crate::snapshot::{Batch, InjectedFault, Limits, Offer, Registry, Snapshot, Unobserved};
@@ -26,7 +26,7 @@ pub(crate) fn registry() -> Arc<Registry> {
     Arc::new(registry)
 }
 
-/// Asks Filter about a pod; the counts by domain of its first constraint.
+/// Asks Filter about a pod, and returns the counts of its first constraint by domain.
 fn ask(snapshot: &Snapshot, pod: Value) -> Vec<(String, i64)> {
     let pod: v1::Pod = serde_json::from_value(pod).expect("a pod");
     let question = Question::compile(Some(&pod), &Limits::default(), Path::root("pod"));
@@ -65,15 +65,7 @@ pub(crate) fn update(registry: &Registry, changes: Value) {
 fn update_of(registry: &Registry, snapshot: &str, changes: Value) {
     let changes = serde_json::from_value(changes).expect("changes");
     let batch = Batch::check(changes, &Limits::default(), Path::root("changes"));
-    let offer = Offer {
-        batch: Arc::new(batch.expect("valid")),
-        defaults: None,
-        version: None,
-        expected_revision: None,
-        fence: None,
-        arrived: registry.now().steady,
-        age: std::time::Duration::ZERO,
-    };
+    let offer = Offer::of(Arc::new(batch.expect("valid")), registry.now().steady);
     let updated = registry.update(snapshot, offer);
     updated.expect("it is applied");
 }
@@ -111,7 +103,6 @@ fn each_fault_is_found() {
             "none",
         ),
         (InjectedFault::PodTotal, "number of pods", "3", "2"),
-        (InjectedFault::MemoryTotal, "bytes of owners", "1", "0"),
     ];
     for (fault, aspect, kept, recounted) in cases {
         let snapshot = registry().get("default").expect("it exists");
@@ -167,13 +158,13 @@ fn a_patrol_finds_faults_counts_and_repairs_them() {
         let registry = registry();
         let snapshot = registry.get("default").expect("it exists");
         let objects = |snapshot: &Snapshot| snapshot.freeze().changes().collect::<Vec<_>>();
-        let patrol = Patrol::default();
-        let step = patrol.step(&registry).expect("there is a namespace");
+        let verifier = BackgroundVerifier::default();
+        let step = verifier.step(&registry).expect("there is a namespace");
         assert_eq!((step.report.views, step.report.findings.total), (1, 0));
 
         snapshot.inject_fault("default", "n1", fault);
         let before = (snapshot.revision(), objects(&snapshot));
-        let step = patrol.step(&registry).expect("there is a namespace");
+        let step = verifier.step(&registry).expect("there is a namespace");
         let mismatches = step.report.findings.total;
         assert!(mismatches > 0, "{fault:?}");
         let tally = registry.counters();
@@ -181,7 +172,7 @@ fn a_patrol_finds_faults_counts_and_repairs_them() {
         let counted = counted.map(|count| count.load(Ordering::Relaxed));
         assert_eq!(counted, [2, mismatches as u64, 1], "{fault:?}");
 
-        // The next question is right, and nothing else moved.
+        // The next question is answered correctly, and nothing else changed.
         let counts = ask(&snapshot, spread_by_zone());
         let (b, a) = (("b".to_owned(), 1), ("a".to_owned(), 1));
         let right = match fault {
@@ -192,7 +183,7 @@ fn a_patrol_finds_faults_counts_and_repairs_them() {
         assert_eq!((snapshot.revision(), objects(&snapshot)), before);
         let report = verified(&snapshot);
         assert_eq!((report.views, report.findings.described), (1, Vec::new()));
-        let step = patrol.step(&registry).expect("there is a namespace");
+        let step = verifier.step(&registry).expect("there is a namespace");
         assert_eq!(step.report.findings.total, 0, "{fault:?}");
     }
 }
@@ -200,8 +191,8 @@ fn a_patrol_finds_faults_counts_and_repairs_them() {
 #[test]
 fn a_patrol_comes_around_to_all_namespaces() {
     let registry = Registry::new(Limits::default(), Arc::new(Unobserved));
-    let patrol = Patrol::default();
-    assert_eq!(patrol.step(&registry), None);
+    let verifier = BackgroundVerifier::default();
+    assert_eq!(verifier.step(&registry), None);
     for snapshot in ["x", "y", "empty"] {
         let namespaces: &[&str] = match snapshot {
             "x" => &["b", "a"],
@@ -213,7 +204,7 @@ fn a_patrol_comes_around_to_all_namespaces() {
             .map(|namespace| json!({"pod": {"metadata": {"name": "p", "namespace": namespace}}}));
         update_of(&registry, snapshot, pods.collect());
     }
-    let steps = (0..4).filter_map(|_| patrol.step(&registry));
+    let steps = (0..4).filter_map(|_| verifier.step(&registry));
     let steps: Vec<String> = steps.map(|step| step.snapshot).collect();
     assert_eq!(steps, ["x", "x", "y", "x"]);
 }

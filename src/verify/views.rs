@@ -84,7 +84,7 @@ fn match_sets<'a>(watch: &SelectorViews, tally: &'a PodTally) -> Vec<(&'a LabelM
         .collect()
 }
 
-/// Compares which label sets a selector is known to match.
+/// Compares the label sets that a selector matches, as kept, with the recount.
 fn compare_sets(
     name: &str,
     namespace: &Namespace,

@@ -8,8 +8,8 @@ use evenkeel::proto::v1::{
 };
 
 use super::verdict::{Call, Refusal, refused, server};
-use crate::support::build::{meta, node, pairs, pod, requirement, tainted};
-use crate::support::model::{Stored, delete};
+use support::build::{meta, node, pairs, pod, requirement, tainted};
+use support::model::{Stored, delete};
 
 /// The second change is bad, the first and the third are not: nothing is
 /// applied. Paths are within the second change.

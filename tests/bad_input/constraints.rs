@@ -6,7 +6,7 @@ use evenkeel::proto::v1::{
 };
 
 use super::verdict::{Call, Refusal, decisions, refused, send, server};
-use crate::support::build::{HOSTNAME, ZONE, hard, pod, requirement, soft, spread};
+use support::build::{HOSTNAME, ZONE, hard, pod, requirement, soft, spread};
 
 /// A name for the row, what it does to a valid constraint, and the paths of
 /// its violations within the constraint.

@@ -15,9 +15,9 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 
 use super::verdict::{server, state};
-use crate::support::build::{ZONE, hard, node, pod, spread};
-use crate::support::model::Stored;
-use crate::support::server::Server;
+use support::build::{ZONE, hard, node, pod, spread};
+use support::model::Stored;
+use support::server::Server;
 
 /// Sends and receives messages as they are.
 #[derive(Default)]

@@ -5,9 +5,9 @@ use evenkeel::snapshot::Limits;
 use tonic::Code;
 
 use super::verdict::{Call, Refusal, fill, refused};
-use crate::support::build::{meta, node, on, pod};
-use crate::support::model::Stored;
-use crate::support::server::Server;
+use support::build::{meta, node, on, pod};
+use support::model::Stored;
+use support::server::Server;
 
 fn pods(count: usize) -> Vec<Change> {
     let pod = |i| on(pod(&format!("many-{i}"), &[("app", "web")]), "n0").change();

@@ -2,15 +2,6 @@
 //! code, names every fault by the path that Kubernetes would give it, and the
 //! state afterwards is byte for byte what it was.
 
-#[path = "../support/descriptors.rs"]
-mod descriptors;
-#[path = "../support/examples.rs"]
-mod examples;
-#[path = "../support/process.rs"]
-mod process;
-#[path = "../support/mod.rs"]
-mod support;
-
 mod changes;
 mod constraints;
 mod frames;
@@ -19,3 +10,5 @@ mod numbers;
 mod pods;
 mod requests;
 mod verdict;
+
+use support::{descriptors, process};

@@ -16,7 +16,7 @@ use tonic_types::StatusExt;
 
 use crate::descriptors::{Call, FieldPath, Protocol, bytes_of, fixed_of, varint_of};
 use crate::process::Server;
-use crate::support::build::{having, node, on, pod, requesting};
+use support::build::{having, node, on, pod, requesting};
 
 /// How many calls are under way at once.
 const AT_ONCE: usize = 16;

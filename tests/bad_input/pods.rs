@@ -7,7 +7,7 @@ use evenkeel::proto::v1::{
 };
 
 use super::verdict::{decisions, refused, server};
-use crate::support::build::{
+use support::build::{
     hard, labelled, node_requirement, pairs, pod, pod_term, requiring_terms, selecting, spread,
     with_affinity,
 };

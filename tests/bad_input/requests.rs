@@ -8,7 +8,7 @@ use tonic::Code;
 use tonic_types::StatusExt;
 
 use super::verdict::{Call, Refusal, refused, server, state};
-use crate::support::build::{ZONE, hard, pod, spread};
+use support::build::{ZONE, hard, pod, spread};
 
 fn filter() -> FilterRequest {
     FilterRequest {

@@ -11,9 +11,9 @@ use prost::Message;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use crate::support::build::{ZONE, node, on, pod};
-use crate::support::model::Stored;
-use crate::support::server::Server;
+use support::build::{ZONE, node, on, pod};
+use support::model::Stored;
+use support::server::Server;
 
 /// A request that must be refused.
 #[derive(Debug, Clone)]

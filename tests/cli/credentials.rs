@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::evenkeel::Desk;
+use crate::evenkeel::Workspace;
 use crate::kube_api::{self, Refusals};
 use crate::shop::objects;
 
@@ -120,7 +120,7 @@ fn what_is_wrong_with_credentials_is_named_without_asking() {
         ),
     ];
     for (user, cluster, wanted) in cases {
-        let desk = Desk::new()
+        let workspace = Workspace::new()
             .file("old.crt", VERSION_1)
             .file("old.key", KEY)
             .file("own.crt", &certificate)
@@ -129,9 +129,11 @@ fn what_is_wrong_with_credentials_is_named_without_asking() {
                 "kube.yaml",
                 &kubeconfig("https://127.0.0.1:1", &user, &cluster),
             );
-        let config = desk.path("kube.yaml").display().to_string();
-        let refused = desk.run(&format!("spread --kubeconfig {config}")).expect(2);
-        let directory = desk.path("").display().to_string();
+        let config = workspace.path("kube.yaml").display().to_string();
+        let refused = workspace
+            .run(&format!("spread --kubeconfig {config}"))
+            .expect(2);
+        let directory = workspace.path("").display().to_string();
         let wanted = wanted.replace("/DESK/", &directory);
         refused.complains(&wanted);
         assert!(!refused.err.contains("does not accept"), "{}", refused.err);
@@ -164,18 +166,20 @@ fn credentials_that_were_refused_are_named_by_where_they_are_from() {
         (command(&status), "what the command sh gives: Unauthorized"),
     ];
     for (user, wanted) in cases {
-        let desk = Desk::new()
+        let workspace = Workspace::new()
             .file("token", SECRET)
             .file("kube.yaml", &kubeconfig(&address, &user, &json!({})));
-        let config = desk.path("kube.yaml").display().to_string();
-        let refused = desk.run(&format!("spread --kubeconfig {config}")).expect(2);
-        let directory = desk.path("").display().to_string();
+        let config = workspace.path("kube.yaml").display().to_string();
+        let refused = workspace
+            .run(&format!("spread --kubeconfig {config}"))
+            .expect(2);
+        let directory = workspace.path("").display().to_string();
         refused.complains(&wanted.replace("/DESK/", &directory));
         let is_said = refused.err.contains(not_accepted);
         assert_eq!(is_said, user != json!({}), "{}", refused.err);
         assert!(!refused.err.contains(SECRET), "{}", refused.err);
     }
     let user = json!({"token": "right"});
-    let desk = Desk::new().file("kube.yaml", &kubeconfig(&address, &user, &json!({})));
-    desk.run("spread --kubeconfig kube.yaml").expect(0);
+    let workspace = Workspace::new().file("kube.yaml", &kubeconfig(&address, &user, &json!({})));
+    workspace.run("spread --kubeconfig kube.yaml").expect(0);
 }

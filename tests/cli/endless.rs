@@ -4,9 +4,9 @@ use std::fs::File;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::desk;
-use crate::evenkeel::{Desk, Outcome};
+use crate::evenkeel::{Outcome, Workspace};
 use crate::process;
+use crate::workspace;
 
 /// How long a command may take to refuse one.
 const SOON: Duration = Duration::from_secs(60);
@@ -15,7 +15,7 @@ const SOON: Duration = Duration::from_secs(60);
 const LONG: usize = 20 << 20;
 
 /// Files that are refused, and how.
-fn files() -> (Desk, Vec<(&'static str, &'static str)>) {
+fn files() -> (Workspace, Vec<(&'static str, &'static str)>) {
     let long = "a".repeat(LONG);
     let zeros = "0,".repeat(LONG / 2);
     let object = |spec: &str| {
@@ -26,7 +26,7 @@ fn files() -> (Desk, Vec<(&'static str, &'static str)>) {
         object("{}"),
         object(&format!("[{zeros}0]"))
     );
-    let desk = desk()
+    let workspace = workspace()
         .file(
             "line.yaml",
             &format!("kind: Pod\nmetadata: {{name: {long}}}\n"),
@@ -37,7 +37,7 @@ fn files() -> (Desk, Vec<(&'static str, &'static str)>) {
         .file("blank.json", &" ".repeat(LONG))
         .file("binary.yaml", "kind: Pod\n\0\n");
     for (name, size) in [("size.yaml", 2_u64 << 30), ("size.json", 17 << 30)] {
-        let file = File::create(desk.path(name)).expect("it can be made");
+        let file = File::create(workspace.path(name)).expect("it can be made");
         file.set_len(size).expect("it takes no room");
     }
     let refused = vec![
@@ -51,12 +51,12 @@ fn files() -> (Desk, Vec<(&'static str, &'static str)>) {
         ("list.json", "one object of more than 16 MiB"),
         ("size.yaml", "size.yaml: more than 1 GiB"),
     ];
-    (desk, refused)
+    (workspace, refused)
 }
 
 #[test]
 fn no_command_reads_what_has_no_end() {
-    let (desk, mut refused) = files();
+    let (workspace, mut refused) = files();
     let commands = [
         "lint -f",
         "lint pod/p --load",
@@ -67,7 +67,7 @@ fn no_command_reads_what_has_no_end() {
     ];
     let ask = |command: &str, file: &str, words: &str| {
         let start = Instant::now();
-        let outcome = desk.run(&format!("{command} {file}"));
+        let outcome = workspace.run(&format!("{command} {file}"));
         let took = start.elapsed();
         // An object that cannot be read is a finding of lint.
         let is_finding = command == "lint -f" && words.contains("object");
@@ -105,13 +105,13 @@ fn no_command_reads_what_has_no_end() {
 #[cfg(unix)]
 #[test]
 fn pipes_are_read_to_their_end_and_no_further() {
-    let desk = desk();
+    let workspace = workspace();
     let program = process::command(&[]).get_program().to_owned();
     let shell = |script: &str| {
         let mut command = std::process::Command::new("sh");
         command.args(["-c", script]).arg(&program);
         let child = command
-            .current_dir(desk.path(""))
+            .current_dir(workspace.path(""))
             .stdin(Stdio::null())
             .output();
         Outcome::of(child.expect("there is a shell"))
@@ -136,6 +136,6 @@ fn pipes_are_read_to_their_end_and_no_further() {
 
 #[test]
 fn a_line_of_a_decision_log_has_an_end() {
-    let outcome = desk().run("replay /dev/zero --load cluster.yaml");
+    let outcome = workspace().run("replay /dev/zero --load cluster.yaml");
     outcome.expect(2).complains("zero byte");
 }

@@ -62,12 +62,12 @@ pub fn objects(saved: &str) -> String {
 }
 
 /// A directory that commands run in.
-pub struct Desk {
+pub struct Workspace {
     directory: TempDir,
     server: Option<String>,
 }
 
-impl Desk {
+impl Workspace {
     /// An empty directory.
     pub fn new() -> Self {
         Self {

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::evenkeel::Desk;
+use crate::evenkeel::Workspace;
 
 const AFTER_OUTAGE: &str = include_str!("../../examples/three-zones/after-outage.yaml");
 
@@ -25,8 +25,8 @@ const RIGHT: &str = "maxSkew: 1, labelSelector: {matchLabels: {app: web}}";
 
 /// The rules of the findings, each with the constraint that it is about.
 fn found(text: &str) -> Vec<(String, String)> {
-    let desk = Desk::new().file("app.yaml", text);
-    let findings = desk.run("lint -f app.yaml -o json").json();
+    let workspace = Workspace::new().file("app.yaml", text);
+    let findings = workspace.run("lint -f app.yaml -o json").json();
     let findings = findings["findings"].as_array().expect("a list").iter();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut found: Vec<_> = findings
@@ -83,17 +83,17 @@ fn findings_are_written_for_systems_that_build() {
         "StatefulSet",
         &constraint("maxSkew: 0, labelSelector: {matchLabels: {a: \"<\"}}"),
     );
-    let desk = Desk::new()
+    let workspace = Workspace::new()
         .file("a,b.yaml", &text)
         .file("ok.yaml", &workload("StatefulSet", &constraint(RIGHT)));
-    let github = desk.run("lint -f a,b.yaml -o github").expect(1).out;
+    let github = workspace.run("lint -f a,b.yaml -o github").expect(1).out;
     let start = "::error file=a%2Cb.yaml,line=11,col=";
     assert!(
         github.lines().all(|line| line.starts_with(start)),
         "{github}"
     );
     assert!(github.contains(",title=invalid::StatefulSet "), "{github}");
-    let junit = desk.run("lint -f a,b.yaml -o junit").expect(1).out;
+    let junit = workspace.run("lint -f a,b.yaml -o junit").expect(1).out;
     for part in [
         "<testsuite name=\"evenkeel lint\" tests=\"",
         "<failure type=\"error\" message=\"",
@@ -102,41 +102,41 @@ fn findings_are_written_for_systems_that_build() {
         assert!(junit.contains(part), "{part}: {junit}");
     }
     assert!(!junit.contains("\"<\""), "{junit}");
-    assert_eq!(desk.run("lint -f ok.yaml -o github").expect(0).out, "");
-    let passed = desk.run("lint -f ok.yaml -o junit").expect(0).out;
+    assert_eq!(workspace.run("lint -f ok.yaml -o github").expect(0).out, "");
+    let passed = workspace.run("lint -f ok.yaml -o junit").expect(0).out;
     assert!(passed.contains("tests=\"1\" failures=\"0\""), "{passed}");
 }
 
 #[test]
 fn a_report_fails_under_a_score() {
     let line = "report --load cluster.yaml -n shop";
-    let desk = Desk::new().file("cluster.yaml", AFTER_OUTAGE);
-    let score = desk.run(&format!("{line} -o json")).json()["score"]["value"].as_i64();
+    let workspace = Workspace::new().file("cluster.yaml", AFTER_OUTAGE);
+    let score = workspace.run(&format!("{line} -o json")).json()["score"]["value"].as_i64();
     assert_eq!(score, Some(50));
     // Without the constraint that is violated, the score alone decides.
     let free = AFTER_OUTAGE.replace("DoNotSchedule", "ScheduleAnyway");
-    let desk = Desk::new().file("cluster.yaml", &free);
-    let score = desk.run(&format!("{line} -o json")).json()["score"]["value"].as_i64();
+    let workspace = Workspace::new().file("cluster.yaml", &free);
+    let score = workspace.run(&format!("{line} -o json")).json()["score"]["value"].as_i64();
     let score = score.expect("a score");
     for format in ["text", "html"] {
-        let run = |least: i64| desk.run(&format!("{line} --fail-under {least} -o {format}"));
+        let run = |least: i64| workspace.run(&format!("{line} --fail-under {least} -o {format}"));
         run(score).expect(0);
         run(score + 1).expect(1);
     }
-    desk.run(&format!("{line} --fail-under 101")).expect(2);
+    workspace.run(&format!("{line} --fail-under 101")).expect(2);
 }
 
 #[test]
 fn a_folder_of_templates_that_nobody_rendered_is_no_clean_one() {
     let text = workload("Deployment", &constraint(RIGHT));
     let helm = format!("{{{{- if .Values.on }}}}\n{text}{{{{- end }}}}\n");
-    let desk = Desk::new().file("a.yaml", &helm).file("b.yaml", &helm);
-    let told = desk.run("lint -f .").expect(2);
+    let workspace = Workspace::new().file("a.yaml", &helm).file("b.yaml", &helm);
+    let told = workspace.run("lint -f .").expect(2);
     told.complains("nothing could be checked: all that was found has placeholders");
     told.says("[unrendered]");
     // Beside what can be read it is a finding.
-    let desk = desk.file("c.yaml", &workload("StatefulSet", &constraint(RIGHT)));
-    let told = desk.run("lint -f .");
+    let workspace = workspace.file("c.yaml", &workload("StatefulSet", &constraint(RIGHT)));
+    let told = workspace.run("lint -f .");
     assert!(told.code < 2, "{told:?}");
     told.says("[unrendered]");
 }

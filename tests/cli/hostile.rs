@@ -35,17 +35,18 @@ fn files() -> [(&'static str, String); 5] {
 
 #[test]
 fn no_command_shows_what_moves_the_terminal() {
-    let (_runtime, _server, mut desk) = with_server();
-    desk.run("load cluster.yaml").expect(0);
+    let (_runtime, _server, mut workspace) = with_server();
+    workspace.run("load cluster.yaml").expect(0);
     for (name, content) in files() {
-        desk = desk.file(name, &content);
+        workspace = workspace.file(name, &content);
     }
-    let mut hold = desk.command("place -f workloads.yaml --name web --spread-only --reserve 5m");
+    let mut hold =
+        workspace.command("place -f workloads.yaml --name web --spread-only --reserve 5m");
     let held = hold
         .args(["--owner", "a\u{1b}[2J\nFORGED\u{202e}b"])
         .output();
     assert!(held.expect("it runs").status.success());
-    desk.run("load owned.yaml --merge");
+    workspace.run("load owned.yaml --merge");
     let mut lines = vec![
         "reservation list".to_owned(),
         "reservation list -o json".to_owned(),
@@ -65,7 +66,7 @@ fn no_command_shows_what_moves_the_terminal() {
         lines.push(format!("filter -f workloads.yaml --name web --load {name}"));
     }
     for line in lines {
-        let outcome = desk.run(&line);
+        let outcome = workspace.run(&line);
         for text in [&outcome.out, &outcome.err] {
             let is_hidden = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
             let hidden = text.chars().find(|c| is_hidden(*c));

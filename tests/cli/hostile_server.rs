@@ -14,8 +14,8 @@ use tokio::runtime::Runtime;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
-use crate::desk;
 use crate::evenkeel::Outcome;
+use crate::workspace;
 
 /// An escape sequence that clears the screen, a style that hides, a line that looks like
 /// one of the program's own, and marks that turn the direction of writing.
@@ -189,9 +189,9 @@ fn no_text_of_a_server_moves_the_terminal() {
     for answers in all {
         let is_refused = matches!(answers, Answering::Refusing(_));
         let address = runtime.block_on(start(answers)).to_string();
-        let desk = desk().with_server(&address);
+        let workspace = workspace().with_server(&address);
         for line in COMMANDS {
-            let mut command = desk.command(line);
+            let mut command = workspace.command(line);
             let output = command.env("CLICOLOR_FORCE", "1").output();
             let outcome = Outcome::of(output.expect("it runs"));
             check(line, &outcome);
@@ -212,8 +212,8 @@ fn no_text_of_a_server_moves_the_terminal() {
 fn a_deletion_of_a_kind_that_only_the_server_knows_is_named() {
     let runtime = Runtime::new().expect("a runtime starts");
     let address = runtime.block_on(start(Answering::Answering)).to_string();
-    let desk = desk().with_server(&address);
-    let outcome = desk.run("filter -f workloads.yaml --name web --overlay-delete pod/w1");
+    let workspace = workspace().with_server(&address);
+    let outcome = workspace.run("filter -f workloads.yaml --name web --overlay-delete pod/w1");
     outcome
         .expect(2)
         .complains("the snapshot has no Gadget a\\u{1b}[2J");

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::desk;
 use crate::evenkeel::objects;
+use crate::workspace;
 
 const WEB: &str = "-f workloads.yaml --name web --load cluster.yaml";
 const DB: &str = "-f workloads.yaml --name sts/db --load cluster.yaml";
@@ -52,26 +52,26 @@ fn names_and_exit_codes_say_which_nodes_are_feasible() {
             vec!["x1"],
         ),
     ];
-    let desk = desk().file(
+    let workspace = workspace().file(
         "more.yaml",
         "kind: Node\nmetadata: {name: c2, labels: {zone: c}}",
     );
     for (line, code, names) in cases {
-        let outcome = desk.run(&format!("{line} -o name")).expect(code);
+        let outcome = workspace.run(&format!("{line} -o name")).expect(code);
         assert_eq!(outcome.out.lines().collect::<Vec<_>>(), names, "{line}");
     }
 }
 
 #[test]
 fn the_table_shows_verdicts_reasons_and_what_pins_the_minimum() {
-    let outcome = desk().run(&format!("filter {WEB}")).expect(1);
+    let outcome = workspace().run(&format!("filter {WEB}")).expect(1);
     for line in [
         "feasible: 0 of 5 nodes",
         "a1    unschedulable  node(s) didn't match pod topology spread constraints; zone: skew 3 > 1",
         "a2    unresolvable   node(s) were unschedulable",
         "  counts      pods with app=web",
         "  minimum     0, pinned by c",
-        "  c       0     1     1      skew 1 <= 1",
+        "  c       0     1     1      no feasible node",
     ] {
         assert!(
             outcome.out.lines().any(|found| found == line),
@@ -84,8 +84,8 @@ fn the_table_shows_verdicts_reasons_and_what_pins_the_minimum() {
 
 #[test]
 fn json_and_yaml_are_the_proto_json_of_the_answer() {
-    let desk = desk();
-    let answer = desk
+    let workspace = workspace();
+    let answer = workspace
         .run(&format!("filter {WEB} --spread-only -o json"))
         .expect(0)
         .json();
@@ -95,7 +95,7 @@ fn json_and_yaml_are_the_proto_json_of_the_answer() {
     assert_eq!(answer["infeasible"][0]["skew"], "3");
     assert_eq!(answer["constraints"][0]["domains"][0]["value"], "c");
 
-    let yaml = desk
+    let yaml = workspace
         .run(&format!("filter {WEB} --spread-only -o yaml"))
         .expect(0)
         .out;
@@ -108,13 +108,13 @@ fn json_and_yaml_are_the_proto_json_of_the_answer() {
 fn the_owner_of_a_template_deduces_the_selector_of_defaults() {
     let owner = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: db}\n\
         spec: {selector: {matchLabels: {role: store}}, template: {metadata: {labels: {role: store}}}}\n";
-    let desk = desk().file("owner.yaml", owner).file(
+    let workspace = workspace().file("owner.yaml", owner).file(
         "defaults.yaml",
         "- {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}",
     );
     let line = "filter -f owner.yaml --load cluster.yaml --load owner.yaml \
         --default-constraints defaults.yaml";
-    let answer = desk.run(&format!("{line} -o json")).expect(0).json();
+    let answer = workspace.run(&format!("{line} -o json")).expect(0).json();
     let report = &answer["constraints"][0];
     assert_eq!(report["fromDefaults"], true);
     assert_eq!(
@@ -125,24 +125,29 @@ fn the_owner_of_a_template_deduces_the_selector_of_defaults() {
 
 #[test]
 fn files_directories_and_standard_input_are_the_same() {
-    let desk = desk();
-    let whole = desk.run(&format!("filter {WEB} --spread-only")).expect(0);
-    std::fs::create_dir(desk.path("parts")).expect("it can be made");
+    let workspace = workspace();
+    let whole = workspace
+        .run(&format!("filter {WEB} --spread-only"))
+        .expect(0);
+    std::fs::create_dir(workspace.path("parts")).expect("it can be made");
     for (number, item) in crate::CLUSTER
         .lines()
         .filter_map(|line| line.strip_prefix("- "))
         .enumerate()
     {
-        std::fs::write(desk.path(&format!("parts/{number}.yml")), item).expect("it can be written");
+        std::fs::write(workspace.path(&format!("parts/{number}.yml")), item)
+            .expect("it can be written");
     }
     let rest = "--spread-only -f workloads.yaml --name web";
-    let directory = desk.run(&format!("filter {rest} --load parts")).expect(0);
+    let directory = workspace
+        .run(&format!("filter {rest} --load parts"))
+        .expect(0);
     assert_eq!(directory.out, whole.out);
-    let standard_input = desk
+    let standard_input = workspace
         .run_with(&format!("filter {rest} --load -"), crate::CLUSTER)
         .expect(0);
     assert_eq!(standard_input.out, whole.out);
-    let pod = desk.run_with(
+    let pod = workspace.run_with(
         "filter --spread-only -f - --name web --load cluster.yaml",
         crate::WORKLOADS,
     );
@@ -151,15 +156,15 @@ fn files_directories_and_standard_input_are_the_same() {
 
 #[test]
 fn a_saved_snapshot_reads_back_whole() {
-    let desk = desk();
+    let workspace = workspace();
     let save = "snapshot save saved.json --load cluster.yaml --default-constraints system";
-    let saved = desk.run(save).expect(0);
+    let saved = workspace.run(save).expect(0);
     assert_eq!(
         saved.out,
         "snapshot \"default\", revision 1: 9 objects written to saved.json\n"
     );
-    let again = desk.run("snapshot save - --load saved.json").expect(0);
-    let saved = std::fs::read_to_string(desk.path("saved.json")).expect("it was written");
+    let again = workspace.run("snapshot save - --load saved.json").expect(0);
+    let saved = std::fs::read_to_string(workspace.path("saved.json")).expect("it was written");
     assert_eq!(objects(&again.out), objects(&saved));
     assert!(
         saved.contains(r#""kind":"DefaultConstraints","system":true"#),
@@ -167,7 +172,7 @@ fn a_saved_snapshot_reads_back_whole() {
     );
     // A version comes back, unless another is said.
     let save = |source: &str| {
-        let outcome = desk
+        let outcome = workspace
             .run(&format!("snapshot save - --load {source}"))
             .expect(0);
         let list: serde_json::Value = serde_json::from_str(&outcome.out).expect("JSON");
@@ -177,20 +182,22 @@ fn a_saved_snapshot_reads_back_whole() {
     assert_eq!(save("saved.json").1, "");
     let (of_136, version) = save("cluster.yaml --kubernetes-version v1.36.3");
     assert_eq!(version, "1.36");
-    std::fs::write(desk.path("saved-1.36.json"), of_136).expect("it can be written");
+    std::fs::write(workspace.path("saved-1.36.json"), of_136).expect("it can be written");
     assert_eq!(save("saved-1.36.json").1, "1.36");
     assert_eq!(save("saved-1.36.json --kubernetes-version 1.35").1, "1.35");
     let line = "snapshot save - --load cluster.yaml --kubernetes-version next";
-    desk.run(line)
+    workspace
+        .run(line)
         .complains("must be a version of Kubernetes, such as 1.37");
 }
 
 #[test]
 fn a_saved_snapshot_that_is_not_whole_is_refused() {
-    let desk = desk();
-    desk.run("snapshot save saved.json --load cluster.yaml --default-constraints system")
+    let workspace = workspace();
+    workspace
+        .run("snapshot save saved.json --load cluster.yaml --default-constraints system")
         .expect(0);
-    let saved = std::fs::read_to_string(desk.path("saved.json")).expect("it was written");
+    let saved = std::fs::read_to_string(workspace.path("saved.json")).expect("it was written");
     let without = |part: &str| -> String {
         let is_kept = |line: &&str| !line.contains(part);
         let kept: Vec<&str> = saved.lines().filter(is_kept).collect();
@@ -254,30 +261,30 @@ fn a_saved_snapshot_that_is_not_whole_is_refused() {
         ("two that run into each other", twice, "not valid JSON"),
     ];
     for (what, content, why) in cases {
-        std::fs::write(desk.path("odd.json"), content).expect("it can be written");
+        std::fs::write(workspace.path("odd.json"), content).expect("it can be written");
         for line in [
             "snapshot save again.json --load odd.json",
             "snapshot restore odd.json --server http://127.0.0.1:1",
             "load odd.json --server http://127.0.0.1:1",
         ] {
-            let refused = desk.run(line).expect(2);
+            let refused = workspace.run(line).expect(2);
             assert!(refused.err.contains(why), "{what}: {line}: {}", refused.err);
             refused.complains("odd.json");
         }
-        assert!(!desk.path("again.json").exists(), "{what}");
+        assert!(!workspace.path("again.json").exists(), "{what}");
     }
     // Other lists have no end, and files may be laid out anew.
     let lists = [without("SavedSnapshot"), saved.replace("\n", "\n  ")];
     for list in lists {
-        std::fs::write(desk.path("list.json"), list).expect("it can be written");
-        let again = desk.run("snapshot save - --load list.json").expect(0);
+        std::fs::write(workspace.path("list.json"), list).expect("it can be written");
+        let again = workspace.run("snapshot save - --load list.json").expect(0);
         assert_eq!(objects(&again.out), objects(&saved));
     }
 }
 
 #[test]
 fn what_is_odd_about_the_input_is_said_beside_the_answer() {
-    let desk = desk().file(
+    let workspace = workspace().file(
         "again.yaml",
         "kind: Pod\nmetadata: {name: w1}\nspec: {nodeName: c1}",
     );
@@ -305,6 +312,6 @@ fn what_is_odd_about_the_input_is_said_beside_the_answer() {
         ),
     ];
     for (line, code, expected) in cases {
-        assert_eq!(desk.run(&line).expect(code).err, expected, "{line}");
+        assert_eq!(workspace.run(&line).expect(code).err, expected, "{line}");
     }
 }

@@ -52,7 +52,12 @@ pub fn start(objects: Vec<Value>, forbidden: &'static str) -> String {
 }
 
 /// The same, with these refusals.
-pub fn start_with(mut objects: Vec<Value>, refusals: Refusals) -> String {
+pub fn start_with(objects: Vec<Value>, refusals: Refusals) -> String {
+    start_held(objects, refusals).0
+}
+
+/// The same, with what it holds.
+pub fn start_held(mut objects: Vec<Value>, refusals: Refusals) -> (String, Arc<Mutex<Held>>) {
     let namespaces = objects
         .iter()
         .map(|object| &object["metadata"]["namespace"]);
@@ -64,14 +69,19 @@ pub fn start_with(mut objects: Vec<Value>, refusals: Refusals) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = listener.local_addr().expect("it is bound");
     let refused = refusals.evictions;
-    let held = Arc::new(Mutex::new(Held { objects, refused }));
+    let held = Arc::new(Mutex::new(Held {
+        objects,
+        refused,
+        ..Held::default()
+    }));
+    let serving = Arc::clone(&held);
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            let held = Arc::clone(&held);
+            let held = Arc::clone(&serving);
             thread::spawn(move || serve(&stream, &held, refusals));
         }
     });
-    format!("http://{address}")
+    (format!("http://{address}"), held)
 }
 
 /// A kubeconfig with the context `one`, whose namespace is `shop`, for the server at
@@ -89,15 +99,43 @@ pub fn kubeconfig(address: &str) -> String {
 }
 
 /// What it holds now.
-struct Held {
-    objects: Vec<Value>,
+#[derive(Default)]
+pub struct Held {
+    pub objects: Vec<Value>,
     /// How many evictions are still refused.
     refused: usize,
+    /// How many pods were evicted.
+    pub evicted: usize,
+    /// Whether successors stay on no node.
+    pub is_paused: bool,
+    /// What else happens to the successor of an evicted pod.
+    pub beside: Option<fn(&mut Value, &mut Vec<Value>)>,
 }
 
 impl Held {
-    /// Evicts a pod. Its owner makes another one, which is ready at once on the emptiest
-    /// node.
+    /// Has pods that are on no node start on the emptiest one.
+    pub fn start_pods(&mut self) {
+        while let Some(at) = self
+            .objects
+            .iter()
+            .position(|it| it["kind"] == "Pod" && it["spec"]["nodeName"].is_null())
+        {
+            let mut pod = self.objects.remove(at);
+            let of_kind =
+                |kind: &'static str| self.objects.iter().filter(move |it| it["kind"] == kind);
+            let pods_on = |node: &Value| {
+                let pods = of_kind("Pod").filter(|it| it["spec"]["nodeName"] == *node);
+                pods.count()
+            };
+            let nodes = of_kind("Node").map(|node| &node["metadata"]["name"]);
+            let node = nodes.min_by_key(|node| pods_on(node)).expect("a node");
+            pod["spec"]["nodeName"] = node.clone();
+            self.objects.push(pod);
+        }
+    }
+
+    /// Evicts a pod. Its owner makes another one, which is ready on the emptiest node: at
+    /// once, or when pods are started.
     fn evict(&mut self, target: &str) -> (u16, Value) {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let parts: Vec<&str> = path.split('/').collect();
@@ -126,22 +164,18 @@ impl Held {
             );
         }
         let mut pod = self.objects.remove(at);
-        let of_kind = |kind: &'static str| self.objects.iter().filter(move |it| it["kind"] == kind);
-        let pods_on = |node: &Value| {
-            of_kind("Pod")
-                .filter(|it| it["spec"]["nodeName"] == *node)
-                .count()
-        };
-        let nodes = of_kind("Node").map(|node| &node["metadata"]["name"]);
-        let node = nodes
-            .min_by_key(|node| pods_on(node))
-            .expect("a node")
-            .clone();
+        self.evicted += 1;
         let successor = format!("{name}-next");
         pod["metadata"]["name"] = json!(successor);
         pod["metadata"]["uid"] = json!(successor);
-        pod["spec"]["nodeName"] = node;
+        pod["spec"]["nodeName"] = Value::Null;
+        if let Some(beside) = self.beside {
+            beside(&mut pod, &mut self.objects);
+        }
         self.objects.push(pod);
+        if !self.is_paused {
+            self.start_pods();
+        }
         (
             201,
             json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}),

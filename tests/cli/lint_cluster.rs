@@ -1,6 +1,6 @@
 //! What `evenkeel lint` finds by a cluster is said once, and of what stands in a file.
 
-use crate::evenkeel::Desk;
+use crate::evenkeel::Workspace;
 
 const NODES: &str = "\
 {kind: Node, metadata: {name: a, labels: {zone: a, kubernetes.io/hostname: a}}}
@@ -31,10 +31,10 @@ fn spread(name: &str, key: &str) -> String {
 
 /// The rules and fields of what is found.
 fn found(manifests: &str) -> Vec<(String, String)> {
-    let desk = Desk::new()
+    let workspace = Workspace::new()
         .file("nodes.yaml", NODES)
         .file("all.yaml", manifests);
-    let answer = desk
+    let answer = workspace
         .run("lint -f all.yaml --load nodes.yaml -o json")
         .json();
     let findings = answer["findings"].as_array().expect("a list");

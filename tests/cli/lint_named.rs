@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use crate::shop::{CLUSTER, FILES, desk};
+use crate::shop::{CLUSTER, FILES, workspace};
 
 #[test]
 fn lint_checks_what_a_cluster_has() {
-    let desk = desk();
+    let workspace = workspace();
     let cases = [
         ("deploy -A", 1, 1),
         ("deploy", 1, 1),
@@ -15,7 +15,7 @@ fn lint_checks_what_a_cluster_has() {
         ("sts,ds -A", 0, 0),
     ];
     for (names, code, templates) in cases {
-        let of_cluster = desk
+        let of_cluster = workspace
             .run(&format!("lint {names} {CLUSTER} -o json"))
             .expect(code);
         let found = of_cluster.json();
@@ -29,7 +29,7 @@ fn lint_checks_what_a_cluster_has() {
         } else {
             ""
         };
-        let of_files = desk
+        let of_files = workspace
             .run(&format!("lint {names} {namespace} {FILES} -o json"))
             .expect(code);
         let rules = |found: &Value| -> Vec<Value> {
@@ -46,7 +46,7 @@ fn lint_checks_what_a_cluster_has() {
 /// What is named and not there is no clean bill, nor is a kind without objects.
 #[test]
 fn lint_says_when_there_is_nothing_to_check() {
-    let desk = desk();
+    let workspace = workspace();
     for (from, place) in [(CLUSTER, "cluster one"), (FILES, "cluster.json")] {
         for (names, missing) in [
             ("deploy/shop/web,deploy/shop/gone", "Deployment/shop/gone"),
@@ -54,21 +54,25 @@ fn lint_says_when_there_is_nothing_to_check() {
             ("deploy/gone -n shop", "Deployment/shop/gone"),
             ("sts/web -n shop", "StatefulSet/shop/web"),
         ] {
-            let refused = desk.run(&format!("lint {names} {from}")).expect(2);
+            let refused = workspace.run(&format!("lint {names} {from}")).expect(2);
             let expected = format!("error: {place} has no {missing}\n");
             assert!(refused.err.ends_with(&expected), "{names}: {}", refused.err);
             assert_eq!(refused.out, "", "{names}");
         }
-        let nothing = desk.run(&format!("lint sts,ds -n shop {from}")).expect(0);
+        let nothing = workspace
+            .run(&format!("lint sts,ds -n shop {from}"))
+            .expect(0);
         let expected = "nothing to check: no pod template in ";
         assert!(nothing.out.starts_with(expected), "{}", nothing.out);
     }
-    let some = desk.run(&format!("lint deploy -A {CLUSTER}")).expect(1);
+    let some = workspace
+        .run(&format!("lint deploy -A {CLUSTER}"))
+        .expect(1);
     assert!(
         some.out.ends_with("1 pod template in cluster one\n"),
         "{}",
         some.out
     );
-    let which = desk.run("lint").expect(2);
+    let which = workspace.run("lint").expect(2);
     which.complains("<--file <FILE>|KIND[/NAME]>");
 }

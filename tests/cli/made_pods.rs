@@ -3,15 +3,15 @@
 
 use serde_json::{Value, json};
 
-use crate::evenkeel::Desk;
+use crate::evenkeel::Workspace;
 use crate::templates::{Case, admission, cases, deployment, nodes};
 
 fn list(items: Vec<Value>) -> String {
     json!({ "apiVersion": "v1", "kind": "List", "items": items }).to_string()
 }
 
-fn placed(desk: &Desk, line: &str) -> usize {
-    desk.run(line).out.lines().count()
+fn placed(workspace: &Workspace, line: &str) -> usize {
+    workspace.run(line).out.lines().count()
 }
 
 #[test]
@@ -25,7 +25,7 @@ fn a_template_takes_the_room_that_its_pods_take() {
         } = case;
         let workload = deployment(&case);
         let all = cluster().chain([workload.clone()]).collect();
-        let desk = Desk::new()
+        let workspace = Workspace::new()
             .file("cluster.json", &list(cluster().collect()))
             .file("nodes.json", &list(nodes()))
             .file("all.json", &list(all))
@@ -42,23 +42,67 @@ fn a_template_takes_the_room_that_its_pods_take() {
                 case.namespace
             ),
         ] {
-            assert_eq!(placed(&desk, line), expected, "{name}: {line}");
+            assert_eq!(placed(&workspace, line), expected, "{name}: {line}");
         }
     }
 }
 
-/// What cannot be known is said.
+const REQUESTS: &str = "spec.containers.resources.requests (LimitRange)";
+
+/// A pod's additions that cannot be known are named.
 #[test]
 fn a_runtime_class_that_is_not_there_is_named() {
     let mut all = cases();
     let case = all.pop().expect("one is of a RuntimeClass");
-    let desk = Desk::new()
+    let workspace = Workspace::new()
         .file("nodes.json", &list(nodes()))
         .file("workload.json", &deployment(&case).to_string());
-    let outcome = desk
+    let outcome = workspace
         .run("filter -f workload.json --load nodes.json")
         .expect(0);
     outcome.complains("RuntimeClass chosen is not there: what it adds to the pod is not counted");
+    outcome.says(&format!(
+        "nodes, but {REQUESTS} and spec.runtimeClassName were not checked"
+    ));
+    // The answer to a program says so too.
+    let outcome = workspace.run("filter -f workload.json --load nodes.json -o json");
+    assert_eq!(
+        outcome.json()["unchecked"],
+        json!([REQUESTS, "spec.runtimeClassName"])
+    );
+}
+
+/// Files without any LimitRange do not tell what the cluster's LimitRanges add to a pod.
+#[test]
+fn requests_that_a_limit_range_may_add_are_named() {
+    let whole = json!({ "requests": { "cpu": "1", "memory": "1Mi" } });
+    let limited = json!({ "limits": { "cpu": "1", "memory": "1Mi" } });
+    for (resources, files, unchecked) in [
+        (json!({}), nodes(), json!([REQUESTS])),
+        (
+            json!({ "requests": { "cpu": "1" } }),
+            nodes(),
+            json!([REQUESTS]),
+        ),
+        (whole, nodes(), Value::Null),
+        (limited, nodes(), Value::Null),
+        (
+            json!({}),
+            nodes().into_iter().chain(admission()).collect(),
+            Value::Null,
+        ),
+    ] {
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "new" },
+            "spec": { "containers": [{ "name": "main", "resources": resources }] },
+        });
+        let workspace = Workspace::new()
+            .file("cluster.json", &list(files))
+            .file("pod.json", &pod.to_string());
+        let outcome = workspace.run("filter -f pod.json --load cluster.json -o json");
+        assert_eq!(outcome.json()["unchecked"], unchecked, "{resources}");
+        assert_eq!(outcome.err, "");
+    }
 }
 
 /// Pods that are there take what an API server makes of them, too.
@@ -74,14 +118,17 @@ fn pods_of_files_request_what_they_are_limited_to() {
         })
     };
     let case = cases().swap_remove(0);
-    let desk = Desk::new()
+    let workspace = Workspace::new()
         .file(
             "cluster.json",
             &list(nodes().into_iter().chain((0..4).map(pod)).collect()),
         )
         .file("workload.json", &deployment(&case).to_string());
     assert_eq!(
-        placed(&desk, "place -f workload.json --load cluster.json -o name"),
+        placed(
+            &workspace,
+            "place -f workload.json --load cluster.json -o name"
+        ),
         2
     );
 }
@@ -133,20 +180,20 @@ fn controllers_complete_their_pods() {
             vec!["cordoned", "full-disk", "leaving", "offline", "ready"],
         ),
     ] {
-        let desk = Desk::new()
+        let workspace = Workspace::new()
             .file("cluster.json", &cluster)
             .file("workload.json", &workload.to_string());
-        let outcome = desk.run("filter -f workload.json --load cluster.json -o name");
+        let outcome = workspace.run("filter -f workload.json --load cluster.json -o name");
         let mut found: Vec<&str> = outcome.out.lines().collect();
         found.sort_unstable();
         assert_eq!(found, nodes, "{workload}");
     }
     let mut set = workload("StatefulSet", json!({}));
     set["spec"]["volumeClaimTemplates"] = json!([{ "metadata": { "name": "data" } }]);
-    let desk = Desk::new()
+    let workspace = Workspace::new()
         .file("cluster.json", &cluster)
         .file("workload.json", &set.to_string());
-    let outcome = desk
+    let outcome = workspace
         .run("filter -f workload.json --load cluster.json -o json")
         .expect(0);
     assert_eq!(outcome.json()["unchecked"], json!(["spec.volumes"]));

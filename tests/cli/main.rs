@@ -1,8 +1,6 @@
 //! The command line, through the real binary.
 
 #[allow(dead_code, reason = "each test program uses its part")]
-#[path = "../support/api_server.rs"]
-mod api_server;
 mod credentials;
 mod endless;
 mod evenkeel;
@@ -23,28 +21,22 @@ mod odds;
 mod place;
 #[cfg(unix)]
 mod plugin;
-#[path = "../support/ports.rs"]
-mod ports;
-#[path = "../support/process.rs"]
-mod process;
 mod reassuring;
 mod rebalance;
 mod refused;
 mod remote;
 mod report;
+mod report_room;
 mod reservations;
 mod scale_down;
 mod scheduler_plugins;
 mod serve;
 mod shop;
 mod spread;
-#[path = "../support/mod.rs"]
-mod support;
 mod synth;
-#[path = "../support/templates.rs"]
-mod templates;
 mod what_if;
 
+use support::{api_server, ports, process, templates};
 /// Three zones: a holds two web pods, b one, c none. a2 is cordoned, c1 is
 /// tainted, x1 has no zone.
 const CLUSTER: &str = r#"
@@ -84,9 +76,9 @@ spec:
     metadata: {labels: {app: db}}
 "#;
 
-/// A desk with both as files.
-fn desk() -> evenkeel::Desk {
-    evenkeel::Desk::new()
+/// A workspace with both as files.
+fn workspace() -> evenkeel::Workspace {
+    evenkeel::Workspace::new()
         .file("cluster.yaml", CLUSTER)
         .file("workloads.yaml", WORKLOADS)
 }

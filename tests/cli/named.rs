@@ -4,10 +4,10 @@
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use crate::evenkeel::{Desk, Outcome};
+use crate::evenkeel::{Outcome, Workspace};
 use crate::kube_api::{self, Refusals};
-use crate::shop::{CLUSTER, FILES, desk, objects};
-use crate::support::server::Server;
+use crate::shop::{CLUSTER, FILES, objects, workspace};
+use support::server::Server;
 
 /// The answer as JSON without what differs from run to run.
 fn answer(outcome: &Outcome) -> Value {
@@ -26,18 +26,18 @@ fn answer(outcome: &Outcome) -> Value {
     answer
 }
 
-/// A server that a desk has loaded the objects into, and the desk.
-fn served(load: &str) -> ((Server, Runtime), Desk) {
+/// A server that a workspace has loaded the objects into, and the workspace.
+fn served(load: &str) -> ((Server, Runtime), Workspace) {
     let runtime = Runtime::new().expect("a runtime starts");
     let server = runtime.block_on(Server::start());
-    let desk = desk().with_server(&server.address);
-    desk.run(load).expect(0);
-    ((server, runtime), desk)
+    let workspace = workspace().with_server(&server.address);
+    workspace.run(load).expect(0);
+    ((server, runtime), workspace)
 }
 
 #[test]
 fn pending_pods_are_explained_by_workload_worst_first() {
-    let files = desk();
+    let files = workspace();
     let (_served, served) = served("load cluster.json --default-constraints system");
     let web = json!(["Deployment", "web", ["web-new-2", "web-new-3"], 2]);
     let db = json!(["StatefulSet", "db", ["db-0"], 0]);
@@ -49,10 +49,10 @@ fn pending_pods_are_explained_by_workload_worst_first() {
         ("-l app=web", 1, vec![&web]),
         ("-l app=web --overlay-delete node/b1", 0, vec![]),
     ];
-    for (desk, source) in [(&files, FILES), (&files, CLUSTER), (&served, "")] {
+    for (workspace, source) in [(&files, FILES), (&files, CLUSTER), (&served, "")] {
         for (flags, code, expected) in &cases {
             let line = format!("explain --pending {flags} {source} -o json");
-            let answer = desk.run(&line).expect(*code).json();
+            let answer = workspace.run(&line).expect(*code).json();
             if flags.contains("--overlay") {
                 assert_eq!(answer["workloads"][0]["stuckCount"], 0, "{line}");
                 continue;
@@ -63,7 +63,7 @@ fn pending_pods_are_explained_by_workload_worst_first() {
             let expected: Vec<Value> = expected.iter().map(|it| (*it).clone()).collect();
             assert_eq!(told.collect::<Vec<_>>(), expected, "{line}");
         }
-        let text = desk
+        let text = workspace
             .run(&format!("explain --pending {source}"))
             .expect(1)
             .out;
@@ -87,7 +87,7 @@ fn pending_pods_are_explained_by_workload_worst_first() {
 
 #[test]
 fn a_cluster_answers_as_a_file_of_its_objects_does() {
-    let desk = desk();
+    let workspace = workspace();
     for line in [
         "explain --pending",
         "explain deploy/web -n shop",
@@ -102,19 +102,23 @@ fn a_cluster_answers_as_a_file_of_its_objects_does() {
         "spread deploy/shop/web",
         "report -A",
     ] {
-        let of_files = desk.run(&format!("{line} {FILES} -o json"));
-        let of_cluster = desk.run(&format!("{line} {CLUSTER} -o json"));
+        let of_files = workspace.run(&format!("{line} {FILES} -o json"));
+        let of_cluster = workspace.run(&format!("{line} {CLUSTER} -o json"));
         assert_eq!(answer(&of_files), answer(&of_cluster), "{line}");
         assert_eq!(of_files.code, of_cluster.code, "{line}");
-        let text = desk.run(&format!("{line} {CLUSTER}")).out;
+        let text = workspace.run(&format!("{line} {CLUSTER}")).out;
         let title = "cluster one, revision 1, default constraints: system";
         assert!(text.contains(title), "{line}: {text}");
     }
     // The namespace of the context, as kubectl has it.
-    let named = desk.run(&format!("spread deploy/web {CLUSTER}")).expect(0);
+    let named = workspace
+        .run(&format!("spread deploy/web {CLUSTER}"))
+        .expect(0);
     let title = "Deployment/web, namespace shop: ";
     named.says(title);
-    let named = desk.run(&format!("explain deploy/web {CLUSTER}")).expect(1);
+    let named = workspace
+        .run(&format!("explain deploy/web {CLUSTER}"))
+        .expect(1);
     assert!(
         named.out.starts_with("Deployment shop/web\n"),
         "{}",
@@ -125,10 +129,10 @@ fn a_cluster_answers_as_a_file_of_its_objects_does() {
 /// The next pod of a Deployment is one of its current ReplicaSet.
 #[test]
 fn the_next_pod_of_a_deployment_has_the_hash_and_the_owner_of_the_real_one() {
-    let desk = desk();
+    let workspace = workspace();
     for source in [FILES, CLUSTER] {
         let line = format!("explain deploy/shop/web {source} -o json");
-        let answer = desk.run(&line).expect(1).json();
+        let answer = workspace.run(&line).expect(1).json();
         let constraint = &answer["constraints"][0]["constraint"];
         assert_eq!(
             constraint["labelSelector"]["matchLabels"]["pod-template-hash"], "new",
@@ -139,22 +143,22 @@ fn the_next_pod_of_a_deployment_has_the_hash_and_the_owner_of_the_real_one() {
 
 #[test]
 fn a_pod_that_is_there_is_taken_out_first() {
-    let desk = desk();
+    let workspace = workspace();
     for source in [FILES, CLUSTER] {
         for command in ["explain", "filter", "score", "place --replicas 1"] {
-            let outcome = desk.run(&format!("{command} pod/shop/web-new-1 {source}"));
+            let outcome = workspace.run(&format!("{command} pod/shop/web-new-1 {source}"));
             let told = outcome.out.contains("it was taken out first");
             assert!(told, "{command} {source}: {} {}", outcome.out, outcome.err);
         }
         // It is the only one that counts: without it both zones are at 0.
         let line = format!("filter pod/shop/web-new-1 {source} -o name");
-        assert_eq!(desk.run(&line).expect(0).out, "a1\n");
+        assert_eq!(workspace.run(&line).expect(0).out, "a1\n");
     }
 }
 
 #[test]
 fn names_that_mean_nothing_are_refused() {
-    let (_served, desk) = served("load cluster.json");
+    let (_served, workspace) = served("load cluster.json");
     let cases = [
         ("filter", "which pod? Name it, or a workload"),
         ("filter web", "want KIND/NAME"),
@@ -200,10 +204,10 @@ fn names_that_mean_nothing_are_refused() {
         ("lint deploy -f x.yaml", "cannot be used with"),
     ];
     for (line, why) in cases {
-        let refused = desk.run(line).expect(2);
+        let refused = workspace.run(line).expect(2);
         refused.complains(why);
     }
-    let gone = desk
+    let gone = workspace
         .run("explain --pending --kubeconfig kube.yaml --context gone")
         .expect(3);
     gone.complains("cannot reach the API server of gone");
@@ -211,7 +215,7 @@ fn names_that_mean_nothing_are_refused() {
 
 #[test]
 fn an_unknown_kind_is_said_wherever_a_name_is_looked_up() {
-    let (_served, desk) = served("load cluster.json");
+    let (_served, workspace) = served("load cluster.json");
     let unknown = "unknown kind deployy (did you mean deploy?)";
     let places = ["", FILES, CLUSTER];
     for place in places {
@@ -219,7 +223,8 @@ fn an_unknown_kind_is_said_wherever_a_name_is_looked_up() {
             "explain deployy/shop/web",
             "place deployy/shop/web --replicas 2",
         ] {
-            desk.run(&format!("{line} {place}"))
+            workspace
+                .run(&format!("{line} {place}"))
                 .expect(2)
                 .complains(unknown);
         }
@@ -231,55 +236,56 @@ fn an_unknown_kind_is_said_wherever_a_name_is_looked_up() {
         "lint deployy/web --kubeconfig kube.yaml",
         "filter -f cluster.json --name deployy/web --load cluster.json",
     ] {
-        desk.run(line).expect(2).complains(unknown);
+        workspace.run(line).expect(2).complains(unknown);
     }
-    desk.run("filter pod/shop/web-new-1 --overlay-delete nod/a1 --load cluster.json")
+    workspace
+        .run("filter pod/shop/web-new-1 --overlay-delete nod/a1 --load cluster.json")
         .expect(2)
         .complains("did you mean Node?");
     // People may have kinds of their own.
-    let rollout = desk.run("spread rollout/shop/web").expect(2);
+    let rollout = workspace.run("spread rollout/shop/web").expect(2);
     rollout.complains("unknown kind rollout: rollout web of namespace shop has no pods");
 }
 
 /// A snapshot has what a ReplicaSet selects, and not the template of its pods.
 #[test]
 fn a_workload_that_is_there_without_pods_is_not_said_to_be_missing() {
-    let (_served, desk) = served("load cluster.json");
-    let told = desk.run("explain rs/web-old -n shop").expect(2);
+    let (_served, workspace) = served("load cluster.json");
+    let told = workspace.run("explain rs/web-old -n shop").expect(2);
     told.complains(
         "snapshot \"default\" has ReplicaSet/shop/web-old, without its template, and no pod that \
          it made",
     );
-    let told = desk.run("explain rs/web-older -n shop").expect(2);
+    let told = workspace.run("explain rs/web-older -n shop").expect(2);
     told.complains("snapshot \"default\" has no ReplicaSet/shop/web-older, nor a pod");
     // Files and clusters have the template.
     for source in [FILES, CLUSTER] {
-        let told = desk.run(&format!("explain rs/web-old -n shop {source}"));
+        let told = workspace.run(&format!("explain rs/web-old -n shop {source}"));
         told.expect(0).says("ReplicaSet shop/web-old");
     }
-    desk.run("snapshot save saved.json").expect(0);
-    let told = desk.run("explain rs/web-old -n shop --load saved.json");
+    workspace.run("snapshot save saved.json").expect(0);
+    let told = workspace.run("explain rs/web-old -n shop --load saved.json");
     told.expect(2).complains("no pod template there");
 }
 
 /// Pods of a server's snapshot stand for the workload that made them.
 #[test]
 fn a_server_makes_the_next_pod_of_a_workload_like_those_that_it_has() {
-    let (_served, desk) = served("load cluster.json");
+    let (_served, workspace) = served("load cluster.json");
     for (kind, its_name) in [("deploy", "web"), ("rs", "web-new")] {
         let line = format!("explain {kind}/{its_name} -n shop");
-        let outcome = desk.run(&line).expect(1);
+        let outcome = workspace.run(&line).expect(1);
         outcome.says(&format!("shop/{its_name}, a pod like web-new-1"));
     }
-    let pod = desk.run("filter pod/shop/web-new-1 -o name").expect(0);
+    let pod = workspace.run("filter pod/shop/web-new-1 -o name").expect(0);
     assert_eq!(pod.out, "a1\n");
 }
 
 #[test]
 fn what_an_account_may_not_list_is_named_with_the_rule_to_add() {
     let address = kube_api::start(objects(), "replicasets");
-    let desk = Desk::new().file("kube.yaml", &kube_api::kubeconfig(&address));
-    let refused = desk
+    let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
+    let refused = workspace
         .run("explain --pending --kubeconfig kube.yaml")
         .expect(2);
     for part in [
@@ -293,7 +299,7 @@ fn what_an_account_may_not_list_is_named_with_the_rule_to_add() {
 
 #[test]
 fn files_start_with_the_default_constraints_of_kube_scheduler() {
-    let desk = desk();
+    let workspace = workspace();
     let line = "explain pod/db-0 -n default";
     for (flags, told) in [
         ("--load cluster.json", "default constraints: system"),
@@ -309,12 +315,12 @@ fn files_start_with_the_default_constraints_of_kube_scheduler() {
     ] {
         if flags.contains("none.json") {
             let save = "snapshot save none.json --load cluster.json --default-constraints none";
-            desk.run(save).expect(0);
+            workspace.run(save).expect(0);
         }
-        let out = desk.run(&format!("{line} {flags}")).expect(0).out;
+        let out = workspace.run(&format!("{line} {flags}")).expect(0).out;
         assert!(out.contains(told), "{flags}: {out}");
     }
-    let answer = desk
+    let answer = workspace
         .run(&format!("{line} --load cluster.json -o json"))
         .expect(0)
         .json();
@@ -329,7 +335,7 @@ fn who_may_list_one_namespace_alone_can_ask_about_it() {
         ..Refusals::default()
     };
     let address = kube_api::start_with(objects(), refusals);
-    let desk = desk().file("kube.yaml", &kube_api::kubeconfig(&address));
+    let workspace = workspace().file("kube.yaml", &kube_api::kubeconfig(&address));
     let not_known = "this account may not list pods, services, replicasets, \
                      statefulsets, replicationcontrollers, poddisruptionbudgets, persistentvolumeclaims \
                      in all namespaces: those of namespace shop alone are known. What other pods take on the nodes is not";
@@ -342,11 +348,11 @@ fn who_may_list_one_namespace_alone_can_ask_about_it() {
         ("report -n shop", 0),
         ("lint deploy -n shop", 1),
     ] {
-        let told = desk.run(&format!("{line} {CLUSTER}")).expect(code);
+        let told = workspace.run(&format!("{line} {CLUSTER}")).expect(code);
         told.complains(not_known);
     }
     for line in ["explain deploy/web", "place deploy/web --add 1"] {
-        let answer = desk.run(&format!("{line} {CLUSTER} -o json")).json();
+        let answer = workspace.run(&format!("{line} {CLUSTER} -o json")).json();
         let unchecked = answer["unchecked"].as_array().expect("a list");
         assert!(
             unchecked.contains(&json!("pods of other namespaces")),
@@ -354,11 +360,11 @@ fn who_may_list_one_namespace_alone_can_ask_about_it() {
         );
     }
     for line in ["explain --pending", "spread -A", "report"] {
-        let refused = desk.run(&format!("{line} {CLUSTER}")).expect(2);
+        let refused = workspace.run(&format!("{line} {CLUSTER}")).expect(2);
         refused.complains("may not list pods in one");
         refused.complains("; or ask about one namespace, with -n");
     }
-    let refused = desk.run(&format!("explain pod/default/db-0 {CLUSTER}"));
+    let refused = workspace.run(&format!("explain pod/default/db-0 {CLUSTER}"));
     refused
         .expect(2)
         .complains("add this rule to a Role of the account");

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::evenkeel::Desk;
+use crate::evenkeel::Workspace;
 
 /// Zones a and b with two nodes each. Two pods of an earlier revision are in zone a.
 fn cluster(more: Vec<Value>) -> String {
@@ -118,11 +118,11 @@ fn default_constraints_find_the_selector_of_a_new_workload() {
     ];
     for (kind, spec, pods, expected) in cases {
         let workload = workload(kind, spec);
-        let desk = Desk::new()
+        let workspace = Workspace::new()
             .file("cluster.json", &cluster(pods))
             .file("workload.json", &workload.to_string());
         let line = "score -f workload.json --load cluster.json -o json";
-        let answer = desk.run(line).expect(0).json();
+        let answer = workspace.run(line).expect(0).json();
         assert_eq!(counted(&answer), expected, "{workload} in {answer}");
     }
 }
@@ -135,8 +135,8 @@ fn a_changed_template_is_a_revision_of_its_own() {
         replica_set(),
         workload("Deployment", json!({ "old": false })),
     ]);
-    let desk = Desk::new().file("cluster.json", &cluster(objects));
-    let answer = desk
+    let workspace = Workspace::new().file("cluster.json", &cluster(objects));
+    let answer = workspace
         .run("score deploy/web --load cluster.json -o json")
         .expect(0)
         .json();
@@ -147,8 +147,8 @@ fn a_changed_template_is_a_revision_of_its_own() {
         replica_set(),
         workload("Deployment", json!({ "old": true })),
     ]);
-    let desk = Desk::new().file("cluster.json", &cluster(objects));
-    let answer = desk
+    let workspace = Workspace::new().file("cluster.json", &cluster(objects));
+    let answer = workspace
         .run("score deploy/web --load cluster.json -o json")
         .expect(0)
         .json();
@@ -169,12 +169,12 @@ fn a_service_of_the_same_file_counts() {
     for pod in &mut pods {
         pod["metadata"]["namespace"] = "shop".into();
     }
-    let desk = Desk::new()
+    let workspace = Workspace::new()
         .file("cluster.json", &cluster(pods))
         .file("workload.json", &both.to_string());
     for (flags, expected) in [("", [0, 0]), ("-n shop", [2, 0])] {
         let line = format!("score -f workload.json {flags} --load cluster.json -o json");
-        let answer = desk.run(&line).expect(0).json();
+        let answer = workspace.run(&line).expect(0).json();
         assert_eq!(counted(&answer), expected, "{flags}: {answer}");
     }
 }
@@ -187,10 +187,12 @@ fn replicas_that_are_there_count() {
         replica_set(),
         workload("Deployment", json!({ "old": true })),
     ]);
-    let desk = Desk::new().file("cluster.json", &cluster(objects)).file(
-        "workload.json",
-        &workload("Deployment", json!({})).to_string(),
-    );
+    let workspace = Workspace::new()
+        .file("cluster.json", &cluster(objects))
+        .file(
+            "workload.json",
+            &workload("Deployment", json!({})).to_string(),
+        );
     for (flags, line) in [
         ("", "placed: 2 of 2 more, 4 in all"),
         ("--replicas 3", "placed: 1 of 1 more, 3 in all"),
@@ -199,17 +201,17 @@ fn replicas_that_are_there_count() {
         ("--add 3", "placed: 3 of 3 more, 5 in all"),
     ] {
         for pod in ["deploy/web", "-f workload.json"] {
-            let outcome = desk
+            let outcome = workspace
                 .run(&format!("place {pod} {flags} --load cluster.json"))
                 .expect(0);
             outcome.says(line);
         }
     }
-    let outcome = desk
+    let outcome = workspace
         .run("place deploy/web --add 0 --load cluster.json")
         .expect(2);
     outcome.complains("--add");
-    let outcome = desk
+    let outcome = workspace
         .run("place deploy/web --add 1 --replicas 3 --load cluster.json")
         .expect(2);
     outcome.complains("--replicas");

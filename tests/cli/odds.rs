@@ -8,8 +8,8 @@ use tokio::runtime::Runtime;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic_health::ServingStatus;
 
-use crate::desk;
-use crate::evenkeel::Desk;
+use crate::evenkeel::Workspace;
+use crate::workspace;
 
 #[test]
 fn healthcheck_asks_the_health_service() {
@@ -30,14 +30,14 @@ fn healthcheck_asks_the_health_service() {
         tokio::spawn(serve.serve_with_incoming(TcpListenerStream::new(listener)));
         address
     });
-    let desk = Desk::new().with_server(&address);
+    let workspace = Workspace::new().with_server(&address);
     for (line, code, expected) in [
         ("healthcheck", 0, "SERVING\n"),
         ("healthcheck --service ready", 0, "SERVING\n"),
         ("healthcheck --service waiting", 1, "NOT_SERVING\n"),
         ("healthcheck --service nothing", 1, "SERVICE_UNKNOWN\n"),
     ] {
-        assert_eq!(desk.run(line).expect(code).out, expected, "{line}");
+        assert_eq!(workspace.run(line).expect(code).out, expected, "{line}");
     }
 }
 
@@ -58,17 +58,17 @@ fn what_pods_take_is_read_from_files() {
         (2, takes(1), 1, ""),
         (1, takes(2), 1, ""),
     ] {
-        let desk = Desk::new()
+        let workspace = Workspace::new()
             .file("cluster.yaml", &format!("{node}{}", runs(old)))
             .file(
                 "pod.yaml",
                 &format!("kind: Pod\nspec: {{{claims}, {new}}}\n"),
             );
-        let outcome = desk
+        let outcome = workspace
             .run("filter -f pod.yaml --load cluster.yaml -o name")
             .expect(code);
         assert_eq!(outcome.out, expected, "{old}, {new}");
-        let answer = desk
+        let answer = workspace
             .run("filter -f pod.yaml --load cluster.yaml -o json")
             .expect(code);
         assert_eq!(answer.json()["unchecked"][0], "spec.volumes");
@@ -77,10 +77,10 @@ fn what_pods_take_is_read_from_files() {
 
 #[test]
 fn the_descriptor_describes_the_service() {
-    let desk = Desk::new();
-    desk.run("descriptor -o protocol.binpb").expect(0);
-    let written = std::fs::read(desk.path("protocol.binpb")).expect("it was written");
-    let output = desk
+    let workspace = Workspace::new();
+    workspace.run("descriptor -o protocol.binpb").expect(0);
+    let written = std::fs::read(workspace.path("protocol.binpb")).expect("it was written");
+    let output = workspace
         .command("descriptor")
         .output()
         .expect("the binary runs");
@@ -109,7 +109,7 @@ fn the_descriptor_describes_the_service() {
 #[test]
 fn completions_are_written_for_every_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let script = Desk::new()
+        let script = Workspace::new()
             .run(&format!("completions {shell}"))
             .expect(0)
             .out;
@@ -119,9 +119,9 @@ fn completions_are_written_for_every_shell() {
 
 #[test]
 fn every_command_has_a_manual_page() {
-    let desk = Desk::new();
-    desk.run("man pages/man1").expect(0);
-    let pages = desk.path("pages/man1");
+    let workspace = Workspace::new();
+    workspace.run("man pages/man1").expect(0);
+    let pages = workspace.path("pages/man1");
     let page = |name| std::fs::read_to_string(pages.join(name)).expect(name);
     let first = page("evenkeel.1");
     for command in ["serve", "explain", "lint", "man"] {
@@ -132,7 +132,7 @@ fn every_command_has_a_manual_page() {
     }
     assert!(page("evenkeel-snapshot-save.1").contains("Example"));
     assert!(page("evenkeel-lint.1").contains("\\-\\-fail\\-on"));
-    desk.run("man pages/man1/evenkeel.1").expect(2);
+    workspace.run("man pages/man1/evenkeel.1").expect(2);
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn help_of_every_command_has_examples_or_exit_codes() {
         "score --help",
         "healthcheck --help",
     ] {
-        let help = Desk::new().run(line).expect(0).out;
+        let help = Workspace::new().run(line).expect(0).out;
         assert!(help.contains("Exit codes:"), "{line}\n{help}");
     }
     for line in [
@@ -152,23 +152,24 @@ fn help_of_every_command_has_examples_or_exit_codes() {
         "snapshot restore --help",
         "descriptor --help",
     ] {
-        let help = Desk::new().run(line).expect(0).out;
+        let help = Workspace::new().run(line).expect(0).out;
         assert!(help.contains("Example"), "{line}\n{help}");
     }
 }
 
 #[test]
 fn colours_are_written_only_where_they_are_wanted() {
-    let desk = desk();
+    let workspace = workspace();
     let line = "filter -f workloads.yaml --name web --load cluster.yaml";
     let escape = '\u{1b}';
-    assert!(!desk.run(line).out.contains(escape));
+    assert!(!workspace.run(line).out.contains(escape));
     assert!(
-        desk.run(&format!("{line} --color always"))
+        workspace
+            .run(&format!("{line} --color always"))
             .out
             .contains(escape)
     );
-    let forced = desk
+    let forced = workspace
         .command(line)
         .env("CLICOLOR_FORCE", "1")
         .output()
@@ -178,14 +179,14 @@ fn colours_are_written_only_where_they_are_wanted() {
 
 #[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
-    let desk = desk();
+    let workspace = workspace();
     for (line, code) in [
         ("completions bash", 0),
         ("descriptor", 0),
         ("filter -f workloads.yaml --name web --load cluster.yaml", 1),
         ("snapshot save - --load cluster.yaml", 0),
     ] {
-        let mut child = desk
+        let mut child = workspace
             .command(line)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -204,20 +205,20 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 
 #[test]
 fn files_in_utf_16_are_read_as_those_in_utf_8() {
-    let desk = desk();
+    let workspace = workspace();
     let line = "filter -f workloads.yaml --name db -o name --load";
-    let expected = desk.run(&format!("{line} cluster.yaml")).out;
-    let text = std::fs::read_to_string(desk.path("cluster.yaml")).expect("it is there");
+    let expected = workspace.run(&format!("{line} cluster.yaml")).out;
+    let text = std::fs::read_to_string(workspace.path("cluster.yaml")).expect("it is there");
     let marked = format!("\u{feff}{text}");
     let encodings: [fn(u16) -> [u8; 2]; 2] = [u16::to_le_bytes, u16::to_be_bytes];
     for encode in encodings {
         let bytes: Vec<u8> = marked.encode_utf16().flat_map(encode).collect();
-        std::fs::write(desk.path("wide.yaml"), &bytes).expect("it can be written");
-        let outcome = desk.run(&format!("{line} wide.yaml")).expect(0);
+        std::fs::write(workspace.path("wide.yaml"), &bytes).expect("it can be written");
+        let outcome = workspace.run(&format!("{line} wide.yaml")).expect(0);
         assert_eq!(outcome.out, expected);
         // Half a character at the end.
-        std::fs::write(desk.path("wide.yaml"), &bytes[..bytes.len() - 1]).expect("as before");
-        let refused = desk.run(&format!("{line} wide.yaml")).expect(2);
+        std::fs::write(workspace.path("wide.yaml"), &bytes[..bytes.len() - 1]).expect("as before");
+        let refused = workspace.run(&format!("{line} wide.yaml")).expect(2);
         refused.complains("wide.yaml: not valid UTF-16");
     }
 }

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::desk;
-use crate::evenkeel::Desk;
+use crate::evenkeel::Workspace;
+use crate::workspace;
 
 const FLEET: &str = include_str!("../../examples/fleet/fleet.yaml");
 const PLACEMENT: &str = include_str!("../../examples/fleet/placement.yaml");
 
-fn fleet_desk() -> Desk {
-    Desk::new()
+fn fleet_desk() -> Workspace {
+    Workspace::new()
         .file("fleet.yaml", FLEET)
         .file("placement.yaml", PLACEMENT)
 }
@@ -33,7 +33,9 @@ fn names_come_in_the_order_of_the_picks() {
         ),
     ];
     for (line, code, names) in cases {
-        let outcome = desk().run(&format!("place {line} -o name")).expect(code);
+        let outcome = workspace()
+            .run(&format!("place {line} -o name"))
+            .expect(code);
         assert_eq!(outcome.out.lines().collect::<Vec<_>>(), names, "{line}");
     }
 }
@@ -42,7 +44,7 @@ fn names_come_in_the_order_of_the_picks() {
 fn the_table_shows_before_and_after() {
     let line = "place -f workloads.yaml --name web --load cluster.yaml \
                 --overlay-delete node/c1 --replicas 3";
-    let out = desk().run(line).expect(0).out;
+    let out = workspace().run(line).expect(0).out;
     for shown in [
         "placed: 3 of 3",
         "b1    2      0",
@@ -53,7 +55,7 @@ fn the_table_shows_before_and_after() {
         assert!(out.contains(shown), "{shown:?} in\n{out}");
     }
     let line = "place -f workloads.yaml --name web --load cluster.yaml --replicas 7";
-    let out = desk().run(line).expect(1).out;
+    let out = workspace().run(line).expect(1).out;
     for shown in [
         "placed: 0 of 7",
         "2 node(s) didn't match pod topology spread constraints",
@@ -89,29 +91,83 @@ fn jointly_more_are_placed() {
         constraint("zone"),
         constraint("rack")
     );
-    let desk = Desk::new()
+    let workspace = Workspace::new()
         .file(
             "nodes.yaml",
             &format!("kind: List\napiVersion: v1\nitems:\n{}", nodes.concat()),
         )
         .file("pod.yaml", &pod);
     let line = "place -f pod.yaml --load nodes.yaml";
-    let greedy = desk.run(&format!("{line} --replicas 2 -o name")).expect(1);
+    let greedy = workspace
+        .run(&format!("{line} --replicas 2 -o name"))
+        .expect(1);
     assert_eq!(greedy.out, "n0\n");
-    let joint = desk
+    let joint = workspace
         .run(&format!("{line} --replicas 2 --joint -o name"))
         .expect(0);
     assert_eq!(joint.out.lines().count(), 2);
     // Nothing may go to a third zone, which keeps the others at one pod each.
-    let desk = desk.file(
+    let workspace = workspace.file(
         "third.yaml",
         "{kind: Node, metadata: {name: n3, labels: {zone: c, rack: r2}}, spec: {unschedulable: true}}",
     );
-    let out = desk
+    let out = workspace
         .run(&format!("{line} --load third.yaml --replicas 4 --joint"))
         .expect(1)
         .out;
     assert!(out.contains("no plan places more\n"), "{out}");
+}
+
+/// Two workloads of one file, or one: the headline counts them.
+#[test]
+fn the_workloads_of_a_file_are_placed_together() {
+    let deployment = |name: &str, replicas: usize| {
+        format!(
+            "---
+kind: Deployment
+apiVersion: apps/v1
+metadata: {{name: {name}}}
+spec:
+  replicas: {replicas}
+  selector: {{matchLabels: {{app: {name}}}}}
+  template:
+    metadata: {{labels: {{app: {name}}}}}
+    spec:
+      topologySpreadConstraints:
+      - maxSkew: 1
+        topologyKey: zone
+        whenUnsatisfiable: DoNotSchedule
+        labelSelector: {{matchLabels: {{app: {name}}}}}
+"
+        )
+    };
+    let workspace = Workspace::new()
+        .file(
+            "nodes.yaml",
+            "{kind: List, apiVersion: v1, items: [
+{kind: Node, metadata: {name: n0, labels: {zone: a}}},
+{kind: Node, metadata: {name: n1, labels: {zone: b}}}]}",
+        )
+        .file("one.yaml", &deployment("web", 2))
+        .file("two.yaml", &(deployment("web", 2) + &deployment("db", 1)));
+    let placed = |file: &str| {
+        let line = format!("place -f {file} --load nodes.yaml --spread-only --all-or-nothing");
+        workspace.run(&line).expect(0).out
+    };
+    let two = placed("two.yaml");
+    for part in [
+        "2 workloads",
+        "placed: 3 of 3",
+        "web",
+        "db",
+        "placed: 2 of 2",
+        "placed: 1 of 1",
+    ] {
+        assert!(two.contains(part), "{part}: {two}");
+    }
+    let one = placed("one.yaml");
+    assert!(one.contains("placed: 2 of 2"), "{one}");
+    assert!(!one.contains("1 workloads"), "{one}");
 }
 
 /// KubeFleet's documented example.
@@ -149,14 +205,14 @@ fn bindings_of_a_fleet() {
         (binding("bravelion", "web", "Bound", deleted), both),
     ];
     for (binding, names) in cases {
-        let desk = fleet_desk().file("binding.yaml", &binding);
+        let workspace = fleet_desk().file("binding.yaml", &binding);
         let line = "place -f placement.yaml --load fleet.yaml --load binding.yaml -o name";
-        let outcome = desk.run(line).expect(0);
+        let outcome = workspace.run(line).expect(0);
         assert_eq!(outcome.out.lines().collect::<Vec<_>>(), names, "{binding}");
     }
     let unlabelled = binding("bravelion", "", "Bound", "");
-    let desk = fleet_desk().file("binding.yaml", &unlabelled);
-    let refused = desk
+    let workspace = fleet_desk().file("binding.yaml", &unlabelled);
+    let refused = workspace
         .run("place -f placement.yaml --load binding.yaml")
         .expect(2);
     refused.complains("metadata.labels");
@@ -165,13 +221,13 @@ fn bindings_of_a_fleet() {
 /// A full region keeps the others back.
 #[test]
 fn the_example_of_nine() {
-    let desk = Desk::new()
+    let workspace = Workspace::new()
         .file("nine.yaml", include_str!("../../examples/fleet/nine.yaml"))
         .file(
             "all.yaml",
             include_str!("../../examples/fleet/nine-of-nine.yaml"),
         );
-    let out = desk
+    let out = workspace
         .run("place -f all.yaml --load nine.yaml -o name")
         .expect(1)
         .out;
@@ -247,11 +303,11 @@ fn policies_of_a_fleet() {
         ),
     ];
     for (policy, code, names) in cases {
-        let desk = fleet_desk()
+        let workspace = fleet_desk()
             .file("drained.yaml", tainted)
             .file("policy.yaml", &placement(policy));
         let line = "place -f policy.yaml --load fleet.yaml --load drained.yaml -o name";
-        let outcome = desk.run(line).expect(code);
+        let outcome = workspace.run(line).expect(code);
         assert_eq!(outcome.out.lines().collect::<Vec<_>>(), names, "{policy}");
     }
 }
@@ -280,25 +336,27 @@ fn what_is_not_supported_is_named() {
             "spec.policy.numberOfClusters",
         ),
     ] {
-        let desk = fleet_desk().file("policy.yaml", &placement(policy));
-        let outcome = desk.run("place -f policy.yaml --load fleet.yaml").expect(2);
+        let workspace = fleet_desk().file("policy.yaml", &placement(policy));
+        let outcome = workspace
+            .run("place -f policy.yaml --load fleet.yaml")
+            .expect(2);
         outcome.complains(named);
     }
-    let desk = fleet_desk().file("policy.yaml", &placement("{}"));
+    let workspace = fleet_desk().file("policy.yaml", &placement("{}"));
     let (_runtime, server, _) = crate::remote::with_server();
-    let desk = desk.with_server(&server.address);
-    desk.run("load fleet.yaml").expect(0);
-    let outcome = desk.run("place -f policy.yaml --reserve 5m").expect(2);
+    let workspace = workspace.with_server(&server.address);
+    workspace.run("load fleet.yaml").expect(0);
+    let outcome = workspace.run("place -f policy.yaml --reserve 5m").expect(2);
     outcome.complains("only a PickN policy reserves");
 }
 
 #[test]
 fn a_reservation_is_told() {
     let (_runtime, server, _) = crate::remote::with_server();
-    let desk = fleet_desk().with_server(&server.address);
-    desk.run("load fleet.yaml").expect(0);
+    let workspace = fleet_desk().with_server(&server.address);
+    workspace.run("load fleet.yaml").expect(0);
     let line = "place -f placement.yaml --reserve 5m --owner me -o json";
-    let answer = desk.run(line).expect(0).json();
+    let answer = workspace.run(line).expect(0).json();
     assert!(answer["reservedUntil"].is_string(), "{answer}");
     for pick in answer["placements"].as_array().expect("a list") {
         assert!(pick["reservationId"].is_string(), "{pick}");
@@ -317,7 +375,7 @@ fn files_reserve_nothing() {
 #[test]
 fn nothing_is_not_placed() {
     let line = "place -f workloads.yaml --name web --load cluster.yaml --replicas 0";
-    let outcome = desk().run(line).expect(2);
+    let outcome = workspace().run(line).expect(2);
     let why = "error: Deployment default/web wants 0 replicas: say with --replicas";
     assert!(outcome.err.starts_with(why), "{}", outcome.err);
 }

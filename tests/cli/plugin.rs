@@ -1,28 +1,30 @@
 //! The binary as a plugin of kubectl: it asks the current context.
 
-use crate::evenkeel::{Desk, Outcome};
-use crate::shop::desk;
+use crate::evenkeel::{Outcome, Workspace};
+use crate::shop::workspace;
 
 /// The binary under another name, as kubectl finds plugins.
-fn plugin(desk: &Desk, name: &str, args: &[&str]) -> Outcome {
-    let path = desk.path(name);
+fn plugin(workspace: &Workspace, name: &str, args: &[&str]) -> Outcome {
+    let path = workspace.path(name);
     if !path.exists() {
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_evenkeel"), &path).expect("a link");
     }
     let mut command = std::process::Command::new(path);
-    command.args(args).env("KUBECONFIG", desk.path("kube.yaml"));
+    command
+        .args(args)
+        .env("KUBECONFIG", workspace.path("kube.yaml"));
     command
         .env_remove("EVENKEEL_SERVER")
-        .current_dir(desk.path(""));
+        .current_dir(workspace.path(""));
     Outcome::of(crate::process::run(command))
 }
 
 #[test]
 fn as_a_plugin_it_asks_the_current_context() {
-    let desk = desk();
+    let workspace = workspace();
     let run = |line: &str| {
         let args: Vec<&str> = line.split_whitespace().collect();
-        plugin(&desk, "kubectl-evenkeel", &args)
+        plugin(&workspace, "kubectl-evenkeel", &args)
     };
     for (line, code) in [
         ("explain --pending", 1),
@@ -68,7 +70,7 @@ fn as_a_plugin_it_asks_the_current_context() {
 
 #[test]
 fn kubectl_gets_completions() {
-    let desk = desk();
+    let workspace = workspace();
     let cases: [(&[&str], &[&str]); 11] = [
         (&["expl"], &["explain"]),
         (&["explain", "--pend"], &["--pending"]),
@@ -83,7 +85,7 @@ fn kubectl_gets_completions() {
         (&["explain", "--context", "gone", "deploy/"], &[]),
     ];
     for (args, expected) in cases {
-        let outcome = plugin(&desk, "kubectl_complete-evenkeel", args).expect(0);
+        let outcome = plugin(&workspace, "kubectl_complete-evenkeel", args).expect(0);
         let mut lines: Vec<&str> = outcome.out.lines().collect();
         assert_eq!(lines.pop(), Some(":4"), "{args:?}: {}", outcome.out);
         let words: Vec<&str> = lines
@@ -96,7 +98,7 @@ fn kubectl_gets_completions() {
 
 #[test]
 fn a_shell_gets_the_names_of_a_cluster() {
-    let desk = desk();
+    let workspace = workspace();
     let cases = [
         ("explain --kubeconfig kube.yaml deploy/", "deploy/web"),
         ("spread --kubeconfig kube.yaml -n s", "shop"),
@@ -107,7 +109,7 @@ fn a_shell_gets_the_names_of_a_cluster() {
     ];
     for (line, expected) in cases {
         let index = line.split(' ').count().to_string();
-        let mut command = desk.command(&format!("-- evenkeel {line}"));
+        let mut command = workspace.command(&format!("-- evenkeel {line}"));
         command.env("_EVENKEEL_COMPLETE", "bash");
         command.env("_CLAP_COMPLETE_INDEX", index);
         let outcome = Outcome::of(crate::process::run(command)).expect(0);

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::evenkeel::Desk;
+use crate::evenkeel::Workspace;
 use crate::kube_api;
 use crate::process::Server;
 
@@ -15,7 +15,7 @@ fn every_answer_names_what_was_not_checked() {
              volumes: [{{name: v, persistentVolumeClaim: {{claimName: v}}}}]}}\n{status}"
         )
     };
-    let desk = Desk::new()
+    let workspace = Workspace::new()
         .file("nodes.yaml", "kind: Node\nmetadata: {name: a}\n")
         .file("pod.yaml", &pod(""))
         .file("waiting.yaml", &pod("status: {phase: Pending}"));
@@ -27,7 +27,9 @@ fn every_answer_names_what_was_not_checked() {
         "place -f pod.yaml --replicas 1",
         "explain --pending --load waiting.yaml",
     ] {
-        let told = desk.run(&format!("{line} --load nodes.yaml")).expect(0);
+        let told = workspace
+            .run(&format!("{line} --load nodes.yaml"))
+            .expect(0);
         let words: Vec<&str> = told.out.split_whitespace().collect();
         let expected = match line.starts_with("score") {
             true => "not checked: spec.resourceClaims, spec.volumes",
@@ -70,8 +72,10 @@ fn what_the_cluster_says_of_a_pending_pod_decides_beside_what_is_said_here() {
             "{{kind: Pod, metadata: {{name: p}}, spec: {{schedulerName: default-scheduler}}, \
              status: {{phase: Pending, {conditions}}}}}"
         );
-        let desk = Desk::new().file("all.yaml", &format!("{nodes}\n---\n{pod}"));
-        let answer = desk.run("explain --pending --load all.yaml").expect(code);
+        let workspace = Workspace::new().file("all.yaml", &format!("{nodes}\n---\n{pod}"));
+        let answer = workspace
+            .run("explain --pending --load all.yaml")
+            .expect(code);
         let words: Vec<&str> = answer.out.split_whitespace().collect();
         let words = words.join(" ");
         let counted = "; the cluster itself says that 1 pod is unschedulable";
@@ -83,11 +87,12 @@ fn what_the_cluster_says_of_a_pending_pod_decides_beside_what_is_said_here() {
     }
     let pod = "{kind: Pod, metadata: {name: p}, spec: {schedulerName: volcano}, status: {phase: Pending}}";
     let nodes = "{kind: Node, metadata: {name: a}}";
-    let desk = Desk::new().file("all.yaml", &format!("{nodes}\n---\n{pod}"));
-    let answer = desk.run("explain --pending --load all.yaml").expect(0);
+    let workspace = Workspace::new().file("all.yaml", &format!("{nodes}\n---\n{pod}"));
+    let answer = workspace.run("explain --pending --load all.yaml").expect(0);
     answer.says("its scheduler is volcano, whose rules may differ");
+    answer.says("satisfies what was checked, but spec.schedulerName (volcano) was not checked");
     for line in ["explain pod/p", "filter pod/p", "place pod/p --replicas 1"] {
-        let answer = desk.run(&format!("{line} --load all.yaml")).expect(0);
+        let answer = workspace.run(&format!("{line} --load all.yaml")).expect(0);
         let words: Vec<&str> = answer.out.split_whitespace().collect();
         assert!(
             words.join(" ").contains("spec.schedulerName (volcano)"),
@@ -126,7 +131,7 @@ fn files_that_lack_what_default_constraints_need_say_so() {
     }
     let server = Server::start(&[]);
     for (files, missing) in cases {
-        let desk = Desk::new()
+        let workspace = Workspace::new()
             .file("cluster.yaml", &files)
             .with_server(server.url());
         let warning = match &*missing {
@@ -136,16 +141,16 @@ fn files_that_lack_what_default_constraints_need_say_so() {
                  one of these selects\n"
             ),
         };
-        let told = desk.run("spread --load cluster.yaml --default-constraints system");
+        let told = workspace.run("spread --load cluster.yaml --default-constraints system");
         assert_eq!(told.expect(0).err, warning, "{files}");
-        let told = desk.run("load cluster.yaml --default-constraints system");
+        let told = workspace.run("load cluster.yaml --default-constraints system");
         assert_eq!(told.expect(0).err, warning, "{files}");
         // Of a part of a cluster, or without such constraints, nothing is missing.
         for line in [
             "spread --load cluster.yaml --default-constraints none",
             "load cluster.yaml --merge --default-constraints system",
         ] {
-            assert_eq!(desk.run(line).expect(0).err, "", "{line}: {files}");
+            assert_eq!(workspace.run(line).expect(0).err, "", "{line}: {files}");
         }
     }
     // A cluster that was asked has no others.
@@ -157,20 +162,20 @@ fn files_that_lack_what_default_constraints_need_say_so() {
             "metadata": {"name": "p", "namespace": "shop", "ownerReferences": owners}}),
     ];
     let address = kube_api::start(objects, "");
-    let desk = Desk::new().file("kube.yaml", &kube_api::kubeconfig(&address));
-    let told = desk.run("spread --kubeconfig kube.yaml --default-constraints system");
+    let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
+    let told = workspace.run("spread --kubeconfig kube.yaml --default-constraints system");
     assert_eq!(told.expect(0).err, "");
 }
 
 #[test]
 fn any_names_of_nodes_are_taken_where_that_is_said() {
-    let desk = Desk::new()
+    let workspace = Workspace::new()
         .file("racks.yaml", "kind: Node\nmetadata: {name: host_01}\n")
         .file("pod.yaml", "kind: Pod\nspec: {nodeName: host_01}\n");
     let line = "filter -f pod.yaml --load racks.yaml -o name";
-    let refused = desk.run(line).expect(2);
+    let refused = workspace.run(line).expect(2);
     refused.complains("--node-names any");
-    let told = desk.run(&format!("{line} --node-names any")).expect(0);
+    let told = workspace.run(&format!("{line} --node-names any")).expect(0);
     assert_eq!(told.out, "host_01\n");
 }
 
@@ -220,13 +225,13 @@ fn the_first_sentence_says_the_real_cause_and_what_would_help() {
     let open = "{kind: Node, metadata: {name: b, labels: {topology.kubernetes.io/zone: x}}}";
     let full = "---\n{kind: Pod, metadata: {name: q, labels: {a: b}}, spec: {nodeName: a}}";
     for (pod, flags, code, told) in cases {
-        let desk = Desk::new()
+        let workspace = Workspace::new()
             .file("nodes.yaml", CORDONED)
             .file("open.yaml", open)
             .file("full.yaml", &format!("{open}\n{full}"))
             .file("pod.yaml", &pod);
         let line = format!("explain -f pod.yaml --load nodes.yaml {flags}");
-        let answer = desk.run(&line).expect(code);
+        let answer = workspace.run(&line).expect(code);
         let words: Vec<&str> = answer.out.split_whitespace().collect();
         assert!(words.join(" ").contains(told), "{told}\n{}", answer.out);
     }

@@ -1,10 +1,13 @@
 //! `evenkeel rebalance`: on files, on a server and on a cluster.
 
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
 use serde_json::{Value, json};
 
-use crate::evenkeel::Desk;
+use crate::evenkeel::{Outcome, Workspace};
 use crate::kube_api::{self, Refusals};
-use crate::process::Server;
+use crate::process::{Server, until};
 
 /// Three zones; `web` has four pods in zone a, of which `kept` is not to be moved.
 fn objects(annotations: &Value, volumes: &Value) -> Vec<Value> {
@@ -37,9 +40,9 @@ fn objects(annotations: &Value, volumes: &Value) -> Vec<Value> {
     ]
 }
 
-fn desk(objects: Vec<Value>) -> Desk {
+fn workspace(objects: Vec<Value>) -> Workspace {
     let list = json!({"kind": "List", "apiVersion": "v1", "items": objects});
-    Desk::new().file("cluster.json", &list.to_string())
+    Workspace::new().file("cluster.json", &list.to_string())
 }
 
 const KEPT: &str = "\
@@ -69,15 +72,15 @@ fn files_say_which_pods_stay() {
     ];
     let line = "rebalance --load cluster.json";
     for annotations in kept {
-        let desk = desk(objects(&annotations, &none));
-        assert_eq!(desk.run(line).expect(0).out, KEPT, "{annotations}");
+        let workspace = workspace(objects(&annotations, &none));
+        assert_eq!(workspace.run(line).expect(0).out, KEPT, "{annotations}");
     }
     // Nothing tells them apart.
     let names = "shop/kept-1\nshop/kept-4\n";
     let other = json!({"karpenter.sh/do-not-disrupt": "false", "other": "x"});
-    let free = desk(objects(&other, &none));
+    let free = workspace(objects(&other, &none));
     assert_eq!(free.run(&format!("{line} -o name")).expect(0).out, names);
-    let stored = desk(objects(&json!({}), &json!([{"name": "v", "emptyDir": {}}])));
+    let stored = workspace(objects(&json!({}), &json!([{"name": "v", "emptyDir": {}}])));
     assert_eq!(stored.run(line).expect(0).out, KEPT);
     let all = format!("{line} --local-storage -o name");
     assert_eq!(stored.run(&all).expect(0).out, names);
@@ -91,22 +94,23 @@ fn what_is_left_is_told_with_what_is_in_the_way() {
         "metadata": {"name": "web", "namespace": "shop"},
         "spec": {"minAvailable": "100%", "selector": {"matchLabels": {"app": "web"}}},
     }));
-    let desk = desk(objects);
+    let workspace = workspace(objects);
     let line = "rebalance rs/shop/web --load cluster.json";
-    let told = desk.run(line).expect(1);
+    let told = workspace.run(line).expect(1);
     told.says("1 workload violated, and no move helps");
     told.says("in the way: zone a: PodDisruptionBudget web allows no eviction (4)");
-    let json = desk.run(&format!("{line} -o json")).expect(1).json();
+    let json = workspace.run(&format!("{line} -o json")).expect(1).json();
     assert_eq!(json["workloads"][0]["blockers"][0]["kind"], "KIND_BUDGET");
     // Another workload is none of its business.
-    desk.run("rebalance -n shop -l app=db --load cluster.json")
+    workspace
+        .run("rebalance -n shop -l app=db --load cluster.json")
         .expect(0);
 }
 
 #[test]
 fn a_page_has_an_arrow_for_each_move() {
-    let desk = desk(objects(&json!({}), &json!([])));
-    let page = desk
+    let workspace = workspace(objects(&json!({}), &json!([])));
+    let page = workspace
         .run("rebalance -n shop --load cluster.json -o html")
         .expect(0);
     for part in ["<!DOCTYPE html>", "a1 → b1", "a1 → c1", "skew 4 → 1"] {
@@ -118,12 +122,13 @@ fn a_page_has_an_arrow_for_each_move() {
 fn a_server_is_told_what_it_does_not_keep() {
     let server = Server::start(&[]);
     let kept = json!({"karpenter.sh/do-not-disrupt": "true"});
-    let desk = desk(objects(&kept, &json!([]))).with_server(server.url());
-    desk.run("load cluster.json --default-constraints system")
+    let workspace = workspace(objects(&kept, &json!([]))).with_server(server.url());
+    workspace
+        .run("load cluster.json --default-constraints system")
         .expect(0);
-    let told = desk.run("rebalance --pods cluster.json").expect(0);
+    let told = workspace.run("rebalance --pods cluster.json").expect(0);
     assert_eq!(told.out, KEPT);
-    let names = desk
+    let names = workspace
         .run("rebalance -l app=web --max-moves 1 -o name")
         .expect(1);
     assert_eq!(names.out, "shop/kept-1\n");
@@ -132,9 +137,12 @@ fn a_server_is_told_what_it_does_not_keep() {
 #[test]
 fn a_cluster_is_listed() {
     let address = kube_api::start(objects(&json!({}), &json!([])), "");
-    let desk = Desk::new().file("kube.yaml", &kube_api::kubeconfig(&address));
+    let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
     let line = "rebalance --kubeconfig kube.yaml -o name";
-    assert_eq!(desk.run(line).expect(0).out, "shop/kept-1\nshop/kept-4\n");
+    assert_eq!(
+        workspace.run(line).expect(0).out,
+        "shop/kept-1\nshop/kept-4\n"
+    );
 }
 
 /// The moves of a report: pod, successor and its node.
@@ -153,14 +161,15 @@ fn moves_are_made_one_at_a_time() {
         ..Refusals::default()
     };
     let address = kube_api::start_with(objects(&json!({}), &json!([])), refusals);
-    let desk = Desk::new().file("kube.yaml", &kube_api::kubeconfig(&address));
+    let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
     let line = "rebalance --kubeconfig kube.yaml --apply";
     // Nobody is there to be asked, and nothing is evicted without an answer.
-    desk.run(line)
+    workspace
+        .run(line)
         .expect(2)
         .complains("--yes evicts without a question");
     // The first eviction is refused, as by a budget: that is told, and repeated.
-    let run = desk.run(&format!("{line} --yes")).expect(0);
+    let run = workspace.run(&format!("{line} --yes")).expect(0);
     run.complains("waiting: shop/kept-1: Cannot evict pod");
     run.complains("moved shop/kept-1 from a1: kept-1-next is on b1 (planned: b1)");
     let report = run.json();
@@ -172,19 +181,120 @@ fn moves_are_made_one_at_a_time() {
         (&json!("even"), &json!(0))
     );
     // Nothing is left to do.
-    let again = desk.run(&format!("{line} --yes")).expect(0).json();
+    let again = workspace.run(&format!("{line} --yes")).expect(0).json();
     assert_eq!(made(&again), []);
+}
+
+/// While a pod is moved, a Deployment is rolled out: another ReplicaSet makes the successor.
+/// A pod of another Deployment, whose name begins alike, is none.
+#[test]
+fn a_successor_is_known_by_its_owner() {
+    let mut objects = objects(&json!({}), &json!([]));
+    for (name, uid, above) in [("web", "u", "d"), ("web-2", "v", "d"), ("web-3", "w", "e")] {
+        objects.push(json!({
+            "kind": "ReplicaSet", "apiVersion": "apps/v1",
+            "metadata": {"name": name, "namespace": "shop", "uid": uid, "ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x", "uid": above,
+                    "controller": true}]},
+            "spec": {"selector": {"matchLabels": {"app": name}}},
+        }));
+    }
+    let (address, held) = kube_api::start_held(objects, Refusals::default());
+    held.lock().expect("no holder panics").beside = Some(|successor, all| {
+        let mut other = successor.clone();
+        let owners = |name: &str, uid: &str| {
+            json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet",
+            "name": name, "uid": uid, "controller": true}])
+        };
+        other["metadata"]["ownerReferences"] = owners("web-3", "w");
+        other["metadata"]["labels"] = json!({"app": "web-3"});
+        other["metadata"]["name"] = json!("web-3-first");
+        other["metadata"]["uid"] = json!("web-3-first");
+        other["spec"]["nodeName"] = json!("c1");
+        all.push(other);
+        successor["metadata"]["ownerReferences"] = owners("web-2", "v");
+    });
+    let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
+    let line = "rebalance --kubeconfig kube.yaml --apply --yes --max-moves 1";
+    let report = workspace.run(line).expect(1).json();
+    let expected = (
+        "kept-1".to_owned(),
+        "kept-1-next".to_owned(),
+        "b1".to_owned(),
+    );
+    assert_eq!(made(&report), [expected]);
+}
+
+/// Ctrl-C ends between two moves, a kill at any time. Started again, the command waits for the
+/// successor of the pod that it evicted before, and continues with what is left.
+#[test]
+fn what_is_interrupted_continues() {
+    for signal in ["INT", "KILL"] {
+        let (address, held) =
+            kube_api::start_held(objects(&json!({}), &json!([])), Refusals::default());
+        let held = || held.lock().expect("no holder panics");
+        held().is_paused = true;
+        let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
+        let start = || {
+            let mut command = workspace.command("rebalance --kubeconfig kube.yaml --apply --yes");
+            let command = command.stdin(Stdio::null()).stdout(Stdio::piped());
+            command
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("the binary starts")
+        };
+        let mut first = start();
+        until("a pod is evicted", || (held().evicted == 1).then_some(()));
+        let pid = first.id().to_string();
+        let sent = Command::new("kill")
+            .args([&format!("-{signal}"), &pid])
+            .status();
+        assert!(sent.expect("it can be sent").success());
+        let second = match signal {
+            "KILL" => {
+                first.wait().expect("it ends");
+                // Nothing is evicted while the first pod has no successor.
+                let mut second = start();
+                let mut lines = BufReader::new(second.stderr.take().expect("piped")).lines();
+                let told = lines.find(|line| line.as_ref().is_ok_and(|it| it.contains("waiting")));
+                assert!(told.is_some());
+                assert_eq!(held().evicted, 1);
+                held().is_paused = false;
+                held().start_pods();
+                Outcome::of(second.wait_with_output().expect("it ends"))
+            }
+            _ => {
+                let mut lines = BufReader::new(first.stderr.take().expect("piped")).lines();
+                let told =
+                    lines.find(|line| line.as_ref().is_ok_and(|it| it.contains("no more moves")));
+                assert!(told.is_some());
+                held().is_paused = false;
+                held().start_pods();
+                let report = Outcome::of(first.wait_with_output().expect("it ends"));
+                let report = report.expect(1).json();
+                assert_eq!(
+                    (&report["ended"], &report["left"]),
+                    (&json!("interrupted"), &json!(1))
+                );
+                assert_eq!(held().evicted, 1);
+                Outcome::of(start().wait_with_output().expect("it ends"))
+            }
+        };
+        let report = second.expect(0).json();
+        assert_eq!((made(&report).len(), &report["ended"]), (1, &json!("even")));
+        assert_eq!(held().evicted, 2, "{signal}");
+    }
 }
 
 #[test]
 fn a_dry_run_evicts_nothing() {
     let address = kube_api::start(objects(&json!({}), &json!([])), "");
-    let desk = Desk::new().file("kube.yaml", &kube_api::kubeconfig(&address));
+    let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
     let line = "rebalance --kubeconfig kube.yaml --apply";
-    let run = desk.run(&format!("{line} --dry-run=server")).expect(0);
+    let run = workspace.run(&format!("{line} --dry-run=server")).expect(0);
     run.complains("dry run: shop/kept-1: would be evicted");
     // All pods are still there: one move, as many as there may be.
-    let report = desk
+    let report = workspace
         .run(&format!("{line} --yes --max-moves 1"))
         .expect(1)
         .json();
@@ -193,13 +303,13 @@ fn a_dry_run_evicts_nothing() {
         (&report["ended"], &report["left"]),
         (&json!("capped"), &json!(0))
     );
-    desk.run("rebalance --load x.yaml --apply").expect(2);
+    workspace.run("rebalance --load x.yaml --apply").expect(2);
 }
 
 /// What is not there is named, as by other commands.
 #[test]
 fn what_is_not_there_is_refused() {
-    let desk = desk(objects(&json!({}), &json!([])));
+    let workspace = workspace(objects(&json!({}), &json!([])));
     for (line, told) in [
         (
             "rebalance --by nope",
@@ -218,10 +328,12 @@ fn what_is_not_there_is_refused() {
             "deployy web of namespace shop has no pods",
         ),
     ] {
-        let refused = desk.run(&format!("{line} --load cluster.json"));
+        let refused = workspace.run(&format!("{line} --load cluster.json"));
         refused.expect(2).complains(told);
     }
-    let none = desk.run("rebalance -n nope --load cluster.json").expect(0);
+    let none = workspace
+        .run("rebalance -n nope --load cluster.json")
+        .expect(0);
     assert!(
         none.out.starts_with("snapshot \"default\", revision 1,"),
         "{}",

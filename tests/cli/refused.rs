@@ -1,11 +1,11 @@
 //! What is refused, how it is said, and the exit code.
 
-use crate::desk;
-use crate::evenkeel::Desk;
+use crate::evenkeel::Workspace;
+use crate::workspace;
 
 #[test]
 fn wrong_input_ends_with_2_and_says_where() {
-    let desk = desk()
+    let workspace = workspace()
         .file("empty.yaml", "")
         .file("text.json", "hello")
         .file(
@@ -104,7 +104,7 @@ fn wrong_input_ends_with_2_and_says_where() {
         ("completions powerbash", "invalid value 'powerbash'"),
     ];
     for (line, expected) in cases {
-        let outcome = desk.run(line).expect(2);
+        let outcome = workspace.run(line).expect(2);
         outcome.complains(expected);
         assert_eq!(outcome.out, "", "{line}");
     }
@@ -112,12 +112,14 @@ fn wrong_input_ends_with_2_and_says_where() {
 
 #[test]
 fn every_violation_of_a_pod_has_a_line() {
-    let desk = desk().file(
+    let workspace = workspace().file(
         "pod.yaml",
         "kind: Pod\nmetadata: {name: p}\nspec:\n  topologySpreadConstraints:\n  \
          - {maxSkew: 0, topologyKey: zone, whenUnsatisfiable: Sometimes}\n",
     );
-    let outcome = desk.run("filter -f pod.yaml --load cluster.yaml").expect(2);
+    let outcome = workspace
+        .run("filter -f pod.yaml --load cluster.yaml")
+        .expect(2);
     let lines: Vec<&str> = outcome.err.lines().collect();
     assert_eq!(lines[0], "error: the request was refused (InvalidArgument)");
     for field in ["maxSkew", "whenUnsatisfiable"] {
@@ -132,7 +134,7 @@ fn every_violation_of_a_pod_has_a_line() {
 
 #[test]
 fn violations_in_files_name_the_object() {
-    let desk = desk().file(
+    let workspace = workspace().file(
         "bad.yaml",
         "kind: Node\nmetadata: {name: ok}\n---\n\
          kind: Pod\nmetadata: {name: p, namespace: x, labels: {bad key: v}}\n",
@@ -142,7 +144,7 @@ fn violations_in_files_name_the_object() {
         "filter -f workloads.yaml --name db --load bad.yaml",
         "filter -f workloads.yaml --name db --load cluster.yaml --overlay bad.yaml",
     ] {
-        let outcome = desk.run(line).expect(2);
+        let outcome = workspace.run(line).expect(2);
         assert!(
             outcome.err.lines().any(|line| line.starts_with(expected)),
             "{}",
@@ -156,7 +158,7 @@ fn a_server_that_is_not_there_ends_with_3() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = listener.local_addr().expect("it is bound").to_string();
     drop(listener);
-    let desk = desk().with_server(&address);
+    let workspace = workspace().with_server(&address);
     for line in [
         "load cluster.yaml",
         "filter -f workloads.yaml --name web",
@@ -167,7 +169,7 @@ fn a_server_that_is_not_there_ends_with_3() {
         "snapshot delete default",
         "healthcheck",
     ] {
-        let outcome = desk.run(line).expect(3);
+        let outcome = workspace.run(line).expect(3);
         let expected = format!("error: cannot reach the server at {address}: ");
         assert!(
             outcome.err.starts_with(&expected),
@@ -175,7 +177,7 @@ fn a_server_that_is_not_there_ends_with_3() {
             outcome.err
         );
     }
-    assert!(!desk.path("saved.json").exists());
+    assert!(!workspace.path("saved.json").exists());
 }
 
 #[test]
@@ -183,11 +185,11 @@ fn a_server_that_does_not_answer_ends_with_3() {
     // It takes connections and says nothing.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = listener.local_addr().expect("it is bound").to_string();
-    let desk = Desk::new().with_server(&address);
+    let workspace = Workspace::new().with_server(&address);
     for line in [
         "snapshot list --timeout 200ms",
         "healthcheck --timeout 200ms",
     ] {
-        desk.run(line).expect(3);
+        workspace.run(line).expect(3);
     }
 }

@@ -6,31 +6,32 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use crate::desk;
-use crate::evenkeel::{Desk, objects};
+use crate::evenkeel::{Workspace, objects};
 use crate::process::until;
-use crate::support::server::Server;
+use crate::workspace;
+use support::server::Server;
 
-/// A server, a desk that talks to it, and what keeps the server running.
-pub fn with_server() -> (Runtime, Server, Desk) {
+/// A server, a workspace that talks to it, and what keeps the server running.
+pub fn with_server() -> (Runtime, Server, Workspace) {
     let runtime = Runtime::new().expect("a runtime starts");
     let server = runtime.block_on(Server::start());
-    let desk = desk().with_server(&server.address);
-    (runtime, server, desk)
+    let workspace = workspace().with_server(&server.address);
+    (runtime, server, workspace)
 }
 
 #[test]
 fn a_server_answers_as_the_files_do() {
-    let (_runtime, _server, desk) = with_server();
-    desk.run("load cluster.yaml --default-constraints system")
+    let (_runtime, _server, workspace) = with_server();
+    workspace
+        .run("load cluster.yaml --default-constraints system")
         .expect(0);
     for line in [
         "filter -f workloads.yaml --name web",
         "filter -f workloads.yaml --name web --spread-only --overlay-delete pod/w1",
         "score -f workloads.yaml --name db",
     ] {
-        let remote = desk.run(line);
-        let local = desk.run(&format!(
+        let remote = workspace.run(line);
+        let local = workspace.run(&format!(
             "{line} --load cluster.yaml --default-constraints system"
         ));
         assert_eq!(local.out, remote.out, "{line}");
@@ -40,8 +41,8 @@ fn a_server_answers_as_the_files_do() {
 
 #[test]
 fn load_sums_up_and_replaces_or_merges() {
-    let (_runtime, _server, desk) = with_server();
-    let desk = desk.file("node.yaml", "kind: Node\nmetadata: {name: d1}");
+    let (_runtime, _server, workspace) = with_server();
+    let workspace = workspace.file("node.yaml", "kind: Node\nmetadata: {name: d1}");
     let cases = [
         (
             "load cluster.yaml",
@@ -58,97 +59,113 @@ fn load_sums_up_and_replaces_or_merges() {
         ),
     ];
     for (line, expected) in cases {
-        assert_eq!(desk.run(line).expect(0).out, expected);
+        assert_eq!(workspace.run(line).expect(0).out, expected);
     }
     let counts = |line: &str| {
-        let snapshot = desk.run(&format!("{line} -o json")).expect(0).json();
+        let snapshot = workspace.run(&format!("{line} -o json")).expect(0).json();
         json!([snapshot["nodeCount"], snapshot["podCount"]])
     };
     assert_eq!(counts("snapshot get"), json!(["6", "3"]));
-    desk.run("load node.yaml --snapshot other").expect(0);
+    workspace.run("load node.yaml --snapshot other").expect(0);
     for line in ["snapshot get -s other", "snapshot get other"] {
         assert_eq!(counts(line), json!(["1", null]), "{line}");
     }
-    desk.run("load node.yaml").expect(0);
+    workspace.run("load node.yaml").expect(0);
     assert_eq!(counts("snapshot get"), json!(["1", null]));
 }
 
 #[test]
 fn many_objects_go_in_batches_and_appear_at_once() {
-    let (_runtime, _server, desk) = with_server();
+    let (_runtime, _server, workspace) = with_server();
     let nodes: Vec<_> = (0..2_500)
         .map(|number| json!({"kind": "Node", "metadata": {"name": format!("n{number}")}}))
         .collect();
-    let desk = desk.file(
+    let workspace = workspace.file(
         "nodes.json",
         &json!({"kind": "List", "items": nodes}).to_string(),
     );
-    let answer = desk.run("load nodes.json -o json").expect(0).json();
+    let answer = workspace.run("load nodes.json -o json").expect(0).json();
     assert_eq!(answer["revision"], "1");
     assert_eq!(answer["changedCount"], "2500");
 
     let mut bad = nodes;
     bad[2_200]["metadata"]["labels"] = json!({"bad key": "v"});
-    let desk = desk.file(
+    let workspace = workspace.file(
         "bad.json",
         &json!({"kind": "List", "items": bad}).to_string(),
     );
-    let outcome = desk.run("load bad.json").expect(2);
+    let outcome = workspace.run("load bad.json").expect(2);
     let expected = "  Node n2200 (bad.json, item 2201): metadata.labels: key \"bad key\" ";
     assert!(
         outcome.err.lines().any(|line| line.starts_with(expected)),
         "{}",
         outcome.err
     );
-    let snapshot = desk.run("snapshot get -o json").expect(0).json();
+    let snapshot = workspace.run("snapshot get -o json").expect(0).json();
     assert_eq!(snapshot["revision"], "1");
 }
 
 #[test]
 fn snapshots_are_listed_saved_restored_and_deleted() {
-    let (_runtime, _server, desk) = with_server();
-    assert_eq!(desk.run("snapshot list").expect(0).out, "no snapshots\n");
-    desk.run("load cluster.yaml --default-constraints system")
+    let (_runtime, _server, workspace) = with_server();
+    assert_eq!(
+        workspace.run("snapshot list").expect(0).out,
+        "no snapshots\n"
+    );
+    workspace
+        .run("load cluster.yaml --default-constraints system")
         .expect(0);
-    desk.run("snapshot save saved.json").expect(0);
-    desk.run("snapshot restore saved.json --snapshot copy")
+    workspace.run("snapshot save saved.json").expect(0);
+    workspace
+        .run("snapshot restore saved.json --snapshot copy")
         .expect(0);
     assert_eq!(
-        desk.run("snapshot list -o name").expect(0).out,
+        workspace.run("snapshot list -o name").expect(0).out,
         "copy\ndefault\n"
     );
-    let copy = desk.run("snapshot save - --snapshot copy").expect(0).out;
-    let saved = std::fs::read_to_string(desk.path("saved.json")).expect("it was written");
+    let copy = workspace
+        .run("snapshot save - --snapshot copy")
+        .expect(0)
+        .out;
+    let saved = std::fs::read_to_string(workspace.path("saved.json")).expect("it was written");
     assert_eq!(objects(&copy), objects(&saved));
 
-    desk.run("snapshot restore saved.json --snapshot again")
+    workspace
+        .run("snapshot restore saved.json --snapshot again")
         .expect(0);
-    desk.run("snapshot delete --snapshot again").expect(0);
-    desk.run("snapshot delete default").expect(0);
-    assert_eq!(desk.run("snapshot list -o name").expect(0).out, "copy\n");
+    workspace.run("snapshot delete --snapshot again").expect(0);
+    workspace.run("snapshot delete default").expect(0);
+    assert_eq!(
+        workspace.run("snapshot list -o name").expect(0).out,
+        "copy\n"
+    );
     for line in [
         "snapshot delete default",
         "snapshot get",
         "snapshot save gone.json",
         "filter -f workloads.yaml --name web",
     ] {
-        let outcome = desk.run(line).expect(2);
+        let outcome = workspace.run(line).expect(2);
         outcome.complains("(NotFound)");
     }
-    assert!(!desk.path("gone.json").exists());
+    assert!(!workspace.path("gone.json").exists());
 }
 
 #[test]
 fn a_server_is_verified() {
-    let (_runtime, _server, desk) = with_server();
-    desk.run("load cluster.yaml").expect(0);
-    desk.run("filter -f workloads.yaml --name web").expect(1);
-    let out = desk.run("verify").expect(0).out;
+    let (_runtime, _server, workspace) = with_server();
+    workspace.run("load cluster.yaml").expect(0);
+    workspace
+        .run("filter -f workloads.yaml --name web")
+        .expect(1);
+    let out = workspace.run("verify").expect(0).out;
     let start = "OK: snapshot \"default\", revision 1: views 1, partitions ";
     assert!(out.starts_with(start), "{out}");
     assert!(out.ends_with(", label sets 1, nodes 5, pods 3\n"), "{out}");
     // From files nothing was asked yet.
-    let answer = desk.run("verify --load cluster.yaml -o json").expect(0);
+    let answer = workspace
+        .run("verify --load cluster.yaml -o json")
+        .expect(0);
     assert_eq!(
         answer.json(),
         json!({
@@ -156,19 +173,19 @@ fn a_server_is_verified() {
             "labelSetCount": "1",
         })
     );
-    let outcome = desk.run("verify -s none").expect(2);
+    let outcome = workspace.run("verify -s none").expect(2);
     outcome.complains("(NotFound)");
 }
 
 #[test]
 fn a_revision_can_be_waited_for() {
-    let (_runtime, _server, desk) = with_server();
-    desk.run("load cluster.yaml").expect(0);
+    let (_runtime, _server, workspace) = with_server();
+    workspace.run("load cluster.yaml").expect(0);
     let line = "filter -f workloads.yaml --name db -o name --min-revision";
-    desk.run(&format!("{line} 1")).expect(0);
+    workspace.run(&format!("{line} 1")).expect(0);
     // A slow machine may end the call before the answer is there.
     let outcome = until("the answer that the revision was not reached", || {
-        let outcome = desk.run(&format!("{line} 2 --timeout 500ms"));
+        let outcome = workspace.run(&format!("{line} 2 --timeout 500ms"));
         (outcome.code != 3).then_some(outcome)
     });
     let outcome = outcome.expect(2);
@@ -178,10 +195,12 @@ fn a_revision_can_be_waited_for() {
 
 #[test]
 fn the_environment_names_server_and_snapshot_and_flags_win() {
-    let (_runtime, _server, desk) = with_server();
-    desk.run("load cluster.yaml --snapshot named").expect(0);
+    let (_runtime, _server, workspace) = with_server();
+    workspace
+        .run("load cluster.yaml --snapshot named")
+        .expect(0);
     let run = |line: &str| {
-        let output = desk
+        let output = workspace
             .command(line)
             .env("EVENKEEL_SNAPSHOT", "named")
             .output();
@@ -294,14 +313,14 @@ fn a_wrong_address_is_named() {
             "must be one address, such as 10.0.0.1:50051".to_owned(),
         ),
     ];
-    let desk = desk();
+    let workspace = workspace();
     for command in [
         "snapshot list",
         "load cluster.yaml",
         "filter -f workloads.yaml --name web",
     ] {
         for (address, code, said) in &cases {
-            let outcome = desk.run(&format!("{command} --server {address}"));
+            let outcome = workspace.run(&format!("{command} --server {address}"));
             let outcome = outcome.expect(*code);
             outcome.complains(said);
         }

@@ -4,14 +4,19 @@ use crate::remote::with_server;
 
 #[test]
 fn held_confirmed_and_released() {
-    let (_runtime, _server, desk) = with_server();
-    desk.run("load cluster.yaml").expect(0);
-    let list = |flags: &str| desk.run(&format!("reservation list {flags}")).expect(0).out;
+    let (_runtime, _server, workspace) = with_server();
+    workspace.run("load cluster.yaml").expect(0);
+    let list = |flags: &str| {
+        workspace
+            .run(&format!("reservation list {flags}"))
+            .expect(0)
+            .out
+    };
     assert_eq!(list(""), "no reservations\n");
 
     let line = "place -f workloads.yaml --name web --spread-only --replicas 2 --reserve 5m \
                 --owner ops -o json";
-    let placed = desk.run(line).expect(0).json();
+    let placed = workspace.run(line).expect(0).json();
     let ids: Vec<String> = placed["placements"]
         .as_array()
         .expect("a list")
@@ -27,7 +32,8 @@ fn held_confirmed_and_released() {
     assert_eq!(list("-o name"), format!("{first}\n{second}\n"));
     assert_eq!(list("--owner nobody"), "no reservations\n");
 
-    desk.run(&format!("reservation confirm {first}=web-1"))
+    workspace
+        .run(&format!("reservation confirm {first}=web-1"))
         .expect(0);
     let table = list("--owner ops");
     let lines: Vec<Vec<&str>> = table
@@ -38,7 +44,7 @@ fn held_confirmed_and_released() {
     assert_eq!(lines[1].last(), Some(&"web-1"), "{table}");
     assert_eq!(lines[2].last(), Some(&"-"), "{table}");
 
-    let gone = desk
+    let gone = workspace
         .run(&format!("reservation release {first} {second}"))
         .expect(0);
     assert!(
@@ -50,7 +56,7 @@ fn held_confirmed_and_released() {
         format!("reservation release {second}"),
         format!("reservation confirm {second}=web-2"),
     ] {
-        let late = desk.run(&line).expect(1);
+        let late = workspace.run(&line).expect(1);
         late.says(" 0 of 1");
         late.complains(&format!("ended before: {second}"));
     }
@@ -60,7 +66,7 @@ fn held_confirmed_and_released() {
 #[test]
 fn what_is_no_confirmation_is_refused() {
     for arguments in ["x", "=web-1", "x=", ""] {
-        let refused = crate::desk().run(&format!("reservation confirm {arguments}"));
+        let refused = crate::workspace().run(&format!("reservation confirm {arguments}"));
         assert_eq!(refused.code, 2, "{arguments:?}: {}", refused.err);
     }
 }
@@ -68,10 +74,10 @@ fn what_is_no_confirmation_is_refused() {
 /// A script that got no answer sends the same again.
 #[test]
 fn a_request_id_reserves_once() {
-    let (_runtime, _server, desk) = with_server();
-    desk.run("load cluster.yaml").expect(0);
+    let (_runtime, _server, workspace) = with_server();
+    workspace.run("load cluster.yaml").expect(0);
     let place = |replicas: i32, id: &str| {
-        desk.run(&format!(
+        workspace.run(&format!(
             "place -f workloads.yaml --name web --spread-only --replicas {replicas} --reserve 5m \
              --request-id {id} -o json"
         ))
@@ -86,7 +92,7 @@ fn a_request_id_reserves_once() {
             .remove("decisionId");
         answer
     };
-    let held = || desk.run("reservation list -o name").expect(0).out;
+    let held = || workspace.run("reservation list -o name").expect(0).out;
     let first = placed("one");
     assert_eq!(held().lines().count(), 2);
     assert_eq!(placed("one"), first);
@@ -97,7 +103,7 @@ fn a_request_id_reserves_once() {
     for (outcome, why) in [
         (place(3, "one"), "requestId"),
         (
-            desk.run("place -f workloads.yaml --name web --request-id one"),
+            workspace.run("place -f workloads.yaml --name web --request-id one"),
             "--reserve",
         ),
     ] {

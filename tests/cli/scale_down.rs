@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::evenkeel::Desk;
+use crate::evenkeel::Workspace;
 use crate::kube_api;
 use crate::process::Server;
 
@@ -38,9 +38,9 @@ fn objects() -> Vec<Value> {
     ]
 }
 
-fn desk() -> Desk {
+fn workspace() -> Workspace {
     let list = json!({"kind": "List", "apiVersion": "v1", "items": objects()});
-    Desk::new().file("cluster.json", &list.to_string())
+    Workspace::new().file("cluster.json", &list.to_string())
 }
 
 const TABLE: &str = "\
@@ -61,28 +61,31 @@ over zone, max skew 1, DoNotSchedule: skew 3 -> 1
 #[test]
 fn files_say_what_is_ready_and_what_deleting_costs() {
     let line = "scale-down -n shop rs/web --by 2 --load cluster.json";
-    assert_eq!(desk().run(line).expect(0).out, TABLE);
-    let names = desk().run(&format!("{line} -o name")).expect(0);
+    assert_eq!(workspace().run(line).expect(0).out, TABLE);
+    let names = workspace().run(&format!("{line} -o name")).expect(0);
     assert_eq!(names.out, "web-3\nweb-2\n");
-    let json = desk().run(&format!("{line} -o json")).expect(0).json();
+    let json = workspace().run(&format!("{line} -o json")).expect(0).json();
     assert_eq!(json["removals"][0]["name"], "web-3");
     // One is too few to keep the constraint.
     let line = "scale-down rs/shop/web --by 1 --load cluster.json -o name";
-    assert_eq!(desk().run(line).expect(1).out, "web-3\n");
-    let unknown = desk().run("scale-down rs/shop/db --by 1 --load cluster.json");
+    assert_eq!(workspace().run(line).expect(1).out, "web-3\n");
+    let unknown = workspace().run("scale-down rs/shop/db --by 1 --load cluster.json");
     unknown.expect(2).complains("has no pods");
 }
 
 #[test]
 fn a_server_is_told_what_it_does_not_keep() {
     let server = Server::start(&[]);
-    let desk = desk().with_server(server.url());
-    desk.run("load cluster.json --default-constraints system")
+    let workspace = workspace().with_server(server.url());
+    workspace
+        .run("load cluster.json --default-constraints system")
         .expect(0);
     let line = "scale-down -n shop rs/web --by 2";
-    let told = desk.run(&format!("{line} --pods cluster.json")).expect(0);
+    let told = workspace
+        .run(&format!("{line} --pods cluster.json"))
+        .expect(0);
     assert_eq!(told.out, TABLE);
-    let untold = desk.run(line).expect(0);
+    let untold = workspace.run(line).expect(0);
     untold.says("not known of 6 pods: readiness, deletion cost, restarts and age (--pods)");
     untold.says("web-1  a1    a 4\nweb-2  a1    a 3\n");
 }
@@ -90,8 +93,8 @@ fn a_server_is_told_what_it_does_not_keep() {
 #[test]
 fn a_cluster_is_listed() {
     let address = kube_api::start(objects(), "");
-    let desk = Desk::new().file("kube.yaml", &kube_api::kubeconfig(&address));
+    let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
     // The namespace is that of the context.
     let line = "scale-down rs/web --by 2 --kubeconfig kube.yaml -o name";
-    assert_eq!(desk.run(line).expect(0).out, "web-3\nweb-2\n");
+    assert_eq!(workspace.run(line).expect(0).out, "web-3\nweb-2\n");
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::evenkeel::Desk;
+use crate::evenkeel::Workspace;
 
 /// A node and a pod that the Filter of a plugin refuses there, or might.
 const FILTERED: [(&str, &str, &str); 15] = [
@@ -134,8 +134,8 @@ fn table(column: usize) -> BTreeMap<String, String> {
     cells.filter(|(_, word)| word != "–").collect()
 }
 
-/// A desk with a node, a pod that runs there and takes a port, and a pod to ask about.
-fn desk(node: &str, pod: &str) -> Desk {
+/// A workspace with a node, a pod that runs there and takes a port, and a pod to ask about.
+fn workspace(node: &str, pod: &str) -> Workspace {
     let object = |kind: &str, labels: &str, more: &str| {
         let head = format!(
             "kind: {kind}\nmetadata: {{name: {}, labels: {{{labels}}}}}\n",
@@ -146,7 +146,7 @@ fn desk(node: &str, pod: &str) -> Desk {
     let runs = "kind: Pod\nmetadata: {name: runs}\nspec: {nodeName: node, containers: [{name: c, \
                 ports: [{containerPort: 80, hostPort: 80}]}]}\n";
     let node = object("Node", "kubernetes.io/hostname: node", node);
-    Desk::new()
+    Workspace::new()
         .file("all.yaml", &format!("{node}---\n{runs}"))
         .file("pod.yaml", &object("Pod", "a: b", pod))
 }
@@ -155,7 +155,7 @@ fn desk(node: &str, pod: &str) -> Desk {
 fn the_readme_says_what_of_each_plugin_is_checked() {
     let line = "-f pod.yaml --load all.yaml --default-constraints none -o json";
     let filtered = FILTERED.map(|(plugin, node, pod)| {
-        let answer = desk(node, pod).run(&format!("filter {line}")).json();
+        let answer = workspace(node, pod).run(&format!("filter {line}")).json();
         let is_named = answer["unchecked"]
             .as_array()
             .is_some_and(|it| !it.is_empty());
@@ -168,12 +168,13 @@ fn the_readme_says_what_of_each_plugin_is_checked() {
     });
     assert_eq!(table(1), filtered.into());
     let scored = SCORED.map(|(plugin, node, pod)| {
-        let answer = desk(node, pod)
-            .run(&format!("score {line}"))
-            .expect(0)
-            .json();
-        let status = match answer["skipped"].as_bool() {
-            Some(true) => "not",
+        let workspace = workspace(node, pod);
+        let answer = workspace.run(&format!("score {line}")).expect(0).json();
+        let filtered = workspace.run(&format!("filter {line}")).json();
+        let is_named = answer["unchecked"] != filtered["unchecked"];
+        let status = match (answer["skipped"].as_bool(), is_named) {
+            (Some(true), true) => "named",
+            (Some(true), false) => "not",
             _ => "exactly",
         };
         (plugin.to_owned(), status.to_owned())

@@ -1,28 +1,28 @@
 //! `serve` with files to load first.
 
-use crate::desk;
 use crate::ports::free_ports;
 use crate::process::{Server, until};
+use crate::workspace;
 
 #[test]
 fn a_server_is_ready_once_its_files_are_loaded() {
-    let desk = desk();
+    let workspace = workspace();
     let line = "serve --load cluster.yaml --snapshot prod --default-constraints system";
-    let mut server = Server::spawn(&mut desk.command(line));
+    let mut server = Server::spawn(&mut workspace.command(line));
     let loaded = server.logged("loaded files", "loaded");
     assert_eq!(loaded, "5 Node, 3 Pod, 1 Service");
 
-    let desk = desk.with_server(server.url());
+    let workspace = workspace.with_server(server.url());
     until("the server is ready", || {
-        (desk.run("healthcheck").code == 0).then_some(())
+        (workspace.run("healthcheck").code == 0).then_some(())
     });
-    desk.run("healthcheck --service prod").expect(0);
+    workspace.run("healthcheck --service prod").expect(0);
     let question = "score -f workloads.yaml --name db --snapshot prod";
-    let remote = desk.run(question).expect(0);
+    let remote = workspace.run(question).expect(0);
     let files = "--load cluster.yaml --default-constraints system";
     assert_eq!(
         remote.out,
-        desk.run(&format!("{question} {files}")).expect(0).out
+        workspace.run(&format!("{question} {files}")).expect(0).out
     );
 }
 
@@ -30,24 +30,24 @@ fn a_server_is_ready_once_its_files_are_loaded() {
 #[test]
 fn a_server_outlives_the_reader_of_its_logs() {
     let address = format!("127.0.0.1:{}", free_ports(1));
-    let desk = desk().with_server(&address);
-    let mut server = desk
+    let workspace = workspace().with_server(&address);
+    let mut server = workspace
         .command(&format!("serve --listen {address}"))
         .stderr(std::process::Stdio::piped())
         .spawn()
         .expect("the binary starts");
     drop(server.stderr.take());
     until("the server is ready", || {
-        (desk.run("healthcheck").code == 0).then_some(())
+        (workspace.run("healthcheck").code == 0).then_some(())
     });
-    desk.run("load cluster.yaml").expect(0);
+    workspace.run("load cluster.yaml").expect(0);
     server.kill().expect("it still runs");
     server.wait().expect("it has ended");
 }
 
 #[test]
 fn a_file_that_cannot_be_loaded_ends_the_server_and_says_why() {
-    let desk = desk()
+    let workspace = workspace()
         .file(
             "bad.yaml",
             "kind: Node\nmetadata: {name: n1, labels: {bad key: v}}",
@@ -69,11 +69,13 @@ fn a_file_that_cannot_be_loaded_ends_the_server_and_says_why() {
     ];
     for (flags, expected) in cases {
         let serve = format!("serve --listen 127.0.0.1:0 {flags}");
-        let outcome = desk.run(&format!("{serve} --log-format human")).expect(1);
+        let outcome = workspace
+            .run(&format!("{serve} --log-format human"))
+            .expect(1);
         outcome.complains(expected);
         // Where nobody looks, as in a container, the log is JSON.
         for format in ["", " --log-format json --log-level off"] {
-            let outcome = desk.run(&format!("{serve}{format}")).expect(1);
+            let outcome = workspace.run(&format!("{serve}{format}")).expect(1);
             let message = fatal(&outcome.err);
             let expected = expected.trim_start_matches("error: ").trim_start();
             assert!(message.contains(expected), "{message}");
@@ -92,7 +94,7 @@ fn fatal(log: &str) -> String {
 
 #[test]
 fn bad_settings_are_told_as_the_server_logs() {
-    let desk = desk()
+    let workspace = workspace()
         .file("bad.toml", "max_nodes = \"many\"")
         .file("json.toml", "log_format = \"json\"\nmax_nodes = 0");
     let cases = [
@@ -104,12 +106,14 @@ fn bad_settings_are_told_as_the_server_logs() {
     ];
     for (line, words) in cases {
         for format in ["", " --log-format json"] {
-            let outcome = desk.run(&format!("{line}{format}")).expect(64);
+            let outcome = workspace.run(&format!("{line}{format}")).expect(64);
             assert_eq!(outcome.err.lines().count(), 1, "{}", outcome.err);
             let message = fatal(&outcome.err);
             assert!(message.contains(words), "{message}");
         }
-        let outcome = desk.run(&format!("{line} --log-format human")).expect(64);
+        let outcome = workspace
+            .run(&format!("{line} --log-format human"))
+            .expect(64);
         assert!(outcome.err.starts_with("error: "), "{}", outcome.err);
         outcome.complains(words);
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::evenkeel::Desk;
+use crate::evenkeel::Workspace;
 use crate::kube_api;
 
 fn object(kind: &str, version: &str, name: &str, namespace: &str, more: Value) -> Value {
@@ -117,11 +117,11 @@ pub(crate) fn objects() -> Vec<Value> {
     ]
 }
 
-/// A desk with the objects as a file, and a kubeconfig of an API server that has them.
-pub(crate) fn desk() -> Desk {
+/// A workspace with the objects as a file, and a kubeconfig of an API server that has them.
+pub(crate) fn workspace() -> Workspace {
     let list = json!({"kind": "List", "apiVersion": "v1", "items": objects()});
     let address = kube_api::start(objects(), "");
-    Desk::new()
+    Workspace::new()
         .file("cluster.json", &list.to_string())
         .file("kube.yaml", &kube_api::kubeconfig(&address))
 }

@@ -7,18 +7,18 @@ use std::sync::mpsc::{Receiver, channel};
 use serde_json::json;
 
 use crate::api_server::ApiServer;
-use crate::evenkeel::Desk;
+use crate::evenkeel::Workspace;
 use crate::process::{Server, until};
 
 const AFTER_OUTAGE: &str = include_str!("../../examples/three-zones/after-outage.yaml");
 
-fn desk() -> Desk {
-    Desk::new().file("cluster.yaml", AFTER_OUTAGE)
+fn workspace() -> Workspace {
+    Workspace::new().file("cluster.yaml", AFTER_OUTAGE)
 }
 
 #[test]
 fn violators_come_worst_first() {
-    let answer = desk().run("spread --load cluster.yaml");
+    let answer = workspace().run("spread --load cluster.yaml");
     let expected = "\
 snapshot \"default\", revision 1, default constraints: system
 violating: 1 of 3 workloads with constraints; 1 exceeds a soft max skew, which is no limit
@@ -47,7 +47,7 @@ Deployment/web, namespace shop: 5 pods
     zone-a  0     0     1      ······│
 ";
     for kind in ["deployment", "Deployment", "deploy"] {
-        let answer = desk().run(&format!(
+        let answer = workspace().run(&format!(
             "spread -n shop --workload {kind}/web --load cluster.yaml"
         ));
         assert_eq!((answer.code, answer.out.as_str()), (1, expected));
@@ -78,7 +78,7 @@ fn names_and_exit_codes() {
         ("--by no/key/at/all", 2, ""),
     ];
     for (flags, code, names) in cases {
-        let answer = desk().run(&format!("spread {flags} --load cluster.yaml -o name"));
+        let answer = workspace().run(&format!("spread {flags} --load cluster.yaml -o name"));
         assert_eq!((answer.code, answer.out.as_str()), (code, names), "{flags}");
     }
 }
@@ -86,7 +86,7 @@ fn names_and_exit_codes() {
 #[test]
 fn a_server_answers_the_same() {
     let server = Server::start(&[]);
-    let (asking, alone) = (desk().with_server(server.url()), desk());
+    let (asking, alone) = (workspace().with_server(server.url()), workspace());
     asking
         .run("load cluster.yaml --default-constraints system")
         .expect(0);
@@ -111,8 +111,8 @@ struct Shown {
 }
 
 impl Shown {
-    fn start(desk: &Desk, line: &str) -> Self {
-        let mut command = desk.command(line);
+    fn start(workspace: &Workspace, line: &str) -> Self {
+        let mut command = workspace.command(line);
         let child = command.stdout(Stdio::piped()).spawn();
         let mut child = child.expect("the binary starts");
         let output = child.stdout.take().expect("it is piped");
@@ -142,21 +142,21 @@ impl Drop for Shown {
 #[test]
 fn what_has_changed_is_shown_again() {
     let server = Server::start(&[]);
-    let desk = desk().with_server(server.url()).file(
+    let workspace = workspace().with_server(server.url()).file(
         "nodes.yaml",
         "kind: Node\nmetadata: {name: a1, labels: {zone: a}}",
     );
-    desk.run("load cluster.yaml").expect(0);
-    let shown = Shown::start(&desk, "spread --watch");
+    workspace.run("load cluster.yaml").expect(0);
+    let shown = Shown::start(&workspace, "spread --watch");
     shown.wait_for("violating: 1 of 3 workloads");
-    desk.run("load nodes.yaml").expect(0);
-    shown.wait_for("no workload: there is no pod here");
+    workspace.run("load nodes.yaml").expect(0);
+    shown.wait_for("no workload: there are no pods");
     for (line, why) in [
         ("spread -w --load cluster.yaml", "cannot be used with"),
         ("spread -w -o html", "a page is written once"),
         ("spread -w --kubeconfig nowhere.yaml", "nowhere.yaml"),
     ] {
-        let refused = desk.run(line).expect(2);
+        let refused = workspace.run(line).expect(2);
         refused.complains(why);
     }
 }
@@ -188,9 +188,9 @@ fn a_cluster_is_watched() {
             json!({"metadata": metadata, "spec": spec, "status": status}),
         );
     }
-    let desk = Desk::new();
+    let workspace = Workspace::new();
     let line = format!("spread -w --kubeconfig {}", config.display());
-    let shown = Shown::start(&desk, &line);
+    let shown = Shown::start(&workspace, &line);
     shown.wait_for("cluster one, revision ");
     shown.wait_for("violating: 1 of 1 workload");
     api.delete("pods", "shop/db-1");
@@ -231,11 +231,11 @@ fn what_no_constraint_holds_is_counted() {
         ("Node", "a1", "proxy-a1", "a1"),
         ("Node", "a1", "api-a1", "a1"),
     ]);
-    let desk = Desk::new().file("cluster.yaml", &cluster);
-    let answer = desk.run("spread --load cluster.yaml").expect(0);
+    let workspace = Workspace::new().file("cluster.yaml", &cluster);
+    let answer = workspace.run("spread --load cluster.yaml").expect(0);
     let expected = "\
 snapshot \"default\", revision 1, default constraints: system
-violating: nothing to violate, no constraint is in force for 5 workloads
+violating: none, because no constraint is in force for 5 workloads
 5 workloads: 3 with several pods and no constraints, 1 with a single pod, 1 whose pods are tied to their nodes
 pending: 1 pod, counted in no domain yet
 without any constraint: 2 all in one zone, 1 all on one node
@@ -244,7 +244,9 @@ see how they are spread with --by topology.kubernetes.io/zone
     assert_eq!(answer.out, expected);
 
     // Static pods and single ones are in nobody's way.
-    let by = desk.run("spread --by rack --load cluster.yaml").expect(0);
+    let by = workspace
+        .run("spread --by rack --load cluster.yaml")
+        .expect(0);
     let expected = "\
 snapshot \"default\", revision 1, default constraints: system
 5 workloads over rack
@@ -258,10 +260,10 @@ default    StatefulSet/zonal  2             rack  0     r1 1  r2 1
     assert_eq!(by.out, expected);
     // Asked by name they are told all the same.
     let line = "spread --workload no/a1 --by rack --load cluster.yaml -o name";
-    assert_eq!(desk.run(line).expect(0).out, "Node/default/a1\n");
+    assert_eq!(workspace.run(line).expect(0).out, "Node/default/a1\n");
 
     let line = "spread --load cluster.yaml --default-constraints system";
-    let defaults = desk.run(line).expect(0);
+    let defaults = workspace.run(line).expect(0);
     let missing = "warning: the files have no Service, ReplicaSet, StatefulSet; default constraints \
                    apply only to pods that one of these selects\n";
     assert_eq!(defaults.err, missing);
@@ -269,10 +271,10 @@ default    StatefulSet/zonal  2             rack  0     r1 1  r2 1
 
 #[test]
 fn a_key_that_no_node_has_is_refused() {
-    let desk = Desk::new().file("cluster.yaml", &free(&[("Job", "one", "one-0", "a1")]));
+    let workspace = Workspace::new().file("cluster.yaml", &free(&[("Job", "one", "one-0", "a1")]));
     for flags in ["", "-n elsewhere", "--workload job/one", "-l app=one"] {
         let line = format!("spread --by racks {flags} --load cluster.yaml");
-        let refused = desk.run(&line).expect(2);
+        let refused = workspace.run(&line).expect(2);
         let expected = "error: topologyKey: no node has the label \"racks\"; nodes have \
                         topology.kubernetes.io/zone, kubernetes.io/hostname, rack \
                         (FailedPrecondition)\n";
@@ -280,7 +282,7 @@ fn a_key_that_no_node_has_is_refused() {
         assert_eq!(refused.out, "", "{flags}");
     }
     // Nor is a zone supposed that no node has: nobody asked for one.
-    let bare = Desk::new().file(
+    let bare = Workspace::new().file(
         "cluster.yaml",
         &free(&[("Job", "one", "one-0", "a1")]).replace("topology.kubernetes.io/zone", "zone"),
     );
@@ -294,7 +296,7 @@ fn a_key_that_no_node_has_is_refused() {
 
 #[test]
 fn without_pods_there_is_nothing_to_say() {
-    let desk = Desk::new().file("cluster.yaml", &free(&[]));
-    let answer = desk.run("spread --load cluster.yaml").expect(0);
-    assert!(answer.out.ends_with("no workload: there is no pod here\n"));
+    let workspace = Workspace::new().file("cluster.yaml", &free(&[]));
+    let answer = workspace.run("spread --load cluster.yaml").expect(0);
+    assert!(answer.out.ends_with("no workload: there are no pods\n"));
 }

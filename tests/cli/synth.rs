@@ -1,8 +1,8 @@
 //! `evenkeel synth`.
 
-use crate::desk;
 use crate::evenkeel::objects;
-use crate::support::server::Server;
+use crate::workspace;
+use support::server::Server;
 
 const SHAPE: &str = "--nodes 12 --pods 300 --zones 4 --workloads 10 --taint-every 5 --seed 3";
 
@@ -10,18 +10,18 @@ const SHAPE: &str = "--nodes 12 --pods 300 --zones 4 --workloads 10 --taint-ever
 fn a_made_up_cluster_loads_and_is_what_goes_into_a_server() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime starts");
     let server = runtime.block_on(Server::start());
-    let desk = desk().with_server(&server.address);
+    let workspace = workspace().with_server(&server.address);
 
-    let written = desk.run(&format!("synth file.json {SHAPE}")).expect(0);
+    let written = workspace.run(&format!("synth file.json {SHAPE}")).expect(0);
     assert_eq!(written.out, "312 objects written to file.json\n");
-    let loaded = desk.run("load file.json").expect(0).out;
-    let sent = desk.run(&format!("synth --into {SHAPE} --snapshot sent"));
+    let loaded = workspace.run("load file.json").expect(0).out;
+    let sent = workspace.run(&format!("synth --into {SHAPE} --snapshot sent"));
     let sent = sent.expect(0).out;
     assert_eq!(loaded.replace("default", "sent"), sent);
 
     let save = |snapshot: &str| {
         let line = format!("snapshot save - --snapshot {snapshot}");
-        desk.run(&line).expect(0).out
+        workspace.run(&line).expect(0).out
     };
     assert_eq!(objects(&save("default")), objects(&save("sent")));
 }
@@ -30,19 +30,24 @@ fn a_made_up_cluster_loads_and_is_what_goes_into_a_server() {
 #[test]
 fn a_cluster_with_resources_refuses_what_is_too_large() {
     let large = "kind: Pod\nspec: {containers: [{resources: {requests: {cpu: 16}}}]}\n";
-    let desk = desk().file("large.yaml", large);
-    desk.run(&format!("synth file.json {SHAPE} --resources"))
+    let workspace = workspace().file("large.yaml", large);
+    workspace
+        .run(&format!("synth file.json {SHAPE} --resources"))
         .expect(0);
-    let out = desk.run("filter -f large.yaml --load file.json").expect(1);
+    let out = workspace
+        .run("filter -f large.yaml --load file.json")
+        .expect(1);
     out.says("10 Insufficient cpu");
 
-    desk.run(&format!("synth file.json {SHAPE}")).expect(0);
-    let out = desk.run("filter -f large.yaml --load file.json").expect(0);
+    workspace.run(&format!("synth file.json {SHAPE}")).expect(0);
+    let out = workspace
+        .run("filter -f large.yaml --load file.json")
+        .expect(0);
     out.says("feasible: 10 of 12");
 }
 
 #[test]
 fn either_a_file_or_a_server_is_needed() {
-    desk().run("synth --nodes 3").expect(2);
-    desk().run("synth - --into").expect(2);
+    workspace().run("synth --nodes 3").expect(2);
+    workspace().run("synth - --into").expect(2);
 }

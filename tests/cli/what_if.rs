@@ -1,17 +1,17 @@
 //! Questions about what is not so: objects that are gone, and the pod itself
 //! where it already runs.
 
-use crate::desk;
-use crate::evenkeel::Desk;
+use crate::evenkeel::Workspace;
 use crate::remote::with_server;
+use crate::workspace;
 
-/// The same desk with a server that holds `cluster.yaml`, and with files.
-fn both(check: impl Fn(&Desk, &str)) {
-    let files = desk();
+/// The same workspace with a server that holds `cluster.yaml`, and with files.
+fn both(check: impl Fn(&Workspace, &str)) {
+    let files = workspace();
     let (_runtime, server, _) = with_server();
-    let served = desk().with_server(&server.address);
+    let served = workspace().with_server(&server.address);
     served.run("load cluster.yaml").expect(0);
-    for (desk, source) in [(files, "--load cluster.yaml"), (served, "")] {
+    for (workspace, source) in [(files, "--load cluster.yaml"), (served, "")] {
         // Pod w1 as the cluster shows it, as a manifest has it, and one that does
         // not run.
         let spread = "topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, \
@@ -22,7 +22,7 @@ fn both(check: impl Fn(&Desk, &str)) {
                  spec: {{{node}tolerations: [{{operator: Exists}}], {spread}}}\n{more}"
             )
         };
-        let desk = desk
+        let workspace = workspace
             .file(
                 "runs.yaml",
                 &pod("w1", "nodeName: a1, ", "status: {phase: Running}"),
@@ -30,13 +30,13 @@ fn both(check: impl Fn(&Desk, &str)) {
             .file("manifest.yaml", &pod("w1", "", ""))
             .file("bound.yaml", &pod("w1", "nodeName: a1, ", ""))
             .file("new.yaml", &pod("w9", "", ""));
-        check(&desk, source);
+        check(&workspace, source);
     }
 }
 
 #[test]
 fn a_deletion_that_hits_nothing_is_refused() {
-    both(|desk, source| {
+    both(|workspace, source| {
         for command in ["filter", "score", "explain", "place --replicas 1"] {
             let line = format!("{command} -f workloads.yaml --name web {source} --overlay-delete");
             for (object, named) in [
@@ -47,12 +47,12 @@ fn a_deletion_that_hits_nothing_is_refused() {
                 ),
                 ("svc/typo", "Service default/typo"),
             ] {
-                let refused = desk.run(&format!("{line} {object}")).expect(2);
+                let refused = workspace.run(&format!("{line} {object}")).expect(2);
                 let expected = format!("error: --overlay-delete: the snapshot has no {named}\n");
                 assert_eq!(refused.err, expected, "{line} {object}");
                 assert_eq!(refused.out, "", "{line} {object}");
             }
-            let there = desk.run(&format!("{line} no/c1"));
+            let there = workspace.run(&format!("{line} no/c1"));
             assert!(there.err.is_empty(), "{line}: {}", there.err);
         }
     });
@@ -63,16 +63,18 @@ fn a_deletion_that_hits_nothing_is_refused() {
 #[test]
 fn a_pod_that_runs_is_taken_out_first() {
     const SAID: &str = "the pod is in the snapshot: it was taken out first";
-    both(|desk, source| {
+    both(|workspace, source| {
         for file in ["runs.yaml", "manifest.yaml", "bound.yaml"] {
             for command in ["filter", "score", "explain", "place"] {
-                let table = desk.run(&format!("{command} -f {file} {source}")).expect(0);
+                let table = workspace
+                    .run(&format!("{command} -f {file} {source}"))
+                    .expect(0);
                 table.says(&format!("\n{SAID}\n"));
                 let line = format!("{command} -f {file} {source} -o json");
-                let json = desk.run(&line).expect(0);
+                let json = workspace.run(&line).expect(0);
                 assert_eq!(json.err, format!("warning: {SAID}\n"), "{line}");
             }
-            let filter = desk.run(&format!("filter -f {file} {source} -o json"));
+            let filter = workspace.run(&format!("filter -f {file} {source} -o json"));
             let answer = filter.json();
             let domains = answer["constraints"][0]["domains"].as_array();
             let counts = domains.expect("a list").iter();
@@ -80,25 +82,29 @@ fn a_pod_that_runs_is_taken_out_first() {
             assert_eq!(counts, [None, Some("1"), Some("1")], "{answer}");
             assert_eq!(answer["feasible"], serde_json::json!(["c1"]), "{answer}");
         }
-        let new = desk.run(&format!("explain -f new.yaml {source}")).expect(0);
+        let new = workspace
+            .run(&format!("explain -f new.yaml {source}"))
+            .expect(0);
         assert!(!new.out.contains(SAID), "{}", new.out);
         // Who says what becomes of the pod is believed.
         let told = format!("filter -f runs.yaml {source} --overlay-delete po/w1");
-        assert!(!desk.run(&told).expect(0).out.contains(SAID));
+        assert!(!workspace.run(&told).expect(0).out.contains(SAID));
     });
 }
 
 #[test]
 fn a_reservation_supposes_nothing() {
-    let (_runtime, _server, desk) = with_server();
-    desk.run("load cluster.yaml").expect(0);
-    let desk = desk.file("runs.yaml", "kind: Pod\nmetadata: {name: w1}");
+    let (_runtime, _server, workspace) = with_server();
+    workspace.run("load cluster.yaml").expect(0);
+    let workspace = workspace.file("runs.yaml", "kind: Pod\nmetadata: {name: w1}");
     for flags in [
         "-f runs.yaml",
         "-f workloads.yaml --name web --overlay-delete no/c1",
     ] {
-        let refused = desk.run(&format!("place {flags} --reserve 5m")).expect(2);
-        let why = "--reserve: nothing is reserved on what is only supposed";
+        let refused = workspace
+            .run(&format!("place {flags} --reserve 5m"))
+            .expect(2);
+        let why = "--reserve: a server reserves only on the state that it holds";
         refused.complains(why);
     }
 }

@@ -11,8 +11,8 @@ use tempfile::TempDir;
 use tonic::transport::Channel;
 
 use crate::process;
-use crate::support::build::{ZONE, hard, node, on, pod, spread};
-use crate::support::model::Stored;
+use support::build::{ZONE, hard, node, on, pod, spread};
+use support::model::Stored;
 
 /// A server that logs its decisions, and three zones on it.
 pub(crate) struct Logging {

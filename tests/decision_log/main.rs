@@ -3,14 +3,8 @@
 
 mod files;
 mod full_disk;
-#[path = "../support/http.rs"]
-mod http;
 mod logging;
-#[path = "../support/metrics.rs"]
-mod metrics;
-#[path = "../support/process.rs"]
-mod process;
 mod replay;
-#[path = "../support/mod.rs"]
-mod support;
 mod written;
+
+use support::{metrics, process};

@@ -4,9 +4,9 @@ use evenkeel::decision_log::Line;
 use evenkeel::proto::v1::{ExplainRequest, FilterRequest, PlaceRequest, ScoreRequest};
 
 use crate::logging::{Logging, lines, texts, web};
-use crate::support::build::node;
-use crate::support::model::Stored;
-use crate::support::server::Server;
+use support::build::node;
+use support::model::Stored;
+use support::server::Server;
 
 #[tokio::test]
 async fn a_line_says_what_was_asked_and_answered() {

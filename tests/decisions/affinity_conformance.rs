@@ -4,10 +4,9 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::path::Path;
+use support::vectors;
 
 use super::recorded::{Case, Verdict, check_place, feed, filter, recounted, server_of, verdicts};
-use crate::support::vectors;
-use evenkeel::recount::Cluster;
 use serde::Deserialize;
 
 /// The files and how many cases they have.
@@ -59,20 +58,13 @@ fn cases() -> Vec<(&'static str, AffinityCase)> {
     each.collect()
 }
 
-fn cluster(version: &str, case: &AffinityCase) -> Cluster {
-    Cluster {
-        kubernetes_version: version.to_owned(),
-        ..case.cluster()
-    }
-}
-
 #[tokio::test]
 async fn server_judges_affinity_and_features_like_kube_scheduler() {
     let cases = cases();
     let server = server_of(cases.len()).await;
     for (version, case) in cases {
         let snapshot = format!("{version}-{}", case.name.replace('/', "-"));
-        let cluster = cluster(version, &case);
+        let cluster = case.cluster_of(version);
         feed(&server, &snapshot, &cluster).await;
         let answer = filter(&server, &snapshot, &case.pod).await;
         // No cluster is without namespaces: nobody told of them.
@@ -95,7 +87,7 @@ async fn server_judges_affinity_and_features_like_kube_scheduler() {
 #[test]
 fn oracle_judges_affinity_and_features_like_kube_scheduler() {
     for (version, case) in cases() {
-        let got = recounted(&cluster(version, &case), &case.pod);
+        let got = recounted(&case.cluster_of(version), &case.pod);
         assert_eq!(got, case.want.nodes, "{version} {}", case.name);
     }
 }

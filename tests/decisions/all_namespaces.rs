@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::describe_spread::ask;
-use crate::support::build::{HOSTNAME, node, on, pod};
-use crate::support::model::{Stored, delete};
-use crate::support::server::Server;
 use evenkeel::proto::v1::{Change, DescribeSpreadRequest, Pod};
+use support::build::{HOSTNAME, node, on, pod};
+use support::model::{Stored, delete};
+use support::server::Server;
 
 /// Namespaces between the two that a workload moves between.
 const BETWEEN: usize = 40;

@@ -15,9 +15,9 @@ use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 
-use crate::support::build::{ZONE, hard, node, on, pod, soft, spread};
-use crate::support::model::Stored;
-use crate::support::server::{Client, Server};
+use support::build::{ZONE, hard, node, on, pod, soft, spread};
+use support::model::Stored;
+use support::server::{Client, Server};
 
 /// Longer than anything takes on a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use crate::removals::{RACK, WEB, ask, request, web};
-use crate::support::build::{HOSTNAME, ZONE, hard, node, on, pod, soft};
-use crate::support::model::Stored;
-use crate::support::server::Server;
 use evenkeel::proto::v1::{Change, DefaultConstraints, RankRemovalsResponse};
 use fastrand::Rng;
 use prost::Message;
+use support::build::{HOSTNAME, ZONE, hard, node, on, pod, soft};
+use support::model::Stored;
+use support::server::Server;
 
 /// A small cluster: by node its labels, by pod its node, and constraints.
 #[derive(Debug)]

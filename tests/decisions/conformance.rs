@@ -3,9 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::agree::{self, Question, WEIGHT_TOLERANCE};
-use crate::support::server::Server;
-use crate::support::{model, reasons, vectors};
 use evenkeel::proto::v1::{
     Code, ConstraintReport, DefaultConstraints, FilterRequest, FilterResponse, Node, NodeChecks,
     NodeNames, Pod, ScoreRequest, ScoreResponse, View,
@@ -14,6 +11,9 @@ use evenkeel::recount::Cluster;
 use evenkeel::snapshot::Limits;
 use serde::Deserialize;
 use serde_json::Value;
+use support::agree::{self, Question, WEIGHT_TOLERANCE};
+use support::server::Server;
+use support::{model, reasons, vectors};
 
 const CASES: usize = 1648;
 const HOSTNAME: &str = "kubernetes.io/hostname";

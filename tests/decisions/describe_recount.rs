@@ -2,11 +2,9 @@
 //! over pages.
 
 use std::collections::{BTreeMap, BTreeSet};
+use support::{generate, model};
 
 use crate::describe_spread::{about, all_pages, ask};
-use crate::support::generate;
-use crate::support::model;
-use crate::support::server::Server;
 use evenkeel::proto::v1::{
     DescribeSpreadRequest, LabelSelector, Node, Pod, TopologySpread, UpdateSnapshotRequest,
     WorkloadSpread,
@@ -16,6 +14,7 @@ use evenkeel::recount::{
     node_counted_on, selector_matches, taints_tolerated,
 };
 use proptest::prelude::*;
+use support::server::Server;
 
 /// What pods belong to: namespace, kind, name and labels.
 type Key = (String, String, String, LabelMap);

@@ -4,11 +4,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::support::build::{
-    HOSTNAME, ZONE, hard, labelled, node, on, pod, selecting, soft, spread,
-};
-use crate::support::model::{Stored, delete};
-use crate::support::server::Server;
 use evenkeel::account::{Account, Part};
 use evenkeel::proto::v1::describe_spread_request::Subject;
 use evenkeel::proto::v1::{
@@ -17,6 +12,9 @@ use evenkeel::proto::v1::{
 };
 use evenkeel::snapshot::{Limits, Registry, Unobserved};
 use prost::Message;
+use support::build::{HOSTNAME, ZONE, hard, labelled, node, on, pod, selecting, soft, spread};
+use support::model::{Stored, delete};
+use support::server::Server;
 use tonic::Code;
 use tonic_types::StatusExt;
 

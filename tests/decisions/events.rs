@@ -1,13 +1,13 @@
 //! Histories of events that counts have to survive: nodes, pods and views come and
 //! go in any order, and some questions are asked again and again.
 
-use crate::support::build::{HOSTNAME, on, pod};
-use crate::support::generate;
-use crate::support::model::{Stored, delete};
 use evenkeel::proto::v1::{Change, Node, Pod};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::subsequence;
+use support::build::{HOSTNAME, on, pod};
+use support::generate;
+use support::model::{Stored, delete};
 
 /// More than the 64 domains from which on a view orders its counts.
 const NODES: usize = 72;

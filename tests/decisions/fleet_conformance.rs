@@ -3,10 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::build::{meta, on, pod, spread};
-use crate::support::model::Stored;
-use crate::support::server::Server;
-use crate::support::{reasons, vectors};
 use evenkeel::proto::v1::{
     Change, Dialect, FilterRequest, Holder, HolderState, Node, NodeBonus, NodeChecks, NodeNames,
     NodeScore, NodeVerdict, ObjectMeta, PlaceRequest, PlacementStep, Pod, ScoreRequest, Taint,
@@ -14,6 +10,10 @@ use evenkeel::proto::v1::{
 };
 use pbjson_types::Timestamp;
 use serde::Deserialize;
+use support::build::{meta, on, pod, spread};
+use support::model::Stored;
+use support::server::Server;
+use support::{reasons, vectors};
 
 /// How many cases each file has.
 const FILES: [(&str, usize); 2] = [("fleet.jsonl.gz", 645), ("fleet-extended.jsonl.gz", 310)];

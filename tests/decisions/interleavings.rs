@@ -1,9 +1,9 @@
 //! Whatever changes arrive in whatever order, every answer is what the oracle
 //! recounts from the objects that are left.
 
-use crate::support::history::{history, live_through};
-use crate::support::server::Server;
 use proptest::prelude::*;
+use support::history::{history, live_through};
+use support::server::Server;
 
 proptest! {
     #![proptest_config(ProptestConfig {

@@ -11,12 +11,18 @@ mod conformance;
 mod decision_stream;
 mod describe_recount;
 mod describe_spread;
+mod disruptions;
 mod events;
 mod fleet_conformance;
+mod gang_orders;
+mod gangs;
 mod interleavings;
 mod joint;
+mod joint_fleet;
+mod joint_scores;
 mod kept_questions;
 mod nominated_conformance;
+mod nominated_storage;
 mod overlays;
 mod placing;
 mod real_cluster;
@@ -33,6 +39,3 @@ mod views;
 mod volume_conformance;
 mod whole_pods;
 mod wire_objects;
-
-#[path = "../support/mod.rs"]
-mod support;

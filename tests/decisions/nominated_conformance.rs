@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use super::recorded::{Case, Verdict, feed, filter, load, server_of};
 use evenkeel::proto::v1::{NodeChecks, NodeVerdict};
-use evenkeel::recount::Cluster;
 use serde::Deserialize;
 
 const CASES: usize = 622;
@@ -48,13 +47,6 @@ fn cases() -> Vec<NominatedCase> {
     cases
 }
 
-fn cluster(case: &NominatedCase) -> Cluster {
-    Cluster {
-        kubernetes_version: VERSION.into(),
-        ..case.cluster()
-    }
-}
-
 fn check(case: &NominatedCase, got: &BTreeMap<String, (Verdict, bool)>) {
     let got: BTreeMap<&str, (&Verdict, bool)> = got
         .iter()
@@ -68,7 +60,7 @@ async fn server_judges_with_nominated_pods_like_kube_scheduler() {
     let server = server_of(CASES).await;
     for case in cases() {
         let snapshot = case.name.replace('/', "-");
-        feed(&server, &snapshot, &cluster(&case)).await;
+        feed(&server, &snapshot, &case.cluster_of(VERSION)).await;
         let answer = filter(&server, &snapshot, &case.pod).await;
         let judged =
             |verdict: &NodeVerdict| (Verdict::of_node(verdict), verdict.nominated_pods > 0);
@@ -86,7 +78,9 @@ async fn server_judges_with_nominated_pods_like_kube_scheduler() {
 #[test]
 fn oracle_judges_with_nominated_pods_like_kube_scheduler() {
     for case in cases() {
-        let answer = cluster(&case).filter(&case.pod, None, NodeChecks::Unspecified);
+        let answer = case
+            .cluster_of(VERSION)
+            .filter(&case.pod, None, NodeChecks::Unspecified);
         let verdicts = answer.verdicts.into_iter().map(|verdict| {
             let refusal = verdict.refusal.as_ref();
             let by_nominated = refusal.is_some_and(|refusal| refusal.nominated_pods > 0);

@@ -5,9 +5,9 @@ use evenkeel::proto::v1::{
     Change, Dialect, ExplainRequest, FilterRequest, ObjectReference, PlaceRequest, ScoreRequest,
 };
 
-use crate::support::build::{node, on, pod};
-use crate::support::model::{Stored, delete, delete_uid};
-use crate::support::server::Server;
+use support::build::{node, on, pod};
+use support::model::{Stored, delete, delete_uid};
+use support::server::Server;
 
 /// Returns what every question about a pod says of an overlay's deletes.
 async fn unknown_deletes(

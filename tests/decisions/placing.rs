@@ -5,12 +5,8 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use support::{generate, reasons};
 
-use crate::support::build::{HOSTNAME, ZONE, hard, node, on, pod, soft, spread};
-use crate::support::generate;
-use crate::support::model::{self, Stored};
-use crate::support::reasons;
-use crate::support::server::Server;
 use evenkeel::proto::v1::{
     Change, ConstraintReport, DefaultConstraints, DeleteSnapshotRequest, FilterRequest,
     FilterResponse, NodeBonus, NodeCapacity, NodeChecks, NodeNames, PlaceRequest, Pod,
@@ -21,6 +17,9 @@ use proptest::collection::{btree_map, vec};
 use proptest::option::weighted;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
+use support::build::{HOSTNAME, ZONE, hard, node, on, pod, soft, spread};
+use support::model::{self, Stored};
+use support::server::Server;
 use tokio::runtime::Runtime;
 
 /// A cluster and what is placed on it.
@@ -148,7 +147,13 @@ async fn check(server: &Server, snapshot: &str, cluster: &Cluster, ask: &Ask) {
         metadata.name = format!("pick-{round}");
         server.update(snapshot, vec![picked.change()]).await;
     }
-    let after = ask.filter(server, snapshot, &picks).await;
+    let mut after = ask.filter(server, snapshot, &picks).await;
+    // Place does not count feasible nodes by domain.
+    for report in &mut after.constraints {
+        for domain in &mut report.domains {
+            domain.feasible_nodes = 0;
+        }
+    }
     assert!(placed.unplaced == 0 || after.feasible.is_empty());
     let is_hard = |report: &&ConstraintReport| {
         let constraint = report.constraint.as_ref().expect("a report has one");

@@ -3,15 +3,15 @@
 
 use std::fs;
 use std::path::Path;
+use support::model;
 
-use crate::support::agree::{self, Question};
-use crate::support::build::{HOSTNAME, ZONE, hard, soft};
-use crate::support::model;
-use crate::support::server::Server;
 use evenkeel::proto::v1::{DefaultConstraints, Pod};
 use evenkeel::recount::{Cluster, labels, name};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use support::agree::{self, Question};
+use support::build::{HOSTNAME, ZONE, hard, soft};
+use support::server::Server;
 
 /// The cluster; absent where the data is not beside the project.
 fn load() -> Option<Cluster> {

@@ -5,9 +5,6 @@ use std::collections::{BTreeMap, HashSet};
 
 use crate::joint::random_nodes;
 use crate::removals::{RACK, WEB, owned};
-use crate::support::build::{HOSTNAME, ZONE, hard, having, labelled, node, on, pod, soft, spread};
-use crate::support::model::{self, Stored, delete};
-use crate::support::server::Server;
 use evenkeel::proto::v1::{
     Change, DefaultConstraints, IntOrString, NodeChecks, Pod, PodDisruptionBudget,
     PodDisruptionBudgetSpec, RebalanceRequest, RebalanceResponse, StayingPod,
@@ -15,6 +12,9 @@ use evenkeel::proto::v1::{
 };
 use evenkeel::recount::Cluster;
 use fastrand::Rng;
+use support::build::{HOSTNAME, ZONE, hard, having, labelled, node, on, pod, soft, spread};
+use support::model::{self, Stored, delete};
+use support::server::Server;
 
 /// Asks about all of a snapshot.
 pub(crate) async fn ask(server: &Server, request: RebalanceRequest) -> RebalanceResponse {
@@ -268,7 +268,8 @@ const KEYS: [&[&str]; 6] = [
     &[ZONE, RACK, HOSTNAME],
 ];
 
-fn cases() -> u64 {
+/// How many random cases to try.
+pub(crate) fn cases() -> u64 {
     let said = std::env::var("CASES").ok();
     said.and_then(|said| said.parse().ok()).unwrap_or(600)
 }
@@ -326,7 +327,7 @@ async fn workloads_share_room() {
 /// A budget of the pods with these labels that allows so many to be unavailable.
 fn budget(name: &str, max_unavailable: i32, labels: &[(&str, &str)]) -> Change {
     let budget = PodDisruptionBudget {
-        metadata: Some(crate::support::build::meta(name, &[])),
+        metadata: Some(support::build::meta(name, &[])),
         spec: Some(PodDisruptionBudgetSpec {
             max_unavailable: Some(IntOrString {
                 int_val: max_unavailable,

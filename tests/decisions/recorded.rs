@@ -3,8 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::server::Server;
-use crate::support::{model, reasons, vectors};
 use evenkeel::proto::v1::{
     Code, FilterRequest, FilterResponse, Namespace, Node, NodeChecks, NodeVerdict,
     PersistentVolume, PersistentVolumeClaim, PlaceRequest, Pod, StorageClass,
@@ -14,6 +12,8 @@ use evenkeel::recount::{Cluster, NodeRecount, Rejection};
 use evenkeel::snapshot::Limits;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use support::server::Server;
+use support::{model, reasons, vectors};
 
 /// A case of kube-scheduler's Filter.
 #[derive(Clone, Deserialize)]
@@ -43,6 +43,14 @@ impl<W> Case<W> {
             persistent_volumes: self.volumes.clone(),
             storage_classes: self.classes.clone(),
             ..Cluster::default()
+        }
+    }
+
+    /// The cluster, of a version of Kubernetes.
+    pub(super) fn cluster_of(&self, version: &str) -> Cluster {
+        Cluster {
+            kubernetes_version: version.to_owned(),
+            ..self.cluster()
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Which pods should go, in cases that a reader can follow, and what is refused.
 
-use crate::support::build::{HOSTNAME, ZONE, hard, node, on, pod, soft, spread};
-use crate::support::model::Stored;
-use crate::support::server::Server;
 use evenkeel::proto::v1::{
     Change, OwnerReference, Pod, PodFacts, RankRemovalsRequest, RankRemovalsResponse,
     TopologySpreadConstraint, WorkloadName,
 };
+use support::build::{HOSTNAME, ZONE, hard, node, on, pod, soft, spread};
+use support::model::Stored;
+use support::server::Server;
 use tonic::Code;
 use tonic_types::StatusExt;
 

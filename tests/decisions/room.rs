@@ -2,16 +2,16 @@
 //! overlays give it back.
 
 use std::time::Duration;
+use support::model;
 
-use crate::support::agree::{self, Question};
-use crate::support::model;
-use crate::support::server::Server;
 use evenkeel::proto::v1::{
     Change, FilterRequest, FilterResponse, NodeChecks, PlaceRequest, PlaceResponse, Pod,
     Reservation, UpdateSnapshotRequest, VerifySnapshotRequest, View,
 };
 use evenkeel::recount::{Cluster, requests};
 use serde_json::{Value, json};
+use support::agree::{self, Question};
+use support::server::Server;
 use tonic::Code;
 
 pub(crate) fn changes(changes: Value) -> Vec<Change> {

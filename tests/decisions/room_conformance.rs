@@ -8,10 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::recorded::{Case, Verdict, feed, load, recounted, server_of, verdicts};
-use crate::support::{reasons, vectors};
 use evenkeel::proto::v1::{FilterRequest, NodeChecks, Pod, PodSpec, View};
-use evenkeel::recount::Cluster;
 use serde::Deserialize;
+use support::{reasons, vectors};
 
 /// The versions, their files, and how many cases those have.
 const FILES: [(&str, &str, usize); 3] = [
@@ -58,13 +57,6 @@ fn cases() -> Vec<(&'static str, Vec<Case<Want>>)> {
     versions
 }
 
-fn cluster(version: &str, case: &Case<Want>) -> Cluster {
-    Cluster {
-        kubernetes_version: version.to_owned(),
-        ..case.cluster()
-    }
-}
-
 /// Each case with each version.
 fn each_case() -> impl Iterator<Item = (&'static str, Case<Want>)> {
     let versions = cases().into_iter();
@@ -92,7 +84,7 @@ async fn server_finds_room_like_kube_scheduler() {
     let server = server_of(3 * 399).await;
     for (version, case) in each_case() {
         let snapshot = format!("{version}-{}", case.name.replace(['/', '_'], "-"));
-        feed(&server, &snapshot, &cluster(version, &case)).await;
+        feed(&server, &snapshot, &case.cluster_of(version)).await;
         let ask = async |pod: Pod, node_checks: NodeChecks| {
             let request = FilterRequest {
                 snapshot: snapshot.clone(),
@@ -141,7 +133,7 @@ async fn server_finds_room_like_kube_scheduler() {
 #[test]
 fn oracle_finds_room_like_kube_scheduler() {
     for (version, case) in each_case() {
-        let got = recounted(&cluster(version, &case), &case.ungated());
+        let got = recounted(&case.cluster_of(version), &case.ungated());
         assert_eq!(got, case.want.nodes, "{version}: {}", case.name);
     }
 }

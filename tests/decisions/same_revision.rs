@@ -12,8 +12,8 @@ use evenkeel::proto::v1::{FilterRequest, Question, SameRevision, ScoreRequest};
 use tonic::Code;
 
 use crate::asking::{Asking, filter, place, question, server, update, web};
-use crate::support::build::{node, on, pod};
-use crate::support::model::Stored;
+use support::build::{node, on, pod};
+use support::model::Stored;
 
 /// Asks a group of questions.
 async fn ask(asking: &Asking, questions: Vec<Question>) {

@@ -1,13 +1,13 @@
 //! The selector `{}`, which counts every pod in the Fleet dialect and none in that of
 //! Kubernetes: the answers, and what is kept for them.
 
-use crate::support::build::{ZONE, hard, node, on, pod, spread};
-use crate::support::model::Stored;
-use crate::support::server::Server;
 use evenkeel::proto::v1::{
     Dialect, FilterRequest, LabelSelector, NodeChecks, TopologySpreadConstraint,
     VerifySnapshotRequest, View,
 };
+use support::build::{ZONE, hard, node, on, pod, spread};
+use support::model::Stored;
+use support::server::Server;
 
 /// Returns what the domains count, by a constraint whose selector is `{}`.
 async fn counts(server: &Server, dialect: Dialect) -> Vec<i64> {

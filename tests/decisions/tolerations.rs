@@ -1,11 +1,11 @@
 //! Tolerations that compare numbers follow a setting, as in Kubernetes a feature gate.
 
 use crate::room::{changes, pod};
-use crate::support::server::Server;
 use evenkeel::proto::v1::{FilterRequest, Node, NodeChecks};
 use evenkeel::recount::Cluster;
 use evenkeel::snapshot::Limits;
 use serde_json::json;
+use support::server::Server;
 
 /// A taint's value, an operator and a toleration's value, and whether that is tolerated
 /// where tolerations compare.

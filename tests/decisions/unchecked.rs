@@ -1,9 +1,11 @@
 //! An answer names what it did not check.
 
 use crate::room::{changes, cpu, filter, on_two_nodes, pod, small};
-use crate::support::server::Server;
-use evenkeel::proto::v1::{Dialect, FilterRequest, NodeChecks, Pod, UpdateSnapshotRequest};
+use evenkeel::proto::v1::{
+    Dialect, FilterRequest, NodeChecks, Pod, ScoreRequest, UpdateSnapshotRequest,
+};
 use serde_json::{Value, json};
+use support::server::Server;
 
 #[tokio::test]
 async fn an_answer_names_what_was_not_checked() {
@@ -75,6 +77,88 @@ async fn an_answer_names_what_was_not_checked() {
     ] {
         let answer = filter(&server, spec.clone(), json!([])).await;
         assert_eq!(answer.unchecked, unchecked, "{spec}");
+    }
+}
+
+/// Affinity between pods that kube-scheduler scores and Evenkeel does not.
+#[tokio::test]
+async fn a_score_names_the_affinity_between_pods_that_it_leaves_out() {
+    let web = json!({"topologyKey": "z", "labelSelector": {"matchLabels": {"app": "web"}}});
+    let preferred = json!({"preferredDuringSchedulingIgnoredDuringExecution": [
+        {"weight": 1, "podAffinityTerm": web},
+    ]});
+    let required = json!({"requiredDuringSchedulingIgnoredDuringExecution": [web]});
+    let elsewhere = json!({"preferredDuringSchedulingIgnoredDuringExecution": [
+        {"weight": 1, "podAffinityTerm": {"topologyKey": "z", "labelSelector": {}, "namespaces": ["b"]}},
+    ]});
+    let by_pods = vec!["spec.affinity (of pods that run)"];
+    let own = |field: &str| format!("{field}.preferredDuringSchedulingIgnoredDuringExecution");
+    let near = own("spec.affinity.podAffinity");
+    let apart = own("spec.affinity.podAntiAffinity");
+    let on_a = json!({"phase": "Running"});
+    let done = json!({"phase": "Succeeded"});
+    for (incoming, running, status, unchecked) in [
+        (json!({}), json!({}), &on_a, vec![]),
+        (
+            json!({"podAffinity": preferred, "podAntiAffinity": preferred}),
+            json!({}),
+            &on_a,
+            vec![&*near, &*apart],
+        ),
+        (json!({"podAffinity": required}), json!({}), &on_a, vec![]),
+        (
+            json!({}),
+            json!({"podAffinity": preferred}),
+            &on_a,
+            by_pods.clone(),
+        ),
+        (
+            json!({}),
+            json!({"podAntiAffinity": preferred}),
+            &on_a,
+            by_pods.clone(),
+        ),
+        (
+            json!({}),
+            json!({"podAffinity": required}),
+            &on_a,
+            by_pods.clone(),
+        ),
+        // These matter for no score of this pod.
+        (
+            json!({}),
+            json!({"podAntiAffinity": required}),
+            &on_a,
+            vec![],
+        ),
+        (json!({}), json!({"podAffinity": elsewhere}), &on_a, vec![]),
+        (json!({}), json!({"podAffinity": preferred}), &done, vec![]),
+    ] {
+        let server = Server::start().await;
+        let all = json!([
+            {"node": {"metadata": {"name": "a", "labels": {"z": "1"}}}},
+            {"node": {"metadata": {"name": "b", "labels": {"z": "2"}}}},
+            {"pod": {"metadata": {"name": "p"}, "spec": {"nodeName": "b", "affinity": running}, "status": status}},
+        ]);
+        server.update("", changes(all)).await;
+        let mut asked = pod(json!({"affinity": incoming})).expect("a pod");
+        let metadata = asked.metadata.get_or_insert_default();
+        metadata.labels.insert("app".to_owned(), "web".to_owned());
+        let score = || ScoreRequest {
+            pod: Some(asked.clone()),
+            ..ScoreRequest::default()
+        };
+        let answer = server.score(score()).await;
+        assert_eq!(answer.unchecked, unchecked, "{incoming} beside {running}");
+        let request = FilterRequest {
+            pod: Some(asked.clone()),
+            ..FilterRequest::default()
+        };
+        assert!(server.filter(request).await.unchecked.is_empty());
+        let gone = json!([{"delete": {"kind": "Pod", "name": "p"}}]);
+        server.update("", changes(gone)).await;
+        let answer = server.score(score()).await.unchecked;
+        assert!(!answer.contains(&by_pods[0].to_owned()), "{running}");
     }
 }
 

@@ -6,10 +6,6 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::events::{Event, NAMESPACES, Step, burst, history};
-use crate::support::agree::{self, Question};
-use crate::support::build::{HOSTNAME, ZONE, hard, node, on, pod, soft, spread};
-use crate::support::model::{self, Stored, changes, delete};
-use crate::support::server::Server;
 use evenkeel::proto::v1::{
     Change, FilterRequest, Mode, NodeChecks, Pod, ScoreRequest, UpdateSnapshotRequest, View,
 };
@@ -17,6 +13,10 @@ use evenkeel::recount::Cluster;
 use evenkeel::snapshot::Limits;
 use evenkeel::verify::verify;
 use proptest::prelude::*;
+use support::agree::{self, Question};
+use support::build::{HOSTNAME, ZONE, hard, node, on, pod, soft, spread};
+use support::model::{self, Stored, changes, delete};
+use support::server::Server;
 use tokio::runtime::Runtime;
 
 /// Room for views: none, a few at a time, all.
@@ -212,7 +212,7 @@ impl<'a> History<'a> {
         assert_eq!(got.feasible_count, want.feasible_count, "{about}");
     }
 
-    /// Nothing that is kept has drifted.
+    /// Nothing that is kept has drifted, and the objects are those that were sent.
     fn verify(&self, place: &str) {
         let snapshot = self.server.registry.get(&self.snapshot);
         let Ok(snapshot) = snapshot else { return };
@@ -221,6 +221,12 @@ impl<'a> History<'a> {
         assert_eq!(
             report.findings.described,
             [],
+            "{place} of {}",
+            self.snapshot
+        );
+        assert_eq!(
+            model::outlines(frozen.changes()),
+            model::outlines(changes(&self.cluster).into_iter()),
             "{place} of {}",
             self.snapshot
         );

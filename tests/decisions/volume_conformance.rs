@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::path::Path;
+use support::vectors;
 
 use super::recorded::{
     Case, Verdict, check_place, feed, filter, load, recounted, server_of, verdicts,
 };
-use crate::support::vectors;
 use serde::Deserialize;
 
 const CASES: usize = 600;

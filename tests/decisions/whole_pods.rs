@@ -1,15 +1,15 @@
 //! Stored pods are kept whole: what is exported, and what an overlay gives
 //! back, is what was sent, with everything that the pods ask for.
 
-use crate::support::build::{ZONE, hard, node, on, pod, requiring_terms, spread, tolerating};
-use crate::support::generate;
-use crate::support::model::{Stored, delete};
-use crate::support::server::Server;
 use evenkeel::matching::RequestsByVersion;
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::{FilterRequest, Pod, Volume, VolumeSource};
 use evenkeel::snapshot::Limits;
 use proptest::prelude::*;
+use support::build::{ZONE, hard, node, on, pod, requiring_terms, spread, tolerating};
+use support::generate;
+use support::model::{Stored, delete};
+use support::server::Server;
 use tonic::Code;
 
 use evenkeel::proto::v1::{NodeSelectorRequirement, NodeSelectorTerm};

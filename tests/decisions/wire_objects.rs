@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use support::vectors;
 
-use crate::support::vectors;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use evenkeel::proto::v1::{

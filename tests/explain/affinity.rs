@@ -5,8 +5,8 @@ use evenkeel::proto::v1::{LabelSelector, Namespace, PodAffinityTerm};
 
 use super::Case;
 use super::hints::{WEB, and, case, state};
-use super::support::build::{ZONE, meta, node, on, pod, pod_term, with_affinity};
-use super::support::model::Stored;
+use support::build::{ZONE, meta, node, on, pod, pod_term, with_affinity};
+use support::model::Stored;
 
 /// Cases of terms that keep the pod off nodes.
 pub(super) fn cases() -> Vec<Case> {

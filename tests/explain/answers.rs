@@ -8,11 +8,9 @@ use evenkeel::proto::v1::{
 use tonic::Code;
 
 use super::explain;
-use super::support::build::{
-    ZONE, cordoned, hard, node, on, pod, selecting, soft, spread, tainted,
-};
-use super::support::model::Stored;
-use super::support::server::Server;
+use support::build::{ZONE, cordoned, hard, node, on, pod, selecting, soft, spread, tainted};
+use support::model::Stored;
+use support::server::Server;
 
 const WEB: [(&str, &str); 1] = [("app", "web")];
 
@@ -68,7 +66,11 @@ async fn verdicts_and_hard_reports_are_those_of_filter() {
             node_checks,
             ..Default::default()
         };
-        let want = server.filter(filter).await;
+        let mut want = server.filter(filter).await;
+        // Explain counts usable nodes in its insights instead.
+        for domain in &mut want.constraints[0].domains {
+            domain.feasible_nodes = 0;
+        }
         let got = explain(&server, explained).await;
         assert_eq!(got.constraints[0], want.constraints[0]);
         assert_eq!(got.constraints[1].constraint_index, 1, "the soft one, too");
@@ -144,9 +146,9 @@ async fn default_constraints_are_explained_as_such() {
     let server = server().await;
     let mut changes = vec![];
     let service = evenkeel::proto::v1::Service {
-        metadata: Some(super::support::build::meta("web", &[])),
+        metadata: Some(support::build::meta("web", &[])),
         spec: Some(evenkeel::proto::v1::ServiceSpec {
-            selector: super::support::build::pairs(&WEB),
+            selector: support::build::pairs(&WEB),
         }),
     };
     changes.push(service.change());
@@ -176,13 +178,40 @@ async fn default_constraints_are_explained_as_such() {
         .and_then(|c| c.label_selector.as_ref());
     assert_eq!(
         selector.expect("it is deduced").match_labels,
-        super::support::build::pairs(&WEB)
+        support::build::pairs(&WEB)
     );
     let about: Vec<_> = answer.hints.iter().map(|hint| &*hint.message).collect();
     assert!(
         about.iter().any(|m| m.contains("default constraint 0")),
         "{about:?}"
     );
+}
+
+/// Kubernetes' own defaults count nodes without the key as those of a domain.
+#[tokio::test]
+async fn nodes_without_a_key_of_the_system_defaults_are_usable() {
+    let server = server().await;
+    let service = evenkeel::proto::v1::Service {
+        metadata: Some(support::build::meta("web", &[])),
+        spec: Some(evenkeel::proto::v1::ServiceSpec {
+            selector: support::build::pairs(&WEB),
+        }),
+    };
+    server.update("", vec![service.change()]).await;
+    let request = ExplainRequest {
+        pod: Some(pod("next", &WEB)),
+        ..Default::default()
+    };
+    let answer = explain(&server, request).await;
+    assert!(answer.feasible.contains(&"x1".to_owned()));
+    let insights = answer.insights.iter().zip(&answer.constraints);
+    let of_zone = insights.filter(|(_, report)| {
+        let constraint = report.constraint.as_ref();
+        constraint.is_some_and(|constraint| constraint.topology_key == ZONE)
+    });
+    let mut domains = of_zone.flat_map(|(insight, _)| &insight.domains);
+    let without = domains.find(|domain| domain.value.is_empty());
+    assert_eq!(without.expect("a domain").usable_node_count, 1);
 }
 
 #[tokio::test]

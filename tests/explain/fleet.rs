@@ -6,10 +6,10 @@ use evenkeel::proto::v1::{
     Change, Dialect, ExplainRequest, FilterRequest, Hint, Pod, TopologySpreadConstraint,
 };
 
-use super::support::build::{hard, node, on, pod, soft, spread, tainted, terminating};
-use super::support::model::Stored;
-use super::support::server::Server;
 use super::{Case, check, explain};
+use support::build::{hard, node, on, pod, soft, spread, tainted, terminating};
+use support::model::Stored;
+use support::server::Server;
 
 const CRP: [(&str, &str); 1] = [("crp", "web")];
 

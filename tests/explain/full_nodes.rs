@@ -6,8 +6,8 @@ use evenkeel::proto::v1::hint::Kind;
 
 use super::Case;
 use super::hints::{WEB, and, case, state, web, zone};
-use super::support::build::{ZONE, hard, having, node, nominated, on, pod, requesting, spread};
-use super::support::model::Stored;
+use support::build::{ZONE, hard, having, node, nominated, on, pod, requesting, spread};
+use support::model::Stored;
 
 /// Three nodes with 2 processors, each with a pod of 1500m; c1 takes so many pods.
 fn crowded(pods: &str) -> Vec<Change> {

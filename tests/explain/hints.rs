@@ -4,10 +4,10 @@
 use evenkeel::proto::v1::hint::Kind;
 use evenkeel::proto::v1::{Change, ExplainRequest, LabelSelector, Pod, TopologySpreadConstraint};
 
-use super::support::build::{ZONE, hard, node, on, pod, requirement, soft, spread, terminating};
-use super::support::model::Stored;
-use super::support::server::Server;
-use super::{Case, affinity, check, explain, full_nodes, minimums, stuck};
+use super::{Case, affinity, check, explain, full_nodes, minimums, stuck, volumes};
+use support::build::{ZONE, hard, node, on, pod, requirement, soft, spread, terminating};
+use support::model::Stored;
+use support::server::Server;
 
 pub(super) const WEB: [(&str, &str); 1] = [("app", "web")];
 
@@ -50,6 +50,7 @@ fn cases() -> Vec<Case> {
         full_nodes::room(),
         full_nodes::nominations(),
         affinity::cases(),
+        volumes::cases(),
         stuck::cases(),
     ]
     .concat()

@@ -11,8 +11,7 @@ mod promises;
 mod questions;
 mod shortages;
 mod stuck;
-#[path = "../support/mod.rs"]
-mod support;
+mod volumes;
 
 use evenkeel::proto::v1::hint::Kind;
 use evenkeel::proto::v1::{Change, ExplainRequest, ExplainResponse, Hint, Pod};

@@ -6,8 +6,8 @@ use evenkeel::proto::v1::hint::Kind;
 
 use super::Case;
 use super::hints::{WEB, and, case, state, web, zone};
-use super::support::build::{ZONE, cordoned, node, on, pod, selecting, tainted};
-use super::support::model::Stored;
+use support::build::{ZONE, cordoned, node, on, pod, selecting, tainted};
+use support::model::Stored;
 
 /// The cases.
 pub(super) fn cases() -> Vec<Case> {

@@ -17,8 +17,8 @@ use proptest::test_runner::{Config, TestRunner};
 use tokio::runtime::Runtime;
 
 use super::questions::{Asked, asked};
-use super::support::build::{on, requesting};
-use super::support::server::Server;
+use support::build::{on, requesting};
+use support::server::Server;
 
 /// The state and the pod with another constraint in place of one.
 fn with_constraint(

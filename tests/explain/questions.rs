@@ -8,12 +8,12 @@ use proptest::option::weighted;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
-use super::support::build::{
+use support::build::{
     HOSTNAME, ZONE, cordoned, hard, node as node_named, nominated, on, pod as pod_named, selecting,
     spread, tainted, terminating,
 };
-use super::support::model::Stored;
-use super::support::{generate, model};
+use support::model::Stored;
+use support::{generate, model};
 
 /// A state and a question about it.
 #[derive(Debug, Clone)]

@@ -4,10 +4,10 @@ use evenkeel::proto::v1::hint::Kind;
 use evenkeel::proto::v1::{Change, ExplainRequest, Shortage};
 
 use super::explain;
-use super::support::build::{having, node, on, pod, requesting};
-use super::support::model::Stored;
-use super::support::reasons;
-use super::support::server::Server;
+use support::build::{having, node, on, pod, requesting};
+use support::model::Stored;
+use support::reasons;
+use support::server::Server;
 
 /// A node with these allocatable resources, and a pod on it that requests that much
 /// cpu.

@@ -4,8 +4,8 @@ use evenkeel::proto::v1::hint::Kind;
 
 use super::Case;
 use super::hints::{WEB, and, case, state, web, zone};
-use super::support::build::{HOSTNAME, ZONE, cordoned, hard, node};
-use super::support::model::Stored;
+use support::build::{HOSTNAME, ZONE, cordoned, hard, node};
+use support::model::Stored;
 
 /// The cases.
 pub(super) fn cases() -> Vec<Case> {

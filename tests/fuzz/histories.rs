@@ -1,15 +1,15 @@
 //! After any history every answer is what the oracle recounts.
 
 use std::mem;
+use support::generate;
 
 use proptest::prelude::Strategy;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-use crate::support::generate;
-use crate::support::history::{Step, asked, live_through};
-use crate::support::model::{is_deletion, subject};
-use crate::support::server::Server;
+use support::history::{Step, asked, live_through};
+use support::model::{is_deletion, subject};
+use support::server::Server;
 
 /// More of them make a run slow and no history more telling.
 const MAX_STEPS: usize = 12;

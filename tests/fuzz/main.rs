@@ -6,8 +6,6 @@ mod manifests;
 mod questions;
 mod requests;
 mod selectors;
-#[path = "../support/mod.rs"]
-mod support;
 
 use std::collections::BTreeSet;
 use std::fs;

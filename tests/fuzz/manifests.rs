@@ -17,14 +17,14 @@ pub fn check(input: &[u8]) {
     let Some((kind, text)) = input.split_first() else {
         return;
     };
-    let desk = desk();
+    let workspace = workspace();
     match kind % 5 {
-        0 => reads_what_it_wrote(desk, "cluster.yaml", text),
-        1 => reads_what_it_wrote(desk, "cluster.json", text),
-        2 => decides(desk, "pod.yaml", text, "filter -f"),
-        3 => decides(desk, "workload.yaml", text, "place -f"),
+        0 => reads_what_it_wrote(workspace, "cluster.yaml", text),
+        1 => reads_what_it_wrote(workspace, "cluster.json", text),
+        2 => decides(workspace, "pod.yaml", text, "filter -f"),
+        3 => decides(workspace, "workload.yaml", text, "place -f"),
         _ => decides(
-            desk,
+            workspace,
             "defaults.yaml",
             text,
             "filter -f $POD --default-constraints",
@@ -33,21 +33,21 @@ pub fn check(input: &[u8]) {
 }
 
 /// A directory with a cluster and a pod in it.
-fn desk() -> &'static Path {
+fn workspace() -> &'static Path {
     static DESK: OnceLock<TempDir> = OnceLock::new();
-    let desk = DESK.get_or_init(|| {
-        let desk = TempDir::new().expect("a directory for files");
+    let workspace = DESK.get_or_init(|| {
+        let workspace = TempDir::new().expect("a directory for files");
         let cluster = "kind: Node\nmetadata: {name: node, labels: {zone: a}}\n";
-        fs::write(desk.path().join("base.yaml"), cluster).expect("a file can be written");
-        fs::write(desk.path().join("new.yaml"), POD).expect("a file can be written");
-        desk
+        fs::write(workspace.path().join("base.yaml"), cluster).expect("a file can be written");
+        fs::write(workspace.path().join("new.yaml"), POD).expect("a file can be written");
+        workspace
     });
-    desk.path()
+    workspace.path()
 }
 
-fn reads_what_it_wrote(desk: &Path, name: &str, text: &[u8]) {
-    let given = put(desk, name, text);
-    let [once, twice] = ["once.json", "twice.json"].map(|name| desk.join(name));
+fn reads_what_it_wrote(workspace: &Path, name: &str, text: &[u8]) {
+    let given = put(workspace, name, text);
+    let [once, twice] = ["once.json", "twice.json"].map(|name| workspace.join(name));
     let _ = fs::remove_file(&once);
     save(&given, &once);
     if !once.exists() {
@@ -68,9 +68,9 @@ fn save(from: &Path, to: &Path) {
     run(&["snapshot", "save", text(to), "--load", text(from)]);
 }
 
-fn decides(desk: &Path, name: &str, content: &[u8], command: &str) {
-    let given = put(desk, name, content);
-    let (pod, base) = (desk.join("new.yaml"), desk.join("base.yaml"));
+fn decides(workspace: &Path, name: &str, content: &[u8], command: &str) {
+    let given = put(workspace, name, content);
+    let (pod, base) = (workspace.join("new.yaml"), workspace.join("base.yaml"));
     let mut words: Vec<&str> = command.split(' ').collect();
     for word in &mut words {
         if *word == "$POD" {
@@ -81,8 +81,8 @@ fn decides(desk: &Path, name: &str, content: &[u8], command: &str) {
     run(&words);
 }
 
-fn put(desk: &Path, name: &str, content: &[u8]) -> PathBuf {
-    let path = desk.join(name);
+fn put(workspace: &Path, name: &str, content: &[u8]) -> PathBuf {
+    let path = workspace.join(name);
     fs::write(&path, content).expect("a file can be written");
     path
 }

@@ -12,8 +12,8 @@ use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
 use tonic::Code;
 
-use crate::support::asked::{Asked, Fate, PATIENCE, UNTIL_KEPT, cluster, said, same};
-use crate::support::calls::{Call, runtime};
+use support::asked::{Asked, Fate, PATIENCE, UNTIL_KEPT, cluster, said, same};
+use support::calls::{Call, runtime};
 
 /// Asks a service by one way. The result is the answer, encoded.
 type Way = for<'a> fn(&'a Asked, Bytes) -> Asking<'a>;

@@ -2,11 +2,12 @@
 //! answers are what a recount says, and what is left is sound.
 
 use std::time::Duration;
+use support::model;
 
 use bytes::Bytes;
 use evenkeel::api::Service;
 use evenkeel::matching::Path;
-use evenkeel::proto::received;
+use evenkeel::proto::received::ReceivedUpdate;
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::spread_service_server::SpreadServiceServer;
@@ -20,10 +21,9 @@ use prost::Message;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use crate::support::agree::{self, Question};
-use crate::support::calls::{Call, runtime};
-use crate::support::model;
-use crate::support::server::unobserved;
+use support::agree::{self, Question};
+use support::calls::{Call, runtime};
+use support::server::unobserved;
 
 /// All calls of the service, by the byte that stands for them in an input.
 /// New ones go to the end, so that the inputs that there are keep their meaning.
@@ -137,7 +137,7 @@ fn calls(mut input: &[u8]) -> Vec<Call> {
 
 /// Changes that are checked in their bytes fare as those that were decoded first.
 fn fares_as_if_decoded(message: &[u8], limits: &Limits) {
-    let encoded = received::UpdateSnapshotRequest::decode(message);
+    let encoded = ReceivedUpdate::decode(message);
     let decoded = UpdateSnapshotRequest::decode(message);
     let Ok(encoded) = encoded else {
         assert!(decoded.is_err(), "it can be read");

@@ -12,7 +12,7 @@ use tonic::{Code, Status, Streaming};
 
 use crate::metrics::Page;
 use crate::process::{Server, command};
-use crate::world::{Client, assert_healthy, fill, limit_of, question};
+use crate::world::{Client, assert_answered, assert_healthy, fill, limit_of};
 
 /// What the process may take beside what is accounted and what it took before
 /// the attack: messages of up to 2 MiB that are being decoded, whose objects take
@@ -34,7 +34,7 @@ const FIRST_PAGE: usize = 2 << 20;
 const SMALL: usize = 24 << 20;
 
 /// One step of an attack.
-pub(crate) enum Blow {
+pub(crate) enum AttackStep {
     Update(UpdateSnapshotRequest),
     Filter(FilterRequest),
     Place(PlaceRequest),
@@ -46,7 +46,7 @@ pub(crate) enum Blow {
 pub(crate) struct Attack {
     pub(crate) flags: &'static [&'static str],
     pub(crate) steps: usize,
-    pub(crate) blow: fn(usize) -> Blow,
+    pub(crate) step: fn(usize) -> AttackStep,
 }
 
 /// A server and who attacks it.
@@ -73,8 +73,7 @@ impl Scene {
         let mut client = Client::new(server.channel());
         fill(&mut client, 20).await;
         for _ in 0..20 {
-            let answered = client.filter(question("web")).await;
-            answered.expect("within the limits");
+            assert_answered(&mut client).await;
         }
         let mut scene = Self {
             server,
@@ -89,12 +88,12 @@ impl Scene {
         scene
     }
 
-    pub(crate) async fn deal(&mut self, blow: Blow) -> Result<(), Status> {
-        match blow {
-            Blow::Update(update) => self.client.update_snapshot(update).await.map(drop),
-            Blow::Filter(filter) => self.client.filter(filter).await.map(drop),
-            Blow::Place(place) => self.client.place(place).await.map(drop),
-            Blow::Stage(change) => self.stage(change).await,
+    pub(crate) async fn deal(&mut self, step: AttackStep) -> Result<(), Status> {
+        match step {
+            AttackStep::Update(update) => self.client.update_snapshot(update).await.map(drop),
+            AttackStep::Filter(filter) => self.client.filter(filter).await.map(drop),
+            AttackStep::Place(place) => self.client.place(place).await.map(drop),
+            AttackStep::Stage(change) => self.stage(change).await,
         }
     }
 
@@ -204,7 +203,7 @@ impl Attack {
     async fn with_all_it_wants(&self) {
         let mut scene = Scene::start(self.flags).await;
         for step in 0..self.steps {
-            let dealt = scene.deal((self.blow)(step)).await;
+            let dealt = scene.deal((self.step)(step)).await;
             dealt.expect("within the limits");
         }
         scene.assert_resident(|| scene.accounted());
@@ -225,9 +224,9 @@ impl Attack {
         let mut scene = Scene::start(&flags).await;
         let mut refused = 0;
         for step in 0..self.steps {
-            let blow = (self.blow)(step);
-            let decides = matches!(blow, Blow::Filter(_));
-            if let Err(status) = scene.deal(blow).await {
+            let step = (self.step)(step);
+            let decides = matches!(step, AttackStep::Filter(_));
+            if let Err(status) = scene.deal(step).await {
                 assert!(!decides, "decisions are made still: {status}");
                 assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
                 assert_eq!(limit_of(&status).as_deref(), Some("max-memory-bytes"));
@@ -238,8 +237,7 @@ impl Attack {
         assert!(accounted <= SMALL + SMALL / 10, "{accounted} are held");
         scene.assert_resident(|| SMALL);
         assert_healthy(scene.server.channel()).await;
-        let answered = scene.client.filter(question("web")).await;
-        answered.expect("decisions are made still");
+        assert_answered(&mut scene.client).await;
         let page = Page::of(&scene.admin);
         let label = ["limit=\"max-memory-bytes\""];
         let counted = page.value("evenkeel_limit_refusals_total", &label) as usize;

@@ -1,29 +1,29 @@
 //! Calls with little time.
 
-use std::time::Duration;
-
 use evenkeel::proto::v1::{
     DescribeSpreadRequest, ExplainRequest, FilterRequest, PlaceRequest, ScoreRequest,
     UpdateSnapshotRequest,
 };
+use http::HeaderValue;
 use prost::Message;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tonic::{Code, Status};
 
 use crate::process::{DEADLINE, Server};
-use crate::raw::{connect, frame, head};
-use crate::world::{Client, assert_healthy, fill, info_of, long_place, question};
+use crate::raw::{frame, head, spread};
+use crate::world::{Client, assert_healthy, connect, fill, info_of, long_place, question};
 
 /// Returns how a call with little time ends. By hand: a gRPC client gives up by itself.
 async fn end<M: Message>(server: &Server, method: &str, message: &M) -> Option<Status> {
-    let soon = Duration::from_millis(300);
-    let mut raw = connect(server, 1 << 20).await;
-    let request = head(method, Some(soon));
-    let (answer, mut body) = raw.send.send_request(request, false).expect("sent");
+    let mut request = head(&spread(method));
+    let soon = HeaderValue::from_static("300m");
+    request.headers_mut().insert("grpc-timeout", soon);
+    let connection = connect(server, 1 << 20).await;
+    let mut call = connection.call(request).await.expect("sent");
     let message = frame(&message.encode_to_vec());
-    body.send_data(message, true).expect("it can be sent");
-    let answer = timeout(DEADLINE, answer)
+    call.send(message, true).await.expect("it can be sent");
+    let answer = timeout(DEADLINE, call.answer)
         .await
         .expect("in time")
         .expect("an answer");

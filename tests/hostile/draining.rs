@@ -12,7 +12,7 @@ use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout};
 
 use crate::process::Server;
-use crate::raw::{address, call, frame};
+use crate::raw::{frame, head};
 
 /// Nothing but the drain itself ends a connection in so little time.
 const PATIENT: [&str; 12] = [
@@ -91,12 +91,12 @@ async fn send(bytes: &[u8], to: &str) -> TcpStream {
 /// A client that has begun a call, and after the answer or its beginning neither reads
 /// nor writes: it answers no ping and no GOAWAY.
 async fn begin(server: &Server, path: &str, is_stream: bool, ends: bool) -> Box<dyn Any + Send> {
-    let socket = send(b"", &address(server)).await;
+    let socket = send(b"", server.address()).await;
     let (mut send, mut connection) = Builder::new()
         .handshake::<_, Bytes>(socket)
         .await
         .expect("HTTP/2");
-    let (answer, mut body) = send.send_request(call(path), false).expect("sent");
+    let (answer, mut body) = send.send_request(head(path), false).expect("sent");
     body.send_data(frame(&[]), ends).expect("sent");
     let mut answer = Box::pin(async move {
         let mut answer = answer.await.expect("an answer");
@@ -115,7 +115,7 @@ async fn stop(held: Held) -> Duration {
     let mut server = Server::start(&PATIENT);
     let admin = server.logged("admin listening", "address");
     let _open: Box<dyn Any + Send> = match held {
-        Held::Bytes(bytes) => Box::new(send(bytes, &address(&server)).await),
+        Held::Bytes(bytes) => Box::new(send(bytes, server.address()).await),
         Held::AdminBytes(bytes) => Box::new(send(bytes, &admin).await),
         Held::Answered(path) => begin(&server, path, false, true).await,
         Held::Stream(path) => begin(&server, path, true, true).await,

@@ -7,17 +7,14 @@ use evenkeel::access::TokenHash;
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use http::HeaderValue;
 use http::header::AUTHORIZATION;
-use prost::bytes::Bytes;
 use tempfile::NamedTempFile;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::{Code, Status};
 
 use crate::process::{DEADLINE, Server};
-use crate::raw::{Connection, call, connect, send_all};
+use crate::raw::{self, Call, Connection, head, spread};
 use crate::streams::feed;
-use crate::world::{assert_healthy, assert_refused, info_of, limit_of};
-
-const FEED: &str = "/evenkeel.v1.SpreadService/StreamSnapshot";
+use crate::world::{assert_healthy, assert_refused, connect, info_of, limit_of};
 
 /// Callers, each with its role, whose token is its name.
 const CALLERS: [(&str, &str); 3] = [
@@ -41,50 +38,32 @@ fn server(flags: &[&str]) -> (Server, NamedTempFile) {
     (Server::start(&flags), rules)
 }
 
-/// A feed without a step, or how it is refused.
-struct Open {
-    answer: h2::client::ResponseFuture,
-    body: h2::SendStream<Bytes>,
-}
-
-async fn open(connection: &mut Connection, caller: &str) -> Open {
-    let mut send = connection.send.clone().ready().await.expect("it stands");
-    let mut request = call(FEED);
+/// A feed without a step.
+async fn open(connection: &Connection, caller: &str) -> Call {
+    let mut request = head(&spread("StreamSnapshot"));
     let token = HeaderValue::from_str(&format!("Bearer {caller}")).expect("a header");
     request.headers_mut().insert(AUTHORIZATION, token);
-    let (answer, body) = send.send_request(request, false).expect("sent");
-    Open { answer, body }
+    connection.call(request).await.expect("sent")
 }
 
 /// Returns how a feed ends.
-async fn end(open: Open) -> Status {
-    let ended = async {
-        let answer = open.answer.await.expect("a head");
-        if let Some(status) = Status::from_header_map(answer.headers()) {
-            return status;
-        }
-        let mut body = answer.into_body();
-        while let Some(part) = body.data().await {
-            part.expect("the connection stands");
-        }
-        let trailers = body.trailers().await.expect("it ends in order");
-        Status::from_header_map(&trailers.expect("trailers")).expect("a status")
-    };
-    let status = timeout(DEADLINE, ended).await;
-    status.expect("the feed ends")
+async fn end(open: Call) -> Status {
+    let ended = async { raw::end(open.answer.await.expect("a head")).await };
+    let (status, _) = timeout(DEADLINE, ended).await.expect("the feed ends");
+    status.expect("a status")
 }
 
 #[tokio::test]
 async fn readers_take_no_slots_of_feeders() {
     let (server, _rules) = server(&[]);
-    let mut reader = connect(&server, 65_535).await;
+    let reader = connect(&server, 65_535).await;
     let mut held = Vec::new();
     for _ in 0..900 {
-        held.push(open(&mut reader, "reader").await);
+        held.push(open(&reader, "reader").await);
     }
-    let mut second = connect(&server, 65_535).await;
+    let second = connect(&server, 65_535).await;
     for _ in 0..140 {
-        held.push(open(&mut second, "reader").await);
+        held.push(open(&second, "reader").await);
     }
     let mut feeder = SpreadServiceClient::with_interceptor(
         server.channel(),
@@ -110,10 +89,10 @@ async fn readers_take_no_slots_of_feeders() {
 async fn feeds_without_a_first_step_end_and_silent_ones_stay() {
     let server = Server::start(&["--receive-timeout", "500ms"]);
     let (_steps, mut acknowledged) = feed(server.channel()).await;
-    let mut connection = connect(&server, 65_535).await;
+    let connection = connect(&server, 65_535).await;
     let mut silent = Vec::new();
     for _ in 0..20 {
-        silent.push(open(&mut connection, "nobody").await);
+        silent.push(open(&connection, "nobody").await);
     }
     for open in silent {
         let status = end(open).await;
@@ -131,12 +110,14 @@ async fn half_a_step_is_given_up() {
     let mut half = Vec::new();
     let mut connections = Vec::new();
     for _ in 0..3 {
-        let mut connection = connect(&server, 65_535).await;
-        let mut open = open(&mut connection, "nobody").await;
+        let connection = connect(&server, 65_535).await;
+        let mut open = open(&connection, "nobody").await;
         let mut sent = vec![0; 2 << 20];
         // 60 MiB are announced.
         sent[..5].copy_from_slice(&[0, 3, 0xc0, 0, 0]);
-        send_some(&mut open.body, sent).await;
+        let all = open.send(sent.into(), false);
+        let sent = timeout(DEADLINE, all).await.expect("the server reads");
+        sent.expect("the feed is open");
         half.push(open);
         connections.push(connection);
     }
@@ -147,19 +128,13 @@ async fn half_a_step_is_given_up() {
     }
 }
 
-/// Sends bytes, and no end after them.
-async fn send_some(body: &mut h2::SendStream<Bytes>, bytes: Vec<u8>) {
-    let all = send_all(body, bytes.into(), false);
-    timeout(DEADLINE, all).await.expect("the server reads");
-}
-
 #[tokio::test]
 async fn one_feeder_leaves_room_for_another() {
     let (server, _rules) = server(&["--max-feeds", "8"]);
-    let mut connection = connect(&server, 65_535).await;
+    let connection = connect(&server, 65_535).await;
     let mut held = Vec::new();
     let refused = loop {
-        let mut next = open(&mut connection, "feeder").await;
+        let mut next = open(&connection, "feeder").await;
         // The head of an answer comes at once, whatever becomes of the feed.
         let answer = timeout(DEADLINE, &mut next.answer).await.expect("in time");
         let answer = answer.expect("a head");
@@ -175,8 +150,8 @@ async fn one_feeder_leaves_room_for_another() {
         "{refused}"
     );
     assert_eq!(held.len(), 5);
-    let mut other = connect(&server, 65_535).await;
-    let mut next = open(&mut other, "other").await;
+    let other = connect(&server, 65_535).await;
+    let mut next = open(&other, "other").await;
     let answer = timeout(DEADLINE, &mut next.answer).await.expect("in time");
     let answer = answer.expect("a head");
     let refused = Status::from_header_map(answer.headers());
@@ -184,7 +159,7 @@ async fn one_feeder_leaves_room_for_another() {
     drop(held);
     let start = Instant::now();
     loop {
-        let mut again = open(&mut connection, "feeder").await;
+        let mut again = open(&connection, "feeder").await;
         let answer = timeout(DEADLINE, &mut again.answer).await.expect("in time");
         let refused = Status::from_header_map(answer.expect("a head").headers());
         if refused.is_none() {

@@ -14,8 +14,8 @@ use crate::beside::Bystanders;
 use crate::crowd::pods;
 use crate::groups::{LONGEST_MS, MEASURING};
 use crate::process::{DEADLINE, Server};
-use crate::raw::{call, connect, send_all};
-use crate::world::{Client, assert_healthy, fill, limit_of, question};
+use crate::raw::{self, head, prefix};
+use crate::world::{Client, assert_answered, assert_healthy, connect, fill, limit_of, question};
 
 /// `count` empty messages in a list, within messages of these numbers.
 fn list_of_nothing(path: &[u32], count: usize) -> Bytes {
@@ -40,25 +40,13 @@ fn list_of_nothing(path: &[u32], count: usize) -> Bytes {
 
 /// Sends a message of any length; how it ended, if it did not break off.
 async fn send(server: &Server, path: &str, message: &Bytes) -> Option<Status> {
-    let mut connection = connect(server, 1 << 20).await;
-    let sent = connection.send.send_request(call(path), false);
-    let (answer, mut body) = sent.expect("sent");
-    let mut head = BytesMut::with_capacity(5);
-    head.put_u8(0);
-    head.put_u32(u32::try_from(message.len()).expect("not too long"));
-    body.send_data(head.freeze(), false).ok()?;
-    send_all(&mut body, message.clone(), true).await;
-    let answer = timeout(DEADLINE, answer).await.expect("in time").ok()?;
-    if let Some(status) = Status::from_header_map(answer.headers()) {
-        return Some(status);
-    }
-    let mut body = answer.into_body();
-    while let Some(part) = body.data().await {
-        let part = part.ok()?;
-        body.flow_control().release_capacity(part.len()).ok();
-    }
-    let trailers = body.trailers().await.ok().flatten()?;
-    Status::from_header_map(&trailers)
+    let connection = connect(server, 1 << 20).await;
+    let mut call = connection.call(head(path)).await.expect("sent");
+    call.send(prefix(message.len()), false).await.ok()?;
+    // The server may end the call before it has all.
+    call.send(message.clone(), true).await.ok();
+    let answer = timeout(DEADLINE, call.answer).await.expect("in time");
+    raw::end(answer.ok()?).await.0
 }
 
 /// The most that a process ever held, in bytes.
@@ -98,10 +86,7 @@ async fn messages_take_no_more_than_is_charged_for_them() {
         let server = Server::start(&["--max-memory-bytes", &LIMIT.to_string()]);
         let mut client = Client::new(server.channel());
         fill(&mut client, 10).await;
-        client
-            .filter(question("web"))
-            .await
-            .expect("a valid question");
+        assert_answered(&mut client).await;
         let base = peak(&server);
         let mut outcomes = Vec::new();
         for count in [1 << 15, 1 << 17, 1 << 18, 1 << 19, 1 << 21, 1 << 23] {
@@ -118,10 +103,7 @@ async fn messages_take_no_more_than_is_charged_for_them() {
         );
         let (_, last) = outcomes.last().expect("there are some");
         assert_eq!(*last, Some(Code::ResourceExhausted), "{path} {fields:?}");
-        client
-            .filter(question("web"))
-            .await
-            .expect("others are answered");
+        assert_answered(&mut client).await;
     }
 }
 
@@ -175,10 +157,7 @@ async fn large_calls_at_once_are_refused_for_memory() {
     let grown = peak(&server) - base;
     assert!(grown <= LIMIT / 5 * 6 + BASE, "grew by {grown} bytes");
     let mut client = Client::new(server.channel());
-    client
-        .filter(question("web"))
-        .await
-        .expect("there is room again");
+    assert_answered(&mut client).await;
 }
 
 /// While one thread serves all, a message is decoded beside it.
@@ -208,10 +187,7 @@ async fn a_large_message_holds_up_no_other_call() {
     while !large.is_finished() {
         let start = Instant::now();
         assert_healthy(server.channel()).await;
-        client
-            .filter(question("web"))
-            .await
-            .expect("a valid question");
+        assert_answered(&mut client).await;
         longest = longest.max(start.elapsed());
     }
     let (ended, took) = large.await.expect("no panic");

@@ -15,28 +15,17 @@ mod admin;
 mod attack;
 mod crowd;
 mod deadlines;
-#[path = "../support/descriptors.rs"]
-mod descriptors;
 mod draining;
-#[path = "../support/examples.rs"]
-mod examples;
 mod feeds;
 mod groups;
-#[path = "../support/http.rs"]
-mod http;
 mod idle;
 mod large;
 mod lists;
 mod memory;
-#[path = "../support/metrics.rs"]
-mod metrics;
 mod overload;
 mod port;
-#[path = "../support/process.rs"]
-mod process;
 mod questions;
-mod raw;
 mod silent;
-#[path = "../support/streams.rs"]
-mod streams;
 mod world;
+
+use support::{descriptors, metrics, process, raw, streams};

@@ -11,7 +11,7 @@ use evenkeel::proto::v1::{
     UpdateSnapshotRequest,
 };
 
-use crate::attack::{Attack, Blow, Scene};
+use crate::attack::{Attack, AttackStep, Scene};
 use crate::process::until;
 use crate::world::{question, spread_pod};
 
@@ -39,8 +39,8 @@ fn change(object: Object) -> Change {
     }
 }
 
-fn update(snapshot: String, objects: impl IntoIterator<Item = Object>) -> Blow {
-    Blow::Update(UpdateSnapshotRequest {
+fn update(snapshot: String, objects: impl IntoIterator<Item = Object>) -> AttackStep {
+    AttackStep::Update(UpdateSnapshotRequest {
         snapshot,
         changes: objects.into_iter().map(change).collect(),
         ..UpdateSnapshotRequest::default()
@@ -98,27 +98,27 @@ fn pod(namespace: &str, name: String, labels: BTreeMap<String, String>) -> Pod {
 }
 
 /// A question about a pod of another spec.
-fn asked(change: impl FnOnce(&mut PodSpec)) -> Blow {
+fn asked(change: impl FnOnce(&mut PodSpec)) -> AttackStep {
     let mut filter = question("web");
     let spec = filter.pod.as_mut().and_then(|pod| pod.spec.as_mut());
     change(spec.expect("a question has one"));
-    Blow::Filter(filter)
+    AttackStep::Filter(filter)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn affinity_of_many_values() {
-    let blow = |step| asked(|spec| spec.affinity = Some(affinity(step, 16_000)));
+    let step = |step| asked(|spec| spec.affinity = Some(affinity(step, 16_000)));
     let attack = Attack {
         flags: &[],
         steps: 40,
-        blow,
+        step,
     };
     attack.run().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn distinct_selectors() {
-    let blow = |step: usize| {
+    let step = |step: usize| {
         // What is empty keeps no views.
         if step == 0 {
             let pod = pod("", "p".into(), BTreeMap::new());
@@ -134,7 +134,7 @@ async fn distinct_selectors() {
     let attack = Attack {
         flags: &[],
         steps: 60,
-        blow,
+        step,
     };
     attack.run().await;
 }
@@ -144,14 +144,14 @@ async fn owners_with_large_selectors() {
     let attack = Attack {
         flags: &[],
         steps: 40,
-        blow: |step| update(String::new(), [replica_set(step)]),
+        step: |step| update(String::new(), [replica_set(step)]),
     };
     attack.run().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn label_sets_with_long_values() {
-    let blow = |step| {
+    let step = |step| {
         let labels = |pod: usize| {
             let label = |i| (format!("key-{i}"), value(step * 100 + pod, i));
             (0..50).map(label).collect()
@@ -162,35 +162,35 @@ async fn label_sets_with_long_values() {
     let attack = Attack {
         flags: &[],
         steps: 100,
-        blow,
+        step,
     };
     attack.run().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_namespaces() {
-    let blow = |step| {
+    let step = |step| {
         let pod = |i| pod(&format!("ns-{step}-{i}"), "p".into(), BTreeMap::new());
         update(String::new(), (0..1_000).map(pod).map(Object::Pod))
     };
     let attack = Attack {
         flags: &[],
         steps: 45,
-        blow,
+        step,
     };
     attack.run().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_snapshots() {
-    let blow = |step| {
+    let step = |step| {
         let pod = pod("", "p".into(), BTreeMap::new());
         update(format!("s-{step}"), [Object::Pod(pod)])
     };
     let attack = Attack {
         flags: &["--max-snapshots", "20000"],
         steps: 10_000,
-        blow,
+        step,
     };
     attack.run().await;
 }
@@ -200,14 +200,14 @@ async fn staged_replaces() {
     let attack = Attack {
         flags: &[],
         steps: 40,
-        blow: |step| Blow::Stage(change(replica_set(step))),
+        step: |step| AttackStep::Stage(change(replica_set(step))),
     };
     attack.run().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn templates() {
-    let blow = |step| {
+    let step = |step| {
         let mut pod = pod("", format!("pod-{step}"), BTreeMap::new());
         pod.spec = Some(PodSpec {
             affinity: Some(affinity(step, 900)),
@@ -218,19 +218,19 @@ async fn templates() {
     let attack = Attack {
         flags: &[],
         steps: 900,
-        blow,
+        step,
     };
     attack.run().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reservations_of_long_owners() {
-    let blow = |step| {
+    let step = |step| {
         let mut pod = spread_pod("web");
         if let Some(spec) = &mut pod.spec {
             spec.topology_spread_constraints.clear();
         }
-        Blow::Place(PlaceRequest {
+        AttackStep::Place(PlaceRequest {
             pod: Some(pod),
             replicas: 1,
             reserve: Some(Reservation {
@@ -246,14 +246,14 @@ async fn reservations_of_long_owners() {
     let attack = Attack {
         flags: &["--max-string-bytes", "200000"],
         steps: 300,
-        blow,
+        step,
     };
     attack.run().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn partitions_while_nodes_come_and_go() {
-    let blow = |step: usize| {
+    let step = |step: usize| {
         if step.is_multiple_of(20) {
             let node = |i| {
                 let zone = [("zone".to_owned(), format!("zone-{}", i % 10))];
@@ -278,7 +278,7 @@ async fn partitions_while_nodes_come_and_go() {
     let attack = Attack {
         flags: &["--max-view-bytes", "1000000000"],
         steps: 200,
-        blow,
+        step,
     };
     attack.run().await;
 }
@@ -291,7 +291,7 @@ async fn what_is_deleted_is_off_the_account() {
     for step in 0..4 {
         let update = update("s".into(), [replica_set(step)]);
         scene.deal(update).await.expect("within the limits");
-        let stage = Blow::Stage(change(replica_set(step)));
+        let stage = AttackStep::Stage(change(replica_set(step)));
         scene.deal(stage).await.expect("within the limits");
     }
     assert!(scene.accounted() > before + 4_000_000);

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use evenkeel::proto::v1::{FilterRequest, Pod, PodSpec, Toleration, UpdateSnapshotRequest};
 use h2::RecvStream;
-use http::Response;
 use prost::Message;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::{Code, Status};
@@ -15,9 +14,9 @@ use tonic_reflection::pb::v1::ServerReflectionRequest;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 
 use crate::process::{DEADLINE, Server};
-use crate::raw::{self, call, connect, frame};
+use crate::raw::{Connection, end, frame, head, prefix};
 use crate::streams::watch;
-use crate::world::{Client, assert_healthy, fill, limit_of, question};
+use crate::world::{Client, assert_healthy, connect, fill, limit_of, question};
 
 const REFLECTION: [&str; 2] = [
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
@@ -26,23 +25,6 @@ const REFLECTION: [&str; 2] = [
 const CHECK: &str = "/grpc.health.v1.Health/Check";
 const WATCH: &str = "/grpc.health.v1.Health/Watch";
 const FILTER: &str = "/evenkeel.v1.SpreadService/Filter";
-
-/// Reads an answer to its end; how it ended, and how many bytes it had.
-async fn end(answer: Response<RecvStream>) -> (Option<Status>, usize) {
-    let head = Status::from_header_map(answer.headers());
-    let mut body = answer.into_body();
-    let mut bytes = 0;
-    while let Some(part) = body.data().await {
-        let Ok(part) = part else { return (head, bytes) };
-        bytes += part.len();
-        body.flow_control().release_capacity(part.len()).ok();
-    }
-    let trailers = body.trailers().await.ok().flatten();
-    (
-        head.or(trailers.and_then(|all| Status::from_header_map(&all))),
-        bytes,
-    )
-}
 
 /// Half of a message, for each service that anybody may call.
 #[tokio::test]
@@ -54,19 +36,17 @@ async fn half_a_message_is_given_up_by_every_service() {
         "400",
     ]);
     for path in [REFLECTION[0], REFLECTION[1], CHECK, WATCH, FILTER] {
-        let mut connection = connect(&server, 65_535).await;
+        let connection = connect(&server, 65_535).await;
         let mut open = Vec::new();
         for _ in 0..50 {
-            let mut send = connection.send.ready().await.expect("it stands");
-            let (answer, mut body) = send.send_request(call(path), false).expect("sent");
-            body.send_data(frame(&[0; 5_000]).slice(..100), false)
-                .expect("sent");
-            open.push((answer, body));
-            connection.send = send;
+            let mut call = connection.call(head(path)).await.expect("it stands");
+            let first = frame(&[0; 5_000]).slice(..100);
+            call.send(first, false).await.expect("sent");
+            open.push(call);
         }
         assert_healthy(server.channel()).await;
-        for (answer, _body) in open {
-            let ended = async { end(answer.await.expect("a head")).await };
+        for call in open {
+            let ended = async { end(call.answer.await.expect("a head")).await };
             let ended = timeout(DEADLINE, ended).await;
             ended.unwrap_or_else(|_| panic!("{path} waits for ever"));
         }
@@ -78,16 +58,13 @@ async fn half_a_message_is_given_up_by_every_service() {
 async fn large_messages_are_refused_before_they_arrive() {
     let server = Server::start(&["--max-reflection-streams", "400"]);
     for path in [REFLECTION[0], REFLECTION[1], CHECK, WATCH] {
-        let mut connection = connect(&server, 65_535).await;
+        let connection = connect(&server, 65_535).await;
         for _ in 0..100 {
-            let mut send = connection.send.ready().await.expect("it stands");
-            let (answer, mut body) = send.send_request(call(path), false).expect("sent");
-            let head = [0, 0, 0x3f, 0xff, 0xff];
-            body.send_data(head.to_vec().into(), false).expect("sent");
-            let ended = async { end(answer.await.expect("a head")).await };
+            let mut call = connection.call(head(path)).await.expect("it stands");
+            call.send(prefix(0x3f_ffff), false).await.expect("sent");
+            let ended = async { end(call.answer.await.expect("a head")).await };
             let ended = timeout(DEADLINE, ended).await;
             ended.unwrap_or_else(|_| panic!("{path} waits for 4 MiB"));
-            connection.send = send;
         }
     }
     assert_healthy(server.channel()).await;
@@ -96,11 +73,11 @@ async fn large_messages_are_refused_before_they_arrive() {
 #[tokio::test]
 async fn reflection_that_asks_nothing_more_is_ended() {
     let server = Server::start(&["--receive-timeout", "300ms"]);
-    let mut connection = connect(&server, 1 << 20).await;
-    let request = call(REFLECTION[0]);
-    let (answer, mut body) = connection.send.send_request(request, false).expect("sent");
-    body.send_data(list_services(), false).expect("sent");
-    let ended = async { end(answer.await.expect("a head")).await };
+    let connection = connect(&server, 1 << 20).await;
+    let call = connection.call(head(REFLECTION[0])).await;
+    let mut call = call.expect("it stands");
+    call.send(list_services(), false).await.expect("sent");
+    let ended = async { end(call.answer.await.expect("a head")).await };
     let (status, bytes) = timeout(DEADLINE, ended).await.expect("it is ended");
     assert_eq!(status.map(|status| status.code()), Some(Code::Ok));
     assert!(bytes > 0, "what was asked for is answered");
@@ -125,12 +102,11 @@ async fn answers_that_are_never_read_close_the_connection_of_every_service() {
     ];
     let mut stalled = Vec::new();
     for (path, request, ends) in requests {
-        let mut connection = connect(&server, 0).await;
-        let sent = connection.send.send_request(call(path), false);
-        let (answer, mut body) = sent.expect("sent");
-        body.send_data(request, ends).expect("sent");
-        let answer = timeout(DEADLINE, answer).await.expect("in time");
-        stalled.push((path, connection, answer, body));
+        let connection = connect(&server, 0).await;
+        let mut call = connection.call(head(path)).await.expect("it stands");
+        call.send(request, ends).await.expect("sent");
+        let answer = timeout(DEADLINE, call.answer).await.expect("in time");
+        stalled.push((path, connection, answer, call.body));
     }
     assert_healthy(server.channel()).await;
     for (path, connection, _answer, _body) in stalled {
@@ -145,16 +121,15 @@ async fn answers_that_are_never_read_close_the_connection_of_every_service() {
 /// Opens streams of a path until one is refused; how many there are, and the
 /// limit.
 async fn fill_up(
-    connection: &mut raw::Connection,
+    connection: &Connection,
     path: &str,
     request: prost::bytes::Bytes,
 ) -> (Vec<RecvStream>, Option<String>) {
     let mut open = Vec::new();
     loop {
-        let mut send = connection.send.clone().ready().await.expect("it stands");
-        let (answer, mut body) = send.send_request(call(path), false).expect("sent");
-        body.send_data(request.clone(), true).ok();
-        let answer = timeout(DEADLINE, answer).await.expect("in time");
+        let mut call = connection.call(head(path)).await.expect("it stands");
+        call.send(request.clone(), true).await.ok();
+        let answer = timeout(DEADLINE, call.answer).await.expect("in time");
         let answer = answer.expect("a head");
         match Status::from_header_map(answer.headers()) {
             Some(status) => return (open, limit_of(&status)),
@@ -167,8 +142,8 @@ async fn fill_up(
 #[tokio::test]
 async fn watches_have_a_limit_and_checks_are_always_answered() {
     let server = Server::start(&["--max-health-watches", "8", "--max-concurrent-calls", "1"]);
-    let mut connection = connect(&server, 65_535).await;
-    let (open, limit) = fill_up(&mut connection, WATCH, frame(&[])).await;
+    let connection = connect(&server, 65_535).await;
+    let (open, limit) = fill_up(&connection, WATCH, frame(&[])).await;
     assert_eq!(limit.as_deref(), Some("max-health-watches"));
     assert_eq!(open.len(), 5, "others find as many as one holds");
     // The one slot of calls is taken, too.

@@ -11,9 +11,11 @@ use tokio::time::{Instant, sleep, timeout};
 use tonic::{Code, Status};
 
 use crate::process::{DEADLINE, Server};
-use crate::raw::{self, address, connect, frame, head};
+use crate::raw::{Connection, frame, head, spread};
 use crate::streams::feed;
-use crate::world::{Client, assert_healthy, assert_refused, fill, limit_of, question};
+use crate::world::{
+    Client, assert_answered, assert_healthy, assert_refused, connect, fill, limit_of,
+};
 
 /// Waits until another client gets an answer; every refusal on the way has to
 /// be for want of a slot.
@@ -43,26 +45,25 @@ async fn is_full(server: &Server) -> bool {
 #[tokio::test]
 async fn a_request_that_never_arrives_is_given_up() {
     let server = Server::start(&["--max-concurrent-calls", "1", "--receive-timeout", "500ms"]);
-    let mut silent = connect(&server, 65_535).await;
+    let silent = connect(&server, 65_535).await;
     // The first bytes of a message of ten, and never the others.
-    let mut begin = || {
-        let call = silent.send.send_request(head("Filter", None), false);
-        let (answer, mut body) = call.expect("sent");
+    let begin = async || {
+        let mut call = silent.call(head(&spread("Filter"))).await.expect("sent");
         let first = frame(&[0; 10]).slice(..7);
-        body.send_data(first, false).expect("it can be sent");
-        (answer, body)
+        call.send(first, false).await.expect("it can be sent");
+        call
     };
-    let mut call = begin();
+    let mut call = begin().await;
     while !is_full(&server).await {
         // Looking takes the slot as well, and may have kept it out.
-        if timeout(Duration::from_millis(1), &mut call.0).await.is_ok() {
-            call = begin();
+        let refused = timeout(Duration::from_millis(1), &mut call.answer).await;
+        if refused.is_ok() {
+            call = begin().await;
         }
     }
-    let (answer, _body) = call;
     assert_healthy(server.channel()).await;
     is_served_again(&server).await;
-    let answer = timeout(DEADLINE, answer)
+    let answer = timeout(DEADLINE, call.answer)
         .await
         .expect("in time")
         .expect("an answer");
@@ -72,21 +73,16 @@ async fn a_request_that_never_arrives_is_given_up() {
 
 /// A call with an empty request, of whose answer the server may send the head
 /// and `window` bytes more.
-async fn unread(
-    server: &Server,
-    method: &str,
-    window: u32,
-) -> (raw::Connection, Response<RecvStream>) {
-    let mut connection = connect(server, window).await;
-    let call = connection.send.send_request(head(method, None), false);
-    let (answer, mut body) = call.expect("sent");
-    body.send_data(frame(&[]), true).expect("it can be sent");
-    let answer = timeout(DEADLINE, answer).await.expect("in time");
+async fn unread(server: &Server, method: &str, window: u32) -> (Connection, Response<RecvStream>) {
+    let connection = connect(server, window).await;
+    let mut call = connection.call(head(&spread(method))).await.expect("sent");
+    call.send(frame(&[]), true).await.expect("it can be sent");
+    let answer = timeout(DEADLINE, call.answer).await.expect("in time");
     (connection, answer.expect("a head"))
 }
 
 /// The server closes a connection in time.
-async fn is_closed(connection: raw::Connection, how: &str) {
+async fn is_closed(connection: Connection, how: &str) {
     let closed = timeout(DEADLINE, connection.driver).await;
     let closed = closed.unwrap_or_else(|_| panic!("the connection is open, {how}"));
     closed.expect("no panic").ok();
@@ -139,10 +135,7 @@ async fn exports_that_are_never_read_leave_others_alone() {
         stalled.push(unread(&server, "ExportSnapshot", 0).await);
     }
     assert_healthy(server.channel()).await;
-    client
-        .filter(question("web"))
-        .await
-        .expect("decisions go on");
+    assert_answered(&mut client).await;
     fill(&mut client, 1_001).await;
     let export = client.export_snapshot(ExportSnapshotRequest::default());
     let export = timeout(DEADLINE, export).await.expect("in time");
@@ -163,7 +156,7 @@ async fn a_connection_that_never_speaks_is_closed() {
     // Nothing at all, and half a preface.
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     for said in [&b""[..], &preface[..10]] {
-        let mut socket = TcpStream::connect(address(&server))
+        let mut socket = TcpStream::connect(server.address())
             .await
             .expect("it is accepted");
         socket.write_all(said).await.expect("it can be sent");
@@ -184,7 +177,7 @@ async fn a_head_that_never_ends_is_closed_by_pings() {
         "200ms",
     ];
     let server = Server::start(&flags);
-    let mut socket = TcpStream::connect(address(&server))
+    let mut socket = TcpStream::connect(server.address())
         .await
         .expect("it is accepted");
     socket
@@ -231,14 +224,12 @@ async fn bytes_that_are_no_message_are_the_callers_fault() {
     let server = Server::start(&[]);
     // No field has this type; and no message at all.
     for body in [Some(frame(&[0xff, 0xff, 0xff])), None] {
-        let mut raw = connect(&server, 65_535).await;
-        let (answer, mut sending) = raw
-            .send
-            .send_request(head("Filter", None), false)
-            .expect("sent");
+        let connection = connect(&server, 65_535).await;
+        let call = connection.call(head(&spread("Filter"))).await;
+        let mut call = call.expect("sent");
         let body = body.unwrap_or_default();
-        sending.send_data(body, true).expect("it can be sent");
-        let answer = timeout(DEADLINE, answer)
+        call.body.send_data(body, true).expect("it can be sent");
+        let answer = timeout(DEADLINE, call.answer)
             .await
             .expect("in time")
             .expect("an answer");
@@ -256,16 +247,12 @@ async fn one_connection_has_its_share_of_calls() {
         "--max-concurrent-calls",
         "8",
     ]);
-    let greedy = raw::connect(&server, 65_535).await;
-    let mut send = greedy.send;
+    let greedy = connect(&server, 65_535).await;
     // Requests that do not arrive: the fifth waits in the client.
     let mut open = Vec::new();
     for _ in 0..4 {
-        send = send.ready().await.expect("the connection stands");
-        open.push(
-            send.send_request(head("Filter", None), false)
-                .expect("sent"),
-        );
+        let call = greedy.call(head(&spread("Filter"))).await;
+        open.push(call.expect("the connection stands"));
     }
     let mut client = Client::new(server.channel());
     let listed = client.list_snapshots(ListSnapshotsRequest::default()).await;

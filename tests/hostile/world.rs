@@ -11,7 +11,16 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 use tonic_types::{ErrorInfo, StatusExt};
 
+use crate::process::Server;
+use crate::raw::Connection;
+
 pub(crate) type Client = SpreadServiceClient<Channel>;
+
+/// A connection on which a server sends `window` bytes of each answer before it has to ask.
+pub(crate) async fn connect(server: &Server, window: u32) -> Connection {
+    let connection = Connection::open(server.address(), window).await;
+    connection.expect("it is accepted")
+}
 
 /// Health answers.
 pub(crate) async fn assert_healthy(channel: Channel) {
@@ -19,6 +28,12 @@ pub(crate) async fn assert_healthy(channel: Channel) {
         .check(HealthCheckRequest::default())
         .await;
     checked.expect("health answers");
+}
+
+/// A small Filter is answered.
+pub(crate) async fn assert_answered(client: &mut Client) {
+    let answer = client.filter(question("web")).await;
+    answer.expect("a valid question");
 }
 
 /// A question whose pods are those with the label `app: NAME`.

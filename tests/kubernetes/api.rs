@@ -8,7 +8,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 
 /// The kinds that the server under test watches.
-pub(crate) const KINDS: [&str; 8] = [
+pub(crate) const KINDS: [&str; 11] = [
     "Node",
     "Namespace",
     "Pod",
@@ -17,10 +17,13 @@ pub(crate) const KINDS: [&str; 8] = [
     "ReplicaSet",
     "StatefulSet",
     "PodDisruptionBudget",
+    "PersistentVolumeClaim",
+    "PersistentVolume",
+    "StorageClass",
 ];
 
 /// Kinds that make pods and are not watched.
-const MAKERS: [&str; 2] = ["DaemonSet", "Job"];
+const MAKERS: [&str; 4] = ["Deployment", "DaemonSet", "CronJob", "Job"];
 
 /// Requests under way at a time.
 const AT_ONCE: usize = 16;
@@ -119,7 +122,7 @@ impl Api {
     }
 
     /// Has an object of which nobody waits that somebody finishes with it.
-    async fn release(&self, kind: &str, object: &Value) {
+    pub(crate) async fn release(&self, kind: &str, object: &Value) {
         let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
         let none = json!({ "metadata": { "finalizers": null } });
         let path = path(kind, text("namespace"), text("name"));
@@ -174,8 +177,10 @@ pub(crate) fn collection(kind: &str, namespace: &str) -> String {
     let (group, plural) = match kind {
         "ReplicaSet" => ("apis/apps/v1", "replicasets"),
         "StatefulSet" => ("apis/apps/v1", "statefulsets"),
+        "Deployment" => ("apis/apps/v1", "deployments"),
         "DaemonSet" => ("apis/apps/v1", "daemonsets"),
         "Job" => ("apis/batch/v1", "jobs"),
+        "CronJob" => ("apis/batch/v1", "cronjobs"),
         "PriorityClass" => ("apis/scheduling.k8s.io/v1", "priorityclasses"),
         "ClusterRole" => ("apis/rbac.authorization.k8s.io/v1", "clusterroles"),
         "ClusterRoleBinding" => ("apis/rbac.authorization.k8s.io/v1", "clusterrolebindings"),

@@ -1,5 +1,7 @@
 //! What happens to a cluster meanwhile, at random.
 
+use std::collections::HashSet;
+
 use fastrand::Rng;
 use serde_json::{Value, json};
 
@@ -77,7 +79,8 @@ async fn resize(api: &Api, rng: &mut Rng, path: &str) {
         return;
     }
     let mut containers = pod["spec"]["containers"].clone();
-    let cpu = |rng: &mut Rng| format!("{}m", rng.u32(1..12) * 100);
+    // An API server refuses a resize to more than the node has, which is one CPU at least.
+    let cpu = |rng: &mut Rng| format!("{}m", rng.u32(1..11) * 100);
     containers[0]["resources"]["requests"]["cpu"] = cpu(rng).into();
     let wanted = json!({ "spec": { "containers": containers } });
     api.patch(&format!("{path}/resize"), &wanted).await;
@@ -104,12 +107,11 @@ async fn resize(api: &Api, rng: &mut Rng, path: &str) {
 /// gone, those that were nominated to a node get there or not, and some of those
 /// that wait are given up.
 pub(crate) async fn to_waiting_pods(api: &Api, rng: &mut Rng) {
-    for pod in api
-        .get(&collection("Pod", NAMESPACE))
-        .await
-        .iter()
-        .flat_map(items)
-    {
+    let pods = api.get(&collection("Pod", NAMESPACE)).await;
+    let bound = pods.iter().flat_map(items);
+    let bound = bound.filter_map(|pod| Some((pod["spec"]["nodeName"].as_str()?, pod)));
+    let mut ports: HashSet<_> = bound.flat_map(|(node, pod)| ports_on(node, pod)).collect();
+    for pod in pods.iter().flat_map(items) {
         let name = pod["metadata"]["name"].as_str().expect("a name");
         let path = path("Pod", NAMESPACE, name);
         let nominated = pod["status"]["nominatedNodeName"].as_str();
@@ -121,7 +123,11 @@ pub(crate) async fn to_waiting_pods(api: &Api, rng: &mut Rng) {
             }
         } else if let (true, Some(node)) = (waits, nominated) {
             match rng.usize(..4) {
-                0 => bind(api, name, node).await,
+                // A node refuses a second pod with a host port. kube-scheduler would forget that the
+                // port is taken as soon as one of the two is gone.
+                0 if ports_on(node, pod).all(|port| ports.insert(port)) => {
+                    bind(api, name, node).await;
+                }
                 1 => drop(api.delete(&path, 0).await),
                 _ => {}
             }
@@ -129,6 +135,14 @@ pub(crate) async fn to_waiting_pods(api: &Api, rng: &mut Rng) {
             api.delete(&path, 0).await;
         }
     }
+}
+
+/// The host ports of a pod, on a node.
+fn ports_on(node: &str, pod: &Value) -> impl Iterator<Item = (String, u64)> {
+    let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
+    let ports = containers.flat_map(|it| it["ports"].as_array().into_iter().flatten());
+    let ports = ports.filter_map(|port| port["hostPort"].as_u64());
+    ports.map(move |port| (node.to_owned(), port))
 }
 
 fn items(list: &Value) -> &[Value] {

@@ -21,9 +21,14 @@ pub(crate) struct Findings {
     pub(crate) wrong_reasons: Vec<String>,
     /// Pods that controllers made.
     pub(crate) made: usize,
+    /// Pods with claims or disks.
+    pub(crate) stored: usize,
     /// Waiting pods that the command was asked about.
     pub(crate) explained: usize,
     pub(crate) wrong_words: Vec<String>,
+    /// What changed between a question and the scheduler's decision, which makes comparing them
+    /// a matter of luck.
+    changes: Vec<String>,
 }
 
 impl Findings {
@@ -34,6 +39,8 @@ impl Findings {
         filter: &FilterResponse,
         score: &ScoreResponse,
     ) {
+        self.changes.extend(decision.changes.iter().cloned());
+        self.stored += usize::from(pod["spec"]["volumes"].is_array());
         let feasible: BTreeSet<String> = filter.feasible.iter().cloned().collect();
         if feasible != decision.feasible {
             let wanted = &decision.feasible;
@@ -81,8 +88,12 @@ impl Findings {
             &self.wrong_scores,
             &self.wrong_reasons,
             &self.wrong_words,
+            &self.changes,
         ];
-        for (what, wrong) in ["set", "scores", "reasons", "words"].iter().zip(wrong) {
+        for (what, wrong) in ["set", "scores", "reasons", "words", "changes meanwhile"]
+            .iter()
+            .zip(wrong)
+        {
             for one in wrong.iter().take(5) {
                 println!("wrong {what}: {one}");
             }
@@ -96,18 +107,20 @@ impl Findings {
 
     pub(crate) fn summary(&self) -> String {
         format!(
-            "{} bound, {} of them scored, {} pending, {} nominated, {} made by controllers, {} explained; \
-             wrong: {} sets, {} scores, {} reasons, {} explanations",
+            "{} bound, {} of them scored, {} pending, {} nominated, {} made by controllers, {} with volumes, {} explained; \
+             wrong: {} sets, {} scores, {} reasons, {} explanations, {} changes meanwhile",
             self.bound,
             self.scored,
             self.pending,
             self.nominated,
             self.made,
+            self.stored,
             self.explained,
             self.wrong_sets.len(),
             self.wrong_scores.len(),
             self.wrong_reasons.len(),
-            self.wrong_words.len()
+            self.wrong_words.len(),
+            self.changes.len()
         )
     }
 }

@@ -10,18 +10,16 @@ mod evenkeel;
 mod faults;
 mod filled;
 mod findings;
-#[path = "../support/http.rs"]
-mod http;
+mod made;
+mod marks;
 mod objects;
-#[path = "../support/ports.rs"]
-mod ports;
-#[path = "../support/process.rs"]
-mod process;
+mod plans;
 mod proxy;
 mod scheduler;
 mod shadow;
-#[path = "../support/templates.rs"]
-mod template_cases;
+mod storage;
 mod templates;
 mod waiting;
 mod witness;
+
+use support::{http, ports, process, templates as template_cases};

@@ -3,6 +3,8 @@
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
 
+use crate::storage;
+
 /// Nodes of the cluster.
 pub(crate) const NODES: usize = 60;
 
@@ -15,7 +17,7 @@ pub(crate) const GATE: &str = "example.com/asked";
 /// The label of a pod with its own name.
 pub(crate) const OWN_NAME: &str = "name";
 
-const ZONE: &str = "topology.kubernetes.io/zone";
+pub(crate) const ZONE: &str = "topology.kubernetes.io/zone";
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const RACK: &str = "example.com/rack";
 
@@ -26,11 +28,11 @@ const PRIORITIES: [(&str, i32, &str); 3] = [
     ("patient", 1000, "Never"),
 ];
 
-fn pick<'a>(rng: &mut Rng, from: &[&'a str]) -> &'a str {
+pub(crate) fn pick<'a>(rng: &mut Rng, from: &[&'a str]) -> &'a str {
     from[rng.usize(..from.len())]
 }
 
-fn one_in(rng: &mut Rng, chance: usize) -> bool {
+pub(crate) fn one_in(rng: &mut Rng, chance: usize) -> bool {
     rng.usize(..chance) == 0
 }
 
@@ -196,6 +198,9 @@ pub(crate) fn pod(rng: &mut Rng, name: &str) -> Value {
         let port = rng.u32(8000..8003);
         spec["containers"][0]["ports"] = json!([{ "containerPort": port, "hostPort": port }]);
     }
+    if one_in(rng, 6) {
+        spec["volumes"] = storage::volumes(rng).into();
+    }
     if one_in(rng, 2) {
         let class = rng.usize(..PRIORITIES.len());
         spec["priorityClassName"] = PRIORITIES[class].0.into();
@@ -264,6 +269,11 @@ pub(crate) fn workload(rng: &mut Rng, name: &str) -> Value {
         whole["replicas"] = 3.into();
         whole["serviceName"] = "none".into();
         whole["podManagementPolicy"] = "Parallel".into();
+        if one_in(rng, 2) {
+            let mut claim = storage::claim(rng, "data");
+            claim["metadata"] = json!({ "name": "data" });
+            whole["volumeClaimTemplates"] = json!([claim]);
+        }
     }
     object
 }

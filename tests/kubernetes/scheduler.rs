@@ -37,6 +37,8 @@ pub(crate) struct Decision {
     pub(crate) scores: Option<BTreeMap<String, i64>>,
     /// Where no node was left: how many there are for each reason.
     pub(crate) reasons: BTreeMap<String, i64>,
+    /// The log's lines about changes of other objects, from the question until the attempt began.
+    pub(crate) changes: Vec<String>,
 }
 
 /// A running kube-scheduler.
@@ -131,12 +133,21 @@ impl Scheduler {
     /// Waits until a pod has been attempted after `from`.
     pub(crate) async fn decides(&mut self, from: usize, pod: &str) -> Decision {
         let pod = format!("pod=\"{pod}\"");
+        let is_start =
+            |line: &str| line.contains("\"Attempting to schedule pod\"") && line.contains(&pod);
         let start = Instant::now();
         loop {
             self.read_on();
             let about = || self.lines[from..].iter().filter(|line| line.contains(&pod));
             if let Some(end) = about().find(|line| ends_attempt(line)) {
-                return decision(about(), end);
+                let before = self.lines[from..].iter();
+                let before = before.take_while(|line| !is_start(line));
+                let changes =
+                    before.filter(|line| line.contains(" event for ") && !line.contains(&pod));
+                return Decision {
+                    changes: changes.cloned().collect(),
+                    ..decision(about(), end)
+                };
             }
             assert!(
                 start.elapsed() < DEADLINE,
@@ -158,9 +169,10 @@ fn decision<'a>(lines: impl Iterator<Item = &'a String>, end: &str) -> Decision 
         feasible: BTreeSet::new(),
         scores: Some(BTreeMap::new()),
         reasons: BTreeMap::new(),
+        changes: Vec::new(),
     };
     for line in lines {
-        let node = || field(line, "node").expect("a node").to_owned();
+        let node = || field(line, "node").expect("a node");
         if line.contains("\"Calculated node's final score for pod\"") {
             decision.feasible.insert(node());
         } else if line.contains("plugin=\"PodTopologySpread\"") {
@@ -172,38 +184,46 @@ fn decision<'a>(lines: impl Iterator<Item = &'a String>, end: &str) -> Decision 
     if end.contains("Successfully bound") {
         if decision.feasible.is_empty() {
             decision.scores = None;
-            let node = field(end, "node").expect("a node");
-            decision.feasible.insert(node.to_owned());
+            decision
+                .feasible
+                .insert(field(end, "node").expect("a node"));
         }
         let count = field(end, "feasibleNodes").and_then(|count| count.parse().ok());
         assert_eq!(Some(decision.feasible.len()), count, "{end}");
     } else {
         let error = field(end, "err").expect("an error");
-        decision.reasons = reasons(error).unwrap_or_else(|| panic!("another fault: {end}"));
+        decision.reasons = reasons(&error).unwrap_or_else(|| panic!("another fault: {end}"));
     }
     decision
 }
 
 /// From `0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient
-/// cpu.`, which may be followed by what came of preemption.
+/// cpu.`, which may be followed by what came of preemption. A reason of all nodes may have no
+/// number.
 pub(crate) fn reasons(error: &str) -> Option<BTreeMap<String, i64>> {
-    let (_, reasons) = error.split_once(" nodes are available: ")?;
+    let (nodes, reasons) = error.split_once(" nodes are available: ")?;
+    let all = nodes.rsplit('/').next()?.parse().ok()?;
     // A full stop within a reason, as in the name of a taint, has no space after it.
     let reasons = reasons.split(". ").next()?.trim_end_matches('.');
     let pair = |reason: &str| {
-        let (count, reason) = reason.split_once(' ')?;
-        Some((reason.to_owned(), count.parse().ok()?))
+        let numbered = reason.split_once(' ');
+        let numbered = numbered.and_then(|(count, reason)| Some((reason, count.parse().ok()?)));
+        let (reason, count) = numbered.unwrap_or((reason, all));
+        (reason.to_owned(), count)
     };
-    reasons.split(", ").map(pair).collect()
+    Some(reasons.split(", ").map(pair).collect())
 }
 
 /// The value of `name=value` or `name="value"` in a line.
-fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+fn field(line: &str, name: &str) -> Option<String> {
     let start = line.find(&format!(" {name}="))? + name.len() + 2;
     let value = &line[start..];
     match value.strip_prefix('"') {
-        Some(quoted) => quoted.split('"').next(),
-        None => value.split(' ').next(),
+        Some(_) => {
+            let mut texts = serde_json::Deserializer::from_str(value).into_iter();
+            texts.next()?.ok()
+        }
+        None => value.split(' ').next().map(str::to_owned),
     }
 }
 

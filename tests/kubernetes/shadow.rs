@@ -19,15 +19,12 @@ use crate::changes;
 use crate::control_plane::{ControlPlane, turn};
 use crate::evenkeel::Evenkeel;
 use crate::findings::Findings;
-use crate::objects::{NAMESPACE, NODES, node, pod, priority_classes, status, workload};
+use crate::marks::{self, MARKER};
+use crate::objects::{NAMESPACE, NODES, node, pod, priority_classes, workload};
 use crate::process::DEADLINE;
 use crate::proxy::Proxy;
 use crate::scheduler::{Defaults, Scheduler};
-
-/// A topology of one node, and a label of the pod there: their value is the
-/// number of the last change.
-const MARK: &str = "example.com/mark";
-const MARKER: &str = "marker";
+use crate::storage;
 
 /// From so many pods on, one is ended for each that is placed.
 const LIVE_PODS: usize = 200;
@@ -35,8 +32,11 @@ const LIVE_PODS: usize = 200;
 /// How many pods of a workload are placed.
 const MADE_AT_ONCE: usize = 3;
 
-/// How long a controller may take to make them.
+/// How long the controller of DaemonSets may take to make them, if it makes any.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long the API server may take for what a controller asked of it before it was paused.
+const IN_FLIGHT: Duration = Duration::from_millis(200);
 
 /// What is placed under one configuration of the scheduler.
 struct Round {
@@ -64,13 +64,17 @@ impl Round {
 pub(crate) struct Shadow<'a> {
     pub(crate) plane: &'a mut ControlPlane,
     pub(crate) api: &'a Api,
-    evenkeel: &'a Evenkeel,
+    pub(crate) evenkeel: &'a Evenkeel,
     pub(crate) rng: Rng,
-    mark: u64,
+    pub(crate) mark: u64,
     pub(crate) pods: Vec<String>,
     /// Pods that controllers have made and that nobody has scheduled yet.
     held: Vec<String>,
     pub(crate) findings: Findings,
+    /// Whether storage has changed since both knew of it.
+    pub(crate) storage_changed: bool,
+    /// Whether the server misses events.
+    pub(crate) is_lossy: bool,
 }
 
 impl Shadow<'_> {
@@ -81,6 +85,7 @@ impl Shadow<'_> {
         }
         self.plane.command("kill kube-controller-manager");
         self.plane.command("start kube-controller-manager");
+        self.pause_controllers().await;
         let mut scheduler = Scheduler::start(self.plane, round.defaults);
         let before = self.pods.len();
         while round.goes_on(self.pods.len() - before, &self.findings) {
@@ -95,6 +100,10 @@ impl Shadow<'_> {
             }
             if self.pods.len() > LIVE_PODS {
                 self.end_an_old_pod().await;
+            }
+            if self.rng.usize(..3) == 0 {
+                storage::change(self.api, &mut self.rng).await;
+                self.storage_changed = true;
             }
             if self.held.is_empty() && self.rng.usize(..10) == 0 {
                 self.held = self.made_by_a_controller().await;
@@ -138,9 +147,9 @@ impl Shadow<'_> {
             }
             None => read(self.api.admitted(&object).await),
         };
+        let from = scheduler.position();
         let filter = self.evenkeel.filter(&incoming).await.expect("an answer");
         let score = self.evenkeel.score(&incoming).await.expect("an answer");
-        let from = scheduler.position();
         match held {
             Some(_) => {
                 let open = json!({ "spec": { "schedulingGates": null } });
@@ -153,6 +162,8 @@ impl Shadow<'_> {
             .decides(from, &format!("{NAMESPACE}/{name}"))
             .await;
         self.findings.compare(&object, &decision, &filter, &score);
+        // Its claims may have been bound.
+        self.storage_changed |= object["spec"]["volumes"].is_array();
         if decision.feasible.is_empty() && self.given_up(&name).await {
             self.findings.nominated += 1;
         }
@@ -169,8 +180,23 @@ impl Shadow<'_> {
         self.api.delete(&path("Pod", NAMESPACE, name), 0).await;
     }
 
+    /// Keeps controllers from changing anything between a question and the scheduler's decision:
+    /// they end pods of nodes that were tainted or are gone, and let deleted pods of Jobs go, at a
+    /// time of their own.
+    async fn pause_controllers(&mut self) {
+        self.plane.command("pause kube-controller-manager");
+        tokio::time::sleep(IN_FLIGHT).await;
+    }
+
     /// Has a controller make pods, which wait for a gate; the first of them.
     async fn made_by_a_controller(&mut self) -> Vec<String> {
+        self.plane.command("resume kube-controller-manager");
+        let made = self.made_by_a_running_controller().await;
+        self.pause_controllers().await;
+        made
+    }
+
+    async fn made_by_a_running_controller(&mut self) -> Vec<String> {
         let workload = workload(&mut self.rng, &format!("made-{}", self.mark));
         let name = workload["metadata"]["name"].clone();
         self.api.create(&workload).await;
@@ -185,33 +211,12 @@ impl Shadow<'_> {
                 return names;
             }
             // A DaemonSet makes none where its pods can go nowhere.
-            if start.elapsed() > PATIENCE {
-                assert_eq!(workload["kind"], "DaemonSet", "{workload}");
+            if start.elapsed() > PATIENCE && workload["kind"] == "DaemonSet" {
                 return names;
             }
+            assert!(start.elapsed() < DEADLINE, "nothing is made of {workload}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-    }
-
-    /// Waits until both know all that has happened.
-    async fn known_to_all(&mut self, scheduler: &mut Scheduler) {
-        self.mark += 1;
-        let from = scheduler.position();
-        let label = json!({ "metadata": { "labels": { MARK: self.mark.to_string() } } });
-        let node = path("Node", "", MARKER);
-        self.api.patch(&node, &label).await.expect("it exists");
-        let pod = path("Pod", MARKER, MARKER);
-        self.api.patch(&pod, &label).await.expect("it exists");
-        scheduler
-            .says(from, &["Update event for node", "node=\"marker\""])
-            .await;
-        scheduler
-            .says(
-                from,
-                &["Update event for scheduled pod", "pod=\"marker/marker\""],
-            )
-            .await;
-        marked(self.evenkeel, self.mark).await;
     }
 
     /// Waits until the scheduler has said in a pod's status that it does not fit;
@@ -222,10 +227,9 @@ impl Shadow<'_> {
         loop {
             let pod = self.api.get(&path).await.expect("it was created");
             let status = &pod["status"];
-            if status["conditions"]
-                .as_array()
-                .is_some_and(|all| !all.is_empty())
-            {
+            let mut conditions = status["conditions"].as_array().into_iter().flatten();
+            // Before, a pod of a controller is said to wait for its gate.
+            if conditions.any(|it| it["reason"] == "Unschedulable") {
                 return !status["nominatedNodeName"].is_null();
             }
             assert!(start.elapsed() < DEADLINE, "{name} has no condition");
@@ -233,33 +237,7 @@ impl Shadow<'_> {
     }
 }
 
-/// Waits until the server knows a mark on a node and on a pod.
-async fn marked(evenkeel: &Evenkeel, mark: u64) {
-    let mark = mark.to_string();
-    let question = read(json!({
-        "metadata": { "namespace": MARKER, "name": "question" },
-        "spec": { "topologySpreadConstraints": [{
-            "maxSkew": 1, "topologyKey": MARK, "whenUnsatisfiable": "DoNotSchedule",
-            "labelSelector": { "matchLabels": { MARK: mark } },
-        }]},
-    }));
-    let start = Instant::now();
-    loop {
-        let answer = evenkeel.filter(&question).await;
-        let reports = answer.map(|answer| answer.constraints).unwrap_or_default();
-        let mut domains = reports.iter().flat_map(|report| &report.domains);
-        if domains.any(|domain| domain.value == mark && domain.matching_pods == 1) {
-            return;
-        }
-        assert!(
-            start.elapsed() < DEADLINE,
-            "the server does not learn of changes"
-        );
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-}
-
-fn read(pod: Value) -> Pod {
+pub(crate) fn read(pod: Value) -> Pod {
     serde_json::from_value(pod).expect("a pod")
 }
 
@@ -278,17 +256,10 @@ async fn make(api: &Api, rng: &mut Rng) {
     for index in 0..NODES {
         api.create(&node(rng, index)).await;
     }
-    api.create(&json!({
-        "apiVersion": "v1", "kind": "Node", "metadata": { "name": MARKER },
-        "spec": { "unschedulable": true }, "status": status(1000),
-    }))
-    .await;
-    api.create(&json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": { "name": MARKER, "namespace": MARKER },
-        "spec": { "nodeName": MARKER, "containers": [{ "name": "main", "image": "none" }] },
-    }))
-    .await;
+    for class in storage::classes() {
+        api.create(&class).await;
+    }
+    marks::make(api).await;
 }
 
 /// Shadows the scheduler for these many pods, in rounds. With `lose_one_in`, a
@@ -303,6 +274,8 @@ async fn shadow(
     let api = Api::connect(&plane.kubeconfig()).await;
     let mut rng = Rng::with_seed(seed);
     make(&api, &mut rng).await;
+    let storage = Api::connect(&plane.kubeconfig()).await;
+    let binding = tokio::spawn(async move { storage::bind(&storage).await });
     let mut findings = Findings::default();
     let mut pods = Vec::new();
     for (number, round) in rounds.iter().enumerate() {
@@ -324,6 +297,8 @@ async fn shadow(
             held: Vec::new(),
             pods,
             findings,
+            storage_changed: true,
+            is_lossy: lose_one_in.is_some(),
         };
         run.round(round).await;
         (pods, findings) = (run.pods, run.findings);
@@ -332,6 +307,7 @@ async fn shadow(
             evenkeel.agrees_with(&api).await;
         }
     }
+    binding.abort();
     api.clear().await;
     findings
 }
@@ -364,6 +340,7 @@ async fn every_set_and_every_score_is_kube_schedulers() {
     assert!(findings.scored > 30, "{}", findings.summary());
     assert!(findings.nominated >= 6, "{}", findings.summary());
     assert!(findings.made >= 6, "{}", findings.summary());
+    assert!(findings.stored > 30, "{}", findings.summary());
     assert!(findings.explained >= 6, "{}", findings.summary());
 }
 

@@ -12,6 +12,7 @@ use evenkeel::log::nats::{Access, ConnectError, FleetName, Keeping, Nats};
 use futures::TryStreamExt;
 
 use crate::links::Links;
+use crate::machines::Machines;
 use crate::ports::free_ports;
 use crate::process::DEADLINE;
 
@@ -59,6 +60,8 @@ pub(crate) struct Setup {
     /// Whether the links between them pass through this process, and the first server of
     /// the fleet reaches them by a way that does.
     pub(crate) is_linked: bool,
+    /// The machines on which they run, each on one; without any all run on this one.
+    pub(crate) machines: Option<Machines>,
     /// The flags with which they can be connected to.
     pub(crate) access: Vec<String>,
 }
@@ -89,11 +92,14 @@ impl Brokers {
             .join(format!("brokers-{}-{number}", std::process::id()));
         // Left by an earlier process of this id.
         let _ = std::fs::remove_dir_all(&directory);
-        let port = || free_ports(1);
+        let port = |fixed| match setup.machines {
+            Some(_) => fixed,
+            None => free_ports(1),
+        };
         let servers = (1..=count).map(|number| Broker {
             name: format!("n{number}"),
-            client: port(),
-            cluster: port(),
+            client: port(4222),
+            cluster: port(6222),
             process: None,
         });
         let servers: Vec<_> = servers.collect();
@@ -129,7 +135,9 @@ impl Brokers {
         };
         let log = directory.join("log");
         let log = std::fs::File::options().create(true).append(true).open(log);
-        let process = Command::new(binary().expect("it was found"))
+        let program = Command::new(binary().expect("it was found"));
+        let process = self
+            .on_machine(number, program)
             .arg("-c")
             .arg(&path)
             .envs(self.setup.deployed.iter().cloned())
@@ -148,9 +156,9 @@ impl Brokers {
             cluster,
             ..
         } = &self.servers[number];
-        let store = self.store(number);
+        let (store, host) = (self.store(number), self.host(number));
         let mut config = format!(
-            "server_name: {name}\nlisten: 127.0.0.1:{client}\n\
+            "server_name: {name}\nlisten: {host}:{client}\n\
              jetstream {{ store_dir: {store:?}, sync_interval: always }}\n{}\n",
             self.setup.more
         );
@@ -163,11 +171,12 @@ impl Brokers {
                 ),
                 None => (self.servers.iter().map(|it| it.cluster).collect(), ""),
             };
-            let routes = routes.iter().map(|port| format!("nats://127.0.0.1:{port}"));
+            let routes = (0..).zip(&routes);
+            let routes = routes.map(|(other, port)| format!("nats://{}:{port}", self.host(other)));
             let routes: Vec<_> = routes.collect();
             writeln!(
                 config,
-                "cluster {{ name: test, listen: 127.0.0.1:{cluster}, routes: {routes:?}, {more} }}"
+                "cluster {{ name: test, listen: {host}:{cluster}, routes: {routes:?}, {more} }}"
             )
             .expect("a string takes all");
             if let Some(links) = &self.links {
@@ -227,6 +236,25 @@ impl Brokers {
         }
     }
 
+    /// The machines on which they run, if each has one.
+    pub(crate) fn machines(&self) -> Option<&Machines> {
+        self.setup.machines.as_ref()
+    }
+
+    /// Where a machine is reached.
+    fn host(&self, number: usize) -> String {
+        self.machines()
+            .map_or("127.0.0.1".to_owned(), |_| Machines::host(number))
+    }
+
+    /// A program, to be run on a machine.
+    pub(crate) fn on_machine(&self, number: usize, program: Command) -> Command {
+        match self.machines() {
+            Some(machines) => machines.on(number, &program),
+            None => program,
+        }
+    }
+
     /// Returns how many servers there are.
     pub(crate) fn count(&self) -> usize {
         self.servers.len()
@@ -273,52 +301,15 @@ impl Brokers {
         stream.expect("it is there")
     }
 
-    /// Has that stream hold so many bytes at most, as an administrator may.
-    pub(crate) async fn limit(&self, snapshot: &str, max_bytes: u64) {
-        let client = async_nats::connect(self.urls()).await.expect("it runs");
-        let mut config = self.stream(snapshot).await.cached_info().config.clone();
-        config.max_bytes = max_bytes.cast_signed();
-        let streams = async_nats::jetstream::new(client);
-        streams.update_stream(config).await.expect("it is taken");
-    }
-
-    /// Deletes that stream, as an administrator may by mistake.
-    pub(crate) async fn delete_stream(&self, snapshot: &str) {
-        let client = async_nats::connect(self.urls()).await.expect("it runs");
-        let streams = async_nats::jetstream::new(client);
-        let deleted = streams.delete_stream(stream_name(snapshot)).await;
-        deleted.expect("it was there");
-    }
-
-    /// Publishes something to a subject.
-    pub(crate) async fn publish(&self, subject: &str, message: &'static str) {
-        let client = async_nats::connect(self.urls()).await.expect("it runs");
-        let streams = async_nats::jetstream::new(client);
-        let sent = streams.publish(subject.to_owned(), message.into()).await;
-        sent.expect("it is sent").await.expect("it is taken");
-    }
-
-    /// Flips a bit in what a server that does not run keeps of a snapshot: with each
-    /// server in another message, so that one copy of each is left.
-    pub(crate) fn flip_bit(&self, number: usize, snapshot: &str) {
-        let streams = self.store(number).join("jetstream/$G/streams");
-        let messages = streams.join(stream_name(snapshot)).join("msgs");
-        let path = messages.join("1.blk");
-        let mut bytes = std::fs::read(&path).expect("it has some");
-        let place = bytes.len() * (number + 1) / 5;
-        bytes[place] ^= 1;
-        std::fs::write(&path, bytes).expect("it is written");
-    }
-
     /// The addresses of all servers.
     pub(crate) fn urls(&self) -> Vec<String> {
-        let host = match self.setup.deployed.is_empty() {
-            true => "nats://127.0.0.1",
+        let servers = (0..).zip(&self.servers);
+        let url = |(number, server): (usize, &Broker)| match self.setup.deployed.is_empty() {
+            true => format!("nats://{}:{}", self.host(number), server.client),
             // As its certificate names it.
-            false => "tls://localhost",
+            false => format!("tls://localhost:{}", server.client),
         };
-        let url = |server: &Broker| format!("{host}:{}", server.client);
-        self.servers.iter().map(url).collect()
+        servers.map(url).collect()
     }
 
     /// The flags of programs that connect to them.

@@ -54,14 +54,15 @@ async fn nothing_acknowledged_is_lost_whatever_is_killed() {
         return;
     };
     let seed = seed();
-    nothing_is_lost(&mut fleet, seed, async |fleet| harm(fleet, seed).await).await;
+    let harm = async |fleet: &mut Fleet| harm(fleet, seed).await;
+    nothing_is_lost(&mut fleet, (seed, Duration::ZERO), harm).await;
 }
 
-/// Has clients ask while something is done to the servers or the log, and checks that
-/// nothing that was acknowledged is lost or done twice.
+/// Has clients ask, with pauses, while something is done to the servers or the log, and checks
+/// that nothing that was acknowledged is lost or done twice.
 pub(crate) async fn nothing_is_lost(
     fleet: &mut Fleet,
-    seed: u64,
+    (seed, pause): (u64, Duration),
     meanwhile: impl AsyncFnOnce(&mut Fleet),
 ) {
     let rules = rules();
@@ -78,7 +79,7 @@ pub(crate) async fn nothing_is_lost(
     let is_over = Arc::new(AtomicBool::new(false));
     let ask = ask(
         fleet.clients(),
-        seed,
+        (seed, pause),
         Arc::clone(&notes),
         Arc::clone(&is_over),
     );
@@ -100,7 +101,7 @@ pub(crate) async fn nothing_is_lost(
 /// blocks the thread of the test.
 fn ask(
     clients: Vec<Client>,
-    seed: u64,
+    (seed, pause): (u64, Duration),
     notes: Arc<Notes>,
     is_over: Arc<AtomicBool>,
 ) -> JoinHandle<Vec<Known>> {
@@ -110,6 +111,7 @@ fn ask(
             let mut user = User::new(number, clients.clone(), seed, Arc::clone(&notes));
             while !is_over.load(Ordering::Relaxed) {
                 user.act().await;
+                tokio::time::sleep(pause).await;
             }
             user.known
         });

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use evenkeel::log::fake::FakeLog;
-use evenkeel::log::{Error, Follower, Log, Message, Source};
+use evenkeel::log::{Error, Follower, Log, LogCopy, Message};
 use prost::bytes::Bytes;
 
 use crate::brokers::Brokers;
@@ -28,6 +28,7 @@ macro_rules! cases {
 
 cases![
     an_append_needs_the_end,
+    a_log_tells_the_time,
     of_many_appends_one_wins,
     a_follower_gets_all_in_order,
     a_follower_waits,
@@ -129,6 +130,16 @@ async fn an_append_needs_the_end(log: &dyn Log, name: &str) {
     assert_eq!((bounds.first, bounds.last), (1, 2));
 }
 
+/// As its messages do.
+async fn a_log_tells_the_time(log: &dyn Log, name: &str) {
+    assert_missing(log.time(name).await);
+    fill(log, name, 1).await;
+    let message = log.read(name, 1).await;
+    let taken = message.expect("it is there").at;
+    let told = log.time(name).await.expect("it is there");
+    assert!(taken <= told && told <= SystemTime::now());
+}
+
 async fn of_many_appends_one_wins(log: &dyn Log, name: &str) {
     fill(log, name, 1).await;
     for after in 1..20 {
@@ -222,7 +233,7 @@ async fn a_trimmed_log_goes_on(log: &dyn Log, name: &str) {
 /// The last message of a log.
 async fn last(log: &dyn Log, name: &str) -> Message {
     let last = log.bounds(name).await.expect("it is there").last;
-    let read = log.read(name, last, Source::Leader).await;
+    let read = log.read(name, last).await;
     read.expect("it is there")
 }
 
@@ -254,7 +265,7 @@ async fn a_log_is_removed_only_where_it_ends(log: &dyn Log, name: &str) {
     for other in 0..3 {
         fill(log, name, 2).await;
         let end = last(log, name).await;
-        let read = log.read(name, 1, Source::Leader).await;
+        let read = log.read(name, 1).await;
         let early = read.expect("it is there");
         let differs = Message {
             bytes: text("2 of another log"),
@@ -270,36 +281,26 @@ async fn a_log_is_removed_only_where_it_ends(log: &dyn Log, name: &str) {
 }
 
 async fn messages_are_read_one_by_one(log: &dyn Log, name: &str) {
-    assert_missing(log.read(name, 1, Source::Leader).await);
+    assert_missing(log.read(name, 1).await);
     fill(log, name, 4).await;
     log.trim(name, 2).await.expect("it is there");
-    let read = log
-        .read(name, 3, Source::Leader)
-        .await
-        .expect("it is there");
+    let read = log.read(name, 3).await.expect("it is there");
     assert_eq!((read.sequence, read.bytes), (3, text("3")));
-    for (sequence, source) in [
-        (1, Source::Leader),
-        (5, Source::Leader),
-        (3, Source::Peer(99)),
-    ] {
-        let read = log.read(name, sequence, source).await;
-        assert!(
-            matches!(read, Err(Error::NotFound(_))),
-            "{sequence} {read:?}"
-        );
+    for sequence in [1, 5] {
+        assert_missing(log.read(name, sequence).await);
     }
-    let mut peer = 0;
-    loop {
-        match log.read(name, 3, Source::Peer(peer)).await {
-            Ok(read) => assert_eq!(read.bytes, text("3"), "{peer}"),
-            Err(error) => {
-                assert!(matches!(error, Error::NotFound(_)), "{error:?}");
-                break;
-            }
-        }
-        peer += 1;
+    let copies = log.read_copies(name, 1, 3).await.expect("it is there");
+    assert!(!copies.is_empty());
+    for (server, messages) in copies {
+        let read = messages.iter().map(|it| (it.sequence, it.bytes.clone()));
+        let expected = [(2, text("2")), (3, text("3"))];
+        assert_eq!(read.collect::<Vec<_>>(), expected, "{server}");
     }
+    for of in [None, Some(name)] {
+        let copies = log.inspect(of, true).await.expect("it is there");
+        assert!(copies.iter().all(LogCopy::is_whole), "{copies:?}");
+    }
+    assert_eq!(log.troubles(), Vec::<String>::new());
 }
 
 /// The names of all logs.

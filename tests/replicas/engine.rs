@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use evenkeel::log::nats::{Access, ConnectError, Keeping, Nats};
-use evenkeel::log::{Error, Log, Source};
+use evenkeel::log::{Error, Log};
 use prost::bytes::Bytes;
 
 use crate::brokers::Brokers;
@@ -258,7 +258,7 @@ async fn a_stream_that_was_made_anew_is_not_what_a_late_server_deletes() {
     };
     let (first, late) = (brokers.connect("late").await, brokers.connect("late").await);
     append(&first, "default", 0, &message(1)).await;
-    let end = first.read("default", 1, Source::Leader).await;
+    let end = first.read("default", 1).await;
     let end = end.expect("it is there");
     // It has asked for everything that it needs to know but the removal itself.
     assert_eq!(late.bounds("default").await.expect("it is there").last, 1);
@@ -285,7 +285,7 @@ async fn a_stream_that_was_left_is_deleted_by_others() {
     };
     let log = brokers.connect("left").await;
     append(&log, "default", 0, &message(1)).await;
-    let end = log.read("default", 1, Source::Leader).await;
+    let end = log.read("default", 1).await;
     log.remove_if("default", &end.expect("it is there"))
         .await
         .expect("it ends there");

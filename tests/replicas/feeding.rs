@@ -75,3 +75,67 @@ async fn one_server_feeds_and_another_takes_over() {
     cluster.put("nodes", node("third"));
     hold(&fleet, &["second", "third"]).await;
 }
+
+/// A pod of a ReplicaSet that spreads over hosts.
+fn pod(name: &str, node: &str) -> Value {
+    json!({"kind": "Pod", "apiVersion": "v1",
+        "metadata": {"name": name, "namespace": "shop", "uid": name, "labels": {"app": "web"},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web",
+                "uid": "web", "controller": true}]},
+        "spec": {"nodeName": node, "topologySpreadConstraints": [{"maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "web"}}}]},
+        "status": {"phase": "Running"}})
+}
+
+/// Waits until all pods have a deletion cost; how often one was written.
+fn written(cluster: &ApiServer) -> (usize, u32) {
+    let pods = until("all pods have a value", || {
+        let pods = cluster.objects("pods");
+        let cost = |pod: &Value| {
+            let annotations = &pod["metadata"]["annotations"];
+            annotations["controller.kubernetes.io/pod-deletion-cost"].is_string()
+        };
+        pods.iter().all(cost).then_some(pods.len())
+    });
+    (pods, cluster.applied())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_server_that_feeds_writes_deletion_costs() {
+    let cluster = ApiServer::start();
+    for name in ["a", "b"] {
+        let mut node = node(name);
+        node["metadata"]["labels"] = json!({"kubernetes.io/hostname": name});
+        cluster.put("nodes", node);
+    }
+    for (name, node) in [("web-0", "a"), ("web-1", "a"), ("web-2", "b")] {
+        cluster.put("pods", pod(name, node));
+    }
+    let kubeconfig = format!("--kubeconfig={}", cluster.kubeconfig().display());
+    let watching = [
+        "--kubernetes",
+        "--kubernetes-deletion-costs",
+        &kubeconfig,
+        "--admin-listen",
+        "127.0.0.1:0",
+    ];
+    let Some(mut fleet) = Fleet::start(1, 2, &watching) else {
+        return;
+    };
+    let admins = [fleet.admin(0), fleet.admin(1)];
+    let feeder = until("one feeds", || (0..2).find(|at| is_feeding(&admins[*at])));
+    assert_eq!(written(&cluster), (3, 3));
+    // Both servers know each of these pods at the same time.
+    for index in 3..9 {
+        cluster.put("pods", pod(&format!("web-{index}"), ["a", "b"][index % 2]));
+        assert_eq!(written(&cluster), (index + 1, index as u32 + 1));
+    }
+    let other = 1 - feeder;
+    fleet.signal(feeder, "KILL");
+    until("the other one feeds", || {
+        is_feeding(&admins[other]).then_some(())
+    });
+    cluster.put("pods", pod("web-9", "b"));
+    assert_eq!(written(&cluster), (10, 10));
+}

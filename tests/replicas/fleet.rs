@@ -14,8 +14,10 @@ use evenkeel::proto::v1::{
 };
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
+use tonic_types::StatusExt;
 
 use crate::brokers::Brokers;
+use crate::machines::Machines;
 use crate::ports::free_ports;
 use crate::process::{self, DEADLINE};
 
@@ -42,7 +44,10 @@ impl Fleet {
 
     /// As [`Self::start`], on these nats-servers.
     pub(crate) fn on(brokers: Brokers, servers: usize, more: &[&str]) -> Self {
-        let address = |_| format!("127.0.0.1:{}", free_ports(1));
+        let address = |number| match brokers.machines() {
+            Some(_) => format!("{}:50051", Machines::host(brokers.count() + number)),
+            None => format!("127.0.0.1:{}", free_ports(1)),
+        };
         let addresses: Vec<String> = (0..servers).map(address).collect();
         let client = |address: &String| {
             let endpoint = Endpoint::from_shared(format!("http://{address}"));
@@ -69,7 +74,21 @@ impl Fleet {
     }
 
     /// As [`Self::run`], by the `serve` of another version's binary.
-    pub(crate) fn run_with(&mut self, number: usize, mut command: Command) {
+    pub(crate) fn run_with(&mut self, number: usize, command: Command) {
+        let mut command = self.serve(number, command);
+        let server = process::Server::spawn_on(&self.addresses[number], &mut command);
+        self.servers[number] = Some(server);
+    }
+
+    /// As [`Self::run_with`], without waiting for it to listen.
+    pub(crate) fn begin_with(&mut self, number: usize, command: Command) {
+        let mut command = self.serve(number, command);
+        let server = process::Server::begin_on(&self.addresses[number], &mut command);
+        self.servers[number] = Some(server);
+    }
+
+    /// What starts a server.
+    fn serve(&self, number: usize, mut command: Command) -> Command {
         command
             .args(self.brokers.flags_of(number))
             .args(["--fleet", "test"])
@@ -79,8 +98,8 @@ impl Fleet {
                     .iter()
                     .map(|it| it.replace("{number}", &number.to_string())),
             );
-        let server = process::Server::spawn_on(&self.addresses[number], &mut command);
-        self.servers[number] = Some(server);
+        let machine = self.brokers.count() + number;
+        self.brokers.on_machine(machine, command)
     }
 
     /// Where the log is, and how it is kept.
@@ -297,7 +316,12 @@ pub(crate) fn passes(status: &Status) -> bool {
         Code::DeadlineExceeded,
         Code::Cancelled,
     ];
-    status.source().is_some() || passing.contains(&status.code())
+    let is_full = || {
+        let details = status.get_error_details();
+        let info = details.error_info();
+        info.is_some_and(|info| info.reason == "STORAGE_FULL")
+    };
+    status.source().is_some() || passing.contains(&status.code()) || is_full()
 }
 
 /// Asks one server after the other, until one answers; also how often.
@@ -358,21 +382,4 @@ pub(crate) async fn update(
         Ok(answer.into_inner())
     };
     insist(clients, first, "update", call).await.0
-}
-
-/// Waits until no server has a snapshot.
-pub(crate) async fn gone(fleet: &Fleet, snapshot: &str) {
-    let start = Instant::now();
-    for client in fleet.clients() {
-        while !is_missing(&described(&mut client.clone(), snapshot).await) {
-            assert!(start.elapsed() < DEADLINE, "{snapshot} is still there");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    }
-}
-
-fn is_missing(answer: &Result<Snapshot, Status>) -> bool {
-    answer
-        .as_ref()
-        .is_err_and(|status| status.code() == Code::NotFound)
 }

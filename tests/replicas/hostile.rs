@@ -89,7 +89,7 @@ impl Disguise {
 }
 
 /// The most memory that a process has taken, in kB.
-fn peak(server: &Server) -> u64 {
+pub(crate) fn peak(server: &Server) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.id()));
     let status = status.expect("it runs");
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use evenkeel::proto::v1::{FilterRequest, Mode, UpdateSnapshotRequest};
+use evenkeel::proto::v1::{FilterRequest, Mode, Snapshot, UpdateSnapshotRequest};
 use tonic::{Code, Status};
 
 use crate::build::{node, on, pod};
@@ -136,7 +136,7 @@ async fn a_snapshot_that_is_deleted_is_gone_everywhere() {
         .delete_snapshot(delete)
         .await
         .expect("it is there");
-    crate::fleet::gone(&fleet, "eu/a.b").await;
+    gone(&fleet, "eu/a.b").await;
     let second = update(&clients, 0, &request).await;
     assert_eq!(second.revision, 1);
     assert_ne!(second.epoch, first.epoch);
@@ -178,4 +178,21 @@ async fn refused_for_its_epoch(client: &mut Client, request: &FilterRequest) {
 
 fn is_late(status: &Status) -> bool {
     [Code::Cancelled, Code::DeadlineExceeded].contains(&status.code())
+}
+
+/// Waits until no server has a snapshot.
+async fn gone(fleet: &Fleet, snapshot: &str) {
+    let start = Instant::now();
+    for client in fleet.clients() {
+        while !is_missing(&described(&mut client.clone(), snapshot).await) {
+            assert!(start.elapsed() < DEADLINE, "{snapshot} is still there");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+fn is_missing(answer: &Result<Snapshot, Status>) -> bool {
+    answer
+        .as_ref()
+        .is_err_and(|status| status.code() == Code::NotFound)
 }

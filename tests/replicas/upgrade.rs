@@ -40,7 +40,7 @@ async fn nothing_is_lost_while_servers_are_upgraded_and_back() {
             }
         }
     };
-    nothing_is_lost(&mut fleet, seed(), upgrade_and_back).await;
+    nothing_is_lost(&mut fleet, (seed(), Duration::ZERO), upgrade_and_back).await;
 }
 
 /// Has a server end as an orchestrator does, and another one take its place.

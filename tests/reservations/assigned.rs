@@ -1,21 +1,24 @@
 //! Pods that others have decided about count as if they were on their nodes, whatever
 //! their constraints say, until they are on a node.
 
-use evenkeel::proto::v1::{DeleteSnapshotRequest, Node, Pod};
+use evenkeel::proto::v1::{
+    Change, DeleteSnapshotRequest, FilterRequest, Node, NodeChecks, Pod, VerifySnapshotRequest,
+};
 use evenkeel::recount::Cluster;
 use evenkeel::snapshot::Limits;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use serde_json::{Value, json};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
 use super::held::{Held, TTL_SECONDS, WEB, template};
-use crate::support::agree::{self, Question};
-use crate::support::build::{
-    ZONE, hard, having, node, on, pod, pod_term, requesting, spread, with_affinity,
+use support::agree::{self, Question};
+use support::build::{
+    ZONE, hard, having, node, nominated, on, pod, pod_term, requesting, spread, with_affinity,
 };
-use crate::support::model::{Stored, delete};
-use crate::support::server::Server;
+use support::model::{self, Stored, delete};
+use support::server::Server;
 
 const NODES: [(&str, &str); 3] = [("a", "1"), ("b", "1"), ("c", "2")];
 
@@ -25,24 +28,86 @@ fn nodes() -> Vec<Node> {
     NODES.map(node).to_vec()
 }
 
+const KINDS: usize = 9;
+
 /// Pods that count for each other in different ways.
-fn kinds(name: &str) -> [Pod; 4] {
+fn kinds(name: &str) -> [Pod; KINDS] {
     const DB: [(&str, &str); 1] = [("app", "db")];
     [
         spread(pod(name, &WEB), vec![hard(1, ZONE, &WEB)]),
         requesting(pod(name, &WEB), &[("cpu", "1500m")]),
         with_affinity(pod(name, &DB), &[], &[pod_term(ZONE, &WEB)]),
         with_affinity(pod(name, &DB), &[pod_term(ZONE, &WEB)], &[]),
+        with_volume(name, json!({"rbd": {"image": "i", "monitors": ["m"]}})),
+        with_volume(
+            name,
+            json!({"persistentVolumeClaim": {"claimName": "once"}}),
+        ),
+        with_volume(
+            name,
+            json!({"persistentVolumeClaim": {"claimName": "local"}}),
+        ),
+        with_volume(
+            name,
+            json!({"persistentVolumeClaim": {"claimName": "next"}, "ephemeral": template_claim()}),
+        ),
+        with_volume(name, json!({"ephemeral": template_claim()})),
     ]
 }
 
+fn template_claim() -> Value {
+    json!({"volumeClaimTemplate": {"spec": {"storageClassName": "local"}}})
+}
+
+fn with_volume(name: &str, source: Value) -> Pod {
+    let volume = serde_json::from_value(source).expect("a volume");
+    let mut pod = pod(name, &WEB);
+    pod.spec.get_or_insert_default().volumes = vec![volume];
+    pod
+}
+
+/// A claim of one pod alone, whose volume may be made anywhere, and two of volumes that are
+/// there in zone 1, and in any zone.
+fn storage() -> Vec<Change> {
+    let waits = "WaitForFirstConsumer";
+    let in_zone = json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [
+        {"key": ZONE, "operator": "In", "values": ["1"]},
+    ]}]}});
+    let volume = |name: &str, affinity: Value| {
+        json!({"persistentVolume": {
+            "metadata": {"name": name}, "status": {"phase": "Available"},
+            "spec": {"storageClassName": "local", "nodeAffinity": affinity},
+        }})
+    };
+    let all = json!([
+        {"persistentVolumeClaim": {
+            "metadata": {"name": "once"},
+            "spec": {"storageClassName": "made", "accessModes": ["ReadWriteOncePod"]},
+        }},
+        {"persistentVolumeClaim": {
+            "metadata": {"name": "local"}, "spec": {"storageClassName": "local"},
+        }},
+        {"storageClass": {
+            "metadata": {"name": "made"}, "provisioner": "p", "volumeBindingMode": waits,
+        }},
+        {"storageClass": {
+            "metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner",
+            "volumeBindingMode": waits,
+        }},
+        volume("v1", in_zone.clone()),
+        volume("v2", in_zone),
+        volume("v3", Value::Null),
+    ]);
+    serde_json::from_value(all).expect("changes")
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(80))]
 
     /// Some pods are said to go to nodes, and some of these are said to go elsewhere then.
     #[test]
     fn they_count_as_pods_on_their_nodes(
-        assigned in vec((0..6usize, 0..4usize, 0..3usize), 1..10),
+        assigned in vec((0..6usize, 0..KINDS, 0..3usize), 1..10),
         arrived in vec((0..6usize, 0..3usize), 0..3),
     ) {
         let (runtime, server) = Server::shared();
@@ -50,25 +115,37 @@ proptest! {
             // What is held survives a replace.
             let former = DeleteSnapshotRequest { snapshot: "recounted".into(), epoch: String::new() };
             let _ = server.client().delete_snapshot(former).await;
-            let all = nodes().into_iter().map(Stored::change).collect();
-            server.replace("recounted", all, Default::default()).await;
+            let nodes = nodes().into_iter().map(Stored::change);
+            let all: Vec<Change> = nodes.chain(storage()).collect();
+            server.replace("recounted", all.clone(), Default::default()).await;
             let mut pods = [const { None }; 6];
-            for (number, kind, node) in assigned {
+            for (at, (number, kind, node)) in assigned.into_iter().enumerate() {
                 let pod = kinds(&format!("pod-{number}"))[kind].clone();
                 let node = NODES[node].0;
                 let request = super::held::assignments("recounted", vec![(pod.clone(), node)]);
                 let answer = server.client().reserve_pods(request).await;
                 assert_eq!(answer.expect("a valid request").into_inner().reservation_ids.len(), 1);
-                pods[number] = Some(on(pod, node));
+                pods[number] = Some((Some(at), on(pod, node)));
             }
             for (number, node) in arrived {
-                if let Some(pod) = &mut pods[number] {
+                if let Some((reserved, pod)) = &mut pods[number] {
+                    *reserved = None;
                     *pod = on(pod.clone(), NODES[node].0);
                     server.update("recounted", vec![pod.clone().change()]).await;
                 }
             }
-            let pods = pods.into_iter().flatten().collect();
-            let cluster = Cluster { nodes: nodes(), pods, ..Cluster::default() };
+            let mut cluster = Cluster::default();
+            all.iter().for_each(|change| model::apply(&mut cluster, change));
+            for (reserved, mut pod) in pods.into_iter().flatten() {
+                if let Some(number) = reserved {
+                    // Reservations hold volumes in their order.
+                    pod.metadata.get_or_insert_default().name = format!("~{number}");
+                }
+                cluster.pods.push(pod);
+            }
+            let verify = VerifySnapshotRequest { snapshot: "recounted".into() };
+            let verified = server.client().verify_snapshot(verify).await.expect("it is there");
+            assert_eq!(verified.into_inner().mismatches, []);
             for pod in &kinds("next") {
                 let place = "after assignments";
                 agree::decisions(server, "recounted", &Question { cluster: &cluster, pod, place }).await;
@@ -129,6 +206,60 @@ async fn one_on_a_node_counts_by_itself() {
         .update("", vec![delete("Pod", "", "web-0")])
         .await;
     assert_eq!(held.counts().await, [2, 0]);
+}
+
+#[tokio::test]
+async fn a_nominated_one_counts_where_it_goes_alone() {
+    let held = Held::start().await;
+    let mut came = pod("web-0", &WEB);
+    came.metadata.as_mut().expect("it has").uid = "first".into();
+    let came = nominated(came, "a", 1);
+    let event = || async {
+        held.server.update("", vec![came.clone().change()]).await;
+    };
+    let passes = |max_skew| {
+        let request = FilterRequest {
+            pod: Some(spread(pod("next", &WEB), vec![hard(max_skew, ZONE, &WEB)])),
+            node_checks: NodeChecks::SpreadOnly as i32,
+            ..FilterRequest::default()
+        };
+        let mut client = held.server.client();
+        async move {
+            let verify = VerifySnapshotRequest::default();
+            let verified = client.verify_snapshot(verify).await.expect("it is there");
+            assert_eq!(verified.into_inner().mismatches, []);
+            let answer = client.filter(request).await.expect("a valid request");
+            answer.into_inner().feasible.join(" ")
+        }
+    };
+    event().await;
+    assert_eq!(passes(1).await, "b");
+    // It goes elsewhere, then to the node that it is nominated to. An event of before comes late.
+    for (node, without, within) in [("b", "a", "a b"), ("a", "b", "a b")] {
+        let assigned = held.assign(vec![(came.clone(), node)]).await;
+        let id = &assigned.expect("a valid request").reservation_ids[0];
+        for _ in 0..2 {
+            assert_eq!(passes(1).await, without);
+            assert_eq!(passes(2).await, within);
+            event().await;
+        }
+        assert!(held.confirm(id, "web-0", "other").await);
+        assert_eq!(passes(2).await, within);
+        assert!(held.release(id).await);
+        assert_eq!(passes(1).await, "b");
+    }
+    // Assigned again, it arrives.
+    held.assign(vec![(came.clone(), "b")])
+        .await
+        .expect("a valid request");
+    held.assign(vec![(came.clone(), "b")])
+        .await
+        .expect("a valid request");
+    assert_eq!(passes(1).await, "a");
+    held.server
+        .update("", vec![on(came.clone(), "b").change()])
+        .await;
+    assert_eq!(passes(1).await, "a");
 }
 
 fn template_of(name: &str) -> Pod {

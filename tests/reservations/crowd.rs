@@ -6,9 +6,9 @@ use std::time::Duration;
 use evenkeel::proto::v1::{FilterRequest, PlaceRequest, Reservation, ScoreRequest, View};
 
 use super::held::{Held, WEB, template};
-use crate::support::build::{HOSTNAME, ZONE, hard, node, on, pod, spread};
-use crate::support::model::Stored;
-use crate::support::server::Server;
+use support::build::{HOSTNAME, ZONE, hard, node, on, pod, spread};
+use support::model::Stored;
+use support::server::Server;
 
 const CLIENTS: usize = 32;
 const CALLS: usize = 20;

@@ -13,9 +13,9 @@ use evenkeel::proto::v1::{
 use evenkeel::snapshot::Limits;
 use tonic::{Response, Status};
 
-use crate::support::build::{ZONE, hard, node, pod, spread};
-use crate::support::model::Stored;
-use crate::support::server::Server;
+use support::build::{ZONE, hard, node, pod, spread};
+use support::model::Stored;
+use support::server::Server;
 
 /// Labels of the workload.
 pub const WEB: [(&str, &str); 1] = [("app", "web")];

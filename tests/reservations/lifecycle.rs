@@ -3,8 +3,8 @@
 use evenkeel::proto::v1::{FilterRequest, ListReservationsRequest, PlaceRequest};
 
 use super::held::{Held, TTL_SECONDS, WEB};
-use crate::support::build::{ZONE, node, on, pod, pod_term, with_affinity};
-use crate::support::model::Stored;
+use support::build::{ZONE, node, on, pod, pod_term, with_affinity};
+use support::model::Stored;
 
 #[tokio::test]
 async fn what_is_held_counts_and_is_shown() {

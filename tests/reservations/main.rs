@@ -1,8 +1,5 @@
 //! Reservations: picks that are held, and how that ends.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod assigned;
 mod clocks;
 mod crowd;
@@ -12,3 +9,4 @@ mod orders;
 mod refused;
 mod retries;
 mod slow_disk;
+mod storage;

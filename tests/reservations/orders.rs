@@ -11,8 +11,8 @@ use proptest::prelude::*;
 use tokio::runtime::Runtime;
 
 use super::held::{Held, TTL_SECONDS, WEB};
-use crate::support::build::{ZONE, node, on, pod};
-use crate::support::model::{Stored, delete};
+use support::build::{ZONE, node, on, pod};
+use support::model::{Stored, delete};
 
 /// What can happen to one of a few reservations and pods.
 #[derive(Debug, Clone)]

@@ -17,9 +17,9 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::held::{self, WEB, template};
-use crate::support::build::{ZONE, node, on, pod};
-use crate::support::model::Stored;
-use crate::support::server::{Client, Server};
+use support::build::{ZONE, node, on, pod};
+use support::model::Stored;
+use support::server::{Client, Server};
 
 /// How long anything may take that waits for no disk. The disk of these tests
 /// stands still until all of it is over, so the figure decides nothing.
@@ -47,8 +47,12 @@ pub struct Disk {
 impl Disk {
     pub fn new(directory: &tempfile::TempDir) -> Arc<Self> {
         let store = Store::open(directory.path(), Durability::Relaxed);
+        Self::of(store.expect("a directory of its own"))
+    }
+
+    pub fn of(store: Store) -> Arc<Self> {
         Arc::new(Self {
-            store: store.expect("a directory of its own"),
+            store,
             mood: Mutex::new(Mood::Works),
             changed: Condvar::new(),
             waiting: AtomicUsize::new(0),
@@ -286,19 +290,19 @@ fn an_end_that_was_not_recorded_happens_after_the_crash() {
     use super::clocks::Clocks;
     let directory = tempfile::tempdir().expect("a temporary directory");
     let clocks = Clocks::default();
-    let disk = Disk::new(&directory);
+    let disk = clocks.disk(&directory);
     let registry = disk.registry(clocks.registry());
     super::clocks::hold(&registry, 60);
     let before = super::clocks::seen(&registry);
     disk.set(Mood::Fails);
-    clocks.pass(60);
+    clocks.pass(61);
     let refused = registry.end_expired();
     assert!(refused.is_err(), "{refused:?}");
     assert_eq!(super::clocks::seen(&registry), before);
     drop((registry, disk));
 
     for ended in [false, true, true] {
-        let disk = Disk::new(&directory);
+        let disk = clocks.disk(&directory);
         let registry = disk.registry(clocks.registry());
         let (epoch, revision, held) = before.clone();
         let after = (epoch, revision + 1, Vec::new());

@@ -6,8 +6,8 @@ use std::time::Duration;
 use evenkeel::proto::v1::{AssignedPod, Reservation, ReservePodsRequest};
 
 use crate::home::Home;
-use crate::support::build::{ZONE, node, on, pod};
-use crate::support::model::Stored;
+use support::build::{ZONE, node, on, pod};
+use support::model::Stored;
 
 const WEB: [(&str, &str); 1] = [("app", "web")];
 

@@ -7,8 +7,8 @@ use evenkeel::proto::v1::UpdateSnapshotRequest;
 
 use crate::home::Home;
 use crate::process;
-use crate::support::build::{ZONE, node, on, pod};
-use crate::support::model::Stored;
+use support::build::{ZONE, node, on, pod};
+use support::model::Stored;
 
 /// Returns what running `evenkeel` with these arguments said, and its exit code.
 fn evenkeel(args: &[&str]) -> (i32, String) {

@@ -19,10 +19,10 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
 use crate::home::{Running, reserve};
-use crate::support::agree::{self, Question};
-use crate::support::build::{ZONE, node, on, pod, soft, spread};
-use crate::support::model::{self, Stored};
-use crate::support::{generate, server};
+use support::agree::{self, Question};
+use support::build::{ZONE, node, on, pod, soft, spread};
+use support::model::{self, Stored};
+use support::{generate, server};
 
 /// Batches on their way at once, at most.
 const UNDER_WAY: usize = 8;

@@ -15,8 +15,8 @@ use crate::home::{Home, Running, reserve};
 use crate::http::get;
 use crate::metrics::Page;
 use crate::process::{DEADLINE, Server, serve_on_a_full_disk, until};
-use crate::support::build::{ZONE, node, on, pod};
-use crate::support::model::Stored;
+use support::build::{ZONE, node, on, pod};
+use support::model::Stored;
 
 /// Files of the server may not grow beyond so much.
 const MOST_BYTES: u64 = 8 << 20;

@@ -6,16 +6,14 @@ use std::time::Duration;
 
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::{
-    Change, ExportSnapshotRequest, ExportSnapshotResponse, GetSnapshotRequest, HeldPlacement,
-    ListReservationsRequest, PlaceRequest, Pod, Reservation, Snapshot, UpdateSnapshotRequest,
-    UpdateSnapshotResponse,
+    Change, ExportSnapshotResponse, GetSnapshotRequest, HeldPlacement, ListReservationsRequest,
+    PlaceRequest, Pod, Reservation, Snapshot, UpdateSnapshotRequest, UpdateSnapshotResponse,
 };
+pub use support::server::Client;
+use support::server::export;
 use tempfile::TempDir;
-use tonic::transport::Channel;
 
 use crate::process::Server;
-
-pub type Client = SpreadServiceClient<Channel>;
 
 /// A state directory.
 pub struct Home {
@@ -113,16 +111,7 @@ impl Running {
 
     /// Everything that an export streams.
     pub async fn export(&self, snapshot: &str) -> Vec<ExportSnapshotResponse> {
-        let request = ExportSnapshotRequest {
-            snapshot: snapshot.into(),
-        };
-        let stream = self.client.clone().export_snapshot(request).await;
-        let mut stream = stream.expect("the snapshot exists").into_inner();
-        let mut parts = Vec::new();
-        while let Some(part) = stream.message().await.expect("the stream is whole") {
-            parts.push(part);
-        }
-        parts
+        export(self.client.clone(), snapshot).await
     }
 
     /// The reservations of the snapshot `default`, by id.

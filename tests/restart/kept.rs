@@ -11,10 +11,8 @@ use evenkeel::proto::v1::{
 use tonic::Code;
 
 use crate::home::{Home, Running, reserve};
-use crate::support::build::{
-    ZONE, cordoned, hard, meta, node, on, pairs, pod, soft, spread, tainted,
-};
-use crate::support::model::{Stored, delete, delete_uid};
+use support::build::{ZONE, cordoned, hard, meta, node, on, pairs, pod, soft, spread, tainted};
+use support::model::{Stored, delete, delete_uid};
 
 const WEB: [(&str, &str); 1] = [("app", "web")];
 

@@ -11,8 +11,8 @@ use tonic::Code;
 use crate::directories::state;
 use crate::home::{Home, Running, reserve};
 use crate::http::get;
-use crate::support::build::{ZONE, hard, meta, node, on, pairs, pod, requiring, soft, spread};
-use crate::support::model::Stored;
+use support::build::{ZONE, hard, meta, node, on, pairs, pod, requiring, soft, spread};
+use support::model::Stored;
 
 /// Every limit on what is stored, as generous as it was when things were
 /// stored, and as small as it may be afterwards.

@@ -11,9 +11,9 @@ use evenkeel::snapshot::{Limits, Registry, Unobserved};
 use evenkeel::store::{self, Durability, FILE, Loss, Store, StoreError};
 
 use crate::process::DEADLINE;
-use crate::support::build::{ZONE, node, on, pod};
-use crate::support::model::Stored;
-use crate::support::server::{Server, unobserved};
+use support::build::{ZONE, node, on, pod};
+use support::model::Stored;
+use support::server::{Server, unobserved};
 
 const RECORD: &str = "last-commit";
 

@@ -1,14 +1,5 @@
 //! What a state directory keeps: across stops, kills, faults and damage.
 
-#[path = "../support/http.rs"]
-mod http;
-#[path = "../support/metrics.rs"]
-mod metrics;
-#[path = "../support/process.rs"]
-mod process;
-#[path = "../support/mod.rs"]
-mod support;
-
 mod assigned;
 mod crash;
 mod directories;
@@ -22,3 +13,5 @@ mod node_names;
 mod removed;
 mod retried;
 mod stored_format;
+
+use support::{http, metrics, process};

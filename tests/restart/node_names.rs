@@ -5,8 +5,8 @@ use evenkeel::proto::v1::{Change, FilterRequest, Pod, UpdateSnapshotRequest};
 use tonic::Code;
 
 use crate::home::{Home, Running};
-use crate::support::build::{ZONE, hard, node, nominated, on, pod, spread};
-use crate::support::model::{Stored, delete};
+use support::build::{ZONE, hard, node, nominated, on, pod, spread};
+use support::model::{Stored, delete};
 
 const WEB: [(&str, &str); 1] = [("app", "web")];
 

@@ -10,8 +10,8 @@ use crate::home::{Home, Running};
 use crate::http::get;
 use crate::metrics::Page;
 use crate::process::until;
-use crate::support::build::{ZONE, node, pod};
-use crate::support::model::Stored;
+use support::build::{ZONE, node, pod};
+use support::model::Stored;
 
 type Removal = fn(&Path);
 

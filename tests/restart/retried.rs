@@ -6,8 +6,8 @@ use std::time::Duration;
 use evenkeel::proto::v1::{PlaceRequest, RenewReservationsRequest};
 
 use crate::home::{Home, reserve};
-use crate::support::build::{ZONE, hard, node, pod, spread};
-use crate::support::model::Stored;
+use support::build::{ZONE, hard, node, pod, spread};
+use support::model::Stored;
 
 const WEB: [(&str, &str); 1] = [("app", "web")];
 

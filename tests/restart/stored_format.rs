@@ -22,10 +22,10 @@ use flate2::Compression;
 use flate2::read::{GzDecoder, GzEncoder};
 
 use crate::home::{Home, Running, reserve};
-use crate::support::build::{
+use support::build::{
     ZONE, hard, having, meta, node, on, pairs, pod, requesting, soft, spread, tainted,
 };
-use crate::support::model::{Stored, delete};
+use support::model::{Stored, delete};
 
 const WEB: [(&str, &str); 1] = [("app", "web")];
 /// A pod that the second server is told has ended.

@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use support::model;
 
 use evenkeel::proto::v1::{Change, Mode, PlaceRequest, Pod, UpdateSnapshotRequest};
 use evenkeel::recount::Cluster;
 
-use crate::support::build::on;
-use crate::support::model;
-use crate::support::server::Client;
 use crate::writers::RESERVED;
+use support::build::on;
+use support::server::Client;
 
 /// Epoch and revision.
 pub(crate) type Version = (String, i64);

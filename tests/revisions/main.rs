@@ -7,8 +7,6 @@
 
 mod history;
 mod questions;
-#[path = "../support/mod.rs"]
-mod support;
 mod writers;
 
 use std::collections::HashMap;

@@ -8,13 +8,13 @@ use evenkeel::proto::v1::{
 use proptest::prelude::Strategy;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
+use support::generate;
 use tonic::Status;
 
 use crate::history::Version;
-use crate::support::build::{HOSTNAME, ZONE, hard, labelled, pod, soft, spread};
-use crate::support::generate;
-use crate::support::server::Client;
 use crate::writers::RESERVED;
+use support::build::{HOSTNAME, ZONE, hard, labelled, pod, soft, spread};
+use support::server::Client;
 
 /// A question of any method.
 #[derive(Debug, Clone)]

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use support::generate;
 
 use evenkeel::proto::v1::{
     Change, ConfirmReservationsRequest, Confirmation, DeleteSnapshotRequest, Node, NodeChecks,
@@ -15,10 +16,9 @@ use tonic::{Code, Status};
 
 use crate::history::{Moved, Shared, update};
 use crate::questions::{constraints, draw, passing, within};
-use crate::support::build::{node, on, pod, spread};
-use crate::support::generate;
-use crate::support::model::{self, Stored};
-use crate::support::server::Client;
+use support::build::{node, on, pod, spread};
+use support::model::{self, Stored};
+use support::server::Client;
 
 /// Batches of each feeder.
 const BATCHES: usize = 150;

@@ -5,16 +5,11 @@ mod access;
 mod admin;
 mod cli;
 mod client;
-#[path = "../support/http.rs"]
-mod http;
 mod identity;
-mod pki;
-#[path = "../support/process.rs"]
-mod process;
 mod reload;
 mod roles;
 mod slow;
 mod start;
-#[path = "../support/streams.rs"]
-mod streams;
 mod tls;
+
+use support::{http, pki, process};

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::operations::serve;
 
 /// Settings that the chart makes from other values.
-const MADE_BY_THE_CHART: [&str; 20] = [
+const MADE_BY_THE_CHART: [&str; 21] = [
     "access-file",
     "admin-listen",
     "allow-plaintext",
@@ -19,6 +19,7 @@ const MADE_BY_THE_CHART: [&str; 20] = [
     "expect-snapshot",
     "fleet",
     "kubernetes",
+    "kubernetes-deletion-costs",
     "kubernetes-scheduler-config",
     "kubernetes-snapshot",
     "listen",
@@ -34,8 +35,8 @@ const MADE_BY_THE_CHART: [&str; 20] = [
     "tls-key",
 ];
 
-/// No setting of a file: it names the file.
-const FILE: &str = "config";
+/// No settings of a file: one names the file, and limits have keys of their own.
+const ONLY_FLAGS: [&str; 2] = ["config", "limit"];
 
 fn read(file: &str) -> String {
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/helm/evenkeel");
@@ -75,7 +76,7 @@ fn setting(arg: &Arg) -> Value {
 #[test]
 fn the_schema_has_the_settings_of_the_server() {
     let serve = serve();
-    let elsewhere = |name: &&str| MADE_BY_THE_CHART.contains(name) || *name == FILE;
+    let elsewhere = |name: &&str| MADE_BY_THE_CHART.contains(name) || ONLY_FLAGS.contains(name);
     let settings: Map<String, Value> = serve
         .get_arguments()
         .filter_map(|arg| Some((arg.get_long()?, arg)))

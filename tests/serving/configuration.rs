@@ -7,6 +7,7 @@ use std::net::TcpListener;
 use std::process::Command;
 
 use clap::Args;
+use evenkeel::limits::Limit;
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::{Change, ObjectReference, UpdateSnapshotRequest, change};
 use evenkeel::server::Config;
@@ -72,6 +73,16 @@ fn bad_settings_exit_with_64_and_one_line_that_names_them() {
         (flags(&["--max-nodes", "0"]), &["--max-nodes", "from 1"]),
         (flags(&["--max-nodes=-1"]), &["--max-nodes", "from 1"]),
         (flags(&["--max-node", "5"]), &["--max-node'", "--max-nodes"]),
+        (flags(&["--limit", "max-nodes"]), &["--limit", "NAME=VALUE"]),
+        (
+            flags(&["--limit", "max-nodes=0"]),
+            &["--limit", "max-nodes=0", "from 1"],
+        ),
+        (
+            flags(&["--limit", "max-node=5"]),
+            &["max-node", "did you mean max-nodes?"],
+        ),
+        (file("limit = 'max-nodes=5'"), &["evenkeel.toml", "limit"]),
         (flags(&["--listen", "here"]), &["--listen", "here"]),
         (flags(&["--listen"]), &["--listen"]),
         (
@@ -327,9 +338,15 @@ fn every_setting_has_a_flag_a_variable_a_key_and_help() {
     for arg in serve.get_arguments() {
         let flag = arg.get_long().expect("a setting has a flag");
         let key = flag.replace('-', "_");
+        if flag == "limit" {
+            let help = arg.get_long_help().expect("it has help").to_string();
+            let all = Limit::ALL.iter().filter(|limit| limit.row().settable);
+            all.for_each(|limit| assert!(help.contains(limit.name()), "{limit:?}"));
+            continue;
+        }
         let variable = format!("EVENKEEL_{}", key.to_uppercase());
         assert_eq!(arg.get_env(), Some(variable.as_ref()), "{flag}");
-        assert!(arg.get_help().is_some(), "{flag}");
+        assert!(arg.get_help().is_some() || arg.is_hide_set(), "{flag}");
         if let [default] = arg.get_default_values() {
             let default = default.to_str().expect("defaults are text");
             defaults.insert(key, default.to_owned());

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel::limits::{Heading, Limit};
+use evenkeel::limits::Limit;
+use evenkeel::proto::v1::{PlaceRequest, WorkloadReplicas};
 use tonic::Status;
 
 use crate::limits::{assert_over, update};
@@ -35,11 +36,10 @@ fn value(limit: Limit) -> &'static str {
 async fn each_limit_refuses_and_is_counted() {
     for limit in Limit::refusing() {
         println!("{limit:?}");
-        let flag = format!("--{}", limit.name());
+        let setting = format!("{}={}", limit.name(), value(limit));
         let mut flags = vec!["--admin-listen", "127.0.0.1:0"];
-        match limit.row().heading {
-            Heading::None => {}
-            _ => flags.extend([flag.as_str(), value(limit)]),
+        if limit.row().settable {
+            flags.extend(["--limit", setting.as_str()]);
         }
         if limit == Limit::WaitingDecisions {
             flags.extend(["--max-running-decisions", "1"]);
@@ -56,9 +56,21 @@ async fn each_limit_refuses_and_is_counted() {
             assert_eq!(page.value(REFUSALS, &[&label(other)]), 0.0, "{other:?}");
         }
         let set = page.value("evenkeel_limit", &[&label(limit)]);
-        if limit.row().heading != Heading::None {
+        if limit.row().settable {
             assert_eq!(set.to_string(), value(limit), "{limit:?}");
         }
+    }
+}
+
+/// A Place of one workload more than there may be.
+fn too_many_workloads(most: Option<usize>) -> PlaceRequest {
+    let workload = WorkloadReplicas {
+        pod: place().pod,
+        replicas: 1,
+    };
+    PlaceRequest {
+        workloads: vec![workload; most.expect("it is fixed") + 1],
+        ..PlaceRequest::default()
     }
 }
 
@@ -82,6 +94,7 @@ async fn exceed(limit: Limit, server: &Server) {
         Limit::NodeAffinityTerms => filtered(client, with_terms(limit.row().default)).await,
         Limit::StringBytes => filtered(client, of_candidate("ab")).await,
         Limit::Replicas => refusal(client.place(place()).await),
+        Limit::PlacedWorkloads => placed(client, too_many_workloads(limit.row().default)).await,
         Limit::StepScores => placed(client, step_by_step()).await,
         Limit::Reservations => placed(client, reserving()).await,
         Limit::WaitingDecisions => over_limits::many_decisions(client).await,
@@ -101,30 +114,26 @@ async fn exceed(limit: Limit, server: &Server) {
     assert_over(limit.name(), &status);
 }
 
-/// `docs/api.md` has a row for each limit with a flag, and for nothing else.
+/// `docs/operations.md` has a row for each limit that can be set, and for nothing else.
 #[test]
 fn the_document_has_the_table() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/api.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operations.md");
     let document = std::fs::read_to_string(path).expect("it can be read");
     let (_, section) = document.split_once("\n## Limits\n").expect("a section");
     let section = section.split("\n## ").next().unwrap_or_default();
     let mut told = BTreeSet::new();
-    for row in section.lines().filter(|line| line.starts_with("| `--")) {
+    for row in section.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-        let flags = cells[1].split(", ").map(|flag| flag.trim_matches('`'));
-        for name in flags.filter_map(|flag| flag.strip_prefix("--")) {
-            let Some(limit) = Limit::named(name) else {
-                assert_eq!(name, "max-reservation-ttl", "--{name} is no limit");
-                continue;
-            };
-            if let Some(default) = limit.row().default {
-                assert_eq!(cells[2].replace(',', ""), default.to_string(), "{row}");
-            }
-            told.insert(limit.name());
-        }
+        let name = cells[1].trim_matches('`');
+        let limit = Limit::named(name).unwrap_or_else(|| panic!("{name} is no limit"));
+        let default = limit.row().default.map(|default| default.to_string());
+        assert_eq!(
+            cells[2].replace(',', ""),
+            default.unwrap_or_default(),
+            "{row}"
+        );
+        told.insert(limit.name());
     }
-    let with_flag = Limit::ALL
-        .iter()
-        .filter(|limit| limit.row().heading != Heading::None);
-    assert_eq!(told, with_flag.map(|limit| limit.name()).collect());
+    let settable = Limit::ALL.iter().filter(|limit| limit.row().settable);
+    assert_eq!(told, settable.map(|limit| limit.name()).collect());
 }

@@ -9,6 +9,7 @@ mod chart;
 mod configuration;
 mod counted;
 mod credentials;
+mod deletion_costs;
 mod described;
 mod documents;
 mod drain;
@@ -30,17 +31,4 @@ mod reflection;
 mod traces;
 mod watching;
 
-#[path = "../support/api_server.rs"]
-mod api_server;
-#[path = "../support/http.rs"]
-mod http;
-#[path = "../support/metrics.rs"]
-mod metrics;
-#[path = "../support/ports.rs"]
-mod ports;
-#[path = "../support/process.rs"]
-mod process;
-#[path = "../support/streams.rs"]
-mod streams;
-#[path = "../support/tls_server.rs"]
-mod tls_server;
+use support::{api_server, http, metrics, ports, process, streams, tls_server};

@@ -94,13 +94,9 @@ impl Alone {
 
 /// A batch with a node of this number.
 pub fn offer(number: usize, fence: Option<Fence>) -> Offer {
+    let batch = Arc::new(batch(vec![node(number)]));
     Offer {
-        batch: Arc::new(batch(vec![node(number)])),
-        defaults: None,
-        version: None,
-        expected_revision: None,
         fence,
-        arrived: system_clock()().steady,
-        age: std::time::Duration::ZERO,
+        ..Offer::of(batch, system_clock()().steady)
     }
 }

@@ -3,15 +3,21 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel::limits::Limits;
 use evenkeel::log::Log;
 use evenkeel::log::fake::FakeLog;
 use evenkeel::matching::KubernetesVersion;
-use evenkeel::snapshot::{Claim, Offer, Retryable};
+use evenkeel::proto::v1::Change;
+use evenkeel::proto::v1::change::Object;
+use evenkeel::snapshot::{Assignment, Claim, Offer, Retryable, Snapshot};
+use serde_json::json;
 use tokio::runtime::Runtime;
 
 use crate::alone::{Alone, offer};
+use crate::holding::hold;
 use crate::unclaimed::reserve;
 use crate::wishes::{batch, node, pod};
 use crate::world::{NAME, digest};
@@ -37,6 +43,12 @@ fn record(runtime: &Runtime) -> String {
     };
     let updated = server.registry.update(NAME, versioned);
     updated.expect("it is applied");
+    let others = Offer {
+        batch: Arc::new(batch(objects_of_each_kind())),
+        ..offer(1, None)
+    };
+    let updated = server.registry.update(NAME, others);
+    updated.expect("it is applied");
     let request = |key| Retryable {
         key: [key; 32],
         question: [7; 32],
@@ -57,9 +69,23 @@ fn record(runtime: &Runtime) -> String {
     snapshot
         .release(vec![held[1].id.clone()])
         .expect("it is held");
+    // A pod that somebody has decided about by himself.
+    let assignment = Assignment {
+        hold: hold(Duration::from_secs(3_600)),
+        node: "n1".into(),
+        claim: Claim {
+            name: "decided".into(),
+            uid: "d".into(),
+        },
+    };
+    snapshot
+        .assign(&[assignment], &Limits::default())
+        .expect("there is room");
     // A replace, whose objects are in blobs, and a checkpoint.
     let mut staged = server.registry.stage(NAME).expect("there is room");
-    let objects = batch(vec![node(0), node(2), pod("replaced", 2)]);
+    let mut objects = objects_of_each_kind();
+    objects.extend([node(0), node(2), pod("replaced", 2)]);
+    let objects = batch(objects);
     staged
         .apply(&objects, None, &Limits::default())
         .expect("there is room");
@@ -79,8 +105,78 @@ fn record(runtime: &Runtime) -> String {
         let bytes = hex(&bytes.expect("it is there"));
         writeln!(text, "blob {} {bytes}", blob.name).expect("text has room");
     }
-    writeln!(text, "digest {}", digest(&snapshot)).expect("text has room");
+    writeln!(text, "digest {}", told(&snapshot)).expect("text has room");
     text
+}
+
+/// All that decisions read of a snapshot, and for which pods others have decided.
+fn told(snapshot: &Snapshot) -> String {
+    let held = snapshot.reservations(0, "", usize::MAX);
+    let decided = held.iter().filter(|it| !it.held.decided.is_empty());
+    let decided = decided.map(|it| format!(" decided {}", it.held.decided));
+    digest(snapshot) + &decided.collect::<String>()
+}
+
+/// An object of each kind besides nodes, with what decisions read of it.
+fn objects_of_each_kind() -> Vec<Object> {
+    let changes = json!([
+        {"pod": {
+            "metadata": {"name": "whole", "uid": "w", "labels": {"app": "web"}},
+            "spec": {
+                "nodeName": "n1", "priority": 7,
+                "affinity": {
+                    "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+                        {"weight": 1, "podAffinityTerm": {"topologyKey": "zone", "labelSelector": {}}},
+                    ]},
+                    "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+                        {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "db"}}},
+                    ]},
+                },
+                "containers": [{
+                    "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
+                    "ports": [{"hostPort": 80}],
+                }],
+                "volumes": [
+                    {"name": "a", "persistentVolumeClaim": {"claimName": "claim"}},
+                    {"name": "b", "rbd": {"image": "i", "monitors": ["m"]}},
+                ],
+            },
+        }},
+        {"service": {"metadata": {"name": "s"}, "spec": {"selector": {"app": "web"}}}},
+        {"replicaSet": {"metadata": {"name": "r"}, "spec": {"selector": {"matchLabels": {"app": "web"}}}}},
+        {"statefulSet": {"metadata": {"name": "t"}, "spec": {"selector": {"matchLabels": {"app": "db"}}}}},
+        {"replicationController": {"metadata": {"name": "c"}, "spec": {"selector": {"app": "old"}}}},
+        {"namespace": {"metadata": {"name": "default", "labels": {"team": "a"}}}},
+        {"podDisruptionBudget": {"metadata": {"name": "b"}, "spec": {
+            "minAvailable": 1, "selector": {"matchLabels": {"app": "web"}},
+        }}},
+        {"persistentVolumeClaim": {
+            "metadata": {"name": "claim", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+            "spec": {
+                "accessModes": ["ReadWriteOncePod"], "storageClassName": "disk", "volumeName": "v",
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        }},
+        {"persistentVolume": {
+            "metadata": {"name": "v", "labels": {"topology.kubernetes.io/zone": "a"}},
+            "spec": {
+                "accessModes": ["ReadWriteOncePod"], "storageClassName": "disk",
+                "capacity": {"storage": "1Gi"},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{
+                    "matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}],
+                }]}},
+            },
+            "status": {"phase": "Bound"},
+        }},
+        {"storageClass": {
+            "metadata": {"name": "disk"}, "provisioner": "p",
+            "volumeBindingMode": "WaitForFirstConsumer",
+            "allowedTopologies": [{"matchLabelExpressions": [{"key": "zone", "values": ["a"]}]}],
+        }},
+    ]);
+    let changes: Vec<Change> = serde_json::from_value(changes).expect("changes");
+    let objects = changes.into_iter().map(|change| change.object);
+    objects.map(|object| object.expect("an object")).collect()
 }
 
 /// The log of a file, and the digest of what it comes to.
@@ -128,17 +224,17 @@ fn logs_of_earlier_versions_come_to_the_same() {
     for file in files {
         let path = file.expect("it can be listed").path();
         let text = fs::read_to_string(&path).expect("it is text");
-        let (log, told) = read(&text, &runtime);
+        let (log, expected) = read(&text, &runtime);
         let last = log.messages(NAME).len() as u64;
         let whole = Alone::on(&log, "whole", &runtime);
         whole.follow();
-        assert_eq!(digest(&whole.snapshot()), told, "{}", path.display());
+        assert_eq!(told(&whole.snapshot()), expected, "{}", path.display());
         // Also from the checkpoint, and what came after it.
         let trimmed = runtime.block_on(log.trim(NAME, last));
         trimmed.expect("it is there");
         let late = Alone::on(&log, "late", &runtime);
         late.follow();
-        assert_eq!(digest(&late.snapshot()), told, "{}", path.display());
+        assert_eq!(told(&late.snapshot()), expected, "{}", path.display());
         read_any = true;
     }
     assert!(read_any, "no logs were read");

@@ -7,7 +7,7 @@
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 /// What a client wanted, and what it was told.
 #[derive(Debug, Clone)]
@@ -15,7 +15,7 @@ pub struct Op {
     /// When it asked, and when it was answered, in the order of all that clients do.
     pub begun: u64,
     pub ended: u64,
-    /// The time of the log's servers when it was answered.
+    /// The time of the caller when it was answered.
     pub at: SystemTime,
     /// The history that the answer is of, and the revision.
     pub epoch: String,
@@ -30,15 +30,19 @@ pub enum Did {
     Reserved {
         key: Option<u8>,
         ids: Vec<String>,
-        /// Until when they are held at least, by the clocks of the log's servers.
+        /// Until when they are held at least, by the caller's clock.
         until: SystemTime,
     },
     /// The answer of an earlier request with this key.
     Repeated { key: u8, ids: Vec<String> },
     /// One was released; or it was not there.
     Released { id: String, was_held: bool },
-    /// One was confirmed or renewed; or it was not there.
-    Used { id: String, was_held: bool },
+    /// One was confirmed or renewed, and is held until then at least; or it was not there.
+    Used {
+        id: String,
+        was_held: bool,
+        until: Option<SystemTime>,
+    },
 }
 
 /// What clients did.
@@ -48,8 +52,6 @@ pub struct History {
     ticks: u64,
     /// How often somebody tried to release a reservation.
     given_up: HashMap<String, usize>,
-    /// Whether a clock was wrong: then time ends nothing when it should.
-    has_wrong_clocks: bool,
 }
 
 impl History {
@@ -68,10 +70,6 @@ impl History {
         *self.given_up.entry(id.to_owned()).or_default() += 1;
     }
 
-    pub fn note_wrong_clock(&mut self) {
-        self.has_wrong_clocks = true;
-    }
-
     /// Returns whether it is that of one server.
     ///
     /// # Errors
@@ -81,7 +79,7 @@ impl History {
         for one in &self.ops {
             for other in &self.ops {
                 check_order(one, other)?;
-                self.check_keys(one, other)?;
+                check_keys(one, other)?;
             }
         }
         for op in &self.ops {
@@ -106,58 +104,24 @@ impl History {
         Ok(made)
     }
 
-    /// Returns whether what was held until then may have ended by its time.
-    fn may_be_over(&self, until: SystemTime, op: &Op) -> bool {
-        // By how much clocks differ all the time.
-        const SKEW: Duration = Duration::from_millis(500);
-        self.has_wrong_clocks || op.at + SKEW >= until
-    }
-
-    /// A request that comes again gets the same answer, and reserves nothing more.
-    fn check_keys(&self, one: &Op, other: &Op) -> Result<(), String> {
-        let Did::Reserved {
-            key: Some(key),
-            ids,
-            until,
-        } = &one.did
-        else {
-            return Ok(());
-        };
-        if one.epoch != other.epoch || one.begun == other.begun || self.may_be_over(*until, other) {
-            return Ok(());
-        }
-        match &other.did {
-            Did::Reserved {
-                key: again,
-                ids: others,
-                ..
-            } if *again == Some(*key) => {
-                // What held nothing has the revision of what came before it.
-                let is_later = match other.revision.cmp(&one.revision) {
-                    Ordering::Less => false,
-                    Ordering::Equal => {
-                        others.is_empty() && (!ids.is_empty() || one.ended < other.begun)
-                    }
-                    Ordering::Greater => true,
-                };
-                match is_later {
-                    true => Err(format!("a request reserved twice: {one:?} {other:?}")),
-                    false => Ok(()),
-                }
-            }
-            Did::Repeated {
-                key: again,
-                ids: told,
-            } if again == key && told != ids && one.ended < other.begun => {
-                Err(format!("a request got two answers: {one:?} {other:?}"))
-            }
-            _ => Ok(()),
-        }
+    /// Until when a reservation was to be held at least that was made until then, by what was
+    /// answered before something else was asked.
+    fn held_until(&self, id: &str, made_until: SystemTime, before: &Op) -> SystemTime {
+        let renewed = self.ops.iter().filter(|op| op.ended < before.begun);
+        let renewed = renewed.filter_map(|op| match &op.did {
+            Did::Used {
+                id: of,
+                was_held: true,
+                until,
+            } if of == id => *until,
+            _ => None,
+        });
+        renewed.chain([made_until]).max().unwrap_or(made_until)
     }
 
     /// Returns what is held can be used, and what is over cannot.
     fn check_use(&self, op: &Op, made: &HashMap<&str, &Op>) -> Result<(), String> {
-        let (Did::Released { id, was_held } | Did::Used { id, was_held }) = &op.did else {
+        let (Did::Released { id, was_held } | Did::Used { id, was_held, .. }) = &op.did else {
             return Ok(());
         };
         if *was_held {
@@ -182,7 +146,8 @@ impl History {
         let own = usize::from(matches!(op.did, Did::Released { .. }));
         let may_be_released = self.given_up.get(id).is_some_and(|tries| *tries > own);
         let was_made = making.revision <= op.revision;
-        if was_made && !may_be_released && !self.may_be_over(*until, op) {
+        let is_over = op.at >= self.held_until(id, *until, op);
+        if was_made && !may_be_released && !is_over {
             return Err(format!(
                 "{id} was not found while it was held: {making:?} {op:?}"
             ));
@@ -212,5 +177,47 @@ fn check_order(one: &Op, other: &Op) -> Result<(), String> {
         false => Err(format!(
             "an answer is older than one before it: {one:?} {other:?}"
         )),
+    }
+}
+
+/// A request that comes again gets the same answer, and reserves nothing more.
+fn check_keys(one: &Op, other: &Op) -> Result<(), String> {
+    let Did::Reserved {
+        key: Some(key),
+        ids,
+        until,
+    } = &one.did
+    else {
+        return Ok(());
+    };
+    if one.epoch != other.epoch || one.begun == other.begun || other.at >= *until {
+        return Ok(());
+    }
+    match &other.did {
+        Did::Reserved {
+            key: again,
+            ids: others,
+            ..
+        } if *again == Some(*key) => {
+            // What held nothing has the revision of what came before it.
+            let is_later = match other.revision.cmp(&one.revision) {
+                Ordering::Less => false,
+                Ordering::Equal => {
+                    others.is_empty() && (!ids.is_empty() || one.ended < other.begun)
+                }
+                Ordering::Greater => true,
+            };
+            match is_later {
+                true => Err(format!("a request reserved twice: {one:?} {other:?}")),
+                false => Ok(()),
+            }
+        }
+        Did::Repeated {
+            key: again,
+            ids: told,
+        } if again == key && told != ids && one.ended < other.begun => {
+            Err(format!("a request got two answers: {one:?} {other:?}"))
+        }
+        _ => Ok(()),
     }
 }

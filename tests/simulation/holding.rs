@@ -23,6 +23,7 @@ pub fn hold(ttl: Duration) -> Hold {
         labels: Arc::new(BTreeMap::new()),
         requests: Arc::new(Requests::default()),
         keeps_away: Default::default(),
+        volumes: Default::default(),
     }
 }
 
@@ -52,12 +53,12 @@ impl Server {
             key: [key; 32],
             question: [0; 32],
         });
-        let hold = hold(Duration::from_millis(200 + dice.below(20_000) as u64));
+        let holds = [hold(Duration::from_millis(200 + dice.below(20_000) as u64))];
         let begun = self.world.ledger().history.tick();
-        let until = self.world.now() + hold.ttl;
+        let until = self.world.now() + holds[0].ttl;
         let decide = || DecidedPicks {
             revision: snapshot.revision(),
-            nodes: pick(&snapshot).into_iter().collect(),
+            picks: pick(&snapshot).into_iter().map(|node| (0, node)).collect(),
             answer: Vec::new(),
         };
         let decided = decide();
@@ -68,7 +69,7 @@ impl Server {
             answer.clone()
         };
         let again = || Ok::<_, Error>(decide());
-        let held = snapshot.reserve((&hold, request), &Limits::default(), decided, again, tell);
+        let held = snapshot.reserve((&holds, request), &Limits::default(), decided, again, tell);
         self.told(&format!("reserve {key}"), &held);
         let (revision, did) = match held {
             Ok(Reserving::Done(answer)) => {
@@ -118,9 +119,10 @@ impl Server {
             ledger.ids[dice.below(ledger.ids.len())].clone()
         };
         let begun = self.world.ledger().history.tick();
-        let used = |was_held: bool| Did::Used {
+        let used = |was_held: bool, until| Did::Used {
             id: id.clone(),
             was_held,
+            until,
         };
         match dice.below(3) {
             0 => {
@@ -131,15 +133,18 @@ impl Server {
                 let confirmed = snapshot.confirm(vec![(id.clone(), claim)]);
                 self.told("confirm", &confirmed);
                 if let Ok(confirmed) = confirmed {
-                    let did = used(confirmed.unknown.is_empty());
+                    let did = used(confirmed.unknown.is_empty(), None);
                     self.note(&snapshot, begun, confirmed.revision, did);
                 }
             }
             1 => {
-                let renewed = snapshot.renew(vec![id.clone()], None);
+                let ttl = Duration::from_millis(dice.below(30_000) as u64);
+                let ttl = dice.happens(700).then_some(ttl);
+                let until = ttl.map(|ttl| self.world.now() + ttl);
+                let renewed = snapshot.renew(vec![id.clone()], ttl);
                 self.told("renew", &renewed);
                 if let Ok(renewed) = renewed {
-                    let did = used(renewed.unknown.is_empty());
+                    let did = used(renewed.unknown.is_empty(), until);
                     self.note(&snapshot, begun, renewed.revision, did);
                 }
             }

@@ -3,7 +3,9 @@
 
 mod alone;
 mod cleaning;
+mod clocks;
 mod comparing;
+mod ends;
 mod fairness;
 mod golden;
 mod gone;

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use evenkeel::log::fake::FakeLog;
 use evenkeel::log::record::{FORMAT, GENESIS};
-use evenkeel::log::{Body, Error, Log, Message, Place, Source, Unreadable, Verdict};
+use evenkeel::log::{Body, Error, Log, Message, Place, Unreadable, Verdict};
 use uuid::Uuid;
 
 const SOON: Duration = Duration::from_secs(1);
@@ -159,7 +159,7 @@ async fn a_follower_waits_gives_the_same_again_and_knows_where_a_log_ends() {
     let second = waited.expect("it is there").expect("it came in time");
     assert_eq!(second.sequence, 2);
     assert_eq!(follower.next(1, now).await, Ok(Some(second.clone())));
-    assert_eq!(log.read("a", 2, Source::Leader).await, Ok(second));
+    assert_eq!(log.read("a", 2).await, Ok(second));
     assert_eq!(follower.next(2, now).await, Ok(None));
     assert_eq!(follower.next(5, now).await, Err(Error::Shorter(2)));
     log.trim("a", 2).await.expect("it exists");

@@ -30,6 +30,7 @@ fn run(seed: u64) {
         if world.finished.load(Ordering::Relaxed) == SERVERS {
             // What is still on its way is lost.
             world.calm.store(true, Ordering::Relaxed);
+            world.log_ahead.store(0, Ordering::Relaxed);
         }
         if left.is_empty() {
             let checked = world.ledger().history.check();

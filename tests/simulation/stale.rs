@@ -2,7 +2,7 @@
 //! log. No server goes back for that, and none that starts believes it.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use crate::world::{NAME, digest};
 struct Way {
     leader: Mutex<Option<StaleLeader>>,
     losses: AtomicU64,
+    is_full: AtomicBool,
     registry: OnceLock<Weak<Registry>>,
     answered: Mutex<Vec<(String, i64)>>,
 }
@@ -53,9 +54,12 @@ impl Way {
 }
 
 impl Faults for Way {
-    fn fate(&self, _: Call) -> Fate {
+    fn fate(&self, call: Call) -> Fate {
         self.look();
-        Fate::Done
+        match call == Call::Append && self.is_full.load(Ordering::Relaxed) {
+            true => Fate::Full,
+            false => Fate::Done,
+        }
     }
 
     fn stale_leader(&self) -> Option<StaleLeader> {
@@ -170,7 +174,9 @@ fn a_server_that_starts_at_a_leader_that_was_cut_off_waits_for_all_that_was_ackn
     let way = Arc::<Way>::default();
     way.lead_to(Some(cut_off));
     let new = Alone::on(&two.log.seen_with(Arc::clone(&way) as _), "c", &two.runtime);
-    for _ in 0..3 {
+    // What it has no room for says nothing of what others have.
+    for is_full in [false, true, false] {
+        way.is_full.store(is_full, Ordering::Relaxed);
         let followed = new.replica.follow(NAME, true);
         followed.expect_err("not all of it is there");
     }

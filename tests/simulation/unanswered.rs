@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use evenkeel::log::Log;
 use evenkeel::log::fake::{Call, FakeLog, Fate, Faults};
-use evenkeel::snapshot::{Error, JournalError};
+use evenkeel::snapshot::{Claim, Error, JournalError, Now};
 use event_listener::EventListener;
 use tokio::runtime::Runtime;
 
 use crate::alone::{Alone, offer};
-use crate::world::NAME;
+use crate::unclaimed::reserve;
+use crate::world::{NAME, World};
 
 /// A log of three servers. When two are away, the third one goes on leading: it answers
 /// what it has, and acknowledges nothing.
@@ -73,6 +74,132 @@ fn changes_are_refused_at_once_while_one_server_leads_alone() {
 
     leader.is_alone.store(false, Ordering::Relaxed);
     update(5).expect("all are there again");
+}
+
+/// A log that ceases to answer to appends. Whoever waits for it waits as long as was agreed.
+struct Silent {
+    world: Arc<World>,
+    is_silent: AtomicBool,
+}
+
+impl Faults for Silent {
+    fn fate(&self, call: Call) -> Fate {
+        match call == Call::Append && self.is_silent.load(Ordering::Relaxed) {
+            true => Fate::Lost,
+            false => Fate::Done,
+        }
+    }
+
+    fn silent(&self, within: Duration) {
+        self.world.pass_time(within);
+    }
+
+    fn wait<'a>(
+        &'a self,
+        _: EventListener,
+        within: Duration,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        self.world.pass_time(within);
+        Box::pin(async {})
+    }
+}
+
+#[test]
+fn a_caller_is_told_after_twelve_seconds_that_there_is_no_answer() {
+    let (runtime, world) = (Runtime::new().expect("a runtime"), World::of(0));
+    let silent = Arc::new(Silent {
+        world: Arc::clone(&world),
+        is_silent: AtomicBool::new(false),
+    });
+    let log = world.log.seen_with(Arc::clone(&silent) as _);
+    let clock = Arc::clone(&world);
+    let server = Alone::at(&log, "a", &runtime, move || Now::from(clock.now()));
+    let begun = server.registry.update(NAME, offer(0, None));
+    begun.expect("it answers");
+    silent.is_silent.store(true, Ordering::Relaxed);
+    let before = world.now();
+    let doubted = server.registry.update(NAME, offer(1, None));
+    let doubted = doubted.expect_err("nothing is acknowledged");
+    let is_doubt = matches!(doubted, Error::NotStored(JournalError::UnknownFate(_)));
+    assert!(is_doubt, "it was sent: {doubted:?}");
+    let took = world.now().duration_since(before).expect("time passes");
+    assert_eq!(took, Duration::from_secs(12));
+}
+
+/// A log that has the first message which is sent from now on, shows it to nobody, and answers
+/// nothing about it, until it is asked where it ends.
+#[derive(Default)]
+struct Hidden {
+    hides: AtomicBool,
+    has_one: AtomicBool,
+}
+
+impl Faults for Hidden {
+    fn fate(&self, call: Call) -> Fate {
+        match (call, self.hides.load(Ordering::Relaxed)) {
+            (Call::Append, true) => {
+                self.has_one.store(true, Ordering::Relaxed);
+                Fate::AnswerLost
+            }
+            (Call::Next, true) => Fate::NotYet,
+            (Call::Read, _) if self.has_one.load(Ordering::Relaxed) => {
+                self.hides.store(false, Ordering::Relaxed);
+                Fate::Done
+            }
+            _ => Fate::Done,
+        }
+    }
+
+    fn wait<'a>(
+        &'a self,
+        _: EventListener,
+        _: Duration,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        Box::pin(async {})
+    }
+}
+
+/// What is done about a snapshot and one of its reservations.
+type Step = fn(&Alone, String) -> Result<(), Error>;
+
+/// A server whose own work shows itself later does not tell of it as of the work of others: that a
+/// reservation is unknown, or that the snapshot is not there.
+#[test]
+fn what_may_have_been_done_is_not_tried_again() {
+    let steps: [(&str, Step); 5] = [
+        ("reserve", |server, _| reserve(server, None).map(drop)),
+        ("confirm", |server, id| {
+            let claim = Claim {
+                name: "taken".into(),
+                uid: "".into(),
+            };
+            server.snapshot().confirm(vec![(id, claim)]).map(drop)
+        }),
+        ("renew", |server, id| {
+            server.snapshot().renew(vec![id], None).map(drop)
+        }),
+        ("release", |server, id| {
+            server.snapshot().release(vec![id]).map(drop)
+        }),
+        ("delete", |server, _| {
+            let epoch = server.snapshot().epoch().to_owned();
+            server.registry.delete(NAME, &epoch).map(drop)
+        }),
+    ];
+    let runtime = Runtime::new().expect("a runtime");
+    for (name, step) in steps {
+        let hidden = Arc::<Hidden>::default();
+        let log = FakeLog::default().seen_with(Arc::clone(&hidden) as _);
+        let server = Alone::on(&log, "a", &runtime);
+        let begun = server.registry.update(NAME, offer(0, None));
+        begun.expect("nothing is hidden");
+        reserve(&server, None).expect("there is room");
+        let id = server.snapshot().reservations(0, "", 1)[0].id.clone();
+        hidden.hides.store(true, Ordering::Relaxed);
+        let doubted = step(&server, id).expect_err(name);
+        let is_doubt = matches!(doubted, Error::NotStored(JournalError::UnknownFate(_)));
+        assert!(is_doubt, "{name}: it was sent: {doubted:?}");
+    }
 }
 
 /// Passes the next message over, and has something happen before that, and before it is

@@ -49,12 +49,12 @@ impl Faults for Slow {
 pub fn reserve(server: &Alone, request: Option<Retryable>) -> Result<bool, Error> {
     let decide = || DecidedPicks {
         revision: server.snapshot().revision(),
-        nodes: vec!["n0".into()],
+        picks: vec![(0, "n0".into())],
         answer: (),
     };
     let tell = |_: &mut (), reserved: Reserved| reserved.ids.concat().into_bytes();
-    let hold = hold(Duration::from_secs(3_600));
-    let wanted = (&hold, request);
+    let holds = [hold(Duration::from_secs(3_600))];
+    let wanted = (&holds[..], request);
     let limits = Limits::default();
     let reserved = server
         .snapshot()
@@ -90,20 +90,20 @@ fn nothing_is_refused_by_a_state_that_is_over() {
     let snapshot = other.snapshot();
     let decide = || DecidedPicks {
         revision: snapshot.revision(),
-        nodes: match snapshot.reservations(0, "", 1).len() {
-            0 => vec!["n0".into()],
+        picks: match snapshot.reservations(0, "", 1).len() {
+            0 => vec![(0, "n0".into())],
             _ => Vec::new(),
         },
         answer: Vec::new(),
     };
-    let hold = hold(Duration::from_secs(3_600));
+    let holds = [hold(Duration::from_secs(3_600))];
     let tell = |answer: &mut Vec<String>, reserved: Reserved| {
         *answer = reserved.ids;
         Vec::new()
     };
     let limits = Limits::default();
     let again = || Ok::<_, Error>(decide());
-    let reserved = snapshot.reserve((&hold, None), &limits, decide(), again, tell);
+    let reserved = snapshot.reserve((&holds, None), &limits, decide(), again, tell);
     let Ok(Reserving::Done(ids)) = reserved else {
         panic!("nothing is wrong");
     };

@@ -12,6 +12,7 @@ use std::time::Duration;
 use evenkeel::log::fake::{Call, Fate, Faults, NextCall, StaleLeader};
 use evenkeel::snapshot::Registry;
 use event_listener::EventListener;
+use prost::bytes::Bytes;
 
 use crate::schedule;
 use crate::world::{NAME, World};
@@ -42,7 +43,7 @@ pub struct Wire {
 
 impl Wire {
     pub fn is_calm(&self) -> bool {
-        self.world.calm.load(Ordering::Relaxed)
+        self.world.is_calm()
     }
 
     /// Returns whether what was read last may be forged.
@@ -101,6 +102,7 @@ impl Wire {
         if dice.happens(100) && self.world.log.late() > 0 {
             self.world.log.arrive(dice.below(self.world.log.late()));
         }
+        self.world.harm_copies();
         if dice.happens(4) {
             resume_unwind(Box::new(Crash));
         }
@@ -156,10 +158,6 @@ impl Wire {
     fn fate_for(&self, call: Call, asker: NextCall) -> Fate {
         self.pass();
         self.choose_leader();
-        if call == Call::Append && self.is_forged() {
-            // A record after a forged one would be accepted by nobody else.
-            return Fate::Full;
-        }
         if self.is_calm() {
             return Fate::Done;
         }
@@ -188,12 +186,28 @@ impl Faults for Wire {
         self.fate_for(call, NextCall::default())
     }
 
+    fn fate_of_append(&self, message: &Bytes) -> Fate {
+        let fate = self.fate_for(Call::Append, NextCall::default());
+        match self.is_forged() && !self.world.is_continued_by(message) {
+            // A record after a forged one would be accepted by nobody else.
+            true => Fate::Full,
+            false => fate,
+        }
+    }
+
     fn fate_of_next(&self, asker: NextCall) -> Fate {
         self.fate_for(Call::Next, asker)
     }
 
     fn stale_leader(&self) -> Option<StaleLeader> {
         self.stale.lock().expect("nobody panics here").clone()
+    }
+
+    fn copy(&self) -> usize {
+        match self.world.has_copies() {
+            true => self.world.dice.below(3),
+            false => 0,
+        }
     }
 
     fn connection(&self) -> u64 {

@@ -63,13 +63,8 @@ impl Server {
         objects.push(pod(&name, dice.below(NODES)));
         let expected = self.snapshot().map(|snapshot| snapshot.revision());
         let offer = Offer {
-            batch: Arc::new(batch(objects)),
-            defaults: None,
-            version: None,
             expected_revision: expected.filter(|_| dice.happens(300)),
-            fence: None,
-            arrived: self.registry.now().steady,
-            age: std::time::Duration::ZERO,
+            ..Offer::of(Arc::new(batch(objects)), self.registry.now().steady)
         };
         let result = self.registry.update(NAME, offer);
         self.told(&format!("put {name}"), &result);
@@ -149,14 +144,16 @@ impl Server {
         self.told("delete", &deleted);
     }
 
-    /// Sets its clock.
+    /// Something happens to its clocks, or to that of the log.
     pub fn jump(&self) {
-        let skew = [-3_600_000, -400, 0, 0, 300, 3_600_000];
-        let skew = skew[self.world.dice.below(skew.len())];
-        self.told("jump", &skew);
-        if skew != 0 {
-            self.world.ledger().history.note_wrong_clock();
+        let dice = &self.world.dice;
+        if self.world.seed % 8 == 3 && dice.happens(200) {
+            let off = [0, 0, 60_000][dice.below(3)];
+            self.told("clock of the log", &off);
+            self.world.log_ahead.store(off, Ordering::Relaxed);
+            return;
         }
-        self.skew.store(skew, Ordering::Relaxed);
+        let jumped = self.clocks.jump();
+        self.told("clocks", &jumped);
     }
 }

@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use evenkeel::log::fake::{FakeLog, StaleLeader};
+use evenkeel::log::{Body, Place};
 use evenkeel::snapshot::Snapshot;
 use prost::Message;
+use prost::bytes::Bytes;
 
 use crate::history::History;
 use crate::schedule::Dice;
@@ -36,6 +38,8 @@ pub struct World {
     /// A leader that is cut off from the others, and for how many calls yet.
     stale: Mutex<Option<(StaleLeader, usize)>>,
     nanos: Arc<AtomicU64>,
+    /// By how many milliseconds the clock of the log is ahead.
+    pub log_ahead: Arc<AtomicU64>,
     ledger: Mutex<Ledger>,
 }
 
@@ -65,9 +69,11 @@ pub struct Ledger {
 impl World {
     pub fn of(seed: u64) -> Arc<Self> {
         let nanos = Arc::new(AtomicU64::new(1_000_000_000_000_000_000));
-        let clock = Arc::clone(&nanos);
+        let log_ahead = Arc::<AtomicU64>::default();
+        let clock = (Arc::clone(&nanos), Arc::clone(&log_ahead));
         let log = FakeLog::with_clock(move || {
-            UNIX_EPOCH + Duration::from_nanos(clock.load(Ordering::Relaxed))
+            let ahead = Duration::from_millis(clock.1.load(Ordering::Relaxed));
+            UNIX_EPOCH + Duration::from_nanos(clock.0.load(Ordering::Relaxed)) + ahead
         });
         Arc::new(Self {
             seed,
@@ -79,8 +85,13 @@ impl World {
             pace: AtomicUsize::new(40_000),
             stale: Mutex::default(),
             nanos,
+            log_ahead,
             ledger: Mutex::default(),
         })
+    }
+
+    pub fn is_calm(&self) -> bool {
+        self.calm.load(Ordering::Relaxed)
     }
 
     pub fn now(&self) -> SystemTime {
@@ -112,6 +123,42 @@ impl World {
             None => {}
         }
         stale.as_ref().map(|(leader, _)| leader.clone())
+    }
+
+    /// Returns whether a record is one after what the log holds, and not after anything else.
+    pub fn is_continued_by(&self, record: &Bytes) -> bool {
+        let messages = self.log.messages(NAME);
+        let later = messages.iter().rev();
+        let later = later.take_while(|it| Place::told_by(it).is_none()).count();
+        let (before, later) = messages.split_at(messages.len() - later);
+        let told = before
+            .last()
+            .and_then(Place::told_by)
+            .unwrap_or(Place::START);
+        let end = later.iter().fold(told, Place::after);
+        Body::read(record).is_ok_and(|body| body.chain == end.hash)
+    }
+
+    /// Returns whether copies of the log differ in this run.
+    pub fn has_copies(&self) -> bool {
+        self.seed % 5 == 2
+    }
+
+    /// Now and then a copy of the log loses messages, those that are lost to another one having
+    /// been copied again; or another server leads.
+    pub fn harm_copies(&self) {
+        if !self.has_copies() {
+            return;
+        }
+        let dice = &self.dice;
+        if dice.happens(5) {
+            let copy = dice.below(3);
+            self.log.damage(copy, |_| dice.happens(300));
+            self.tell(|| format!("    copy {copy} lacks messages"));
+        }
+        if dice.happens(10) {
+            self.log.lead(dice.below(3));
+        }
     }
 
     pub fn tell(&self, what: impl FnOnce() -> String) {

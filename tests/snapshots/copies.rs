@@ -13,9 +13,9 @@ use evenkeel::proto::v1::{Change, ExportSnapshotResponse};
 use evenkeel::snapshot::{Batch, Limits, Snapshot};
 use evenkeel::verify::verify;
 
-use crate::support::build::{ZONE, node, on, pod};
-use crate::support::model::{Stored, delete};
-use crate::support::server::Server;
+use support::build::{ZONE, node, on, pod};
+use support::model::{Stored, delete};
+use support::server::Server;
 
 /// Pods of the namespace that takes long to copy.
 const MANY: usize = 1_500;

@@ -9,8 +9,8 @@ use prost::bytes::{BufMut, Bytes, BytesMut};
 use tonic::Code;
 use tonic::codegen::http::{HeaderMap, Request};
 
-use crate::support::server::Server;
 use crate::{all_nodes, nodes};
+use support::server::Server;
 
 #[tokio::test]
 async fn min_revision_not_reached_in_time() {

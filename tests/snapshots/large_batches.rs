@@ -5,9 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::support::build::{HOSTNAME, ZONE, hard, node, on, pod, spread};
-use crate::support::in_process::update;
-use crate::support::model::{Stored, delete};
 use evenkeel::matching::Path;
 use evenkeel::proto::v1::{Change, Pod};
 use evenkeel::snapshot::{
@@ -16,6 +13,9 @@ use evenkeel::snapshot::{
 };
 use evenkeel::spread::{Filter, NodeChecks, Question};
 use evenkeel::verify::verify;
+use support::build::{HOSTNAME, ZONE, hard, node, on, pod, spread};
+use support::in_process::update;
+use support::model::{Stored, delete};
 
 /// The label of the pods that are counted.
 const WEB: [(&str, &str); 1] = [("app", "web")];
@@ -177,37 +177,29 @@ fn a_large_batch_holds_up_nobody() {
         );
     };
     let pods: Vec<Change> = (0..PODS).map(|i| web(i, 0).change()).collect();
-    let offer = Offer {
-        batch: Arc::new(
-            Batch::check(pods, registry.limits(), Path::root("changes")).expect("valid"),
-        ),
-        defaults: None,
-        version: None,
-        expected_revision: None,
-        fence: None,
-        arrived: registry.now().steady,
-        age: std::time::Duration::ZERO,
-    };
+    let batch = Batch::check(pods, registry.limits(), Path::root("changes"));
+    let offer = Offer::of(Arc::new(batch.expect("valid")), registry.now().steady);
     late("a batch", &mut || {
         registry
             .update("default", offer.clone())
             .expect("it is applied");
     });
 
-    let hold = Hold {
+    let holds = [Hold {
         owner: "batch".into(),
         ttl: Duration::from_secs(600),
         namespace: "default".into(),
         labels: Arc::new([("app".to_owned(), "web".to_owned())].into()),
         requests: Arc::default(),
         keeps_away: Default::default(),
-    };
+        volumes: Default::default(),
+    }];
     let mut ids = Vec::new();
     late("a hold", &mut || {
         let decided = DecidedPicks {
             revision: snapshot.revision(),
-            nodes: (0..PODS)
-                .map(|i| format!("n{}", i % NODES).into())
+            picks: (0..PODS)
+                .map(|i| (0, format!("n{}", i % NODES).into()))
                 .collect(),
             answer: (),
         };
@@ -216,7 +208,7 @@ fn a_large_batch_holds_up_nobody() {
             ids = reserved.ids;
             Vec::new()
         };
-        let reserved = snapshot.reserve((&hold, None), registry.limits(), decided, again, tell);
+        let reserved = snapshot.reserve((&holds, None), registry.limits(), decided, again, tell);
         let reserved: Result<_, evenkeel::snapshot::Error> = reserved;
         reserved.expect("there is room");
     });

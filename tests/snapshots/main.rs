@@ -1,9 +1,6 @@
 //! Snapshots from the outside: revisions, replaces, streams, export and
 //! restore, pages, and the views of an answer.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod answers;
 mod copies;
 mod deadline;

@@ -11,9 +11,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tonic::Code;
 
-use crate::support::build::{ZONE, cordoned, node, on, pod};
-use crate::support::model::{Stored, delete};
-use crate::support::server::Server;
+use support::build::{ZONE, cordoned, node, on, pod};
+use support::model::{Stored, delete};
+use support::server::Server;
 
 const SNAPSHOT: &str = "ordered";
 

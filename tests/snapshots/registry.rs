@@ -9,11 +9,11 @@ use evenkeel::proto::v1::{
 use proptest::prelude::*;
 use tonic::Code;
 
-use crate::support::agree::{self, Question};
-use crate::support::server::Server;
-use crate::support::{generate, model};
 use crate::{all_nodes, nodes};
 use evenkeel::recount::Cluster;
+use support::agree::{self, Question};
+use support::server::Server;
+use support::{generate, model};
 
 async fn page(server: &Server, page_size: i32, page_token: &str) -> (Vec<String>, String) {
     let request = ListSnapshotsRequest {

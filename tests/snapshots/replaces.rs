@@ -11,10 +11,10 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 
-use crate::support::build::{ZONE, hard, meta, on, pairs, pod, spread};
-use crate::support::model::Stored;
-use crate::support::server::Server;
 use crate::{all_nodes, nodes};
+use support::build::{ZONE, hard, meta, on, pairs, pod, spread};
+use support::model::Stored;
+use support::server::Server;
 
 fn replace(snapshot: &str, changes: Vec<Change>) -> UpdateSnapshotRequest {
     UpdateSnapshotRequest {

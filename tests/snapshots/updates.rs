@@ -7,10 +7,10 @@ use evenkeel::proto::v1::{
 use std::time::Duration;
 use tonic::Code;
 
-use crate::support::build::{ZONE, hard, node, on, pod, spread};
-use crate::support::model::{Stored, delete, delete_uid};
-use crate::support::server::Server;
 use crate::{all_nodes, nodes};
+use support::build::{ZONE, hard, node, on, pod, spread};
+use support::model::{Stored, delete, delete_uid};
+use support::server::Server;
 
 #[tokio::test]
 async fn revisions_grow_by_one_for_each_batch() {

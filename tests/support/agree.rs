@@ -181,6 +181,7 @@ fn domains(want: &recount::ConstraintRecount) -> Vec<Domain> {
                 skew,
                 feasible: !hard || skew <= i64::from(spec.max_skew),
                 eligible_nodes: domain.nodes,
+                feasible_nodes: domain.feasible,
             }
         })
         .collect();

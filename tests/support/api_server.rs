@@ -14,32 +14,32 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// What a client has connected with.
-pub(crate) trait Connection: Read + Write {}
+pub trait Connection: Read + Write {}
 
 impl<C: Read + Write> Connection for C {}
 
 /// What makes a connection of a stream.
-pub(crate) type Handshake = Arc<dyn Fn(TcpStream) -> Box<dyn Connection> + Send + Sync>;
+pub type Handshake = Arc<dyn Fn(TcpStream) -> Box<dyn Connection> + Send + Sync>;
 
 /// What goes wrong.
 #[derive(Debug, Default)]
-pub(crate) struct Faults {
+pub struct Faults {
     /// Resources that may not be listed or watched.
-    pub(crate) forbidden: BTreeSet<&'static str>,
+    pub forbidden: BTreeSet<&'static str>,
     /// Resources that may be listed and not watched.
-    pub(crate) unwatched: BTreeSet<&'static str>,
+    pub unwatched: BTreeSet<&'static str>,
     /// Resources whose lists wait.
-    pub(crate) held: BTreeSet<&'static str>,
+    pub held: BTreeSet<&'static str>,
     /// How many more continued lists have expired.
-    pub(crate) expired_pages: u32,
+    pub expired_pages: u32,
     /// How many more continued lists break off in the middle of an answer.
-    pub(crate) cut_pages: u32,
+    pub cut_pages: u32,
     /// Whether watches that are too old are refused by status, not by an event.
-    pub(crate) gone_by_status: bool,
+    pub gone_by_status: bool,
     /// Whether nothing is answered at all.
-    pub(crate) is_away: bool,
+    pub is_away: bool,
     /// The token without which nothing is answered.
-    pub(crate) token: Option<&'static str>,
+    pub token: Option<&'static str>,
 }
 
 #[derive(Debug, Default)]
@@ -56,19 +56,21 @@ struct State {
     bookmarks: u64,
     /// How often each resource was listed from the start.
     lists: BTreeMap<String, u32>,
+    /// How many objects were changed by server-side apply.
+    applied: u32,
 }
 
 /// What was stored at a version.
-pub(crate) struct Backup(u64, BTreeMap<(&'static str, String), Value>);
+pub struct Backup(u64, BTreeMap<(&'static str, String), Value>);
 
 type Shared = Arc<(Mutex<State>, Condvar)>;
 
 /// A server on a free port of this machine, with a kubeconfig.
-pub(crate) struct ApiServer {
+pub struct ApiServer {
     shared: Shared,
     directory: TempDir,
     /// Where it listens, e.g. `127.0.0.1:40123`.
-    pub(crate) address: String,
+    pub address: String,
 }
 
 // Namespaces are last: they are in the paths of others.
@@ -93,12 +95,12 @@ fn lock(shared: &Shared) -> MutexGuard<'_, State> {
 
 impl ApiServer {
     /// An empty one.
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         Self::start_behind(Arc::new(|stream| Box::new(stream)))
     }
 
     /// An empty one, behind this handshake.
-    pub(crate) fn start_behind(handshake: Handshake) -> Self {
+    pub fn start_behind(handshake: Handshake) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("it is bound");
         let shared = Shared::default();
@@ -128,35 +130,36 @@ impl ApiServer {
     }
 
     /// Where its kubeconfig is, with the contexts `one` and `two`.
-    pub(crate) fn kubeconfig(&self) -> PathBuf {
+    pub fn kubeconfig(&self) -> PathBuf {
         self.directory.path().join("config")
     }
 
     /// Makes something go wrong, or right again.
-    pub(crate) fn fault(&self, change: impl FnOnce(&mut Faults)) {
+    pub fn fault(&self, change: impl FnOnce(&mut Faults)) {
         change(&mut lock(&self.shared).faults);
         self.shared.1.notify_all();
     }
 
     /// Creates or changes an object.
-    pub(crate) fn put(&self, resource: &'static str, mut object: Value) {
-        let mut state = lock(&self.shared);
-        state.version += 1;
-        object["metadata"]["resourceVersion"] = json!(state.version.to_string());
-        let key = (resource, name_of(&object));
-        let known = state.objects.insert(key, object.clone()).is_some();
-        let kind = if known { "MODIFIED" } else { "ADDED" };
-        let event = (
-            state.version,
-            resource,
-            json!({"type": kind, "object": object}),
-        );
-        state.events.push(event);
+    pub fn put(&self, resource: &'static str, object: Value) {
+        store(&mut lock(&self.shared), resource, object);
         self.shared.1.notify_all();
     }
 
+    /// How many objects were changed by server-side apply.
+    pub fn applied(&self) -> u32 {
+        lock(&self.shared).applied
+    }
+
+    /// The objects of a resource, by name.
+    pub fn objects(&self, resource: &'static str) -> Vec<Value> {
+        let state = lock(&self.shared);
+        let all = state.objects.iter().filter(|((of, _), _)| *of == resource);
+        all.map(|(_, object)| object.clone()).collect()
+    }
+
     /// Deletes an object.
-    pub(crate) fn delete(&self, resource: &'static str, name: &str) {
+    pub fn delete(&self, resource: &'static str, name: &str) {
         let mut state = lock(&self.shared);
         state.version += 1;
         let object = state.objects.remove(&(resource, name.to_owned()));
@@ -169,7 +172,7 @@ impl ApiServer {
     }
 
     /// Forgets all events, and cuts the watches: they are too old to continue.
-    pub(crate) fn expire(&self) {
+    pub fn expire(&self) {
         let mut state = lock(&self.shared);
         state.version += 1;
         state.oldest = state.version;
@@ -179,13 +182,13 @@ impl ApiServer {
     }
 
     /// A copy of what is stored.
-    pub(crate) fn backup(&self) -> Backup {
+    pub fn backup(&self) -> Backup {
         let state = lock(&self.shared);
         Backup(state.version, state.objects.clone())
     }
 
     /// Puts a copy in the place of what is stored, and begins anew with it.
-    pub(crate) fn restore(&self, backup: Backup) {
+    pub fn restore(&self, backup: Backup) {
         let mut state = lock(&self.shared);
         (state.version, state.objects) = (backup.0, backup.1);
         state.events.clear();
@@ -194,21 +197,81 @@ impl ApiServer {
     }
 
     /// Cuts all connections.
-    pub(crate) fn cut(&self) {
+    pub fn cut(&self) {
         lock(&self.shared).generation += 1;
         self.shared.1.notify_all();
     }
 
     /// Sends a bookmark to each watch.
-    pub(crate) fn bookmark(&self) {
+    pub fn bookmark(&self) {
         lock(&self.shared).bookmarks += 1;
         self.shared.1.notify_all();
     }
 
     /// Returns how often a resource was listed from its start.
-    pub(crate) fn lists(&self, resource: &str) -> u32 {
+    pub fn lists(&self, resource: &str) -> u32 {
         lock(&self.shared).lists.get(resource).copied().unwrap_or(0)
     }
+}
+
+fn store(state: &mut State, resource: &'static str, mut object: Value) {
+    state.version += 1;
+    object["metadata"]["resourceVersion"] = json!(state.version.to_string());
+    let key = (resource, name_of(&object));
+    let known = state.objects.insert(key, object.clone()).is_some();
+    let kind = if known { "MODIFIED" } else { "ADDED" };
+    let event = json!({"type": kind, "object": object});
+    state.events.push((state.version, resource, event));
+}
+
+/// Server-side apply of annotations, without force.
+fn apply(
+    state: &mut State,
+    key: (&'static str, String),
+    patch: &Value,
+    query: &BTreeMap<&str, &str>,
+) -> (u16, Value) {
+    let Some(object) = state.objects.get(&key) else {
+        return status(409, "uid mismatch: no existing object was found");
+    };
+    if object["metadata"]["uid"] != patch["metadata"]["uid"] {
+        return status(409, "uid mismatch");
+    }
+    let (mut object, manager) = (object.clone(), query["fieldManager"]);
+    let none = serde_json::Map::new();
+    for (name, value) in patch["metadata"]["annotations"]
+        .as_object()
+        .unwrap_or(&none)
+    {
+        let field = format!("f:{name}");
+        let fields = |it: &Value| !it["fieldsV1"]["f:metadata"]["f:annotations"][&field].is_null();
+        let metadata = &mut object["metadata"];
+        let managers = metadata["managedFields"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let is_other = |it: &Value| it["manager"] != manager && fields(it);
+        if managers.iter().any(is_other) && metadata["annotations"][name] != *value {
+            return status(409, "Apply failed with 1 conflict");
+        }
+        metadata["annotations"][name] = value.clone();
+        let mut others = managers;
+        others.retain(|it| it["manager"] != manager);
+        others.push(managed(manager, name));
+        metadata["managedFields"] = json!(others);
+    }
+    if !query.contains_key("dryRun") {
+        state.applied += 1;
+        store(state, key.0, object.clone());
+    }
+    (200, object)
+}
+
+/// What a manager owns, who wrote one annotation.
+pub fn managed(manager: &str, annotation: &str) -> Value {
+    let field = format!("f:{annotation}");
+    json!({"manager": manager, "operation": "Apply",
+        "fieldsV1": {"f:metadata": {"f:annotations": {field: {}}}}})
 }
 
 fn name_of(object: &Value) -> String {
@@ -221,11 +284,19 @@ fn name_of(object: &Value) -> String {
 
 /// Answers one request, and closes the connection.
 fn serve(stream: &mut dyn Connection, shared: &Shared) {
-    let mut head = String::new();
-    let mut lines = BufReader::new(&mut *stream).lines().map_while(Result::ok);
-    for line in lines.by_ref().take_while(|line| !line.is_empty()) {
+    let (mut head, mut length) = (String::new(), 0);
+    let mut reader = BufReader::new(&mut *stream);
+    let lines = reader.by_ref().lines().map_while(Result::ok);
+    for line in lines.take_while(|line| !line.is_empty()) {
+        if let Some(("content-length", value)) = line.to_lowercase().split_once(": ") {
+            length = value.parse().expect("a number");
+        }
         head.push_str(&line);
         head.push('\n');
+    }
+    let mut body = vec![0; length];
+    if reader.read_exact(&mut body).is_err() {
+        return;
     }
     let target = head.split(' ').nth(1).unwrap_or_default().to_owned();
     let (path, query) = target.split_once('?').unwrap_or((&target, ""));
@@ -272,9 +343,14 @@ fn serve(stream: &mut dyn Connection, shared: &Shared) {
             .nth(1)
             .and_then(|it| it.split('/').next());
         let key = format!("{}/{name}", namespace.unwrap_or_default());
-        match state.objects.get(&(resource, key)) {
-            Some(object) => (200, object.clone()),
-            None => status(404, "not found"),
+        if head.starts_with("PATCH") {
+            let patch = serde_json::from_slice(&body).expect("JSON");
+            apply(&mut state, (resource, key), &patch, &query)
+        } else {
+            match state.objects.get(&(resource, key)) {
+                Some(object) => (200, object.clone()),
+                None => status(404, "not found"),
+            }
         }
     } else {
         list(&mut state, resource, &query)
@@ -285,6 +361,7 @@ fn serve(stream: &mut dyn Connection, shared: &Shared) {
         state.faults.cut_pages -= 1;
     }
     drop(state);
+    shared.1.notify_all();
     let (code, body) = answer;
     say(stream, code, &body.to_string(), cut);
 }
@@ -307,6 +384,7 @@ fn status(code: u16, message: &str) -> (u16, Value) {
         401 => "Unauthorized",
         403 => "Forbidden",
         404 => "NotFound",
+        409 => "Conflict",
         _ => "Expired",
     };
     let body = json!({

@@ -81,7 +81,17 @@ impl Asked {
     }
 
     pub async fn update(&self, changes: Vec<Change>, defaults: Option<DefaultConstraints>) {
+        self.update_of("", changes, defaults).await;
+    }
+
+    pub async fn update_of(
+        &self,
+        snapshot: &str,
+        changes: Vec<Change>,
+        defaults: Option<DefaultConstraints>,
+    ) {
         let request = UpdateSnapshotRequest {
+            snapshot: snapshot.into(),
             changes,
             default_constraints: defaults,
             ..UpdateSnapshotRequest::default()

@@ -174,6 +174,7 @@ pub fn with_affinity(mut pod: Pod, near: &[PodAffinityTerm], apart: &[PodAffinit
     let rules = |terms: &[PodAffinityTerm]| {
         let rules = PodAffinity {
             required_during_scheduling_ignored_during_execution: terms.to_vec(),
+            ..PodAffinity::default()
         };
         (!terms.is_empty()).then_some(rules)
     };

@@ -1,8 +1,6 @@
 //! The requests of all calls by the protocol's descriptors: every field that one can
 //! have, at any depth, and the bytes of a request that has it.
 
-#![allow(dead_code, reason = "each test file uses its part")]
-
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -22,26 +20,26 @@ use tonic::{Request, Status};
 use crate::examples;
 
 /// The calls and messages of the protocol.
-pub(crate) struct Protocol {
+pub struct Protocol {
     messages: HashMap<String, DescriptorProto>,
-    pub(crate) calls: Vec<Call>,
+    pub calls: Vec<Call>,
 }
 
 /// A call of a service.
-pub(crate) struct Call {
+pub struct Call {
     /// Where it is called, such as `/evenkeel.v1.SpreadService/Filter`.
-    pub(crate) path: String,
-    pub(crate) name: String,
+    pub path: String,
+    pub name: String,
     /// The full name of its request.
-    pub(crate) request: String,
+    pub request: String,
 }
 
 /// A field of a request, with the fields around it, outermost first.
 #[derive(Clone)]
-pub(crate) struct FieldPath<'a>(pub(crate) Vec<&'a FieldDescriptorProto>);
+pub struct FieldPath<'a>(pub Vec<&'a FieldDescriptorProto>);
 
 impl Protocol {
-    pub(crate) fn read() -> Self {
+    pub fn read() -> Self {
         let files = FileDescriptorSet::decode(FILE_DESCRIPTOR_SET).expect("descriptors");
         let mut protocol = Self {
             messages: HashMap::new(),
@@ -75,7 +73,7 @@ impl Protocol {
     }
 
     /// Every field of a message, and of those within it.
-    pub(crate) fn fields(&self, message: &str) -> Vec<FieldPath<'_>> {
+    pub fn fields(&self, message: &str) -> Vec<FieldPath<'_>> {
         let mut found = Vec::new();
         self.find(message, &mut FieldPath(Vec::new()), &mut found);
         found
@@ -111,7 +109,7 @@ fn is_message(field: &FieldDescriptorProto) -> bool {
 
 impl Protocol {
     /// An entry of a list or a map that differs from all with other numbers.
-    pub(crate) fn entry(&self, list: &FieldDescriptorProto, number: usize) -> Vec<u8> {
+    pub fn entry(&self, list: &FieldDescriptorProto, number: usize) -> Vec<u8> {
         let text = format!("entry-{number}").into_bytes();
         let value = match list.r#type() {
             Type::String | Type::Bytes => text,
@@ -144,7 +142,7 @@ impl Protocol {
 impl Call {
     /// Calls it with these bytes, and reads the answer to its end. Returns the first
     /// error of any answer.
-    pub(crate) async fn send(
+    pub async fn send(
         &self,
         channel: &Channel,
         message: Vec<u8>,
@@ -180,22 +178,22 @@ impl Call {
 
 impl FieldPath<'_> {
     /// The field itself.
-    pub(crate) fn field(&self) -> &FieldDescriptorProto {
+    pub fn field(&self) -> &FieldDescriptorProto {
         self.0.last().expect("a path is not empty")
     }
 
     /// Returns whether it is a list or a map.
-    pub(crate) fn is_list(&self) -> bool {
+    pub fn is_list(&self) -> bool {
         self.field().label() == Label::Repeated
     }
 
     /// Returns whether it is a message of this name.
-    pub(crate) fn is_a(&self, message: &str) -> bool {
+    pub fn is_a(&self, message: &str) -> bool {
         is_message(self.field()) && self.field().type_name() == message
     }
 
     /// Its path as in JSON. Of lists around it, it is in the first element.
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         let (last, around) = self.0.split_last().expect("a path is not empty");
         let around = around.iter().map(|field| match field.label() {
             Label::Repeated => format!("{}[0].", field.json_name()),
@@ -206,7 +204,7 @@ impl FieldPath<'_> {
 
     /// A valid request of a call that has `content` in the innermost message around the
     /// field. It is valid but for that, as far as there are examples of its messages.
-    pub(crate) fn request(&self, call: &Call, content: &[u8]) -> Vec<u8> {
+    pub fn request(&self, call: &Call, content: &[u8]) -> Vec<u8> {
         let mut bytes = content.to_vec();
         let (last, around) = self.0.split_last().expect("a path is not empty");
         let mut inner = *last;
@@ -220,7 +218,7 @@ impl FieldPath<'_> {
 }
 
 /// A field that has bytes.
-pub(crate) fn bytes_of(number: i32, value: &[u8]) -> Vec<u8> {
+pub fn bytes_of(number: i32, value: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     key(number, WireType::LengthDelimited, &mut bytes);
     encode_varint(value.len() as u64, &mut bytes);
@@ -229,7 +227,7 @@ pub(crate) fn bytes_of(number: i32, value: &[u8]) -> Vec<u8> {
 }
 
 /// A field that has a number of variable length.
-pub(crate) fn varint_of(number: i32, value: u64) -> Vec<u8> {
+pub fn varint_of(number: i32, value: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     key(number, WireType::Varint, &mut bytes);
     encode_varint(value, &mut bytes);
@@ -237,7 +235,7 @@ pub(crate) fn varint_of(number: i32, value: u64) -> Vec<u8> {
 }
 
 /// A field that has a number of four or eight bytes.
-pub(crate) fn fixed_of(number: i32, value: &[u8]) -> Vec<u8> {
+pub fn fixed_of(number: i32, value: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let wire_type = match value.len() {
         4 => WireType::ThirtyTwoBit,

@@ -4,15 +4,15 @@ use evenkeel::proto::v1::{
     Change, Confirmation, Container, ContainerPort, Dialect, FilterRequest, Holder, LabelSelector,
     LabelSelectorRequirement, NodeBonus, NodeCapacity, NodeSelectorRequirement, NodeSelectorTerm,
     ObjectMeta, ObjectReference, OwnerReference, PlaceRequest, Pod, PreferredSchedulingTerm,
-    Question, Reservation, ReservedPod, Taint, Toleration, TopologySpreadConstraint, change,
-    question,
+    Question, Reservation, ReservedPod, Taint, Toleration, TopologySpreadConstraint,
+    WorkloadReplicas, change, question,
 };
 use evenkeel::proto::{Duration, v1};
 use prost::Message;
 use prost_types::FieldDescriptorProto;
 
 /// The bytes of an example of a message, to which a field may be added.
-pub(crate) fn of(message: &str, field: Option<&FieldDescriptorProto>) -> Vec<u8> {
+pub fn of(message: &str, field: Option<&FieldDescriptorProto>) -> Vec<u8> {
     let name = message.trim_start_matches(".evenkeel.v1.");
     // Another member of the choice that the field is one of would be replaced by it.
     let is_choice =
@@ -30,6 +30,7 @@ pub(crate) fn of(message: &str, field: Option<&FieldDescriptorProto>) -> Vec<u8>
             ..place()
         }
         .encode_to_vec(),
+        ("PlaceRequest", "workloads") => Vec::new(),
         ("PreferredSchedulingTerm", "preference") => PreferredSchedulingTerm {
             weight: 1,
             preference: None,
@@ -118,6 +119,11 @@ fn of_place(message: &str) -> Vec<u8> {
         "NodeCapacity" => NodeCapacity {
             node: "node-1".into(),
             ..NodeCapacity::default()
+        }
+        .encode_to_vec(),
+        "WorkloadReplicas" => WorkloadReplicas {
+            pod: Some(pod()),
+            replicas: 1,
         }
         .encode_to_vec(),
         "Holder" => Holder {

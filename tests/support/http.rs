@@ -1,7 +1,5 @@
 //! Just enough HTTP to ask an admin port.
 
-#![allow(dead_code, reason = "each test file uses its part")]
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -9,19 +7,19 @@ use crate::process::DEADLINE;
 
 /// An answer.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) head: String,
-    pub(crate) body: String,
+pub struct Answer {
+    pub status: u16,
+    pub head: String,
+    pub body: String,
 }
 
 /// Asks an address; the server closes the connection after its answer.
-pub(crate) fn ask(address: &str, method: &str, path: &str, body: &str) -> Answer {
+pub fn ask(address: &str, method: &str, path: &str, body: &str) -> Answer {
     ask_with(address, method, path, &[("host", address)], body)
 }
 
 /// Asks an address with these headers.
-pub(crate) fn ask_with(
+pub fn ask_with(
     address: &str,
     method: &str,
     path: &str,
@@ -39,12 +37,12 @@ pub(crate) fn ask_with(
 }
 
 /// Gets a page.
-pub(crate) fn get(address: &str, path: &str) -> Answer {
+pub fn get(address: &str, path: &str) -> Answer {
     ask(address, "GET", path, "")
 }
 
 /// Sends bytes and reads until the server closes the connection.
-pub(crate) fn exchange(address: &str, request: &[u8]) -> String {
+pub fn exchange(address: &str, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).expect("the admin port listens");
     stream
         .set_read_timeout(Some(DEADLINE))

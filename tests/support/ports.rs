@@ -11,7 +11,7 @@ const COUNT: u16 = 20_000;
 
 /// The first of so many ports in a row that nobody listens on. No two calls in a
 /// process get the same.
-pub(crate) fn free_ports(count: u16) -> u16 {
+pub fn free_ports(count: u16) -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let apart = (std::process::id() % u32::from(COUNT)) as u16;
     let free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();

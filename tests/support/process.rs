@@ -1,7 +1,5 @@
 //! The real binary as a child process: `evenkeel serve` on a free port.
 
-#![allow(dead_code, reason = "each test file uses its part")]
-
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -13,13 +11,13 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tonic::transport::{Channel, Endpoint};
 
 /// How long anything may take before a test fails.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Calls `probe` until it gives a value.
 ///
 /// # Panics
 /// When it does not within [`DEADLINE`].
-pub(crate) fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
+pub fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(value) = probe() {
@@ -31,12 +29,14 @@ pub(crate) fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
 }
 
 /// The binary, without settings from the environment of the tests.
-pub(crate) fn command(args: &[&str]) -> Command {
-    command_of(OsStr::new(env!("CARGO_BIN_EXE_evenkeel")), args)
+pub fn command(args: &[&str]) -> Command {
+    // Cargo tells a test, when it runs, where the program is.
+    let program = std::env::var_os("CARGO_BIN_EXE_evenkeel").expect("cargo runs the tests");
+    command_of(&program, args)
 }
 
 /// As [`command`], of another version's binary.
-pub(crate) fn command_of(program: &OsStr, args: &[&str]) -> Command {
+pub fn command_of(program: &OsStr, args: &[&str]) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
@@ -50,7 +50,7 @@ pub(crate) fn command_of(program: &OsStr, args: &[&str]) -> Command {
 
 /// `evenkeel serve`, run by a shell after `before`. That its files may not grow any
 /// more is an error for it, as on a full disk, and not the end of the process.
-pub(crate) fn serve_on_a_full_disk(before: &str) -> Command {
+pub fn serve_on_a_full_disk(before: &str) -> Command {
     let serve = command(&["serve"]);
     let mut shell = Command::new("sh");
     let script = format!("trap '' XFSZ; {before} exec \"$0\" serve \"$@\"");
@@ -59,7 +59,7 @@ pub(crate) fn serve_on_a_full_disk(before: &str) -> Command {
 }
 
 /// Runs a command that is to exit by itself.
-pub(crate) fn run(mut command: Command) -> Output {
+pub fn run(mut command: Command) -> Output {
     let mut child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -81,7 +81,7 @@ pub(crate) fn run(mut command: Command) -> Output {
 }
 
 /// A running `evenkeel serve`, killed when dropped.
-pub(crate) struct Server {
+pub struct Server {
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,
     url: String,
@@ -90,19 +90,19 @@ pub(crate) struct Server {
 impl Server {
     /// Starts `evenkeel serve` with `args` on a free port and waits until it
     /// listens.
-    pub(crate) fn start(args: &[&str]) -> Self {
+    pub fn start(args: &[&str]) -> Self {
         Self::spawn(command(&["serve"]).args(args))
     }
 
     /// Starts a prepared `serve` command on a free port and waits until it
     /// listens.
-    pub(crate) fn spawn(command: &mut Command) -> Self {
+    pub fn spawn(command: &mut Command) -> Self {
         Self::spawn_on("127.0.0.1:0", command)
     }
 
     /// Starts a prepared `serve` command on `address` and waits until it
     /// listens.
-    pub(crate) fn spawn_on(address: &str, command: &mut Command) -> Self {
+    pub fn spawn_on(address: &str, command: &mut Command) -> Self {
         let mut server = Self::begin_on(address, command);
         let address = server.logged("listening", "address");
         server.url = format!("http://{address}");
@@ -110,7 +110,7 @@ impl Server {
     }
 
     /// As [`Self::spawn_on`], without waiting for it to listen.
-    pub(crate) fn begin_on(address: &str, command: &mut Command) -> Self {
+    pub fn begin_on(address: &str, command: &mut Command) -> Self {
         let mut child = command
             .args(["--listen", address, "--log-format", "json"])
             .stdout(Stdio::null())
@@ -133,26 +133,26 @@ impl Server {
     }
 
     /// Returns where clients connect.
-    pub(crate) fn url(&self) -> &str {
+    pub fn url(&self) -> &str {
         &self.url
     }
 
     /// A client's connection, made on first use.
-    pub(crate) fn channel(&self) -> Channel {
+    pub fn channel(&self) -> Channel {
         self.endpoint().connect_lazy()
     }
 
-    pub(crate) fn endpoint(&self) -> Endpoint {
+    pub fn endpoint(&self) -> Endpoint {
         Endpoint::from_shared(self.url.clone()).expect("the address is a URL")
     }
 
     /// Waits for a log line with `message` and returns its field `field`.
-    pub(crate) fn logged(&mut self, message: &str, field: &str) -> String {
+    pub fn logged(&mut self, message: &str, field: &str) -> String {
         self.logged_with(message, field, "")
     }
 
     /// As [`Self::logged`], for a line whose field holds `part`.
-    pub(crate) fn logged_with(&mut self, message: &str, field: &str, part: &str) -> String {
+    pub fn logged_with(&mut self, message: &str, field: &str, part: &str) -> String {
         let lines = self.lines.clone();
         until(message, || {
             let found = lines
@@ -173,12 +173,12 @@ impl Server {
     }
 
     /// Returns what it has logged.
-    pub(crate) fn lines(&self) -> Vec<String> {
+    pub fn lines(&self) -> Vec<String> {
         self.lines.lock().expect("no holder panics").clone()
     }
 
     /// Lets its files grow only so far.
-    pub(crate) fn limit_files(&self, most_bytes: u64) {
+    pub fn limit_files(&self, most_bytes: u64) {
         let pid = i32::try_from(self.id()).expect("a process has a small id");
         let limit = Rlimit {
             current: Some(most_bytes),
@@ -188,30 +188,35 @@ impl Server {
     }
 
     /// The id of its process.
-    pub(crate) fn id(&self) -> u32 {
+    pub fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// Where it listens, e.g. `127.0.0.1:40123`.
-    pub(crate) fn address(&self) -> &str {
+    pub fn address(&self) -> &str {
         self.url
             .strip_prefix("http://")
             .expect("the URL is made of it")
     }
 
     /// Sends a signal: `TERM`, `INT` or `KILL`.
-    pub(crate) fn signal(&self, signal: &str) {
+    pub fn signal(&self, signal: &str) {
         let kill = format!("kill -{signal} {}", self.child.id());
         let sent = Command::new("sh").args(["-c", &kill]).status();
         assert!(sent.expect("there is a shell").success(), "{kill}");
     }
 
+    /// The status of the process, if it has ended.
+    pub fn try_exited(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("a child can be waited for")
+    }
+
     /// Waits until the process has ended. Clients go on meanwhile: a
     /// connection is closed by both sides.
-    pub(crate) async fn exited(&mut self) -> ExitStatus {
+    pub async fn exited(&mut self) -> ExitStatus {
         let start = Instant::now();
         loop {
-            if let Some(status) = self.child.try_wait().expect("a child can be waited for") {
+            if let Some(status) = self.try_exited() {
                 return status;
             }
             assert!(start.elapsed() < DEADLINE, "the server did not exit");

@@ -160,16 +160,7 @@ impl Server {
 
     /// Everything that an export streams.
     pub async fn export(&self, snapshot: &str) -> Vec<ExportSnapshotResponse> {
-        let request = ExportSnapshotRequest {
-            snapshot: snapshot.into(),
-        };
-        let response = self.client().export_snapshot(request).await;
-        let mut stream = response.expect("the snapshot exists").into_inner();
-        let mut parts = Vec::new();
-        while let Some(part) = stream.message().await.expect("the stream is whole") {
-            parts.push(part);
-        }
-        parts
+        export(self.client(), snapshot).await
     }
 
     /// The description of a snapshot.
@@ -187,6 +178,20 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.task.abort();
     }
+}
+
+/// Everything that an export of a snapshot streams.
+pub async fn export(mut client: Client, snapshot: &str) -> Vec<ExportSnapshotResponse> {
+    let request = ExportSnapshotRequest {
+        snapshot: snapshot.into(),
+    };
+    let response = client.export_snapshot(request).await;
+    let mut stream = response.expect("the snapshot exists").into_inner();
+    let mut parts = Vec::new();
+    while let Some(part) = stream.message().await.expect("the stream is whole") {
+        parts.push(part);
+    }
+    parts
 }
 
 async fn connect(address: &str) -> Client {

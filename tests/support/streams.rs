@@ -1,7 +1,5 @@
 //! Streams of a server that stay open: health watches and feeds.
 
-#![allow(dead_code, reason = "each test file uses its part")]
-
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::stream_snapshot_request::Step;
 use evenkeel::proto::v1::{BeginReplace, StreamSnapshotRequest, StreamSnapshotResponse};
@@ -17,7 +15,7 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use crate::process::DEADLINE;
 
 /// A health watch of `name`.
-pub(crate) async fn watch(channel: Channel, name: &str) -> Streaming<HealthCheckResponse> {
+pub async fn watch(channel: Channel, name: &str) -> Streaming<HealthCheckResponse> {
     let request = HealthCheckRequest {
         service: name.into(),
     };
@@ -26,7 +24,7 @@ pub(crate) async fn watch(channel: Channel, name: &str) -> Streaming<HealthCheck
 }
 
 /// The next status of a watch.
-pub(crate) async fn next(watch: &mut Streaming<HealthCheckResponse>) -> ServingStatus {
+pub async fn next(watch: &mut Streaming<HealthCheckResponse>) -> ServingStatus {
     let message = timeout(DEADLINE, watch.message()).await;
     let message = message.expect("a status within the deadline");
     let response = message.expect("the watch is open");
@@ -34,7 +32,7 @@ pub(crate) async fn next(watch: &mut Streaming<HealthCheckResponse>) -> ServingS
 }
 
 /// A feed in the middle of a replace, open until both parts are dropped.
-pub(crate) async fn feed(
+pub async fn feed(
     channel: Channel,
 ) -> (
     mpsc::Sender<StreamSnapshotRequest>,

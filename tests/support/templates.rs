@@ -3,21 +3,21 @@
 use serde_json::{Value, json};
 
 /// The namespace whose LimitRange sets requests.
-pub(crate) const LIMITED: &str = "limited";
+pub const LIMITED: &str = "limited";
 
 /// How many pods are asked for: two on each node.
-pub(crate) const WANTED: usize = 12;
+pub const WANTED: usize = 12;
 
 /// A template, and how many of twelve pods fit.
-pub(crate) struct Case {
+pub struct Case {
     /// What decides.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// The namespace of the pods.
-    pub(crate) namespace: &'static str,
+    pub namespace: &'static str,
     /// The pod's spec.
-    pub(crate) spec: Value,
+    pub spec: Value,
     /// How many of [`WANTED`] find a node.
-    pub(crate) placed: usize,
+    pub placed: usize,
 }
 
 fn case(name: &'static str, spec: Value, placed: usize) -> Case {
@@ -43,7 +43,7 @@ fn with(mut spec: Value, field: &str, value: Value) -> Value {
 }
 
 /// The templates.
-pub(crate) fn cases() -> Vec<Case> {
+pub fn cases() -> Vec<Case> {
     let small = || container(json!({ "requests": { "cpu": "1" } }));
     let port = json!([{ "containerPort": 8080 }]);
     let mut on_host = small();
@@ -113,7 +113,7 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 /// The nodes. Two of them are for the RuntimeClass `chosen`, and take two pods each.
-pub(crate) fn nodes() -> Vec<Value> {
+pub fn nodes() -> Vec<Value> {
     let node = |index: usize| {
         let name = format!("six-{index}");
         let mut labels = json!({ "kubernetes.io/hostname": name });
@@ -134,7 +134,7 @@ pub(crate) fn nodes() -> Vec<Value> {
 }
 
 /// Returns what admission looks at.
-pub(crate) fn admission() -> Vec<Value> {
+pub fn admission() -> Vec<Value> {
     vec![
         json!({
             "apiVersion": "v1", "kind": "LimitRange",
@@ -158,7 +158,7 @@ pub(crate) fn admission() -> Vec<Value> {
 }
 
 /// A Deployment of a case.
-pub(crate) fn deployment(case: &Case) -> Value {
+pub fn deployment(case: &Case) -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": { "name": "made", "namespace": case.namespace },

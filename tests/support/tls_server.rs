@@ -10,14 +10,14 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
 /// Who issues the certificates of a server and of its clients.
-pub(crate) struct TestAuthority {
+pub struct TestAuthority {
     issuer: Issuer<'static, KeyPair>,
     /// Its own certificate.
-    pub(crate) pem: String,
+    pub pem: String,
 }
 
 impl TestAuthority {
-    pub(crate) fn new(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -28,7 +28,7 @@ impl TestAuthority {
     }
 
     /// A certificate for 127.0.0.1, and its key.
-    pub(crate) fn issue(&self) -> (String, String) {
+    pub fn issue(&self) -> (String, String) {
         let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("a name");
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.issuer).expect("a signature");
@@ -38,21 +38,21 @@ impl TestAuthority {
 
 /// TLS that only clients of the same authority can speak.
 #[derive(Clone)]
-pub(crate) struct ServerTls(Arc<Mutex<Arc<ServerConfig>>>);
+pub struct ServerTls(Arc<Mutex<Arc<ServerConfig>>>);
 
 impl ServerTls {
     /// All certificates are of this authority.
-    pub(crate) fn of(authority: &TestAuthority) -> Self {
+    pub fn of(authority: &TestAuthority) -> Self {
         Self(Arc::new(Mutex::new(config(authority))))
     }
 
     /// From now on they are of another one.
-    pub(crate) fn change(&self, authority: &TestAuthority) {
+    pub fn change(&self, authority: &TestAuthority) {
         *self.0.lock().expect("no holder panics") = config(authority);
     }
 
     /// A connection over `stream`.
-    pub(crate) fn over(&self, stream: TcpStream) -> StreamOwned<ServerConnection, TcpStream> {
+    pub fn over(&self, stream: TcpStream) -> StreamOwned<ServerConnection, TcpStream> {
         let config = Arc::clone(&self.0.lock().expect("no holder panics"));
         let connection = ServerConnection::new(config).expect("a configuration");
         StreamOwned::new(connection, stream)

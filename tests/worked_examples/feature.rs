@@ -1,8 +1,8 @@
 //! KEP-895: the feature itself.
 
-use crate::support::build::{HOSTNAME, ZONE, hard, requiring, selecting, soft};
-use crate::support::world::{Drawn, FOO, World, world};
 use crate::{incoming, score};
+use support::build::{HOSTNAME, ZONE, hard, requiring, selecting, soft};
+use support::world::{Drawn, FOO, World, world};
 
 /// ```text
 /// | zone1 | zone2 | zone3 |

@@ -4,9 +4,6 @@
 //! show zones, nodes and the pods labelled `foo: bar` on them (P). The
 //! incoming pod carries the same label unless an example says otherwise.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod feature;
 mod refinements;
 

@@ -3,11 +3,11 @@
 
 use evenkeel::proto::v1::TopologySpreadConstraint;
 
-use crate::support::build::{
+use crate::{incoming, score};
+use support::build::{
     HOSTNAME, ZONE, hard, node, on, pod, requiring, soft, spread, tainted, tolerating,
 };
-use crate::support::world::{Drawn, FOO, world};
-use crate::{incoming, score};
+use support::world::{Drawn, FOO, world};
 
 const NOWHERE: [&str; 0] = [];
 

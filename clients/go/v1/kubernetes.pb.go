@@ -3161,8 +3161,11 @@ type PodAffinity struct {
 	// `--max-constraints-per-pod`. Of a pod that runs, those of its anti-affinity
 	// keep other pods away.
 	RequiredDuringSchedulingIgnoredDuringExecution []*PodAffinityTerm `protobuf:"bytes,1,rep,name=required_during_scheduling_ignored_during_execution,json=requiredDuringSchedulingIgnoredDuringExecution,proto3" json:"required_during_scheduling_ignored_during_execution,omitempty"`
-	unknownFields                                  protoimpl.UnknownFields
-	sizeCache                                      protoimpl.SizeCache
+	// Rules that should hold. They are neither checked nor scored: an answer to Score
+	// names them in `unchecked`.
+	PreferredDuringSchedulingIgnoredDuringExecution []*WeightedPodAffinityTerm `protobuf:"bytes,2,rep,name=preferred_during_scheduling_ignored_during_execution,json=preferredDuringSchedulingIgnoredDuringExecution,proto3" json:"preferred_during_scheduling_ignored_during_execution,omitempty"`
+	unknownFields                                   protoimpl.UnknownFields
+	sizeCache                                       protoimpl.SizeCache
 }
 
 func (x *PodAffinity) Reset() {
@@ -3202,6 +3205,68 @@ func (x *PodAffinity) GetRequiredDuringSchedulingIgnoredDuringExecution() []*Pod
 	return nil
 }
 
+func (x *PodAffinity) GetPreferredDuringSchedulingIgnoredDuringExecution() []*WeightedPodAffinityTerm {
+	if x != nil {
+		return x.PreferredDuringSchedulingIgnoredDuringExecution
+	}
+	return nil
+}
+
+// A rule that should hold (core/v1 WeightedPodAffinityTerm).
+type WeightedPodAffinityTerm struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How much it counts. Not interpreted.
+	Weight int32 `protobuf:"varint,1,opt,name=weight,proto3" json:"weight,omitempty"`
+	// The rule.
+	PodAffinityTerm *PodAffinityTerm `protobuf:"bytes,2,opt,name=pod_affinity_term,json=podAffinityTerm,proto3" json:"pod_affinity_term,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *WeightedPodAffinityTerm) Reset() {
+	*x = WeightedPodAffinityTerm{}
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WeightedPodAffinityTerm) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WeightedPodAffinityTerm) ProtoMessage() {}
+
+func (x *WeightedPodAffinityTerm) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WeightedPodAffinityTerm.ProtoReflect.Descriptor instead.
+func (*WeightedPodAffinityTerm) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *WeightedPodAffinityTerm) GetWeight() int32 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *WeightedPodAffinityTerm) GetPodAffinityTerm() *PodAffinityTerm {
+	if x != nil {
+		return x.PodAffinityTerm
+	}
+	return nil
+}
+
 // A rule about other pods (core/v1 PodAffinityTerm).
 type PodAffinityTerm struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3228,7 +3293,7 @@ type PodAffinityTerm struct {
 
 func (x *PodAffinityTerm) Reset() {
 	*x = PodAffinityTerm{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[45]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3240,7 +3305,7 @@ func (x *PodAffinityTerm) String() string {
 func (*PodAffinityTerm) ProtoMessage() {}
 
 func (x *PodAffinityTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[45]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3253,7 +3318,7 @@ func (x *PodAffinityTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodAffinityTerm.ProtoReflect.Descriptor instead.
 func (*PodAffinityTerm) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{45}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PodAffinityTerm) GetLabelSelector() *LabelSelector {
@@ -3312,7 +3377,7 @@ type NodeAffinity struct {
 
 func (x *NodeAffinity) Reset() {
 	*x = NodeAffinity{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[46]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3324,7 +3389,7 @@ func (x *NodeAffinity) String() string {
 func (*NodeAffinity) ProtoMessage() {}
 
 func (x *NodeAffinity) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[46]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3337,7 +3402,7 @@ func (x *NodeAffinity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeAffinity.ProtoReflect.Descriptor instead.
 func (*NodeAffinity) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{46}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *NodeAffinity) GetRequiredDuringSchedulingIgnoredDuringExecution() *NodeSelector {
@@ -3365,7 +3430,7 @@ type NodeSelector struct {
 
 func (x *NodeSelector) Reset() {
 	*x = NodeSelector{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[47]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3377,7 +3442,7 @@ func (x *NodeSelector) String() string {
 func (*NodeSelector) ProtoMessage() {}
 
 func (x *NodeSelector) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[47]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3390,7 +3455,7 @@ func (x *NodeSelector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSelector.ProtoReflect.Descriptor instead.
 func (*NodeSelector) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{47}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *NodeSelector) GetNodeSelectorTerms() []*NodeSelectorTerm {
@@ -3414,7 +3479,7 @@ type NodeSelectorTerm struct {
 
 func (x *NodeSelectorTerm) Reset() {
 	*x = NodeSelectorTerm{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[48]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3426,7 +3491,7 @@ func (x *NodeSelectorTerm) String() string {
 func (*NodeSelectorTerm) ProtoMessage() {}
 
 func (x *NodeSelectorTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[48]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3439,7 +3504,7 @@ func (x *NodeSelectorTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSelectorTerm.ProtoReflect.Descriptor instead.
 func (*NodeSelectorTerm) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{48}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *NodeSelectorTerm) GetMatchExpressions() []*NodeSelectorRequirement {
@@ -3473,7 +3538,7 @@ type NodeSelectorRequirement struct {
 
 func (x *NodeSelectorRequirement) Reset() {
 	*x = NodeSelectorRequirement{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[49]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3485,7 +3550,7 @@ func (x *NodeSelectorRequirement) String() string {
 func (*NodeSelectorRequirement) ProtoMessage() {}
 
 func (x *NodeSelectorRequirement) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[49]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3498,7 +3563,7 @@ func (x *NodeSelectorRequirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSelectorRequirement.ProtoReflect.Descriptor instead.
 func (*NodeSelectorRequirement) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{49}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *NodeSelectorRequirement) GetKey() string {
@@ -3535,7 +3600,7 @@ type PreferredSchedulingTerm struct {
 
 func (x *PreferredSchedulingTerm) Reset() {
 	*x = PreferredSchedulingTerm{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[50]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3547,7 +3612,7 @@ func (x *PreferredSchedulingTerm) String() string {
 func (*PreferredSchedulingTerm) ProtoMessage() {}
 
 func (x *PreferredSchedulingTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[50]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3560,7 +3625,7 @@ func (x *PreferredSchedulingTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreferredSchedulingTerm.ProtoReflect.Descriptor instead.
 func (*PreferredSchedulingTerm) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{50}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PreferredSchedulingTerm) GetWeight() int32 {
@@ -3592,7 +3657,7 @@ type LabelSelector struct {
 
 func (x *LabelSelector) Reset() {
 	*x = LabelSelector{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[51]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3604,7 +3669,7 @@ func (x *LabelSelector) String() string {
 func (*LabelSelector) ProtoMessage() {}
 
 func (x *LabelSelector) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[51]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3617,7 +3682,7 @@ func (x *LabelSelector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LabelSelector.ProtoReflect.Descriptor instead.
 func (*LabelSelector) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{51}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *LabelSelector) GetMatchLabels() map[string]string {
@@ -3649,7 +3714,7 @@ type LabelSelectorRequirement struct {
 
 func (x *LabelSelectorRequirement) Reset() {
 	*x = LabelSelectorRequirement{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[52]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3661,7 +3726,7 @@ func (x *LabelSelectorRequirement) String() string {
 func (*LabelSelectorRequirement) ProtoMessage() {}
 
 func (x *LabelSelectorRequirement) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[52]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3674,7 +3739,7 @@ func (x *LabelSelectorRequirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LabelSelectorRequirement.ProtoReflect.Descriptor instead.
 func (*LabelSelectorRequirement) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{52}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *LabelSelectorRequirement) GetKey() string {
@@ -3732,7 +3797,7 @@ type TopologySpreadConstraint struct {
 
 func (x *TopologySpreadConstraint) Reset() {
 	*x = TopologySpreadConstraint{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[53]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3744,7 +3809,7 @@ func (x *TopologySpreadConstraint) String() string {
 func (*TopologySpreadConstraint) ProtoMessage() {}
 
 func (x *TopologySpreadConstraint) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[53]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3757,7 +3822,7 @@ func (x *TopologySpreadConstraint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopologySpreadConstraint.ProtoReflect.Descriptor instead.
 func (*TopologySpreadConstraint) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{53}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *TopologySpreadConstraint) GetMaxSkew() int32 {
@@ -3834,7 +3899,7 @@ type Service struct {
 
 func (x *Service) Reset() {
 	*x = Service{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[54]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3846,7 +3911,7 @@ func (x *Service) String() string {
 func (*Service) ProtoMessage() {}
 
 func (x *Service) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[54]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3859,7 +3924,7 @@ func (x *Service) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Service.ProtoReflect.Descriptor instead.
 func (*Service) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{54}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Service) GetMetadata() *ObjectMeta {
@@ -3901,7 +3966,7 @@ type ServiceSpec struct {
 
 func (x *ServiceSpec) Reset() {
 	*x = ServiceSpec{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[55]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3913,7 +3978,7 @@ func (x *ServiceSpec) String() string {
 func (*ServiceSpec) ProtoMessage() {}
 
 func (x *ServiceSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[55]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3926,7 +3991,7 @@ func (x *ServiceSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceSpec.ProtoReflect.Descriptor instead.
 func (*ServiceSpec) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{55}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ServiceSpec) GetSelector() map[string]string {
@@ -3953,7 +4018,7 @@ type ReplicaSet struct {
 
 func (x *ReplicaSet) Reset() {
 	*x = ReplicaSet{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[56]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3965,7 +4030,7 @@ func (x *ReplicaSet) String() string {
 func (*ReplicaSet) ProtoMessage() {}
 
 func (x *ReplicaSet) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[56]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3978,7 +4043,7 @@ func (x *ReplicaSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaSet.ProtoReflect.Descriptor instead.
 func (*ReplicaSet) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{56}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ReplicaSet) GetMetadata() *ObjectMeta {
@@ -4020,7 +4085,7 @@ type ReplicaSetSpec struct {
 
 func (x *ReplicaSetSpec) Reset() {
 	*x = ReplicaSetSpec{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[57]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4032,7 +4097,7 @@ func (x *ReplicaSetSpec) String() string {
 func (*ReplicaSetSpec) ProtoMessage() {}
 
 func (x *ReplicaSetSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[57]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4045,7 +4110,7 @@ func (x *ReplicaSetSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaSetSpec.ProtoReflect.Descriptor instead.
 func (*ReplicaSetSpec) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{57}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ReplicaSetSpec) GetSelector() *LabelSelector {
@@ -4072,7 +4137,7 @@ type StatefulSet struct {
 
 func (x *StatefulSet) Reset() {
 	*x = StatefulSet{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[58]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4084,7 +4149,7 @@ func (x *StatefulSet) String() string {
 func (*StatefulSet) ProtoMessage() {}
 
 func (x *StatefulSet) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[58]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4097,7 +4162,7 @@ func (x *StatefulSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatefulSet.ProtoReflect.Descriptor instead.
 func (*StatefulSet) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{58}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *StatefulSet) GetMetadata() *ObjectMeta {
@@ -4139,7 +4204,7 @@ type StatefulSetSpec struct {
 
 func (x *StatefulSetSpec) Reset() {
 	*x = StatefulSetSpec{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[59]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4151,7 +4216,7 @@ func (x *StatefulSetSpec) String() string {
 func (*StatefulSetSpec) ProtoMessage() {}
 
 func (x *StatefulSetSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[59]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4164,7 +4229,7 @@ func (x *StatefulSetSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatefulSetSpec.ProtoReflect.Descriptor instead.
 func (*StatefulSetSpec) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{59}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *StatefulSetSpec) GetSelector() *LabelSelector {
@@ -4194,7 +4259,7 @@ type PodDisruptionBudget struct {
 
 func (x *PodDisruptionBudget) Reset() {
 	*x = PodDisruptionBudget{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[60]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4206,7 +4271,7 @@ func (x *PodDisruptionBudget) String() string {
 func (*PodDisruptionBudget) ProtoMessage() {}
 
 func (x *PodDisruptionBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[60]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4219,7 +4284,7 @@ func (x *PodDisruptionBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodDisruptionBudget.ProtoReflect.Descriptor instead.
 func (*PodDisruptionBudget) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{60}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *PodDisruptionBudget) GetMetadata() *ObjectMeta {
@@ -4274,7 +4339,7 @@ type PodDisruptionBudgetSpec struct {
 
 func (x *PodDisruptionBudgetSpec) Reset() {
 	*x = PodDisruptionBudgetSpec{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[61]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4286,7 +4351,7 @@ func (x *PodDisruptionBudgetSpec) String() string {
 func (*PodDisruptionBudgetSpec) ProtoMessage() {}
 
 func (x *PodDisruptionBudgetSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[61]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4299,7 +4364,7 @@ func (x *PodDisruptionBudgetSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodDisruptionBudgetSpec.ProtoReflect.Descriptor instead.
 func (*PodDisruptionBudgetSpec) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{61}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *PodDisruptionBudgetSpec) GetMinAvailable() *IntOrString {
@@ -4335,7 +4400,7 @@ type PodDisruptionBudgetStatus struct {
 
 func (x *PodDisruptionBudgetStatus) Reset() {
 	*x = PodDisruptionBudgetStatus{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[62]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4347,7 +4412,7 @@ func (x *PodDisruptionBudgetStatus) String() string {
 func (*PodDisruptionBudgetStatus) ProtoMessage() {}
 
 func (x *PodDisruptionBudgetStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[62]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4360,7 +4425,7 @@ func (x *PodDisruptionBudgetStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodDisruptionBudgetStatus.ProtoReflect.Descriptor instead.
 func (*PodDisruptionBudgetStatus) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{62}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *PodDisruptionBudgetStatus) GetDisruptionsAllowed() int32 {
@@ -4386,7 +4451,7 @@ type IntOrString struct {
 
 func (x *IntOrString) Reset() {
 	*x = IntOrString{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[63]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4398,7 +4463,7 @@ func (x *IntOrString) String() string {
 func (*IntOrString) ProtoMessage() {}
 
 func (x *IntOrString) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[63]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4411,7 +4476,7 @@ func (x *IntOrString) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IntOrString.ProtoReflect.Descriptor instead.
 func (*IntOrString) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{63}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *IntOrString) GetType() int64 {
@@ -4452,7 +4517,7 @@ type ReplicationController struct {
 
 func (x *ReplicationController) Reset() {
 	*x = ReplicationController{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[64]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4464,7 +4529,7 @@ func (x *ReplicationController) String() string {
 func (*ReplicationController) ProtoMessage() {}
 
 func (x *ReplicationController) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[64]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4477,7 +4542,7 @@ func (x *ReplicationController) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicationController.ProtoReflect.Descriptor instead.
 func (*ReplicationController) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{64}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ReplicationController) GetMetadata() *ObjectMeta {
@@ -4519,7 +4584,7 @@ type ReplicationControllerSpec struct {
 
 func (x *ReplicationControllerSpec) Reset() {
 	*x = ReplicationControllerSpec{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[65]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4531,7 +4596,7 @@ func (x *ReplicationControllerSpec) String() string {
 func (*ReplicationControllerSpec) ProtoMessage() {}
 
 func (x *ReplicationControllerSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[65]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4544,7 +4609,7 @@ func (x *ReplicationControllerSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicationControllerSpec.ProtoReflect.Descriptor instead.
 func (*ReplicationControllerSpec) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{65}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ReplicationControllerSpec) GetSelector() map[string]string {
@@ -4822,9 +4887,13 @@ const file_evenkeel_v1_kubernetes_proto_rawDesc = "" +
 	"\bAffinity\x12>\n" +
 	"\rnode_affinity\x18\x01 \x01(\v2\x19.evenkeel.v1.NodeAffinityR\fnodeAffinity\x12;\n" +
 	"\fpod_affinity\x18\x02 \x01(\v2\x18.evenkeel.v1.PodAffinityR\vpodAffinity\x12D\n" +
-	"\x11pod_anti_affinity\x18\x03 \x01(\v2\x18.evenkeel.v1.PodAffinityR\x0fpodAntiAffinity\"\x99\x01\n" +
+	"\x11pod_anti_affinity\x18\x03 \x01(\v2\x18.evenkeel.v1.PodAffinityR\x0fpodAntiAffinity\"\xaf\x02\n" +
 	"\vPodAffinity\x12\x89\x01\n" +
-	"3required_during_scheduling_ignored_during_execution\x18\x01 \x03(\v2\x1c.evenkeel.v1.PodAffinityTermR.requiredDuringSchedulingIgnoredDuringExecution\"\xbc\x02\n" +
+	"3required_during_scheduling_ignored_during_execution\x18\x01 \x03(\v2\x1c.evenkeel.v1.PodAffinityTermR.requiredDuringSchedulingIgnoredDuringExecution\x12\x93\x01\n" +
+	"4preferred_during_scheduling_ignored_during_execution\x18\x02 \x03(\v2$.evenkeel.v1.WeightedPodAffinityTermR/preferredDuringSchedulingIgnoredDuringExecution\"{\n" +
+	"\x17WeightedPodAffinityTerm\x12\x16\n" +
+	"\x06weight\x18\x01 \x01(\x05R\x06weight\x12H\n" +
+	"\x11pod_affinity_term\x18\x02 \x01(\v2\x1c.evenkeel.v1.PodAffinityTermR\x0fpodAffinityTerm\"\xbc\x02\n" +
 	"\x0fPodAffinityTerm\x12A\n" +
 	"\x0elabel_selector\x18\x01 \x01(\v2\x1a.evenkeel.v1.LabelSelectorR\rlabelSelector\x12\x1e\n" +
 	"\n" +
@@ -4945,7 +5014,7 @@ func file_evenkeel_v1_kubernetes_proto_rawDescGZIP() []byte {
 	return file_evenkeel_v1_kubernetes_proto_rawDescData
 }
 
-var file_evenkeel_v1_kubernetes_proto_msgTypes = make([]protoimpl.MessageInfo, 78)
+var file_evenkeel_v1_kubernetes_proto_msgTypes = make([]protoimpl.MessageInfo, 79)
 var file_evenkeel_v1_kubernetes_proto_goTypes = []any{
 	(*ObjectMeta)(nil),                       // 0: evenkeel.v1.ObjectMeta
 	(*OwnerReference)(nil),                   // 1: evenkeel.v1.OwnerReference
@@ -4992,46 +5061,47 @@ var file_evenkeel_v1_kubernetes_proto_goTypes = []any{
 	(*Toleration)(nil),                       // 42: evenkeel.v1.Toleration
 	(*Affinity)(nil),                         // 43: evenkeel.v1.Affinity
 	(*PodAffinity)(nil),                      // 44: evenkeel.v1.PodAffinity
-	(*PodAffinityTerm)(nil),                  // 45: evenkeel.v1.PodAffinityTerm
-	(*NodeAffinity)(nil),                     // 46: evenkeel.v1.NodeAffinity
-	(*NodeSelector)(nil),                     // 47: evenkeel.v1.NodeSelector
-	(*NodeSelectorTerm)(nil),                 // 48: evenkeel.v1.NodeSelectorTerm
-	(*NodeSelectorRequirement)(nil),          // 49: evenkeel.v1.NodeSelectorRequirement
-	(*PreferredSchedulingTerm)(nil),          // 50: evenkeel.v1.PreferredSchedulingTerm
-	(*LabelSelector)(nil),                    // 51: evenkeel.v1.LabelSelector
-	(*LabelSelectorRequirement)(nil),         // 52: evenkeel.v1.LabelSelectorRequirement
-	(*TopologySpreadConstraint)(nil),         // 53: evenkeel.v1.TopologySpreadConstraint
-	(*Service)(nil),                          // 54: evenkeel.v1.Service
-	(*ServiceSpec)(nil),                      // 55: evenkeel.v1.ServiceSpec
-	(*ReplicaSet)(nil),                       // 56: evenkeel.v1.ReplicaSet
-	(*ReplicaSetSpec)(nil),                   // 57: evenkeel.v1.ReplicaSetSpec
-	(*StatefulSet)(nil),                      // 58: evenkeel.v1.StatefulSet
-	(*StatefulSetSpec)(nil),                  // 59: evenkeel.v1.StatefulSetSpec
-	(*PodDisruptionBudget)(nil),              // 60: evenkeel.v1.PodDisruptionBudget
-	(*PodDisruptionBudgetSpec)(nil),          // 61: evenkeel.v1.PodDisruptionBudgetSpec
-	(*PodDisruptionBudgetStatus)(nil),        // 62: evenkeel.v1.PodDisruptionBudgetStatus
-	(*IntOrString)(nil),                      // 63: evenkeel.v1.IntOrString
-	(*ReplicationController)(nil),            // 64: evenkeel.v1.ReplicationController
-	(*ReplicationControllerSpec)(nil),        // 65: evenkeel.v1.ReplicationControllerSpec
-	nil,                                      // 66: evenkeel.v1.ObjectMeta.LabelsEntry
-	nil,                                      // 67: evenkeel.v1.ObjectMeta.AnnotationsEntry
-	nil,                                      // 68: evenkeel.v1.PodSpec.NodeSelectorEntry
-	nil,                                      // 69: evenkeel.v1.PodSpec.OverheadEntry
-	nil,                                      // 70: evenkeel.v1.PodStatus.AllocatedResourcesEntry
-	nil,                                      // 71: evenkeel.v1.ResourceRequirements.RequestsEntry
-	nil,                                      // 72: evenkeel.v1.ContainerStatus.AllocatedResourcesEntry
-	nil,                                      // 73: evenkeel.v1.PersistentVolumeSpec.CapacityEntry
-	nil,                                      // 74: evenkeel.v1.NodeStatus.AllocatableEntry
-	nil,                                      // 75: evenkeel.v1.LabelSelector.MatchLabelsEntry
-	nil,                                      // 76: evenkeel.v1.ServiceSpec.SelectorEntry
-	nil,                                      // 77: evenkeel.v1.ReplicationControllerSpec.SelectorEntry
-	(*timestamppb.Timestamp)(nil),            // 78: google.protobuf.Timestamp
-	(*wrapperspb.StringValue)(nil),           // 79: google.protobuf.StringValue
+	(*WeightedPodAffinityTerm)(nil),          // 45: evenkeel.v1.WeightedPodAffinityTerm
+	(*PodAffinityTerm)(nil),                  // 46: evenkeel.v1.PodAffinityTerm
+	(*NodeAffinity)(nil),                     // 47: evenkeel.v1.NodeAffinity
+	(*NodeSelector)(nil),                     // 48: evenkeel.v1.NodeSelector
+	(*NodeSelectorTerm)(nil),                 // 49: evenkeel.v1.NodeSelectorTerm
+	(*NodeSelectorRequirement)(nil),          // 50: evenkeel.v1.NodeSelectorRequirement
+	(*PreferredSchedulingTerm)(nil),          // 51: evenkeel.v1.PreferredSchedulingTerm
+	(*LabelSelector)(nil),                    // 52: evenkeel.v1.LabelSelector
+	(*LabelSelectorRequirement)(nil),         // 53: evenkeel.v1.LabelSelectorRequirement
+	(*TopologySpreadConstraint)(nil),         // 54: evenkeel.v1.TopologySpreadConstraint
+	(*Service)(nil),                          // 55: evenkeel.v1.Service
+	(*ServiceSpec)(nil),                      // 56: evenkeel.v1.ServiceSpec
+	(*ReplicaSet)(nil),                       // 57: evenkeel.v1.ReplicaSet
+	(*ReplicaSetSpec)(nil),                   // 58: evenkeel.v1.ReplicaSetSpec
+	(*StatefulSet)(nil),                      // 59: evenkeel.v1.StatefulSet
+	(*StatefulSetSpec)(nil),                  // 60: evenkeel.v1.StatefulSetSpec
+	(*PodDisruptionBudget)(nil),              // 61: evenkeel.v1.PodDisruptionBudget
+	(*PodDisruptionBudgetSpec)(nil),          // 62: evenkeel.v1.PodDisruptionBudgetSpec
+	(*PodDisruptionBudgetStatus)(nil),        // 63: evenkeel.v1.PodDisruptionBudgetStatus
+	(*IntOrString)(nil),                      // 64: evenkeel.v1.IntOrString
+	(*ReplicationController)(nil),            // 65: evenkeel.v1.ReplicationController
+	(*ReplicationControllerSpec)(nil),        // 66: evenkeel.v1.ReplicationControllerSpec
+	nil,                                      // 67: evenkeel.v1.ObjectMeta.LabelsEntry
+	nil,                                      // 68: evenkeel.v1.ObjectMeta.AnnotationsEntry
+	nil,                                      // 69: evenkeel.v1.PodSpec.NodeSelectorEntry
+	nil,                                      // 70: evenkeel.v1.PodSpec.OverheadEntry
+	nil,                                      // 71: evenkeel.v1.PodStatus.AllocatedResourcesEntry
+	nil,                                      // 72: evenkeel.v1.ResourceRequirements.RequestsEntry
+	nil,                                      // 73: evenkeel.v1.ContainerStatus.AllocatedResourcesEntry
+	nil,                                      // 74: evenkeel.v1.PersistentVolumeSpec.CapacityEntry
+	nil,                                      // 75: evenkeel.v1.NodeStatus.AllocatableEntry
+	nil,                                      // 76: evenkeel.v1.LabelSelector.MatchLabelsEntry
+	nil,                                      // 77: evenkeel.v1.ServiceSpec.SelectorEntry
+	nil,                                      // 78: evenkeel.v1.ReplicationControllerSpec.SelectorEntry
+	(*timestamppb.Timestamp)(nil),            // 79: google.protobuf.Timestamp
+	(*wrapperspb.StringValue)(nil),           // 80: google.protobuf.StringValue
 }
 var file_evenkeel_v1_kubernetes_proto_depIdxs = []int32{
-	78,  // 0: evenkeel.v1.ObjectMeta.deletion_timestamp:type_name -> google.protobuf.Timestamp
-	66,  // 1: evenkeel.v1.ObjectMeta.labels:type_name -> evenkeel.v1.ObjectMeta.LabelsEntry
-	67,  // 2: evenkeel.v1.ObjectMeta.annotations:type_name -> evenkeel.v1.ObjectMeta.AnnotationsEntry
+	79,  // 0: evenkeel.v1.ObjectMeta.deletion_timestamp:type_name -> google.protobuf.Timestamp
+	67,  // 1: evenkeel.v1.ObjectMeta.labels:type_name -> evenkeel.v1.ObjectMeta.LabelsEntry
+	68,  // 2: evenkeel.v1.ObjectMeta.annotations:type_name -> evenkeel.v1.ObjectMeta.AnnotationsEntry
 	1,   // 3: evenkeel.v1.ObjectMeta.owner_references:type_name -> evenkeel.v1.OwnerReference
 	0,   // 4: evenkeel.v1.Namespace.metadata:type_name -> evenkeel.v1.ObjectMeta
 	0,   // 5: evenkeel.v1.Pod.metadata:type_name -> evenkeel.v1.ObjectMeta
@@ -5039,12 +5109,12 @@ var file_evenkeel_v1_kubernetes_proto_depIdxs = []int32{
 	5,   // 7: evenkeel.v1.Pod.status:type_name -> evenkeel.v1.PodStatus
 	16,  // 8: evenkeel.v1.PodSpec.volumes:type_name -> evenkeel.v1.Volume
 	7,   // 9: evenkeel.v1.PodSpec.containers:type_name -> evenkeel.v1.Container
-	68,  // 10: evenkeel.v1.PodSpec.node_selector:type_name -> evenkeel.v1.PodSpec.NodeSelectorEntry
+	69,  // 10: evenkeel.v1.PodSpec.node_selector:type_name -> evenkeel.v1.PodSpec.NodeSelectorEntry
 	43,  // 11: evenkeel.v1.PodSpec.affinity:type_name -> evenkeel.v1.Affinity
 	7,   // 12: evenkeel.v1.PodSpec.init_containers:type_name -> evenkeel.v1.Container
 	42,  // 13: evenkeel.v1.PodSpec.tolerations:type_name -> evenkeel.v1.Toleration
-	69,  // 14: evenkeel.v1.PodSpec.overhead:type_name -> evenkeel.v1.PodSpec.OverheadEntry
-	53,  // 15: evenkeel.v1.PodSpec.topology_spread_constraints:type_name -> evenkeel.v1.TopologySpreadConstraint
+	70,  // 14: evenkeel.v1.PodSpec.overhead:type_name -> evenkeel.v1.PodSpec.OverheadEntry
+	54,  // 15: evenkeel.v1.PodSpec.topology_spread_constraints:type_name -> evenkeel.v1.TopologySpreadConstraint
 	10,  // 16: evenkeel.v1.PodSpec.ephemeral_containers:type_name -> evenkeel.v1.EphemeralContainer
 	14,  // 17: evenkeel.v1.PodSpec.scheduling_gates:type_name -> evenkeel.v1.PodSchedulingGate
 	15,  // 18: evenkeel.v1.PodSpec.resource_claims:type_name -> evenkeel.v1.PodResourceClaim
@@ -5052,7 +5122,7 @@ var file_evenkeel_v1_kubernetes_proto_depIdxs = []int32{
 	6,   // 20: evenkeel.v1.PodStatus.conditions:type_name -> evenkeel.v1.PodCondition
 	13,  // 21: evenkeel.v1.PodStatus.container_statuses:type_name -> evenkeel.v1.ContainerStatus
 	13,  // 22: evenkeel.v1.PodStatus.init_container_statuses:type_name -> evenkeel.v1.ContainerStatus
-	70,  // 23: evenkeel.v1.PodStatus.allocated_resources:type_name -> evenkeel.v1.PodStatus.AllocatedResourcesEntry
+	71,  // 23: evenkeel.v1.PodStatus.allocated_resources:type_name -> evenkeel.v1.PodStatus.AllocatedResourcesEntry
 	12,  // 24: evenkeel.v1.PodStatus.resources:type_name -> evenkeel.v1.ResourceRequirements
 	11,  // 25: evenkeel.v1.Container.ports:type_name -> evenkeel.v1.ContainerPort
 	12,  // 26: evenkeel.v1.Container.resources:type_name -> evenkeel.v1.ResourceRequirements
@@ -5060,8 +5130,8 @@ var file_evenkeel_v1_kubernetes_proto_depIdxs = []int32{
 	8,   // 28: evenkeel.v1.Container.restart_policy_rules:type_name -> evenkeel.v1.ContainerRestartRule
 	7,   // 29: evenkeel.v1.EphemeralContainer.ephemeral_container_common:type_name -> evenkeel.v1.Container
 	9,   // 30: evenkeel.v1.EphemeralContainer.volume_mounts:type_name -> evenkeel.v1.VolumeMount
-	71,  // 31: evenkeel.v1.ResourceRequirements.requests:type_name -> evenkeel.v1.ResourceRequirements.RequestsEntry
-	72,  // 32: evenkeel.v1.ContainerStatus.allocated_resources:type_name -> evenkeel.v1.ContainerStatus.AllocatedResourcesEntry
+	72,  // 31: evenkeel.v1.ResourceRequirements.requests:type_name -> evenkeel.v1.ResourceRequirements.RequestsEntry
+	73,  // 32: evenkeel.v1.ContainerStatus.allocated_resources:type_name -> evenkeel.v1.ContainerStatus.AllocatedResourcesEntry
 	12,  // 33: evenkeel.v1.ContainerStatus.resources:type_name -> evenkeel.v1.ResourceRequirements
 	17,  // 34: evenkeel.v1.Volume.volume_source:type_name -> evenkeel.v1.VolumeSource
 	22,  // 35: evenkeel.v1.Volume.gce_persistent_disk:type_name -> evenkeel.v1.GCEPersistentDiskSource
@@ -5084,69 +5154,71 @@ var file_evenkeel_v1_kubernetes_proto_depIdxs = []int32{
 	27,  // 52: evenkeel.v1.PersistentVolumeClaim.spec:type_name -> evenkeel.v1.PersistentVolumeClaimSpec
 	28,  // 53: evenkeel.v1.PersistentVolumeClaim.status:type_name -> evenkeel.v1.PersistentVolumeClaimStatus
 	12,  // 54: evenkeel.v1.PersistentVolumeClaimSpec.resources:type_name -> evenkeel.v1.ResourceRequirements
-	51,  // 55: evenkeel.v1.PersistentVolumeClaimSpec.selector:type_name -> evenkeel.v1.LabelSelector
+	52,  // 55: evenkeel.v1.PersistentVolumeClaimSpec.selector:type_name -> evenkeel.v1.LabelSelector
 	0,   // 56: evenkeel.v1.PersistentVolume.metadata:type_name -> evenkeel.v1.ObjectMeta
 	30,  // 57: evenkeel.v1.PersistentVolume.spec:type_name -> evenkeel.v1.PersistentVolumeSpec
 	34,  // 58: evenkeel.v1.PersistentVolume.status:type_name -> evenkeel.v1.PersistentVolumeStatus
-	73,  // 59: evenkeel.v1.PersistentVolumeSpec.capacity:type_name -> evenkeel.v1.PersistentVolumeSpec.CapacityEntry
+	74,  // 59: evenkeel.v1.PersistentVolumeSpec.capacity:type_name -> evenkeel.v1.PersistentVolumeSpec.CapacityEntry
 	31,  // 60: evenkeel.v1.PersistentVolumeSpec.persistent_volume_source:type_name -> evenkeel.v1.PersistentVolumeSource
 	32,  // 61: evenkeel.v1.PersistentVolumeSpec.claim_ref:type_name -> evenkeel.v1.ClaimReference
 	33,  // 62: evenkeel.v1.PersistentVolumeSpec.node_affinity:type_name -> evenkeel.v1.VolumeNodeAffinity
 	19,  // 63: evenkeel.v1.PersistentVolumeSpec.csi:type_name -> evenkeel.v1.CSISource
 	19,  // 64: evenkeel.v1.PersistentVolumeSource.csi:type_name -> evenkeel.v1.CSISource
-	47,  // 65: evenkeel.v1.VolumeNodeAffinity.required:type_name -> evenkeel.v1.NodeSelector
+	48,  // 65: evenkeel.v1.VolumeNodeAffinity.required:type_name -> evenkeel.v1.NodeSelector
 	0,   // 66: evenkeel.v1.StorageClass.metadata:type_name -> evenkeel.v1.ObjectMeta
 	36,  // 67: evenkeel.v1.StorageClass.allowed_topologies:type_name -> evenkeel.v1.TopologySelectorTerm
 	37,  // 68: evenkeel.v1.TopologySelectorTerm.match_label_expressions:type_name -> evenkeel.v1.TopologySelectorLabelRequirement
 	0,   // 69: evenkeel.v1.Node.metadata:type_name -> evenkeel.v1.ObjectMeta
 	40,  // 70: evenkeel.v1.Node.spec:type_name -> evenkeel.v1.NodeSpec
 	39,  // 71: evenkeel.v1.Node.status:type_name -> evenkeel.v1.NodeStatus
-	74,  // 72: evenkeel.v1.NodeStatus.allocatable:type_name -> evenkeel.v1.NodeStatus.AllocatableEntry
+	75,  // 72: evenkeel.v1.NodeStatus.allocatable:type_name -> evenkeel.v1.NodeStatus.AllocatableEntry
 	41,  // 73: evenkeel.v1.NodeSpec.taints:type_name -> evenkeel.v1.Taint
-	46,  // 74: evenkeel.v1.Affinity.node_affinity:type_name -> evenkeel.v1.NodeAffinity
+	47,  // 74: evenkeel.v1.Affinity.node_affinity:type_name -> evenkeel.v1.NodeAffinity
 	44,  // 75: evenkeel.v1.Affinity.pod_affinity:type_name -> evenkeel.v1.PodAffinity
 	44,  // 76: evenkeel.v1.Affinity.pod_anti_affinity:type_name -> evenkeel.v1.PodAffinity
-	45,  // 77: evenkeel.v1.PodAffinity.required_during_scheduling_ignored_during_execution:type_name -> evenkeel.v1.PodAffinityTerm
-	51,  // 78: evenkeel.v1.PodAffinityTerm.label_selector:type_name -> evenkeel.v1.LabelSelector
-	51,  // 79: evenkeel.v1.PodAffinityTerm.namespace_selector:type_name -> evenkeel.v1.LabelSelector
-	47,  // 80: evenkeel.v1.NodeAffinity.required_during_scheduling_ignored_during_execution:type_name -> evenkeel.v1.NodeSelector
-	50,  // 81: evenkeel.v1.NodeAffinity.preferred_during_scheduling_ignored_during_execution:type_name -> evenkeel.v1.PreferredSchedulingTerm
-	48,  // 82: evenkeel.v1.NodeSelector.node_selector_terms:type_name -> evenkeel.v1.NodeSelectorTerm
-	49,  // 83: evenkeel.v1.NodeSelectorTerm.match_expressions:type_name -> evenkeel.v1.NodeSelectorRequirement
-	49,  // 84: evenkeel.v1.NodeSelectorTerm.match_fields:type_name -> evenkeel.v1.NodeSelectorRequirement
-	48,  // 85: evenkeel.v1.PreferredSchedulingTerm.preference:type_name -> evenkeel.v1.NodeSelectorTerm
-	75,  // 86: evenkeel.v1.LabelSelector.match_labels:type_name -> evenkeel.v1.LabelSelector.MatchLabelsEntry
-	52,  // 87: evenkeel.v1.LabelSelector.match_expressions:type_name -> evenkeel.v1.LabelSelectorRequirement
-	51,  // 88: evenkeel.v1.TopologySpreadConstraint.label_selector:type_name -> evenkeel.v1.LabelSelector
-	0,   // 89: evenkeel.v1.Service.metadata:type_name -> evenkeel.v1.ObjectMeta
-	55,  // 90: evenkeel.v1.Service.spec:type_name -> evenkeel.v1.ServiceSpec
-	76,  // 91: evenkeel.v1.ServiceSpec.selector:type_name -> evenkeel.v1.ServiceSpec.SelectorEntry
-	0,   // 92: evenkeel.v1.ReplicaSet.metadata:type_name -> evenkeel.v1.ObjectMeta
-	57,  // 93: evenkeel.v1.ReplicaSet.spec:type_name -> evenkeel.v1.ReplicaSetSpec
-	51,  // 94: evenkeel.v1.ReplicaSetSpec.selector:type_name -> evenkeel.v1.LabelSelector
-	0,   // 95: evenkeel.v1.StatefulSet.metadata:type_name -> evenkeel.v1.ObjectMeta
-	59,  // 96: evenkeel.v1.StatefulSet.spec:type_name -> evenkeel.v1.StatefulSetSpec
-	51,  // 97: evenkeel.v1.StatefulSetSpec.selector:type_name -> evenkeel.v1.LabelSelector
-	0,   // 98: evenkeel.v1.PodDisruptionBudget.metadata:type_name -> evenkeel.v1.ObjectMeta
-	61,  // 99: evenkeel.v1.PodDisruptionBudget.spec:type_name -> evenkeel.v1.PodDisruptionBudgetSpec
-	62,  // 100: evenkeel.v1.PodDisruptionBudget.status:type_name -> evenkeel.v1.PodDisruptionBudgetStatus
-	63,  // 101: evenkeel.v1.PodDisruptionBudgetSpec.min_available:type_name -> evenkeel.v1.IntOrString
-	51,  // 102: evenkeel.v1.PodDisruptionBudgetSpec.selector:type_name -> evenkeel.v1.LabelSelector
-	63,  // 103: evenkeel.v1.PodDisruptionBudgetSpec.max_unavailable:type_name -> evenkeel.v1.IntOrString
-	0,   // 104: evenkeel.v1.ReplicationController.metadata:type_name -> evenkeel.v1.ObjectMeta
-	65,  // 105: evenkeel.v1.ReplicationController.spec:type_name -> evenkeel.v1.ReplicationControllerSpec
-	77,  // 106: evenkeel.v1.ReplicationControllerSpec.selector:type_name -> evenkeel.v1.ReplicationControllerSpec.SelectorEntry
-	79,  // 107: evenkeel.v1.PodSpec.OverheadEntry.value:type_name -> google.protobuf.StringValue
-	79,  // 108: evenkeel.v1.PodStatus.AllocatedResourcesEntry.value:type_name -> google.protobuf.StringValue
-	79,  // 109: evenkeel.v1.ResourceRequirements.RequestsEntry.value:type_name -> google.protobuf.StringValue
-	79,  // 110: evenkeel.v1.ContainerStatus.AllocatedResourcesEntry.value:type_name -> google.protobuf.StringValue
-	79,  // 111: evenkeel.v1.PersistentVolumeSpec.CapacityEntry.value:type_name -> google.protobuf.StringValue
-	79,  // 112: evenkeel.v1.NodeStatus.AllocatableEntry.value:type_name -> google.protobuf.StringValue
-	113, // [113:113] is the sub-list for method output_type
-	113, // [113:113] is the sub-list for method input_type
-	113, // [113:113] is the sub-list for extension type_name
-	113, // [113:113] is the sub-list for extension extendee
-	0,   // [0:113] is the sub-list for field type_name
+	46,  // 77: evenkeel.v1.PodAffinity.required_during_scheduling_ignored_during_execution:type_name -> evenkeel.v1.PodAffinityTerm
+	45,  // 78: evenkeel.v1.PodAffinity.preferred_during_scheduling_ignored_during_execution:type_name -> evenkeel.v1.WeightedPodAffinityTerm
+	46,  // 79: evenkeel.v1.WeightedPodAffinityTerm.pod_affinity_term:type_name -> evenkeel.v1.PodAffinityTerm
+	52,  // 80: evenkeel.v1.PodAffinityTerm.label_selector:type_name -> evenkeel.v1.LabelSelector
+	52,  // 81: evenkeel.v1.PodAffinityTerm.namespace_selector:type_name -> evenkeel.v1.LabelSelector
+	48,  // 82: evenkeel.v1.NodeAffinity.required_during_scheduling_ignored_during_execution:type_name -> evenkeel.v1.NodeSelector
+	51,  // 83: evenkeel.v1.NodeAffinity.preferred_during_scheduling_ignored_during_execution:type_name -> evenkeel.v1.PreferredSchedulingTerm
+	49,  // 84: evenkeel.v1.NodeSelector.node_selector_terms:type_name -> evenkeel.v1.NodeSelectorTerm
+	50,  // 85: evenkeel.v1.NodeSelectorTerm.match_expressions:type_name -> evenkeel.v1.NodeSelectorRequirement
+	50,  // 86: evenkeel.v1.NodeSelectorTerm.match_fields:type_name -> evenkeel.v1.NodeSelectorRequirement
+	49,  // 87: evenkeel.v1.PreferredSchedulingTerm.preference:type_name -> evenkeel.v1.NodeSelectorTerm
+	76,  // 88: evenkeel.v1.LabelSelector.match_labels:type_name -> evenkeel.v1.LabelSelector.MatchLabelsEntry
+	53,  // 89: evenkeel.v1.LabelSelector.match_expressions:type_name -> evenkeel.v1.LabelSelectorRequirement
+	52,  // 90: evenkeel.v1.TopologySpreadConstraint.label_selector:type_name -> evenkeel.v1.LabelSelector
+	0,   // 91: evenkeel.v1.Service.metadata:type_name -> evenkeel.v1.ObjectMeta
+	56,  // 92: evenkeel.v1.Service.spec:type_name -> evenkeel.v1.ServiceSpec
+	77,  // 93: evenkeel.v1.ServiceSpec.selector:type_name -> evenkeel.v1.ServiceSpec.SelectorEntry
+	0,   // 94: evenkeel.v1.ReplicaSet.metadata:type_name -> evenkeel.v1.ObjectMeta
+	58,  // 95: evenkeel.v1.ReplicaSet.spec:type_name -> evenkeel.v1.ReplicaSetSpec
+	52,  // 96: evenkeel.v1.ReplicaSetSpec.selector:type_name -> evenkeel.v1.LabelSelector
+	0,   // 97: evenkeel.v1.StatefulSet.metadata:type_name -> evenkeel.v1.ObjectMeta
+	60,  // 98: evenkeel.v1.StatefulSet.spec:type_name -> evenkeel.v1.StatefulSetSpec
+	52,  // 99: evenkeel.v1.StatefulSetSpec.selector:type_name -> evenkeel.v1.LabelSelector
+	0,   // 100: evenkeel.v1.PodDisruptionBudget.metadata:type_name -> evenkeel.v1.ObjectMeta
+	62,  // 101: evenkeel.v1.PodDisruptionBudget.spec:type_name -> evenkeel.v1.PodDisruptionBudgetSpec
+	63,  // 102: evenkeel.v1.PodDisruptionBudget.status:type_name -> evenkeel.v1.PodDisruptionBudgetStatus
+	64,  // 103: evenkeel.v1.PodDisruptionBudgetSpec.min_available:type_name -> evenkeel.v1.IntOrString
+	52,  // 104: evenkeel.v1.PodDisruptionBudgetSpec.selector:type_name -> evenkeel.v1.LabelSelector
+	64,  // 105: evenkeel.v1.PodDisruptionBudgetSpec.max_unavailable:type_name -> evenkeel.v1.IntOrString
+	0,   // 106: evenkeel.v1.ReplicationController.metadata:type_name -> evenkeel.v1.ObjectMeta
+	66,  // 107: evenkeel.v1.ReplicationController.spec:type_name -> evenkeel.v1.ReplicationControllerSpec
+	78,  // 108: evenkeel.v1.ReplicationControllerSpec.selector:type_name -> evenkeel.v1.ReplicationControllerSpec.SelectorEntry
+	80,  // 109: evenkeel.v1.PodSpec.OverheadEntry.value:type_name -> google.protobuf.StringValue
+	80,  // 110: evenkeel.v1.PodStatus.AllocatedResourcesEntry.value:type_name -> google.protobuf.StringValue
+	80,  // 111: evenkeel.v1.ResourceRequirements.RequestsEntry.value:type_name -> google.protobuf.StringValue
+	80,  // 112: evenkeel.v1.ContainerStatus.AllocatedResourcesEntry.value:type_name -> google.protobuf.StringValue
+	80,  // 113: evenkeel.v1.PersistentVolumeSpec.CapacityEntry.value:type_name -> google.protobuf.StringValue
+	80,  // 114: evenkeel.v1.NodeStatus.AllocatableEntry.value:type_name -> google.protobuf.StringValue
+	115, // [115:115] is the sub-list for method output_type
+	115, // [115:115] is the sub-list for method input_type
+	115, // [115:115] is the sub-list for extension type_name
+	115, // [115:115] is the sub-list for extension extendee
+	0,   // [0:115] is the sub-list for field type_name
 }
 
 func init() { file_evenkeel_v1_kubernetes_proto_init() }
@@ -5160,15 +5232,15 @@ func file_evenkeel_v1_kubernetes_proto_init() {
 	file_evenkeel_v1_kubernetes_proto_msgTypes[30].OneofWrappers = []any{}
 	file_evenkeel_v1_kubernetes_proto_msgTypes[35].OneofWrappers = []any{}
 	file_evenkeel_v1_kubernetes_proto_msgTypes[42].OneofWrappers = []any{}
-	file_evenkeel_v1_kubernetes_proto_msgTypes[53].OneofWrappers = []any{}
-	file_evenkeel_v1_kubernetes_proto_msgTypes[62].OneofWrappers = []any{}
+	file_evenkeel_v1_kubernetes_proto_msgTypes[54].OneofWrappers = []any{}
+	file_evenkeel_v1_kubernetes_proto_msgTypes[63].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_evenkeel_v1_kubernetes_proto_rawDesc), len(file_evenkeel_v1_kubernetes_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   78,
+			NumMessages:   79,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -486,6 +486,60 @@ func (HolderState) EnumDescriptor() ([]byte, []int) {
 	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{6}
 }
 
+// What becomes of picks when some replicas find no node.
+type Completeness int32
+
+const (
+	// The same as COMPLETENESS_PARTIAL.
+	Completeness_COMPLETENESS_UNSPECIFIED Completeness = 0
+	// The others are placed.
+	Completeness_COMPLETENESS_PARTIAL Completeness = 1
+	// None is placed, of no workload, and nothing is reserved: a gang. The answer says
+	// why, and all replicas are unplaced.
+	Completeness_COMPLETENESS_ALL_OR_NOTHING Completeness = 2
+)
+
+// Enum value maps for Completeness.
+var (
+	Completeness_name = map[int32]string{
+		0: "COMPLETENESS_UNSPECIFIED",
+		1: "COMPLETENESS_PARTIAL",
+		2: "COMPLETENESS_ALL_OR_NOTHING",
+	}
+	Completeness_value = map[string]int32{
+		"COMPLETENESS_UNSPECIFIED":    0,
+		"COMPLETENESS_PARTIAL":        1,
+		"COMPLETENESS_ALL_OR_NOTHING": 2,
+	}
+)
+
+func (x Completeness) Enum() *Completeness {
+	p := new(Completeness)
+	*p = x
+	return p
+}
+
+func (x Completeness) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Completeness) Descriptor() protoreflect.EnumDescriptor {
+	return file_evenkeel_v1_spread_service_proto_enumTypes[7].Descriptor()
+}
+
+func (Completeness) Type() protoreflect.EnumType {
+	return &file_evenkeel_v1_spread_service_proto_enumTypes[7]
+}
+
+func (x Completeness) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Completeness.Descriptor instead.
+func (Completeness) EnumDescriptor() ([]byte, []int) {
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{7}
+}
+
 // How replicas are planned.
 type Planning int32
 
@@ -525,11 +579,11 @@ func (x Planning) String() string {
 }
 
 func (Planning) Descriptor() protoreflect.EnumDescriptor {
-	return file_evenkeel_v1_spread_service_proto_enumTypes[7].Descriptor()
+	return file_evenkeel_v1_spread_service_proto_enumTypes[8].Descriptor()
 }
 
 func (Planning) Type() protoreflect.EnumType {
-	return &file_evenkeel_v1_spread_service_proto_enumTypes[7]
+	return &file_evenkeel_v1_spread_service_proto_enumTypes[8]
 }
 
 func (x Planning) Number() protoreflect.EnumNumber {
@@ -538,7 +592,7 @@ func (x Planning) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Planning.Descriptor instead.
 func (Planning) EnumDescriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{7}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{8}
 }
 
 // One change of an object.
@@ -1589,7 +1643,7 @@ type FilterResponse struct {
 	// Fields of the pod that decide where it can run and that were not checked,
 	// e.g. "spec.volumes": what the pod requests and its host ports too, while no
 	// node of the snapshot has status.allocatable. Ascending. Empty with
-	// NODE_CHECKS_SPREAD_ONLY and with DIALECT_FLEET.
+	// NODE_CHECKS_SPREAD_ONLY. With DIALECT_FLEET all but cordons, taints and node affinity.
 	Unchecked []string `protobuf:"bytes,16,rep,name=unchecked,proto3" json:"unchecked,omitempty"`
 	// Deletes of the overlay that hit nothing, in its order: the snapshot holds no
 	// such object, or one with another uid.
@@ -2129,6 +2183,9 @@ type Domain struct {
 	// Nodes in it that are eligible under the constraint. In Score, the
 	// candidates in it that are not ignored.
 	EligibleNodes int64 `protobuf:"varint,5,opt,name=eligible_nodes,json=eligibleNodes,proto3" json:"eligible_nodes,omitempty"`
+	// Candidates in it that are feasible: 0 where no node can take the pod,
+	// whatever the constraint says. Only in Filter with VIEW_FULL; else 0.
+	FeasibleNodes int64 `protobuf:"varint,6,opt,name=feasible_nodes,json=feasibleNodes,proto3" json:"feasible_nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2194,6 +2251,13 @@ func (x *Domain) GetFeasible() bool {
 func (x *Domain) GetEligibleNodes() int64 {
 	if x != nil {
 		return x.EligibleNodes
+	}
+	return 0
+}
+
+func (x *Domain) GetFeasibleNodes() int64 {
+	if x != nil {
+		return x.FeasibleNodes
 	}
 	return 0
 }
@@ -2373,7 +2437,7 @@ type ExplainResponse struct {
 	// Fields of the pod that decide where it can run and that were not checked,
 	// e.g. "spec.volumes": what the pod requests and its host ports too, while no
 	// node of the snapshot has status.allocatable. Ascending. Empty with
-	// NODE_CHECKS_SPREAD_ONLY and with DIALECT_FLEET.
+	// NODE_CHECKS_SPREAD_ONLY. With DIALECT_FLEET all but cordons, taints and node affinity.
 	Unchecked []string `protobuf:"bytes,16,rep,name=unchecked,proto3" json:"unchecked,omitempty"`
 	// Deletes of the overlay that hit nothing, in its order: the snapshot holds no
 	// such object, or one with another uid.
@@ -2704,10 +2768,9 @@ type ScoreResponse struct {
 	// How long ago the snapshot's last batch was applied; an empty batch counts.
 	// Set when the snapshot has a maximum age (`--max-age`).
 	Age *durationpb.Duration `protobuf:"bytes,15,opt,name=age,proto3" json:"age,omitempty"`
-	// Fields of the pod that decide where it can run and that were not checked,
-	// e.g. "spec.volumes": what the pod requests and its host ports too, while no
-	// node of the snapshot has status.allocatable. Ascending. Empty with
-	// NODE_CHECKS_SPREAD_ONLY and with DIALECT_FLEET.
+	// As in FilterResponse, and the preferred terms of affinity between pods, which
+	// are not scored: those of the pod, and "spec.affinity (of pods that run)".
+	// Ascending. Empty with NODE_CHECKS_SPREAD_ONLY.
 	Unchecked []string `protobuf:"bytes,16,rep,name=unchecked,proto3" json:"unchecked,omitempty"`
 	// Deletes of the overlay that hit nothing, in its order: the snapshot holds no
 	// such object, or one with another uid.
@@ -2933,11 +2996,11 @@ type PlaceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the snapshot; empty means "default".
 	Snapshot string `protobuf:"bytes,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
-	// The template of what is placed. Required.
+	// The template of what is placed. Required, unless there are `workloads`.
 	Pod *Pod `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
-	// How many replicas to place. Required, at least 1. Fleet: the wanted total,
-	// including clusters that already hold the placement; 0 means that none is to
-	// hold it. At most `--max-replicas`.
+	// How many replicas to place. Required, at least 1, unless there are `workloads`.
+	// Fleet: the wanted total, including clusters that already hold the placement; 0
+	// means that none is to hold it. At most `--max-replicas`.
 	Replicas int32 `protobuf:"varint,3,opt,name=replicas,proto3" json:"replicas,omitempty"`
 	// Nodes to choose from; absent means all nodes of the snapshot.
 	Candidates *NodeNames `protobuf:"bytes,4,opt,name=candidates,proto3" json:"candidates,omitempty"`
@@ -2985,8 +3048,17 @@ type PlaceRequest struct {
 	// log. ABORTED when the snapshot has another epoch, whose revisions say nothing
 	// about this one. Empty: any. At most `--max-string-bytes`.
 	Epoch string `protobuf:"bytes,17,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// How the replicas are planned. Fleet: PLANNING_JOINT is refused.
-	Planning      Planning `protobuf:"varint,18,opt,name=planning,proto3,enum=evenkeel.v1.Planning" json:"planning,omitempty"`
+	// How the replicas are planned.
+	Planning Planning `protobuf:"varint,18,opt,name=planning,proto3,enum=evenkeel.v1.Planning" json:"planning,omitempty"`
+	// Several workloads that are placed together, instead of `pod` and `replicas`.
+	// Each is placed on what those before it leave, where their picks count as
+	// reservations do. PLANNING_JOINT also tries other orders of the workloads where
+	// replicas are left over. `candidates`, `bonuses` and `capacities` hold for all of
+	// them together. At most 100, and of all together `--max-replicas` replicas.
+	// Kubernetes only.
+	Workloads []*WorkloadReplicas `protobuf:"bytes,19,rep,name=workloads,proto3" json:"workloads,omitempty"`
+	// What becomes of the picks when some replicas find no node. Kubernetes only.
+	Completeness  Completeness `protobuf:"varint,20,opt,name=completeness,proto3,enum=evenkeel.v1.Completeness" json:"completeness,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3147,6 +3219,75 @@ func (x *PlaceRequest) GetPlanning() Planning {
 	return Planning_PLANNING_UNSPECIFIED
 }
 
+func (x *PlaceRequest) GetWorkloads() []*WorkloadReplicas {
+	if x != nil {
+		return x.Workloads
+	}
+	return nil
+}
+
+func (x *PlaceRequest) GetCompleteness() Completeness {
+	if x != nil {
+		return x.Completeness
+	}
+	return Completeness_COMPLETENESS_UNSPECIFIED
+}
+
+// One of several workloads that are placed together.
+type WorkloadReplicas struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The template of its pods. Required.
+	Pod *Pod `protobuf:"bytes,1,opt,name=pod,proto3" json:"pod,omitempty"`
+	// How many replicas to place. Required, at least 1.
+	Replicas      int32 `protobuf:"varint,2,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkloadReplicas) Reset() {
+	*x = WorkloadReplicas{}
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkloadReplicas) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkloadReplicas) ProtoMessage() {}
+
+func (x *WorkloadReplicas) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkloadReplicas.ProtoReflect.Descriptor instead.
+func (*WorkloadReplicas) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *WorkloadReplicas) GetPod() *Pod {
+	if x != nil {
+		return x.Pod
+	}
+	return nil
+}
+
+func (x *WorkloadReplicas) GetReplicas() int32 {
+	if x != nil {
+		return x.Replicas
+	}
+	return 0
+}
+
 // A caller's preference for a node.
 type NodeBonus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3161,7 +3302,7 @@ type NodeBonus struct {
 
 func (x *NodeBonus) Reset() {
 	*x = NodeBonus{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[23]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3173,7 +3314,7 @@ func (x *NodeBonus) String() string {
 func (*NodeBonus) ProtoMessage() {}
 
 func (x *NodeBonus) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[23]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3186,7 +3327,7 @@ func (x *NodeBonus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeBonus.ProtoReflect.Descriptor instead.
 func (*NodeBonus) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{23}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *NodeBonus) GetNode() string {
@@ -3217,7 +3358,7 @@ type NodeCapacity struct {
 
 func (x *NodeCapacity) Reset() {
 	*x = NodeCapacity{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[24]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3229,7 +3370,7 @@ func (x *NodeCapacity) String() string {
 func (*NodeCapacity) ProtoMessage() {}
 
 func (x *NodeCapacity) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[24]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3242,7 +3383,7 @@ func (x *NodeCapacity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeCapacity.ProtoReflect.Descriptor instead.
 func (*NodeCapacity) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{24}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *NodeCapacity) GetNode() string {
@@ -3274,7 +3415,7 @@ type Reservation struct {
 
 func (x *Reservation) Reset() {
 	*x = Reservation{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[25]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3286,7 +3427,7 @@ func (x *Reservation) String() string {
 func (*Reservation) ProtoMessage() {}
 
 func (x *Reservation) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[25]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3299,7 +3440,7 @@ func (x *Reservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reservation.ProtoReflect.Descriptor instead.
 func (*Reservation) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{25}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Reservation) GetOwner() string {
@@ -3335,7 +3476,7 @@ type Holder struct {
 
 func (x *Holder) Reset() {
 	*x = Holder{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[26]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3347,7 +3488,7 @@ func (x *Holder) String() string {
 func (*Holder) ProtoMessage() {}
 
 func (x *Holder) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[26]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3360,7 +3501,7 @@ func (x *Holder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holder.ProtoReflect.Descriptor instead.
 func (*Holder) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{26}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Holder) GetNode() string {
@@ -3401,13 +3542,14 @@ type PlaceResponse struct {
 	Epoch string `protobuf:"bytes,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// The picks, in order. Not in VIEW_DOMAINS.
 	Placements []*Placement `protobuf:"bytes,3,rep,name=placements,proto3" json:"placements,omitempty"`
-	// How many replicas found no node.
+	// How many replicas are not placed, of all workloads.
 	Unplaced int32 `protobuf:"varint,4,opt,name=unplaced,proto3" json:"unplaced,omitempty"`
-	// Why some are unplaced: how many nodes were refused after the last pick,
-	// per reason, largest count first, then by reason.
+	// Why some found no node: how many nodes were refused after the last pick,
+	// per reason, largest count first, then by reason. Of several workloads see
+	// `workloads`.
 	Reasons []*ReasonCount `protobuf:"bytes,5,rep,name=reasons,proto3" json:"reasons,omitempty"`
 	// The constraints after the last pick, hard and soft, in the order of the
-	// pod's or the default constraints.
+	// pod's or the default constraints. Of several workloads see `workloads`.
 	Constraints []*ConstraintReport `protobuf:"bytes,6,rep,name=constraints,proto3" json:"constraints,omitempty"`
 	// Clusters that should give the placement up because more hold it than are
 	// wanted, ascending by name (Fleet).
@@ -3429,24 +3571,31 @@ type PlaceResponse struct {
 	// Fields of the pod that decide where it can run and that were not checked,
 	// e.g. "spec.volumes": what the pod requests and its host ports too, while no
 	// node of the snapshot has status.allocatable. Ascending. Empty with
-	// NODE_CHECKS_SPREAD_ONLY and with DIALECT_FLEET.
+	// NODE_CHECKS_SPREAD_ONLY. With DIALECT_FLEET all but cordons, taints and node affinity.
 	Unchecked []string `protobuf:"bytes,16,rep,name=unchecked,proto3" json:"unchecked,omitempty"`
 	// Deletes of the overlay that hit nothing, in its order: the snapshot holds no
 	// such object, or one with another uid.
 	UnknownDeletes []*ObjectReference `protobuf:"bytes,17,rep,name=unknown_deletes,json=unknownDeletes,proto3" json:"unknown_deletes,omitempty"`
 	// With PLANNING_JOINT: no plan places more replicas than this. As many as there
-	// are placements when these are the most.
+	// are placements when these are the most. Of several workloads: all replicas, if
+	// some found no node, because not all orders are tried.
 	Bound *int32 `protobuf:"varint,18,opt,name=bound,proto3,oneof" json:"bound,omitempty"`
+	// With PLANNING_JOINT: no plan of as many placements has a larger sum of scores
+	// and bonuses, in the Fleet dialect of scores, than this. It is the sum of these
+	// placements where that is known to be the largest. Not with several workloads.
+	ScoreBound *int64 `protobuf:"varint,21,opt,name=score_bound,json=scoreBound,proto3,oneof" json:"score_bound,omitempty"`
 	// Which default constraints the snapshot has. They hold for a pod without
 	// constraints of its own, but not with DIALECT_FLEET.
-	Defaults      DefaultsKind `protobuf:"varint,20,opt,name=defaults,proto3,enum=evenkeel.v1.DefaultsKind" json:"defaults,omitempty"`
+	Defaults DefaultsKind `protobuf:"varint,20,opt,name=defaults,proto3,enum=evenkeel.v1.DefaultsKind" json:"defaults,omitempty"`
+	// Of each of the workloads of the request, in its order.
+	Workloads     []*WorkloadPlacement `protobuf:"bytes,22,rep,name=workloads,proto3" json:"workloads,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PlaceResponse) Reset() {
 	*x = PlaceResponse{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[27]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3458,7 +3607,7 @@ func (x *PlaceResponse) String() string {
 func (*PlaceResponse) ProtoMessage() {}
 
 func (x *PlaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[27]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3471,7 +3620,7 @@ func (x *PlaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlaceResponse.ProtoReflect.Descriptor instead.
 func (*PlaceResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{27}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PlaceResponse) GetRevision() int64 {
@@ -3586,11 +3735,136 @@ func (x *PlaceResponse) GetBound() int32 {
 	return 0
 }
 
+func (x *PlaceResponse) GetScoreBound() int64 {
+	if x != nil && x.ScoreBound != nil {
+		return *x.ScoreBound
+	}
+	return 0
+}
+
 func (x *PlaceResponse) GetDefaults() DefaultsKind {
 	if x != nil {
 		return x.Defaults
 	}
 	return DefaultsKind_DEFAULTS_KIND_UNSPECIFIED
+}
+
+func (x *PlaceResponse) GetWorkloads() []*WorkloadPlacement {
+	if x != nil {
+		return x.Workloads
+	}
+	return nil
+}
+
+// What became of one of several workloads.
+type WorkloadPlacement struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many of its replicas are placed.
+	PlacedCount int32 `protobuf:"varint,1,opt,name=placed_count,json=placedCount,proto3" json:"placed_count,omitempty"`
+	// How many are not.
+	Unplaced int32 `protobuf:"varint,2,opt,name=unplaced,proto3" json:"unplaced,omitempty"`
+	// Why some found no node, as in the answer about one workload.
+	Reasons []*ReasonCount `protobuf:"bytes,3,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	// The constraints after its last pick.
+	Constraints []*ConstraintReport `protobuf:"bytes,4,rep,name=constraints,proto3" json:"constraints,omitempty"`
+	// The constraints before its first pick.
+	ConstraintsBefore []*ConstraintReport `protobuf:"bytes,5,rep,name=constraints_before,json=constraintsBefore,proto3" json:"constraints_before,omitempty"`
+	// Fields of its pod that decide where it can run and that were not checked.
+	Unchecked []string `protobuf:"bytes,6,rep,name=unchecked,proto3" json:"unchecked,omitempty"`
+	// With PLANNING_JOINT: no plan of this workload places more of its replicas, after
+	// those that were placed before it.
+	Bound *int32 `protobuf:"varint,7,opt,name=bound,proto3,oneof" json:"bound,omitempty"`
+	// With PLANNING_JOINT: no plan of as many of its replicas has a larger sum of scores
+	// and bonuses, after those that were placed before it.
+	ScoreBound    *int64 `protobuf:"varint,8,opt,name=score_bound,json=scoreBound,proto3,oneof" json:"score_bound,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkloadPlacement) Reset() {
+	*x = WorkloadPlacement{}
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkloadPlacement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkloadPlacement) ProtoMessage() {}
+
+func (x *WorkloadPlacement) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkloadPlacement.ProtoReflect.Descriptor instead.
+func (*WorkloadPlacement) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *WorkloadPlacement) GetPlacedCount() int32 {
+	if x != nil {
+		return x.PlacedCount
+	}
+	return 0
+}
+
+func (x *WorkloadPlacement) GetUnplaced() int32 {
+	if x != nil {
+		return x.Unplaced
+	}
+	return 0
+}
+
+func (x *WorkloadPlacement) GetReasons() []*ReasonCount {
+	if x != nil {
+		return x.Reasons
+	}
+	return nil
+}
+
+func (x *WorkloadPlacement) GetConstraints() []*ConstraintReport {
+	if x != nil {
+		return x.Constraints
+	}
+	return nil
+}
+
+func (x *WorkloadPlacement) GetConstraintsBefore() []*ConstraintReport {
+	if x != nil {
+		return x.ConstraintsBefore
+	}
+	return nil
+}
+
+func (x *WorkloadPlacement) GetUnchecked() []string {
+	if x != nil {
+		return x.Unchecked
+	}
+	return nil
+}
+
+func (x *WorkloadPlacement) GetBound() int32 {
+	if x != nil && x.Bound != nil {
+		return *x.Bound
+	}
+	return 0
+}
+
+func (x *WorkloadPlacement) GetScoreBound() int64 {
+	if x != nil && x.ScoreBound != nil {
+		return *x.ScoreBound
+	}
+	return 0
 }
 
 // One pick.
@@ -3603,13 +3877,15 @@ type Placement struct {
 	Score int64 `protobuf:"varint,2,opt,name=score,proto3" json:"score,omitempty"`
 	// The reservation that holds it; empty without `reserve`.
 	ReservationId string `protobuf:"bytes,3,opt,name=reservation_id,json=reservationId,proto3" json:"reservation_id,omitempty"`
+	// Its workload: the place in `workloads` of the request, from 0.
+	Workload      int32 `protobuf:"varint,4,opt,name=workload,proto3" json:"workload,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[28]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3621,7 +3897,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[28]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3634,7 +3910,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{28}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Placement) GetNode() string {
@@ -3658,6 +3934,13 @@ func (x *Placement) GetReservationId() string {
 	return ""
 }
 
+func (x *Placement) GetWorkload() int32 {
+	if x != nil {
+		return x.Workload
+	}
+	return 0
+}
+
 // One step of picking clusters (Fleet).
 type PlacementStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3676,7 +3959,7 @@ type PlacementStep struct {
 
 func (x *PlacementStep) Reset() {
 	*x = PlacementStep{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[29]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3688,7 +3971,7 @@ func (x *PlacementStep) String() string {
 func (*PlacementStep) ProtoMessage() {}
 
 func (x *PlacementStep) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[29]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3701,7 +3984,7 @@ func (x *PlacementStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementStep.ProtoReflect.Descriptor instead.
 func (*PlacementStep) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{29}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PlacementStep) GetScores() []*NodeScore {
@@ -3755,7 +4038,7 @@ type HeldPlacement struct {
 
 func (x *HeldPlacement) Reset() {
 	*x = HeldPlacement{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[30]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3767,7 +4050,7 @@ func (x *HeldPlacement) String() string {
 func (*HeldPlacement) ProtoMessage() {}
 
 func (x *HeldPlacement) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[30]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3780,7 +4063,7 @@ func (x *HeldPlacement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldPlacement.ProtoReflect.Descriptor instead.
 func (*HeldPlacement) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{30}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *HeldPlacement) GetId() string {
@@ -3846,7 +4129,7 @@ type ReservedPod struct {
 
 func (x *ReservedPod) Reset() {
 	*x = ReservedPod{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[31]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3858,7 +4141,7 @@ func (x *ReservedPod) String() string {
 func (*ReservedPod) ProtoMessage() {}
 
 func (x *ReservedPod) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[31]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3871,7 +4154,7 @@ func (x *ReservedPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReservedPod.ProtoReflect.Descriptor instead.
 func (*ReservedPod) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{31}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ReservedPod) GetName() string {
@@ -3904,7 +4187,7 @@ type ReservePodsRequest struct {
 
 func (x *ReservePodsRequest) Reset() {
 	*x = ReservePodsRequest{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[32]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3916,7 +4199,7 @@ func (x *ReservePodsRequest) String() string {
 func (*ReservePodsRequest) ProtoMessage() {}
 
 func (x *ReservePodsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[32]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3929,7 +4212,7 @@ func (x *ReservePodsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReservePodsRequest.ProtoReflect.Descriptor instead.
 func (*ReservePodsRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{32}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ReservePodsRequest) GetSnapshot() string {
@@ -3969,7 +4252,7 @@ type AssignedPod struct {
 
 func (x *AssignedPod) Reset() {
 	*x = AssignedPod{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[33]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3981,7 +4264,7 @@ func (x *AssignedPod) String() string {
 func (*AssignedPod) ProtoMessage() {}
 
 func (x *AssignedPod) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[33]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3994,7 +4277,7 @@ func (x *AssignedPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignedPod.ProtoReflect.Descriptor instead.
 func (*AssignedPod) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{33}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *AssignedPod) GetPod() *Pod {
@@ -4029,7 +4312,7 @@ type ReservePodsResponse struct {
 
 func (x *ReservePodsResponse) Reset() {
 	*x = ReservePodsResponse{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[34]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4041,7 +4324,7 @@ func (x *ReservePodsResponse) String() string {
 func (*ReservePodsResponse) ProtoMessage() {}
 
 func (x *ReservePodsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[34]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4054,7 +4337,7 @@ func (x *ReservePodsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReservePodsResponse.ProtoReflect.Descriptor instead.
 func (*ReservePodsResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{34}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ReservePodsResponse) GetRevision() int64 {
@@ -4098,7 +4381,7 @@ type ConfirmReservationsRequest struct {
 
 func (x *ConfirmReservationsRequest) Reset() {
 	*x = ConfirmReservationsRequest{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[35]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4110,7 +4393,7 @@ func (x *ConfirmReservationsRequest) String() string {
 func (*ConfirmReservationsRequest) ProtoMessage() {}
 
 func (x *ConfirmReservationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[35]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4123,7 +4406,7 @@ func (x *ConfirmReservationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmReservationsRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmReservationsRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{35}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ConfirmReservationsRequest) GetSnapshot() string {
@@ -4155,7 +4438,7 @@ type Confirmation struct {
 
 func (x *Confirmation) Reset() {
 	*x = Confirmation{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[36]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4167,7 +4450,7 @@ func (x *Confirmation) String() string {
 func (*Confirmation) ProtoMessage() {}
 
 func (x *Confirmation) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[36]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4180,7 +4463,7 @@ func (x *Confirmation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Confirmation.ProtoReflect.Descriptor instead.
 func (*Confirmation) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{36}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Confirmation) GetId() string {
@@ -4213,7 +4496,7 @@ type ConfirmReservationsResponse struct {
 
 func (x *ConfirmReservationsResponse) Reset() {
 	*x = ConfirmReservationsResponse{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[37]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4225,7 +4508,7 @@ func (x *ConfirmReservationsResponse) String() string {
 func (*ConfirmReservationsResponse) ProtoMessage() {}
 
 func (x *ConfirmReservationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[37]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4238,7 +4521,7 @@ func (x *ConfirmReservationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmReservationsResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmReservationsResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{37}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ConfirmReservationsResponse) GetRevision() int64 {
@@ -4280,7 +4563,7 @@ type RenewReservationsRequest struct {
 
 func (x *RenewReservationsRequest) Reset() {
 	*x = RenewReservationsRequest{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[38]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4292,7 +4575,7 @@ func (x *RenewReservationsRequest) String() string {
 func (*RenewReservationsRequest) ProtoMessage() {}
 
 func (x *RenewReservationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[38]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4305,7 +4588,7 @@ func (x *RenewReservationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewReservationsRequest.ProtoReflect.Descriptor instead.
 func (*RenewReservationsRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{38}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RenewReservationsRequest) GetSnapshot() string {
@@ -4347,7 +4630,7 @@ type RenewReservationsResponse struct {
 
 func (x *RenewReservationsResponse) Reset() {
 	*x = RenewReservationsResponse{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[39]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4359,7 +4642,7 @@ func (x *RenewReservationsResponse) String() string {
 func (*RenewReservationsResponse) ProtoMessage() {}
 
 func (x *RenewReservationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[39]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4372,7 +4655,7 @@ func (x *RenewReservationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewReservationsResponse.ProtoReflect.Descriptor instead.
 func (*RenewReservationsResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{39}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *RenewReservationsResponse) GetRevision() int64 {
@@ -4416,7 +4699,7 @@ type ReleaseReservationsRequest struct {
 
 func (x *ReleaseReservationsRequest) Reset() {
 	*x = ReleaseReservationsRequest{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[40]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4428,7 +4711,7 @@ func (x *ReleaseReservationsRequest) String() string {
 func (*ReleaseReservationsRequest) ProtoMessage() {}
 
 func (x *ReleaseReservationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[40]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4441,7 +4724,7 @@ func (x *ReleaseReservationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseReservationsRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseReservationsRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{40}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ReleaseReservationsRequest) GetSnapshot() string {
@@ -4473,7 +4756,7 @@ type ReleaseReservationsResponse struct {
 
 func (x *ReleaseReservationsResponse) Reset() {
 	*x = ReleaseReservationsResponse{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[41]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4485,7 +4768,7 @@ func (x *ReleaseReservationsResponse) String() string {
 func (*ReleaseReservationsResponse) ProtoMessage() {}
 
 func (x *ReleaseReservationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[41]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4498,7 +4781,7 @@ func (x *ReleaseReservationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseReservationsResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseReservationsResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{41}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ReleaseReservationsResponse) GetRevision() int64 {
@@ -4539,7 +4822,7 @@ type ListReservationsRequest struct {
 
 func (x *ListReservationsRequest) Reset() {
 	*x = ListReservationsRequest{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[42]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4551,7 +4834,7 @@ func (x *ListReservationsRequest) String() string {
 func (*ListReservationsRequest) ProtoMessage() {}
 
 func (x *ListReservationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[42]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4564,7 +4847,7 @@ func (x *ListReservationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReservationsRequest.ProtoReflect.Descriptor instead.
 func (*ListReservationsRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{42}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListReservationsRequest) GetSnapshot() string {
@@ -4608,7 +4891,7 @@ type ListReservationsResponse struct {
 
 func (x *ListReservationsResponse) Reset() {
 	*x = ListReservationsResponse{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[43]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4620,7 +4903,7 @@ func (x *ListReservationsResponse) String() string {
 func (*ListReservationsResponse) ProtoMessage() {}
 
 func (x *ListReservationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[43]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4633,7 +4916,7 @@ func (x *ListReservationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReservationsResponse.ProtoReflect.Descriptor instead.
 func (*ListReservationsResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{43}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListReservationsResponse) GetReservations() []*HeldPlacement {
@@ -4669,7 +4952,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[44]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4681,7 +4964,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[44]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4694,7 +4977,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{44}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListNodesRequest) GetSnapshot() string {
@@ -4754,7 +5037,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[45]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4766,7 +5049,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[45]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4779,7 +5062,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{45}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListNodesResponse) GetRevision() int64 {
@@ -4835,7 +5118,7 @@ type GetSnapshotRequest struct {
 
 func (x *GetSnapshotRequest) Reset() {
 	*x = GetSnapshotRequest{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[46]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4847,7 +5130,7 @@ func (x *GetSnapshotRequest) String() string {
 func (*GetSnapshotRequest) ProtoMessage() {}
 
 func (x *GetSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[46]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4860,7 +5143,7 @@ func (x *GetSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*GetSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{46}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *GetSnapshotRequest) GetSnapshot() string {
@@ -4881,7 +5164,7 @@ type GetSnapshotResponse struct {
 
 func (x *GetSnapshotResponse) Reset() {
 	*x = GetSnapshotResponse{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[47]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4893,7 +5176,7 @@ func (x *GetSnapshotResponse) String() string {
 func (*GetSnapshotResponse) ProtoMessage() {}
 
 func (x *GetSnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[47]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4906,7 +5189,7 @@ func (x *GetSnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSnapshotResponse.ProtoReflect.Descriptor instead.
 func (*GetSnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{47}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *GetSnapshotResponse) GetSnapshot() *Snapshot {
@@ -4958,7 +5241,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[48]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4970,7 +5253,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[48]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4983,7 +5266,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{48}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Snapshot) GetName() string {
@@ -5104,7 +5387,7 @@ type ListSnapshotsRequest struct {
 
 func (x *ListSnapshotsRequest) Reset() {
 	*x = ListSnapshotsRequest{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[49]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5116,7 +5399,7 @@ func (x *ListSnapshotsRequest) String() string {
 func (*ListSnapshotsRequest) ProtoMessage() {}
 
 func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[49]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5129,7 +5412,7 @@ func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsRequest.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{49}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ListSnapshotsRequest) GetPageSize() int32 {
@@ -5159,7 +5442,7 @@ type ListSnapshotsResponse struct {
 
 func (x *ListSnapshotsResponse) Reset() {
 	*x = ListSnapshotsResponse{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[50]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5171,7 +5454,7 @@ func (x *ListSnapshotsResponse) String() string {
 func (*ListSnapshotsResponse) ProtoMessage() {}
 
 func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[50]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5184,7 +5467,7 @@ func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsResponse.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{50}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ListSnapshotsResponse) GetSnapshots() []*Snapshot {
@@ -5214,7 +5497,7 @@ type DeleteSnapshotRequest struct {
 
 func (x *DeleteSnapshotRequest) Reset() {
 	*x = DeleteSnapshotRequest{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[51]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5226,7 +5509,7 @@ func (x *DeleteSnapshotRequest) String() string {
 func (*DeleteSnapshotRequest) ProtoMessage() {}
 
 func (x *DeleteSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[51]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5239,7 +5522,7 @@ func (x *DeleteSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*DeleteSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{51}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *DeleteSnapshotRequest) GetSnapshot() string {
@@ -5265,7 +5548,7 @@ type DeleteSnapshotResponse struct {
 
 func (x *DeleteSnapshotResponse) Reset() {
 	*x = DeleteSnapshotResponse{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[52]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5277,7 +5560,7 @@ func (x *DeleteSnapshotResponse) String() string {
 func (*DeleteSnapshotResponse) ProtoMessage() {}
 
 func (x *DeleteSnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[52]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5290,7 +5573,7 @@ func (x *DeleteSnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSnapshotResponse.ProtoReflect.Descriptor instead.
 func (*DeleteSnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{52}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{54}
 }
 
 // Names the snapshot to export.
@@ -5304,7 +5587,7 @@ type ExportSnapshotRequest struct {
 
 func (x *ExportSnapshotRequest) Reset() {
 	*x = ExportSnapshotRequest{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[53]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5316,7 +5599,7 @@ func (x *ExportSnapshotRequest) String() string {
 func (*ExportSnapshotRequest) ProtoMessage() {}
 
 func (x *ExportSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[53]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5329,7 +5612,7 @@ func (x *ExportSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*ExportSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{53}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ExportSnapshotRequest) GetSnapshot() string {
@@ -5359,7 +5642,7 @@ type ExportSnapshotResponse struct {
 
 func (x *ExportSnapshotResponse) Reset() {
 	*x = ExportSnapshotResponse{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[54]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5371,7 +5654,7 @@ func (x *ExportSnapshotResponse) String() string {
 func (*ExportSnapshotResponse) ProtoMessage() {}
 
 func (x *ExportSnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[54]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5384,7 +5667,7 @@ func (x *ExportSnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportSnapshotResponse.ProtoReflect.Descriptor instead.
 func (*ExportSnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{54}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ExportSnapshotResponse) GetUpdate() *UpdateSnapshotRequest {
@@ -5433,7 +5716,7 @@ type ExportSummary struct {
 
 func (x *ExportSummary) Reset() {
 	*x = ExportSummary{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[55]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5445,7 +5728,7 @@ func (x *ExportSummary) String() string {
 func (*ExportSummary) ProtoMessage() {}
 
 func (x *ExportSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[55]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5458,7 +5741,7 @@ func (x *ExportSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportSummary.ProtoReflect.Descriptor instead.
 func (*ExportSummary) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{55}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ExportSummary) GetObjectCount() int64 {
@@ -5486,7 +5769,7 @@ type VerifySnapshotRequest struct {
 
 func (x *VerifySnapshotRequest) Reset() {
 	*x = VerifySnapshotRequest{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[56]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5498,7 +5781,7 @@ func (x *VerifySnapshotRequest) String() string {
 func (*VerifySnapshotRequest) ProtoMessage() {}
 
 func (x *VerifySnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[56]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5511,7 +5794,7 @@ func (x *VerifySnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifySnapshotRequest.ProtoReflect.Descriptor instead.
 func (*VerifySnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{56}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *VerifySnapshotRequest) GetSnapshot() string {
@@ -5550,7 +5833,7 @@ type VerifySnapshotResponse struct {
 
 func (x *VerifySnapshotResponse) Reset() {
 	*x = VerifySnapshotResponse{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[57]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5562,7 +5845,7 @@ func (x *VerifySnapshotResponse) String() string {
 func (*VerifySnapshotResponse) ProtoMessage() {}
 
 func (x *VerifySnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[57]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5575,7 +5858,7 @@ func (x *VerifySnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifySnapshotResponse.ProtoReflect.Descriptor instead.
 func (*VerifySnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{57}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *VerifySnapshotResponse) GetRevision() int64 {
@@ -5660,7 +5943,7 @@ type Mismatch struct {
 
 func (x *Mismatch) Reset() {
 	*x = Mismatch{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[58]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5672,7 +5955,7 @@ func (x *Mismatch) String() string {
 func (*Mismatch) ProtoMessage() {}
 
 func (x *Mismatch) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[58]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5685,7 +5968,7 @@ func (x *Mismatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mismatch.ProtoReflect.Descriptor instead.
 func (*Mismatch) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{58}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Mismatch) GetNamespace() string {
@@ -5740,7 +6023,7 @@ type DecideRequest struct {
 
 func (x *DecideRequest) Reset() {
 	*x = DecideRequest{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[59]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5752,7 +6035,7 @@ func (x *DecideRequest) String() string {
 func (*DecideRequest) ProtoMessage() {}
 
 func (x *DecideRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[59]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5765,7 +6048,7 @@ func (x *DecideRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideRequest.ProtoReflect.Descriptor instead.
 func (*DecideRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{59}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *DecideRequest) GetStep() isDecideRequest_Step {
@@ -5843,7 +6126,7 @@ type SameRevision struct {
 
 func (x *SameRevision) Reset() {
 	*x = SameRevision{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[60]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5855,7 +6138,7 @@ func (x *SameRevision) String() string {
 func (*SameRevision) ProtoMessage() {}
 
 func (x *SameRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[60]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5868,7 +6151,7 @@ func (x *SameRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SameRevision.ProtoReflect.Descriptor instead.
 func (*SameRevision) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{60}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *SameRevision) GetQuestions() []*Question {
@@ -5902,7 +6185,7 @@ type Question struct {
 
 func (x *Question) Reset() {
 	*x = Question{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[61]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5914,7 +6197,7 @@ func (x *Question) String() string {
 func (*Question) ProtoMessage() {}
 
 func (x *Question) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[61]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5927,7 +6210,7 @@ func (x *Question) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Question.ProtoReflect.Descriptor instead.
 func (*Question) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{61}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Question) GetId() uint64 {
@@ -6023,7 +6306,7 @@ type DecideResponse struct {
 
 func (x *DecideResponse) Reset() {
 	*x = DecideResponse{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[62]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6035,7 +6318,7 @@ func (x *DecideResponse) String() string {
 func (*DecideResponse) ProtoMessage() {}
 
 func (x *DecideResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[62]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6048,7 +6331,7 @@ func (x *DecideResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideResponse.ProtoReflect.Descriptor instead.
 func (*DecideResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{62}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *DecideResponse) GetId() uint64 {
@@ -6152,7 +6435,7 @@ type QuestionError struct {
 
 func (x *QuestionError) Reset() {
 	*x = QuestionError{}
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[63]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6164,7 +6447,7 @@ func (x *QuestionError) String() string {
 func (*QuestionError) ProtoMessage() {}
 
 func (x *QuestionError) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[63]
+	mi := &file_evenkeel_v1_spread_service_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6177,7 +6460,7 @@ func (x *QuestionError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuestionError.ProtoReflect.Descriptor instead.
 func (*QuestionError) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{63}
+	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *QuestionError) GetCode() int32 {
@@ -6326,13 +6609,14 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"self_match\x18\x06 \x01(\x05R\tselfMatch\x12-\n" +
 	"\adomains\x18\a \x03(\v2\x13.evenkeel.v1.DomainR\adomains\x12\x16\n" +
 	"\x06weight\x18\b \x01(\x01R\x06weight\x12*\n" +
-	"\x11min_domains_unmet\x18\t \x01(\bR\x0fminDomainsUnmet\"\x9a\x01\n" +
+	"\x11min_domains_unmet\x18\t \x01(\bR\x0fminDomainsUnmet\"\xc1\x01\n" +
 	"\x06Domain\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\tR\x05value\x12#\n" +
 	"\rmatching_pods\x18\x02 \x01(\x03R\fmatchingPods\x12\x12\n" +
 	"\x04skew\x18\x03 \x01(\x03R\x04skew\x12\x1a\n" +
 	"\bfeasible\x18\x04 \x01(\bR\bfeasible\x12%\n" +
-	"\x0eeligible_nodes\x18\x05 \x01(\x03R\religibleNodes\"\xb7\x03\n" +
+	"\x0eeligible_nodes\x18\x05 \x01(\x03R\religibleNodes\x12%\n" +
+	"\x0efeasible_nodes\x18\x06 \x01(\x03R\rfeasibleNodes\"\xb7\x03\n" +
 	"\x0eExplainRequest\x12\x1a\n" +
 	"\bsnapshot\x18\x01 \x01(\tR\bsnapshot\x12\"\n" +
 	"\x03pod\x18\x02 \x01(\v2\x10.evenkeel.v1.PodR\x03pod\x126\n" +
@@ -6410,7 +6694,7 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05score\x18\x02 \x01(\x03R\x05score\x12\x10\n" +
 	"\x03raw\x18\x03 \x01(\x03R\x03raw\x12\x18\n" +
-	"\aignored\x18\x04 \x01(\bR\aignored\"\x8b\x06\n" +
+	"\aignored\x18\x04 \x01(\bR\aignored\"\x87\a\n" +
 	"\fPlaceRequest\x12\x1a\n" +
 	"\bsnapshot\x18\x01 \x01(\tR\bsnapshot\x12\"\n" +
 	"\x03pod\x18\x02 \x01(\v2\x10.evenkeel.v1.PodR\x03pod\x12\x1a\n" +
@@ -6437,8 +6721,13 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x10 \x01(\tR\trequestId\x12\x14\n" +
 	"\x05epoch\x18\x11 \x01(\tR\x05epoch\x121\n" +
-	"\bplanning\x18\x12 \x01(\x0e2\x15.evenkeel.v1.PlanningR\bplanningB\x0e\n" +
-	"\f_max_domains\"5\n" +
+	"\bplanning\x18\x12 \x01(\x0e2\x15.evenkeel.v1.PlanningR\bplanning\x12;\n" +
+	"\tworkloads\x18\x13 \x03(\v2\x1d.evenkeel.v1.WorkloadReplicasR\tworkloads\x12=\n" +
+	"\fcompleteness\x18\x14 \x01(\x0e2\x19.evenkeel.v1.CompletenessR\fcompletenessB\x0e\n" +
+	"\f_max_domains\"R\n" +
+	"\x10WorkloadReplicas\x12\"\n" +
+	"\x03pod\x18\x01 \x01(\v2\x10.evenkeel.v1.PodR\x03pod\x12\x1a\n" +
+	"\breplicas\x18\x02 \x01(\x05R\breplicas\"5\n" +
 	"\tNodeBonus\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05score\x18\x02 \x01(\x03R\x05score\">\n" +
@@ -6454,7 +6743,7 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"\fspread_score\x18\x03 \x01(\x03H\x00R\vspreadScore\x88\x01\x01\x12\x19\n" +
 	"\x05bonus\x18\x04 \x01(\x03H\x01R\x05bonus\x88\x01\x01B\x0f\n" +
 	"\r_spread_scoreB\b\n" +
-	"\x06_bonus\"\xa5\x06\n" +
+	"\x06_bonus\"\x99\a\n" +
 	"\rPlaceResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\tR\x05epoch\x126\n" +
@@ -6475,13 +6764,30 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"\x03age\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\x03age\x12\x1c\n" +
 	"\tunchecked\x18\x10 \x03(\tR\tunchecked\x12E\n" +
 	"\x0funknown_deletes\x18\x11 \x03(\v2\x1c.evenkeel.v1.ObjectReferenceR\x0eunknownDeletes\x12\x19\n" +
-	"\x05bound\x18\x12 \x01(\x05H\x00R\x05bound\x88\x01\x01\x125\n" +
-	"\bdefaults\x18\x14 \x01(\x0e2\x19.evenkeel.v1.DefaultsKindR\bdefaultsB\b\n" +
-	"\x06_bound\"\\\n" +
+	"\x05bound\x18\x12 \x01(\x05H\x00R\x05bound\x88\x01\x01\x12$\n" +
+	"\vscore_bound\x18\x15 \x01(\x03H\x01R\n" +
+	"scoreBound\x88\x01\x01\x125\n" +
+	"\bdefaults\x18\x14 \x01(\x0e2\x19.evenkeel.v1.DefaultsKindR\bdefaults\x12<\n" +
+	"\tworkloads\x18\x16 \x03(\v2\x1e.evenkeel.v1.WorkloadPlacementR\tworkloadsB\b\n" +
+	"\x06_boundB\x0e\n" +
+	"\f_score_bound\"\x8e\x03\n" +
+	"\x11WorkloadPlacement\x12!\n" +
+	"\fplaced_count\x18\x01 \x01(\x05R\vplacedCount\x12\x1a\n" +
+	"\bunplaced\x18\x02 \x01(\x05R\bunplaced\x122\n" +
+	"\areasons\x18\x03 \x03(\v2\x18.evenkeel.v1.ReasonCountR\areasons\x12?\n" +
+	"\vconstraints\x18\x04 \x03(\v2\x1d.evenkeel.v1.ConstraintReportR\vconstraints\x12L\n" +
+	"\x12constraints_before\x18\x05 \x03(\v2\x1d.evenkeel.v1.ConstraintReportR\x11constraintsBefore\x12\x1c\n" +
+	"\tunchecked\x18\x06 \x03(\tR\tunchecked\x12\x19\n" +
+	"\x05bound\x18\a \x01(\x05H\x00R\x05bound\x88\x01\x01\x12$\n" +
+	"\vscore_bound\x18\b \x01(\x03H\x01R\n" +
+	"scoreBound\x88\x01\x01B\b\n" +
+	"\x06_boundB\x0e\n" +
+	"\f_score_bound\"x\n" +
 	"\tPlacement\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05score\x18\x02 \x01(\x03R\x05score\x12%\n" +
-	"\x0ereservation_id\x18\x03 \x01(\tR\rreservationId\"\xab\x01\n" +
+	"\x0ereservation_id\x18\x03 \x01(\tR\rreservationId\x12\x1a\n" +
+	"\bworkload\x18\x04 \x01(\x05R\bworkload\"\xab\x01\n" +
 	"\rPlacementStep\x12.\n" +
 	"\x06scores\x18\x01 \x03(\v2\x16.evenkeel.v1.NodeScoreR\x06scores\x128\n" +
 	"\n" +
@@ -6712,7 +7018,11 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"\vHolderState\x12\x1c\n" +
 	"\x18HOLDER_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16HOLDER_STATE_SCHEDULED\x10\x01\x12\x16\n" +
-	"\x12HOLDER_STATE_BOUND\x10\x02*M\n" +
+	"\x12HOLDER_STATE_BOUND\x10\x02*g\n" +
+	"\fCompleteness\x12\x1c\n" +
+	"\x18COMPLETENESS_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14COMPLETENESS_PARTIAL\x10\x01\x12\x1f\n" +
+	"\x1bCOMPLETENESS_ALL_OR_NOTHING\x10\x02*M\n" +
 	"\bPlanning\x12\x18\n" +
 	"\x14PLANNING_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fPLANNING_GREEDY\x10\x01\x12\x12\n" +
@@ -6753,8 +7063,8 @@ func file_evenkeel_v1_spread_service_proto_rawDescGZIP() []byte {
 	return file_evenkeel_v1_spread_service_proto_rawDescData
 }
 
-var file_evenkeel_v1_spread_service_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_evenkeel_v1_spread_service_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
+var file_evenkeel_v1_spread_service_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
+var file_evenkeel_v1_spread_service_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
 var file_evenkeel_v1_spread_service_proto_goTypes = []any{
 	(Mode)(0),                           // 0: evenkeel.v1.Mode
 	(Dialect)(0),                        // 1: evenkeel.v1.Dialect
@@ -6763,264 +7073,274 @@ var file_evenkeel_v1_spread_service_proto_goTypes = []any{
 	(Code)(0),                           // 4: evenkeel.v1.Code
 	(ReasonCode)(0),                     // 5: evenkeel.v1.ReasonCode
 	(HolderState)(0),                    // 6: evenkeel.v1.HolderState
-	(Planning)(0),                       // 7: evenkeel.v1.Planning
-	(*Change)(nil),                      // 8: evenkeel.v1.Change
-	(*ObjectReference)(nil),             // 9: evenkeel.v1.ObjectReference
-	(*DefaultConstraints)(nil),          // 10: evenkeel.v1.DefaultConstraints
-	(*UpdateSnapshotRequest)(nil),       // 11: evenkeel.v1.UpdateSnapshotRequest
-	(*UpdateSnapshotResponse)(nil),      // 12: evenkeel.v1.UpdateSnapshotResponse
-	(*BeginReplace)(nil),                // 13: evenkeel.v1.BeginReplace
-	(*CommitReplace)(nil),               // 14: evenkeel.v1.CommitReplace
-	(*StreamSnapshotRequest)(nil),       // 15: evenkeel.v1.StreamSnapshotRequest
-	(*StreamSnapshotResponse)(nil),      // 16: evenkeel.v1.StreamSnapshotResponse
-	(*NodeNames)(nil),                   // 17: evenkeel.v1.NodeNames
-	(*FilterRequest)(nil),               // 18: evenkeel.v1.FilterRequest
-	(*FilterResponse)(nil),              // 19: evenkeel.v1.FilterResponse
-	(*NodeVerdict)(nil),                 // 20: evenkeel.v1.NodeVerdict
-	(*RefusalReason)(nil),               // 21: evenkeel.v1.RefusalReason
-	(*ReasonCount)(nil),                 // 22: evenkeel.v1.ReasonCount
-	(*ConstraintReport)(nil),            // 23: evenkeel.v1.ConstraintReport
-	(*Domain)(nil),                      // 24: evenkeel.v1.Domain
-	(*ExplainRequest)(nil),              // 25: evenkeel.v1.ExplainRequest
-	(*ExplainResponse)(nil),             // 26: evenkeel.v1.ExplainResponse
-	(*ScoreRequest)(nil),                // 27: evenkeel.v1.ScoreRequest
-	(*ScoreResponse)(nil),               // 28: evenkeel.v1.ScoreResponse
-	(*NodeScore)(nil),                   // 29: evenkeel.v1.NodeScore
-	(*PlaceRequest)(nil),                // 30: evenkeel.v1.PlaceRequest
-	(*NodeBonus)(nil),                   // 31: evenkeel.v1.NodeBonus
-	(*NodeCapacity)(nil),                // 32: evenkeel.v1.NodeCapacity
-	(*Reservation)(nil),                 // 33: evenkeel.v1.Reservation
-	(*Holder)(nil),                      // 34: evenkeel.v1.Holder
-	(*PlaceResponse)(nil),               // 35: evenkeel.v1.PlaceResponse
-	(*Placement)(nil),                   // 36: evenkeel.v1.Placement
-	(*PlacementStep)(nil),               // 37: evenkeel.v1.PlacementStep
-	(*HeldPlacement)(nil),               // 38: evenkeel.v1.HeldPlacement
-	(*ReservedPod)(nil),                 // 39: evenkeel.v1.ReservedPod
-	(*ReservePodsRequest)(nil),          // 40: evenkeel.v1.ReservePodsRequest
-	(*AssignedPod)(nil),                 // 41: evenkeel.v1.AssignedPod
-	(*ReservePodsResponse)(nil),         // 42: evenkeel.v1.ReservePodsResponse
-	(*ConfirmReservationsRequest)(nil),  // 43: evenkeel.v1.ConfirmReservationsRequest
-	(*Confirmation)(nil),                // 44: evenkeel.v1.Confirmation
-	(*ConfirmReservationsResponse)(nil), // 45: evenkeel.v1.ConfirmReservationsResponse
-	(*RenewReservationsRequest)(nil),    // 46: evenkeel.v1.RenewReservationsRequest
-	(*RenewReservationsResponse)(nil),   // 47: evenkeel.v1.RenewReservationsResponse
-	(*ReleaseReservationsRequest)(nil),  // 48: evenkeel.v1.ReleaseReservationsRequest
-	(*ReleaseReservationsResponse)(nil), // 49: evenkeel.v1.ReleaseReservationsResponse
-	(*ListReservationsRequest)(nil),     // 50: evenkeel.v1.ListReservationsRequest
-	(*ListReservationsResponse)(nil),    // 51: evenkeel.v1.ListReservationsResponse
-	(*ListNodesRequest)(nil),            // 52: evenkeel.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),           // 53: evenkeel.v1.ListNodesResponse
-	(*GetSnapshotRequest)(nil),          // 54: evenkeel.v1.GetSnapshotRequest
-	(*GetSnapshotResponse)(nil),         // 55: evenkeel.v1.GetSnapshotResponse
-	(*Snapshot)(nil),                    // 56: evenkeel.v1.Snapshot
-	(*ListSnapshotsRequest)(nil),        // 57: evenkeel.v1.ListSnapshotsRequest
-	(*ListSnapshotsResponse)(nil),       // 58: evenkeel.v1.ListSnapshotsResponse
-	(*DeleteSnapshotRequest)(nil),       // 59: evenkeel.v1.DeleteSnapshotRequest
-	(*DeleteSnapshotResponse)(nil),      // 60: evenkeel.v1.DeleteSnapshotResponse
-	(*ExportSnapshotRequest)(nil),       // 61: evenkeel.v1.ExportSnapshotRequest
-	(*ExportSnapshotResponse)(nil),      // 62: evenkeel.v1.ExportSnapshotResponse
-	(*ExportSummary)(nil),               // 63: evenkeel.v1.ExportSummary
-	(*VerifySnapshotRequest)(nil),       // 64: evenkeel.v1.VerifySnapshotRequest
-	(*VerifySnapshotResponse)(nil),      // 65: evenkeel.v1.VerifySnapshotResponse
-	(*Mismatch)(nil),                    // 66: evenkeel.v1.Mismatch
-	(*DecideRequest)(nil),               // 67: evenkeel.v1.DecideRequest
-	(*SameRevision)(nil),                // 68: evenkeel.v1.SameRevision
-	(*Question)(nil),                    // 69: evenkeel.v1.Question
-	(*DecideResponse)(nil),              // 70: evenkeel.v1.DecideResponse
-	(*QuestionError)(nil),               // 71: evenkeel.v1.QuestionError
-	nil,                                 // 72: evenkeel.v1.HeldPlacement.LabelsEntry
-	(*Node)(nil),                        // 73: evenkeel.v1.Node
-	(*Pod)(nil),                         // 74: evenkeel.v1.Pod
-	(*Service)(nil),                     // 75: evenkeel.v1.Service
-	(*ReplicaSet)(nil),                  // 76: evenkeel.v1.ReplicaSet
-	(*StatefulSet)(nil),                 // 77: evenkeel.v1.StatefulSet
-	(*ReplicationController)(nil),       // 78: evenkeel.v1.ReplicationController
-	(*Namespace)(nil),                   // 79: evenkeel.v1.Namespace
-	(*PersistentVolumeClaim)(nil),       // 80: evenkeel.v1.PersistentVolumeClaim
-	(*PersistentVolume)(nil),            // 81: evenkeel.v1.PersistentVolume
-	(*StorageClass)(nil),                // 82: evenkeel.v1.StorageClass
-	(*PodDisruptionBudget)(nil),         // 83: evenkeel.v1.PodDisruptionBudget
-	(*TopologySpreadConstraint)(nil),    // 84: evenkeel.v1.TopologySpreadConstraint
-	(*durationpb.Duration)(nil),         // 85: google.protobuf.Duration
-	(DefaultsKind)(0),                   // 86: evenkeel.v1.DefaultsKind
-	(*Hint)(nil),                        // 87: evenkeel.v1.Hint
-	(*ConstraintInsight)(nil),           // 88: evenkeel.v1.ConstraintInsight
-	(*timestamppb.Timestamp)(nil),       // 89: google.protobuf.Timestamp
-	(*DescribeSpreadRequest)(nil),       // 90: evenkeel.v1.DescribeSpreadRequest
-	(*RankRemovalsRequest)(nil),         // 91: evenkeel.v1.RankRemovalsRequest
-	(*RebalanceRequest)(nil),            // 92: evenkeel.v1.RebalanceRequest
-	(*DescribeSpreadResponse)(nil),      // 93: evenkeel.v1.DescribeSpreadResponse
-	(*RankRemovalsResponse)(nil),        // 94: evenkeel.v1.RankRemovalsResponse
-	(*RebalanceResponse)(nil),           // 95: evenkeel.v1.RebalanceResponse
+	(Completeness)(0),                   // 7: evenkeel.v1.Completeness
+	(Planning)(0),                       // 8: evenkeel.v1.Planning
+	(*Change)(nil),                      // 9: evenkeel.v1.Change
+	(*ObjectReference)(nil),             // 10: evenkeel.v1.ObjectReference
+	(*DefaultConstraints)(nil),          // 11: evenkeel.v1.DefaultConstraints
+	(*UpdateSnapshotRequest)(nil),       // 12: evenkeel.v1.UpdateSnapshotRequest
+	(*UpdateSnapshotResponse)(nil),      // 13: evenkeel.v1.UpdateSnapshotResponse
+	(*BeginReplace)(nil),                // 14: evenkeel.v1.BeginReplace
+	(*CommitReplace)(nil),               // 15: evenkeel.v1.CommitReplace
+	(*StreamSnapshotRequest)(nil),       // 16: evenkeel.v1.StreamSnapshotRequest
+	(*StreamSnapshotResponse)(nil),      // 17: evenkeel.v1.StreamSnapshotResponse
+	(*NodeNames)(nil),                   // 18: evenkeel.v1.NodeNames
+	(*FilterRequest)(nil),               // 19: evenkeel.v1.FilterRequest
+	(*FilterResponse)(nil),              // 20: evenkeel.v1.FilterResponse
+	(*NodeVerdict)(nil),                 // 21: evenkeel.v1.NodeVerdict
+	(*RefusalReason)(nil),               // 22: evenkeel.v1.RefusalReason
+	(*ReasonCount)(nil),                 // 23: evenkeel.v1.ReasonCount
+	(*ConstraintReport)(nil),            // 24: evenkeel.v1.ConstraintReport
+	(*Domain)(nil),                      // 25: evenkeel.v1.Domain
+	(*ExplainRequest)(nil),              // 26: evenkeel.v1.ExplainRequest
+	(*ExplainResponse)(nil),             // 27: evenkeel.v1.ExplainResponse
+	(*ScoreRequest)(nil),                // 28: evenkeel.v1.ScoreRequest
+	(*ScoreResponse)(nil),               // 29: evenkeel.v1.ScoreResponse
+	(*NodeScore)(nil),                   // 30: evenkeel.v1.NodeScore
+	(*PlaceRequest)(nil),                // 31: evenkeel.v1.PlaceRequest
+	(*WorkloadReplicas)(nil),            // 32: evenkeel.v1.WorkloadReplicas
+	(*NodeBonus)(nil),                   // 33: evenkeel.v1.NodeBonus
+	(*NodeCapacity)(nil),                // 34: evenkeel.v1.NodeCapacity
+	(*Reservation)(nil),                 // 35: evenkeel.v1.Reservation
+	(*Holder)(nil),                      // 36: evenkeel.v1.Holder
+	(*PlaceResponse)(nil),               // 37: evenkeel.v1.PlaceResponse
+	(*WorkloadPlacement)(nil),           // 38: evenkeel.v1.WorkloadPlacement
+	(*Placement)(nil),                   // 39: evenkeel.v1.Placement
+	(*PlacementStep)(nil),               // 40: evenkeel.v1.PlacementStep
+	(*HeldPlacement)(nil),               // 41: evenkeel.v1.HeldPlacement
+	(*ReservedPod)(nil),                 // 42: evenkeel.v1.ReservedPod
+	(*ReservePodsRequest)(nil),          // 43: evenkeel.v1.ReservePodsRequest
+	(*AssignedPod)(nil),                 // 44: evenkeel.v1.AssignedPod
+	(*ReservePodsResponse)(nil),         // 45: evenkeel.v1.ReservePodsResponse
+	(*ConfirmReservationsRequest)(nil),  // 46: evenkeel.v1.ConfirmReservationsRequest
+	(*Confirmation)(nil),                // 47: evenkeel.v1.Confirmation
+	(*ConfirmReservationsResponse)(nil), // 48: evenkeel.v1.ConfirmReservationsResponse
+	(*RenewReservationsRequest)(nil),    // 49: evenkeel.v1.RenewReservationsRequest
+	(*RenewReservationsResponse)(nil),   // 50: evenkeel.v1.RenewReservationsResponse
+	(*ReleaseReservationsRequest)(nil),  // 51: evenkeel.v1.ReleaseReservationsRequest
+	(*ReleaseReservationsResponse)(nil), // 52: evenkeel.v1.ReleaseReservationsResponse
+	(*ListReservationsRequest)(nil),     // 53: evenkeel.v1.ListReservationsRequest
+	(*ListReservationsResponse)(nil),    // 54: evenkeel.v1.ListReservationsResponse
+	(*ListNodesRequest)(nil),            // 55: evenkeel.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),           // 56: evenkeel.v1.ListNodesResponse
+	(*GetSnapshotRequest)(nil),          // 57: evenkeel.v1.GetSnapshotRequest
+	(*GetSnapshotResponse)(nil),         // 58: evenkeel.v1.GetSnapshotResponse
+	(*Snapshot)(nil),                    // 59: evenkeel.v1.Snapshot
+	(*ListSnapshotsRequest)(nil),        // 60: evenkeel.v1.ListSnapshotsRequest
+	(*ListSnapshotsResponse)(nil),       // 61: evenkeel.v1.ListSnapshotsResponse
+	(*DeleteSnapshotRequest)(nil),       // 62: evenkeel.v1.DeleteSnapshotRequest
+	(*DeleteSnapshotResponse)(nil),      // 63: evenkeel.v1.DeleteSnapshotResponse
+	(*ExportSnapshotRequest)(nil),       // 64: evenkeel.v1.ExportSnapshotRequest
+	(*ExportSnapshotResponse)(nil),      // 65: evenkeel.v1.ExportSnapshotResponse
+	(*ExportSummary)(nil),               // 66: evenkeel.v1.ExportSummary
+	(*VerifySnapshotRequest)(nil),       // 67: evenkeel.v1.VerifySnapshotRequest
+	(*VerifySnapshotResponse)(nil),      // 68: evenkeel.v1.VerifySnapshotResponse
+	(*Mismatch)(nil),                    // 69: evenkeel.v1.Mismatch
+	(*DecideRequest)(nil),               // 70: evenkeel.v1.DecideRequest
+	(*SameRevision)(nil),                // 71: evenkeel.v1.SameRevision
+	(*Question)(nil),                    // 72: evenkeel.v1.Question
+	(*DecideResponse)(nil),              // 73: evenkeel.v1.DecideResponse
+	(*QuestionError)(nil),               // 74: evenkeel.v1.QuestionError
+	nil,                                 // 75: evenkeel.v1.HeldPlacement.LabelsEntry
+	(*Node)(nil),                        // 76: evenkeel.v1.Node
+	(*Pod)(nil),                         // 77: evenkeel.v1.Pod
+	(*Service)(nil),                     // 78: evenkeel.v1.Service
+	(*ReplicaSet)(nil),                  // 79: evenkeel.v1.ReplicaSet
+	(*StatefulSet)(nil),                 // 80: evenkeel.v1.StatefulSet
+	(*ReplicationController)(nil),       // 81: evenkeel.v1.ReplicationController
+	(*Namespace)(nil),                   // 82: evenkeel.v1.Namespace
+	(*PersistentVolumeClaim)(nil),       // 83: evenkeel.v1.PersistentVolumeClaim
+	(*PersistentVolume)(nil),            // 84: evenkeel.v1.PersistentVolume
+	(*StorageClass)(nil),                // 85: evenkeel.v1.StorageClass
+	(*PodDisruptionBudget)(nil),         // 86: evenkeel.v1.PodDisruptionBudget
+	(*TopologySpreadConstraint)(nil),    // 87: evenkeel.v1.TopologySpreadConstraint
+	(*durationpb.Duration)(nil),         // 88: google.protobuf.Duration
+	(DefaultsKind)(0),                   // 89: evenkeel.v1.DefaultsKind
+	(*Hint)(nil),                        // 90: evenkeel.v1.Hint
+	(*ConstraintInsight)(nil),           // 91: evenkeel.v1.ConstraintInsight
+	(*timestamppb.Timestamp)(nil),       // 92: google.protobuf.Timestamp
+	(*DescribeSpreadRequest)(nil),       // 93: evenkeel.v1.DescribeSpreadRequest
+	(*RankRemovalsRequest)(nil),         // 94: evenkeel.v1.RankRemovalsRequest
+	(*RebalanceRequest)(nil),            // 95: evenkeel.v1.RebalanceRequest
+	(*DescribeSpreadResponse)(nil),      // 96: evenkeel.v1.DescribeSpreadResponse
+	(*RankRemovalsResponse)(nil),        // 97: evenkeel.v1.RankRemovalsResponse
+	(*RebalanceResponse)(nil),           // 98: evenkeel.v1.RebalanceResponse
 }
 var file_evenkeel_v1_spread_service_proto_depIdxs = []int32{
-	73,  // 0: evenkeel.v1.Change.node:type_name -> evenkeel.v1.Node
-	74,  // 1: evenkeel.v1.Change.pod:type_name -> evenkeel.v1.Pod
-	75,  // 2: evenkeel.v1.Change.service:type_name -> evenkeel.v1.Service
-	76,  // 3: evenkeel.v1.Change.replica_set:type_name -> evenkeel.v1.ReplicaSet
-	77,  // 4: evenkeel.v1.Change.stateful_set:type_name -> evenkeel.v1.StatefulSet
-	78,  // 5: evenkeel.v1.Change.replication_controller:type_name -> evenkeel.v1.ReplicationController
-	79,  // 6: evenkeel.v1.Change.namespace:type_name -> evenkeel.v1.Namespace
-	80,  // 7: evenkeel.v1.Change.persistent_volume_claim:type_name -> evenkeel.v1.PersistentVolumeClaim
-	81,  // 8: evenkeel.v1.Change.persistent_volume:type_name -> evenkeel.v1.PersistentVolume
-	82,  // 9: evenkeel.v1.Change.storage_class:type_name -> evenkeel.v1.StorageClass
-	83,  // 10: evenkeel.v1.Change.pod_disruption_budget:type_name -> evenkeel.v1.PodDisruptionBudget
-	9,   // 11: evenkeel.v1.Change.delete:type_name -> evenkeel.v1.ObjectReference
-	84,  // 12: evenkeel.v1.DefaultConstraints.constraints:type_name -> evenkeel.v1.TopologySpreadConstraint
-	8,   // 13: evenkeel.v1.UpdateSnapshotRequest.changes:type_name -> evenkeel.v1.Change
+	76,  // 0: evenkeel.v1.Change.node:type_name -> evenkeel.v1.Node
+	77,  // 1: evenkeel.v1.Change.pod:type_name -> evenkeel.v1.Pod
+	78,  // 2: evenkeel.v1.Change.service:type_name -> evenkeel.v1.Service
+	79,  // 3: evenkeel.v1.Change.replica_set:type_name -> evenkeel.v1.ReplicaSet
+	80,  // 4: evenkeel.v1.Change.stateful_set:type_name -> evenkeel.v1.StatefulSet
+	81,  // 5: evenkeel.v1.Change.replication_controller:type_name -> evenkeel.v1.ReplicationController
+	82,  // 6: evenkeel.v1.Change.namespace:type_name -> evenkeel.v1.Namespace
+	83,  // 7: evenkeel.v1.Change.persistent_volume_claim:type_name -> evenkeel.v1.PersistentVolumeClaim
+	84,  // 8: evenkeel.v1.Change.persistent_volume:type_name -> evenkeel.v1.PersistentVolume
+	85,  // 9: evenkeel.v1.Change.storage_class:type_name -> evenkeel.v1.StorageClass
+	86,  // 10: evenkeel.v1.Change.pod_disruption_budget:type_name -> evenkeel.v1.PodDisruptionBudget
+	10,  // 11: evenkeel.v1.Change.delete:type_name -> evenkeel.v1.ObjectReference
+	87,  // 12: evenkeel.v1.DefaultConstraints.constraints:type_name -> evenkeel.v1.TopologySpreadConstraint
+	9,   // 13: evenkeel.v1.UpdateSnapshotRequest.changes:type_name -> evenkeel.v1.Change
 	0,   // 14: evenkeel.v1.UpdateSnapshotRequest.mode:type_name -> evenkeel.v1.Mode
-	10,  // 15: evenkeel.v1.UpdateSnapshotRequest.default_constraints:type_name -> evenkeel.v1.DefaultConstraints
-	85,  // 16: evenkeel.v1.UpdateSnapshotRequest.age:type_name -> google.protobuf.Duration
-	11,  // 17: evenkeel.v1.StreamSnapshotRequest.update:type_name -> evenkeel.v1.UpdateSnapshotRequest
-	13,  // 18: evenkeel.v1.StreamSnapshotRequest.begin_replace:type_name -> evenkeel.v1.BeginReplace
-	14,  // 19: evenkeel.v1.StreamSnapshotRequest.commit_replace:type_name -> evenkeel.v1.CommitReplace
-	12,  // 20: evenkeel.v1.StreamSnapshotResponse.update:type_name -> evenkeel.v1.UpdateSnapshotResponse
-	74,  // 21: evenkeel.v1.FilterRequest.pod:type_name -> evenkeel.v1.Pod
-	17,  // 22: evenkeel.v1.FilterRequest.candidates:type_name -> evenkeel.v1.NodeNames
+	11,  // 15: evenkeel.v1.UpdateSnapshotRequest.default_constraints:type_name -> evenkeel.v1.DefaultConstraints
+	88,  // 16: evenkeel.v1.UpdateSnapshotRequest.age:type_name -> google.protobuf.Duration
+	12,  // 17: evenkeel.v1.StreamSnapshotRequest.update:type_name -> evenkeel.v1.UpdateSnapshotRequest
+	14,  // 18: evenkeel.v1.StreamSnapshotRequest.begin_replace:type_name -> evenkeel.v1.BeginReplace
+	15,  // 19: evenkeel.v1.StreamSnapshotRequest.commit_replace:type_name -> evenkeel.v1.CommitReplace
+	13,  // 20: evenkeel.v1.StreamSnapshotResponse.update:type_name -> evenkeel.v1.UpdateSnapshotResponse
+	77,  // 21: evenkeel.v1.FilterRequest.pod:type_name -> evenkeel.v1.Pod
+	18,  // 22: evenkeel.v1.FilterRequest.candidates:type_name -> evenkeel.v1.NodeNames
 	2,   // 23: evenkeel.v1.FilterRequest.node_checks:type_name -> evenkeel.v1.NodeChecks
 	3,   // 24: evenkeel.v1.FilterRequest.view:type_name -> evenkeel.v1.View
-	8,   // 25: evenkeel.v1.FilterRequest.overlay:type_name -> evenkeel.v1.Change
+	9,   // 25: evenkeel.v1.FilterRequest.overlay:type_name -> evenkeel.v1.Change
 	1,   // 26: evenkeel.v1.FilterRequest.dialect:type_name -> evenkeel.v1.Dialect
-	20,  // 27: evenkeel.v1.FilterResponse.infeasible:type_name -> evenkeel.v1.NodeVerdict
-	23,  // 28: evenkeel.v1.FilterResponse.constraints:type_name -> evenkeel.v1.ConstraintReport
-	22,  // 29: evenkeel.v1.FilterResponse.reasons:type_name -> evenkeel.v1.ReasonCount
-	85,  // 30: evenkeel.v1.FilterResponse.age:type_name -> google.protobuf.Duration
-	9,   // 31: evenkeel.v1.FilterResponse.unknown_deletes:type_name -> evenkeel.v1.ObjectReference
-	86,  // 32: evenkeel.v1.FilterResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
+	21,  // 27: evenkeel.v1.FilterResponse.infeasible:type_name -> evenkeel.v1.NodeVerdict
+	24,  // 28: evenkeel.v1.FilterResponse.constraints:type_name -> evenkeel.v1.ConstraintReport
+	23,  // 29: evenkeel.v1.FilterResponse.reasons:type_name -> evenkeel.v1.ReasonCount
+	88,  // 30: evenkeel.v1.FilterResponse.age:type_name -> google.protobuf.Duration
+	10,  // 31: evenkeel.v1.FilterResponse.unknown_deletes:type_name -> evenkeel.v1.ObjectReference
+	89,  // 32: evenkeel.v1.FilterResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
 	4,   // 33: evenkeel.v1.NodeVerdict.code:type_name -> evenkeel.v1.Code
-	21,  // 34: evenkeel.v1.NodeVerdict.reasons:type_name -> evenkeel.v1.RefusalReason
+	22,  // 34: evenkeel.v1.NodeVerdict.reasons:type_name -> evenkeel.v1.RefusalReason
 	5,   // 35: evenkeel.v1.RefusalReason.code:type_name -> evenkeel.v1.ReasonCode
 	5,   // 36: evenkeel.v1.ReasonCount.code:type_name -> evenkeel.v1.ReasonCode
-	84,  // 37: evenkeel.v1.ConstraintReport.constraint:type_name -> evenkeel.v1.TopologySpreadConstraint
-	24,  // 38: evenkeel.v1.ConstraintReport.domains:type_name -> evenkeel.v1.Domain
-	74,  // 39: evenkeel.v1.ExplainRequest.pod:type_name -> evenkeel.v1.Pod
-	17,  // 40: evenkeel.v1.ExplainRequest.candidates:type_name -> evenkeel.v1.NodeNames
+	87,  // 37: evenkeel.v1.ConstraintReport.constraint:type_name -> evenkeel.v1.TopologySpreadConstraint
+	25,  // 38: evenkeel.v1.ConstraintReport.domains:type_name -> evenkeel.v1.Domain
+	77,  // 39: evenkeel.v1.ExplainRequest.pod:type_name -> evenkeel.v1.Pod
+	18,  // 40: evenkeel.v1.ExplainRequest.candidates:type_name -> evenkeel.v1.NodeNames
 	2,   // 41: evenkeel.v1.ExplainRequest.node_checks:type_name -> evenkeel.v1.NodeChecks
 	3,   // 42: evenkeel.v1.ExplainRequest.view:type_name -> evenkeel.v1.View
-	8,   // 43: evenkeel.v1.ExplainRequest.overlay:type_name -> evenkeel.v1.Change
+	9,   // 43: evenkeel.v1.ExplainRequest.overlay:type_name -> evenkeel.v1.Change
 	1,   // 44: evenkeel.v1.ExplainRequest.dialect:type_name -> evenkeel.v1.Dialect
-	23,  // 45: evenkeel.v1.ExplainResponse.constraints:type_name -> evenkeel.v1.ConstraintReport
-	22,  // 46: evenkeel.v1.ExplainResponse.reasons:type_name -> evenkeel.v1.ReasonCount
-	20,  // 47: evenkeel.v1.ExplainResponse.infeasible:type_name -> evenkeel.v1.NodeVerdict
-	87,  // 48: evenkeel.v1.ExplainResponse.hints:type_name -> evenkeel.v1.Hint
-	88,  // 49: evenkeel.v1.ExplainResponse.insights:type_name -> evenkeel.v1.ConstraintInsight
-	85,  // 50: evenkeel.v1.ExplainResponse.age:type_name -> google.protobuf.Duration
-	9,   // 51: evenkeel.v1.ExplainResponse.unknown_deletes:type_name -> evenkeel.v1.ObjectReference
-	86,  // 52: evenkeel.v1.ExplainResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
-	74,  // 53: evenkeel.v1.ScoreRequest.pod:type_name -> evenkeel.v1.Pod
-	17,  // 54: evenkeel.v1.ScoreRequest.candidates:type_name -> evenkeel.v1.NodeNames
+	24,  // 45: evenkeel.v1.ExplainResponse.constraints:type_name -> evenkeel.v1.ConstraintReport
+	23,  // 46: evenkeel.v1.ExplainResponse.reasons:type_name -> evenkeel.v1.ReasonCount
+	21,  // 47: evenkeel.v1.ExplainResponse.infeasible:type_name -> evenkeel.v1.NodeVerdict
+	90,  // 48: evenkeel.v1.ExplainResponse.hints:type_name -> evenkeel.v1.Hint
+	91,  // 49: evenkeel.v1.ExplainResponse.insights:type_name -> evenkeel.v1.ConstraintInsight
+	88,  // 50: evenkeel.v1.ExplainResponse.age:type_name -> google.protobuf.Duration
+	10,  // 51: evenkeel.v1.ExplainResponse.unknown_deletes:type_name -> evenkeel.v1.ObjectReference
+	89,  // 52: evenkeel.v1.ExplainResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
+	77,  // 53: evenkeel.v1.ScoreRequest.pod:type_name -> evenkeel.v1.Pod
+	18,  // 54: evenkeel.v1.ScoreRequest.candidates:type_name -> evenkeel.v1.NodeNames
 	2,   // 55: evenkeel.v1.ScoreRequest.node_checks:type_name -> evenkeel.v1.NodeChecks
 	3,   // 56: evenkeel.v1.ScoreRequest.view:type_name -> evenkeel.v1.View
-	8,   // 57: evenkeel.v1.ScoreRequest.overlay:type_name -> evenkeel.v1.Change
+	9,   // 57: evenkeel.v1.ScoreRequest.overlay:type_name -> evenkeel.v1.Change
 	1,   // 58: evenkeel.v1.ScoreRequest.dialect:type_name -> evenkeel.v1.Dialect
-	29,  // 59: evenkeel.v1.ScoreResponse.scores:type_name -> evenkeel.v1.NodeScore
-	23,  // 60: evenkeel.v1.ScoreResponse.constraints:type_name -> evenkeel.v1.ConstraintReport
-	85,  // 61: evenkeel.v1.ScoreResponse.age:type_name -> google.protobuf.Duration
-	9,   // 62: evenkeel.v1.ScoreResponse.unknown_deletes:type_name -> evenkeel.v1.ObjectReference
-	86,  // 63: evenkeel.v1.ScoreResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
-	74,  // 64: evenkeel.v1.PlaceRequest.pod:type_name -> evenkeel.v1.Pod
-	17,  // 65: evenkeel.v1.PlaceRequest.candidates:type_name -> evenkeel.v1.NodeNames
+	30,  // 59: evenkeel.v1.ScoreResponse.scores:type_name -> evenkeel.v1.NodeScore
+	24,  // 60: evenkeel.v1.ScoreResponse.constraints:type_name -> evenkeel.v1.ConstraintReport
+	88,  // 61: evenkeel.v1.ScoreResponse.age:type_name -> google.protobuf.Duration
+	10,  // 62: evenkeel.v1.ScoreResponse.unknown_deletes:type_name -> evenkeel.v1.ObjectReference
+	89,  // 63: evenkeel.v1.ScoreResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
+	77,  // 64: evenkeel.v1.PlaceRequest.pod:type_name -> evenkeel.v1.Pod
+	18,  // 65: evenkeel.v1.PlaceRequest.candidates:type_name -> evenkeel.v1.NodeNames
 	2,   // 66: evenkeel.v1.PlaceRequest.node_checks:type_name -> evenkeel.v1.NodeChecks
-	8,   // 67: evenkeel.v1.PlaceRequest.overlay:type_name -> evenkeel.v1.Change
+	9,   // 67: evenkeel.v1.PlaceRequest.overlay:type_name -> evenkeel.v1.Change
 	1,   // 68: evenkeel.v1.PlaceRequest.dialect:type_name -> evenkeel.v1.Dialect
-	31,  // 69: evenkeel.v1.PlaceRequest.bonuses:type_name -> evenkeel.v1.NodeBonus
-	32,  // 70: evenkeel.v1.PlaceRequest.capacities:type_name -> evenkeel.v1.NodeCapacity
-	33,  // 71: evenkeel.v1.PlaceRequest.reserve:type_name -> evenkeel.v1.Reservation
-	34,  // 72: evenkeel.v1.PlaceRequest.holders:type_name -> evenkeel.v1.Holder
+	33,  // 69: evenkeel.v1.PlaceRequest.bonuses:type_name -> evenkeel.v1.NodeBonus
+	34,  // 70: evenkeel.v1.PlaceRequest.capacities:type_name -> evenkeel.v1.NodeCapacity
+	35,  // 71: evenkeel.v1.PlaceRequest.reserve:type_name -> evenkeel.v1.Reservation
+	36,  // 72: evenkeel.v1.PlaceRequest.holders:type_name -> evenkeel.v1.Holder
 	3,   // 73: evenkeel.v1.PlaceRequest.view:type_name -> evenkeel.v1.View
-	7,   // 74: evenkeel.v1.PlaceRequest.planning:type_name -> evenkeel.v1.Planning
-	85,  // 75: evenkeel.v1.Reservation.ttl:type_name -> google.protobuf.Duration
-	6,   // 76: evenkeel.v1.Holder.state:type_name -> evenkeel.v1.HolderState
-	36,  // 77: evenkeel.v1.PlaceResponse.placements:type_name -> evenkeel.v1.Placement
-	22,  // 78: evenkeel.v1.PlaceResponse.reasons:type_name -> evenkeel.v1.ReasonCount
-	23,  // 79: evenkeel.v1.PlaceResponse.constraints:type_name -> evenkeel.v1.ConstraintReport
-	23,  // 80: evenkeel.v1.PlaceResponse.constraints_before:type_name -> evenkeel.v1.ConstraintReport
-	37,  // 81: evenkeel.v1.PlaceResponse.steps:type_name -> evenkeel.v1.PlacementStep
-	89,  // 82: evenkeel.v1.PlaceResponse.reserved_until:type_name -> google.protobuf.Timestamp
-	85,  // 83: evenkeel.v1.PlaceResponse.age:type_name -> google.protobuf.Duration
-	9,   // 84: evenkeel.v1.PlaceResponse.unknown_deletes:type_name -> evenkeel.v1.ObjectReference
-	86,  // 85: evenkeel.v1.PlaceResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
-	29,  // 86: evenkeel.v1.PlacementStep.scores:type_name -> evenkeel.v1.NodeScore
-	20,  // 87: evenkeel.v1.PlacementStep.violations:type_name -> evenkeel.v1.NodeVerdict
-	89,  // 88: evenkeel.v1.HeldPlacement.expire_time:type_name -> google.protobuf.Timestamp
-	39,  // 89: evenkeel.v1.HeldPlacement.pod:type_name -> evenkeel.v1.ReservedPod
-	72,  // 90: evenkeel.v1.HeldPlacement.labels:type_name -> evenkeel.v1.HeldPlacement.LabelsEntry
-	41,  // 91: evenkeel.v1.ReservePodsRequest.pods:type_name -> evenkeel.v1.AssignedPod
-	33,  // 92: evenkeel.v1.ReservePodsRequest.reserve:type_name -> evenkeel.v1.Reservation
-	74,  // 93: evenkeel.v1.AssignedPod.pod:type_name -> evenkeel.v1.Pod
-	89,  // 94: evenkeel.v1.ReservePodsResponse.reserved_until:type_name -> google.protobuf.Timestamp
-	44,  // 95: evenkeel.v1.ConfirmReservationsRequest.confirmations:type_name -> evenkeel.v1.Confirmation
-	39,  // 96: evenkeel.v1.Confirmation.pod:type_name -> evenkeel.v1.ReservedPod
-	85,  // 97: evenkeel.v1.RenewReservationsRequest.ttl:type_name -> google.protobuf.Duration
-	89,  // 98: evenkeel.v1.RenewReservationsResponse.reserved_until:type_name -> google.protobuf.Timestamp
-	38,  // 99: evenkeel.v1.ListReservationsResponse.reservations:type_name -> evenkeel.v1.HeldPlacement
-	56,  // 100: evenkeel.v1.GetSnapshotResponse.snapshot:type_name -> evenkeel.v1.Snapshot
-	10,  // 101: evenkeel.v1.Snapshot.default_constraints:type_name -> evenkeel.v1.DefaultConstraints
-	89,  // 102: evenkeel.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
-	89,  // 103: evenkeel.v1.Snapshot.update_time:type_name -> google.protobuf.Timestamp
-	85,  // 104: evenkeel.v1.Snapshot.age:type_name -> google.protobuf.Duration
-	56,  // 105: evenkeel.v1.ListSnapshotsResponse.snapshots:type_name -> evenkeel.v1.Snapshot
-	11,  // 106: evenkeel.v1.ExportSnapshotResponse.update:type_name -> evenkeel.v1.UpdateSnapshotRequest
-	63,  // 107: evenkeel.v1.ExportSnapshotResponse.summary:type_name -> evenkeel.v1.ExportSummary
-	66,  // 108: evenkeel.v1.VerifySnapshotResponse.mismatches:type_name -> evenkeel.v1.Mismatch
-	69,  // 109: evenkeel.v1.DecideRequest.question:type_name -> evenkeel.v1.Question
-	68,  // 110: evenkeel.v1.DecideRequest.same_revision:type_name -> evenkeel.v1.SameRevision
-	69,  // 111: evenkeel.v1.SameRevision.questions:type_name -> evenkeel.v1.Question
-	85,  // 112: evenkeel.v1.Question.timeout:type_name -> google.protobuf.Duration
-	18,  // 113: evenkeel.v1.Question.filter:type_name -> evenkeel.v1.FilterRequest
-	27,  // 114: evenkeel.v1.Question.score:type_name -> evenkeel.v1.ScoreRequest
-	30,  // 115: evenkeel.v1.Question.place:type_name -> evenkeel.v1.PlaceRequest
-	19,  // 116: evenkeel.v1.DecideResponse.filter:type_name -> evenkeel.v1.FilterResponse
-	28,  // 117: evenkeel.v1.DecideResponse.score:type_name -> evenkeel.v1.ScoreResponse
-	35,  // 118: evenkeel.v1.DecideResponse.place:type_name -> evenkeel.v1.PlaceResponse
-	71,  // 119: evenkeel.v1.DecideResponse.error:type_name -> evenkeel.v1.QuestionError
-	11,  // 120: evenkeel.v1.SpreadService.UpdateSnapshot:input_type -> evenkeel.v1.UpdateSnapshotRequest
-	15,  // 121: evenkeel.v1.SpreadService.StreamSnapshot:input_type -> evenkeel.v1.StreamSnapshotRequest
-	18,  // 122: evenkeel.v1.SpreadService.Filter:input_type -> evenkeel.v1.FilterRequest
-	27,  // 123: evenkeel.v1.SpreadService.Score:input_type -> evenkeel.v1.ScoreRequest
-	25,  // 124: evenkeel.v1.SpreadService.Explain:input_type -> evenkeel.v1.ExplainRequest
-	30,  // 125: evenkeel.v1.SpreadService.Place:input_type -> evenkeel.v1.PlaceRequest
-	67,  // 126: evenkeel.v1.SpreadService.Decide:input_type -> evenkeel.v1.DecideRequest
-	90,  // 127: evenkeel.v1.SpreadService.DescribeSpread:input_type -> evenkeel.v1.DescribeSpreadRequest
-	91,  // 128: evenkeel.v1.SpreadService.RankRemovals:input_type -> evenkeel.v1.RankRemovalsRequest
-	92,  // 129: evenkeel.v1.SpreadService.Rebalance:input_type -> evenkeel.v1.RebalanceRequest
-	40,  // 130: evenkeel.v1.SpreadService.ReservePods:input_type -> evenkeel.v1.ReservePodsRequest
-	43,  // 131: evenkeel.v1.SpreadService.ConfirmReservations:input_type -> evenkeel.v1.ConfirmReservationsRequest
-	46,  // 132: evenkeel.v1.SpreadService.RenewReservations:input_type -> evenkeel.v1.RenewReservationsRequest
-	48,  // 133: evenkeel.v1.SpreadService.ReleaseReservations:input_type -> evenkeel.v1.ReleaseReservationsRequest
-	50,  // 134: evenkeel.v1.SpreadService.ListReservations:input_type -> evenkeel.v1.ListReservationsRequest
-	52,  // 135: evenkeel.v1.SpreadService.ListNodes:input_type -> evenkeel.v1.ListNodesRequest
-	54,  // 136: evenkeel.v1.SpreadService.GetSnapshot:input_type -> evenkeel.v1.GetSnapshotRequest
-	57,  // 137: evenkeel.v1.SpreadService.ListSnapshots:input_type -> evenkeel.v1.ListSnapshotsRequest
-	59,  // 138: evenkeel.v1.SpreadService.DeleteSnapshot:input_type -> evenkeel.v1.DeleteSnapshotRequest
-	61,  // 139: evenkeel.v1.SpreadService.ExportSnapshot:input_type -> evenkeel.v1.ExportSnapshotRequest
-	64,  // 140: evenkeel.v1.SpreadService.VerifySnapshot:input_type -> evenkeel.v1.VerifySnapshotRequest
-	12,  // 141: evenkeel.v1.SpreadService.UpdateSnapshot:output_type -> evenkeel.v1.UpdateSnapshotResponse
-	16,  // 142: evenkeel.v1.SpreadService.StreamSnapshot:output_type -> evenkeel.v1.StreamSnapshotResponse
-	19,  // 143: evenkeel.v1.SpreadService.Filter:output_type -> evenkeel.v1.FilterResponse
-	28,  // 144: evenkeel.v1.SpreadService.Score:output_type -> evenkeel.v1.ScoreResponse
-	26,  // 145: evenkeel.v1.SpreadService.Explain:output_type -> evenkeel.v1.ExplainResponse
-	35,  // 146: evenkeel.v1.SpreadService.Place:output_type -> evenkeel.v1.PlaceResponse
-	70,  // 147: evenkeel.v1.SpreadService.Decide:output_type -> evenkeel.v1.DecideResponse
-	93,  // 148: evenkeel.v1.SpreadService.DescribeSpread:output_type -> evenkeel.v1.DescribeSpreadResponse
-	94,  // 149: evenkeel.v1.SpreadService.RankRemovals:output_type -> evenkeel.v1.RankRemovalsResponse
-	95,  // 150: evenkeel.v1.SpreadService.Rebalance:output_type -> evenkeel.v1.RebalanceResponse
-	42,  // 151: evenkeel.v1.SpreadService.ReservePods:output_type -> evenkeel.v1.ReservePodsResponse
-	45,  // 152: evenkeel.v1.SpreadService.ConfirmReservations:output_type -> evenkeel.v1.ConfirmReservationsResponse
-	47,  // 153: evenkeel.v1.SpreadService.RenewReservations:output_type -> evenkeel.v1.RenewReservationsResponse
-	49,  // 154: evenkeel.v1.SpreadService.ReleaseReservations:output_type -> evenkeel.v1.ReleaseReservationsResponse
-	51,  // 155: evenkeel.v1.SpreadService.ListReservations:output_type -> evenkeel.v1.ListReservationsResponse
-	53,  // 156: evenkeel.v1.SpreadService.ListNodes:output_type -> evenkeel.v1.ListNodesResponse
-	55,  // 157: evenkeel.v1.SpreadService.GetSnapshot:output_type -> evenkeel.v1.GetSnapshotResponse
-	58,  // 158: evenkeel.v1.SpreadService.ListSnapshots:output_type -> evenkeel.v1.ListSnapshotsResponse
-	60,  // 159: evenkeel.v1.SpreadService.DeleteSnapshot:output_type -> evenkeel.v1.DeleteSnapshotResponse
-	62,  // 160: evenkeel.v1.SpreadService.ExportSnapshot:output_type -> evenkeel.v1.ExportSnapshotResponse
-	65,  // 161: evenkeel.v1.SpreadService.VerifySnapshot:output_type -> evenkeel.v1.VerifySnapshotResponse
-	141, // [141:162] is the sub-list for method output_type
-	120, // [120:141] is the sub-list for method input_type
-	120, // [120:120] is the sub-list for extension type_name
-	120, // [120:120] is the sub-list for extension extendee
-	0,   // [0:120] is the sub-list for field type_name
+	8,   // 74: evenkeel.v1.PlaceRequest.planning:type_name -> evenkeel.v1.Planning
+	32,  // 75: evenkeel.v1.PlaceRequest.workloads:type_name -> evenkeel.v1.WorkloadReplicas
+	7,   // 76: evenkeel.v1.PlaceRequest.completeness:type_name -> evenkeel.v1.Completeness
+	77,  // 77: evenkeel.v1.WorkloadReplicas.pod:type_name -> evenkeel.v1.Pod
+	88,  // 78: evenkeel.v1.Reservation.ttl:type_name -> google.protobuf.Duration
+	6,   // 79: evenkeel.v1.Holder.state:type_name -> evenkeel.v1.HolderState
+	39,  // 80: evenkeel.v1.PlaceResponse.placements:type_name -> evenkeel.v1.Placement
+	23,  // 81: evenkeel.v1.PlaceResponse.reasons:type_name -> evenkeel.v1.ReasonCount
+	24,  // 82: evenkeel.v1.PlaceResponse.constraints:type_name -> evenkeel.v1.ConstraintReport
+	24,  // 83: evenkeel.v1.PlaceResponse.constraints_before:type_name -> evenkeel.v1.ConstraintReport
+	40,  // 84: evenkeel.v1.PlaceResponse.steps:type_name -> evenkeel.v1.PlacementStep
+	92,  // 85: evenkeel.v1.PlaceResponse.reserved_until:type_name -> google.protobuf.Timestamp
+	88,  // 86: evenkeel.v1.PlaceResponse.age:type_name -> google.protobuf.Duration
+	10,  // 87: evenkeel.v1.PlaceResponse.unknown_deletes:type_name -> evenkeel.v1.ObjectReference
+	89,  // 88: evenkeel.v1.PlaceResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
+	38,  // 89: evenkeel.v1.PlaceResponse.workloads:type_name -> evenkeel.v1.WorkloadPlacement
+	23,  // 90: evenkeel.v1.WorkloadPlacement.reasons:type_name -> evenkeel.v1.ReasonCount
+	24,  // 91: evenkeel.v1.WorkloadPlacement.constraints:type_name -> evenkeel.v1.ConstraintReport
+	24,  // 92: evenkeel.v1.WorkloadPlacement.constraints_before:type_name -> evenkeel.v1.ConstraintReport
+	30,  // 93: evenkeel.v1.PlacementStep.scores:type_name -> evenkeel.v1.NodeScore
+	21,  // 94: evenkeel.v1.PlacementStep.violations:type_name -> evenkeel.v1.NodeVerdict
+	92,  // 95: evenkeel.v1.HeldPlacement.expire_time:type_name -> google.protobuf.Timestamp
+	42,  // 96: evenkeel.v1.HeldPlacement.pod:type_name -> evenkeel.v1.ReservedPod
+	75,  // 97: evenkeel.v1.HeldPlacement.labels:type_name -> evenkeel.v1.HeldPlacement.LabelsEntry
+	44,  // 98: evenkeel.v1.ReservePodsRequest.pods:type_name -> evenkeel.v1.AssignedPod
+	35,  // 99: evenkeel.v1.ReservePodsRequest.reserve:type_name -> evenkeel.v1.Reservation
+	77,  // 100: evenkeel.v1.AssignedPod.pod:type_name -> evenkeel.v1.Pod
+	92,  // 101: evenkeel.v1.ReservePodsResponse.reserved_until:type_name -> google.protobuf.Timestamp
+	47,  // 102: evenkeel.v1.ConfirmReservationsRequest.confirmations:type_name -> evenkeel.v1.Confirmation
+	42,  // 103: evenkeel.v1.Confirmation.pod:type_name -> evenkeel.v1.ReservedPod
+	88,  // 104: evenkeel.v1.RenewReservationsRequest.ttl:type_name -> google.protobuf.Duration
+	92,  // 105: evenkeel.v1.RenewReservationsResponse.reserved_until:type_name -> google.protobuf.Timestamp
+	41,  // 106: evenkeel.v1.ListReservationsResponse.reservations:type_name -> evenkeel.v1.HeldPlacement
+	59,  // 107: evenkeel.v1.GetSnapshotResponse.snapshot:type_name -> evenkeel.v1.Snapshot
+	11,  // 108: evenkeel.v1.Snapshot.default_constraints:type_name -> evenkeel.v1.DefaultConstraints
+	92,  // 109: evenkeel.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
+	92,  // 110: evenkeel.v1.Snapshot.update_time:type_name -> google.protobuf.Timestamp
+	88,  // 111: evenkeel.v1.Snapshot.age:type_name -> google.protobuf.Duration
+	59,  // 112: evenkeel.v1.ListSnapshotsResponse.snapshots:type_name -> evenkeel.v1.Snapshot
+	12,  // 113: evenkeel.v1.ExportSnapshotResponse.update:type_name -> evenkeel.v1.UpdateSnapshotRequest
+	66,  // 114: evenkeel.v1.ExportSnapshotResponse.summary:type_name -> evenkeel.v1.ExportSummary
+	69,  // 115: evenkeel.v1.VerifySnapshotResponse.mismatches:type_name -> evenkeel.v1.Mismatch
+	72,  // 116: evenkeel.v1.DecideRequest.question:type_name -> evenkeel.v1.Question
+	71,  // 117: evenkeel.v1.DecideRequest.same_revision:type_name -> evenkeel.v1.SameRevision
+	72,  // 118: evenkeel.v1.SameRevision.questions:type_name -> evenkeel.v1.Question
+	88,  // 119: evenkeel.v1.Question.timeout:type_name -> google.protobuf.Duration
+	19,  // 120: evenkeel.v1.Question.filter:type_name -> evenkeel.v1.FilterRequest
+	28,  // 121: evenkeel.v1.Question.score:type_name -> evenkeel.v1.ScoreRequest
+	31,  // 122: evenkeel.v1.Question.place:type_name -> evenkeel.v1.PlaceRequest
+	20,  // 123: evenkeel.v1.DecideResponse.filter:type_name -> evenkeel.v1.FilterResponse
+	29,  // 124: evenkeel.v1.DecideResponse.score:type_name -> evenkeel.v1.ScoreResponse
+	37,  // 125: evenkeel.v1.DecideResponse.place:type_name -> evenkeel.v1.PlaceResponse
+	74,  // 126: evenkeel.v1.DecideResponse.error:type_name -> evenkeel.v1.QuestionError
+	12,  // 127: evenkeel.v1.SpreadService.UpdateSnapshot:input_type -> evenkeel.v1.UpdateSnapshotRequest
+	16,  // 128: evenkeel.v1.SpreadService.StreamSnapshot:input_type -> evenkeel.v1.StreamSnapshotRequest
+	19,  // 129: evenkeel.v1.SpreadService.Filter:input_type -> evenkeel.v1.FilterRequest
+	28,  // 130: evenkeel.v1.SpreadService.Score:input_type -> evenkeel.v1.ScoreRequest
+	26,  // 131: evenkeel.v1.SpreadService.Explain:input_type -> evenkeel.v1.ExplainRequest
+	31,  // 132: evenkeel.v1.SpreadService.Place:input_type -> evenkeel.v1.PlaceRequest
+	70,  // 133: evenkeel.v1.SpreadService.Decide:input_type -> evenkeel.v1.DecideRequest
+	93,  // 134: evenkeel.v1.SpreadService.DescribeSpread:input_type -> evenkeel.v1.DescribeSpreadRequest
+	94,  // 135: evenkeel.v1.SpreadService.RankRemovals:input_type -> evenkeel.v1.RankRemovalsRequest
+	95,  // 136: evenkeel.v1.SpreadService.Rebalance:input_type -> evenkeel.v1.RebalanceRequest
+	43,  // 137: evenkeel.v1.SpreadService.ReservePods:input_type -> evenkeel.v1.ReservePodsRequest
+	46,  // 138: evenkeel.v1.SpreadService.ConfirmReservations:input_type -> evenkeel.v1.ConfirmReservationsRequest
+	49,  // 139: evenkeel.v1.SpreadService.RenewReservations:input_type -> evenkeel.v1.RenewReservationsRequest
+	51,  // 140: evenkeel.v1.SpreadService.ReleaseReservations:input_type -> evenkeel.v1.ReleaseReservationsRequest
+	53,  // 141: evenkeel.v1.SpreadService.ListReservations:input_type -> evenkeel.v1.ListReservationsRequest
+	55,  // 142: evenkeel.v1.SpreadService.ListNodes:input_type -> evenkeel.v1.ListNodesRequest
+	57,  // 143: evenkeel.v1.SpreadService.GetSnapshot:input_type -> evenkeel.v1.GetSnapshotRequest
+	60,  // 144: evenkeel.v1.SpreadService.ListSnapshots:input_type -> evenkeel.v1.ListSnapshotsRequest
+	62,  // 145: evenkeel.v1.SpreadService.DeleteSnapshot:input_type -> evenkeel.v1.DeleteSnapshotRequest
+	64,  // 146: evenkeel.v1.SpreadService.ExportSnapshot:input_type -> evenkeel.v1.ExportSnapshotRequest
+	67,  // 147: evenkeel.v1.SpreadService.VerifySnapshot:input_type -> evenkeel.v1.VerifySnapshotRequest
+	13,  // 148: evenkeel.v1.SpreadService.UpdateSnapshot:output_type -> evenkeel.v1.UpdateSnapshotResponse
+	17,  // 149: evenkeel.v1.SpreadService.StreamSnapshot:output_type -> evenkeel.v1.StreamSnapshotResponse
+	20,  // 150: evenkeel.v1.SpreadService.Filter:output_type -> evenkeel.v1.FilterResponse
+	29,  // 151: evenkeel.v1.SpreadService.Score:output_type -> evenkeel.v1.ScoreResponse
+	27,  // 152: evenkeel.v1.SpreadService.Explain:output_type -> evenkeel.v1.ExplainResponse
+	37,  // 153: evenkeel.v1.SpreadService.Place:output_type -> evenkeel.v1.PlaceResponse
+	73,  // 154: evenkeel.v1.SpreadService.Decide:output_type -> evenkeel.v1.DecideResponse
+	96,  // 155: evenkeel.v1.SpreadService.DescribeSpread:output_type -> evenkeel.v1.DescribeSpreadResponse
+	97,  // 156: evenkeel.v1.SpreadService.RankRemovals:output_type -> evenkeel.v1.RankRemovalsResponse
+	98,  // 157: evenkeel.v1.SpreadService.Rebalance:output_type -> evenkeel.v1.RebalanceResponse
+	45,  // 158: evenkeel.v1.SpreadService.ReservePods:output_type -> evenkeel.v1.ReservePodsResponse
+	48,  // 159: evenkeel.v1.SpreadService.ConfirmReservations:output_type -> evenkeel.v1.ConfirmReservationsResponse
+	50,  // 160: evenkeel.v1.SpreadService.RenewReservations:output_type -> evenkeel.v1.RenewReservationsResponse
+	52,  // 161: evenkeel.v1.SpreadService.ReleaseReservations:output_type -> evenkeel.v1.ReleaseReservationsResponse
+	54,  // 162: evenkeel.v1.SpreadService.ListReservations:output_type -> evenkeel.v1.ListReservationsResponse
+	56,  // 163: evenkeel.v1.SpreadService.ListNodes:output_type -> evenkeel.v1.ListNodesResponse
+	58,  // 164: evenkeel.v1.SpreadService.GetSnapshot:output_type -> evenkeel.v1.GetSnapshotResponse
+	61,  // 165: evenkeel.v1.SpreadService.ListSnapshots:output_type -> evenkeel.v1.ListSnapshotsResponse
+	63,  // 166: evenkeel.v1.SpreadService.DeleteSnapshot:output_type -> evenkeel.v1.DeleteSnapshotResponse
+	65,  // 167: evenkeel.v1.SpreadService.ExportSnapshot:output_type -> evenkeel.v1.ExportSnapshotResponse
+	68,  // 168: evenkeel.v1.SpreadService.VerifySnapshot:output_type -> evenkeel.v1.VerifySnapshotResponse
+	148, // [148:169] is the sub-list for method output_type
+	127, // [127:148] is the sub-list for method input_type
+	127, // [127:127] is the sub-list for extension type_name
+	127, // [127:127] is the sub-list for extension extendee
+	0,   // [0:127] is the sub-list for field type_name
 }
 
 func init() { file_evenkeel_v1_spread_service_proto_init() }
@@ -7057,19 +7377,20 @@ func file_evenkeel_v1_spread_service_proto_init() {
 	file_evenkeel_v1_spread_service_proto_msgTypes[17].OneofWrappers = []any{}
 	file_evenkeel_v1_spread_service_proto_msgTypes[19].OneofWrappers = []any{}
 	file_evenkeel_v1_spread_service_proto_msgTypes[22].OneofWrappers = []any{}
-	file_evenkeel_v1_spread_service_proto_msgTypes[26].OneofWrappers = []any{}
 	file_evenkeel_v1_spread_service_proto_msgTypes[27].OneofWrappers = []any{}
-	file_evenkeel_v1_spread_service_proto_msgTypes[59].OneofWrappers = []any{
+	file_evenkeel_v1_spread_service_proto_msgTypes[28].OneofWrappers = []any{}
+	file_evenkeel_v1_spread_service_proto_msgTypes[29].OneofWrappers = []any{}
+	file_evenkeel_v1_spread_service_proto_msgTypes[61].OneofWrappers = []any{
 		(*DecideRequest_Question)(nil),
 		(*DecideRequest_Cancel)(nil),
 		(*DecideRequest_SameRevision)(nil),
 	}
-	file_evenkeel_v1_spread_service_proto_msgTypes[61].OneofWrappers = []any{
+	file_evenkeel_v1_spread_service_proto_msgTypes[63].OneofWrappers = []any{
 		(*Question_Filter)(nil),
 		(*Question_Score)(nil),
 		(*Question_Place)(nil),
 	}
-	file_evenkeel_v1_spread_service_proto_msgTypes[62].OneofWrappers = []any{
+	file_evenkeel_v1_spread_service_proto_msgTypes[64].OneofWrappers = []any{
 		(*DecideResponse_Filter)(nil),
 		(*DecideResponse_Score)(nil),
 		(*DecideResponse_Place)(nil),
@@ -7080,8 +7401,8 @@ func file_evenkeel_v1_spread_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_evenkeel_v1_spread_service_proto_rawDesc), len(file_evenkeel_v1_spread_service_proto_rawDesc)),
-			NumEnums:      8,
-			NumMessages:   65,
+			NumEnums:      9,
+			NumMessages:   67,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -80,15 +80,7 @@ impl Cluster {
             object: Some(object),
         });
         let batch = Batch::check(changes.collect(), &self.limits, Path::root("changes"))?;
-        let offer = Offer {
-            batch: Arc::new(batch),
-            defaults: None,
-            version: None,
-            expected_revision: None,
-            fence: None,
-            arrived: self.registry.now().steady,
-            age: std::time::Duration::ZERO,
-        };
+        let offer = Offer::of(Arc::new(batch), self.registry.now().steady);
         self.registry.update(SNAPSHOT, offer)?;
         Ok(())
     }

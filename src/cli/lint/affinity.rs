@@ -13,7 +13,7 @@ pub(super) fn idle_terms(template: &Template) -> Vec<Said> {
     };
     let metadata = pod.metadata.clone().unwrap_or_default();
     let spec = pod.spec.clone().unwrap_or_default();
-    // Faults are found with those of the constraints.
+    // Faults are found together with those of the constraints.
     let faults = &mut Violations::default();
     let limits = Limits::default();
     let affinity = &PodAffinity::compile(&metadata, &spec, &limits, Path::root(""), faults);
@@ -42,12 +42,12 @@ pub(super) fn idle_terms(template: &Template) -> Vec<Said> {
     near.chain(apart).collect()
 }
 
-/// The term of anti-affinity that excludes what a term of affinity wants.
+/// The term of anti-affinity that excludes the pods that a term of affinity wants.
 fn excluding(term: &PodTerm, affinity: &PodAffinity) -> Option<usize> {
     affinity.apart.iter().position(|other| other == term)
 }
 
-/// Why a selector matches no pod.
+/// The reason why a selector matches no pod.
 fn reason(term: &PodTerm) -> &'static str {
     match term.selector {
         Selector::Nothing => "without a labelSelector it matches no pod",

@@ -1,4 +1,4 @@
-//! The rules that look at a manifest alone, a function each.
+//! The rules that check a manifest alone, a function each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,13 +40,13 @@ struct CheckedTemplate<'t> {
     constraints: Vec<Active>,
 }
 
-/// What a template's own rules say.
+/// The findings of a template's own rules.
 pub(super) struct TemplateFindings {
     /// The findings.
     pub(super) said: Vec<Said>,
     /// The constraints that are valid.
     pub(super) constraints: Vec<Active>,
-    /// Whether the whole template is valid.
+    /// True if the whole template is valid.
     pub(super) is_valid: bool,
 }
 
@@ -90,8 +90,8 @@ pub(super) fn check(template: &Template, limits: &Limits) -> TemplateFindings {
     }
 }
 
-/// A template with the constraints that are valid, if it is valid besides, and what is
-/// wrong with it that is not `said` already.
+/// A template with its valid constraints, if the rest is valid, and the faults that are not in
+/// `said` already.
 fn read<'t>(
     template: &'t Template,
     limits: &Limits,
@@ -126,18 +126,17 @@ fn read<'t>(
         policy: policy.as_ref(),
         constraints,
     });
-    // What was found in the text already is not said again.
+    // Faults that were found in the text are not reported again.
     (checked, if is_said { Vec::new() } else { faults })
 }
 
-/// The index of the constraint that a field is of.
+/// The index of the constraint that a field belongs to.
 pub(super) fn constraint_of(field: &str) -> Option<usize> {
     let (_, rest) = field.split_once("topologySpreadConstraints[")?;
     rest.split_once(']')?.0.parse().ok()
 }
 
-/// The constraints of a pod without those that are broken, if any are left and all else is
-/// valid.
+/// The constraints of a pod without the broken ones, if any are left and the rest is valid.
 fn compile_but(
     pod: &Pod,
     is_placement: bool,
@@ -188,7 +187,7 @@ fn invalid(field: String, message: String) -> Said {
 
 /// The constraints of a pod, by the rules of a decision about it.
 fn compile(pod: &Pod, is_placement: bool, limits: &Limits) -> Result<Vec<Active>, Violations> {
-    // Fields are named as those of the pod.
+    // The paths of fields begin at the pod.
     let root = Path::root("");
     if is_placement {
         let question = fleet::PlacementSpec::compile(Some(pod.clone()), limits, root)?;
@@ -215,7 +214,7 @@ impl CheckedTemplate<'_> {
         self.pod.metadata.as_ref().map_or(&NONE, |m| &m.labels)
     }
 
-    /// Returns what a rule says of a field of a constraint.
+    /// Returns the finding of a rule about a field of a constraint.
     fn about(&self, rule: LintRule, active: &Active, field: &str, message: String) -> Said {
         let field = format!("spec.topologySpreadConstraints[{}]{field}", active.index);
         Said {
@@ -228,11 +227,11 @@ impl CheckedTemplate<'_> {
     /// A hint about a constraint as a finding, if it shows a mistake.
     fn said(&self, active: &Active, hint: Hint) -> Option<Said> {
         let (rule, field) = match hint.kind() {
-            // Labels that the template does not have yet may be selected by.
+            // The selector may use labels that the template does not have yet.
             Kind::SelfMismatch if selects_given(active) => return None,
             Kind::SelfMismatch => (LintRule::SelectorMismatch, ".labelSelector"),
             Kind::EmptySelector => (LintRule::EmptySelector, ".labelSelector"),
-            // 1 is the least that there is.
+            // 1 is the least possible value.
             Kind::Soft if active.constraint.max_skew <= 1 => return None,
             Kind::Soft => (LintRule::SoftMaxSkew, ".maxSkew"),
             _ => return None,
@@ -240,7 +239,7 @@ impl CheckedTemplate<'_> {
         Some(self.about(rule, active, field, hint.message))
     }
 
-    /// The replicas of the object, where it says so.
+    /// The replicas of the object, if it gives them.
     fn replicas(&self) -> Option<i64> {
         self.template.object.value["spec"]["replicas"].as_i64()
     }
@@ -250,12 +249,11 @@ impl CheckedTemplate<'_> {
     }
 }
 
-/// Returns what Explain says about the constraints for any cluster.
+/// Returns the hints of Explain about the constraints that hold for any cluster.
 fn explained(checked: &CheckedTemplate<'_>) -> Vec<Said> {
     let of = |active: &Active| -> Vec<Said> {
         let hints = match checked.policy {
-            // KubeFleet fills in a selector, and looks at `maxSkew` of soft
-            // constraints.
+            // KubeFleet fills in a selector, and reads `maxSkew` of soft constraints.
             Some(_) => explain::fleet::mismatch(active).into_iter().collect(),
             None => explain::always(active, checked.labels()),
         };
@@ -343,11 +341,11 @@ fn single_replica(checked: &CheckedTemplate<'_>) -> Option<Said> {
     })
 }
 
-/// Several replicas, and nothing that the workload itself says about where.
+/// Several replicas, and no constraints of the workload's own.
 fn no_constraints(checked: &CheckedTemplate<'_>) -> Option<Said> {
     let replicas = checked.replicas().filter(|replicas| *replicas >= 2)?;
     let has_none = checked.constraints.is_empty() && checked.policy.is_none();
-    // Which of several templates has so many is not known.
+    // It is unknown which of several templates has so many.
     let is_only = checked.template.object.templates.len() <= 1;
     (has_none && is_only).then(|| Said {
         rule: LintRule::NoConstraints,
@@ -359,7 +357,7 @@ fn no_constraints(checked: &CheckedTemplate<'_>) -> Option<Said> {
     })
 }
 
-/// Returns what only placements of KubeFleet can have wrong.
+/// Returns the faults that only placements of KubeFleet can have.
 fn placement(checked: &CheckedTemplate<'_>) -> Option<Said> {
     let constraints = checked.constraints.iter();
     let hard = constraints.filter(|active| active.constraint.is_hard());

@@ -24,7 +24,7 @@ fn annotation(finding: &LintFinding) -> String {
     format!("::{level} file={file}{place},title={title}::{message}\n")
 }
 
-/// Returns what a finding says, with its object.
+/// Returns the message of a finding, with its object.
 fn said(finding: &LintFinding) -> String {
     match &*finding.object {
         "" => finding.message.clone(),

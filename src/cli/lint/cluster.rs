@@ -1,4 +1,4 @@
-//! The rules that look at a manifest on a cluster: Explain's hints.
+//! The rules that check a manifest on a cluster: Explain's hints.
 
 use anyhow::Result;
 
@@ -16,7 +16,7 @@ use crate::proto::v1::{
     TopologySpreadConstraint, View,
 };
 
-/// Returns what is to be said of a template on the cluster that `client` knows.
+/// Returns the findings about a template on the cluster that `client` knows.
 pub(crate) async fn check(
     client: &Client,
     snapshot: &str,
@@ -42,12 +42,12 @@ pub(crate) async fn check(
         .iter()
         .filter_map(|insight| unknown_key(template, pod, insight, answer.node_count))
         .collect();
-    // Of default constraints nothing stands in the file.
+    // Default constraints are not in the file.
     let has_own = policy.is_some() || !constraints_of(pod).is_empty();
     let is_unknown = |hint: &Said| unknown.iter().any(|it| it.field.starts_with(&hint.field));
     let hints = answer.hints.iter().filter(|_| has_own);
     let hints = hints.filter_map(|hint| said(template, hint));
-    // That all nodes lack the key is said of the key.
+    // If all nodes lack the key, the finding about the key tells it.
     let mut said: Vec<Said> = hints
         .filter(|hint| hint.rule != LintRule::MissingKey || !is_unknown(hint))
         .collect();
@@ -81,7 +81,7 @@ fn unknown_key(
     Some(no_node_has(template, &field, key, node_count))
 }
 
-/// That no node has the topology key of a field.
+/// The finding that no node has the topology key of a field.
 fn no_node_has(template: &Template, field: &str, key: &str, node_count: i64) -> Said {
     let hint = topology_key_hint(key);
     Said {
@@ -129,7 +129,7 @@ async fn unknown_keys_of_terms(
     Ok(said)
 }
 
-/// Returns how many nodes have a label, and how many there are: those with the label satisfy a
+/// Returns the number of nodes with a label, and of all nodes: the nodes with the label satisfy a
 /// constraint that counts no pods.
 async fn nodes_with(client: &Client, snapshot: &str, key: &str) -> Result<(i64, i64)> {
     let constraint = TopologySpreadConstraint {
@@ -163,8 +163,7 @@ fn constraints_of(pod: &Pod) -> &[TopologySpreadConstraint] {
     spec.map_or(&[], |spec| &spec.topology_spread_constraints)
 }
 
-/// The topology key that a finding about nodes is of: it is said once, not for each
-/// workload.
+/// The topology key of a finding about nodes: it is reported once, not for each workload.
 pub(super) fn key_of(template: &Template, said: &Said) -> Option<String> {
     let is_of_nodes = matches!(said.rule, LintRule::MissingKey | LintRule::EmptyValue);
     let (pod, _) = template.pod.as_ref().ok().filter(|_| is_of_nodes)?;
@@ -172,8 +171,8 @@ pub(super) fn key_of(template: &Template, said: &Said) -> Option<String> {
     Some(constraint.topology_key.clone())
 }
 
-/// A hint as a finding. Those that a manifest shows by itself, and those that
-/// go with the pods of the moment, are none.
+/// A hint as a finding. Hints that the manifest itself shows, and those that depend on the present
+/// pods, are none.
 fn said(template: &Template, hint: &Hint) -> Option<Said> {
     let rule = match hint.kind() {
         Kind::Conflict => LintRule::Conflict,

@@ -1,8 +1,7 @@
-//! The rules about fields as they are written: names that nobody knows, places
-//! that nobody reads, and types that an API server refuses.
+//! The rules about fields as they are written: unknown names, places that are not read, and types
+//! that an API server refuses.
 //!
-//! What fields a constraint has, and of which type, is what `kubernetes.proto`
-//! says.
+//! `kubernetes.proto` defines the fields of a constraint and their types.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -21,7 +20,7 @@ use crate::proto::v1::FILE_DESCRIPTOR_SET;
 /// The field that has the constraints.
 const CONSTRAINTS: &str = "topologySpreadConstraints";
 
-/// The field that says which manager owns which fields of an object. Its keys are names of fields.
+/// The field that tells which manager owns which fields of an object. Its keys are names of fields.
 const MANAGED_FIELDS: &str = "managedFields";
 
 /// Messages of the protocol by full name.
@@ -37,8 +36,7 @@ static MESSAGES: LazyLock<HashMap<String, DescriptorProto>> = LazyLock::new(|| {
     messages.collect()
 });
 
-/// Fields with constraints that are at a wrong place of an object, or whose
-/// name is misspelt.
+/// Fields with constraints at a wrong place of an object, or with a misspelt name.
 pub(super) fn misplaced(object: &TemplateObject) -> Vec<Said> {
     let mut said = Vec::new();
     let mut path = String::new();
@@ -46,7 +44,7 @@ pub(super) fn misplaced(object: &TemplateObject) -> Vec<Said> {
     said
 }
 
-/// `path` is that of `value`: a buffer, for most fields are not named at all.
+/// `path` is that of `value`. It is a buffer, since most paths are never needed.
 fn look_for_constraints(
     value: &Value,
     path: &mut String,
@@ -87,7 +85,7 @@ fn is_like_constraints(key: &str) -> bool {
         || did_you_mean(key, [CONSTRAINTS]).is_some()
 }
 
-/// Returns what is wrong with constraints that `key` has under `parent`.
+/// Returns the fault of constraints that `key` has under `parent`.
 fn judge(parent: &str, key: &str, object: &TemplateObject) -> Option<Said> {
     let specs = object.templates.iter().map(|path| object.spec_of(path));
     let specs: Vec<String> = specs.collect();
@@ -98,7 +96,7 @@ fn judge(parent: &str, key: &str, object: &TemplateObject) -> Option<Said> {
         let message = format!("unknown field {key}: did you mean {CONSTRAINTS}?");
         (LintRule::UnknownField, message)
     } else {
-        // What a custom resource has beside its templates is its own affair.
+        // The other fields of a custom resource are its own affair.
         let is_around = |spec: &&String| spec.starts_with(&format!("{parent}."));
         let around = specs.iter().find(is_around);
         if around.is_none() && !object.is_built_in() {
@@ -121,8 +119,7 @@ fn judge(parent: &str, key: &str, object: &TemplateObject) -> Option<Said> {
     })
 }
 
-/// Fields of the constraints of a template that nobody knows, or that have a
-/// wrong type.
+/// Fields of the constraints of a template that are unknown, or have a wrong type.
 pub(super) fn odd(template: &Template) -> Vec<Said> {
     let path = template.field(&format!("spec.{CONSTRAINTS}"));
     let mut said = Vec::new();

@@ -1,4 +1,4 @@
-//! What lint finds, and where.
+//! The findings of lint, and their positions.
 
 use serde::Serialize;
 
@@ -14,31 +14,30 @@ pub(crate) struct LintFinding {
     pub(crate) line: usize,
     /// The column, from 1; 0 when it is not known.
     pub(crate) column: usize,
-    /// How bad it is.
+    /// The severity of the finding.
     pub(crate) severity: Severity,
-    /// Which rule found it.
+    /// The rule that found it.
     pub(crate) rule: LintRule,
     /// Kind, namespace and name of the object; empty when there is none.
     pub(crate) object: String,
     /// Path of the field in its document; empty when there is none.
     pub(crate) path: String,
-    /// What is wrong.
+    /// The fault.
     pub(crate) message: String,
 }
 
-/// What a rule found in a template: the field in the object, and what is wrong
-/// with it.
+/// A finding of a rule in a template: the field in the object, and the fault.
 pub(crate) struct Said {
-    /// Which rule.
+    /// The rule.
     pub(crate) rule: LintRule,
     /// Path of the field in the object.
     pub(crate) field: String,
-    /// What is wrong.
+    /// The fault.
     pub(crate) message: String,
 }
 
 impl LintFinding {
-    /// A finding about a file that cannot be read, and where reading stopped.
+    /// A finding about a file that cannot be read, and the position where reading stopped.
     pub(crate) fn of_file(
         file: &InputSource,
         rule: LintRule,
@@ -61,7 +60,7 @@ impl LintFinding {
     /// A finding about a field of a template's object.
     pub(crate) fn of(said: Said, template: &Template, file: &InputSource, all: &Positions) -> Self {
         let object = &template.object;
-        // Nobody sees the text in which a cluster sends its objects.
+        // The user never sees the text in which a cluster sends its objects.
         let in_cluster = matches!(file, InputSource::Cluster(_));
         let path = match (&*object.path, &*said.field) {
             (_, field) if in_cluster => field.to_owned(),

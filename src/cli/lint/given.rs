@@ -1,6 +1,6 @@
 //! Labels that controllers give to the pods of a template.
 
-/// Those of any controller.
+/// The keys that any controller sets.
 const ALL: [&str; 10] = [
     "apps.kubernetes.io/pod-index",
     "batch.kubernetes.io/controller-uid",
@@ -19,8 +19,7 @@ pub(super) fn is_given(key: &str) -> bool {
     ALL.contains(&key)
 }
 
-/// Returns whether the controller of this kind does; one of a kind that Kubernetes does not know
-/// may give any.
+/// Returns whether the controller of this kind sets the label; one of an unknown kind may set any.
 pub(super) fn is_given_by(kind: &str, key: &str) -> bool {
     match kind {
         "Deployment" | "ReplicaSet" => key == "pod-template-hash",

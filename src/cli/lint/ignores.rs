@@ -11,7 +11,7 @@ use crate::manifest::Template;
 /// pod template.
 const ANNOTATION: &str = "evenkeel.dev/lint-ignore";
 
-/// The rules that are off for a template, and what is wrong with the lists.
+/// The rules that are off for a template, and the faults of the lists.
 pub(super) fn of(template: &Template) -> (BTreeSet<LintRule>, Vec<Said>) {
     let object = &template.object.value["metadata"];
     let mut lists = vec![("metadata".to_owned(), object)];

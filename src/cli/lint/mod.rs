@@ -1,4 +1,4 @@
-//! `evenkeel lint`: what is wrong with the spread constraints of manifests,
+//! `evenkeel lint`: finds the faults of spread constraints in manifests,
 //! before anything is deployed.
 
 mod affinity;
@@ -117,7 +117,7 @@ pub(crate) struct LintCommand {
     output: LintFormat,
 }
 
-/// How findings are written.
+/// The formats of findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum LintFormat {
     /// One line per finding, as compilers write them.
@@ -132,18 +132,18 @@ enum LintFormat {
     Junit,
 }
 
-/// What was looked at, and found.
+/// The templates that were checked, and the findings.
 #[derive(Default)]
 struct Linted {
     files: usize,
     templates: usize,
-    /// Texts and templates that have placeholders, so that nothing is known of them.
+    /// The number of texts and templates with placeholders, whose content is unknown.
     unrendered: usize,
     findings: Vec<LintFinding>,
     workloads: Workloads,
-    /// Which of the named objects there are.
+    /// The indices of the named objects that exist.
     named: BTreeSet<usize>,
-    /// What was said of nodes: the rule and the topology key.
+    /// The findings about nodes: the rule and the topology key.
     told: BTreeSet<(LintRule, String)>,
 }
 
@@ -152,7 +152,7 @@ impl Linted {
         self.unrendered > 0 && self.templates == 0
     }
 
-    /// Notes what cannot be read.
+    /// Records a text that cannot be read.
     fn unread(&mut self, finding: Option<LintFinding>) {
         let is_unrendered = finding
             .as_ref()
@@ -163,7 +163,7 @@ impl Linted {
 }
 
 impl LintCommand {
-    /// Looks and prints.
+    /// Checks and prints.
     pub(crate) async fn run(mut self) -> Result<Exit> {
         let texts = self.named.texts(&mut self.state).await?;
         let scope = source::QuestionScope::of(self.named.namespace(), source::QuestionScope::All);
@@ -201,7 +201,7 @@ impl LintCommand {
                 .map(|severity| finding.severity = severity)
                 .is_some()
         });
-        // Found by a rule of the manifest and by one of the cluster: said once.
+        // A finding of both a rule of the manifest and one of the cluster is reported once.
         linted.findings.sort();
         linted.findings.dedup();
         output::print(&self.text(&linted)?)?;
@@ -319,8 +319,8 @@ impl LintCommand {
     }
 }
 
-/// Why a text cannot be read. Values of a chart, settings of an editor and the
-/// like are no manifests, and are not reported.
+/// The finding that a text cannot be read. Values of a chart, settings of an editor and the like
+/// are no manifests, and are not reported.
 fn unread(source: &InputSource, error: &ManifestError, text: &str) -> Option<LintFinding> {
     let at = match error {
         ManifestError::Syntax { at, .. } => *at,

@@ -1,4 +1,4 @@
-//! Objects to lint by what they are called in a cluster: all of a kind, or one.
+//! Objects to lint by their names in a cluster: all of a kind, or one.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -64,8 +64,8 @@ impl FromStr for ObjectOrKind {
 }
 
 impl NamedObjects {
-    /// The texts in which the objects are, with others. Without --load they are
-    /// asked of the cluster, and `state` is that cluster from then on.
+    /// The texts that contain the objects, among others. Without --load they come from the cluster,
+    /// and `state` is that cluster from then on.
     pub(super) async fn texts(
         &mut self,
         state: &mut SnapshotSource,
@@ -114,8 +114,8 @@ impl NamedObjects {
         self.namespace.as_deref()
     }
 
-    /// Returns whether a template is one of these objects. Of a file all are. Adds to `found`
-    /// which of the arguments it is meant by.
+    /// Returns whether a template is one of these objects. In a file all are. Adds the matching
+    /// arguments to `found`.
     pub(super) fn is_meant(&self, template: &Template, found: &mut BTreeSet<usize>) -> bool {
         let object = &template.object;
         let namespace = names::namespace_or_default(object.namespace());
@@ -138,8 +138,8 @@ impl NamedObjects {
         self.objects.is_empty() || (!by.is_empty() && self.selects.as_ref().is_none_or(selects))
     }
 
-    /// Refuses names that none of the objects in `place` has. `found` are the
-    /// arguments that some have.
+    /// Refuses names that none of the objects in `place` has. `found` are the arguments that some
+    /// objects have.
     pub(super) fn ensure_found(&self, found: &BTreeSet<usize>, place: &str) -> Result<()> {
         let named = self.objects.iter().enumerate();
         let missing = named.filter(|(at, _)| !found.contains(at));

@@ -1,15 +1,15 @@
-//! Templates that nobody rendered.
+//! Templates with unrendered placeholders.
 
 use serde_json::Value;
 
-/// How placeholders of templates begin.
+/// The start of a placeholder.
 pub(super) const PLACEHOLDER: &str = "{{";
 
-/// What is said of a template that has some.
+/// The message about a template with placeholders.
 pub(super) const UNRENDERED: &str =
     "this is a template with placeholders: lint what it is rendered to, e.g. by `helm template`";
 
-/// Returns whether there are placeholders where no program is expected to find its own.
+/// Returns whether there are placeholders at places where no program expects its own.
 pub(super) fn has_placeholder(value: &Value) -> bool {
     const OF_PROGRAMS: [&str; 5] = [
         "annotations",

@@ -1,4 +1,4 @@
-//! The rules: what lint looks for.
+//! The rules of lint.
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::misspelt::hint;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Severity {
@@ -82,7 +82,7 @@ impl LintRule {
     /// The rule of a name.
     ///
     /// # Errors
-    /// When no rule is called so.
+    /// No rule has this name.
     pub(crate) fn named(name: &str) -> Result<Self> {
         let all = Self::value_variants();
         let rule = all.iter().copied().find(|rule| rule.id() == name);
@@ -93,7 +93,7 @@ impl LintRule {
         })
     }
 
-    /// Returns whether it is on unless somebody turns it off.
+    /// Returns whether the rule is on by default.
     pub(crate) fn is_on(self) -> bool {
         self != Self::NoConstraints
     }
@@ -104,14 +104,14 @@ impl LintRule {
         value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// Returns what it looks for, in a sentence.
+    /// Returns the rule's subject, in a sentence.
     pub(crate) fn help(self) -> String {
         let value = self.to_possible_value();
         let help = value.and_then(|value| value.get_help().map(ToString::to_string));
         help.unwrap_or_default()
     }
 
-    /// Returns how bad its findings are.
+    /// Returns the severity of its findings.
     pub(crate) fn severity(self) -> Severity {
         match self {
             Self::Unreadable
@@ -146,7 +146,7 @@ impl LintRule {
 }
 
 impl Severity {
-    /// The word for it.
+    /// The name of the severity.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Note => "note",

@@ -9,11 +9,10 @@ use serde::Deserialize;
 
 use super::rule::{LintRule, Severity};
 
-/// Name of the file. It is looked for in the current directory and in those
-/// above it.
+/// Name of the file. It is searched in the current directory and in those above it.
 const FILE_NAME: &str = ".evenkeel-lint.toml";
 
-/// How a rule is set.
+/// The setting of a rule.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum RuleLevel {
@@ -35,13 +34,13 @@ struct SettingsFile {
     rules: BTreeMap<String, RuleLevel>,
 }
 
-/// Which rules are on, and how bad what they find is.
+/// The rules that are on, and the severity of their findings.
 #[derive(Debug, Default)]
 pub(super) struct LintSettings {
-    /// The least severe finding that fails; none where the file does not say.
+    /// The least severe finding that fails; none where the file has none.
     pub(super) fail_on: Option<Severity>,
-    /// How bad findings are; none for a rule that is off. Rules that are not
-    /// here are as the table has them.
+    /// The severity of findings; none for a rule that is off. Rules that are not here are as in the
+    /// table.
     levels: BTreeMap<LintRule, Option<Severity>>,
 }
 
@@ -77,7 +76,7 @@ impl LintSettings {
         self.levels.insert(rule, is_on.then(|| rule.severity()));
     }
 
-    /// Returns how bad what a rule finds is; none when it is off.
+    /// Returns the severity of a rule's findings; none when it is off.
     pub(super) fn severity(&self, rule: LintRule) -> Option<Severity> {
         let of_table = rule.is_on().then(|| rule.severity());
         self.levels.get(&rule).copied().unwrap_or(of_table)

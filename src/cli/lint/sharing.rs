@@ -12,7 +12,7 @@ use crate::spread::Active;
 
 type PodLabels = BTreeMap<String, String>;
 
-/// The workloads of all files, and what their constraints select.
+/// The workloads of all files, and the pods that their constraints select.
 #[derive(Default)]
 pub(super) struct Workloads {
     namespaces: BTreeMap<String, NamespaceWorkloads>,
@@ -29,12 +29,12 @@ struct NamespaceWorkloads {
 struct Selecting {
     object: String,
     selector: Selector,
-    /// Where it is.
+    /// The finding, with its position.
     finding: LintFinding,
 }
 
 impl Workloads {
-    /// Adds a workload with its constraints. Single pods share with nobody.
+    /// Adds a workload with its constraints. Single pods share with no workload.
     pub(super) fn add(
         &mut self,
         template: &Template,
@@ -74,7 +74,7 @@ impl Workloads {
         }
     }
 
-    /// Returns what there is to say once all workloads are known.
+    /// Returns the findings once all workloads are known.
     pub(super) fn findings(self) -> Vec<LintFinding> {
         let namespaces = self.namespaces.into_values();
         namespaces.flat_map(NamespaceWorkloads::findings).collect()
@@ -83,7 +83,7 @@ impl Workloads {
 
 impl NamespaceWorkloads {
     fn findings(self) -> Vec<LintFinding> {
-        // Most selectors require a pair, which few workloads have.
+        // Most selectors require a pair of labels, which few workloads have.
         let mut by_pair: HashMap<(&str, &str), Vec<&PodLabels>> = HashMap::new();
         for labels in self.by_labels.keys() {
             for (key, value) in labels {

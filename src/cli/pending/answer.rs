@@ -10,14 +10,14 @@ use crate::proto::v1::ExplainResponse;
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PendingPods {
-    /// How many there are.
+    /// The number of these pods.
     pub(crate) pod_count: usize,
-    /// How many of them no node can take.
+    /// The number of those that no node can take.
     pub(crate) stuck_count: usize,
-    /// For how many of them the cluster's own scheduler says that it found no node.
+    /// The number of those for which the cluster's own scheduler reports that it found no node.
     pub(crate) unschedulable_count: usize,
-    /// Their workloads: most pods that no node can take first, then fewest
-    /// nodes that one could go to, then most pods, then by name.
+    /// Their workloads: most pods that no node can take first, then fewest nodes for a pod, then
+    /// most pods, then by name.
     pub(crate) workloads: Vec<PendingWorkload>,
 }
 
@@ -29,23 +29,23 @@ pub(crate) struct PendingWorkload {
     pub(crate) namespace: String,
     /// Kind of the controller; empty without one.
     pub(crate) kind: String,
-    /// Its name; empty without one.
+    /// The controller's name; empty without one.
     pub(crate) name: String,
     /// The labels of pods without a controller.
     pub(crate) labels: BTreeMap<String, String>,
     /// Names of the pods.
     pub(crate) pods: Vec<String>,
-    /// How many of them no node can take.
+    /// The number of those that no node can take.
     pub(crate) stuck_count: usize,
-    /// For how many of them the cluster's own scheduler says that it found no node.
+    /// The number of those for which the cluster's own scheduler reports that it found no node.
     pub(crate) unschedulable_count: usize,
-    /// What that says of the pod that is explained, or of another; empty when it
-    /// says nothing, or is not known.
+    /// The scheduler's message about the explained pod, or another; empty when there is none, or it
+    /// is not known.
     pub(crate) scheduler_message: String,
-    /// The scheduler that they name, if that is not the default one; else empty.
+    /// The scheduler that the pods name, if that is not the default one; else empty.
     pub(crate) scheduler_name: String,
     /// The pod that is explained: the one with the fewest nodes to go to.
     pub(crate) explained_pod: String,
-    /// Why it may run where it may.
+    /// The explanation of that pod.
     pub(crate) explanation: ExplainResponse,
 }

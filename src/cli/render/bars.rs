@@ -5,34 +5,35 @@
 
 use anstyle::Style;
 
+use super::layout::columns;
 use super::text::styled;
 
-/// Cells of the longest bar.
+/// Cells of the longest bar, at most. It takes a quarter of a narrow output.
 const WIDTH: i64 = 32;
 
-/// Cells of one pod, at most: a single pod should not look like many.
+/// The most cells of one pod: a single pod should not look like many.
 const MAX_CELLS_PER_POD: i64 = 6;
 
-/// Cells of the longest bar of what grows.
+/// Cells of the longest bar of a count that grows.
 const GROWTH_WIDTH: i64 = 30;
 
-/// What is drawn in one line.
+/// A bar, which is drawn in one line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Bar {
-    /// How many there are.
+    /// The present count.
     pub(crate) count: i64,
-    /// How many would be added.
+    /// The count that would be added.
     pub(crate) added: i64,
-    /// The most that there may be; `None` for no limit.
+    /// The largest allowed count; `None` for no limit.
     pub(crate) limit: Option<i64>,
 }
 
-/// How many cells a count takes, the same for all bars of a table.
+/// The cells of a count, the same for all bars of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BarScale {
     longest: i64,
     cells: i64,
-    /// Cells that something takes at least.
+    /// The fewest cells of a count above zero.
     fewest: i64,
 }
 
@@ -50,15 +51,19 @@ impl BarScale {
         } else {
             filled
         };
-        let per_pod = (WIDTH / longest).min(MAX_CELLS_PER_POD);
+        let width = columns().map_or(WIDTH, |columns| {
+            let quarter = i64::try_from(columns / 4).unwrap_or(WIDTH);
+            quarter.clamp(1, WIDTH)
+        });
+        let per_pod = (width / longest).min(MAX_CELLS_PER_POD);
         Self {
             longest,
             cells: if per_pod > 0 {
                 per_pod * longest
             } else {
-                WIDTH
+                width
             },
-            // Something is never drawn as nothing.
+            // A count above zero gets at least one cell.
             fewest: 1,
         }
     }
@@ -78,7 +83,7 @@ impl BarScale {
         self.draw_parts(before, after, "+", style)
     }
 
-    /// Draws a count that fell: `###--`, with what is gone in `style`.
+    /// Draws a count that fell: `###--`, with the removed part in `style`.
     pub(crate) fn draw_decline(&self, before: i64, after: i64, style: Style) -> String {
         self.draw_parts(after, before, "-", style)
     }

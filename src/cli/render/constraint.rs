@@ -8,13 +8,19 @@ use crate::proto::v1::{ConstraintReport, TopologySpreadConstraint};
 /// Domains at the minimum that are named.
 const NAMED_AT_MINIMUM: usize = 3;
 
-/// A hard constraint, as Filter reports it.
-pub(super) fn hard(report: &ConstraintReport) -> String {
+/// A hard constraint, as Filter reports it that found this many feasible nodes.
+pub(super) fn hard(report: &ConstraintReport, feasible_count: i64) -> String {
     let constraint = report.constraint.clone().unwrap_or_default();
     let max_skew = i64::from(constraint.max_skew);
     let mut text = heading(report, &constraint);
     text.push_str(&format!("  minimum     {}\n", minimum(report, &constraint)));
     text.push_str(&policies(&constraint));
+    // A server of version 0.1 does not say where feasible nodes are.
+    let says_where = report
+        .domains
+        .iter()
+        .any(|domain| domain.feasible_nodes > 0);
+    let is_known = says_where || feasible_count == 0;
     let rows = report.domains.iter().map(|domain| {
         [
             quoted(&domain.value),
@@ -22,7 +28,7 @@ pub(super) fn hard(report: &ConstraintReport) -> String {
             number(domain.skew),
             number(domain.eligible_nodes),
             match domain.feasible {
-                // Whether a node there can be used is not known by domain.
+                true if is_known && domain.feasible_nodes == 0 => styled(BAD, "no feasible node"),
                 true => styled(GOOD, &format!("skew {} <= {max_skew}", domain.skew)),
                 false => styled(BAD, &format!("skew {} > {max_skew}", domain.skew)),
             },
@@ -84,7 +90,7 @@ pub(super) fn heading(report: &ConstraintReport, constraint: &TopologySpreadCons
     )
 }
 
-/// The minimum and what pins it.
+/// The minimum and the domains that hold it.
 fn minimum(report: &ConstraintReport, constraint: &TopologySpreadConstraint) -> String {
     let count = number(report.global_minimum);
     if report.domain_count == 0 {
@@ -104,8 +110,8 @@ fn minimum(report: &ConstraintReport, constraint: &TopologySpreadConstraint) -> 
         .map(|domain| quoted(&domain.value))
         .collect();
     let named = at_minimum[..at_minimum.len().min(NAMED_AT_MINIMUM)].join(", ");
-    // Domains come by count: when the last one listed is at the minimum, some
-    // that are not listed may be too.
+    // Domains are sorted by count: when the last listed one is at the minimum, some that are not
+    // listed may be, too.
     let all_listed = report.domain_count == report.domains.len() as i64;
     let open = !all_listed && at_minimum.len() == report.domains.len();
     match at_minimum.len().saturating_sub(NAMED_AT_MINIMUM) {
@@ -146,7 +152,7 @@ pub(super) fn policy_list(constraint: &TopologySpreadConstraint) -> Vec<String> 
     said
 }
 
-/// The domains that a report lists, a row each, and how many others there are.
+/// The domains that a report lists, a row each, and the number of others.
 pub(super) fn domain_table<const N: usize>(
     report: &ConstraintReport,
     headings: [&str; N],

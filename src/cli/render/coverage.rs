@@ -1,16 +1,16 @@
-//! Renders how many workloads have constraints of their own, default ones, or none.
+//! Renders the number of workloads with constraints of their own, default ones, or none.
 
 use super::text::{number, plural};
 use crate::proto::v1::{ConstraintCoverage, DefaultsKind, DescribeSpreadResponse};
 
-/// Returns how many workloads violate constraints, in a line.
+/// Returns the number of workloads that violate constraints, in a line.
 pub(super) fn verdict(answer: &DescribeSpreadResponse) -> String {
     let all = plural(answer.workload_count, "workload");
     let held = answer.coverage.as_ref().map(held);
     let among = match (answer.workload_count, held) {
-        (0, _) => return "no workload: there is no pod here".to_owned(),
+        (0, _) => return "no workload: there are no pods".to_owned(),
         (_, Some(0)) => {
-            return format!("violating: nothing to violate, no constraint is in force for {all}");
+            return format!("violating: none, because no constraint is in force for {all}");
         }
         (_, Some(held)) => format!("{} with constraints", plural(held, "workload")),
         (_, None) => all,
@@ -29,7 +29,7 @@ pub(super) fn verdict(answer: &DescribeSpreadResponse) -> String {
     }
 }
 
-/// Returns whether anything could be violated.
+/// Returns whether any constraint could be violated.
 pub(super) fn is_judged(answer: &DescribeSpreadResponse) -> bool {
     answer.coverage.as_ref().is_none_or(|it| held(it) > 0)
 }
@@ -39,7 +39,7 @@ fn held(coverage: &ConstraintCoverage) -> i64 {
     coverage.own_count + coverage.default_count
 }
 
-/// Returns what holds workloads even, a line for each.
+/// Returns the rules that keep workloads even, a line for each.
 pub(super) fn lines(answer: &DescribeSpreadResponse) -> Vec<String> {
     let Some(coverage) = answer
         .coverage
@@ -86,8 +86,8 @@ pub(super) fn lines(answer: &DescribeSpreadResponse) -> Vec<String> {
     lines
 }
 
-/// Returns how to see more of workloads without constraints. `loaded` says whether the answer is
-/// about files, for which default constraints can be given.
+/// Returns how to see more of workloads without constraints. `loaded` is true for an answer about
+/// files, for which default constraints can be given.
 pub(super) fn advice(answer: &DescribeSpreadResponse, loaded: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let coverage = answer.coverage.as_ref();

@@ -32,14 +32,14 @@ pub(crate) fn explain(head: &Head, answer: &ExplainResponse) -> String {
     text + &hints(answer)
 }
 
-/// Returns what was not checked, and is not told of in the summary.
+/// Returns the unchecked fields that the summary does not name.
 pub(super) fn untold(answer: &ExplainResponse) -> Vec<String> {
     let told = |field: &&String| answer.feasible_count > 0 && answer.summary.contains(&***field);
     let unchecked = answer.unchecked.iter();
     unchecked.filter(|field| !told(field)).cloned().collect()
 }
 
-/// Returns what a hint says; of a key that no node has, what was probably meant.
+/// Returns the text of a hint; for a key that no node has, with the key that was probably meant.
 pub(super) fn hint_text(answer: &ExplainResponse, hint: &Hint) -> String {
     let mut reports = answer.constraints.iter().zip(&answer.insights);
     let of_hint = reports.find(|(report, _)| report.constraint_index == hint.constraint_index);
@@ -67,7 +67,7 @@ fn hints(answer: &ExplainResponse) -> String {
     text
 }
 
-/// A constraint: what it says, what it looks at, and its domains.
+/// A constraint: its fields, its nodes, and its domains.
 fn one(report: &ConstraintReport, insight: &ConstraintInsight) -> String {
     let constraint = report.constraint.clone().unwrap_or_default();
     let mut text = constraint::heading(report, &constraint);
@@ -87,7 +87,7 @@ pub(super) fn is_hard(constraint: &TopologySpreadConstraint) -> bool {
     constraint.when_unsatisfiable != "ScheduleAnyway"
 }
 
-/// The minimum and what pins it.
+/// The minimum and the domains that hold it.
 pub(super) fn minimum(report: &ConstraintReport, insight: &ConstraintInsight) -> String {
     let count = number(report.global_minimum);
     let named = among(&insight.minimum_domains);
@@ -116,7 +116,7 @@ pub(super) fn minimum(report: &ConstraintReport, insight: &ConstraintInsight) ->
     }
 }
 
-/// Returns how many pods a domain may have.
+/// Returns the number of pods that a domain may have.
 pub(super) fn limit(report: &ConstraintReport, insight: &ConstraintInsight) -> String {
     let constraint = report.constraint.clone().unwrap_or_default();
     let (max_skew, minimum) = (constraint.max_skew, report.global_minimum);
@@ -131,7 +131,7 @@ pub(super) fn limit(report: &ConstraintReport, insight: &ConstraintInsight) -> S
     )
 }
 
-/// Which nodes are left out, and by which policy.
+/// Tells which nodes are left out, and by which policy.
 pub(super) fn left_out_text(left_out: &LeftOut) -> String {
     let why = match left_out.cause() {
         Cause::MissingKey | Cause::Unspecified => "without the topology key",
@@ -141,6 +141,7 @@ pub(super) fn left_out_text(left_out: &LeftOut) -> String {
     };
     let pods = match left_out.matching_pods {
         0 => String::new(),
+        1 => ", with 1 matching pod that does not count".to_owned(),
         pods => format!(", with {} that do not count", plural(pods, "matching pod")),
     };
     let (count, listed) = (left_out.node_count, left_out.nodes.len() as i64);
@@ -154,7 +155,7 @@ pub(super) fn left_out_text(left_out: &LeftOut) -> String {
     format!("{} {why} ({names}){pods}", plural(count, "node"))
 }
 
-/// Returns what a domain is to the pod.
+/// Returns the verdict of a domain on the pod.
 pub(super) fn verdict(
     constraint: &TopologySpreadConstraint,
     domain: &Domain,

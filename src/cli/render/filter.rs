@@ -16,7 +16,7 @@ pub(crate) fn filter(head: &Head, answer: &FilterResponse) -> String {
     }
     for report in &answer.constraints {
         text.push('\n');
-        text.push_str(&constraint::hard(report));
+        text.push_str(&constraint::hard(report, answer.feasible_count));
     }
     text
 }
@@ -61,7 +61,7 @@ fn verdict_text(verdict: &NodeVerdict) -> &'static str {
     }
 }
 
-/// Kubernetes' reason, with what decided.
+/// Kubernetes' reason, with the facts that decided.
 fn reason(verdict: &NodeVerdict, answer: &FilterResponse) -> String {
     let why = by_constraint(verdict, answer);
     match verdict.nominated_pods {

@@ -1,41 +1,44 @@
-//! How wide the output is.
+//! The width of the output.
 //!
-//! What goes to a terminal follows its width. What goes elsewhere is not wrapped:
-//! programs read it line by line.
+//! Output to a terminal follows its width. Other output is not wrapped: programs read it line by
+//! line.
 
 use std::sync::OnceLock;
 
 use textwrap::core::display_width;
 use textwrap::{Options, WordSplitter, WrapAlgorithm};
 
-/// Columns of a paragraph, at most: longer lines are hard to read.
+/// The most columns of a paragraph: longer lines are hard to read.
 const LONGEST_LINE: usize = 100;
+
+/// The fewest columns that are left of shortened text.
+const NARROWEST: usize = 8;
 
 /// Blanks between two columns of a table.
 pub(super) const GAP: usize = 2;
 
 static COLUMNS: OnceLock<usize> = OnceLock::new();
 
-/// Looks up how wide standard output is, once, before anything is written: what
-/// COLUMNS says, else the width of the terminal.
+/// Looks up the width of standard output, once, before anything is written: that of COLUMNS, else
+/// that of the terminal.
 pub(crate) fn look_up_width() {
     let said = std::env::var("COLUMNS").ok();
     let said = said.and_then(|columns| columns.parse().ok());
     let terminal = || terminal_size::terminal_size_of(std::io::stdout());
     let columns = said.or_else(|| terminal().map(|(width, _)| usize::from(width.0)));
     if let Some(columns) = columns.filter(|columns| *columns > 0) {
-        // Nobody looks twice.
+        // It is set only once.
         let _ = COLUMNS.set(columns);
     }
 }
 
-/// Columns of the output; `None` where nothing is wrapped.
+/// Columns of the output; `None` where lines are not wrapped.
 pub(super) fn columns() -> Option<usize> {
     COLUMNS.get().copied()
 }
 
-/// Text whose lines fit the output. What follows a label hangs below it: columns of
-/// a line begin after two blanks.
+/// Text whose lines fit the output. Text after a label hangs below it: columns of a line begin
+/// after two blanks.
 pub(crate) fn fit(text: &str) -> String {
     match columns() {
         Some(columns) => hanging(text, columns),
@@ -77,7 +80,7 @@ pub(super) fn paragraph(text: &str, indent: &str, style: impl Fn(&str) -> String
 
 /// `text` in lines of at most `width` columns. A longer word has a line of its
 /// own.
-pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
+fn wrapped(text: &str, width: usize) -> Vec<String> {
     let lines = textwrap::wrap(text, options(width)).into_iter();
     lines.map(std::borrow::Cow::into_owned).collect()
 }
@@ -90,58 +93,95 @@ fn options<'o>(width: usize) -> Options<'o> {
         .wrap_algorithm(WrapAlgorithm::FirstFit)
 }
 
-/// Rows of which the widest has at most `columns`, if words are short enough:
-/// cells of the widest column continue in rows of their own.
-pub(super) fn fitted<const N: usize>(rows: Vec<[String; N]>, columns: usize) -> Vec<[String; N]> {
-    let (mut widths, mut least) = ([0; N], [0; N]);
+/// Rows under their headings, each in one line of at most `columns` as far as columns can be
+/// shortened, the widest first.
+pub(super) fn fitted<const N: usize>(
+    mut rows: Vec<[String; N]>,
+    columns: usize,
+) -> Vec<[String; N]> {
+    let mut widths = [0; N];
     for row in &rows {
-        for (column, cell) in row.iter().enumerate() {
-            widths[column] = widths[column].max(display_width(cell));
-            let words = cell.split(' ').map(display_width);
-            least[column] = least[column].max(words.max().unwrap_or(0));
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = display_width(cell).max(*width);
         }
     }
-    loop {
-        let total = widths.iter().sum::<usize>() + GAP * N.saturating_sub(1);
-        let over = total.saturating_sub(columns);
-        let narrower = (0..N).filter(|column| widths[*column] > least[*column]);
-        let Some(widest) = narrower
-            .max_by_key(|column| widths[*column])
-            .filter(|_| over > 0)
-        else {
+    let headings = rows.first().into_iter().flatten();
+    let least: Vec<usize> = headings
+        .map(|heading| display_width(heading).max(NARROWEST))
+        .collect();
+    while widths.iter().sum::<usize>() + GAP * N.saturating_sub(1) > columns {
+        let wider = (0..N).filter(|column| widths[*column] > least[*column]);
+        let Some(widest) = wider.max_by_key(|column| widths[*column]) else {
             break;
         };
-        widths[widest] = least[widest].max(widths[widest].saturating_sub(over));
+        widths[widest] -= 1;
     }
-    rows.iter().flat_map(|row| rows_of(row, &widths)).collect()
+    for row in &mut rows {
+        for (cell, width) in row.iter_mut().zip(widths) {
+            if display_width(cell) > width {
+                *cell = shortened(cell, width);
+            }
+        }
+    }
+    rows
 }
 
-/// A row as one or more, so that each cell is as narrow as its column.
-fn rows_of<const N: usize>(row: &[String; N], widths: &[usize; N]) -> Vec<[String; N]> {
-    let cells: Vec<Vec<String>> = row
-        .iter()
-        .zip(widths)
-        .map(|(cell, width)| cell_lines(cell, *width))
-        .collect();
-    let height = cells.iter().map(Vec::len).max().unwrap_or(0);
-    let line = |at: usize| std::array::from_fn(|n| cells[n].get(at).cloned().unwrap_or_default());
-    (0..height).map(line).collect()
+/// A cell in `width` columns: a name loses its middle, a sentence and a cell of several styles
+/// their end.
+fn shortened(cell: &str, width: usize) -> String {
+    let left = width.saturating_sub(1);
+    let parts = pieces(cell);
+    let is_text = |part: &&&str| !part.starts_with('\u{1b}');
+    let is_name = parts.iter().filter(is_text).count() == 1 && !cell.contains(' ');
+    let behind = if is_name { left / 2 } else { 0 };
+    let mut room = left - behind;
+    let mut short = String::new();
+    for part in parts {
+        if part.starts_with('\u{1b}') {
+            short.push_str(part);
+            continue;
+        }
+        let head: String = within(part.chars(), room).collect();
+        if head.len() == part.len() {
+            room -= display_width(part);
+            short.push_str(part);
+            continue;
+        }
+        let mut tail: Vec<char> = within(part.chars().rev(), behind).collect();
+        tail.reverse();
+        if room > 0 || behind > 0 {
+            short.push_str(head.trim_end());
+            short.push('…');
+            short.extend(tail);
+        }
+        room = 0;
+    }
+    short
 }
 
-/// A cell in lines. A style that spans it begins and ends on each.
-fn cell_lines(cell: &str, width: usize) -> Vec<String> {
-    if display_width(cell) <= width {
-        return vec![cell.to_owned()];
+/// The texts of a cell, and the sequences that change its style.
+fn pieces(cell: &str) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut rest = cell;
+    while !rest.is_empty() {
+        let end = match rest.starts_with('\u{1b}') {
+            true => rest.find('m').map_or(rest.len(), |at| at + 1),
+            false => rest.find('\u{1b}').unwrap_or(rest.len()),
+        };
+        let (piece, after) = rest.split_at(end);
+        pieces.push(piece);
+        rest = after;
     }
-    let mut text = cell;
-    while text.starts_with('\u{1b}') {
-        text = text.split_once('m').map_or("", |(_, rest)| rest);
-    }
-    let style = &cell[..cell.len() - text.len()];
-    let plain = text.split('\u{1b}').next().unwrap_or(text);
-    let end = &text[plain.len()..];
-    let lines = wrapped(plain, width).into_iter();
-    lines.map(|line| format!("{style}{line}{end}")).collect()
+    pieces
+}
+
+/// The first of these characters, in at most `width` columns.
+fn within(chars: impl Iterator<Item = char>, width: usize) -> impl Iterator<Item = char> {
+    let mut used = 0;
+    chars.take_while(move |char| {
+        used += display_width(char.encode_utf8(&mut [0; 4]));
+        used <= width
+    })
 }
 
 #[cfg(test)]
@@ -171,29 +211,32 @@ mod tests {
     }
 
     #[test]
-    fn the_widest_column_is_wrapped_until_a_table_fits() {
+    fn the_widest_columns_are_shortened_until_a_table_fits() {
         let rows = || {
             vec![
                 ["NODE".to_owned(), "REASON".to_owned(), "END".to_owned()],
-                ["a".to_owned(), "one two three".to_owned(), "x y".to_owned()],
+                [
+                    "ip-10-0-0-1.internal".to_owned(),
+                    "one two three".to_owned(),
+                    "x".to_owned(),
+                ],
             ]
         };
-        let joined = |rows: Vec<[String; 3]>| -> Vec<String> {
-            rows.iter().map(|row| row.join("|")).collect()
-        };
         let cases = [
-            (40, vec!["NODE|REASON|END", "a|one two three|x y"]),
-            (20, vec!["NODE|REASON|END", "a|one two|x y", "|three|"]),
-            (1, vec!["NODE|REASON|END", "a|one|x y", "|two|", "|three|"]),
+            (40, "ip-10-0-0-1.internal|one two three|x"),
+            (34, "ip-10-0…ternal|one two three|x"),
+            (28, "ip-10…ernal|one two t…|x"),
+            (1, "ip-1…nal|one two…|x"),
         ];
         for (columns, expected) in cases {
-            assert_eq!(joined(fitted(rows(), columns)), expected, "{columns}");
+            let fitting = fitted(rows(), columns);
+            assert_eq!(fitting[1].join("|"), expected, "{columns}");
         }
         let red = anstyle::AnsiColor::Red.on_default();
-        let lines = cell_lines(&format!("{red}one two{red:#}"), 3);
-        assert_eq!(
-            lines,
-            [format!("{red}one{red:#}"), format!("{red}two{red:#}")]
-        );
+        let cell = shortened(&format!("{red}one two{red:#}"), 5);
+        assert_eq!(cell, format!("{red}one…{red:#}"));
+        assert_eq!(shortened("界界界界", 5), "界…界");
+        let bar = |above: &str| format!("{red}##{red:#}|{red}{above}{red:#}");
+        assert_eq!(shortened(&bar("####"), 6), bar("##…"));
     }
 }

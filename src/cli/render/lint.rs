@@ -1,4 +1,4 @@
-//! What lint found, as compilers write it.
+//! The findings of lint, as compilers write them.
 
 use anstyle::{AnsiColor, Style};
 
@@ -8,8 +8,8 @@ use crate::cli::lint::rule::Severity;
 use crate::explain::plural;
 use crate::visible;
 
-/// The findings, two lines each, and how many there are. `place` is where the pod
-/// templates are that were looked at.
+/// The findings, two lines each, and their number. `place` names the source of the checked pod
+/// templates.
 pub(crate) fn lint(findings: &[LintFinding], templates: usize, place: &str) -> String {
     let mut text: String = findings.iter().map(finding).collect();
     if !findings.is_empty() {

@@ -7,8 +7,7 @@ use crate::log::Bounds;
 use crate::log::audit::Audit;
 use crate::visible;
 
-/// A log: its snapshot, what it holds, and what the newest checkpoint covers, from
-/// when.
+/// A log: its snapshot, its bounds, and the end and time of its newest checkpoint.
 type LogRow = (String, Bounds, Option<(u64, SystemTime)>);
 
 /// A line for each log.
@@ -52,7 +51,13 @@ pub(crate) fn logs(all: &[LogRow]) -> String {
     table("", headings, rows)
 }
 
-/// Returns what was found in a log.
+/// A line for each incomplete copy.
+pub(crate) fn log_troubles(all: &[String]) -> String {
+    let lines = all.iter().map(|trouble| format!("{trouble}\n"));
+    lines.collect()
+}
+
+/// Returns the result of checking a log.
 pub(crate) fn audited(name: &str, found: &Audit) -> String {
     let Bounds { first, last, .. } = found.bounds;
     let mut text = format!(
@@ -61,8 +66,8 @@ pub(crate) fn audited(name: &str, found: &Audit) -> String {
         number(found.records),
         number(found.voids)
     );
-    if found.copies > 0 {
-        let (compared, copies) = (found.copies, found.bounds.copies);
+    if !found.copies.is_empty() {
+        let (compared, copies) = (found.copies.len(), found.bounds.copies);
         text.push_str(&format!(", on {compared} of {copies} servers"));
     }
     match found.faulty {
@@ -70,9 +75,9 @@ pub(crate) fn audited(name: &str, found: &Audit) -> String {
         faulty => text.push_str(&format!(": {} wrong\n", number(faulty))),
     }
     for fault in &found.faults {
-        let copy = fault
-            .copy
-            .map_or_else(String::new, |copy| format!(" on server {copy}"));
+        let copy = fault.copy.as_deref().map_or_else(String::new, |server| {
+            format!(" on server {}", visible::text(server))
+        });
         text.push_str(&format!("  {}{copy}: {}\n", fault.sequence, fault.what));
     }
     let more = found.faulty - found.faults.len() as u64;

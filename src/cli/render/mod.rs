@@ -1,6 +1,6 @@
-//! Answers as text for a person: pure functions from a response to a string.
-//! Styles are written always; the output drops them where they are not wanted.
-//! How wide it is is looked up once.
+//! Answers as text for a person: pure functions from a response to a string. Styles are written
+//! always; the output drops them where they are not wanted. The width of the output is looked up
+//! once.
 
 mod bars;
 mod constraint;
@@ -32,9 +32,9 @@ pub(crate) use filter::filter;
 pub(crate) use html::{explain_html, rebalance_html, report_html, spread_html};
 pub(crate) use layout::{fit, look_up_width};
 pub(crate) use lint::lint;
-pub(crate) use log::{audited, logs};
+pub(crate) use log::{audited, log_troubles, logs};
 pub(crate) use pending::pending;
-pub(crate) use place::place;
+pub(crate) use place::{place, place_together};
 pub(crate) use rebalance::rebalance;
 pub(crate) use replay::{Different, Replayed, replayed};
 pub(crate) use report::report;

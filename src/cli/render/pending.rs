@@ -50,7 +50,7 @@ pub(crate) fn pending(snapshot: &str, pending: &PendingPods) -> String {
     text
 }
 
-/// Returns what was not checked of any of the pods.
+/// Returns the fields of any of the pods that were not checked.
 fn unchecked(pending: &PendingPods) -> Vec<String> {
     let all = pending.workloads.iter();
     let fields = all.flat_map(|workload| workload.explanation.unchecked.iter().cloned());
@@ -58,14 +58,14 @@ fn unchecked(pending: &PendingPods) -> Vec<String> {
     fields.into_iter().collect()
 }
 
-/// For how many pods the cluster's own scheduler found no node.
+/// Tells for how many pods the cluster's own scheduler found no node.
 fn said_by_cluster(count: usize) -> String {
     let (pods, are) = (plural(count, "pod"), verb(count, "is", "are"));
     format!("; the cluster itself says that {pods} {are} unschedulable")
 }
 
-/// Returns what the cluster's scheduler says of the pods, where that differs from what is said
-/// here, and which scheduler it is, where that is another.
+/// Returns the message of the cluster's scheduler about the pods, if it differs from the
+/// explanation here, and the scheduler's name, if it is not the default one.
 fn of_scheduler(workload: &PendingWorkload) -> Vec<String> {
     let (said, answer) = (&workload.scheduler_message, &workload.explanation);
     let mut reasons = answer.reasons.iter();
@@ -84,7 +84,7 @@ fn of_scheduler(workload: &PendingWorkload) -> Vec<String> {
     lines
 }
 
-/// A workload: how many of its pods wait, and why the worst off does.
+/// A workload: the number of its waiting pods, and the reason of the worst off.
 fn one(workload: &PendingWorkload) -> String {
     let name = name_of_workload(
         &workload.namespace,

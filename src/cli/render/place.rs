@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 
 use super::bars::BarScale;
 use super::layout::paragraph;
-use super::text::{BAD, GOOD, HEADING, Head, and_more, headline_style, number, styled, table};
+use super::text::{
+    BAD, GOOD, HEADING, Head, and_more, headline_style, number, plural, styled, table,
+};
 use crate::explain::{but_for, quoted};
-use crate::proto::v1::{ConstraintReport, PlaceResponse};
+use crate::proto::v1::{ConstraintReport, PlaceResponse, Placement};
+use crate::visible;
 
-/// The answer as text: summary, picks by node, constraints before and after.
-/// Before it, the workload had `there` pods.
+/// The answer as text: summary, picks by node, constraints before and after. Before that, the
+/// workload had `there` pods.
 pub(crate) fn place(head: &Head, answer: &PlaceResponse, there: i64) -> String {
     let mut text = head.lines(answer.revision, answer.defaults());
     text.push_str(&summary(answer, there));
@@ -19,6 +22,40 @@ pub(crate) fn place(head: &Head, answer: &PlaceResponse, there: i64) -> String {
         let before = all.find(|before| before.constraint_index == after.constraint_index);
         text.push('\n');
         text.push_str(&bars(head, before, after));
+    }
+    text
+}
+
+/// The answer about several workloads, which have these names.
+pub(crate) fn place_together(head: &Head, answer: &PlaceResponse, names: &[&str]) -> String {
+    let several = plural(names.len() as i64, "workload");
+    let head = &Head {
+        pod: &several,
+        ..*head
+    };
+    let mut text = head.lines(answer.revision, answer.defaults());
+    text.push_str(&summary(answer, 0));
+    for (index, (workload, name)) in answer.workloads.iter().zip(names).enumerate() {
+        let is_of = |placement: &&Placement| usize::try_from(placement.workload) == Ok(index);
+        let placements = answer.placements.iter().filter(is_of);
+        let one = PlaceResponse {
+            placements: placements.cloned().collect(),
+            unplaced: workload.unplaced,
+            reasons: workload.reasons.clone(),
+            unchecked: workload.unchecked.clone(),
+            bound: workload.bound,
+            ..PlaceResponse::default()
+        };
+        text.push_str(&format!("\n{}\n", styled(HEADING, &visible::text(name))));
+        text.push_str(&summary(&one, 0));
+        text.push_str(&nodes(head, &one));
+        for (before, after) in workload
+            .constraints_before
+            .iter()
+            .zip(&workload.constraints)
+        {
+            text.push_str(&bars(head, Some(before), after));
+        }
     }
     text
 }
@@ -43,6 +80,8 @@ fn summary(answer: &PlaceResponse, there: i64) -> String {
         text.push_str(&format!("  {} {}\n", number(reason.count), reason.reason));
     }
     match answer.bound.map(i64::from) {
+        // All of them are a bound that says nothing.
+        Some(bound) if unplaced > 0 && bound == placed + unplaced && bound > placed => {}
         Some(bound) if unplaced > 0 && bound > placed => {
             text.push_str(&format!("no plan places more than {}\n", number(bound)));
         }
@@ -77,7 +116,7 @@ fn nodes(head: &Head, answer: &PlaceResponse) -> String {
     head.nodes(headings, count, rows, "--all lists them")
 }
 
-/// Returns what counts in each domain: `#` before, `+` added.
+/// Returns the counts of each domain: `#` before, `+` added.
 fn bars(head: &Head, before: Option<&ConstraintReport>, after: &ConstraintReport) -> String {
     let constraint = after.constraint.clone().unwrap_or_default();
     let title = format!(

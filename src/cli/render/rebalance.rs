@@ -7,8 +7,8 @@ use super::text::{BAD, GOOD, HEADING, number, plural, source_line, styled, table
 use crate::explain::quoted;
 use crate::proto::v1::{MoveBlocker, MoveEffect, PodMove, RebalanceResponse, RebalancedWorkload};
 
-/// The answer as text: a row for each move, and for each workload a bar for each domain
-/// and what is in the way.
+/// The answer as text: a row for each move, and for each workload a bar for each domain, and the
+/// obstacles.
 pub(crate) fn rebalance(snapshot: &str, answer: &RebalanceResponse) -> String {
     let mut text = source_line(snapshot, answer.revision, answer.defaults());
     text.push_str(&format!("{}\n", styled(HEADING, &headline(answer))));
@@ -23,7 +23,7 @@ pub(crate) fn rebalance(snapshot: &str, answer: &RebalanceResponse) -> String {
     text
 }
 
-/// Returns how many moves and workloads there are.
+/// Returns the numbers of moves and workloads.
 pub(super) fn headline(answer: &RebalanceResponse) -> String {
     let workloads = answer.workloads.len();
     let even = answer
@@ -46,11 +46,11 @@ pub(super) fn headline(answer: &RebalanceResponse) -> String {
     }
 }
 
-/// Returns what is to be known of the whole plan.
+/// Returns remarks about the whole plan.
 pub(super) fn remarks(answer: &RebalanceResponse) -> Vec<String> {
     let mut lines = Vec::new();
     if answer.capped {
-        lines.push("more moves would help than there may be".to_owned());
+        lines.push("more moves would help: a limit of moves is reached".to_owned());
     }
     if !answer.optimal && !answer.moves.is_empty() {
         lines.push("fewer moves may do as much".to_owned());
@@ -73,7 +73,7 @@ fn row(at: usize, it: &PodMove) -> [String; 5] {
     ]
 }
 
-/// Returns what a move does: `zone a 4 -> b 1`.
+/// Returns the effect of a move: `zone a 4 -> b 1`.
 pub(super) fn effect(it: &MoveEffect) -> String {
     let domain = |value: &str, pods: i64| match value {
         "" => "no domain".to_owned(),
@@ -111,7 +111,7 @@ fn workload(it: &RebalancedWorkload) -> String {
     text
 }
 
-/// Returns what is in the way, in words.
+/// Returns an obstacle, in words.
 pub(super) fn blocker(it: &MoveBlocker) -> String {
     let place = match (&*it.topology_key, &*it.domain) {
         ("", _) => String::new(),

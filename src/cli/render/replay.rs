@@ -1,11 +1,11 @@
-//! What a replay came to.
+//! The result of a replay.
 
 use serde::{Deserialize, Serialize};
 
 use super::text::{BAD, GOOD, HEADING, number, styled};
 use crate::decision_log::AnswerDifference;
 
-/// What a replay came to.
+/// The result of a replay.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Replayed {
@@ -19,7 +19,7 @@ pub(crate) struct Replayed {
     pub(crate) revision: Option<i64>,
     /// Decisions that came out the same.
     pub(crate) same: usize,
-    /// Decisions that were left out, for they were made on other revisions.
+    /// Decisions that were left out, because they were made on other revisions.
     pub(crate) left_out: usize,
     /// Lines about other snapshots.
     pub(crate) of_other_snapshots: usize,
@@ -33,25 +33,25 @@ pub(crate) struct Replayed {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Different {
-    /// Its id in the log.
+    /// The decision's id in the log.
     pub(crate) id: String,
-    /// When it was made.
+    /// The time of the decision.
     pub(crate) time: String,
     /// The RPC.
     pub(crate) rpc: String,
     /// Namespace and name of the pod; the name may be empty.
     pub(crate) pod: String,
-    /// Epoch that it saw.
+    /// Epoch that the decision read.
     pub(crate) epoch: String,
-    /// Revision that it saw.
+    /// Revision that the decision read.
     pub(crate) revision: i64,
-    /// Whether the state is of that revision; absent when it is not known.
+    /// True if the state is of that revision; absent when that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) same_revision: Option<bool>,
-    /// Where it differs.
+    /// The differences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) differences: Vec<AnswerDifference>,
-    /// Why it is refused now.
+    /// The reason why it is refused now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) refused: Option<String>,
 }

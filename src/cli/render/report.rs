@@ -6,7 +6,7 @@ use super::spread;
 use super::text::{BAD, GOOD, HEADING, number, plural, source_line, styled, table};
 use crate::cli::report::judge::{ClusterReport, Unbalanced};
 
-/// How the score is made.
+/// The formula of the score.
 pub(super) const FORMULA: &str = "score = 100 × the average, over all workloads of at least two \
     placed pods that have a choice of domains, of: pods in the fullest domain if they were even ÷ \
     pods in the fullest domain now; 0 for a workload that violates a hard constraint";
@@ -59,7 +59,7 @@ fn heading(text: &str) -> String {
     format!("\n{}\n", styled(HEADING, text))
 }
 
-/// Returns what the cluster consists of.
+/// Returns the contents of the cluster.
 pub(super) fn counts(report: &ClusterReport) -> String {
     format!(
         "{}, {}, {}",
@@ -69,7 +69,7 @@ pub(super) fn counts(report: &ClusterReport) -> String {
     )
 }
 
-/// Returns what holds the workloads even, a sentence each.
+/// Returns the rules that keep the workloads even, a sentence each.
 pub(super) fn coverage_lines(report: &ClusterReport) -> Vec<String> {
     let verdict = coverage::verdict(&report.constraints);
     let lines = coverage::lines(&report.constraints);

@@ -10,9 +10,9 @@ use crate::explain::quoted;
 use crate::proto::v1::{RankRemovalsResponse, Removal, TopologySpread};
 use crate::visible;
 
-/// What was asked.
+/// The request of a scale-down.
 pub(crate) struct Removed<'a> {
-    /// What it is about, e.g. `snapshot "default"`.
+    /// The subject, e.g. `snapshot "default"`.
     pub(crate) snapshot: &'a str,
     /// The workload, e.g. `Deployment/shop/web`.
     pub(crate) workload: &'a str,
@@ -66,7 +66,7 @@ fn row(removal: &Removal) -> [String; 3] {
     [removal.name.clone(), node, domains.join(", ")]
 }
 
-/// Returns what counts in each domain: `#` stays, `-` goes, `+` comes.
+/// Returns the counts of each domain: `#` stays, `-` goes, `+` comes.
 pub(super) fn changed_topology(before: &TopologySpread, after: &TopologySpread) -> String {
     let style = if after.excess > 0 { BAD } else { GOOD };
     let skew = format!("skew {} -> {}", number(before.skew), number(after.skew));

@@ -1,5 +1,5 @@
-//! Snapshots, of servers and in state directories: what they are, their
-//! reservations, and what checking them found.
+//! Snapshots, of servers and in state directories: their descriptions, their reservations, and the
+//! results of checking them.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -110,7 +110,7 @@ pub(crate) fn reservations(held: &[HeldPlacement]) -> String {
     table("", headings, rows)
 }
 
-/// A line that all is well, or each mismatch with both values.
+/// A line that all counts agree, or each mismatch with both values.
 pub(crate) fn verified(snapshot: &str, answer: &VerifySnapshotResponse) -> String {
     let checked = format!(
         "snapshot {snapshot:?}, revision {}: views {}, partitions {}, label sets {}, nodes {}, pods \
@@ -176,7 +176,7 @@ pub(crate) fn states(all: &[Described]) -> String {
     table("", headings, rows)
 }
 
-/// Returns what is missing of a state directory that is not damaged.
+/// Returns the loss of a state directory that is not damaged.
 pub(crate) fn loss(loss: Option<Loss>) -> String {
     match loss {
         None => "everything is whole\n".to_owned(),
@@ -184,7 +184,7 @@ pub(crate) fn loss(loss: Option<Loss>) -> String {
     }
 }
 
-/// Returns what a repair did.
+/// Returns the result of a repair.
 pub(crate) fn repaired(repaired: &Repaired) -> String {
     let Some(kept_aside) = &repaired.kept_aside else {
         return format!("nothing to repair: {}", loss(repaired.loss));

@@ -1,4 +1,4 @@
-//! How evenly things are spread.
+//! The spread of workloads.
 
 use std::collections::BTreeMap;
 
@@ -14,19 +14,19 @@ use crate::proto::v1::{
     DescribeSpreadResponse, DomainSpread, LabelSelector, TopologySpread, WorkloadSpread,
 };
 
-/// What was asked.
+/// The request of a spread.
 pub(crate) struct SpreadOf<'a> {
-    /// What it is about, e.g. `snapshot "default"`.
+    /// The subject, e.g. `snapshot "default"`.
     pub(crate) snapshot: &'a str,
     /// The topology key, if one was given.
     pub(crate) by: Option<&'a str>,
     /// The selector, if one was given.
     pub(crate) selector: Option<&'a LabelSelector>,
-    /// Whether it is about all workloads.
+    /// True if the request is about all workloads.
     pub(crate) all: bool,
-    /// Whether every domain is drawn.
+    /// True if every domain is drawn.
     pub(crate) bars: bool,
-    /// Whether it is about files, for which default constraints can be given.
+    /// True if the request is about files, for which default constraints can be given.
     pub(crate) loaded: bool,
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn workload_name(spread: &WorkloadSpread) -> String {
     }
 }
 
-/// Returns what pods without a controller are called.
+/// Returns the name for pods without a controller.
 fn labels_text(labels: &BTreeMap<String, String>) -> String {
     let labels = labels.iter().map(|(k, v)| format!("{k}={v}"));
     match labels.collect::<Vec<_>>().join(",") {
@@ -62,7 +62,7 @@ fn labels_text(labels: &BTreeMap<String, String>) -> String {
     }
 }
 
-/// Returns what is said above the workloads: the first line, and the others.
+/// Returns the lines above the workloads: the first line, and the others.
 pub(super) fn headline(
     about: &SpreadOf<'_>,
     answer: &DescribeSpreadResponse,
@@ -131,7 +131,7 @@ pub(crate) fn full_name(spread: &WorkloadSpread) -> String {
     )
 }
 
-/// The same, of its parts.
+/// The name from its parts: KIND/NAMESPACE/NAME, or without a controller namespace and labels.
 pub(crate) fn name_of_workload(
     namespace: &str,
     kind: &str,
@@ -190,7 +190,7 @@ fn rows(spread: &WorkloadSpread) -> Vec<[String; 7]> {
     rows
 }
 
-/// Returns how many pods there are, and how many of them are on no node.
+/// Returns the number of pods, and of those that are on no node.
 fn pods(spread: &WorkloadSpread) -> String {
     let pods = number(spread.pod_count);
     match spread.pending_count {
@@ -203,7 +203,7 @@ fn share(domain: &DomainSpread) -> String {
     format!("{} {}", quoted(&domain.value), number(domain.matching_pods))
 }
 
-/// Returns what it is spread over, e.g. `zone, max skew 1, DoNotSchedule`.
+/// Returns the topology that a workload is spread over, e.g. `zone, max skew 1, DoNotSchedule`.
 pub(super) fn over(topology: &TopologySpread) -> String {
     let Some(constraint) = &topology.constraint else {
         return topology.topology_key.clone();
@@ -228,7 +228,7 @@ fn skew(topology: &TopologySpread) -> String {
     }
 }
 
-/// Returns what a workload is called above its domains.
+/// Returns the title of a workload above its domains.
 pub(super) fn title(selector: Option<&LabelSelector>, spread: &WorkloadSpread) -> String {
     let name = match selector.map(selector_text) {
         Some(selector) if selector.is_empty() => "all pods".to_owned(),
@@ -270,7 +270,7 @@ fn whole(selector: Option<&LabelSelector>, spread: &WorkloadSpread) -> String {
     text
 }
 
-/// Returns what is known of a topology besides its domains: a word, and what it is.
+/// Returns the facts about a topology besides its domains: each a word and its value.
 pub(super) fn facts(topology: &TopologySpread) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     if let Some(constraint) = &topology.constraint {
@@ -300,7 +300,7 @@ pub(super) fn facts(topology: &TopologySpread) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// A bar for each domain, with the most that it may have.
+/// A bar for each domain, with the most pods that it may have.
 fn domains(topology: &TopologySpread) -> String {
     if topology.domains.is_empty() {
         return String::new();

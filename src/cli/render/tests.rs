@@ -1,4 +1,4 @@
-//! Answers and what a person reads.
+//! Answers and the text that a person reads.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -39,9 +39,10 @@ fn a_filter_answer_shows_verdicts_and_numbers() {
              "reason": format!("{spread} (missing required label)")},
         ],
         "reasons": [{"reason": spread, "count": 1}],
-        "constraints": [{"constraint": zone_constraint(), "domainCount": 2, "selfMatch": 1,
+        "constraints": [{"constraint": zone_constraint(), "domainCount": 3, "selfMatch": 1,
             "domains": [
-                {"value": "c", "skew": 1, "feasible": true, "eligibleNodes": 1},
+                {"value": "b", "skew": 1, "feasible": true, "eligibleNodes": 1},
+                {"value": "c", "skew": 1, "feasible": true, "eligibleNodes": 1, "feasibleNodes": 1},
                 {"value": "a", "matchingPods": 2, "skew": 3, "eligibleNodes": 2},
             ]}],
     }));
@@ -60,8 +61,9 @@ x1    unresolvable   node(s) didn't match pod topology spread constraints (missi
 constraint 0: zone, max skew 1, DoNotSchedule
   counts      pods with app=web
   self match  yes: the pod counts for itself
-  minimum     0, pinned by c
+  minimum     0, pinned by b, c
   DOMAIN  PODS  SKEW  NODES  VERDICT
+  b       0     1     1      no feasible node
   c       0     1     1      skew 1 <= 1
   a       2     3     2      skew 3 > 1
 ";
@@ -136,7 +138,7 @@ fn a_constraint_says_what_it_counts_and_what_pins_the_minimum() {
         ),
     ];
     for (report, expected) in cases {
-        let text = plain(&constraint::hard(&answer(report)));
+        let text = plain(&constraint::hard(&answer(report), 1));
         assert!(
             text.lines().any(|line| line == expected),
             "{expected}\n{text}"

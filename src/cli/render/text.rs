@@ -10,41 +10,41 @@ pub(super) use crate::explain::{number, plural};
 use crate::proto::v1::DefaultsKind;
 use crate::visible;
 
-/// Nodes that a table lists unless all are wanted.
+/// The number of nodes that a table lists unless all are wanted.
 const LISTED_NODES: usize = 50;
 
 /// Headings of columns and sections.
 pub(super) const HEADING: Style = Style::new().bold();
-/// What admits the pod.
+/// The style of a check that admits the pod.
 pub(super) const GOOD: Style = AnsiColor::Green.on_default();
-/// What admits the pod as far as was checked, which was not everything.
+/// The style of an answer that admits the pod, although not everything was checked.
 pub(super) const UNSURE: Style = AnsiColor::Yellow.on_default();
-/// What keeps it out.
+/// The style of a check that keeps the pod out.
 pub(super) const BAD: Style = AnsiColor::Red.on_default();
 
-/// What is said above an answer.
+/// The lines above an answer.
 pub(crate) struct Head<'a> {
     /// Kind and name of the pod or workload.
     pub(crate) pod: &'a str,
-    /// What it is about, e.g. `snapshot "default"`.
+    /// The subject, e.g. `snapshot "default"`.
     pub(crate) snapshot: &'a str,
-    /// Whether to list all nodes.
+    /// True if all nodes are to be listed.
     pub(crate) all: bool,
-    /// Whether the pod was taken out of the snapshot for the answer.
+    /// True if the pod was taken out of the snapshot for the answer.
     pub(crate) taken_out: bool,
 }
 
-/// Where an answer is from, for a page that is kept.
+/// The origin of an answer, for a page that is kept.
 pub(crate) struct Provenance<'a> {
     /// Name of the snapshot.
     pub(crate) snapshot: &'a str,
     /// The address of the server, or the files.
     pub(crate) asked: String,
-    /// When it was asked, as RFC 3339 has it.
+    /// The time of the question, in RFC 3339.
     pub(crate) at: String,
 }
 
-/// What is said of a pod that was taken out of the snapshot for the answer.
+/// The message about a pod that was taken out of the snapshot for the answer.
 pub(crate) const TAKEN_OUT: &str = "the pod is in the snapshot: it was taken out first";
 
 impl Head<'_> {
@@ -61,7 +61,7 @@ impl Head<'_> {
         )
     }
 
-    /// A table of `count` nodes, cut unless all are wanted; `how` to see the others.
+    /// A table of `count` nodes, cut unless all are wanted; `how` tells how to see the others.
     pub(super) fn nodes<const N: usize>(
         &self,
         headings: [&str; N],
@@ -77,7 +77,7 @@ impl Head<'_> {
         format!("\n{}{rest}", table("", headings, rows.take(listed)))
     }
 
-    /// Returns how many of `count` to list.
+    /// Returns the number of nodes to list, out of `count`.
     pub(super) fn listed(&self, count: usize) -> usize {
         if self.all {
             count
@@ -87,7 +87,7 @@ impl Head<'_> {
     }
 }
 
-/// Returns what an answer is about and which default constraints there are, as a line.
+/// Returns the subject of an answer and the kind of default constraints, as a line.
 pub(super) fn source_line(snapshot: &str, revision: i64, defaults: DefaultsKind) -> String {
     let snapshot = visible::text(snapshot);
     format!(
@@ -96,7 +96,7 @@ pub(super) fn source_line(snapshot: &str, revision: i64, defaults: DefaultsKind)
     )
 }
 
-/// Which default constraints there are.
+/// The kind of default constraints, in words.
 pub(super) fn defaults_text(defaults: DefaultsKind) -> &'static str {
     match defaults {
         DefaultsKind::Unspecified => "default constraints: none",
@@ -113,7 +113,7 @@ pub(super) fn and_more(indent: &str, count: usize, what: &str, how: &str) -> Str
     }
 }
 
-/// A line that names the fields of a pod that nobody checked, if there are any.
+/// A line that names the fields of a pod that were not checked, if there are any.
 pub(crate) fn not_checked(fields: &[String]) -> String {
     if fields.is_empty() {
         return String::new();
@@ -122,7 +122,7 @@ pub(crate) fn not_checked(fields: &[String]) -> String {
     paragraph(&format!("not checked: {fields}"), "", str::to_owned)
 }
 
-/// The style of what is said first: of what is well, or not, of what was checked.
+/// The style of the first line: of a good or bad verdict, as far as everything was checked.
 pub(super) fn headline_style(is_well: bool, unchecked: &[String]) -> Style {
     match (is_well, unchecked) {
         (false, _) => BAD.bold(),

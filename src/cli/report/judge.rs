@@ -1,37 +1,38 @@
-//! What a report says of a cluster, from how its workloads are spread.
+//! The judgement of a report on a cluster, from the spread of its workloads.
 
 use std::collections::{BTreeMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::room::{RequestedShare, RoomTally};
 use crate::cli::render;
 use crate::proto::v1::{DescribeSpreadResponse, DomainSpread, Snapshot, WorkloadSpread};
 
-/// The kind whose pods run one on each node, whatever is best.
+/// The kind whose pods run one on each node, whatever would be even.
 const DAEMON_SET: &str = "DaemonSet";
 
-/// How a whole cluster is spread.
+/// The spread of a whole cluster.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ClusterReport {
-    /// The revision that it is about.
+    /// The revision of the report.
     pub(crate) revision: i64,
-    /// How many nodes there are.
+    /// The number of nodes.
     pub(crate) node_count: i64,
-    /// How many pods there are.
+    /// The number of pods.
     pub(crate) pod_count: i64,
     /// The topology key that workloads are compared by; empty when nodes have
     /// none with several values.
     pub(crate) by: String,
-    /// How even the workloads are, all together.
+    /// The score of all workloads together.
     pub(crate) score: Score,
-    /// Workloads with pods that wait and that no node can take, most of them first.
+    /// Workloads with waiting pods that no node can take, most of them first.
     #[serde(default)]
     pub(crate) stuck: Vec<Stuck>,
-    /// How many pods are in each domain of `by`, most first; empty where there are many.
+    /// The load of each domain of `by`, most pods first; empty if there are many.
     #[serde(default)]
-    pub(crate) load: Vec<DomainPods>,
-    /// What their constraints come to: those that violate some are listed.
+    pub(crate) load: Vec<DomainLoad>,
+    /// The verdict about their constraints: workloads that violate some are listed.
     pub(crate) constraints: DescribeSpreadResponse,
     /// Workloads whose pods are all in one place, most pods first.
     pub(crate) risks: Vec<Risk>,
@@ -39,36 +40,49 @@ pub(crate) struct ClusterReport {
     pub(crate) unbalanced: Vec<Unbalanced>,
 }
 
-/// How even workloads are, from 0 to 100.
+/// A score of how even workloads are, from 0 to 100.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Score {
     /// The score; `None` when there is no workload that could be uneven.
     pub(crate) value: Option<i64>,
-    /// How many workloads it is the average of.
+    /// The number of workloads that it is the average of.
     pub(crate) workload_count: i64,
 }
 
-/// A workload with pods that wait and that no node can take.
+/// A workload with waiting pods that no node can take.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Stuck {
     /// KIND/NAMESPACE/NAME.
     pub(crate) workload: String,
-    /// Its pods that no node can take.
+    /// The number of its pods that no node can take.
     pub(crate) pods: i64,
-    /// Why not, of one of them.
+    /// The reason, for one of them.
     pub(crate) reason: String,
 }
 
-/// How many pods are in a domain.
+/// The number of pods in a domain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DomainPods {
     /// The domain.
     pub(crate) domain: String,
-    /// Its pods.
+    /// The number of its pods.
     pub(crate) pods: i64,
+}
+
+/// The load of a domain.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DomainLoad {
+    /// The domain.
+    pub(crate) domain: String,
+    /// The pods that are there.
+    pub(crate) pods: i64,
+    /// The requested shares of its nodes' resources.
+    #[serde(default)]
+    pub(crate) shares: Vec<RequestedShare>,
 }
 
 /// A workload whose pods are all in one place.
@@ -77,9 +91,9 @@ pub(crate) struct DomainPods {
 pub(crate) struct Risk {
     /// KIND/NAMESPACE/NAME.
     pub(crate) workload: String,
-    /// Its pods.
+    /// The number of its pods.
     pub(crate) pods: i64,
-    /// Where they all are.
+    /// The place where they all are.
     pub(crate) risk: String,
 }
 
@@ -89,26 +103,36 @@ pub(crate) struct Risk {
 pub(crate) struct Unbalanced {
     /// KIND/NAMESPACE/NAME.
     pub(crate) workload: String,
-    /// Its pods that are in a domain.
+    /// The number of its pods that are in a domain.
     pub(crate) pods: i64,
     /// The domain with most of them.
     pub(crate) fullest: String,
-    /// How many are there.
+    /// The number of pods there.
     pub(crate) most: i64,
-    /// How many would be in the fullest domain if they were even.
+    /// The number of pods in the fullest domain if the pods were even.
     pub(crate) even: i64,
     /// `even` in percent of `most`, to a tenth.
     pub(crate) percent: f64,
-    /// Its fullest domains, as many as are told.
+    /// The fullest domains, as many as are listed.
     #[serde(default)]
     pub(crate) domains: Vec<DomainPods>,
-    /// How many domains there are.
+    /// The number of domains.
     #[serde(default)]
     pub(crate) domain_count: i64,
 }
 
+impl ClusterReport {
+    /// Sets the requested shares of each domain.
+    pub(super) fn take_room(&mut self, room: &RoomTally) {
+        let mut shares = room.shares();
+        for load in &mut self.load {
+            load.shares = shares.remove(&*load.domain).unwrap_or_default();
+        }
+    }
+}
+
 impl Unbalanced {
-    /// Returns how many pods a domain would have if they were even, by its place among the
+    /// Returns the number of pods that a domain would have if they were even, by its rank among the
     /// fullest.
     pub(crate) fn even_at(&self, place: usize) -> i64 {
         let domains = self.domain_count.max(1);
@@ -147,8 +171,8 @@ impl Score {
     }
 }
 
-/// Judges a cluster by what its constraints come to, and by how its workloads
-/// are spread over the label key `by` and over nodes.
+/// Judges a cluster by its constraints, and by the spread of its workloads over the label key `by`
+/// and over nodes.
 pub(super) fn report(
     snapshot: &Snapshot,
     constraints: DescribeSpreadResponse,
@@ -194,8 +218,9 @@ pub(super) fn report(
     }
 }
 
-/// Returns how many pods of all workloads are in each domain, where every workload tells of all.
-fn load(ranked: &[WorkloadSpread]) -> Vec<DomainPods> {
+/// Returns the number of pods of all workloads in each domain, if every workload lists all its
+/// domains.
+fn load(ranked: &[WorkloadSpread]) -> Vec<DomainLoad> {
     let mut pods: BTreeMap<&str, i64> = BTreeMap::new();
     for topology in ranked.iter().filter_map(|spread| spread.topologies.first()) {
         if topology.domain_count > topology.domains.len() as i64 {
@@ -205,11 +230,12 @@ fn load(ranked: &[WorkloadSpread]) -> Vec<DomainPods> {
             *pods.entry(&domain.value).or_default() += domain.matching_pods;
         }
     }
-    let all = pods.into_iter().map(|(domain, pods)| DomainPods {
+    let all = pods.into_iter().map(|(domain, pods)| DomainLoad {
         domain: domain.to_owned(),
         pods,
+        shares: Vec::new(),
     });
-    let mut all: Vec<DomainPods> = all.collect();
+    let mut all: Vec<DomainLoad> = all.collect();
     all.sort_by_key(|it| -it.pods);
     all
 }
@@ -222,7 +248,7 @@ fn violates_hard(spread: &WorkloadSpread) -> bool {
     })
 }
 
-/// Returns how far a workload is from even; `None` when it has no choice.
+/// Returns the distance of a workload from even; `None` when it has no choice.
 fn unbalanced(spread: &WorkloadSpread) -> Option<Unbalanced> {
     let topology = spread.topologies.first()?;
     let fullest = topology.domains.first()?;
@@ -248,7 +274,7 @@ fn unbalanced(spread: &WorkloadSpread) -> Option<Unbalanced> {
 fn risks(ranked: &[WorkloadSpread], by_node: &[WorkloadSpread]) -> Vec<Risk> {
     let mut named = HashSet::new();
     let mut risks = Vec::new();
-    // What is on one node is in one zone, too: the worse is told.
+    // Pods on one node are in one zone, too: the worse is reported.
     for spread in by_node.iter().chain(ranked) {
         let all_in_one = unbalanced(spread).filter(|one| one.most == one.pods);
         let Some(one) = all_in_one.filter(|one| named.insert(one.workload.clone())) else {

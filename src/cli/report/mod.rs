@@ -1,12 +1,14 @@
-//! `evenkeel report`: how a whole cluster is spread, on one page.
+//! `evenkeel report`: the spread of a whole cluster, on one page.
 
 pub(crate) mod judge;
+pub(crate) mod room;
 mod waiting;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use self::judge::ClusterReport;
+use self::room::RoomTally;
 use super::backend::Client;
 use super::exit::Exit;
 use super::live_names;
@@ -19,7 +21,7 @@ use crate::proto::v1::{DescribeSpreadRequest, DescribeSpreadResponse};
 /// The label of nodes by which they are told apart.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// Domains that are told of each workload, the fullest first.
+/// The number of domains that are listed for each workload, the fullest first.
 const MAX_DOMAINS: i32 = 12;
 
 /// Flags of `evenkeel report`.
@@ -67,7 +69,7 @@ pub(crate) struct ReportCommand {
     output: ReportFormat,
 }
 
-/// How a report is written.
+/// The formats of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ReportFormat {
     /// Sentences and tables for people.
@@ -89,7 +91,10 @@ impl ReportCommand {
         self.state.is_about(scope);
         let opened = self.state.open().await?;
         let mut report = self.gather(&opened.client).await?;
-        report.stuck = waiting::stuck(&opened, self.state.snapshot(), namespace).await?;
+        let (by, mut room) = (report.by.clone(), RoomTally::default());
+        let look = |object: &_| room.add(object, &by);
+        report.stuck = waiting::stuck(&opened, self.state.snapshot(), namespace, look).await?;
+        report.take_room(&room);
         let format = match self.output {
             ReportFormat::Text => AnswerFormat::Table,
             ReportFormat::Json => AnswerFormat::Json,
@@ -107,7 +112,7 @@ impl ReportCommand {
         Ok(self.exit(&report))
     }
 
-    /// Without a score nothing could be spread otherwise, and nothing fails.
+    /// Without a score nothing could be spread better, and nothing fails.
     fn exit(&self, report: &ClusterReport) -> Exit {
         let least = self.fail_under.unwrap_or(0);
         let is_enough = report.score.value.is_none_or(|score| score >= least);
@@ -118,7 +123,7 @@ impl ReportCommand {
         let snapshot = client.describe(self.state.snapshot()).await?;
         let constraints = self.describe(client, "").await?;
         if let Some(namespace) = &self.namespace {
-            // A snapshot knows namespaces by what is in them.
+            // A snapshot knows a namespace only by its objects.
             anyhow::ensure!(
                 constraints.workload_count > 0,
                 "there is no such namespace in {}, or no pod in it: {namespace}",

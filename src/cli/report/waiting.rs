@@ -8,10 +8,11 @@ use crate::cli::render::name_of_workload;
 use crate::cli::source::Opened;
 use crate::cli::stored;
 use crate::explain::joined;
+use crate::proto::v1::change::Object;
 use crate::proto::v1::{FilterRequest, FilterResponse, Pod, View};
 
-/// The workloads of a namespace, or of all, with pods that no node can take, most of them
-/// first.
+/// The workloads of a namespace, or of all, with pods that no node can take, most of them first.
+/// `look` is called with all objects.
 ///
 /// # Errors
 /// As for a single question.
@@ -19,19 +20,28 @@ pub(super) async fn stuck(
     opened: &Opened,
     snapshot: &str,
     namespace: Option<&str>,
+    mut look: impl FnMut(&Object),
 ) -> Result<Vec<Stuck>> {
     let is_meant = |pod: &Pod| {
         let own = stored::namespace_of(pod);
         is_pending(pod) && namespace.is_none_or(|wanted| wanted == own)
     };
-    // Of files, all that they say of a pod; of a server, what it keeps.
-    let pods = match &opened.objects {
-        Some(objects) => {
-            let pods = stored::pods_of(&objects.changes);
-            pods.filter(|pod| is_meant(pod)).cloned().collect()
+    // From files come all fields of a pod, from a server those that it keeps.
+    let mut pods = Vec::new();
+    let mut take = |object: Object| {
+        look(&object);
+        match object {
+            Object::Pod(pod) if is_meant(&pod) => pods.push(pod),
+            _ => {}
         }
-        None => stored::pods(&opened.client, snapshot, is_meant).await?,
     };
+    match &opened.objects {
+        Some(objects) => {
+            let all = objects.changes.iter();
+            all.filter_map(|it| it.object.clone()).for_each(&mut take);
+        }
+        None => stored::objects(&opened.client, snapshot, &mut take).await?,
+    }
     let mut all = Vec::new();
     for ((namespace, id), alike) in grouped(pods) {
         let (mut pods, mut reason) = (0, String::new());
@@ -61,7 +71,7 @@ pub(super) async fn stuck(
     Ok(all)
 }
 
-/// Why no node takes a pod, by how many nodes.
+/// The reasons why no node takes a pod, by number of nodes.
 fn why(answer: &FilterResponse) -> String {
     let reasons = answer.reasons.iter();
     let reasons = reasons.map(|it| format!("{} {}", it.count, it.reason));

@@ -1,5 +1,4 @@
-//! What is explained: a placement, and what every constraint says of each
-//! cluster.
+//! The subject of an explanation: a placement, and the verdict of every constraint on each cluster.
 
 use crate::explain::case::all_nodes;
 use crate::explain::diagnosis::{count, wire_index};
@@ -11,27 +10,27 @@ use crate::snapshot::{NodeRef, ReadView, Slot};
 use crate::spread::NodeRefusal;
 use crate::spread::fleet::{HolderSpread, Judge, PlacementSpec, holders, score};
 
-/// A decision and what it was made from.
+/// A decision and the facts that it was made from.
 pub struct PlacementCase<'a> {
     /// The constraints, hard ones first.
     pub spreads: &'a [HolderSpread],
-    /// The state that it was decided on.
+    /// The state that the placement was decided on.
     pub read_view: ReadView<'a>,
     /// The clusters that were judged.
     pub clusters: Vec<JudgedCluster<'a>>,
 }
 
-/// A cluster and what came of it.
+/// A cluster and the verdict on it.
 pub struct JudgedCluster<'a> {
     /// The cluster.
     pub slot: Slot,
-    /// Its labels and taints.
+    /// The cluster's labels and taints.
     pub node: NodeRef<'a>,
-    /// Its score, or why it has none.
+    /// The cluster's score, or the reason why it has none.
     pub verdict: Result<i64, NodeRefusal>,
-    /// Whether it passes the checks besides spread.
+    /// True if the cluster passes the checks besides spread.
     pub passes: bool,
-    /// Whether it holds the placement already: it cannot be picked again.
+    /// True if the cluster holds the placement already: it cannot be picked again.
     pub holds: bool,
 }
 
@@ -69,7 +68,7 @@ impl<'a> PlacementCase<'a> {
         spreads.filter(|spread| spread.active.constraint.is_hard())
     }
 
-    /// The clusters that may be picked as far as constraints do not matter.
+    /// The clusters that may be picked, apart from the constraints.
     pub fn pickable(&self) -> impl Iterator<Item = &JudgedCluster<'a>> {
         let clusters = self.clusters.iter();
         clusters.filter(|cluster| cluster.passes && !cluster.holds)
@@ -82,8 +81,8 @@ impl<'a> PlacementCase<'a> {
             .count()
     }
 
-    /// Decides again with another max skew of a constraint: how many clusters
-    /// could be picked.
+    /// Decides again with another max skew of a constraint, and returns how many clusters could be
+    /// picked.
     pub fn open_with(&self, changed: &HolderSpread, max_skew: i32) -> usize {
         let mut spreads = self.spreads.to_vec();
         for spread in &mut spreads {
@@ -95,7 +94,7 @@ impl<'a> PlacementCase<'a> {
         self.pickable().filter(admitted).count()
     }
 
-    /// Returns what stands behind each constraint, by index.
+    /// Returns the numbers of each constraint, by index.
     pub fn insights(&self, max_domains: usize) -> Vec<v1::ConstraintInsight> {
         let spreads = self.spreads.iter();
         let insights = spreads.map(|spread| self.insight(spread, max_domains));
@@ -132,7 +131,7 @@ impl<'a> PlacementCase<'a> {
         }
     }
 
-    /// Only clusters without the key are left out.
+    /// The clusters that a constraint leaves out: those without the key, and no others.
     fn keyless(&self, key: &str) -> Vec<v1::LeftOut> {
         let nodes = all_nodes(&self.read_view).map(|(_, node)| node);
         let keyless = nodes.filter(|node| node.label_text(key).is_none());

@@ -36,9 +36,9 @@ pub fn all(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
         .collect()
 }
 
-/// With every cluster the skew would stay above `maxSkew`, even with those that
-/// would shrink it: KubeFleet looks at the resulting skew, not at the change. A
-/// new, empty domain beside full ones causes that.
+/// With every cluster the skew would stay above `maxSkew`, even with clusters that would shrink it:
+/// KubeFleet checks the resulting skew, not the change. A new, empty domain beside full ones causes
+/// that.
 fn skew_too_large(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagnosis> {
     if !admits_nothing(spread) {
         return None;
@@ -71,13 +71,13 @@ fn skew_too_large(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Dia
     ))
 }
 
-/// Returns whether a constraint refuses every domain there is.
+/// Returns whether a constraint refuses all domains.
 fn admits_nothing(spread: &HolderSpread) -> bool {
     let domains = spread.report(usize::MAX).domains;
     !domains.is_empty() && domains.iter().all(|domain| !domain.feasible)
 }
 
-/// A hint that suggests another max skew, with how many clusters that opens.
+/// A hint that suggests another max skew, with the number of clusters that it admits.
 fn suggesting(
     spread: &HolderSpread,
     kind: Kind,
@@ -96,8 +96,8 @@ fn suggesting(
     Diagnosis { hint, remedy }
 }
 
-/// The domains with the fewest holders have no cluster that can be picked:
-/// they stay there, and cap all others.
+/// The domains with the fewest holders have no cluster that can be picked. They keep their count,
+/// and cap all other domains.
 fn unusable_domain(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagnosis> {
     let report = spread.report(usize::MAX);
     let key = &*spread.active.constraint.topology_key;
@@ -128,7 +128,7 @@ fn unusable_domain(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Di
     Some(hint.into())
 }
 
-/// Why the clusters of some domains cannot be picked.
+/// The reasons why the clusters of some domains cannot be picked.
 fn unusable_clusters(case: &PlacementCase<'_>, key: &str, values: &[&str]) -> String {
     let inside = |node: NodeRef<'_>| {
         let value = node.label_text(key);
@@ -151,7 +151,7 @@ fn unusable_clusters(case: &PlacementCase<'_>, key: &str, values: &[&str]) -> St
             "are cordoned, tainted or excluded by affinity",
         ),
         (
-            // Where the budget is used up no node is looked at, and nobody reads this.
+            // Where the budget is used up no node is judged, and the hint is not read.
             all.count().saturating_sub(judged().count()),
             "is no candidate",
             "are no candidates",
@@ -164,8 +164,8 @@ fn unusable_clusters(case: &PlacementCase<'_>, key: &str, values: &[&str]) -> St
     joined(&said.collect::<Vec<_>>())
 }
 
-/// Nothing can be picked, though each of several hard constraints admits some
-/// cluster: another order of picks may have continued.
+/// No cluster can be picked, though each of several hard constraints admits some: another order of
+/// picks might have gone on.
 fn greedy(case: &PlacementCase<'_>) -> Option<Diagnosis> {
     let hard: Vec<&HolderSpread> = case.hard().collect();
     if hard.len() < 2 || case.open_count() > 0 || case.pickable().next().is_none() {
@@ -198,7 +198,7 @@ fn greedy(case: &PlacementCase<'_>) -> Option<Diagnosis> {
     Some(hint.into())
 }
 
-/// Nothing can be picked: the smallest `maxSkew` that would admit a cluster.
+/// No cluster can be picked: the smallest `maxSkew` that would admit one.
 fn max_skew(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagnosis> {
     if case.open_count() > 0 {
         return None;
@@ -214,7 +214,7 @@ fn max_skew(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagnosis
     let least = case.pickable().filter(others).map(after).min()?;
     let max_skew = i32::try_from(least).ok()?;
     if admits_nothing(spread) {
-        // Said by `skew_too_large`.
+        // `skew_too_large` gives that hint.
         return None;
     }
     let open = case.open_with(spread, max_skew);
@@ -270,7 +270,7 @@ fn missing_key(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagno
     Some(hint(Kind::MissingKey, &spread.active, message).into())
 }
 
-/// Placements that match and are being deleted hold no cluster any more.
+/// Placements that match and are being deleted hold their cluster no longer.
 fn terminating(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagnosis> {
     let ending = case.read_view.terminating(spread.active.counted());
     let ending: usize = ending.map(|(_, pods)| pods as usize).sum();

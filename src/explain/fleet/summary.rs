@@ -4,7 +4,7 @@ use super::case::PlacementCase;
 use crate::explain::diagnosis::Diagnosis;
 use crate::explain::words::{plural, sentence, so_many};
 
-/// The sentence of a placement: the result, the reason, and what would help.
+/// The sentence about a placement: the result, the causes, and the remedy.
 pub fn of(case: &PlacementCase<'_>, findings: &[Diagnosis]) -> String {
     let (open, all) = (case.open_count(), case.clusters.len());
     let verdict = match (open, all) {
@@ -17,7 +17,7 @@ pub fn of(case: &PlacementCase<'_>, findings: &[Diagnosis]) -> String {
     sentence(&verdict, &causes(case), remedy.filter(|_| open == 0))
 }
 
-/// Returns what keeps the placement off the others, by how many clusters.
+/// Returns the causes that keep the placement off clusters, each with its number of clusters.
 fn causes(case: &PlacementCase<'_>) -> Vec<String> {
     let hold = case.clusters.iter().filter(|cluster| cluster.holds).count();
     let others = case.clusters.iter().filter(|cluster| !cluster.holds);

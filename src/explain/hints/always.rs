@@ -1,4 +1,4 @@
-//! What a constraint does that may not be expected, whatever nodes and pods there are.
+//! Effects of a constraint that may surprise, whatever nodes and pods there are.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ pub fn mismatch(active: &Active, labels: &BTreeMap<String, String>) -> Option<v1
     Some(hint(Kind::SelfMismatch, active, message))
 }
 
-/// The keys that a selector asks for, with what the pod has instead.
+/// The keys that a selector asks for, each with the pod's value.
 fn differences(selector: &v1::LabelSelector, labels: &BTreeMap<String, String>) -> String {
     let pairs = selector.match_labels.iter();
     let wrong = pairs.filter(|(key, value)| labels.get(*key) != Some(*value));

@@ -1,4 +1,4 @@
-//! What holds the global minimum down.
+//! Causes that hold the global minimum down.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,8 @@ use crate::matching::{Constraint, Policy};
 use crate::proto::v1::hint::Kind;
 use crate::spread::Reason;
 
-/// The domains with the fewest pods are ones that nothing can be put into, so
-/// that the minimum stays where it is and the others fill up. A node
-/// inclusion policy may take them out of the counting.
+/// The domains with the fewest pods can take none, so the minimum stays and the other domains fill
+/// up. A node inclusion policy may take such domains out of the counting.
 pub fn unusable_domain(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
     let lowest = hard.report.lowest();
     let usable = case.usable_values(hard.key());
@@ -63,7 +62,7 @@ fn unusable(case: &Case<'_>, hard: &Hard<'_>, lowest: &[&str]) -> Diagnosis {
         let revised = case.revised(hard.active(), |constraint, _| honor(constraint));
         let suggested = &revised.all[hard.active().index];
         if suggested.constraint == hard.active().constraint {
-            // It is Honor already.
+            // The policy is Honor already.
             continue;
         }
         let after = case.admitted_with(&revised).len();
@@ -98,8 +97,7 @@ fn nodes_not(after: usize, before: usize) -> String {
     }
 }
 
-/// Why the nodes of some domains cannot be used: `1 is tainted, 2 are
-/// cordoned`.
+/// The reasons why the nodes of some domains cannot be used: `1 is tainted, 2 are cordoned`.
 fn unusable_nodes(case: &Case<'_>, hard: &Hard<'_>, values: &[&str]) -> String {
     let mut reasons: BTreeMap<Option<Reason>, usize> = BTreeMap::new();
     let judged: BTreeMap<&str, Option<&Reason>> = case

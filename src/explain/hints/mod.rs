@@ -18,19 +18,19 @@ use crate::spread::Active;
 pub use always::always;
 pub(super) use nodes::empty_values;
 
-/// Looks for hints of one kind.
+/// A function that finds hints of one kind.
 enum Finder {
-    /// In the case as a whole.
+    /// Called once for the case.
     Whole(fn(&Case<'_>) -> Vec<Diagnosis>),
-    /// In each constraint.
+    /// Called for each constraint.
     Each(fn(&Case<'_>, &Active) -> Option<Diagnosis>),
-    /// In each hard constraint.
+    /// Called for each hard constraint.
     Hard(fn(&Case<'_>, &Hard<'_>) -> Option<Diagnosis>),
-    /// In each hard constraint, when no node is feasible.
+    /// Called for each hard constraint, when no node is feasible.
     Stuck(fn(&Case<'_>, &Hard<'_>) -> Option<Diagnosis>),
 }
 
-/// All hints there are, the most useful first.
+/// All finders, the most useful first.
 const HINTS: [Finder; 16] = [
     Finder::Hard(minimum::unusable_domain),
     Finder::Hard(minimum::min_domains),
@@ -66,7 +66,7 @@ impl Finder {
 
 /// The hints of a case.
 pub fn all(case: &Case<'_>) -> Vec<Diagnosis> {
-    // When nobody waits any more, the rest is left out.
+    // When the caller stops waiting, the remaining hints are left out.
     let finders = HINTS.iter().take_while(|_| case.affords(case.nodes.len()));
     let hints = finders.flat_map(|finder| finder.find(case));
     let soft = case.constraints.soft().map(always::no_limit);

@@ -40,7 +40,8 @@ pub fn empty_value(case: &Case<'_>, active: &Active) -> Option<Diagnosis> {
     empty_values(&case.read_view, active, "node", &counts)
 }
 
-/// Those that are called `what`, in either dialect; `counts` is what the domain has.
+/// Returns the hint about nodes of the domain `""`, with `what` as their description; `counts` is
+/// the count of the domain.
 pub fn empty_values(
     read_view: &ReadView<'_>,
     active: &Active,

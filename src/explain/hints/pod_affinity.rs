@@ -1,5 +1,5 @@
-//! Terms of affinity between pods that keep the pod off nodes: whose they are, and in
-//! which domains.
+//! Terms of affinity between pods that keep the pod off nodes: the pods that have them, and the
+//! domains concerned.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::proto::v1::hint::Kind;
 use crate::snapshot::HeldTerm;
 use crate::spread::Reason;
 
-/// A hint for each term that keeps the pod off a node which passes all else.
+/// A hint for each term that keeps the pod off a node which passes all other checks.
 pub fn pod_affinity(case: &Case<'_>) -> Vec<Diagnosis> {
     let Some(terms) = case.pod_terms() else {
         return Vec::new();
@@ -48,7 +48,7 @@ pub fn pod_affinity(case: &Case<'_>) -> Vec<Diagnosis> {
     hints.map(Diagnosis::from).collect()
 }
 
-/// A term of the pod's affinity that is met in these domains alone.
+/// Describes a term of the pod's affinity that is met only in these domains.
 fn missing(term: &PodTerm, there: &BTreeSet<&str>, nodes: usize) -> String {
     let key = &term.topology_key;
     let place = match there.is_empty() {
@@ -62,7 +62,7 @@ fn missing(term: &PodTerm, there: &BTreeSet<&str>, nodes: usize) -> String {
     )
 }
 
-/// A term of the pod's anti-affinity that meets pods in these domains.
+/// Describes a term of the pod's anti-affinity that matches pods in these domains.
 fn met(term: &PodTerm, there: &BTreeSet<&str>, nodes: &[&JudgedNode<'_>]) -> Option<String> {
     let key = &term.topology_key;
     let inside = |node: &&&JudgedNode<'_>| {
@@ -81,7 +81,7 @@ fn met(term: &PodTerm, there: &BTreeSet<&str>, nodes: &[&JudgedNode<'_>]) -> Opt
     })
 }
 
-/// A term of pods that run.
+/// Describes a term of running pods that keeps the pod away.
 fn kept_away(case: &Case<'_>, held: &HeldTerm, nodes: &[&JudgedNode<'_>]) -> Option<String> {
     let key = &held.term().topology_key;
     let on: Vec<(&str, u32)> = held
@@ -114,7 +114,7 @@ fn kept_away(case: &Case<'_>, held: &HeldTerm, nodes: &[&JudgedNode<'_>]) -> Opt
     })
 }
 
-/// Which pods a term is about.
+/// Describes the pods that a term covers.
 fn pods_of(term: &PodTerm) -> String {
     let pods = match term.selector.to_wire() {
         None => "no pods (it has no labelSelector)".to_owned(),

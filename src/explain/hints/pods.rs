@@ -14,10 +14,10 @@ use crate::spread::Active;
 /// The label that distinguishes the revisions of a Deployment.
 const HASH: &str = "pod-template-hash";
 
-/// Pods of several revisions of this workload are counted together: those that
-/// have its labels except the hash.
+/// Pods of several revisions of this workload are counted together: pods with the same labels
+/// except the hash.
 pub fn mixed_revisions(case: &Case<'_>, active: &Active) -> Option<Diagnosis> {
-    // matchLabelKeys of default constraints do not hold.
+    // Default constraints cannot have matchLabelKeys.
     if active.from_defaults {
         return None;
     }
@@ -43,8 +43,8 @@ pub fn mixed_revisions(case: &Case<'_>, active: &Active) -> Option<Diagnosis> {
     Some(found)
 }
 
-/// Returns how many pods a constraint counts of each revision of the pod's workload:
-/// those with its labels except the hash.
+/// Returns the number of pods that a constraint counts for each revision of the pod's workload:
+/// pods with its labels except the hash.
 fn revisions<'a>(case: &Case<'a>, active: &Active) -> BTreeMap<&'a str, u32> {
     let without_hash = case.labels().iter().filter(|(key, _)| *key != HASH);
     let expected: Vec<(&str, &str)> = without_hash.map(|(k, v)| (&**k, &**v)).collect();
@@ -64,7 +64,7 @@ fn revisions<'a>(case: &Case<'a>, active: &Active) -> BTreeMap<&'a str, u32> {
     revisions
 }
 
-/// Adds what would come of counting the pod's own revision alone.
+/// Adds the effect of counting only the pod's own revision.
 fn suggest_hash(case: &Case<'_>, active: &Active, own: &str, found: &mut Diagnosis) {
     let revise = |_: &mut Constraint, selector: &mut Selector| {
         *selector = selector.clone().and_labels([(HASH, own)]);

@@ -1,4 +1,4 @@
-//! Room that nodes lack, and how much more of it would do.
+//! Shortages of room on nodes, and the amounts that would be enough.
 
 use std::collections::BTreeMap;
 
@@ -9,24 +9,25 @@ use crate::matching::{Lack, Shortage};
 use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
 
-/// How many names a message has as data.
+/// The number of names that a message has as data.
 const LISTED: usize = 10;
 
-/// A node that has too little of something.
+/// A node that has too little of a resource.
 struct Lacking<'a> {
     name: &'a str,
     shortage: Shortage,
-    /// Whether it refuses the pod for nothing else, so that more of it would do.
+    /// True if the node refuses the pod for no other reason, so that more of the resource would
+    /// help.
     is_alone: bool,
 }
 
-/// For each thing that some nodes have too little of: how much more of it would
-/// let the pod onto one that refuses it for nothing else.
+/// For each resource that some nodes have too little of: the amount that would let the pod onto a
+/// node that refuses it for no other reason.
 pub fn room(case: &Case<'_>) -> Vec<Diagnosis> {
     let mut all: BTreeMap<Lack, Vec<Lacking<'_>>> = BTreeMap::new();
     for (node, shortages) in case.shortages() {
         let is_alone = shortages.len() == 1 && case.admits_beside_checks(node);
-        // Where no pods are allowed, none can leave.
+        // Where no pods are allowed at all, no pod can leave.
         let is_closed = |shortage: &Shortage| shortage.of == Lack::Pods && shortage.is_final;
         for shortage in shortages {
             let nodes = all.entry(shortage.of.clone()).or_default();
@@ -39,12 +40,12 @@ pub fn room(case: &Case<'_>) -> Vec<Diagnosis> {
     }
     let found = all.values().filter_map(|nodes| lacking(case, nodes));
     let mut found: Vec<Diagnosis> = found.collect();
-    // What would help comes first.
+    // Shortages that can be helped come first.
     found.sort_by_key(|found| found.hint.admitted_node_count == 0);
     found
 }
 
-/// Returns what there is to say of nodes that have too little of the same thing.
+/// Returns the finding about nodes that have too little of the same resource.
 fn lacking(case: &Case<'_>, nodes: &[Lacking<'_>]) -> Option<Diagnosis> {
     let first = |node: &&Lacking<'_>| (!node.is_alone, node.shortage.missing);
     let nearest = nodes.iter().min_by_key(first)?;
@@ -74,7 +75,7 @@ fn lacking(case: &Case<'_>, nodes: &[Lacking<'_>]) -> Option<Diagnosis> {
     Some(Diagnosis { hint, remedy })
 }
 
-/// On how many nodes what is scarce.
+/// Tells on how many nodes the resource is short.
 fn scarcity(least: &Shortage, nodes: usize, too_small: usize) -> String {
     let have = so_many(nodes, "node", "has", "have");
     let even = |what: &str| match too_small {
@@ -97,7 +98,7 @@ fn scarcity(least: &Shortage, nodes: usize, too_small: usize) -> String {
     }
 }
 
-/// Returns what would let the pod onto some nodes.
+/// Tells which amount would let the pod onto some nodes.
 fn useful(least: &Shortage, names: &[&str]) -> String {
     let onto = match names.len() {
         1 => names[0].to_owned(),
@@ -114,7 +115,7 @@ fn useful(least: &Shortage, names: &[&str]) -> String {
     format!(": {change} would let it onto {onto}")
 }
 
-/// That no node lacks this alone.
+/// Tells that no node lacks only this resource.
 fn useless(least: &Shortage) -> String {
     let missing = least.of.quantity(least.missing);
     match &least.of {
@@ -126,13 +127,13 @@ fn useless(least: &Shortage) -> String {
     }
 }
 
-/// The request that does without what is missing, if there is any left.
+/// The request reduced by the missing amount, if anything remains.
 fn smaller_request(least: &Shortage) -> Option<String> {
     let less = least.asked - least.missing;
     (less > 0).then(|| least.of.quantity(less))
 }
 
-/// Returns what to do, of which a node lacks nothing else.
+/// Returns the remedy for a node that lacks nothing else.
 fn remedy(node: &Lacking<'_>, nodes: usize) -> Option<String> {
     let (name, least) = (node.name, &node.shortage);
     let missing = least.of.quantity(least.missing);

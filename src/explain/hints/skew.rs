@@ -1,5 +1,5 @@
-//! No node is feasible: what is missing, for each constraint that alone
-//! excludes some node.
+//! No node is feasible: the numbers that are missing, for each constraint that alone excludes some
+//! node.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use crate::spread::SkewRule;
 
 /// The smallest `maxSkew` that would admit a node.
 pub fn max_skew(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
-    // That of the node: pods that are nominated to it are included.
+    // The skew of the node includes the pods nominated to it.
     let skews = nearly(case, hard).filter_map(|(_, node)| Some(node.refusal.as_ref()?.skew));
     let smallest = skews.min()?;
     let max_skew = i32::try_from(smallest).ok()?;
@@ -41,8 +41,8 @@ pub fn max_skew(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
     })
 }
 
-/// Returns how many pods would have to leave which domain. Whichever of its matching
-/// pods leave, the other constraints still admit the node.
+/// Tells how many pods would have to leave which domain. The other constraints have to admit the
+/// node whichever of the matching pods leave.
 pub fn fewer_pods(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
     let fits = |(value, node): &(&str, &JudgedNode<'_>)| {
         let leaving = hard.count(value) - hard.rule.limit();
@@ -73,9 +73,9 @@ pub fn fewer_pods(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
     })
 }
 
-/// Returns how many pods would have to arrive in which domains to raise the minimum.
-/// Left out if a domain could take none, if `minDomains` keeps the minimum at
-/// 0, or if these pods might violate another constraint.
+/// Tells how many pods would have to arrive in which domains to raise the minimum. Left out if a
+/// domain could take none, if `minDomains` keeps the minimum at 0, or if these pods might violate
+/// another constraint.
 pub fn more_pods(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
     if hard.report.min_domains_unmet {
         return None;
@@ -124,8 +124,7 @@ fn change(value: &str, pods: i64) -> v1::DomainChange {
     }
 }
 
-/// The nodes that a constraint alone keeps the pod off by skew, with their
-/// values.
+/// The nodes that the pod is kept off only by the skew of this constraint, with their values.
 fn nearly<'c, 'a>(
     case: &'c Case<'a>,
     hard: &'c Hard<'a>,
@@ -134,7 +133,7 @@ fn nearly<'c, 'a>(
     others.filter_map(|node| Some((node.node.label_text(hard.key())?, node)))
 }
 
-/// Returns whether a node is judged by the numbers of its domain alone: nominated pods on it
+/// Returns whether a node is judged by the numbers of its domain alone. Nominated pods on the node
 /// would add to them.
 fn is_by_domain(case: &Case<'_>, (_, node): &(&str, &JudgedNode<'_>)) -> bool {
     case.nominated_on(node).is_none()

@@ -1,5 +1,4 @@
-//! Storage that keeps the pod off nodes: which claim, volume or disk it is, and what would
-//! help.
+//! Storage that keeps the pod off nodes: the claim, volume or disk, and the remedy.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +9,7 @@ use crate::matching::PodDisk;
 use crate::proto::v1::hint::Kind;
 use crate::spread::{BoundClaim, Reason};
 
-/// A hint for each claim and each disk that keeps the pod off nodes which pass all that
-/// comes before.
+/// A hint for each claim and each disk that keeps the pod off nodes which pass all earlier checks.
 pub fn volumes(case: &Case<'_>) -> Vec<Diagnosis> {
     let Some(volumes) = case.volumes() else {
         return Vec::new();
@@ -77,8 +75,12 @@ pub fn volumes(case: &Case<'_>) -> Vec<Diagnosis> {
     let nodes = refused(&Reason::VolumeBinding);
     if !nodes.is_empty() {
         let waiting: Vec<&str> = volumes.waiting().collect();
+        let held = match volumes.held() {
+            0 => String::new(),
+            held => format!(" (reservations hold {})", plural(held, "volume")),
+        };
         found.push(format!(
-            "its claim {} waits for a node, and {} ({}) neither reach an available volume that it could be bound to, \
+            "its claim {} waits for a node, and {} ({}) neither reach an available volume that it could be bound to{held}, \
              nor may one be made there: a volume that they reach, or allowedTopologies of its class with their \
              labels, would help",
             among(&waiting),
@@ -96,7 +98,7 @@ fn names<'n>(nodes: &[&JudgedNode<'n>]) -> Vec<&'n str> {
 }
 
 fn disk_name(disk: &PodDisk) -> &str {
-    // Pool and image of Ceph.
+    // The id ends with the pool and image of Ceph.
     disk.id.rsplit('\n').next().unwrap_or_default()
 }
 
@@ -111,7 +113,7 @@ fn bound_to(bound: &BoundClaim<'_>, words: &str, away: usize) -> Option<String> 
     })
 }
 
-/// Returns what would help where no node takes the pod.
+/// Returns the remedy where no node takes the pod.
 fn remedy(words: &str) -> &'static str {
     if words.starts_with("pod has unbound immediate") {
         "Bind its claim to a volume, or give the claim a class that makes volumes"

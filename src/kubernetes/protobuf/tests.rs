@@ -8,7 +8,7 @@ use crate::kubernetes::watch::Watched;
 use crate::manifest::InputSource;
 use crate::proto::v1::change::Object;
 
-/// An object of each kind, as an API server gives it in JSON.
+/// An object of each kind, in the JSON of an API server.
 fn samples() -> [(ObjectKind, Value); 11] {
     use crate::snapshot::OwnerKind::{
         PodDisruptionBudget, ReplicaSet, ReplicationController, Service, StatefulSet,
@@ -99,7 +99,7 @@ fn samples() -> [(ObjectKind, Value); 11] {
     ]
 }
 
-/// Returns what a feed makes of the JSON of an object: its version, and what decisions read.
+/// Returns the version and the object that a feed reads from JSON.
 fn read(kind: ObjectKind, json: Value) -> (Option<String>, Object) {
     let watched: Watched = serde_json::from_value(json).expect("an object");
     let version = kube::Resource::meta(&watched).resource_version.clone();
@@ -108,8 +108,8 @@ fn read(kind: ObjectKind, json: Value) -> (Option<String>, Object) {
     (version, object)
 }
 
-/// The encoding of an object. Kubernetes' messages have more fields than ours: one
-/// that decisions do not read is appended.
+/// The encoding of an object. Kubernetes' messages have more fields than ours, so a field that
+/// decisions do not read is appended.
 fn encode(object: &Object) -> Bytes {
     let mut encoded = match object {
         Object::Node(it) => it.encode_to_vec(),
@@ -242,7 +242,7 @@ fn what_is_no_list_is_an_error() {
     assert!(read.is_err(), "half of an event");
 }
 
-/// Asks at a path, and is given what the server says in this type.
+/// Asks at a path, where the server answers with this type and body.
 fn asked(path: &str, content_type: &'static str, body: Bytes) -> (Option<HeaderValue>, Bytes) {
     let accepted = std::sync::Arc::new(std::sync::Mutex::new(None));
     let noted = accepted.clone();

@@ -2,7 +2,7 @@ use std::fs;
 
 use super::*;
 
-/// Returns how often this thread has read from files.
+/// Returns the number of times that this thread has read from files.
 fn reads() -> u64 {
     let io = fs::read_to_string("/proc/thread-self/io").expect("the kernel counts");
     let mut lines = io.lines();

@@ -5,8 +5,10 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use event_listener::EventListener;
+use prost::bytes::Bytes;
 
 use super::kept::StaleLeader;
+use crate::log::interface::{Error, Message};
 
 /// A call to a fake log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +23,7 @@ pub enum Call {
     Write,
 }
 
-/// What becomes of a call.
+/// The fate of a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Fate {
     /// It is done.
@@ -71,6 +73,11 @@ pub trait Faults: Send + Sync {
     /// happens before the call.
     fn fate(&self, call: Call) -> Fate;
 
+    /// Returns what becomes of appending a message.
+    fn fate_of_append(&self, _: &Bytes) -> Fate {
+        self.fate(Call::Append)
+    }
+
     /// Returns what becomes of asking for the next message.
     fn fate_of_next(&self, _: NextCall) -> Fate {
         self.fate(Call::Next)
@@ -87,6 +94,11 @@ pub trait Faults: Send + Sync {
         None
     }
 
+    /// The copy that a follower reads now, of three.
+    fn copy(&self) -> usize {
+        0
+    }
+
     /// The number of the connection.
     fn connection(&self) -> u64 {
         0
@@ -96,6 +108,11 @@ pub trait Faults: Send + Sync {
     /// meanwhile happens after the call, and before the caller knows.
     fn over(&self, call: Call) {
         let _ = call;
+    }
+
+    /// Is told that somebody waited for an answer to an append for so long, in vain.
+    fn silent(&self, within: Duration) {
+        let _ = within;
     }
 
     /// Waits for something to happen to the log, for this long at most.
@@ -108,6 +125,31 @@ pub trait Faults: Send + Sync {
             // Whether anything has happened is looked up.
             let _ = tokio::time::timeout(within, changed).await;
         })
+    }
+}
+
+pub(super) fn fault() -> Error {
+    Error::Unreachable("a fault".to_owned())
+}
+
+pub(super) fn full() -> Error {
+    Error::Full("a fault".to_owned())
+}
+
+pub(super) fn lost() -> Error {
+    Error::UnknownFate("the answer was lost".to_owned())
+}
+
+/// The message with a bit flipped: which one, its sequence says.
+pub(super) fn flipped(message: Message) -> Message {
+    let mut bytes = message.bytes.to_vec();
+    if !bytes.is_empty() {
+        let at = usize::try_from(message.sequence).unwrap_or_default() * 31 % bytes.len();
+        bytes[at] ^= 4;
+    }
+    Message {
+        bytes: bytes.into(),
+        ..message
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a fake log keeps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -17,8 +17,28 @@ pub(super) struct Streams {
     /// Messages that were refused, by the log and the sequence that they
     /// would have had.
     pub refused: BTreeMap<(String, u64), Bytes>,
-    /// How many logs were made.
+    /// The number of logs that were made.
     pub made: u64,
+}
+
+/// The number of copies of each log.
+pub(super) const COPIES: usize = 3;
+
+/// The faults of copies.
+#[derive(Default)]
+pub(super) struct KeptCopies {
+    /// The copy of the server that decides.
+    pub leader: usize,
+    /// A copy, and what it lacks: messages by the snapshot and the sequence.
+    pub damaged: Option<(usize, BTreeSet<(String, u64)>)>,
+}
+
+impl KeptCopies {
+    /// Returns whether a copy lacks a message.
+    pub fn lacks(&self, copy: usize, name: &str, sequence: u64) -> bool {
+        let damaged = self.damaged.as_ref().filter(|(of, _)| *of == copy);
+        damaged.is_some_and(|(_, lacks)| lacks.contains(&(name.to_owned(), sequence)))
+    }
 }
 
 /// Blobs and keys.
@@ -30,7 +50,7 @@ pub(super) struct BlobsAndKeys {
     pub revision: u64,
 }
 
-/// What a leader had when it was cut off.
+/// The messages that a leader had when it was cut off.
 #[derive(Clone)]
 pub struct StaleLeader {
     pub(super) streams: Arc<BTreeMap<String, Stream>>,
@@ -40,7 +60,7 @@ pub struct StaleLeader {
 /// The log of a snapshot: the messages from `first` on.
 #[derive(Clone)]
 pub(super) struct Stream {
-    /// Which of all that were made.
+    /// The number of the stream among all that were made.
     pub number: u64,
     pub first: u64,
     pub messages: Vec<Message>,

@@ -2,6 +2,7 @@
 //! where [`Faults`] say so.
 
 mod beside;
+mod copies;
 mod faults;
 mod kept;
 mod stale;

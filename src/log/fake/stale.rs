@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::faults::Fate;
+use super::faults::{Fate, full, lost};
 use super::kept::{Append, BlobsAndKeys, StaleLeader, Stream, Streams};
-use super::streams::{FakeLog, lost};
+use super::streams::FakeLog;
 use crate::log::interface::Error;
 
 impl FakeLog {
@@ -59,8 +59,11 @@ impl FakeLog {
         if last != append.after {
             return Error::Conflict;
         }
-        if fate == Fate::Late {
-            streams.late.push(append);
+        match fate {
+            // It looks how much it has itself, and asks nobody.
+            Fate::Full => return full(),
+            Fate::Late => streams.late.push(append),
+            _ => {}
         }
         lost()
     }

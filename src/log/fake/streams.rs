@@ -8,9 +8,9 @@ use event_listener::Event;
 use parking_lot::Mutex;
 use prost::bytes::Bytes;
 
-use super::faults::{Call, Fate, Faults, NextCall};
-use super::kept::{Append, BlobsAndKeys, Stream, Streams};
-use crate::log::interface::{Blobs, Bounds, Error, Follower, Keys, Log, Message, Source, Wait};
+use super::faults::{Call, Fate, Faults, NextCall, fault, flipped, full, lost};
+use super::kept::{Append, BlobsAndKeys, KeptCopies, Stream, Streams};
+use crate::log::interface::{Blobs, Bounds, Error, Follower, Keys, Log, LogCopy, Message, Wait};
 
 /// A log inside the process. Clones made by [`Self::seen_with`] share what it
 /// holds, as servers share a log.
@@ -20,7 +20,7 @@ pub struct FakeLog {
     pub(super) faults: Arc<dyn Faults>,
 }
 
-/// What all that use a log share.
+/// The state that all users of a log share.
 pub(super) struct Shared {
     pub(super) streams: Mutex<Streams>,
     changed: Event,
@@ -28,6 +28,7 @@ pub(super) struct Shared {
     followers: AtomicU64,
     clock: Box<dyn Fn() -> SystemTime + Send + Sync>,
     pub(super) keeping: Mutex<BlobsAndKeys>,
+    pub(super) copies: Mutex<KeptCopies>,
 }
 
 impl Default for FakeLog {
@@ -46,12 +47,13 @@ impl FakeLog {
                 followers: AtomicU64::new(1),
                 clock: Box::new(clock),
                 keeping: Mutex::default(),
+                copies: Mutex::default(),
             }),
             faults: Arc::new(()),
         }
     }
 
-    /// The same log as a server sees it between which and the log this goes wrong.
+    /// Returns the same log as a server sees it that has these faults on its way.
     #[must_use]
     pub fn seen_with(&self, faults: Arc<dyn Faults>) -> Self {
         Self {
@@ -148,13 +150,13 @@ impl FakeLog {
     }
 
     fn append(&self, append: Append) -> Result<u64, Error> {
-        let fate = self.faults.fate(Call::Append);
+        let fate = self.faults.fate_of_append(&append.message);
         let mut streams = self.shared.streams.lock();
         let stale = self.faults.stale_leader();
         let result = match fate {
             Fate::Unreachable => Err(fault()),
             _ if let Some(stale) = stale => Err(Self::refuse(&stale, append, fate, &mut streams)),
-            Fate::Full => Err(Error::Full("a fault".to_owned())),
+            Fate::Full => Err(full()),
             Fate::Lost => Err(lost()),
             Fate::Late => {
                 streams.late.push(append);
@@ -194,8 +196,14 @@ impl FakeLog {
             if stream.last() < after {
                 return Err(Error::Shorter(stream.last()));
             }
-            let message = |sequence| stream.get(sequence).cloned();
-            Ok((message(after + 1), message(after + 2)))
+            let copy = self.faults.copy();
+            let next = |after: u64| {
+                let mut sequences = after + 1..=stream.last();
+                sequences.find(|it| !self.copy_lacks(copy, name, *it))
+            };
+            let (next, over) = (next(after), next(after + 1));
+            let message = |sequence: Option<u64>| stream.get(sequence?).cloned();
+            Ok((message(next), message(over)))
         })?;
         let Some(message) = message else {
             return Ok(None);
@@ -218,27 +226,6 @@ impl FakeLog {
     }
 }
 
-fn fault() -> Error {
-    Error::Unreachable("a fault".to_owned())
-}
-
-pub(super) fn lost() -> Error {
-    Error::UnknownFate("the answer was lost".to_owned())
-}
-
-/// The message with a bit flipped: which one, its sequence says.
-fn flipped(message: Message) -> Message {
-    let mut bytes = message.bytes.to_vec();
-    if !bytes.is_empty() {
-        let at = usize::try_from(message.sequence).unwrap_or_default() * 31 % bytes.len();
-        bytes[at] ^= 4;
-    }
-    Message {
-        bytes: bytes.into(),
-        ..message
-    }
-}
-
 impl Log for FakeLog {
     fn names(&self) -> Wait<'_, Vec<String>> {
         self.call(Call::Read, move || {
@@ -251,14 +238,18 @@ impl Log for FakeLog {
         name: &'a str,
         after: u64,
         message: Bytes,
-        _: Duration,
+        within: Duration,
     ) -> Wait<'a, u64> {
         Box::pin(async move {
-            self.append(Append {
+            let appended = self.append(Append {
                 name: name.to_owned(),
                 after,
                 message,
-            })
+            });
+            if matches!(appended, Err(Error::UnknownFate(_))) {
+                self.faults.silent(within);
+            }
+            appended
         })
     }
 
@@ -296,13 +287,42 @@ impl Log for FakeLog {
         })
     }
 
-    fn read<'a>(&'a self, name: &'a str, sequence: u64, source: Source) -> Wait<'a, Message> {
+    fn time<'a>(&'a self, name: &'a str) -> Wait<'a, SystemTime> {
+        self.call(Call::Read, move || self.with_log(name, |_| Ok(self.now())))
+    }
+
+    fn read<'a>(&'a self, name: &'a str, sequence: u64) -> Wait<'a, Message> {
         self.call(Call::Read, move || {
             let message = self.with_log(name, |stream| Ok(stream.get(sequence).cloned()))?;
-            message
-                .filter(|_| source == Source::Leader)
-                .ok_or_else(|| Error::NotFound(format!("message {sequence} of {name}")))
+            let message = message.filter(|_| !self.leader_lacks(name, sequence));
+            message.ok_or_else(|| Error::NotFound(format!("message {sequence} of {name}")))
         })
+    }
+
+    fn read_copies<'a>(
+        &'a self,
+        name: &'a str,
+        from: u64,
+        most: u64,
+    ) -> Wait<'a, Vec<(String, Vec<Message>)>> {
+        self.call(Call::Read, move || {
+            let wanted = from..from.saturating_add(most);
+            self.with_log(name, |stream| {
+                let messages = stream.messages.iter();
+                let wanted = messages.filter(|message| wanted.contains(&message.sequence));
+                Ok(self.of_each_copy(name, &wanted.cloned().collect::<Vec<_>>()))
+            })
+        })
+    }
+
+    fn inspect<'a>(&'a self, name: Option<&'a str>, _: bool) -> Wait<'a, Vec<LogCopy>> {
+        self.call(Call::Read, move || {
+            name.map_or(Ok(Vec::new()), |name| self.count_copies(name))
+        })
+    }
+
+    fn troubles(&self) -> Vec<String> {
+        Vec::new()
     }
 
     fn trim<'a>(&'a self, name: &'a str, before: u64) -> Wait<'a, ()> {

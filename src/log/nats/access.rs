@@ -6,7 +6,7 @@ use super::version::TooOld;
 use crate::log::Error;
 use crate::visible;
 
-/// Where the nats-servers are, and how to prove who connects.
+/// The addresses of the nats-servers, and the proof of who connects.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
     /// Addresses: `nats://host:port`, or `tls://host:port` for TLS. One that can be
@@ -21,7 +21,7 @@ pub struct Access {
     pub certificate: Option<(PathBuf, PathBuf)>,
 }
 
-/// Why there is no connection.
+/// The reason why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// An address cannot be right.
@@ -60,14 +60,5 @@ impl From<Error> for ConnectError {
             Error::Refused(text) | Error::Full(text) => Self::BadStream(text),
             error => Self::Unreachable(error.to_string()),
         }
-    }
-}
-
-impl Access {
-    /// Returns whether connections are encrypted for sure.
-    pub(super) fn uses_tls(&self) -> bool {
-        self.ca.is_some()
-            || self.certificate.is_some()
-            || self.servers.iter().any(|it| it.starts_with("tls://"))
     }
 }

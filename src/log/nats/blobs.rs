@@ -4,12 +4,11 @@
 //! was dropped, reads from servers that are behind, and its client tells why
 //! something failed in words alone.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use async_nats::HeaderMap;
-use async_nats::jetstream::consumer::{AckPolicy, pull};
 use async_nats::jetstream::message::PublishMessage;
-use async_nats::jetstream::stream::Stream;
+use async_nats::{HeaderMap, jetstream};
 use data_encoding::HEXLOWER;
 use futures::StreamExt;
 use futures::stream::{self, TryStreamExt};
@@ -17,6 +16,8 @@ use prost::bytes::{Bytes, BytesMut};
 use tokio::time::timeout;
 
 use super::connection::unreachable;
+use super::copies::StreamCopies;
+use super::damages::Damages;
 use super::named::NamedStream;
 use crate::log::record::digest;
 use crate::log::{self, Blob, Error, Wait};
@@ -25,14 +26,11 @@ use crate::log::{self, Blob, Error, Wait};
 /// parts are slow.
 const PART_BYTES: usize = 512 << 10;
 
-/// How many parts are under way at a time.
+/// The number of parts that are under way at a time.
 const IN_FLIGHT: usize = 4;
 
-/// How long it may take to read the parts of a blob.
+/// The longest time that it may take to read the parts of a blob from one server.
 const READING: Duration = Duration::from_secs(20);
-
-/// How often a blob is read that arrives damaged: another server may send it whole.
-const TRIES: usize = 3;
 
 /// Headers of a part: its number from 0, how many there are, and the size and the
 /// SHA-256 of the blob.
@@ -42,9 +40,12 @@ const BYTES: &str = "Evk-Bytes";
 const SHA256: &str = "Evk-Sha256";
 
 /// The blobs of a fleet.
-pub(super) struct NatsBlobs(pub NamedStream);
+pub(super) struct NatsBlobs {
+    pub stream: NamedStream,
+    pub damages: Damages,
+}
 
-/// What each part says of its blob.
+/// The header of a part: the blob that it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct BlobHead {
     parts: usize,
@@ -52,46 +53,32 @@ struct BlobHead {
     sha256: String,
 }
 
-impl NatsBlobs {
-    /// Reads the parts of a blob, from whichever server they come.
-    async fn read(&self, stream: &Stream, subject: &str, head: &BlobHead) -> Result<Bytes, Error> {
-        let config = pull::Config {
-            filter_subject: subject.to_owned(),
-            ack_policy: AckPolicy::None,
-            inactive_threshold: READING,
-            num_replicas: 1,
-            memory_storage: true,
-            ..pull::Config::default()
+/// The blob whose parts these are; none where some are missing or damaged: it is being
+/// put, was given up, or the copy is not whole.
+fn whole(messages: Vec<jetstream::Message>) -> Option<Bytes> {
+    let mut found = None;
+    let mut begun: Option<(BlobHead, BTreeMap<usize, Bytes>)> = None;
+    for message in messages {
+        let headers = message.message.headers.unwrap_or_default();
+        let payload = message.message.payload;
+        let Some((head, part)) = BlobHead::read(&headers).zip(number(&headers, PART)) else {
+            continue;
         };
-        let consumer = stream.create_consumer(config).await.map_err(unreachable)?;
-        let messages = consumer
-            .stream()
-            .heartbeat(Duration::from_secs(2))
-            .messages();
-        let mut messages = messages.await.map_err(unreachable)?;
-        let mut parts = vec![None; head.parts];
-        let mut missing = head.parts;
-        while missing > 0 {
-            let Some(message) = messages.next().await else {
-                return Err(Error::Unreachable("the parts of a blob end early".into()));
-            };
-            let message = message.map_err(unreachable)?.message;
-            let headers = message.headers.unwrap_or_default();
-            let number: Option<usize> = number(&headers, PART);
-            // A part that was sent again, or of which nobody knows what it is.
-            let Some(part @ None) = number.and_then(|number| parts.get_mut(number)) else {
-                continue;
-            };
-            *part = Some(message.payload);
-            missing -= 1;
+        let (head, parts) = match &mut begun {
+            Some((begun, parts)) if *begun == head => (head, parts),
+            begun => (head.clone(), &mut begun.insert((head, BTreeMap::new())).1),
+        };
+        parts.insert(part, payload);
+        if parts.len() == head.parts {
+            let mut blob = BytesMut::with_capacity(head.bytes);
+            parts.values().for_each(|part| blob.extend_from_slice(part));
+            let blob = blob.freeze();
+            found = Some(blob)
+                .filter(|blob| BlobHead::of(blob) == head)
+                .or(found);
         }
-        let mut blob = BytesMut::with_capacity(head.bytes);
-        parts
-            .into_iter()
-            .flatten()
-            .for_each(|part| blob.extend_from_slice(&part));
-        Ok(blob.freeze())
     }
+    found
 }
 
 impl log::Blobs for NatsBlobs {
@@ -107,7 +94,7 @@ impl log::Blobs for NatsBlobs {
                     .header(PARTS, head.parts.to_string())
                     .header(BYTES, head.bytes.to_string())
                     .header(SHA256, head.sha256.as_str());
-                self.0.publish(name, message)
+                self.stream.publish(name, message)
             };
             // The last one is sent when the others are there: it says that they are.
             let (others, last) = (0..head.parts - 1, head.parts - 1);
@@ -121,26 +108,36 @@ impl log::Blobs for NatsBlobs {
 
     fn get<'a>(&'a self, name: &'a str) -> Wait<'a, Bytes> {
         Box::pin(async move {
-            let subject = self.0.subject(name);
-            let stream = self.0.find().await?;
-            let last = self.0.last(&stream, &subject).await?;
-            let last = last.ok_or_else(|| Error::NotFound(subject.clone()))?;
-            let head = BlobHead::read(&last.headers).filter(|head| head.is_last(&last.headers));
-            // It is being put, or was given up.
-            let head = head.ok_or_else(|| Error::NotFound(name.to_owned()))?;
-            for _ in 0..TRIES {
-                let read = timeout(READING, self.read(&stream, &subject, &head)).await;
-                let blob = read.map_err(unreachable)??;
-                if BlobHead::of(&blob) == head {
-                    return Ok(blob);
+            let stream = self.stream.find().await?;
+            let subject = self.stream.subject(name);
+            let mut copies = StreamCopies::of_subject(&stream, subject);
+            let (mut asked, mut lacks) = (0, false);
+            // Any copy that proves itself is enough.
+            while let Some(copy) = copies.next().await {
+                asked += 1;
+                match timeout(READING, copy.read(copy.has)).await {
+                    Ok(Ok(messages)) => {
+                        if let Some(blob) = whole(messages) {
+                            if lacks {
+                                let stream = stream.cached_info().config.name.clone();
+                                self.damages.suspect_soon(stream);
+                            }
+                            return Ok(blob);
+                        }
+                        lacks = true;
+                    }
+                    Ok(Err(_)) | Err(_) => asked -= 1,
                 }
             }
-            Err(Error::Refused(format!("the blob {name} is damaged")))
+            match asked {
+                0 => Err(Error::Unreachable("no copy can be read".to_owned())),
+                _ => Err(Error::NotFound(name.to_owned())),
+            }
         })
     }
 
     fn list<'a>(&'a self, prefix: &'a str) -> Wait<'a, Vec<Blob>> {
-        Box::pin(self.0.list(prefix, |name, last| Blob {
+        Box::pin(self.stream.list(prefix, |name, last| Blob {
             name,
             bytes: number(&last.headers, BYTES).unwrap_or(0),
             at: SystemTime::from(last.time),
@@ -149,8 +146,8 @@ impl log::Blobs for NatsBlobs {
 
     fn drop_blob<'a>(&'a self, name: &'a str) -> Wait<'a, ()> {
         Box::pin(async move {
-            let stream = self.0.find().await?;
-            let purged = stream.purge().filter(self.0.subject(name)).await;
+            let stream = self.stream.find().await?;
+            let purged = stream.purge().filter(self.stream.subject(name)).await;
             purged.map(drop).map_err(unreachable)
         })
     }
@@ -173,11 +170,6 @@ impl BlobHead {
         };
         // What is wrong here would ask for memory.
         (head.parts == head.bytes.div_ceil(PART_BYTES).max(1)).then_some(head)
-    }
-
-    /// Returns whether these headers are of the last part.
-    fn is_last(&self, headers: &HeaderMap) -> bool {
-        number(headers, PART) == Some(self.parts - 1)
     }
 }
 

@@ -1,5 +1,6 @@
 //! A connection to the nats-servers of a fleet.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,6 +11,7 @@ use async_nats::{
     Client, ClientError, ConnectErrorKind, ConnectOptions, Event, ServerError, jetstream,
 };
 use parking_lot::Mutex;
+use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::access::{Access, ConnectError};
@@ -19,19 +21,30 @@ use crate::backoff::Backoff;
 use crate::log::Error;
 use crate::visible::causes;
 
-/// How long a request may take. A leader that dies costs up to 9 seconds, but a
-/// request that it got is never answered, so nothing is won by waiting longer.
+/// The longest time that a request may take. A leader that dies costs up to 9 seconds, but a
+/// request that it got is never answered, so a longer wait wins nothing.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long an attempt to connect may take: the relay's limits are shorter.
+/// The number of requests for something that was just made, and the pauses in between: not all
+/// nats-servers know it yet.
+const TRIES: u32 = 10;
+const SHORTEST_RETRY: Duration = Duration::from_millis(20);
+const LONGEST_RETRY: Duration = Duration::from_millis(100);
+
+/// The longest time that an attempt to connect may take: the relay's limits are shorter.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// How often a silent connection is asked for a sign of life. The third question
-/// without an answer ends it.
+/// The time after which a silent connection is asked for a sign of life. The third question without
+/// an answer ends it.
 const PING_INTERVAL: Duration = Duration::from_secs(2);
 
-/// How many messages wait for whoever reads a subscription: more than anybody asks for.
-const SUBSCRIPTION_MESSAGES: usize = 4_096;
+/// The number of messages that wait for the reader of a subscription. A nats-server may send more
+/// than was asked for, of up to 2 MiB each: messages that find no room are dropped.
+const SUBSCRIPTION_MESSAGES: usize = 64;
+
+/// The number of messages that may be asked for at a time. When half of them have come, as many
+/// again are asked for, and news of the request itself needs room too.
+pub(super) const REQUEST_MESSAGES: usize = SUBSCRIPTION_MESSAGES / 2;
 
 /// The shortest pause between attempts to connect again.
 const MIN_PAUSE: Duration = Duration::from_millis(20);
@@ -41,9 +54,9 @@ const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// A connection, which renews itself for ever.
 #[derive(Clone)]
 pub(super) struct Connection {
-    /// To send requests.
+    /// The client that sends requests.
     pub client: Client,
-    /// To ask for streams.
+    /// The client that asks for streams.
     pub streams: jetstream::Context,
     relay: Arc<Relay>,
 }
@@ -52,15 +65,7 @@ impl Connection {
     /// Connects once, to these servers and those of which they tell. `name` is what the
     /// servers list the connection as.
     pub(super) async fn open(access: &Access, name: &str) -> Result<Self, ConnectError> {
-        Self::open_by(Relay::start(access, name, true).await?, access).await
-    }
-
-    /// Connects once, to these servers and to no others.
-    pub(super) async fn open_alone(access: &Access, name: &str) -> Result<Self, ConnectError> {
-        Self::open_by(Relay::start(access, name, false).await?, access).await
-    }
-
-    async fn open_by(relay: Relay, access: &Access) -> Result<Self, ConnectError> {
+        let relay = Relay::start(access, name).await?;
         let options = options(access, &relay).await?;
         let client = options.connect(relay.address()).await.map_err(|error| {
             let said = causes(&error);
@@ -98,10 +103,9 @@ impl Connection {
         version::check(&server.server_name, &server.version)
     }
 
-    /// The id of the server that is connected at present: another one whenever it is
-    /// started.
-    pub(super) fn server_id(&self) -> String {
-        self.client.server_info().server_id
+    /// The names of the servers that have ceased to keep streams.
+    pub(super) async fn without_streams(&self) -> BTreeSet<String> {
+        self.relay.without_streams().await
     }
 
     /// Returns how often a server was connected to.
@@ -120,6 +124,31 @@ impl Connection {
         Err(Error::Unreachable(format!(
             "no nats-server is connected{why}"
         )))
+    }
+}
+
+/// The attempts to reach something that not all nats-servers may know yet.
+pub(super) struct Retries {
+    tries: u32,
+    pauses: Backoff,
+}
+
+impl Retries {
+    pub(super) fn new() -> Self {
+        Self {
+            tries: 1,
+            pauses: Backoff::new(SHORTEST_RETRY, LONGEST_RETRY),
+        }
+    }
+
+    /// Waits before another attempt; false when there were enough.
+    pub(super) async fn again(&mut self) -> bool {
+        if self.tries == TRIES {
+            return false;
+        }
+        self.tries += 1;
+        sleep(self.pauses.after_failure()).await;
+        true
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_nats::jetstream;
-use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
+use async_nats::jetstream::consumer::pull;
 use futures::StreamExt;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -15,38 +15,39 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::debug;
 
-use super::connection::{Connection, unreachable};
+use super::connection::{Connection, REQUEST_MESSAGES, unreachable};
+use super::copies::reading;
+use super::damages::Damages;
 use super::generations::Generations;
 use super::stream::{bounds, find};
 use crate::backoff::Backoff;
 use crate::log::{self, Error, Message, Wait};
 use crate::tasks;
 
-/// How long a request for messages waits for them at the server. Ordered consumers
-/// wait for 30 seconds, and notice no earlier that their server is gone.
+/// The time that a request for messages waits for them at the server. Ordered consumers wait for 30
+/// seconds, and notice no earlier that their server is gone.
 const EXPIRES: Duration = Duration::from_secs(2);
 
-/// How often the server says that it is there. Two that are missing end a session.
+/// The interval at which the server says that it is there. Two that are missing end a session.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// After how much silence the end of the log is asked for: a consumer that is
-/// stuck is as silent as a log to which nothing is added.
+/// The silence after which the end of the log is asked for: a consumer that is stuck is as silent
+/// as a log to which nothing is added.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// How long that answer may take.
+/// The longest wait for that answer.
 const ANSWER: Duration = Duration::from_secs(2);
 
 /// The pauses before the next session.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// After how long without a request the server forgets a consumer.
+/// The time without a request after which the server forgets a consumer.
 const INACTIVE: Duration = Duration::from_secs(30);
 
-/// What is read ahead, and what is asked for at a time, in bytes and messages.
+/// The bytes that are read ahead, and that are asked for at a time.
 const READ_AHEAD_BYTES: usize = 8 << 20;
 const REQUEST_BYTES: usize = 8 << 20;
-const REQUEST_MESSAGES: usize = 1_000;
 
 /// A follower of one log.
 pub(super) struct NatsFollower {
@@ -54,7 +55,7 @@ pub(super) struct NatsFollower {
     task: AbortHandle,
 }
 
-/// What the task and the readers share.
+/// The state that the task and the readers share.
 #[derive(Default)]
 struct FollowerState {
     ahead: Mutex<Ahead>,
@@ -68,25 +69,25 @@ struct FollowerState {
     asked: Notify,
 }
 
-/// What was read and not taken.
+/// Messages that were read and not taken.
 #[derive(Default)]
 struct Ahead {
     messages: VecDeque<Message>,
     bytes: usize,
     /// The sequence of the last message that was read, or that nobody wants.
     read: u64,
-    /// When the stream was created that it is of.
+    /// The time when the stream was created.
     created: Option<SystemTime>,
-    /// Why nothing comes at present.
+    /// The reason why nothing comes at present.
     error: Option<Error>,
-    /// How many errors there were.
+    /// The number of errors.
     errors: u64,
 }
 
 impl NatsFollower {
     /// Follows the log of a snapshot from the message after a sequence.
     pub(super) fn start(
-        connection: Connection,
+        (connection, damages): (Connection, Damages),
         (generations, snapshot): (Arc<Generations>, String),
         after: u64,
         runtime: &Handle,
@@ -99,7 +100,7 @@ impl NatsFollower {
             loop {
                 let stream = generations.stream(&snapshot).await;
                 let ended = match &stream {
-                    Ok(stream) => reading.session(&connection, stream).await,
+                    Ok(stream) => reading.session(&connection, &damages, stream).await,
                     Err(error) => Err(error.clone()),
                 };
                 debug!(snapshot, ?ended, "following a log begins again");
@@ -211,8 +212,13 @@ impl FollowerState {
 
     /// Reads until something is wrong. Without an error the next session may do
     /// better.
-    async fn session(&self, connection: &Connection, stream: &str) -> Result<(), Error> {
-        let (read, _) = self.place(connection, stream).await?;
+    async fn session(
+        &self,
+        connection: &Connection,
+        damages: &Damages,
+        stream: &str,
+    ) -> Result<(), Error> {
+        let (mut read, _) = self.place(connection, stream).await?;
         let mut messages = open(connection, stream, read).await?;
         self.ahead.lock().error = None;
         let mut delivered = 0;
@@ -229,6 +235,11 @@ impl FollowerState {
                         return Ok(());
                     }
                     delivered = number;
+                    if message.sequence != read + 1 {
+                        // The server that is read lacks something.
+                        damages.suspect_soon(stream.to_owned());
+                    }
+                    read = message.sequence;
                     self.push(message).await;
                 }
                 Ok(Some(Err(error))) => return Err(unreachable(error)),
@@ -274,23 +285,17 @@ impl FollowerState {
     }
 }
 
-/// Asks for the messages after a sequence, in order. A consumer like this one is
-/// kept by one server, in memory: when that is lost the next session has another.
+/// Asks for the messages after a sequence. When the server is lost that keeps the
+/// consumer, the next session has another.
 async fn open(connection: &Connection, stream: &str, after: u64) -> Result<pull::Stream, Error> {
     let config = pull::Config {
-        deliver_policy: DeliverPolicy::ByStartSequence {
-            start_sequence: after + 1,
-        },
-        ack_policy: AckPolicy::None,
         inactive_threshold: INACTIVE,
-        num_replicas: 1,
-        memory_storage: true,
-        ..pull::Config::default()
+        ..reading(after + 1)
     };
     let made = connection.streams.create_consumer_on_stream(config, stream);
     let consumer = timeout(ANSWER, made).await.map_err(unreachable)?;
-    let messages = consumer.map_err(unreachable)?;
-    let messages = messages
+    let consumer = consumer.map_err(unreachable)?;
+    let messages = consumer
         .stream()
         .max_messages_per_batch(REQUEST_MESSAGES)
         .max_bytes_per_batch(REQUEST_BYTES)
@@ -301,7 +306,7 @@ async fn open(connection: &Connection, stream: &str, after: u64) -> Result<pull:
 }
 
 /// A message, and its number among those of its consumer.
-fn received(message: jetstream::Message) -> Result<(u64, Message), Error> {
+pub(super) fn received(message: jetstream::Message) -> Result<(u64, Message), Error> {
     let info = message
         .info()
         .map_err(|error| Error::Unreachable(error.to_string()))?;

@@ -1,7 +1,7 @@
 //! The bounds of what a nats-server sends: it is read as a client of NATS reads it, but
 //! nothing of it is kept except the beginning of a line.
 
-/// How the line begins in which a server tells of itself.
+/// The beginning of the line in which a server tells of itself.
 const INFO: &[u8] = b"INFO ";
 
 /// The longest INFO in bytes: it lists the addresses of a cluster.
@@ -27,12 +27,12 @@ pub(super) enum Breach {
     NotNats(String),
 }
 
-/// Where a stream of bytes is in the protocol.
+/// The position of a stream of bytes in the protocol.
 #[derive(Debug, Default)]
 pub(super) struct Framing {
-    /// What has come of a line.
+    /// The bytes of a line that have come.
     line: Vec<u8>,
-    /// How many bytes are to come of a message.
+    /// The number of bytes of a message that are to come.
     message: usize,
 }
 

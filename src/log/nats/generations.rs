@@ -9,12 +9,15 @@ use std::collections::HashMap;
 use parking_lot::Mutex;
 use prost::bytes::Bytes;
 
+use super::connection::Connection;
 use super::keys::NatsKeys;
 use super::names::FleetName;
+use super::stream::names;
 use crate::log::{Error, Keys};
 
 /// The generations of all snapshots of a fleet.
 pub(super) struct Generations {
+    connection: Connection,
     fleet: FleetName,
     keys: NatsKeys,
     /// The highest that is known to be the present one.
@@ -24,15 +27,16 @@ pub(super) struct Generations {
 /// A generation as it was read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Generation {
-    /// Its number, from 0.
+    /// The number of the generation, from 0.
     pub number: u64,
     /// The revision of the key.
     revision: Option<u64>,
 }
 
 impl Generations {
-    pub(super) fn new(fleet: FleetName, keys: NatsKeys) -> Self {
+    pub(super) fn new(connection: Connection, fleet: FleetName, keys: NatsKeys) -> Self {
         Self {
+            connection,
             fleet,
             keys,
             known: Mutex::default(),
@@ -78,11 +82,23 @@ impl Generations {
     pub(super) async fn read(&self, snapshot: &str) -> Result<Generation, Error> {
         let found = self.keys.get(&self.fleet.generation_key(snapshot)).await?;
         let (number, revision) = match found {
-            None => (0, None),
+            None => (self.newest(snapshot).await?, None),
             Some((value, revision)) => (parse(&value)?, Some(revision)),
         };
         self.note(snapshot, number);
         Ok(Generation { number, revision })
+    }
+
+    /// The generation of the newest stream that a snapshot has, where no key tells it: all of
+    /// them may be lost. 0 without a stream.
+    async fn newest(&self, snapshot: &str) -> Result<u64, Error> {
+        let streams = names(&self.connection, &self.fleet.log_subjects()).await?;
+        let generation = |stream: &String| {
+            let generation = self.fleet.log_of(stream)?.generation;
+            let is_its = self.fleet.log_stream(snapshot, generation) == *stream;
+            is_its.then_some(generation)
+        };
+        Ok(streams.iter().filter_map(generation).max().unwrap_or(0))
     }
 
     /// Says which generation is the present one: that which was read, still, or the

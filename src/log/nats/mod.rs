@@ -3,20 +3,22 @@
 //!
 //! `connection` connects through a `relay` of this process, which bounds what a nats-server
 //! sends (`framing`). `generations` knows which stream is the log of a snapshot now. `publish`
-//! is the one way in, `follower` reads ahead of its readers, `peers` reads the copies of
-//! single servers. `blobs` and `keys` are streams too (`named`), because the stores of NATS
+//! is the one way in, `follower` reads ahead of its readers, `copies` reads what single
+//! servers have, `damages` finds out what they lack, and `fullness` whether their disks are full. `blobs` and `keys` are streams too (`named`), because the stores of NATS
 //! read from servers that may be behind.
 
 mod access;
 mod blobs;
 mod connection;
+mod copies;
+mod damages;
 mod follower;
 mod framing;
+mod fullness;
 mod generations;
 mod keys;
 mod named;
 mod names;
-mod peers;
 mod publish;
 mod relay;
 mod stream;
@@ -29,7 +31,7 @@ use std::time::{Duration, SystemTime};
 
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::message::{PublishMessage, StreamMessage};
-use async_nats::jetstream::stream::{Config, DirectGetErrorKind, LastRawMessageErrorKind, Stream};
+use async_nats::jetstream::stream::{Config, LastRawMessageErrorKind, Stream};
 use parking_lot::Mutex;
 use prost::bytes::Bytes;
 use tokio::runtime::Handle;
@@ -37,14 +39,16 @@ use tokio::time::timeout;
 
 use self::blobs::NatsBlobs;
 use self::connection::{Connection, unreachable};
-use self::follower::NatsFollower;
+use self::copies::StreamCopies;
+use self::damages::Damages;
+use self::follower::{NatsFollower, received};
+use self::fullness::Fullness;
 use self::generations::Generations;
 use self::keys::NatsKeys;
 use self::named::NamedStream;
-use self::peers::Peers;
-use self::stream::{bounds, find};
+use self::stream::{bounds, find, time};
 use super::Error;
-use super::interface::{self, Bounds, Log, Message, Source, Wait};
+use super::interface::{self, Bounds, Log, LogCopy, Message, Wait};
 
 pub use self::access::{Access, ConnectError};
 pub use self::names::{BadFleet, FleetName};
@@ -61,7 +65,8 @@ pub struct Nats {
     generations: Arc<Generations>,
     /// Names of the streams whose settings were checked.
     checked: Mutex<HashSet<String>>,
-    peers: Peers,
+    damages: Damages,
+    fullness: Fullness,
     runtime: Handle,
 }
 
@@ -79,18 +84,23 @@ impl Nats {
     ) -> Result<Self, ConnectError> {
         let connection = Connection::open(&access, name).await?;
         let open = |kind| NamedStream::open(&connection, &fleet, &keeping, kind);
-        let blobs = NatsBlobs(open(("blobs", 0)).await?);
+        let damages = Damages::new(connection.clone());
+        let blobs = NatsBlobs {
+            stream: open(("blobs", 0)).await?,
+            damages: damages.clone(),
+        };
         let keys = NatsKeys(open(("keys", 1)).await?);
-        let generations = Generations::new(fleet.clone(), keys.clone());
+        let generations = Generations::new(connection.clone(), fleet.clone(), keys.clone());
         Ok(Self {
             generations: Arc::new(generations),
+            fullness: Fullness::new(connection.clone(), keeping.replicas),
             connection,
             fleet,
             keeping,
             blobs,
             keys,
             checked: Mutex::default(),
-            peers: Peers::new(access),
+            damages,
             runtime: Handle::current(),
         })
     }
@@ -153,11 +163,21 @@ impl Nats {
         publish::publish(&self.connection, subject, message).await
     }
 
-    /// The stream of a snapshot.
+    /// The stream of a snapshot. If its leader lacks messages of it, another server that has
+    /// them leads from then on.
     async fn find(&self, name: &str) -> Result<Stream, Error> {
         let stream = self.generations.stream(name).await?;
         let found = find(&self.connection, &stream).await;
-        found.inspect_err(|error| self.note(name, error))
+        let found = found.inspect_err(|error| self.note(name, error))?;
+        let Bounds { first, last, .. } = bounds(found.cached_info());
+        if found.cached_info().state.messages == (last + 1).saturating_sub(first) {
+            return Ok(found);
+        }
+        match self.damages.suspect(&stream, false).await {
+            Ok(()) => find(&self.connection, &stream).await,
+            // It may be that no other server has them, or may lead.
+            Err(_) => Ok(found),
+        }
     }
 
     /// Notes what an error says of the stream of a snapshot.
@@ -241,17 +261,6 @@ async fn read_of_leader(stream: &Stream, sequence: u64) -> Result<Message, Error
     Ok(message(read))
 }
 
-/// A message as one server has it that is connected.
-async fn read_of_peer(peer: &Connection, stream: &str, sequence: u64) -> Result<Message, Error> {
-    let stream = find(peer, stream).await?;
-    let read = stream.direct_get(sequence).await;
-    let read = read.map_err(|error| match error.kind() {
-        DirectGetErrorKind::NotFound => Error::NotFound(error.to_string()),
-        _ => unreachable(error),
-    })?;
-    Ok(message(read))
-}
-
 fn message(read: StreamMessage) -> Message {
     Message {
         sequence: read.sequence,
@@ -280,7 +289,8 @@ impl Log for Nats {
             // What is sent without a connection is sent later, after its time.
             self.connection.check_up()?;
             match timeout(within, self.append(name, after, message)).await {
-                Ok(outcome) => outcome,
+                Ok(Err(error)) => Err(self.fullness.explain(error).await),
+                Ok(appended) => appended,
                 Err(elapsed) => Err(Error::UnknownFate(elapsed.to_string())),
             }
         })
@@ -288,8 +298,8 @@ impl Log for Nats {
 
     fn follow(&self, name: &str, after: u64) -> Arc<dyn interface::Follower> {
         let log = (Arc::clone(&self.generations), name.to_owned());
-        let connection = self.connection.clone();
-        Arc::new(NatsFollower::start(connection, log, after, &self.runtime))
+        let ways = (self.connection.clone(), self.damages.clone());
+        Arc::new(NatsFollower::start(ways, log, after, &self.runtime))
     }
 
     fn connection(&self) -> u64 {
@@ -297,20 +307,74 @@ impl Log for Nats {
     }
 
     fn bounds<'a>(&'a self, name: &'a str) -> Wait<'a, Bounds> {
-        Box::pin(async move { Ok(bounds(self.find(name).await?.cached_info())) })
-    }
-
-    fn read<'a>(&'a self, name: &'a str, sequence: u64, source: Source) -> Wait<'a, Message> {
         Box::pin(async move {
-            match source {
-                Source::Leader => read_of_leader(&self.find(name).await?, sequence).await,
-                Source::Peer(number) => {
-                    let peer = self.peers.get(&self.connection, number).await?;
-                    let stream = self.generations.stream(name).await?;
-                    read_of_peer(&peer, &stream, sequence).await
-                }
+            match self.find(name).await {
+                Ok(stream) => Ok(bounds(stream.cached_info())),
+                Err(error) => Err(self.fullness.explain(error).await),
             }
         })
+    }
+
+    fn time<'a>(&'a self, name: &'a str) -> Wait<'a, SystemTime> {
+        Box::pin(async move {
+            let told = async {
+                let stream = self.generations.stream(name).await?;
+                let told = time(&self.connection, &stream).await;
+                told.inspect_err(|error| self.note(name, error))
+            };
+            match told.await {
+                Err(error) => Err(self.fullness.explain(error).await),
+                told => told,
+            }
+        })
+    }
+
+    fn read<'a>(&'a self, name: &'a str, sequence: u64) -> Wait<'a, Message> {
+        Box::pin(async move { read_of_leader(&self.find(name).await?, sequence).await })
+    }
+
+    fn read_copies<'a>(
+        &'a self,
+        name: &'a str,
+        from: u64,
+        most: u64,
+    ) -> Wait<'a, Vec<(String, Vec<Message>)>> {
+        Box::pin(async move {
+            let stream = self.find(name).await?;
+            let mut read = Vec::new();
+            let mut copies = StreamCopies::of(&stream, from);
+            while let Some(copy) = copies.next().await {
+                // Of a server that does not answer it is not known what it has.
+                let Ok(messages) = copy.read(most).await else {
+                    continue;
+                };
+                let messages = messages.into_iter().map(received);
+                let messages = messages.map(|read| read.map(|(_, message)| message));
+                let mut messages = messages.collect::<Result<Vec<_>, _>>()?;
+                messages.retain(|message| message.sequence < from.saturating_add(most));
+                read.push((copy.server, messages));
+            }
+            Ok(read)
+        })
+    }
+
+    fn inspect<'a>(&'a self, name: Option<&'a str>, reads: bool) -> Wait<'a, Vec<LogCopy>> {
+        Box::pin(async move {
+            let Some(name) = name else {
+                let mut copies = Vec::new();
+                for stream in [self.blobs.stream.name(), self.keys.0.name()] {
+                    copies.extend(self.damages.inspect(stream, reads).await?);
+                }
+                return Ok(copies);
+            };
+            let stream = self.generations.stream(name).await?;
+            let counted = self.damages.inspect(&stream, reads).await;
+            counted.inspect_err(|error| self.note(name, error))
+        })
+    }
+
+    fn troubles(&self) -> Vec<String> {
+        self.damages.told()
     }
 
     fn trim<'a>(&'a self, name: &'a str, before: u64) -> Wait<'a, ()> {

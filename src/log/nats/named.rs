@@ -1,13 +1,14 @@
 //! A stream that keeps something by name, with a subject for each name.
 
 use async_nats::jetstream::message::{PublishMessage, StreamMessage};
-use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
+use async_nats::jetstream::stream::{Config, LastRawMessageErrorKind, Stream};
 use futures::StreamExt;
+use tracing::warn;
 
 use super::connection::{Connection, unreachable};
 use super::names::FleetName;
 use super::publish::publish;
-use super::stream::{Keeping, check_count, find, find_or_make};
+use super::stream::{Keeping, check_count, find, find_or_make, make};
 use crate::log::Error;
 
 /// The stream of what a fleet keeps of a kind.
@@ -16,6 +17,7 @@ pub(super) struct NamedStream {
     connection: Connection,
     fleet: FleetName,
     kind: &'static str,
+    config: Config,
 }
 
 impl NamedStream {
@@ -33,12 +35,28 @@ impl NamedStream {
             connection: connection.clone(),
             fleet: fleet.clone(),
             kind,
+            config,
         })
     }
 
-    /// The stream as it is.
+    /// The name of the stream.
+    pub(super) fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    /// The stream as it is. It is made again if it is gone.
     pub(super) async fn find(&self) -> Result<Stream, Error> {
-        find(&self.connection, &self.fleet.stream(self.kind)).await
+        match find(&self.connection, self.name()).await {
+            Err(Error::NotFound(_)) => {
+                make(&self.connection, &self.config).await?;
+                warn!(
+                    stream = self.name(),
+                    "somebody has deleted what the fleet keeps: it begins anew"
+                );
+                find(&self.connection, self.name()).await
+            }
+            found => found,
+        }
     }
 
     /// The subject of a name.
@@ -48,8 +66,13 @@ impl NamedStream {
 
     /// Sends a message under a name, and waits for its sequence number.
     pub(super) async fn publish(&self, name: &str, message: PublishMessage) -> Result<u64, Error> {
-        let message = message.expected_stream(self.fleet.stream(self.kind));
-        publish(&self.connection, self.subject(name), message).await
+        let message = message.expected_stream(self.name());
+        let sent = publish(&self.connection, self.subject(name), message).await;
+        if matches!(sent, Err(Error::UnknownFate(_))) {
+            // It may be gone: whoever sends the same again finds it made.
+            self.find().await?;
+        }
+        sent
     }
 
     /// The last message of a subject that the leader has.

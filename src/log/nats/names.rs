@@ -10,7 +10,7 @@ use ring::digest::{SHA256, digest};
 /// names of streams of up to 255 bytes.
 const MAX_ENCODED: usize = 160;
 
-/// How much of a long name stays readable.
+/// The number of characters of a long name that stay readable.
 const READABLE: usize = 96;
 
 /// The name of a fleet: all replicas that share it, and no others, share logs.
@@ -99,12 +99,12 @@ impl FleetName {
     }
 }
 
-/// What the name of a stream with a log says.
+/// The parts of the name of a stream with a log.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NamedLog {
-    /// Of which snapshot; none where there is only a hash of its name.
+    /// The snapshot of the log; none where there is only a hash of its name.
     pub snapshot: Option<String>,
-    /// How many logs the snapshot had before.
+    /// The number of logs that the snapshot had before.
     pub generation: u64,
 }
 

@@ -1,24 +1,14 @@
 //! Sends a message to a stream, on a condition.
 
-use std::time::Duration;
-
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::publish::PublishAck;
 use async_nats::jetstream::response::Response;
 use async_nats::{Request, RequestErrorKind};
 
-use tokio::time::sleep;
-
-use super::connection::Connection;
-use crate::backoff::Backoff;
+use super::connection::{Connection, Retries};
 use crate::log::Error;
 use crate::visible::causes;
-
-/// How often a message is sent that nobody takes, and the pauses in between.
-const TRIES: u32 = 10;
-const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Sends a message, and waits for its sequence number. The message carries its
 /// conditions, see [`PublishMessage`].
@@ -29,8 +19,7 @@ pub(super) async fn publish(
 ) -> Result<u64, Error> {
     // Not by the context's own call: of its errors those that count are not told
     // apart.
-    let mut tries = 0;
-    let mut pauses = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
+    let mut retries = Retries::new();
     let answer = loop {
         let message = message.clone().outbound_message(subject.clone());
         let mut request = Request::new().payload(message.payload);
@@ -41,15 +30,16 @@ pub(super) async fn publish(
             .client
             .send_request(message.subject, request)
             .await;
-        tries += 1;
         match sent {
             Ok(answer) => break answer,
             // A stream that was just made is not known everywhere yet. To send the
             // same again does no harm: its conditions are the same.
-            Err(error) if error.kind() == RequestErrorKind::NoResponders && tries < TRIES => {
-                sleep(pauses.after_failure()).await;
+            Err(error) => {
+                let is_unknown = error.kind() == RequestErrorKind::NoResponders;
+                if !(is_unknown && retries.again().await) {
+                    return Err(unanswered(&error));
+                }
             }
-            Err(error) => return Err(unanswered(&error)),
         }
     };
     match serde_json::from_slice::<Response<PublishAck>>(&answer.payload) {

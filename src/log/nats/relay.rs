@@ -5,6 +5,7 @@
 //! Whoever else connects to it is told what anybody is told by a nats-server, and nothing
 //! is sent for them: a client says a secret where its name is to be.
 
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,7 +34,7 @@ const MAX_CONNECT_BYTES: usize = 64 << 10;
 /// The pause after a connection was not accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How much is read at a time.
+/// The number of bytes that are read at a time.
 const READ_BYTES: usize = 64 << 10;
 
 /// A relay, which ends when this is dropped. Connections through it end with the client.
@@ -45,26 +46,22 @@ pub(super) struct Relay {
 
 struct RelayState {
     upstreams: Upstreams,
-    /// What the client says to be let through.
+    /// The secret that lets the client through.
     secret: String,
-    /// What the nats-servers list the connection as.
+    /// The name of the connection in the lists of the nats-servers.
     name: String,
-    /// Whether there was a connection. Before that whoever wants it is told why there is
+    /// True if there was a connection. Before that, a caller that wants one is told why there is
     /// none, and tells it.
     was_open: AtomicBool,
-    /// Why there is no connection to a nats-server.
+    /// The reason why there is no connection to a nats-server.
     fault: Mutex<Option<String>>,
 }
 
 impl Relay {
-    /// A relay to nats-servers, and with `discovers` to those of which they tell.
-    pub(super) async fn start(
-        access: &Access,
-        name: &str,
-        discovers: bool,
-    ) -> Result<Self, ConnectError> {
+    /// A relay to nats-servers, and to those of which they tell.
+    pub(super) async fn start(access: &Access, name: &str) -> Result<Self, ConnectError> {
         let shared = Arc::new(RelayState {
-            upstreams: Upstreams::new(access, discovers)?,
+            upstreams: Upstreams::new(access)?,
             secret: Uuid::new_v4().simple().to_string(),
             name: name.to_owned(),
             was_open: AtomicBool::new(false),
@@ -112,7 +109,12 @@ impl Relay {
         self.shared.was_open.store(true, Ordering::Relaxed);
     }
 
-    /// Why there is no connection to a nats-server, if that is known.
+    /// The names of the nats-servers that have ceased to keep streams.
+    pub(super) async fn without_streams(&self) -> BTreeSet<String> {
+        self.shared.upstreams.without_streams().await
+    }
+
+    /// Returns the reason why there is no connection to a nats-server, if it is known.
     pub(super) fn fault(&self) -> Option<String> {
         self.shared.fault.lock().clone()
     }

@@ -1,7 +1,7 @@
 //! The streams of a fleet: made if they are absent, and never changed.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::context::{
@@ -27,16 +27,16 @@ const SERVER_VERSION: &str = "_nats.ver";
 /// The largest message that a stream takes.
 const MAX_MESSAGE_BYTES: i32 = 1 << 20;
 
-/// How many names a list may have.
+/// The largest number of names in a list.
 const MOST_LISTED: usize = 1_000_000;
 
-/// How streams are kept.
+/// The settings with which streams are kept.
 #[derive(Debug, Clone, Copy)]
 pub struct Keeping {
-    /// On how many servers each is. Fewer than 3 lose what was acknowledged when
-    /// a server is lost.
+    /// The number of servers that keep each stream. Fewer than 3 lose acknowledged messages when a
+    /// server is lost.
     pub replicas: usize,
-    /// What the log of a snapshot may take, in bytes.
+    /// The bytes that the log of a snapshot may take.
     pub max_bytes: i64,
 }
 
@@ -193,7 +193,7 @@ pub(super) async fn make(connection: &Connection, wanted: &Config) -> Result<(),
     }
 }
 
-/// Why a stream was not made.
+/// Returns the reason why a stream was not made.
 fn refused(wanted: &Config, refusal: &async_nats::jetstream::Error) -> Error {
     let text = format!(
         "the nats-servers do not make the stream {} with {} replicas: {refusal}",
@@ -211,7 +211,27 @@ fn refused(wanted: &Config, refusal: &async_nats::jetstream::Error) -> Error {
     }
 }
 
-/// Which messages a stream holds.
+/// The part of the leading server's answer that [`Info`] leaves out.
+#[derive(Deserialize)]
+struct StreamTime {
+    /// The time of the server.
+    ts: String,
+}
+
+/// The time of the server that leads a stream.
+pub(super) async fn time(connection: &Connection, name: &str) -> Result<SystemTime, Error> {
+    let request = (format!("STREAM.INFO.{name}"), serde_json::json!({}));
+    let told = connection.streams.request(request.0, &request.1).await;
+    match told.map_err(unreachable)? {
+        Response::Ok(StreamTime { ts }) => humantime::parse_rfc3339(&ts).map_err(unreachable),
+        Response::Err { error } if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {
+            Err(Error::NotFound(name.to_owned()))
+        }
+        Response::Err { error } => Err(Error::Unreachable(error.to_string())),
+    }
+}
+
+/// Returns the range of messages that a stream holds.
 pub(super) fn bounds(info: &Info) -> Bounds {
     let state = &info.state;
     // Besides the leader, which answers.

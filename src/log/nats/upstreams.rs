@@ -1,10 +1,12 @@
 //! The nats-servers of a relay: which one is next, and how one is connected to.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_nats::ServerAddr;
+use futures::future::join_all;
 use parking_lot::Mutex;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, InvalidDnsNameError, PrivateKeyDer, ServerName};
@@ -21,14 +23,17 @@ use crate::backoff::Backoff;
 use crate::tasks;
 use crate::visible::causes;
 
-/// How long it may take to connect to one server.
+/// The longest time that it may take to connect to one server.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The longest wait until a server says that it keeps streams, or that it does not.
+const ASKING: Duration = Duration::from_secs(1);
 
 /// The pauses before a server is connected to again whose connections end soon.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(400);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// How many servers are known at most: others tell of them.
+/// The largest number of known servers: others tell of them.
 const MOST_KNOWN: usize = 64;
 
 /// Bytes in both directions.
@@ -43,9 +48,13 @@ pub(super) struct Upstream {
     pub(super) info: Vec<u8>,
     pub(super) address: ServerAddr,
     pub(super) is_encrypted: bool,
+    /// The name that the server gives itself.
+    name: String,
+    /// True if the server says that it keeps streams now.
+    keeps_streams: bool,
 }
 
-/// Why a connection to a nats-server was not made, or has ended.
+/// The reason why a connection to a nats-server was not made, or has ended.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LinkError {
     #[error("{0}")]
@@ -67,18 +76,16 @@ pub(super) enum LinkError {
 /// The servers that are known.
 pub(super) struct Upstreams {
     access: Access,
-    /// Whether servers are connected to of which others tell.
-    discovers: bool,
     known: Mutex<Vec<KnownServer>>,
 }
 
 struct KnownServer {
     address: ServerAddr,
-    /// How often it was not reached, since it was.
+    /// The number of failed attempts since the server was last reached.
     failures: u32,
     /// The pauses after its connections.
     ends: Backoff,
-    /// When the next one may be made.
+    /// The moment from which on the next connection may be made.
     next: Instant,
 }
 
@@ -94,7 +101,7 @@ impl KnownServer {
 }
 
 impl Upstreams {
-    pub(super) fn new(access: &Access, discovers: bool) -> Result<Self, ConnectError> {
+    pub(super) fn new(access: &Access) -> Result<Self, ConnectError> {
         let parse = |server: &String| {
             let bad = |error: &str| ConnectError::BadAddress(server.clone(), error.to_owned());
             let address: ServerAddr = server.parse().map_err(|error| bad(&causes(&error)))?;
@@ -110,14 +117,14 @@ impl Upstreams {
         }
         Ok(Self {
             access: access.clone(),
-            discovers,
             known: Mutex::new(known),
         })
     }
 
-    /// Connects to the first server that can be, or says of the last one why not.
+    /// Connects to the first server that can be, or says of the last one why not. One that keeps
+    /// no streams is taken where no other can be reached.
     pub(super) async fn connect(&self) -> Result<Upstream, (ServerAddr, LinkError)> {
-        let mut last = None;
+        let (mut last, mut without) = (None, None);
         for (address, next) in self.in_order() {
             sleep(next.saturating_duration_since(Instant::now())).await;
             let opened = timeout(CONNECT_TIMEOUT, self.open(address.clone())).await;
@@ -125,7 +132,10 @@ impl Upstreams {
                 Ok((upstream, told)) => {
                     self.change(&address, |server| server.failures = 0);
                     self.discover(&told);
-                    return Ok(upstream);
+                    if upstream.keeps_streams {
+                        return Ok(upstream);
+                    }
+                    without = Some(address);
                 }
                 Err(error) => {
                     self.change(&address, |server| server.failures += 1);
@@ -136,7 +146,25 @@ impl Upstreams {
                 }
             }
         }
+        if let Some(address) = without {
+            // It may have closed the first connection: it waits only seconds for a client to log in.
+            let opened = timeout(CONNECT_TIMEOUT, self.open(address.clone())).await;
+            let opened = opened.unwrap_or(Err(LinkError::Silent));
+            return opened
+                .map(|(upstream, _)| upstream)
+                .map_err(|error| (address, error));
+        }
         Err(last.expect("at least one server is known"))
+    }
+
+    /// The names of the servers that have ceased to keep streams. They say so to whoever
+    /// connects, and to nobody who is connected already.
+    pub(super) async fn without_streams(&self) -> BTreeSet<String> {
+        let known: Vec<_> = self.in_order().into_iter().map(|(it, _)| it).collect();
+        let asked = known.into_iter().map(|it| timeout(ASKING, self.open(it)));
+        let told = join_all(asked).await.into_iter().flatten().flatten();
+        let off = told.filter(|(upstream, _)| !upstream.keeps_streams);
+        off.map(|(upstream, _)| upstream.name).collect()
     }
 
     /// Notes that a connection to a server has ended.
@@ -146,7 +174,8 @@ impl Upstreams {
         });
     }
 
-    /// Those that may be connected to, first, and of these those that were reached.
+    /// Returns the servers, those first that may be connected to, and of these those
+    /// that were reached.
     fn in_order(&self) -> Vec<(ServerAddr, Instant)> {
         let mut known = self.known.lock();
         fastrand::shuffle(&mut known);
@@ -164,9 +193,6 @@ impl Upstreams {
     }
 
     fn discover(&self, told: &[String]) {
-        if !self.discovers {
-            return;
-        }
         let mut known = self.known.lock();
         for address in told
             .iter()
@@ -207,6 +233,8 @@ impl Upstreams {
         let told = told.filter_map(|told| Some(told.as_str()?.to_owned()));
         let told = told.take(MOST_KNOWN).collect();
         let upstream = Upstream {
+            name: info["server_name"].as_str().unwrap_or_default().to_owned(),
+            keeps_streams: info["jetstream"] == true,
             stream,
             info: line,
             address,

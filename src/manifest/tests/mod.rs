@@ -1,4 +1,4 @@
-//! Tables of input files and what they are read as.
+//! Tables of input files and the objects that they are read as.
 
 mod defaults;
 mod objects;

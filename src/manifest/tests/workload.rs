@@ -17,7 +17,7 @@ fn workload(content: &str, name: Option<&str>, namespace: Option<&str>) -> Resul
         .map_err(|error| message(&error, &directory))
 }
 
-/// Which tolerations a pod is given is tested in `tests/cli/made_pods.rs`.
+/// `tests/cli/made_pods.rs` tests which tolerations a pod is given.
 fn without_tolerations(mut pod: Pod) -> Pod {
     if let Some(spec) = &mut pod.spec {
         assert!(spec.tolerations.len() >= 2, "{spec:?}");

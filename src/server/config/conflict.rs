@@ -18,7 +18,7 @@ pub enum Conflict {
          --allow-plaintext where a proxy or mesh encrypts"
     )]
     Plaintext(std::net::SocketAddr),
-    /// Those of a shared log.
+    /// Settings of a shared log.
     #[error(transparent)]
     Log(#[from] LogConflict),
 }

@@ -8,7 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command};
 use toml::Value;
 
-/// What is wrong with a settings file, and where.
+/// A fault in a settings file, and where it is.
 #[derive(Debug, thiserror::Error)]
 #[error("config file {}: {fault}", path.display())]
 pub struct SettingsFileError {
@@ -97,12 +97,13 @@ fn syntax(text: &str, error: &toml::de::Error) -> FileFault {
     }
 }
 
-/// The flag that `key` means. The file's own path is no setting.
+/// The flag that `key` means. The file's own path is no setting, and limits have keys
+/// of their own.
 fn find<'c>(command: &'c Command, key: &str) -> Result<&'c Arg, FileFault> {
     let flag = key.replace('_', "-");
     command
         .get_arguments()
-        .find(|arg| arg.get_long() == Some(&flag) && flag != "config")
+        .find(|arg| arg.get_long() == Some(&flag) && !["config", "limit"].contains(&&*flag))
         .ok_or_else(|| FileFault::UnknownKey {
             key: key.into(),
             hint: hint(command, &flag),
@@ -176,7 +177,7 @@ fn invalid(key: &str, value: &str, reason: &str) -> FileFault {
     }
 }
 
-/// Why clap refused a value, without the flag's name.
+/// The reason why clap refused a value, without the flag's name.
 fn reason(error: &clap::Error) -> String {
     if let Some(ContextValue::Strings(valid)) = error.get(ContextKind::ValidValue) {
         return format!("expected one of {}", valid.join(", "));

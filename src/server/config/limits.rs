@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use tokio::sync::Semaphore;
 
 use super::memory;
 use super::values::positive_duration;
-use crate::limits::{Heading, Limit, Limits, NodeNames, Row, Unit};
+use crate::limits::{Limit, Limits, NodeNames, Row, Unit};
+use crate::misspelt;
 
 /// Limits that are no numbers.
 #[derive(clap::Args)]
@@ -56,7 +57,7 @@ pub struct RuleSettings {
 }
 
 impl RuleSettings {
-    /// Limits with these rules.
+    /// Returns the limits with these rules.
     pub fn with(self, limits: Limits) -> Limits {
         Limits {
             node_names: self.node_names,
@@ -68,8 +69,7 @@ impl RuleSettings {
 
 impl Args for Limits {
     fn augment_args(command: Command) -> Command {
-        let flags = Limit::ALL.iter().filter_map(|limit| flag(*limit));
-        Others::augment_args(command.args(flags))
+        Others::augment_args(command.arg(limit_flag()).args(settable().map(flag)))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -85,13 +85,16 @@ impl FromArgMatches for Limits {
             max_memory_bytes: memory::usual_limit(),
             ..Self::default()
         });
-        let with_flag = |limit: &&Limit| limit.row().heading != Heading::None;
-        for limit in Limit::ALL.iter().filter(with_flag) {
+        let unexpected = |error| clap::Error::raw(ErrorKind::InvalidValue, error);
+        for limit in settable() {
             let value = matches.try_get_one::<usize>(limit.row().key);
-            let value = value.map_err(|error| clap::Error::raw(ErrorKind::InvalidValue, error))?;
-            if let Some(value) = value {
-                limits.set(*limit, *value);
+            if let Some(value) = value.map_err(unexpected)? {
+                limits.set(limit, *value);
             }
+        }
+        let named = matches.try_get_many::<(Limit, usize)>(LIMIT);
+        for (limit, value) in named.map_err(unexpected)?.into_iter().flatten() {
+            limits.set(*limit, *value);
         }
         Ok(limits)
     }
@@ -102,48 +105,80 @@ impl FromArgMatches for Limits {
     }
 }
 
-/// The flag of a limit, if it has one.
-fn flag(limit: Limit) -> Option<Arg> {
+/// The flag that sets any limit by its name.
+const LIMIT: &str = "limit";
+
+/// Returns the limits that can be set.
+fn settable() -> impl Iterator<Item = Limit> {
+    let all = Limit::ALL.iter().copied();
+    all.filter(|limit| limit.row().settable)
+}
+
+/// Returns [`LIMIT`], whose long help lists all limits.
+fn limit_flag() -> Arg {
+    let lines = settable().map(|limit| {
+        let row = limit.row();
+        let default = row.default.map(|default| format!(" ({default})"));
+        let default = default.unwrap_or_default();
+        format!("- {}{default}: {}", row.name, summary(row.help))
+    });
+    let lines: Vec<_> = lines.collect();
+    let about = "Set a limit by its name, such as max-nodes=5000; repeatable";
+    Arg::new(LIMIT)
+        .long(LIMIT)
+        .value_name("NAME=VALUE")
+        .action(ArgAction::Append)
+        .help_heading("Limits")
+        .value_parser(parse_named)
+        .help(about)
+        .long_help(format!(
+            "{about}. Each also has a key in the settings file, such as max_nodes, and a \
+             variable, such as EVENKEEL_MAX_NODES. The limits and their defaults:\n{}",
+            lines.join("\n")
+        ))
+}
+
+/// Reads a limit and its value.
+fn parse_named(text: &str) -> Result<(Limit, usize), String> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or("expected NAME=VALUE, such as max-nodes=5000")?;
+    let limit = settable()
+        .find(|limit| limit.row().name == name)
+        .ok_or_else(|| {
+            let hint = misspelt::hint(name, settable().map(|limit| limit.row().name));
+            format!("no limit is called {name}{hint}")
+        })?;
+    Ok((limit, parse(limit.row(), value)?))
+}
+
+/// Returns the flag of a limit, whose name is the key in the settings file. Help lists
+/// it with [`LIMIT`].
+fn flag(limit: Limit) -> Arg {
     let row = limit.row();
-    let heading = match row.heading {
-        Heading::Limits => "Limits",
-        Heading::Clients => "Clients",
-        Heading::None => return None,
-    };
     let value_name = match row.unit {
         Unit::Count => "COUNT",
         Unit::Bytes => "BYTES",
     };
-    let (summary, help) = paragraphs(row.help);
-    let mut flag = Arg::new(row.key)
+    Arg::new(row.key)
         .long(row.name)
         .env(format!("EVENKEEL_{}", row.key.to_uppercase()))
-        .help_heading(heading)
+        .hide(true)
         .value_name(value_name)
         .value_parser(move |text: &str| parse(row, text))
-        .help(summary)
-        .default_values(row.default.map(|default| default.to_string()));
-    if let Some(help) = help {
-        flag = flag.long_help(help);
-    }
-    Some(flag)
+        .default_values(row.default.map(|default| default.to_string()))
 }
 
-/// The summary of a help text, and all of it if there is more; each paragraph
-/// on one line.
-fn paragraphs(help: &str) -> (String, Option<String>) {
-    let on_one_line = |paragraph: &str| {
-        let lines: Vec<&str> = paragraph.lines().map(str::trim).collect();
-        lines.join(" ").trim().to_owned()
-    };
-    let all: Vec<String> = help.split("\n\n").map(on_one_line).collect();
-    let summary = all[0].trim_end_matches('.').to_owned();
-    (summary, (all.len() > 1).then(|| all.join("\n\n")))
+/// Returns the first paragraph of a help text, on one line.
+fn summary(help: &str) -> String {
+    let first = help.split("\n\n").next().unwrap_or_default();
+    let lines: Vec<&str> = first.lines().map(str::trim).collect();
+    lines.join(" ").trim_end_matches('.').to_owned()
 }
 
 /// A value that a limit may have.
 fn parse(row: &Row, text: &str) -> Result<usize, String> {
-    // As many as semaphores can count.
+    // At most so many as semaphores can count.
     let most = row.most.min(Semaphore::MAX_PERMITS);
     match text.parse() {
         Ok(value) if (row.least..=most).contains(&value) => return Ok(value),

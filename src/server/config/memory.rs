@@ -1,12 +1,11 @@
-//! How much memory the process may take.
+//! The memory that the process may use.
 
 /// The least that the account allows by default, however small the machine.
 const FLOOR: usize = 64 << 20;
 
-/// The limit of the memory that clients can make the server hold, unless
-/// another is set: three quarters of the memory. The last quarter is for what
-/// allocators waste, threads' stacks and the program itself. No limit if the
-/// size of the memory is unknown.
+/// The default limit of the memory that clients can make the server hold: three quarters of the
+/// memory. The last quarter is for the waste of allocators, stacks of threads and the program
+/// itself. There is no limit if the size of the memory is unknown.
 pub(super) fn usual_limit() -> usize {
     let Some(there_is) = limit().or_else(machine) else {
         return usize::MAX;
@@ -15,8 +14,8 @@ pub(super) fn usual_limit() -> usize {
     share.max(FLOOR)
 }
 
-/// Returns what the control groups of the process allow it, if they do: version 2, or
-/// 1.
+/// Returns the memory that the process's control groups allow, of version 2 or 1, if they have a
+/// limit.
 #[cfg(target_os = "linux")]
 pub fn limit() -> Option<u64> {
     use std::path::Path;
@@ -25,11 +24,10 @@ pub fn limit() -> Option<u64> {
     let read = |file: &Path| {
         let text = std::fs::read_to_string(file).ok()?;
         let limit = text.trim().parse::<u64>().ok()?;
-        // Version 1 says so when there is none.
+        // Version 1 has this value when there is no limit.
         (limit < i64::MAX as u64 / 2).then_some(limit)
     };
-    // Each group is within those above it. In a container of its own it is the
-    // root.
+    // Each group is within those above it. In a container of its own it is the root.
     let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let own = own.lines().find_map(|line| line.strip_prefix("0::/"));
     let root = Path::new("/sys/fs/cgroup");
@@ -42,7 +40,7 @@ pub fn limit() -> Option<u64> {
     limits.into_iter().min()
 }
 
-/// Returns what control groups allow: nothing is known of it here.
+/// Returns no limit: control groups are unknown on this system.
 #[cfg(not(target_os = "linux"))]
 pub fn limit() -> Option<u64> {
     None
@@ -55,7 +53,7 @@ fn machine() -> Option<u64> {
     Some(procfs::Meminfo::current().ok()?.mem_total)
 }
 
-/// The memory of the machine: nothing is known of it here.
+/// The memory of the machine: unknown on this system.
 #[cfg(not(target_os = "linux"))]
 fn machine() -> Option<u64> {
     None

@@ -96,12 +96,12 @@ pub struct SharedLog {
     pub access: Access,
     /// The servers that share it.
     pub fleet: FleetName,
-    /// How it is kept.
+    /// The way in which it is kept.
     pub keeping: Keeping,
 }
 
 impl ReplicationSettings {
-    /// The log that is set, if one is.
+    /// The shared log of the settings, if there is one.
     ///
     /// # Errors
     /// Settings that do not go together.
@@ -132,7 +132,7 @@ impl ReplicationSettings {
         }))
     }
 
-    /// Nothing that is for a log is set without one: it was forgotten then.
+    /// Checks that no setting of a log is set without a log, which was probably forgotten.
     fn nothing_else(&self) -> Result<Option<SharedLog>, LogConflict> {
         let set = [
             ("--log-credentials", self.log_credentials.is_some()),

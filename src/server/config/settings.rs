@@ -72,7 +72,7 @@ pub struct Config {
     )]
     pub expect_snapshot: Vec<String>,
 
-    /// What survives a restart.
+    /// The state that survives a restart.
     #[command(flatten)]
     pub state: StateSettings,
 
@@ -84,7 +84,7 @@ pub struct Config {
     #[command(flatten)]
     pub security: SecuritySettings,
 
-    /// What clients can make grow, and how far.
+    /// The limits of what clients can make grow.
     #[command(flatten)]
     pub limits: Limits,
 
@@ -92,7 +92,7 @@ pub struct Config {
     #[command(flatten)]
     pub views: ViewSettings,
 
-    /// What keeps one client from starving others.
+    /// The settings that keep one client from starving others.
     #[command(flatten)]
     pub clients: ClientSettings,
 
@@ -112,7 +112,7 @@ pub struct Config {
     #[command(flatten)]
     pub decision_log: DecisionLogSettings,
 
-    /// What is logged, and how.
+    /// The settings of the log.
     #[command(flatten)]
     pub log: LogSettings,
 
@@ -203,7 +203,7 @@ pub struct DrainSettings {
     pub drain_timeout: Duration,
 }
 
-/// What survives a restart.
+/// The state that survives a restart.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "State")]
 pub struct StateSettings {
@@ -248,7 +248,7 @@ pub struct ViewSettings {
     pub view_idle: Duration,
 }
 
-/// What keeps one client from starving others.
+/// The settings that keep one client from starving others.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Clients")]
 pub struct ClientSettings {

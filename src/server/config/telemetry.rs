@@ -1,4 +1,4 @@
-//! What the server shows: its log, the admin port, traces of calls, and the
+//! The settings of what the server shows: its log, the admin port, traces of calls, and the
 //! decision log.
 
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use tracing_subscriber::EnvFilter;
 use super::values::count;
 use crate::decision_log::{FileSettings, Settings};
 
-/// What is logged, and how. Logs go to standard error.
+/// The settings of the log. Logs go to standard error.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Logging")]
 pub struct LogSettings {
@@ -144,7 +144,7 @@ pub struct DecisionLogSettings {
     /// Log decisions to this file, one JSON object per line.
     ///
     /// The log holds the questions, with labels of pods and names of nodes,
-    /// and the answers in brief. `evenkeel replay` repeats the decisions.
+    /// and the answers in brief. `evenkeel admin replay` repeats the decisions.
     #[arg(long, env = "EVENKEEL_DECISION_LOG", value_name = "FILE")]
     pub decision_log: Option<PathBuf>,
 
@@ -185,7 +185,7 @@ pub struct DecisionLogSettings {
 }
 
 impl DecisionLogSettings {
-    /// Returns what to log, if anything.
+    /// Returns the settings of the log, if decisions are logged.
     pub fn settings(&self) -> Option<Settings> {
         Some(Settings {
             files: FileSettings {

@@ -1,4 +1,4 @@
-//! How the server notices that it cannot vouch for its answers: a silent feed,
+//! Settings by which the server notices that its answers cannot be trusted: a silent feed,
 //! or counts that have drifted.
 
 use std::str::FromStr;
@@ -59,7 +59,7 @@ pub struct TrustSettings {
 pub struct MaxAge {
     /// The snapshot; `None` for all that are not named.
     snapshot: Option<String>,
-    /// Its maximum age; `None` for any age.
+    /// The maximum age; `None` for any age.
     age: Option<Duration>,
 }
 

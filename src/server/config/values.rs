@@ -1,4 +1,4 @@
-//! What values flags take.
+//! Checks of the values of flags.
 
 use std::time::Duration;
 

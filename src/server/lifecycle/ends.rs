@@ -12,23 +12,22 @@ use crate::backoff::Backoff;
 use crate::snapshot::{Registry, Snapshot};
 use crate::tasks;
 
-/// How long after a refusal, of a full disk for instance, the journal is asked
-/// again.
+/// The pause after the journal refused, for instance because the disk is full.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// How long it waits at most before it looks again.
+/// The longest pause between two checks.
 const LONGEST: Duration = Duration::from_secs(3_600);
 
-/// Ends the reservations of all snapshots when they are due, as long as it is
-/// polled. It waits for each snapshot separately, so a journal that is slow for
-/// one delays neither the others nor any reader.
+/// Ends the reservations of all snapshots when they are due, as long as it is polled. It waits for
+/// each snapshot separately, so a journal that is slow for one delays neither the others nor any
+/// reader.
 pub async fn run(registry: Arc<Registry>) {
     let mut ending = JoinSet::new();
-    // Of each snapshot; while its reservations are being ended, nothing.
+    // The pauses of each snapshot; `None` while its reservations are being ended.
     let mut paces: HashMap<String, Option<Backoff>> = HashMap::new();
     loop {
-        // Listening starts before looking, so that no change is missed.
+        // Listen before looking, so that no change is missed.
         let changed = registry.ends_changed();
         let mut next = LONGEST;
         for snapshot in registry.list("") {
@@ -60,15 +59,15 @@ pub async fn run(registry: Arc<Registry>) {
                 Ok((name, failed)) => {
                     paces.insert(name, failed);
                 }
-                // Which of them it was is not known.
+                // The snapshot of the failed task is unknown.
                 Err(_) => paces.clear(),
             }
         }
     }
 }
 
-/// Ends the due reservations of a snapshot. Returns its name once it may be tried again,
-/// and the pauses where it failed.
+/// Ends the due reservations of a snapshot. Returns its name once it may be tried again, and the
+/// pauses if it failed.
 async fn end(
     registry: Arc<Registry>,
     snapshot: Arc<Snapshot>,

@@ -1,6 +1,6 @@
-//! What a server of a fleet does all the time: it follows the logs of all
-//! snapshots, and compares what it holds with what the others do. One server
-//! writes checkpoints for all, and one drops what nobody needs.
+//! The continuous work of a server in a fleet: it follows the logs of all snapshots, and compares
+//! its state with the other servers'. One server writes checkpoints for all, and one drops unused
+//! blobs and logs.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -20,38 +20,42 @@ use crate::log::lease::Lease;
 use crate::replica::Replica;
 use crate::tasks;
 
-/// How often snapshots are looked for that other servers created.
+/// The time between two searches for snapshots that other servers created.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How long a thread waits for a message before it looks whether it should end.
+/// The time that a thread waits for a message before it checks whether it should end.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// How long a round of comparing takes.
+/// The time of a round of comparing.
 const COMPARING_ROUND: Duration = Duration::from_secs(15);
 
-/// By how much the priority of comparing is lower, as of `nice(1)`: nobody waits for it.
+/// The amount by which the priority of comparing is lower, as in `nice(1)`: no call waits for it.
 const NICENESS: i32 = 10;
 
-/// How often it is looked what nobody needs.
+/// The time between two searches for unused blobs and logs.
 const CLEANING_LOOK: Duration = Duration::from_secs(1_800);
 
-/// How often a log is asked how long it is, for telemetry.
+/// The time between two queries for the length of a log, for telemetry.
 const ASK: Duration = Duration::from_secs(5);
 
-/// The pauses after a log could not be followed.
+/// The shortest pause after a log could not be followed.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// How often it is looked whether a checkpoint is due.
+/// The times between two counts of the copies of logs: usually, and while a copy is incomplete.
+const COUNT_COPIES: Duration = Duration::from_secs(600);
+const COUNT_AGAIN: Duration = Duration::from_secs(120);
+
+/// The time between two checks whether a checkpoint is due.
 const CHECK: Duration = Duration::from_secs(10);
 
-/// When a checkpoint is due: after so long, or so many bytes of log.
+/// The time, and the bytes of log, after which a checkpoint is due.
 const CHECKPOINT_AGE: Duration = Duration::from_secs(900);
 const CHECKPOINT_BYTES: u64 = 256 << 20;
 
 /// Follows all logs, as long as it is polled.
 pub async fn follow_all(member: Membership) {
-    // A thread for each log: it waits there for what comes.
+    // A thread for each log, where it waits for messages.
     let mut threads = HashMap::new();
     let mut looks = interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -63,7 +67,7 @@ pub async fn follow_all(member: Membership) {
                 member.tails.note_reached(true);
                 follow(&mut threads, &member, names);
             }
-            // Those that are known are followed all the same.
+            // The known logs are followed even so.
             Ok(Err(_)) => member.tails.note_reached(false),
             Err(_) => error!("looking for snapshots failed"),
         }
@@ -87,7 +91,7 @@ fn follow(threads: &mut HashMap<String, DropGuard>, member: &Membership, names: 
         let spawned = thread::Builder::new().name("follow".to_owned());
         match spawned.spawn(move || following.run()) {
             Ok(_) => drop(threads.insert(name, ended.drop_guard())),
-            // It is tried again.
+            // The next round tries again.
             Err(error) => error!(snapshot = name, %error, "a log is not followed"),
         }
     }
@@ -119,6 +123,8 @@ impl Following {
                 asked = Instant::now();
                 let bounds = self.runtime.block_on(log.bounds(name));
                 tails.note(name, bounds.ok().map(|bounds| bounds.last));
+                // The check reports its own fault.
+                let _ = replica.check_clock(name);
                 replica.mend_local(name);
                 replica.copy_for_comparing(name);
             }
@@ -135,7 +141,7 @@ impl Following {
         tails.forget(name);
     }
 
-    /// Applies what has come; whether that was done.
+    /// Applies the messages that have come; returns whether that succeeded.
     fn follow(&self, told: &mut Option<String>) -> bool {
         let name = &*self.name;
         match self.member.replica.follow(name, false) {
@@ -163,12 +169,12 @@ pub async fn keep_checkpoints(member: Membership) -> Infallible {
     lease.while_held(|| checkpoints(member.clone())).await
 }
 
-/// When the last checkpoint of a log was written, and how long it was then.
+/// The time of the last checkpoint of a log, and the length of the log then.
 struct LastCheckpoint {
     at: Instant,
-    /// What was appended since.
+    /// The bytes that were appended since.
     grown: u64,
-    /// What the log took when it was last looked at.
+    /// The bytes that the log took at the last check.
     bytes: u64,
 }
 
@@ -187,7 +193,7 @@ async fn checkpoints(member: Membership) -> Infallible {
             let last = written
                 .entry(name.clone())
                 .or_insert_with(|| LastCheckpoint {
-                    // A server that begins does not know.
+                    // A server that begins does not know the time.
                     at: Instant::now(),
                     grown: bounds.bytes,
                     bytes: bounds.bytes,
@@ -205,7 +211,7 @@ async fn checkpoints(member: Membership) -> Infallible {
     }
 }
 
-/// Writes a checkpoint of a snapshot, and trims its log; whether that is done.
+/// Writes a checkpoint of a snapshot, and trims its log; returns whether that succeeded.
 async fn write(replica: &Arc<Replica>, name: &str) -> bool {
     let (replica, name) = (Arc::clone(replica), name.to_owned());
     let write = move || {
@@ -229,7 +235,7 @@ async fn write(replica: &Arc<Replica>, name: &str) -> bool {
     })
 }
 
-/// Compares what this server holds with what the others do, whenever that is due.
+/// Compares this server's state with the others', whenever that is due.
 pub async fn compare(member: Membership) -> Infallible {
     let thread = Background::for_work("compare", 1, NICENESS);
     loop {
@@ -241,8 +247,25 @@ pub async fn compare(member: Membership) -> Infallible {
     }
 }
 
-/// Drops what nobody needs, whenever this server is the one that does: blobs that nothing
-/// names, and the logs of snapshots that were deleted.
+/// Finds out at the start, and now and then, which copies of logs are incomplete.
+pub async fn watch_copies(member: Membership) -> Infallible {
+    loop {
+        let replica = Arc::clone(&member.replica);
+        let count = move || {
+            let counted = replica.discover();
+            let counted = counted.and_then(|names| replica.inspect(&names));
+            counted.is_ok() && replica.troubles().is_empty()
+        };
+        let is_whole = tasks::spawn_blocking(count).await.unwrap_or_else(|_| {
+            error!("counting the copies of logs failed");
+            false
+        });
+        sleep(if is_whole { COUNT_COPIES } else { COUNT_AGAIN }).await;
+    }
+}
+
+/// Drops blobs that nothing names, and the logs of deleted snapshots, whenever this server is the
+/// one that does.
 pub async fn clean(member: Membership) -> Infallible {
     let lease = Arc::new(member.lease("cleaning"));
     let work = async || loop {

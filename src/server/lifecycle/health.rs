@@ -1,8 +1,7 @@
-//! `grpc.health.v1`: who may be sent calls.
+//! `grpc.health.v1`: tells whether the server and its snapshots may be sent calls.
 //!
-//! tonic's own implementation answers NOT_FOUND to a `Watch` of a name that
-//! it does not know; the protocol wants SERVICE_UNKNOWN and an open stream,
-//! because the name may become known.
+//! tonic's own implementation answers NOT_FOUND to a `Watch` of a name that it does not know. The
+//! protocol wants SERVICE_UNKNOWN and an open stream, because the name may become known.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
@@ -28,33 +27,33 @@ use crate::server::transport::identity::Visitor;
 use crate::server::transport::kinds::MAX_NAME_REQUEST_BYTES;
 use crate::snapshot;
 
-/// What health says, shared by the service, the registry that reports
-/// snapshots and the server that starts and drains.
+/// The state of health, shared by the service, the registry that reports snapshots and the server
+/// that starts and drains.
 ///
-/// Knows the names `""` and `evenkeel.v1.SpreadService`, which mean the whole
-/// server, and the name of every snapshot.
+/// It knows the names `""` and `evenkeel.v1.SpreadService`, which mean the whole server, and the
+/// name of every snapshot.
 #[derive(Clone)]
-pub struct Board(Arc<Mutex<BoardState>>);
+pub struct HealthState(Arc<Mutex<HealthStatuses>>);
 
 /// The statuses and their watches: a change wakes only the watches of its name.
-struct BoardState {
+struct HealthStatuses {
     facts: Facts,
     /// The watched statuses, by name.
     watches: HashMap<Box<str>, Arc<watch::Sender<ServingStatus>>>,
 }
 
-/// What statuses follow from.
+/// The facts from which statuses follow.
 #[derive(Default)]
 struct Facts {
     started: bool,
     draining: bool,
-    /// What the server waits for before it has started.
+    /// The condition that the server waits for before it has started.
     waits_for: Option<String>,
     /// Snapshots without which the server is not ready.
     expected: BTreeSet<String>,
-    /// The snapshots there are, and whether they are synced.
+    /// The existing snapshots, and whether each is synced.
     synced: BTreeMap<String, bool>,
-    /// Those of them that are older than they may get.
+    /// The snapshots that are older than their maximum age.
     stale: BTreeSet<String>,
 }
 
@@ -90,14 +89,14 @@ impl Facts {
 
 const SERVICE: &str = <SpreadServiceServer<api::Service> as NamedService>::NAME;
 
-impl Board {
-    /// A board of a server that has not started.
+impl HealthState {
+    /// The health of a server that has not started.
     pub fn new(expected: impl IntoIterator<Item = String>) -> Self {
         let facts = Facts {
             expected: expected.into_iter().collect(),
             ..Facts::default()
         };
-        Self(Arc::new(Mutex::new(BoardState {
+        Self(Arc::new(Mutex::new(HealthStatuses {
             facts,
             watches: HashMap::new(),
         })))
@@ -108,22 +107,22 @@ impl Board {
         HealthServer::new(self.clone()).max_decoding_message_size(MAX_NAME_REQUEST_BYTES)
     }
 
-    /// The server cannot start before something passes: what that is.
+    /// Records that the server cannot start before a condition ends, and names it.
     pub fn waits_for(&self, what: String) {
         self.change(None, |facts| facts.waits_for = Some(what));
     }
 
-    /// The server waits for nothing any more.
+    /// Records that the server waits for nothing any more.
     pub fn goes_on(&self) {
         self.change(None, |facts| facts.waits_for = None);
     }
 
-    /// The server listens and has loaded its files.
+    /// Records that the server listens and has loaded its files.
     pub fn started(&self) {
         self.change(None, |facts| facts.started = true);
     }
 
-    /// The server is about to stop: everything is NOT_SERVING from here on.
+    /// Records that the server is about to stop: everything is NOT_SERVING from here on.
     pub fn drain(&self) {
         self.change(None, |facts| facts.draining = true);
     }
@@ -164,12 +163,12 @@ impl Board {
             name,
             visitor,
             sent: None,
-            board: self.clone(),
+            health: self.clone(),
         }
     }
 }
 
-impl BoardState {
+impl HealthStatuses {
     /// Wakes the watches of `name`, if its status has changed.
     fn tell(&self, name: &str) {
         if let Some(sender) = self.watches.get(name) {
@@ -187,7 +186,7 @@ pub struct Statuses {
     name: String,
     visitor: Option<Visitor>,
     sent: Option<ServingStatus>,
-    board: Board,
+    health: HealthState,
 }
 
 impl Stream for Statuses {
@@ -203,7 +202,7 @@ impl Stream for Statuses {
                 true => status,
                 false => ServingStatus::ServiceUnknown,
             };
-            // It may have changed and changed back.
+            // The status may have changed and changed back.
             if self.sent.replace(status) != Some(status) {
                 return Poll::Ready(Some(Ok(response(status))));
             }
@@ -213,16 +212,15 @@ impl Stream for Statuses {
 
 impl Drop for Statuses {
     fn drop(&mut self) {
-        // Watches join only under this lock, so the last one knows that it is
-        // the last.
-        let mut watched = self.board.0.lock();
+        // Watches join only under this lock, so the last one knows that it is the last.
+        let mut watched = self.health.0.lock();
         if Arc::strong_count(&self.sender) == 2 {
             watched.watches.remove(self.name.as_str());
         }
     }
 }
 
-impl Readiness for Board {
+impl Readiness for HealthState {
     fn unready(&self) -> Vec<String> {
         let facts = &self.0.lock().facts;
         let mut reasons = Vec::new();
@@ -238,14 +236,14 @@ impl Readiness for Board {
         reasons
     }
 
-    /// They do not make the server unready: all servers that one feed serves
-    /// would be at once.
+    /// Stale snapshots do not make the server unready: all servers with the same feed would be so
+    /// at once.
     fn stale(&self) -> Vec<String> {
         self.0.lock().facts.stale.iter().cloned().collect()
     }
 }
 
-impl snapshot::Observer for Board {
+impl snapshot::Observer for HealthState {
     fn snapshot_changed(&self, name: &str, synced: bool) {
         self.change(Some(name), |facts| {
             if facts.synced.insert(name.into(), synced) != Some(synced) {
@@ -278,7 +276,7 @@ impl snapshot::Observer for Board {
 }
 
 #[tonic::async_trait]
-impl Health for Board {
+impl Health for HealthState {
     async fn check(
         &self,
         request: Request<HealthCheckRequest>,
@@ -307,8 +305,8 @@ impl Health for Board {
     }
 }
 
-/// Returns whether a visitor may know of a name. The name of a snapshot that it may not
-/// read is answered like an unknown name.
+/// Returns whether a visitor may know of a name. The name of a snapshot that it may not read is
+/// answered like an unknown name.
 fn may_see(visitor: Option<&Visitor>, name: &str) -> bool {
     let is_open = name.is_empty() || name == SERVICE;
     is_open || visitor.is_none_or(|visitor| visitor.may_see(name))
@@ -351,10 +349,10 @@ mod tests {
     #[test]
     fn a_change_wakes_those_whom_it_is_about() {
         use ServingStatus::{NotServing, ServiceUnknown, Serving};
-        let board = Board::new(["expected".to_owned()]);
-        board.started();
+        let health = HealthState::new(["expected".to_owned()]);
+        health.started();
         let names = ["", SERVICE, "expected", "other", "never"];
-        let mut watches = names.map(|name| board.statuses(name.to_owned(), None));
+        let mut watches = names.map(|name| health.statuses(name.to_owned(), None));
         let woken = names.map(|_| Arc::new(Woken::default()));
         let mut after = |change: &dyn Fn()| {
             change();
@@ -370,31 +368,31 @@ mod tests {
         let unknown = || vec![ServiceUnknown];
         let not = || vec![NotServing];
         assert_eq!(first, [not(), not(), unknown(), unknown(), unknown()]);
-        // New snapshots without a watch.
+        // The new snapshots have no watch.
         let (woken, told) = after(&|| {
             for number in 0..50 {
-                board.snapshot_changed(&format!("s{number}"), true);
+                health.snapshot_changed(&format!("s{number}"), true);
             }
         });
         assert_eq!((woken, told.concat()), ([0; 5], vec![]));
-        let (woken, told) = after(&|| board.snapshot_changed("other", true));
+        let (woken, told) = after(&|| health.snapshot_changed("other", true));
         assert_eq!((woken, told.concat()), ([0, 0, 0, 1, 0], vec![Serving]));
-        let (woken, told) = after(&|| board.snapshot_changed("expected", true));
+        let (woken, told) = after(&|| health.snapshot_changed("expected", true));
         assert_eq!((woken, told.concat()), ([1, 1, 1, 0, 0], vec![Serving; 3]));
         let (woken, told) = after(&|| {
-            board.snapshot_stale("other", true);
-            board.snapshot_stale("other", false);
+            health.snapshot_stale("other", true);
+            health.snapshot_stale("other", false);
         });
         assert_eq!((woken[3], told.concat()), (1, vec![]));
-        let (woken, told) = after(&|| board.drain());
+        let (woken, told) = after(&|| health.drain());
         assert_eq!(
             (woken, told.concat()),
             ([1, 1, 1, 1, 0], vec![NotServing; 4])
         );
-        let again = board.statuses("never".to_owned(), None);
+        let again = health.statuses("never".to_owned(), None);
         drop(watches);
-        assert_eq!(board.0.lock().watches.len(), 1);
+        assert_eq!(health.0.lock().watches.len(), 1);
         drop(again);
-        assert!(board.0.lock().watches.is_empty());
+        assert!(health.0.lock().watches.is_empty());
     }
 }

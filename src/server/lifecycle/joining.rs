@@ -1,5 +1,5 @@
-//! How a server joins those that share a log: it connects, and applies all that
-//! the others have done, before it answers anything.
+//! A server joins those that share a log: it connects, and applies all their changes before it
+//! answers anything.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 use uuid::Uuid;
 
-use super::health::Board;
+use super::health::HealthState;
 use crate::api;
 use crate::backoff::Backoff;
 use crate::log::Log;
@@ -25,32 +25,32 @@ use crate::snapshot::{Fence, Registry, system_clock};
 use crate::store::Store;
 use crate::tasks;
 
-/// The pauses between attempts at what passes.
+/// The shortest pause between two attempts after a passing fault.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(400);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// How many snapshots are read at a time. Each takes its memory and a thread.
+/// The number of snapshots that are read at a time. Each takes its memory and a thread.
 const AT_ONCE: usize = 4;
 
 /// A server's part in a fleet.
 #[derive(Clone)]
 pub struct Membership {
-    /// The log that all share.
+    /// The log that all servers share.
     pub log: Arc<dyn Log>,
-    /// What follows it, and appends to it.
+    /// The replica, which follows the log and appends to it.
     pub replica: Arc<Replica>,
-    /// What this server is called in it; no other is called so.
+    /// The name of this server in the fleet; no other server has it.
     pub name: Arc<str>,
-    /// How long the logs are.
+    /// The lengths of the logs.
     pub tails: Arc<Tails>,
 }
 
-/// Connects to the log. Waits while no nats-server can be reached: whoever starts
-/// both at once need not care which comes first.
+/// Connects to the log. Waits while no nats-server can be reached, so both may be started at once
+/// in any order.
 pub async fn connect(
     settings: SharedLog,
     store: Option<Arc<Store>>,
-    health: &Board,
+    health: &HealthState,
 ) -> Result<Membership, Error> {
     let SharedLog {
         access,
@@ -90,14 +90,14 @@ pub async fn connect(
     })
 }
 
-/// Says what keeps the server from starting, and lets some time pass.
-async fn wait(health: &Board, error: &impl Display, pauses: &mut Backoff) {
+/// Reports the fault that keeps the server from starting, and pauses.
+async fn wait(health: &HealthState, error: &impl Display, pauses: &mut Backoff) {
     warn!(%error, "waiting for the log");
     health.waits_for(format!("waiting for the log: {error}"));
     sleep(pauses.after_failure()).await;
 }
 
-/// The name of the machine, and a part that makes it one of its own.
+/// The name of the machine, with a part that makes it unique.
 fn name() -> String {
     let machine = std::env::var("HOSTNAME").unwrap_or_default();
     let machine = machine.chars().filter(char::is_ascii_graphic);
@@ -110,14 +110,16 @@ fn name() -> String {
 }
 
 impl Membership {
-    /// The lease of the server that does something for all.
+    /// The lease of the server that does some work for all.
     pub fn lease(&self, of: &str) -> Lease {
         let (log, key) = (Arc::clone(&self.log), format!("lease/{of}"));
+        let replica = Arc::clone(&self.replica);
         Lease::new(log, &key, &self.name, Pace::default())
+            .while_able(move || replica.has_right_clock())
     }
 
     /// Finds out which snapshots of the state directory are continued by their logs.
-    pub async fn examine_local(&self, health: &Board) -> Result<(), Error> {
+    pub async fn examine_local(&self, health: &HealthState) -> Result<(), Error> {
         let examine = |replica: &Replica| match replica.examine_local() {
             Err(Unusable::Unreachable(error)) => Err(error),
             done => Ok(done),
@@ -130,8 +132,12 @@ impl Membership {
             })
     }
 
-    /// Applies everything that the logs of all snapshots hold now.
-    pub async fn catch_up(&self, registry: &Arc<Registry>, health: &Board) -> Result<(), Error> {
+    /// Applies everything that the logs of all snapshots contain at present.
+    pub async fn catch_up(
+        &self,
+        registry: &Arc<Registry>,
+        health: &HealthState,
+    ) -> Result<(), Error> {
         let start = Instant::now();
         let names = self.insist(health, |replica| replica.discover()).await?;
         let snapshots = names.len();
@@ -146,10 +152,10 @@ impl Membership {
         Ok(())
     }
 
-    /// Has the replica do something on a thread that may wait, until it is done.
+    /// Repeats a task of the replica, on a thread that may wait, until it succeeds.
     async fn insist<T, E>(
         &self,
-        health: &Board,
+        health: &HealthState,
         act: impl Fn(&Replica) -> Result<T, E> + Clone + Send + 'static,
     ) -> Result<T, Error>
     where
@@ -171,17 +177,17 @@ impl Membership {
     }
 }
 
-/// A server that has started, for those who feed it from inside its process.
+/// A server that has started, for the feeds inside its process.
 pub struct Started {
-    /// Its service.
+    /// The server's service.
     pub service: api::Service,
     pub(super) member: Option<Membership>,
 }
 
 impl Started {
-    /// The service for a feed of a snapshot, with the lease that the feed needs: of a
-    /// fleet one server feeds a snapshot at a time. Without the lease the service
-    /// refuses to change anything. `None` for a server of its own.
+    /// The service for a feed of a snapshot, with the lease that the feed needs: in a fleet one
+    /// server feeds a snapshot at a time. Without the lease the service refuses changes. A single
+    /// server has no lease.
     pub fn feeding(&self, snapshot: &str) -> (api::Service, Option<Arc<Lease>>) {
         let lease = self.member.as_ref();
         let lease = lease.map(|member| Arc::new(member.lease(&format!("feed/{snapshot}"))));

@@ -1,9 +1,8 @@
-//! The life of a server: what it starts with, what it does at intervals, and
-//! how it ends.
+//! The life of a server: its start, its work at intervals, and its end.
 //!
-//! `run` is the process, `serve` the order in which a server starts and drains, `port` the
-//! listener with its services. `joining` and `fleet` are for servers that share a log.
-//! `upkeep` and `ends` run at intervals, `reload` reads certificates and rules again.
+//! `run` is the process, `serve` the order in which a server starts and drains, `port` the listener
+//! with its services. `joining` and `fleet` are for servers that share a log. `upkeep` and `ends`
+//! run at intervals, `reload` reads certificates and rules again.
 
 pub mod ends;
 mod fleet;

@@ -9,7 +9,7 @@ use tonic::transport;
 use tower::ServiceBuilder;
 use tracing::info;
 
-use super::health::Board;
+use super::health::HealthState;
 use crate::account::Account;
 use crate::api;
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
@@ -26,31 +26,30 @@ use crate::server::transport::tls::Tls;
 use crate::server::transport::{endings, reflection};
 use crate::tasks;
 
-/// How much of a feed may be on its way unread: enough for several batches,
-/// so that a feeder never waits for a window to open.
+/// The bytes of a feed that may be on their way unread: enough for several batches, so that a
+/// feeder never waits for a window to open.
 const STREAM_WINDOW_BYTES: u32 = 512 << 10;
 
-/// The same over all streams of a connection.
+/// The bytes that may be unread over all streams of a connection.
 const CONNECTION_WINDOW_BYTES: u32 = STREAM_WINDOW_BYTES;
 
-/// The largest piece that a client may send at once: as much as is read of a
-/// connection in one turn. A batch in 16 KiB pieces, which is what HTTP/2 starts
-/// with, costs twice the reads.
+/// The largest piece that a client may send at once: as much as is read from a connection in one
+/// turn. HTTP/2 starts with pieces of 16 KiB, which cost a batch twice the reads.
 const FRAME_BYTES: u32 = 64 << 10;
 
-/// What is offered on a port.
+/// The services of a port.
 pub(super) struct PortOffer<'a> {
     pub(super) config: &'a Config,
     pub(super) service: &'a api::Service,
     pub(super) limits: CallLimits,
     pub(super) telemetry: &'a Telemetry,
-    pub(super) health: &'a Board,
+    pub(super) health: &'a HealthState,
     pub(super) draining: &'a CancellationToken,
 }
 
 impl PortOffer<'_> {
-    /// All services behind one listener, with one layer before all of them: the
-    /// rules for calls apply to every service.
+    /// All services behind one listener, with one layer before all of them, so that the rules for
+    /// calls apply to every service.
     fn router(&self, limits: CallLimits) -> Result<Offered, Error> {
         let Self {
             config, draining, ..
@@ -81,7 +80,7 @@ impl PortOffer<'_> {
     }
 }
 
-/// A bound port that is not served yet: connections queue.
+/// A bound port that is not served yet; connections queue.
 pub(super) struct Port {
     limits: CallLimits,
     listener: Listener,
@@ -95,7 +94,7 @@ impl Port {
     /// Binds the port.
     ///
     /// # Errors
-    /// When that is not possible, or the services cannot be set up.
+    /// When the address cannot be bound, or the services cannot be set up.
     pub(super) async fn bind(offer: PortOffer<'_>, account: &Arc<Account>) -> Result<Self, Error> {
         let PortOffer { config, .. } = offer;
         let answers: Vec<Arc<Answers>> = (0..config.threads()).map(|_| Arc::default()).collect();
@@ -119,12 +118,12 @@ impl Port {
         })
     }
 
-    /// Its threads, for their metrics.
+    /// The port's threads, for their metrics.
     pub(super) fn threads(&self) -> &Arc<Threads> {
         &self.threads
     }
 
-    /// Reads what is open on the port.
+    /// Returns a reader of the port's load.
     pub(super) fn load(&self) -> ReadPort {
         let (connections, limits) = (self.listener.counts(), self.limits.clone());
         Box::new(move || {
@@ -141,7 +140,7 @@ impl Port {
         })
     }
 
-    /// Serves it from now on, encrypted if there is to be TLS.
+    /// Serves the port from now on, encrypted if there is TLS.
     ///
     /// # Errors
     /// When threads cannot be started.

@@ -1,7 +1,7 @@
 //! Files that are read again when they change.
 //!
-//! What a file holds is compared, not when it changed: secrets in Kubernetes
-//! are swapped by symbolic links, whose times say little.
+//! Their contents are compared, not their times: Kubernetes swaps secrets by symbolic links, whose
+//! times tell little.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use crate::server::error::{BoxError, Error};
 use crate::server::telemetry::counts::SecurityCounts;
 use crate::tasks;
 
-/// Why files are not used.
+/// The reason why files are not used.
 #[derive(Debug, thiserror::Error)]
 pub enum ReloadError {
-    /// One cannot be read.
+    /// A file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Unreadable {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// What they hold is bad.
+    /// Their content is bad.
     #[error("{0}")]
     Bad(#[from] BoxError),
 }
@@ -41,13 +41,13 @@ impl From<ReloadError> for Error {
 
 type FileContents = Vec<Result<Vec<u8>, (io::ErrorKind, String)>>;
 
-/// What files hold, as it was last read and found good.
+/// The settings of files, as they were last read and found good.
 pub type LiveSettings<T> = RwLock<Arc<T>>;
 
-/// Puts what the files hold to use.
+/// Uses the contents of the files.
 type Apply = Box<dyn Fn(&[Vec<u8>]) -> Result<(), BoxError> + Send>;
 
-/// Files that belong together, and how to use them.
+/// Files that belong together, and the use of their contents.
 pub struct WatchedFiles {
     what: &'static str,
     paths: Vec<PathBuf>,
@@ -57,11 +57,11 @@ pub struct WatchedFiles {
 }
 
 impl WatchedFiles {
-    /// Reads the files for the first time; what `parse` makes of their contents,
-    /// given in order, is kept up to date by [`run`].
+    /// Reads the files for the first time. `parse` turns their contents, given in order, into
+    /// settings, which [`run`] keeps up to date.
     ///
     /// # Errors
-    /// What is wrong with them now.
+    /// The fault of the files at present.
     pub fn new<T: Send + Sync + 'static>(
         what: &'static str,
         paths: Vec<PathBuf>,
@@ -84,8 +84,7 @@ impl WatchedFiles {
         Ok((live, watched))
     }
 
-    /// Looks once. A bad state of the files is logged once, however long it
-    /// lasts.
+    /// Checks the files once. A bad state of the files is logged once, however long it lasts.
     fn look(&mut self) {
         let now = read(&self.paths);
         if now == self.seen {
@@ -107,7 +106,7 @@ impl WatchedFiles {
     }
 }
 
-/// Looks at all of them every `period`, for as long as the runtime lives.
+/// Checks all files every `period`, for as long as the runtime lives.
 pub async fn run(mut all: Vec<WatchedFiles>, period: Duration) {
     let mut ticks = interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,4 +1,4 @@
-//! How callers are known, and the files that this follows from.
+//! The identification of callers, and the files that it is configured by.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,11 +11,11 @@ use crate::server::telemetry::counts::SecurityCounts;
 use crate::server::transport::identity::{self, Guard};
 use crate::server::transport::tls::{CertificateFiles, Tls};
 
-/// What the settings of security make.
+/// The access rules, certificates and ports that follow from the settings of security.
 pub struct Security {
     pub tls: Option<Arc<Tls>>,
     pub guard: Option<Guard>,
-    /// Their files, to be read again when they change.
+    /// The files of these, which are read again when they change.
     pub watched: Vec<WatchedFiles>,
 }
 
@@ -46,7 +46,7 @@ impl Security {
     }
 }
 
-/// TLS by what these files hold, and the files to watch for it.
+/// TLS with the certificates of these files, and the files to watch for it.
 fn tls(
     files: CertificateFiles,
     config: &Config,

@@ -1,5 +1,5 @@
-//! From the first setting to the end of the drain: what a server is made of, in
-//! which order it starts, and in which it stops.
+//! From the first setting to the end of the drain: the parts of a server, and the order in which it
+//! starts and stops them.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::health::Board;
+use super::health::HealthState;
 use super::joining::{self, Membership, Started};
 use super::port::{Port, PortOffer};
 use super::security::Security;
@@ -34,23 +34,21 @@ use crate::tasks;
 
 /// Serves until SIGTERM or Ctrl-C, then drains.
 ///
-/// The admin port is opened first: it says how the server is while that waits for its
-/// log. What is kept is restored before anything else is answered. Health is
-/// NOT_SERVING before the address is bound and until `preload` is done and all
-/// expected snapshots are synced. Draining sets health to NOT_SERVING,
-/// continues to answer for the configured pause, ends the streams, accepts no
-/// more connections and waits for the calls under way, up to the configured
-/// timeout.
+/// The admin port is opened first: it shows the health of the server while that waits for its log.
+/// The kept state is restored before anything else is answered. Health is NOT_SERVING before the
+/// address is bound and until `preload` is done and all expected snapshots are synced. Draining
+/// sets health to NOT_SERVING, continues to answer for the configured pause, ends the streams,
+/// accepts no more connections and waits for the calls under way, up to the configured timeout.
 ///
-/// `levels` changes the log level, if the caller can. `feeds` are the notes of those
-/// that `preload` starts.
+/// `levels` changes the log level, if the caller can. `feeds` are the counts of the feeds that
+/// `preload` starts.
 ///
-/// The caller should exit the process when this returns, without waiting for
-/// the runtime's tasks: calls that did not end in time may still run.
+/// The caller should exit the process when this returns, without waiting for the runtime's tasks:
+/// calls that did not end in time may still run.
 ///
 /// # Errors
-/// When the state directory cannot be used, the address cannot be bound,
-/// `preload` fails or a second signal arrives. Calls that did not end in time are no error.
+/// When the state directory cannot be used, the address cannot be bound, `preload` fails or a
+/// second signal arrives. Calls that did not end in time are no error.
 pub async fn serve<P, F, E>(
     config: Config,
     levels: Option<Levels>,
@@ -65,7 +63,7 @@ where
     let mut signals = Signals::new().map_err(Error::Signals)?;
     let counts = Arc::new(SecurityCounts::default());
     let security = Security::new(&config, &counts)?;
-    let health = Board::new(config.expect_snapshot.clone());
+    let health = HealthState::new(config.expect_snapshot.clone());
     let told = Arc::new(health.clone());
     let admin = Telemetry::open_admin(&config, told, feeds.clone(), levels)?;
     let kept = restore(&config, &health, &mut signals).await?;
@@ -112,7 +110,7 @@ where
     ended
 }
 
-/// Returns what `work` comes to, unless a signal comes first.
+/// Returns the result of `work`, unless a signal comes first.
 async fn unless_told<T>(
     work: impl Future<Output = Result<T, Error>>,
     signals: &mut Signals,
@@ -123,18 +121,18 @@ async fn unless_told<T>(
     }
 }
 
-/// The snapshots, and what keeps them.
+/// The snapshots, with the store or the log that keeps them.
 struct KeptSnapshots {
     registry: Arc<Registry>,
     store: Option<Arc<Store>>,
     member: Option<Membership>,
 }
 
-/// Joins a fleet, if there is to be one, and takes what the state directory or the
-/// log keeps.
+/// Joins a fleet, if one is configured, and restores the state that the state directory or the log
+/// keeps.
 async fn restore(
     config: &Config,
-    health: &Board,
+    health: &HealthState,
     signals: &mut Signals,
 ) -> Result<KeptSnapshots, Error> {
     let store = state::open(&config.state).await?;
@@ -192,7 +190,7 @@ impl KeptSnapshots {
         }
     }
 
-    /// Starts what is done at intervals, for as long as the runtime lives.
+    /// Starts the work at intervals, for as long as the runtime lives.
     fn keep_up(&self, config: &Config) {
         let (idle, interval) = (config.views.view_idle, config.trust.verify_interval);
         let registry = || Arc::clone(&self.registry);
@@ -204,14 +202,15 @@ impl KeptSnapshots {
             tasks::spawn(fleet::keep_checkpoints(member.clone()));
             tasks::spawn(fleet::clean(member.clone()));
             tasks::spawn(fleet::compare(member.clone()));
+            tasks::spawn(fleet::watch_copies(member.clone()));
         }
     }
 
-    /// Returns what telemetry reads of this and of the rest of the server.
+    /// Returns the figures that telemetry reads from this and from the rest of the server.
     fn sources(
         &self,
         port: &Port,
-        health: &Board,
+        health: &HealthState,
         decisions: &Decisions,
         security: Arc<SecurityCounts>,
         feeds: Vec<Arc<FeedCounts>>,
@@ -236,7 +235,7 @@ impl KeptSnapshots {
 /// Becomes healthy once `preload` is done, and waits for the signal to stop.
 async fn until_told<E: Into<BoxError>>(
     preload: impl Future<Output = Result<(), E>>,
-    health: &Board,
+    health: &HealthState,
     signals: &mut Signals,
 ) -> Result<Signal, Error> {
     tokio::select! {
@@ -253,7 +252,7 @@ async fn until_told<E: Into<BoxError>>(
 /// connections can only close once their streams have ended.
 async fn drain(
     config: &Config,
-    health: &Board,
+    health: &HealthState,
     draining: &CancellationToken,
     workers: Workers,
     telemetry: Telemetry,

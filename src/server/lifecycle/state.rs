@@ -23,7 +23,7 @@ pub async fn open(settings: &StateSettings) -> Result<Option<Arc<Store>>, Error>
     Ok(Some(Arc::new(opened.map_err(Error::State)?)))
 }
 
-/// Gives a registry back what the directory keeps; of a server of a fleet what the log
+/// Restores the state of the directory into a registry; in a fleet, only the snapshots that the log
 /// continues.
 pub async fn restore(
     store: &Arc<Store>,

@@ -1,5 +1,4 @@
-//! What is done to all snapshots at intervals: idle views are dropped, and the kept
-//! counts are verified.
+//! Work on all snapshots at intervals: idle views are dropped, and the kept counts are verified.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,20 +10,20 @@ use crate::api::{self, Background};
 use crate::snapshot::Registry;
 use crate::store::Store;
 use crate::tasks;
-use crate::verify::Patrol;
+use crate::verify::BackgroundVerifier;
 
-/// How often views are looked through; also the grain of their age.
+/// The time between two checks of the views; also the unit of their age.
 const SWEEP_PERIOD: Duration = Duration::from_secs(1);
 
-/// How many times as long as a step took there is none: it takes a hundredth of
-/// a processor at most.
+/// The ratio of the pause after a step to the step's time: steps take at most a hundredth of a
+/// processor.
 const REST: u32 = 99;
 
-/// By how much its priority is lower, as of `nice(1)`: nobody waits for it.
+/// The amount by which the priority of this work is lower, as in `nice(1)`: no call waits for it.
 const NICENESS: i32 = 10;
 
-/// Drops views that were not used for `view_idle`, and has the store write what
-/// it buffers, for as long as the runtime lives.
+/// Drops views that were not used for `view_idle`, and lets the store write its buffer, for as long
+/// as the runtime lives.
 pub async fn sweep(registry: Arc<Registry>, store: Option<Arc<Store>>, view_idle: Duration) {
     let idle_ticks = view_idle.as_secs().max(1);
     let mut ticks = interval(SWEEP_PERIOD);
@@ -44,20 +43,20 @@ pub async fn sweep(registry: Arc<Registry>, store: Option<Arc<Store>>, view_idle
     }
 }
 
-/// Verifies a namespace every `interval`, or less often where that takes long,
-/// for as long as the runtime lives. Never, if the interval is zero.
+/// Verifies a namespace every `interval`, or less often where that takes long, for as long as the
+/// runtime lives. An interval of zero means never.
 pub async fn verify(registry: Arc<Registry>, interval: Duration) {
     if interval.is_zero() {
         return;
     }
     let thread = Background::for_work("verify", 1, NICENESS);
-    let patrol = Arc::new(Patrol::default());
+    let verifier = Arc::new(BackgroundVerifier::default());
     let mut pause = interval;
     loop {
         sleep(pause).await;
-        let (patrol, registry) = (Arc::clone(&patrol), Arc::clone(&registry));
+        let (verifier, registry) = (Arc::clone(&verifier), Arc::clone(&registry));
         let begun = Instant::now();
-        let stepped = thread.run(move || patrol.step(&registry)).await;
+        let stepped = thread.run(move || verifier.step(&registry)).await;
         let took = begun.elapsed();
         match stepped {
             Ok(Some(step)) if step.report.findings.total > 0 => {

@@ -1,5 +1,4 @@
-//! Plain counts, to which the rest of the server notes what happens. They know
-//! nothing of metrics.
+//! Plain counts, in which the rest of the server records events. They know nothing of metrics.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
@@ -9,7 +8,7 @@ use tokio::runtime::RuntimeMetrics;
 
 use crate::limits::Limit;
 
-/// How long logs are, and whether they can be reached, as they were last asked.
+/// The lengths of logs, and whether the nats-servers can be reached, as of the last query.
 #[derive(Debug, Default)]
 pub struct Tails {
     last: DashMap<String, u64>,
@@ -17,8 +16,8 @@ pub struct Tails {
 }
 
 impl Tails {
-    /// Notes the sequence of the last message of a log; nothing when that could
-    /// not be asked.
+    /// Records the sequence of the last message of a log. Without one, the length is left as it
+    /// was.
     pub fn note(&self, snapshot: &str, last: Option<u64>) {
         self.note_reached(last.is_some());
         if let Some(last) = last {
@@ -26,7 +25,7 @@ impl Tails {
         }
     }
 
-    /// Notes whether the nats-servers have answered.
+    /// Records whether the nats-servers have answered.
     pub fn note_reached(&self, is_reached: bool) {
         self.is_away.store(!is_reached, Ordering::Relaxed);
     }
@@ -41,14 +40,14 @@ impl Tails {
         self.last.get(snapshot).map_or(0, |last| *last)
     }
 
-    /// Returns whether the log was reached the last time.
+    /// Returns whether the nats-servers answered the last time.
     pub(super) fn is_reachable(&self) -> bool {
         !self.is_away.load(Ordering::Relaxed)
     }
 }
 
-/// How many calls and connections were refused for each limit. Refusals are
-/// rare, or calls are cheap, so all threads share this.
+/// The number of calls and connections that were refused, by limit. Refusals are rare, or the calls
+/// are cheap, so all threads share this.
 #[derive(Debug)]
 pub struct Refusals([AtomicU64; Limit::ALL.len()]);
 
@@ -59,33 +58,32 @@ impl Default for Refusals {
 }
 
 impl Refusals {
-    /// Notes one.
+    /// Counts one refusal.
     pub fn note(&self, limit: Limit) {
         self.0[limit as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns how many there were.
+    /// Returns the number of refusals.
     pub(super) fn count(&self, limit: Limit) -> u64 {
         self.0[limit as usize].load(Ordering::Relaxed)
     }
 }
 
-/// What is counted of certificates, rules and handshakes since the server
-/// started.
+/// The counts of certificates, rules and handshakes since the server started.
 #[derive(Debug, Default)]
 pub struct SecurityCounts {
-    /// Changed certificates and rules that are in use since.
+    /// The number of times that changed certificates or rules came into use.
     pub reloads: AtomicU64,
-    /// Changed certificates and rules that were bad; those before them stay in
+    /// The number of times that changed certificates or rules were bad. The previous ones stay in
     /// use.
     pub failed_reloads: AtomicU64,
     /// TLS handshakes that failed or took too long.
     pub failed_handshakes: AtomicU64,
-    /// When the server's certificate ends, in seconds since 1970; 0 without TLS.
+    /// The end of the server's certificate, in seconds since 1970; 0 without TLS.
     pub certificate_expires: AtomicI64,
 }
 
-/// The threads that serve connections, each known from its start on.
+/// The threads that serve connections. Each is added when it starts.
 #[derive(Debug, Default)]
 pub struct Threads(Mutex<Vec<(usize, RuntimeMetrics)>>);
 
@@ -95,7 +93,7 @@ impl Threads {
         self.0.lock().push((index, runtime));
     }
 
-    /// For how many seconds each was not idle, by its number.
+    /// The seconds in which each thread was not idle, by its number.
     pub(super) fn busy(&self) -> Vec<(usize, f64)> {
         let threads = self.0.lock();
         let busy = |(index, runtime): &(usize, RuntimeMetrics)| {

@@ -1,4 +1,4 @@
-//! The decision log of the server, if one is wanted.
+//! The decision log of the server, if there is one.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::server::config::Config;
 use crate::server::error::Error;
 use crate::tasks;
 
-/// How long the log may take to be written out at the end.
+/// The time that the log may take to be written out at the end.
 const CLOSE: Duration = Duration::from_secs(5);
 
 /// The decision log of the server, if there is one.
@@ -30,7 +30,7 @@ impl Decisions {
         Ok(Self { log, writer })
     }
 
-    /// Writes out what waits.
+    /// Writes out the waiting records.
     pub async fn close(self) {
         let Some(writer) = self.writer else { return };
         let closing = tasks::spawn_blocking(move || writer.close());

@@ -1,5 +1,4 @@
-//! What feeds inside this process note of themselves, for the metrics and for
-//! `/readyz`.
+//! Counts and troubles of the feeds inside this process, for the metrics and for `/readyz`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,23 +10,23 @@ use parking_lot::Mutex;
 use super::histogram::Histogram;
 use crate::log::lease::Lease;
 
-/// Why a kind is listed, from the first object to the last.
+/// The reason why all objects of a kind are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListReason {
-    /// The feed begins, or begins anew: all kinds are listed.
+    /// The feed begins, or begins again: all kinds are listed.
     Start,
     /// The watch is too old to continue (410).
     Expired,
     /// A list or a watch failed, and events may be lost.
     Failed,
-    /// The API server has less than was watched: its storage was restored.
+    /// The API server has an older state than was watched: its storage was restored.
     Restored,
 }
 
 impl ListReason {
     pub(super) const ALL: [Self; 4] = [Self::Start, Self::Expired, Self::Failed, Self::Restored];
 
-    /// As metrics and log lines say it.
+    /// The name in metrics and log lines.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -38,7 +37,7 @@ impl ListReason {
     }
 }
 
-/// What is counted of one kind of objects.
+/// The counts of one kind of objects.
 #[derive(Debug, Default)]
 pub struct KindCounts {
     pub(super) events: AtomicU64,
@@ -50,32 +49,32 @@ pub struct KindCounts {
 }
 
 impl KindCounts {
-    /// An event of a watch came.
+    /// Counts an event of a watch.
     pub fn event(&self) {
         add(&self.events, 1);
     }
 
-    /// So many objects went to the snapshot.
+    /// Counts objects that went to the snapshot.
     pub fn changed(&self, count: u64) {
         add(&self.changes, count);
     }
 
-    /// A list or a watch failed.
+    /// Counts a list or a watch that failed.
     pub fn failed(&self) {
         add(&self.errors, 1);
     }
 
-    /// An object was left out: it cannot be read, or the snapshot refuses it.
+    /// Counts an object that was left out: it cannot be read, or the snapshot refuses it.
     pub fn left_out(&self) {
         add(&self.left_out, 1);
     }
 
-    /// A list begins.
+    /// Counts a list that begins.
     pub fn listing(&self, reason: ListReason) {
         add(&self.lists[reason as usize], 1);
     }
 
-    /// An object was created so long before its batch was applied.
+    /// Records the time from the creation of an object until its batch was applied.
     pub fn lagged(&self, lag: Duration) {
         self.lag.observe(lag);
     }
@@ -85,19 +84,19 @@ fn add(count: &AtomicU64, more: u64) {
     count.fetch_add(more, Ordering::Relaxed);
 }
 
-/// What one feed notes.
+/// The counts and troubles of one feed.
 #[derive(Debug)]
 pub struct FeedCounts {
     snapshot: String,
     pub(super) kinds: Vec<(&'static str, KindCounts)>,
-    /// What is wrong now, by what it is about.
+    /// The present troubles, by subject.
     troubles: Mutex<BTreeMap<&'static str, String>>,
     /// The right to feed, where servers share it.
     lease: OnceLock<Arc<Lease>>,
 }
 
 impl FeedCounts {
-    /// Of a feed of `snapshot` with objects of these kinds.
+    /// The counts of a feed of `snapshot` with objects of these kinds.
     pub fn new(snapshot: &str, kinds: impl IntoIterator<Item = &'static str>) -> Self {
         let kinds = kinds.into_iter().map(|kind| (kind, KindCounts::default()));
         Self {
@@ -108,7 +107,7 @@ impl FeedCounts {
         }
     }
 
-    /// Says that one of several servers feeds at a time: the one with this lease.
+    /// Records that one of several servers feeds at a time: the one with this lease.
     pub fn share(&self, lease: Arc<Lease>) {
         self.lease.get_or_init(|| lease);
     }
@@ -118,7 +117,7 @@ impl FeedCounts {
         self.lease.get().is_none_or(|lease| lease.is_held())
     }
 
-    /// The server that feeds while this one stands by.
+    /// The name of the server that feeds while this one stands by.
     pub(super) fn other_feeder(&self) -> Option<String> {
         let lease = self.lease.get().filter(|lease| !lease.is_held())?;
         lease.holder()
@@ -139,8 +138,8 @@ impl FeedCounts {
         counts
     }
 
-    /// Says what is wrong with what `about` names, a kind or the whole feed;
-    /// `None` when nothing is any more. Returns whether that is new.
+    /// Sets the trouble of a kind or of the whole feed, named by `about`; `None` ends it. Returns
+    /// whether that is a change.
     pub fn trouble(&self, about: &'static str, what: Option<String>) -> bool {
         let mut troubles = self.troubles.lock();
         match what {
@@ -149,14 +148,14 @@ impl FeedCounts {
         }
     }
 
-    /// Returns what is wrong now, a line each. Nothing while another server feeds: what was
-    /// wrong here is wrong no longer, or not known.
+    /// Returns the present troubles, a line each. While another server feeds there are none: the
+    /// troubles here are over, or unknown.
     pub fn troubles(&self) -> Vec<String> {
         if self.other_feeder().is_some() {
             return Vec::new();
         }
         let troubles = self.troubles.lock();
-        // What is wrong with the whole cluster is wrong with each kind.
+        // A trouble of the whole cluster is the trouble of each kind.
         let distinct: BTreeSet<&String> = troubles.values().collect();
         distinct.into_iter().cloned().collect()
     }

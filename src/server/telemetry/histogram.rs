@@ -1,10 +1,10 @@
-//! Histograms of how long things take, as plain atomics.
+//! Histograms of durations, as plain atomics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Upper bounds in nanoseconds: 1, 2.5 and 5 of each power of ten, from 1 µs,
-/// which the smallest decision takes, to 10 s.
+/// Upper bounds in nanoseconds: 1, 2.5 and 5 of each power of ten, from 1 µs, the time of the
+/// smallest decision, to 10 s.
 const BOUNDS: [u64; 22] = {
     let mut bounds = [0; 22];
     let mut power = 1_000;
@@ -26,17 +26,16 @@ const BOUNDS: [u64; 22] = {
 /// Nanoseconds of a second.
 const SECOND: f64 = 1e9;
 
-/// How often something took how long. Meant to be raised by one thread, read
-/// by others.
+/// A histogram of durations. One thread raises it, others read it.
 #[derive(Debug, Default)]
 pub struct Histogram {
-    /// By bucket; the last has no upper bound.
+    /// The counts, by bucket; the last has no upper bound.
     counts: [AtomicU64; BOUNDS.len() + 1],
     nanoseconds: AtomicU64,
 }
 
 impl Histogram {
-    /// Notes one.
+    /// Counts a duration.
     pub fn observe(&self, took: Duration) {
         let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let bucket = BOUNDS.partition_point(|bound| *bound < nanoseconds);
@@ -53,7 +52,7 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// Adds what a histogram says now.
+    /// Adds the present counts of a histogram.
     pub(super) fn add(&mut self, histogram: &Histogram) {
         for (total, count) in self.counts.iter_mut().zip(&histogram.counts) {
             *total += count.load(Ordering::Relaxed);
@@ -61,18 +60,17 @@ impl Totals {
         self.nanoseconds += histogram.nanoseconds.load(Ordering::Relaxed);
     }
 
-    /// Returns how many were noted.
+    /// Returns the number of durations.
     pub(super) fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Returns what they took together.
+    /// Returns the sum of the durations.
     pub(super) fn seconds(&self) -> f64 {
         self.nanoseconds as f64 / SECOND
     }
 
-    /// Upper bounds in seconds, each with how many lie below it and above the
-    /// one before.
+    /// Upper bounds in seconds, each with the number of durations between the one before and it.
     pub(super) fn buckets(&self) -> Vec<(f64, u64)> {
         let bounds = BOUNDS.iter().map(|bound| *bound as f64 / SECOND);
         let bounds = bounds.chain([f64::INFINITY]);

@@ -1,5 +1,5 @@
-//! Log lines as text or as JSON, of every event, whoever logs it: each field is made
-//! visible, and cut where it is too long, while it is formatted.
+//! Log lines as text or as JSON, for every event of the program and its libraries. Each field is
+//! made visible while it is formatted, and cut where it is too long.
 
 use std::fmt::{self, Debug, Write};
 
@@ -17,11 +17,11 @@ use crate::visible;
 
 /// The longest field in bytes.
 const MAX_FIELD_BYTES: usize = 4 << 10;
-/// The fields of a line together.
+/// The most bytes of all fields of a line together.
 const MAX_LINE_BYTES: usize = 16 << 10;
 
-/// How much libraries may say that otherwise log what they read or send, and so what
-/// pods, tokens and headers hold. The first that fits counts.
+/// The highest levels at which libraries may log that otherwise log the bytes that they read or
+/// send, and so the content of pods, tokens and headers. The first entry that fits counts.
 const LIBRARIES: [(&str, Option<Level>); 9] = [
     ("kube_client", None),
     ("kube_runtime", None),
@@ -34,7 +34,7 @@ const LIBRARIES: [(&str, Option<Level>); 9] = [
     ("tower", Some(Level::INFO)),
 ];
 
-/// Returns whether an event may be heard, whatever the level that is set.
+/// Returns whether an event may be logged, whatever level is set.
 pub(super) fn may_be_heard(metadata: &Metadata<'_>) -> bool {
     let root = metadata.target().split("::").next().unwrap_or_default();
     let found = LIBRARIES.iter().find(|(name, _)| *name == root);
@@ -43,16 +43,16 @@ pub(super) fn may_be_heard(metadata: &Metadata<'_>) -> bool {
 
 /// Formats events.
 pub(super) struct LogLines {
-    /// Whether as JSON.
+    /// True if lines are JSON.
     pub(super) are_json: bool,
 }
 
 /// The fields of an event.
 #[derive(Default)]
 struct LineFields {
-    /// In the order in which they were logged.
+    /// The values, in the order in which they were logged.
     values: Vec<(&'static str, Value)>,
-    /// Of an event of the crate `log`: what logs it.
+    /// The target of an event of the crate `log`: the module that logged it.
     target: Option<String>,
     bytes: usize,
 }
@@ -73,7 +73,7 @@ impl LineFields {
             text: String::new(),
             room,
         };
-        // It fails only where it is full, and then stops what is formatted.
+        // Writing fails only when there is no room left, and then ends the formatting.
         if write(&mut text).is_err() {
             text.text.push('…');
         }
@@ -108,7 +108,7 @@ impl Visit for LineFields {
     }
 }
 
-/// Visible text that takes no more than there is room for.
+/// Visible text of limited length.
 struct Bounded {
     text: String,
     room: usize,
@@ -128,7 +128,7 @@ impl Write for Bounded {
 impl LogLines {
     fn json(level: Level, target: &str, fields: &LineFields) -> serde_json::Result<String> {
         let mut time = String::new();
-        // A time can be written to a string.
+        // Writing a time to a string cannot fail.
         let _ = SystemTime.format_time(&mut Writer::new(&mut time));
         let mut json = Vec::new();
         let mut writer = serde_json::Serializer::new(&mut json);

@@ -14,7 +14,7 @@ use super::log_lines::{LogLines, may_be_heard};
 use crate::server::config::telemetry::{LogFormat, parse_filter};
 use crate::visible;
 
-/// What is logged, which can be changed while the program runs.
+/// The levels of the log, which can be changed while the program runs.
 pub struct Levels {
     current: Mutex<String>,
     reload: Box<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>,
@@ -26,10 +26,10 @@ impl Levels {
         self.current.lock().clone()
     }
 
-    /// Puts another filter in force.
+    /// Replaces the filter in force.
     ///
     /// # Errors
-    /// What is wrong with it; the one before stays in force.
+    /// The fault of the filter; the previous one stays in force.
     pub fn set(&self, filter: &str) -> Result<(), String> {
         let filter = parse_filter(filter)?;
         let mut current = self.current.lock();
@@ -62,8 +62,8 @@ pub fn init(format: LogFormat, filter: Option<&str>) -> Result<Levels, FilterErr
     let lines = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(&filter))
         .with_ansi(terminal)
-        // An error would be written to standard error, and panic: a server
-        // outlives the reader of its logs.
+        // Such an error would be written to standard error, and panic: a server outlives the reader
+        // of its logs.
         .log_internal_errors(false)
         .event_format(LogLines {
             are_json: is_json(format),
@@ -79,12 +79,12 @@ pub fn init(format: LogFormat, filter: Option<&str>) -> Result<Levels, FilterErr
     })
 }
 
-/// Says on standard error why the server cannot start or go on: as a line of the log if
-/// that is JSON, whatever its level, else as a command says it.
+/// Writes to standard error why the server cannot start or go on: as a line of the log if that is
+/// JSON, whatever its level, else in the form of a command's error.
 pub fn fatal(format: LogFormat, why: &dyn fmt::Display) {
     if !is_json(format) {
         let why = why.to_string();
-        // Nothing is left to tell when standard error is closed.
+        // If standard error is closed, there is nobody left to tell.
         let _ = writeln!(io::stderr(), "error: {}", visible::lines(&why));
         return;
     }

@@ -25,7 +25,7 @@ use self::traces::Traces;
 use crate::server::config::Config;
 use crate::server::error::Error;
 
-/// What is noted of calls, and where it goes.
+/// The recorders of calls, with the metrics and traces that they feed.
 pub struct Telemetry {
     calls: Arc<Calls>,
     traces: Option<Traces>,
@@ -33,8 +33,8 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Of a service with these methods. Starts to send traces, if they are
-    /// wanted.
+    /// The telemetry of a service with these methods. Starts to send traces, if they are
+    /// configured.
     pub fn start(config: &Config, methods: Vec<String>) -> Result<Self, Error> {
         let traces = Traces::start(&config.traces);
         Ok(Self {
@@ -44,7 +44,7 @@ impl Telemetry {
         })
     }
 
-    /// Returns what is refused, by limit.
+    /// Returns the refusals, by limit.
     pub fn refusals(&self) -> &Arc<Refusals> {
         self.calls.refusals()
     }
@@ -57,9 +57,8 @@ impl Telemetry {
         Some(Arc::new(CallObserver { recorder, tracer }))
     }
 
-    /// Opens the admin port, if one is wanted; it ends with what is returned. It says
-    /// how the server is from now on, and shows what is restored once it is
-    /// [told](Self::show).
+    /// Opens the admin port, if one is configured; it ends when the returned value is dropped. It
+    /// shows the health of the server at once, and the restored state after [`show`](Self::show).
     pub fn open_admin(
         config: &Config,
         health: Arc<dyn Readiness>,
@@ -78,16 +77,17 @@ impl Telemetry {
         admin::start(address, pages).map(Some)
     }
 
-    /// Shows on the admin port what was restored.
+    /// Shows the restored state on the admin port.
     pub fn show(&self, admin: &AdminPort, config: &Config, sources: Sources) {
         admin.show(RestoredPages {
             registry: Arc::clone(&sources.registry),
             store: sources.store.clone(),
+            shared_log: sources.shared_log.clone(),
             metrics: Metrics::new(config, Arc::clone(&self.calls), sources),
         });
     }
 
-    /// Sends the traces that wait to be sent.
+    /// Sends the waiting traces.
     pub async fn stop(self) {
         if let Some(traces) = self.traces {
             traces.stop().await;

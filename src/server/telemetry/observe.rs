@@ -1,5 +1,4 @@
-//! What is noted of each call: counts and times and, if calls are traced, a
-//! span.
+//! Records each call: counts and times and, if calls are traced, a span.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,15 +12,15 @@ use super::traces::{SpanStart, Tracer};
 use crate::api::{self, Decision};
 use crate::limits::Limit;
 
-/// Notes the calls of one thread.
+/// Records the calls of one thread.
 pub struct CallObserver {
     pub(super) recorder: Recorder,
     pub(super) tracer: Option<Tracer>,
 }
 
 impl CallObserver {
-    /// A call has arrived. Only `noted` calls are counted and traced; refusals
-    /// are counted for every call.
+    /// Begins to record a call that has arrived. Only `noted` calls are counted and traced;
+    /// refusals are counted for every call.
     pub fn begin<B>(self: &Arc<Self>, request: &Request<B>, noted: bool) -> ObservedCall {
         let calls = &self.recorder.calls;
         let tracer = self.tracer.as_ref().filter(|_| noted);
@@ -47,7 +46,7 @@ impl CallObserver {
 /// A call under way. When it is dropped it has ended.
 pub struct ObservedCall {
     observer: Arc<CallObserver>,
-    /// None of a call that is not noted.
+    /// The method; none for a call that is not recorded.
     method: Option<Method>,
     arrived: Instant,
     started: Option<SpanStart>,
@@ -57,13 +56,13 @@ pub struct ObservedCall {
 }
 
 impl ObservedCall {
-    /// Its answer begins; without a body it is over.
+    /// Takes the beginning of the call's answer. Without a body the call is over.
     pub fn answered<B>(&mut self, response: &Response<B>) {
         self.decision = response.extensions().get().copied();
         self.status(response.headers());
     }
 
-    /// Its status, if these headers or trailers have one.
+    /// Takes the call's status, if these headers or trailers have one.
     pub fn status(&mut self, headers: &HeaderMap) {
         let Some(code) = headers.get(Status::GRPC_STATUS) else {
             return;

@@ -1,5 +1,5 @@
-//! What telemetry reads of the rest of the server when it is asked: the rest
-//! notes to telemetry, and telemetry knows it as these figures alone.
+//! The figures of the rest of the server that telemetry reads when it is asked. Telemetry knows the
+//! rest only by these.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use crate::replica::Replica;
 use crate::snapshot::Registry;
 use crate::store::StoreCounts;
 
-/// Whether the server may be sent calls.
+/// Tells whether the server may be sent calls.
 pub trait Readiness: Send + Sync {
-    /// Why it is not ready; nothing when it is.
+    /// The reasons why it is not ready; none when it is.
     fn unready(&self) -> Vec<String>;
 
-    /// The snapshots that are older than they may get.
+    /// The snapshots that are older than their maximum age.
     fn stale(&self) -> Vec<String>;
 }
 
-/// What is open on the port.
+/// The connections and calls that are open on the port.
 #[derive(Debug)]
 pub struct PortLoad {
     /// Calls under way, without feeds.
@@ -48,17 +48,17 @@ pub struct SharedLogSource {
     pub tails: Arc<Tails>,
 }
 
-/// All that is read.
+/// All sources of figures.
 pub struct Sources {
     pub port: ReadPort,
     pub threads: Arc<Threads>,
     pub health: Arc<dyn Readiness>,
     pub registry: Arc<Registry>,
-    /// None when decisions are not logged.
+    /// The decision log; `None` when decisions are not logged.
     pub decision_log: Option<DecisionLog>,
-    /// None when the state is in memory only.
+    /// The counters of the store; `None` when the state is in memory only.
     pub store: Option<Arc<StoreCounts>>,
-    /// None when no log is shared with others.
+    /// The shared log; `None` when the server shares none.
     pub shared_log: Option<SharedLogSource>,
     pub security: Arc<SecurityCounts>,
     /// Feeds that run inside this process.

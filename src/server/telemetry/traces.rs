@@ -1,7 +1,7 @@
 //! Traces of calls, sent to an OpenTelemetry collector.
 //!
-//! A span is made when its call has ended, from notes taken during the call. A
-//! call that is not traced costs nothing.
+//! A span is created when its call has ended, from facts recorded during the call. A call that is
+//! not traced costs nothing.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -26,17 +26,17 @@ use crate::tasks;
 
 const SERVICE: &str = <SpreadServiceServer<api::Service> as NamedService>::NAME;
 
-/// How long the collector may take for spans that wait when the server stops.
+/// The time that the collector may take for the waiting spans when the server stops.
 const FAREWELL: Duration = Duration::from_secs(3);
 
-/// What sends spans.
+/// The exporter of spans.
 pub struct Traces {
     provider: SdkTracerProvider,
 }
 
 impl Traces {
-    /// Starts to send, if a collector is configured. The connection is made
-    /// when there is something to send.
+    /// Starts to send, if a collector is configured. The connection is opened when there is a span
+    /// to send.
     pub fn start(settings: &TraceSettings) -> Result<Option<Self>, ExporterBuildError> {
         let Some(endpoint) = &settings.otlp_endpoint else {
             return Ok(None);
@@ -57,12 +57,12 @@ impl Traces {
         Ok(Some(Self { provider }))
     }
 
-    /// Returns what makes spans.
+    /// Returns the maker of spans.
     pub fn tracer(&self) -> Tracer {
         Tracer(self.provider.tracer(SERVICE))
     }
 
-    /// Sends what waits to be sent.
+    /// Sends the waiting spans.
     pub async fn stop(self) {
         let stop = move || self.provider.shutdown_with_timeout(FAREWELL);
         match tasks::spawn_blocking(stop).await {
@@ -77,14 +77,14 @@ impl Traces {
 #[derive(Clone)]
 pub struct Tracer(SdkTracer);
 
-/// What a span needs to know of the start of its call.
+/// The facts about the start of a call that its span needs.
 pub struct SpanStart {
     at: SystemTime,
     parent: Context,
 }
 
 impl Tracer {
-    /// A call has arrived with these headers.
+    /// Begins a span for a call that has arrived with these headers.
     pub fn begin(&self, headers: &HeaderMap) -> SpanStart {
         let propagator = TraceContextPropagator::new();
         SpanStart {
@@ -93,7 +93,7 @@ impl Tracer {
         }
     }
 
-    /// The call has ended.
+    /// Makes the span of a call that has ended.
     pub fn end(
         &self,
         started: SpanStart,
@@ -134,7 +134,7 @@ impl Tracer {
     }
 }
 
-/// Returns whether a code says that the server is at fault, and not the caller.
+/// Returns whether a code means that the server is at fault, and not the caller.
 fn is_fault(code: Code) -> bool {
     matches!(
         code,

@@ -16,7 +16,6 @@ use tonic::transport::server::Router;
 use tower::layer::util::{Identity, Stack};
 use tower::{Layer, Service};
 
-use super::chunks::Chunks;
 use super::connections::Peer;
 use super::decoded_size::DecodedSizes;
 use super::decoders::{DecodersHandle, LARGE};
@@ -25,7 +24,7 @@ use super::kinds::{CallKind, Kinds};
 use super::messages::Messages;
 use super::refusals::LibraryRefusals;
 use super::requests::{IncomingRequest, StreamTerms};
-use super::responses::{EncodedAnswer, OutgoingAnswer};
+use super::responses::{Chunks, EncodedAnswer, OutgoingAnswer};
 use super::send_timeout::Answers;
 use super::turns::OpenCall;
 use crate::access::Caller;
@@ -36,14 +35,14 @@ use crate::server::config::Config;
 use crate::server::error::Error;
 use crate::server::telemetry::observe::{CallObserver, ObservedCall};
 
-/// What a call takes with small messages: an HTTP/2 stream, and a decoder and an
-/// encoder with 8 KiB each.
+/// The bytes of a call with small messages: an HTTP/2 stream, and a decoder and an encoder with 8
+/// KiB each.
 const CALL_BYTES: usize = 24 << 10;
 
-/// What a thread offers to its connections.
+/// The services that a thread offers to its connections.
 pub type Offered = Router<Stack<CallLimits, Identity>>;
 
-/// The terms on which calls are taken.
+/// The terms on which calls are accepted.
 #[derive(Clone)]
 pub struct CallLimits {
     shared: Arc<SharedLimits>,
@@ -51,7 +50,7 @@ pub struct CallLimits {
     observer: Option<Arc<CallObserver>>,
 }
 
-/// What all threads share.
+/// The limits that all threads share.
 struct SharedLimits {
     kinds: Kinds,
     guard: Option<Guard>,
@@ -86,8 +85,8 @@ impl CallLimits {
         })
     }
 
-    /// The same limits on another thread, whose calls are noted by `observer`
-    /// and whose answers are among `answers`.
+    /// The same limits on another thread: `observer` records its calls, and its answers are among
+    /// `answers`.
     pub fn on_thread(&self, observer: Option<Arc<CallObserver>>, answers: &Arc<Answers>) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
@@ -96,7 +95,7 @@ impl CallLimits {
         }
     }
 
-    /// Has the questions of a stream noted one by one.
+    /// Makes the observer record the questions of a stream one by one.
     fn observe_questions(&self, kind: CallKind, request: &mut Request<Body>) {
         if let (CallKind::Decisions, Some(observer)) = (kind, &self.observer) {
             let observer = api::QuestionObserver(observer.clone());
@@ -104,7 +103,7 @@ impl CallLimits {
         }
     }
 
-    /// Returns how many calls of each kind there are and may be.
+    /// Returns the kinds of calls, with their numbers and limits.
     pub fn kinds(&self) -> &Kinds {
         &self.shared.kinds
     }
@@ -115,7 +114,7 @@ impl SharedLimits {
     fn admit(&self, kind: CallKind, request: &mut Request<Body>) -> Result<Admitted, api::Error> {
         match &self.guard {
             Some(guard) if kind.is_spread() => guard.identify(request)?,
-            // Open to everybody, but not about every snapshot.
+            // Open to everybody, but not for every snapshot.
             Some(guard) => guard.greet(request),
             None => {}
         }
@@ -139,7 +138,7 @@ impl SharedLimits {
     }
 }
 
-/// A call that may be made.
+/// A call that was admitted.
 struct Admitted {
     who: CallerKey,
     slot: CallSlot,
@@ -184,7 +183,7 @@ where
         let kind = CallKind::of(request.uri().path());
         let observer = self.limits.observer.as_ref();
         let call = observer.map(|observer| observer.begin(&request, kind.is_spread()));
-        // The one that is ready, for now.
+        // The instance that is ready answers this call.
         let ready = self.inner.clone();
         let inner = std::mem::replace(&mut self.inner, ready);
         let limits = self.limits.clone();
@@ -192,9 +191,8 @@ where
     }
 }
 
-/// Takes a call in a turn of its connection, or refuses it. All checks begin when this
-/// is first polled, so of calls that arrive together, a refused one does not stop the
-/// others.
+/// Takes a call in a turn of its connection, or refuses it. All checks begin when this is first
+/// polled, so of calls that arrive together, a refused one does not stop the others.
 async fn take<S>(
     inner: S,
     limits: CallLimits,
@@ -215,11 +213,11 @@ where
         Ok(admitted) => admitted,
         Err(error) => return Ok(refused(error, call)),
     };
-    // Dropped before the slot: a call whose slot is free has been counted.
+    // Dropped before the slot, so a call whose slot is free has been counted.
     let mut call = call;
     let last_moment = api::last_moment(request.headers());
-    // In place: what an answer waits for is large, and moving it would cost more
-    // than most answers.
+    // Pinned in place: the state of an answer is large, and moving it would cost more than most
+    // answers.
     let answer = pin!(answer(inner, request, kind, who, Arc::clone(&shared)));
     let answered = by(last_moment, answer).await;
     let mut response = answered.unwrap_or_else(|status| {
@@ -247,7 +245,7 @@ where
     }))
 }
 
-/// Returns what a call is refused with before it is taken.
+/// Returns the response of a call that is refused before it is taken.
 fn refused(error: api::Error, call: Option<ObservedCall>) -> Response<Body> {
     let refused = Status::from(error).into_http();
     if let Some(mut call) = call {
@@ -256,7 +254,7 @@ fn refused(error: api::Error, call: Option<ObservedCall>) -> Response<Body> {
     refused
 }
 
-/// The answer to a request, once that has arrived, from its thread.
+/// The answer to a request, from its thread, once the request has arrived.
 async fn answer<S>(
     inner: S,
     request: Request<Body>,
@@ -316,7 +314,7 @@ where
     ))
 }
 
-/// `answer`, or an error once its deadline has passed.
+/// Returns the result of `answer`, or an error once its deadline has passed.
 async fn by<T>(
     last_moment: Option<Instant>,
     answer: Pin<&mut impl Future<Output = Result<T, Status>>>,
@@ -324,7 +322,7 @@ async fn by<T>(
     let Some(last_moment) = last_moment else {
         return answer.await;
     };
-    // Looks at the answer first: a finished one needs no timer.
+    // The answer is polled first: a finished one needs no timer.
     tokio::select! {
         biased;
         answer = answer => answer,

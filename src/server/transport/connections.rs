@@ -25,17 +25,17 @@ use crate::account::{Account, Charge, Part};
 use crate::limits::Limit;
 use crate::server::telemetry::counts::Refusals;
 
-/// How long to wait when the system refuses to accept, for example without free
-/// file descriptors: trying again at once would only burn a core.
+/// The pause after the system refuses to accept, for example without free file descriptors. Trying
+/// again at once would only use a core.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// What an idle connection takes: its buffers, and the state of HTTP/2.
+/// The bytes of an idle connection: its buffers, and the state of HTTP/2.
 const CONNECTION_BYTES: usize = 36 << 10;
 
-/// What encryption adds: a record each way, and keys.
+/// The bytes that encryption adds: a record each way, and keys.
 const TLS_BYTES: usize = 36 << 10;
 
-/// How many connections there are and were.
+/// The counts of connections, present and past.
 pub struct ConnectionCounts {
     account: Arc<Account>,
     slots: Arc<Semaphore>,
@@ -51,12 +51,12 @@ impl ConnectionCounts {
         self.max_connections - self.slots.available_permits()
     }
 
-    /// Those that are open.
+    /// Returns the open connections.
     pub fn all(&self) -> &Arc<ConnectionSet> {
         &self.all
     }
 
-    /// Returns how many were accepted since the start.
+    /// Returns the number of connections accepted since the start.
     pub fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
     }
@@ -67,7 +67,7 @@ pub struct Listener {
     listener: TcpListener,
     address: SocketAddr,
     counts: Arc<ConnectionCounts>,
-    /// Whether the last connection was over the limit.
+    /// True if the last connection was over the limit.
     full: bool,
 }
 
@@ -95,12 +95,12 @@ impl Listener {
         })
     }
 
-    /// The address, with the port that was taken if 0 was asked for.
+    /// The bound address, with the port that was taken if 0 was asked for.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Returns how many connections there are and were.
+    /// Returns the counts of connections.
     pub fn counts(&self) -> Arc<ConnectionCounts> {
         Arc::clone(&self.counts)
     }
@@ -123,7 +123,7 @@ impl Listener {
         }
     }
 
-    /// `stream` with a slot, or none when it is over the limit.
+    /// `stream` with a slot, or `None` when it is over the limit.
     fn admit(&mut self, stream: TcpStream) -> Option<Accepted> {
         let counts = &self.counts;
         let slot = counts.slots.clone().try_acquire_owned().ok();
@@ -139,14 +139,14 @@ impl Listener {
         }
         self.full = full;
         let slot = slot?;
-        // An answer waits for the previous one's acknowledgement otherwise.
+        // Otherwise an answer waits until the previous one is acknowledged.
         let stream = stream.set_nodelay(true).and_then(|()| stream.into_std());
         let stream = stream.inspect_err(|error| {
             debug!(%error, "connection was closed before it was served");
         });
-        // Charged whatever the limit of the account: a health check may come on
-        // the connection, and there are at most max-connections.
-        let mut charge = counts.account.open(Part::Streams);
+        // Charged whatever the limit of the account: a health check may come on the connection, and
+        // there are at most max-connections.
+        let charge = counts.account.open(Part::Streams);
         charge.set(CONNECTION_BYTES);
         Some(Accepted {
             stream: stream.ok()?,
@@ -169,9 +169,9 @@ fn concerns_one_connection(error: &io::Error) -> bool {
 /// The first steps of a connection.
 #[derive(Clone)]
 pub struct Handshake {
-    /// Encrypts it, if there is TLS.
+    /// The certificate, if connections are encrypted.
     pub tls: Option<Arc<Tls>>,
-    /// How long the preface of HTTP/2 may take after that.
+    /// The time that the preface of HTTP/2 may take afterwards.
     pub preface_timeout: Duration,
 }
 
@@ -184,9 +184,8 @@ pub struct Accepted {
 }
 
 impl Accepted {
-    /// The connection, served by the runtime that this is called on, after the
-    /// handshake if there is to be one.
-    pub async fn adopt(mut self, handshake: &Handshake) -> io::Result<AcceptedConnection> {
+    /// Makes a connection that the current runtime serves, after the handshake if there is one.
+    pub async fn adopt(self, handshake: &Handshake) -> io::Result<AcceptedConnection> {
         let stream = TcpStream::from_std(self.stream)?;
         let address = stream.peer_addr()?;
         let (stream, names) = match &handshake.tls {
@@ -225,23 +224,22 @@ impl Accepted {
 /// The peer of a connection. Each request carries it as an extension.
 #[derive(Debug, Clone)]
 pub struct Peer {
-    /// Where it is.
+    /// The peer's address.
     pub address: SocketAddr,
     /// The names of its certificate, if it has one that was verified.
     pub certificate: Option<Arc<[CertificateName]>>,
-    /// When calls may begin, and what ends the connection.
+    /// Lets calls begin, and ends the connection.
     pub calls: Arc<CallTurns>,
 }
 
 /// A connection, which gives its slot back when it is closed.
 pub struct AcceptedConnection {
-    /// Encrypted or not.
+    /// The stream, encrypted or not.
     stream: Either<TcpStream, Box<TlsStream<TcpStream>>>,
     peer: Peer,
-    /// Whether anything was written to it.
+    /// True if anything was written to the connection.
     written: bool,
-    /// The preface that has to come before HTTP/2's own pings watch the
-    /// connection.
+    /// The preface, which has to come before HTTP/2's own pings watch the connection.
     preface: Option<Preface>,
     turn: ReadingTurn,
     counts: Arc<ConnectionCounts>,
@@ -250,7 +248,7 @@ pub struct AcceptedConnection {
     _charge: Charge,
 }
 
-/// How long HTTP/2's preface is.
+/// The length of HTTP/2's preface.
 const PREFACE_BYTES: usize = 24;
 
 /// A preface that has not come completely.
@@ -268,7 +266,7 @@ impl Connected for AcceptedConnection {
 }
 
 impl AcceptedConnection {
-    /// Reads what is there, until a turn is over.
+    /// Reads the bytes that have arrived, until a turn is over.
     fn poll_turn(
         &mut self,
         context: &mut Context<'_>,
@@ -287,14 +285,14 @@ impl AcceptedConnection {
         read
     }
 
-    /// Returns what became of writing; notes whether the client has yet to take it.
+    /// Passes on the result of writing, and records whether the client has yet to read the bytes.
     fn note_written<T>(&mut self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         self.written = true;
         self.peer.calls.note_blocked(result.is_pending());
         result
     }
 
-    /// Reads what is there; the preface has to come in time.
+    /// Reads the bytes that have arrived; the preface has to come in time.
     fn poll_in_time(
         &mut self,
         context: &mut Context<'_>,
@@ -330,7 +328,7 @@ impl AsyncRead for AcceptedConnection {
         let read = self.poll_in_time(context, buffer);
         if read.is_pending() {
             self.peer.calls.connection.register(context);
-            // It may have been raised meanwhile.
+            // The signal may have been raised meanwhile.
             if self.peer.calls.connection.is_raised() {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
@@ -358,10 +356,9 @@ impl AsyncWrite for AcceptedConnection {
         self.note_written(result)
     }
 
-    /// HTTP/2 asks once at the start. It then writes answers from some size on
-    /// without copying them together: from 256 bytes with vectored writes, else
-    /// from 1,024. Most answers are between the two, and cheaper to copy. Large
-    /// ones are not.
+    /// HTTP/2 asks once at the start. It then writes answers from some size on without copying them
+    /// together: from 256 bytes with vectored writes, else from 1,024. Most answers are between the
+    /// two, and cheaper to copy. Large ones are not.
     fn is_write_vectored(&self) -> bool {
         self.written && self.stream.is_write_vectored()
     }

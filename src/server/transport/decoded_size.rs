@@ -1,10 +1,8 @@
-//! How much memory decoding a message takes, computed from its bytes before it
-//! is decoded.
+//! The memory for decoding a message, computed from its bytes before it is decoded.
 //!
-//! Two bytes on the wire can become a struct of hundreds: an empty message in a
-//! list. So the fields of a message are counted first, by the protocol's
-//! descriptors. The result is an upper bound. A message that has a longer list than a
-//! limit allows is refused there, whatever list it is.
+//! Two bytes on the wire can become a struct of hundreds: an empty message in a list. So the fields
+//! of a message are counted first, by the protocol's descriptors. The result is an upper bound. A
+//! message with any list that is longer than its limit is refused there.
 
 use std::collections::HashMap;
 
@@ -12,20 +10,19 @@ use prost::Message;
 use prost::bytes::Bytes;
 use prost_types::FileDescriptorSet;
 
-use super::list_counts::ListCounts;
-use super::message::{HEAD, WholeMessage};
 use super::message_layout::{Content, Field, Layout, LayoutPlan, ListLimit};
+use super::messages::{HEAD, WholeMessage};
 use crate::limits::Limits;
 use crate::matching::{Path, Violations};
 use crate::proto::v1::FILE_DESCRIPTOR_SET;
 
-/// Messages within messages that a decoder goes into.
+/// The depth of nested messages to which a decoder goes.
 const MAX_DEPTH: usize = 100;
 
 /// The sizes of the protocol's messages.
 pub struct DecodedSizes {
     layouts: Vec<Layout>,
-    /// How many lists they have.
+    /// The number of lists in all of them.
     lists: usize,
     /// The layout of the request of each method, by its path.
     requests: HashMap<String, usize>,
@@ -36,7 +33,7 @@ pub struct DecodedSizes {
 pub struct RequestLayout(usize);
 
 impl DecodedSizes {
-    /// Those of the service.
+    /// The sizes of the service's messages.
     ///
     /// # Errors
     /// When the descriptors cannot be read.
@@ -66,17 +63,15 @@ impl DecodedSizes {
         })
     }
 
-    /// Returns what the requests of a path are, if it is known.
+    /// Returns the layout of the requests of a path, if it is known.
     pub fn request(&self, path: &str) -> Option<RequestLayout> {
         self.requests.get(path).copied().map(RequestLayout)
     }
 
-    /// An upper bound of the bytes that a request takes when it is decoded,
-    /// without its own.
+    /// An upper bound of the bytes that a request takes when it is decoded, without its own bytes.
     ///
     /// # Errors
-    /// When a list has more entries than its limit allows. The message is not read to
-    /// its end then.
+    /// When a list has more entries than its limit allows. Then the message is not read to its end.
     pub fn of(
         &self,
         RequestLayout(layout): RequestLayout,
@@ -91,7 +86,7 @@ impl DecodedSizes {
             lists: ListCounts::new(self.lists),
             over: None,
         };
-        // What follows a fault is not decoded either.
+        // The bytes after a fault are not decoded either.
         let _ = scan
             .skip(HEAD)
             .and_then(|()| scan.message(layout, message.len(), 0));
@@ -111,23 +106,22 @@ struct Scan<'a, I> {
     layouts: &'a [Layout],
     blocks: I,
     block: &'a [u8],
-    /// How many bytes were read.
+    /// The number of bytes that were read.
     read: usize,
     weight: usize,
     lists: ListCounts,
     over: Option<LongList>,
 }
 
-/// A list that has more entries than its limit allows.
+/// A list with more entries than its limit allows.
 struct LongList {
     list: ListLimit,
-    /// Its path in the message that is being read.
+    /// The list's path in the message that is being read.
     path: String,
 }
 
 impl LongList {
-    /// Puts the field before the path that the rest of it is in; the `index` is that of
-    /// an element.
+    /// Puts the field before the rest of the path; the `index` is that of an element.
     fn within(&mut self, field: &Field, index: Option<usize>) {
         let index = index.map_or(String::new(), |index| format!("[{index}]"));
         self.path = format!("{}{index}.{}", field.name, self.path);
@@ -135,8 +129,8 @@ impl LongList {
 }
 
 impl<'a, I: Iterator<Item = &'a Bytes>> Scan<'a, I> {
-    /// Adds what the fields of a message take that ends at `end`; none if it is
-    /// no message.
+    /// Adds the memory of the fields of a message that ends at `end`; `None` if it is no valid
+    /// message.
     fn message(&mut self, layout: usize, end: usize, depth: usize) -> Option<()> {
         if depth > MAX_DEPTH {
             return None;
@@ -167,12 +161,12 @@ impl<'a, I: Iterator<Item = &'a Bytes>> Scan<'a, I> {
                             self.inner(field?, layout, inner, depth + 1)?;
                         }
                         Some(Content::Texts(count)) => {
-                            // As allocators round.
+                            // Allocators round sizes up.
                             self.add(length + length / 8 + 16 * count);
                             self.skip(length)?;
                         }
                         Some(Content::Number(bytes)) => {
-                            // Packed: a byte each at least, in a list that doubles.
+                            // Packed entries have at least one byte each, and the list doubles.
                             self.add(length.saturating_mul(16));
                             while self.read < inner {
                                 self.count(field?)?;
@@ -186,7 +180,7 @@ impl<'a, I: Iterator<Item = &'a Bytes>> Scan<'a, I> {
                     }
                 }
                 5 => self.skip(4)?,
-                // Groups are passed over; their fields count as the message's.
+                // Groups are skipped; their fields count as the message's.
                 3 | 4 => {}
                 _ => return None,
             }
@@ -194,7 +188,7 @@ impl<'a, I: Iterator<Item = &'a Bytes>> Scan<'a, I> {
         Some(())
     }
 
-    /// Adds what a message takes that is in a field and ends at `end`.
+    /// Adds the memory of a message in a field that ends at `end`.
     fn inner(&mut self, field: &Field, layout: usize, end: usize, depth: usize) -> Option<()> {
         let element = field.list.is_some().then(|| self.lists.enter());
         let read = self.message(layout, end, depth);
@@ -207,7 +201,7 @@ impl<'a, I: Iterator<Item = &'a Bytes>> Scan<'a, I> {
         read
     }
 
-    /// Counts an entry of a field, if that is a list; none if it has too many.
+    /// Counts an entry of a field, if that is a list; `None` if there are too many.
     fn count(&mut self, field: &Field) -> Option<()> {
         let Some(list) = field.list.filter(|list| !self.lists.count(list)) else {
             return Some(());
@@ -221,7 +215,7 @@ impl<'a, I: Iterator<Item = &'a Bytes>> Scan<'a, I> {
         self.weight = self.weight.saturating_add(bytes);
     }
 
-    /// Most have one byte, in the current block.
+    /// Most numbers have one byte, in the current block.
     #[inline]
     fn varint(&mut self) -> Option<u64> {
         match self.block.split_first() {
@@ -271,6 +265,83 @@ impl<'a, I: Iterator<Item = &'a Bytes>> Scan<'a, I> {
         }
         self.block = &self.block[bytes..];
         Some(())
+    }
+}
+
+/// The entries of the lists of a message, counted while its bytes are read. A list belongs to the
+/// innermost list element around it, or to the message: if a message has a list in several parts, a
+/// decoder puts them into one.
+struct ListCounts {
+    /// The counts, by the number of the list.
+    counts: Vec<ListCount>,
+    /// The element that is being read; 0 is the message.
+    element: usize,
+    /// The number of elements that were begun.
+    begun: usize,
+    /// The counts of elements around this one that have the same lists.
+    around: Vec<(usize, ListCount)>,
+}
+
+/// The entries of a list of an element.
+#[derive(Debug, Clone, Copy, Default)]
+struct ListCount {
+    element: usize,
+    entries: usize,
+}
+
+/// The state that is restored at the end of an element.
+struct OuterElement {
+    element: usize,
+    around: usize,
+}
+
+impl ListCounts {
+    /// Empty counts of so many lists.
+    fn new(lists: usize) -> Self {
+        Self {
+            counts: vec![ListCount::default(); lists],
+            element: 0,
+            begun: 0,
+            around: Vec::new(),
+        }
+    }
+
+    /// Counts an entry. Returns whether it is within the limit.
+    fn count(&mut self, list: &ListLimit) -> bool {
+        let count = &mut self.counts[list.number];
+        if count.element != self.element {
+            self.around.push((list.number, *count));
+            *count = ListCount {
+                element: self.element,
+                entries: 0,
+            };
+        }
+        count.entries += 1;
+        count.entries <= list.most
+    }
+
+    /// The index of the entry of a list that was counted last.
+    fn last(&self, list: &ListLimit) -> usize {
+        self.counts[list.number].entries.saturating_sub(1)
+    }
+
+    /// Begins an element of a list.
+    fn enter(&mut self) -> OuterElement {
+        let outer = OuterElement {
+            element: self.element,
+            around: self.around.len(),
+        };
+        self.begun += 1;
+        self.element = self.begun;
+        outer
+    }
+
+    /// Ends the element of a list.
+    fn leave(&mut self, outer: &OuterElement) {
+        for (list, count) in self.around.drain(outer.around..).rev() {
+            self.counts[list] = count;
+        }
+        self.element = outer.element;
     }
 }
 

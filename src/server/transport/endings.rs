@@ -15,14 +15,14 @@ use tonic::body::Body;
 use super::refusals;
 use crate::api;
 
-/// `request`, whose messages end when `draining` is cancelled: a service may
-/// wait for their end.
+/// Makes the messages of `request` end when `draining` is cancelled: a service may wait for their
+/// end.
 pub fn end_request(draining: &CancellationToken, request: Request<Body>) -> Request<Body> {
     request.map(|body| EndingBody::wrap(body, draining, || None))
 }
 
-/// `response`, ended with UNAVAILABLE as soon as it has nothing to send and
-/// `draining` is cancelled.
+/// Makes `response` end with UNAVAILABLE as soon as it has nothing to send and `draining` is
+/// cancelled.
 pub fn end_response(draining: &CancellationToken, response: Response<Body>) -> Response<Body> {
     let farewell = || Some(refusals::trailers(&api::Error::Draining.into()));
     response.map(|body| EndingBody::wrap(body, draining, farewell))
@@ -31,7 +31,7 @@ pub fn end_response(draining: &CancellationToken, response: Response<Body>) -> R
 struct EndingBody {
     inner: Body,
     draining: Pin<Box<WaitForCancellationFutureOwned>>,
-    /// What is sent at an early end.
+    /// The trailers that are sent at an early end.
     farewell: fn() -> Option<HeaderMap>,
     ended: bool,
 }

@@ -1,5 +1,5 @@
-//! Identifies callers before their calls are read. What each may do is decided
-//! by `api`, which knows the snapshots.
+//! Identifies callers before their calls are read. `api`, which knows the snapshots, decides what
+//! each may do.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use crate::server::error::BoxError;
 /// The rules in the contents of the access file at `path`.
 ///
 /// # Errors
-/// What is wrong with them.
+/// The fault of the contents.
 pub fn parse_rules(path: &Path, contents: &[u8]) -> Result<AccessRules, BoxError> {
     let told = |fault: &dyn std::fmt::Display| format!("access-file {}: {fault}", path.display());
     let text = std::str::from_utf8(contents).map_err(|error| told(&error))?;
     Ok(access::parse(text).map_err(|error| told(&error))?)
 }
 
-/// Admits only callers that an access rule is about.
+/// Admits only callers that an access rule names.
 #[derive(Clone)]
 pub struct Guard(pub Arc<RuleBook>);
 
@@ -33,7 +33,7 @@ impl Guard {
     /// Puts the caller into its request.
     ///
     /// # Errors
-    /// When no rule is about it.
+    /// When no rule names the caller.
     pub fn identify<B>(&self, request: &mut Request<B>) -> Result<(), api::Error> {
         match self.caller(request) {
             Ok(caller) => {
@@ -56,7 +56,7 @@ impl Guard {
         request.extensions_mut().insert(visitor);
     }
 
-    /// The caller of a request, or why no rule matches it.
+    /// The caller of a request, or the reason why no rule matches it.
     fn caller<B>(&self, request: &Request<B>) -> Result<Caller, &'static str> {
         let peer = request.extensions().get::<Peer>();
         let names = peer.and_then(|peer| peer.certificate.clone());
@@ -71,7 +71,7 @@ impl Guard {
 pub struct Visitor(Option<Caller>);
 
 impl Visitor {
-    /// Returns whether it may know of a snapshot.
+    /// Returns whether the visitor may know of a snapshot.
     pub fn may_see(&self, snapshot: &str) -> bool {
         let caller = self.0.as_ref();
         caller.is_some_and(|caller| caller.may(Role::Reader, snapshot))
@@ -80,7 +80,7 @@ impl Visitor {
 
 const UNKNOWN: &str = "no rule of the access file is about these credentials";
 
-/// Returns what identifies a caller: its token if it sends one, else its certificate.
+/// Returns the identity of a caller: its token if it sends one, else its certificate.
 fn identify(
     headers: &HeaderMap,
     names: Option<Arc<[CertificateName]>>,

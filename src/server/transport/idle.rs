@@ -13,12 +13,12 @@ use tracing::info;
 
 use super::turns::CallTurns;
 
-/// How often connections are looked at.
+/// The time between two checks of the connections.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// For how many looks in a row a connection is without a call before it is closed. That
-/// is a second: a client that reads has heard by then that the server stops, and a call
-/// that it sent before has arrived.
+/// The number of checks in a row that find a connection without a call before it is closed. They
+/// take a second. By then a client that reads knows that the server stops, and a call that it sent
+/// before has arrived.
 const LOOKS: u32 = 10;
 
 /// The open connections.
@@ -28,14 +28,14 @@ pub struct ConnectionSet(Mutex<Slab<CallsWatch>>);
 /// A connection that may be without calls.
 struct CallsWatch {
     calls: Arc<CallTurns>,
-    /// How many calls had arrived at the last look.
+    /// The number of calls that had arrived at the last check.
     arrived: usize,
-    /// For how many looks it has had no call.
+    /// The number of checks in a row that found no call.
     looks: u32,
 }
 
 impl ConnectionSet {
-    /// Adds a connection, until the answer is dropped.
+    /// Adds a connection, until the returned place is dropped.
     pub fn add(self: &Arc<Self>, calls: Arc<CallTurns>) -> ConnectionPlace {
         let key = self.0.lock().insert(CallsWatch {
             calls,

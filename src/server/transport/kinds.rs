@@ -7,7 +7,7 @@ use crate::limits::{Limit, Limits};
 /// of which has some hundred bytes.
 pub const MAX_NAME_REQUEST_BYTES: usize = 8 << 10;
 
-/// What a call is to the server.
+/// The kind of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallKind {
     /// One request to `SpreadService`.
@@ -40,22 +40,22 @@ impl CallKind {
         }
     }
 
-    /// Returns whether it is a call of `SpreadService`, or of an unknown service.
+    /// Returns whether this is a call of `SpreadService`, or of an unknown service.
     pub fn is_spread(self) -> bool {
         matches!(self, Self::Call | Self::Feed | Self::Decisions)
     }
 
-    /// Returns whether its client may send more than one message.
+    /// Returns whether the client may send more than one message.
     pub fn is_stream(self) -> bool {
         matches!(self, Self::Feed | Self::Decisions | Self::Reflection)
     }
 
-    /// Returns whether it stays open for as long as its client likes.
+    /// Returns whether the call stays open for as long as its client likes.
     pub fn stays_open(self) -> bool {
         self.is_stream() || self == Self::Watch
     }
 
-    /// Returns whether its client may be silent between messages for as long as it likes.
+    /// Returns whether the client may pause between messages for as long as it likes.
     pub fn may_pause(self) -> bool {
         matches!(self, Self::Feed | Self::Decisions)
     }
@@ -99,7 +99,7 @@ impl Kinds {
         }
     }
 
-    /// Returns how long a message of a kind may be.
+    /// Returns the largest length of a message of a kind.
     pub fn max_message_bytes(&self, kind: CallKind) -> usize {
         match kind {
             CallKind::Call | CallKind::Feed | CallKind::Decisions => self.max_message_bytes,

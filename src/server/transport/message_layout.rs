@@ -8,10 +8,10 @@ use prost_types::{DescriptorProto, FieldDescriptorProto};
 
 use crate::limits::{Limit, Limits};
 
-/// What a list, a map or a text takes in the struct that it is a field of.
+/// The bytes of a list, a map or a text in the struct that it is a field of.
 const HANDLE: usize = 24;
 
-/// What bytes take there.
+/// The bytes of a `bytes` field there.
 const BYTES_HANDLE: usize = 32;
 
 /// Entries that a node of an ordered map has room for.
@@ -23,42 +23,42 @@ const MAP_NODE_MIN: usize = 5;
 /// A message.
 #[derive(Default)]
 pub struct Layout {
-    /// What its struct takes, without what that points to.
+    /// The size of the message's struct, without the memory that it points to.
     pub size: usize,
-    /// By number.
+    /// The fields, by number.
     pub fields: Vec<Option<Field>>,
 }
 
-/// What a field of a message points to.
+/// The memory that a field of a message points to.
 pub struct Field {
-    /// Its name, as in the JSON of the message.
+    /// The field's name, as in the JSON of the message.
     pub name: String,
-    /// For the first occurrence.
+    /// The bytes for the first occurrence.
     pub first: usize,
-    /// For each that follows.
+    /// The bytes for each further occurrence.
     pub more: usize,
-    /// How many entries it may have; none if it is neither a list nor a map.
+    /// The limit of its entries; `None` if it is neither a list nor a map.
     pub list: Option<ListLimit>,
     pub content: Content,
 }
 
-/// How many entries a list or a map may have.
+/// The limit of the entries of a list or a map.
 #[derive(Clone, Copy)]
 pub struct ListLimit {
-    /// Its number among all lists and maps of the protocol.
+    /// The list's number among all lists and maps of the protocol.
     pub number: usize,
     pub limit: Limit,
     pub most: usize,
 }
 
-/// What is in a field.
+/// The content of a field.
 #[derive(Clone, Copy)]
 pub enum Content {
     /// A number, which has this many bytes where lists of them are packed; 0 if that
     /// differs from number to number.
     Number(usize),
-    /// A text, or a message of numbers and so many texts: as many bytes at most
-    /// as on the wire, in so many pieces.
+    /// A text, or a message of numbers and so many texts: at most as many bytes as on the wire, in
+    /// so many pieces.
     Texts(usize),
     Message(usize),
 }
@@ -67,7 +67,7 @@ pub enum Content {
 #[derive(Default)]
 pub struct LayoutPlan<'a> {
     numbers: HashMap<String, usize>,
-    /// None for one that is named and not described.
+    /// The messages; `None` for one that is named and not described.
     messages: Vec<Option<&'a DescriptorProto>>,
 }
 
@@ -93,7 +93,7 @@ impl<'a> LayoutPlan<'a> {
         number
     }
 
-    /// The layouts of all messages, by number, and how many lists they have.
+    /// The layouts of all messages, by number, and the number of their lists.
     pub fn layouts(&self, limits: &Limits) -> (Vec<Layout>, usize) {
         let (all, mut lists) = (0..self.messages.len(), 0);
         let layouts = all.map(|number| self.layout(number, limits, &mut lists));
@@ -129,9 +129,9 @@ impl<'a> LayoutPlan<'a> {
         self.messages[number].map_or(&[], |message| &message.field)
     }
 
-    /// The limit of the entries of a list. One that is not named here has the general
-    /// limit. So have the constraints of a pod: only those of a question are limited
-    /// more, when they are checked, and stored ones are kept as they are.
+    /// The limit of the entries of a list. A list that is not named here has the general limit. So
+    /// have the constraints of a pod: only those of a question have a lower limit, which is checked
+    /// later, and stored ones are kept as they are.
     fn limit(&self, within: usize, field: &FieldDescriptorProto) -> Limit {
         let message = self.messages[within].map_or("", DescriptorProto::name);
         match (message, field.name()) {
@@ -178,7 +178,7 @@ impl<'a> LayoutPlan<'a> {
             let node = MAP_NODE * size + 2 * HANDLE;
             (node, node.div_ceil(MAP_NODE_MIN))
         } else if list.is_some() {
-            // A list has room for four at first and doubles then.
+            // A list has room for four entries at first and then doubles.
             (4 * size, 2 * size)
         } else if message.is_some_and(|number| self.is_boxed(within, number)) {
             (size, size)
@@ -194,8 +194,7 @@ impl<'a> LayoutPlan<'a> {
         }
     }
 
-    /// Returns how many texts a message has, if it has nothing but those and numbers, one
-    /// of each.
+    /// Returns the number of texts of a message, if it has only single texts and numbers.
     fn texts(&self, message: usize) -> Option<usize> {
         let mut texts = 0;
         for field in self.fields(message) {
@@ -208,8 +207,7 @@ impl<'a> LayoutPlan<'a> {
         Some(texts)
     }
 
-    /// Returns whether a message within another can contain that one again, so that it
-    /// is kept apart.
+    /// Returns whether a message within another can contain that one again, so that it is boxed.
     fn is_boxed(&self, within: usize, message: usize) -> bool {
         let mut looked_at = vec![message];
         let mut next = 0;
@@ -229,7 +227,7 @@ impl<'a> LayoutPlan<'a> {
         false
     }
 
-    /// Returns what the struct of a message takes, at most.
+    /// Returns the largest size of the struct of a message.
     fn size(&self, number: usize, within: &mut Vec<usize>) -> usize {
         if within.contains(&number) {
             return 8;
@@ -251,12 +249,12 @@ impl<'a> LayoutPlan<'a> {
             }
         }
         within.pop();
-        // Each choice says which it is.
+        // Each choice has a discriminant.
         let chosen: usize = choices.values().map(|most| most + 8).sum();
         (size + chosen).max(8)
     }
 
-    /// Returns what says that a field is absent, where its value cannot say so itself.
+    /// Returns the bytes that mark a field as absent, where its value cannot show that itself.
     fn absence(&self, field: &FieldDescriptorProto) -> usize {
         match (self.message(field), field.r#type()) {
             (None, Type::String | Type::Bytes) => 0,

@@ -5,21 +5,31 @@
 //! at a time, or bytes that are small on the wire and large when decoded. So
 //! nothing of a message is passed on before it is complete.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use http_body::Body as _;
-use prost::bytes::Bytes;
+use prost::bytes::{Bytes, BytesMut};
 use tokio::time::{Sleep, sleep};
 use tonic::Status;
 use tonic::body::Body;
 
 use super::kinds::CallKind;
-use super::message::{HEAD, Partial, WholeMessage};
-use super::request_charge::RequestCharge;
+use crate::account::{Account, Charge, Part};
 use crate::api;
 use crate::limits::{Exceeded, Limit};
+
+/// The header of each message: whether it is compressed, and its length.
+pub(super) const HEAD: usize = 5;
+
+/// The least and the most that is reserved at once for bytes to come.
+const BLOCK: (usize, usize) = (1 << 10, 256 << 10);
+
+/// The bytes of a request that the memory of its call covers, without their own charge.
+const COVERED: usize = 4 << 10;
 
 /// The messages of a request as they arrive.
 pub struct Messages {
@@ -27,13 +37,13 @@ pub struct Messages {
     pub(super) kind: CallKind,
     max_message_bytes: usize,
     receive_timeout: Duration,
-    /// What came last and belongs to no message yet.
+    /// The bytes that came last and belong to no message yet.
     fresh: Bytes,
     head: ([u8; HEAD], usize),
     partial: Partial,
-    /// Begins when there is something to wait for: most requests are here.
+    /// The timer, which begins only when the request has to wait: most requests are there at once.
     late: Option<Pin<Box<Sleep>>>,
-    /// How many messages have come whole.
+    /// The number of messages that have arrived whole.
     count: usize,
 }
 
@@ -65,8 +75,8 @@ impl Messages {
     /// The next message, charged while it arrives; `None` at the end.
     ///
     /// # Errors
-    /// Ends the call: the message is too long, late, cut off, or there is no
-    /// memory for it.
+    /// The status that ends the call: the message is too long, late, cut off, or there is no memory
+    /// for it.
     pub fn poll_next(
         &mut self,
         context: &mut Context<'_>,
@@ -88,8 +98,8 @@ impl Messages {
         }
     }
 
-    /// Returns how long the next message is with its head, as soon as that has come; 0 at
-    /// the end. The message comes with [`Self::poll_next`] all the same.
+    /// Returns the length of the next message with its head, as soon as the head has come; 0 at the
+    /// end. [`Self::poll_next`] returns the message itself.
     ///
     /// # Errors
     /// Those of [`Self::poll_next`].
@@ -107,15 +117,14 @@ impl Messages {
         }
     }
 
-    /// The next received bytes, once all before them are taken; or how the
-    /// request ends.
+    /// The next received bytes, once all before them are taken; or the end of the request.
     fn poll_fresh(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<(), Status>>> {
         let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(context) else {
             return self.poll_late(context).map(Some);
         };
         Poll::Ready(match frame {
             Some(Ok(frame)) => {
-                // Trailers of a request say nothing.
+                // Trailers of a request have no meaning.
                 self.fresh = frame.into_data().unwrap_or_default();
                 if self.head.1 == 0 {
                     self.late = None;
@@ -162,7 +171,7 @@ impl Messages {
         Ok(Some(self.partial.finish()))
     }
 
-    /// The head of the next message as far as it has come, and how far that is.
+    /// The head of the next message as far as it has come, and the number of its bytes.
     fn peek(&self) -> ([u8; HEAD], usize) {
         let (mut head, had) = self.head;
         let now = (HEAD - had).min(self.fresh.len());
@@ -170,7 +179,7 @@ impl Messages {
         (head, had + now)
     }
 
-    /// Returns how long the message with this head is.
+    /// Returns the length of the message with this head.
     fn length(&self, [_, length @ ..]: [u8; HEAD]) -> Result<usize, Status> {
         let length = u32::from_be_bytes(length) as usize;
         if length <= self.max_message_bytes {
@@ -190,7 +199,7 @@ impl Messages {
         .into())
     }
 
-    /// Returns how the request ends when nothing comes for too long.
+    /// Returns the status with which the request ends when nothing comes for too long.
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Status>> {
         let is_between = self.count > 0 && self.head.1 == 0;
         if is_between && self.kind.may_pause() {
@@ -201,10 +210,140 @@ impl Messages {
             .late
             .get_or_insert_with(|| Box::pin(sleep(receive_timeout)));
         ready!(late.as_mut().poll(context));
-        // A client that asks nothing more has had all its answers.
+        // A client that asks nothing more has all its answers.
         if is_between && self.kind == CallKind::Reflection {
             return Poll::Ready(Ok(()));
         }
         Poll::Ready(Err(api::Error::NotReceived(receive_timeout).into()))
+    }
+}
+
+/// A message that has arrived, with its head.
+#[derive(Debug, Default)]
+pub(super) struct WholeMessage {
+    /// The whole message, if it came in one piece.
+    first: Bytes,
+    more: VecDeque<Bytes>,
+    length: usize,
+}
+
+impl From<Bytes> for WholeMessage {
+    fn from(first: Bytes) -> Self {
+        Self {
+            length: first.len(),
+            first,
+            more: VecDeque::new(),
+        }
+    }
+}
+
+impl WholeMessage {
+    /// Returns the number of the message's bytes, with its head.
+    pub(super) fn len(&self) -> usize {
+        self.length
+    }
+
+    /// The message's parts.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = &Bytes> {
+        std::iter::once(&self.first).chain(&self.more)
+    }
+
+    /// Removes and returns the next part.
+    pub(super) fn next_block(&mut self) -> Option<Bytes> {
+        if !self.first.is_empty() {
+            return Some(std::mem::take(&mut self.first));
+        }
+        self.more.pop_front()
+    }
+
+    /// Returns whether nothing is left of the message.
+    pub(super) fn is_empty(&self) -> bool {
+        self.first.is_empty() && self.more.is_empty()
+    }
+}
+
+/// A partly arrived message, copied to its own blocks: a slice of a connection's buffer would keep
+/// all of that in memory.
+#[derive(Default)]
+pub(super) struct Partial {
+    full: VecDeque<Bytes>,
+    last: BytesMut,
+    length: usize,
+}
+
+impl Partial {
+    /// Adds the received bytes of a message of `whole` bytes.
+    pub(super) fn add(
+        &mut self,
+        mut data: &[u8],
+        whole: usize,
+        charge: &mut RequestCharge,
+    ) -> Result<(), Status> {
+        while !data.is_empty() {
+            let mut room = self.last.capacity() - self.last.len();
+            if room == 0 {
+                let missing = whole - self.length;
+                room = self.length.clamp(BLOCK.0, BLOCK.1).min(missing);
+                charge.grow(room)?;
+                let last = std::mem::replace(&mut self.last, BytesMut::with_capacity(room));
+                if !last.is_empty() {
+                    self.full.push_back(last.freeze());
+                }
+            }
+            let (now, later) = data.split_at(room.min(data.len()));
+            self.last.extend_from_slice(now);
+            self.length += now.len();
+            data = later;
+        }
+        Ok(())
+    }
+
+    /// The message, once all of it has come.
+    pub(super) fn finish(&mut self) -> WholeMessage {
+        let Self {
+            mut full,
+            last,
+            length,
+        } = std::mem::take(self);
+        full.push_back(last.freeze());
+        WholeMessage {
+            first: Bytes::new(),
+            more: full,
+            length,
+        }
+    }
+}
+
+/// The charge for a request so far. Most requests are small and need none.
+pub(super) struct RequestCharge {
+    account: Arc<Account>,
+    charge: Option<Charge>,
+}
+
+impl RequestCharge {
+    /// The charge for a request of which nothing has come.
+    pub(super) fn new(account: Arc<Account>) -> Self {
+        Self {
+            account,
+            charge: None,
+        }
+    }
+
+    /// Charges this many more bytes.
+    ///
+    /// # Errors
+    /// When there is no memory for them.
+    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Status> {
+        if self.charge.is_none() && bytes <= COVERED {
+            return Ok(());
+        }
+        let open = || self.account.open(Part::Requests);
+        let charge = self.charge.get_or_insert_with(open);
+        Ok(charge.grow(bytes).map_err(api::Error::from)?)
+    }
+
+    /// Hands the charge over to another holder.
+    pub(super) fn take(&mut self) -> Option<Charge> {
+        self.charge.take()
     }
 }

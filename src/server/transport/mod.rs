@@ -1,15 +1,14 @@
-//! The port: connections, the threads that serve them, and what every call
-//! passes through before a service sees it and after it has answered.
+//! The port: connections, the threads that serve them, and the layer that every call passes before
+//! a service sees it and after it has answered.
 //!
 //! - Connections: `connections`, `tls`, `threads`; `turns` and `rotation` give each its turn.
 //! - Calls: `calls` is the one layer before every service, with `identity` and the limits of
 //!   `kinds`.
 //! - Messages: `messages` and `requests` charge the memory of a message before it is decoded
-//!   (`decoded_size`, `list_counts`); large ones are received by `decoders`.
-//! - Answers: `responses`, in `chunks`, with `send_timeout` for clients that do not read.
+//!   (`decoded_size`); `decoders` receives large ones.
+//! - Answers: `responses`, with `send_timeout` for clients that do not read.
 
 pub(super) mod calls;
-mod chunks;
 pub(super) mod connections;
 mod decoded_size;
 pub(super) mod decoders;
@@ -17,13 +16,10 @@ pub(super) mod endings;
 pub(super) mod identity;
 mod idle;
 pub(super) mod kinds;
-mod list_counts;
-mod message;
 mod message_layout;
 mod messages;
 pub(super) mod reflection;
 mod refusals;
-mod request_charge;
 mod requests;
 mod responses;
 mod rotation;

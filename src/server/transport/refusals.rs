@@ -1,4 +1,4 @@
-//! Replaces the gRPC library's refusals with our own.
+//! Replaces the gRPC library's refusals by ours.
 
 use http::HeaderMap;
 use tonic::{Code, Status};
@@ -19,15 +19,15 @@ fn put(status: &Status, headers: &mut HeaderMap) {
         .expect("text and details are encoded for headers");
 }
 
-/// Checks how calls end.
+/// Checks the statuses with which calls end.
 #[derive(Clone, Copy)]
 pub struct LibraryRefusals {
     pub max_message_bytes: usize,
 }
 
 impl LibraryRefusals {
-    /// Puts the right status into the headers or trailers that end a call. Costs
-    /// a look-up for calls that succeed.
+    /// Puts the right status into the headers or trailers that end a call. Costs one look-up for
+    /// calls that succeed.
     pub fn amend(&self, headers: &mut HeaderMap) {
         let Some(code) = headers.get(Status::GRPC_STATUS) else {
             return;

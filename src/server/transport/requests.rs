@@ -1,5 +1,5 @@
-//! A request as the services see it. Each message is passed on when it is
-//! complete and its memory is on the account.
+//! A request as the services receive it. Each message is passed on when it is complete and its
+//! memory is on the account.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -14,52 +14,50 @@ use tonic::Status;
 use super::decoded_size::{DecodedSizes, RequestLayout};
 use super::decoders::{DecodersHandle, LARGE};
 use super::kinds::CallKind;
-use super::message::WholeMessage;
-use super::messages::Messages;
-use super::request_charge::RequestCharge;
+use super::messages::{Messages, RequestCharge, WholeMessage};
 use crate::account::{Account, Charge};
 use crate::api::slots::CallerKey;
 use crate::api::{self, StepCharges};
 
-/// How many parts of a large message of a stream are passed on in a turn.
+/// The number of parts of a large message of a stream that are passed on in a turn.
 const PARTS_PER_TURN: usize = 4;
 
 /// The request of a call.
 pub struct IncomingRequest {
     messages: Messages,
     sizes: Arc<DecodedSizes>,
-    /// What its messages are, if they are of the service.
+    /// The layout of its messages, if they are the service's.
     request: Option<RequestLayout>,
-    /// For bytes that arrived and are not passed on yet.
+    /// The charge for bytes that arrived and are not passed on yet.
     charge: RequestCharge,
     /// The message that is being passed on.
     current: WholeMessage,
-    /// How many parts of a large message were passed on in this turn.
+    /// The number of parts of a large message that were passed on in this turn.
     passed: usize,
     given: PassedOn,
-    /// None for a call that has one message.
+    /// The terms of a stream; none for a call with one message.
     stream: Option<StreamTerms>,
     is_over: bool,
 }
 
-/// How the messages of a stream are received.
+/// The terms on which the messages of a stream are received.
 pub struct StreamTerms {
-    /// Where large ones are weighed.
+    /// The threads that weigh large messages.
     pub decoders: DecodersHandle,
-    /// The caller in whose turn.
+    /// The caller in whose turn they are weighed.
     pub who: CallerKey,
-    /// Where their charges go; none if they are kept here until the call is done with
-    /// the messages.
+    /// The receiver of their charges; none if they are kept here until the call is done with the
+    /// messages.
     pub charges: Option<StepCharges>,
 }
 
-/// The messages of a stream that were passed on and may still be worked on.
+/// The messages of a stream that were passed on and may still be in use.
 #[derive(Default)]
 struct PassedOn {
     charges: VecDeque<Option<Charge>>,
-    /// Whether there was nothing to pass on when it was last asked for.
+    /// True if there was no message to pass on when one was last asked for.
     waited: bool,
-    /// The longest message: its decoder keeps as much room for the next.
+    /// The length of the longest message: its decoder keeps as much room for the next.
     longest: usize,
     /// A large message that is being weighed.
     weighing: Option<Weighing>,
@@ -67,7 +65,7 @@ struct PassedOn {
 
 type Weighing = Pin<Box<dyn Future<Output = Result<Weighed, api::Error>> + Send>>;
 
-/// A message, and how many bytes it takes when it is decoded.
+/// A message, and the bytes that it takes when it is decoded.
 type Weighed = (WholeMessage, Result<usize, api::Error>);
 
 impl IncomingRequest {
@@ -92,11 +90,11 @@ impl IncomingRequest {
         }
     }
 
-    /// Waits for the head of the first message, which tells how long that is with its
-    /// head; 0 if none comes.
+    /// Waits for the head of the first message. Returns the length of that with its head; 0 if none
+    /// comes.
     ///
     /// # Errors
-    /// How the call ends without one.
+    /// The status with which the call ends without one.
     pub async fn expected(&mut self) -> Result<usize, Status> {
         poll_fn(|context| self.messages.poll_expected(context)).await
     }
@@ -104,7 +102,7 @@ impl IncomingRequest {
     /// Waits for the first message.
     ///
     /// # Errors
-    /// How the call ends without one.
+    /// The status with which the call ends without one.
     pub async fn first(&mut self) -> Result<(), Status> {
         let next = poll_fn(|context| self.messages.poll_next(context, &mut self.charge)).await;
         match next.transpose()? {
@@ -114,8 +112,8 @@ impl IncomingRequest {
         Ok(())
     }
 
-    /// Charges the memory for decoding the complete message. This reads the
-    /// whole message, so it runs only where decoding may run too.
+    /// Charges the memory for decoding the complete message. This reads the whole message, so it
+    /// runs only where decoding may run, too.
     ///
     /// # Errors
     /// When there is no memory for it, or a list has more entries than a limit allows.
@@ -131,8 +129,8 @@ impl IncomingRequest {
         }
         // Decoders gather a message before they decode it.
         let takes = decoded?.saturating_add(self.current.len());
-        // Then it is compiled, to something of its size, and an answer may repeat what it
-        // says. Questions of a stream are decoded one by one, and kept compiled.
+        // The message is then compiled into something of its size, and an answer may repeat its
+        // content. Questions of a stream are decoded one by one, and kept compiled.
         let times = match self.messages.kind {
             CallKind::Decisions => 1,
             _ => 2,
@@ -213,8 +211,8 @@ impl IncomingRequest {
         self.charge.grow(self.given.longest)
     }
 
-    /// The next message. The request of another call than a stream must end here, without
-    /// a second one.
+    /// The next message. The request of a call that is no stream must end here, without a second
+    /// one.
     fn poll_message(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<(), Status>>> {
         if let Some(stream) = self.stream.take() {
             let next = self.poll_more(context, &stream);
@@ -232,7 +230,7 @@ impl IncomingRequest {
     }
 }
 
-/// Returns how many bytes a message takes when it is decoded.
+/// Returns the bytes that a message takes when it is decoded.
 fn decoded_size(
     sizes: &DecodedSizes,
     request: Option<RequestLayout>,
@@ -252,7 +250,8 @@ impl http_body::Body for IncomingRequest {
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let this = &mut *self;
         loop {
-            // Who gathers a message copies it: others run between its parts.
+            // The decoder copies each part to gather the message, so other tasks run between its
+            // parts.
             if this.passed >= PARTS_PER_TURN {
                 this.passed = 0;
                 context.waker().wake_by_ref();

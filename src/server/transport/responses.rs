@@ -1,4 +1,9 @@
 //! An answer that is being sent. It holds its call's slot until it is sent.
+//!
+//! It is sent in chunks, so that the server sees how much a client has read. The connection asks
+//! for the next chunk once the client has room for another byte. By then all earlier chunks are on
+//! their way. An answer that is passed on as a whole would stay in the connection's memory, and the
+//! server could not see that the client does not read it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,7 +14,6 @@ use prost::bytes::Bytes;
 use tonic::Status;
 use tonic::body::Body;
 
-use super::chunks::{self, Chunks};
 use super::refusals::{self, LibraryRefusals};
 use super::send_timeout::Watch;
 use super::turns::OpenCall;
@@ -18,19 +22,24 @@ use crate::api;
 use crate::api::slots::CallSlot;
 use crate::server::telemetry::observe::ObservedCall;
 
+/// A smaller answer is passed on as a whole: it takes no more memory than its stream does.
+const SMALL: usize = 1 << 10;
+
+/// The bytes that a client must read within the timeout.
+const PIECE: usize = 256 << 10;
+
 /// The encoded part of an answer, and the rest.
 pub struct EncodedAnswer {
-    /// Its beginning, if it is complete.
+    /// The beginning of the answer, if it is complete.
     first: Option<Frame<Bytes>>,
     rest: Body,
     account: Arc<Account>,
-    /// The charge of the part that is being sent, if it is larger than what
-    /// every call takes.
+    /// The charge of the part that is being sent, if it is larger than the memory of every call.
     charge: Option<Charge>,
 }
 
 impl EncodedAnswer {
-    /// For an answer that has only headers.
+    /// An answer that has only headers.
     pub fn empty(rest: Body, account: Arc<Account>) -> Self {
         Self {
             first: None,
@@ -40,8 +49,8 @@ impl EncodedAnswer {
         }
     }
 
-    /// Encodes the beginning of an answer now, and not when the client has room
-    /// for it: otherwise the message itself would be kept until then.
+    /// Encodes the beginning of an answer now. If it waited until the client has room, the message
+    /// itself would be kept until then.
     ///
     /// # Errors
     /// When there is no memory for it.
@@ -57,9 +66,9 @@ impl EncodedAnswer {
         Ok(begun)
     }
 
-    /// Charges a part. Those before it are sent.
+    /// Charges a part. All parts before it are sent.
     fn charge(&mut self, bytes: usize) -> Result<(), Status> {
-        if bytes <= chunks::SMALL {
+        if bytes <= SMALL {
             self.charge = None;
             return Ok(());
         }
@@ -75,22 +84,22 @@ impl EncodedAnswer {
 /// An answer on its way.
 pub struct OutgoingAnswer {
     pub encoded: EncodedAnswer,
-    /// What is left of the part that is being sent.
+    /// The rest of the part that is being sent.
     pub chunks: Chunks,
     pub refusals: LibraryRefusals,
-    /// It ends when this is dropped.
+    /// The record of the call, which ends when this is dropped.
     pub call: Option<ObservedCall>,
     /// Closes the connection when its client does not read.
     pub watch: Option<Watch>,
     pub _open: Option<OpenCall>,
     pub _slot: CallSlot,
-    /// For the call itself.
+    /// The charge for the call itself.
     pub _base: Option<Charge>,
     pub is_over: bool,
 }
 
 impl OutgoingAnswer {
-    /// Notes whether there is something for the client to read.
+    /// Records whether there is something for the client to read.
     fn note(&self, is_offered: bool) {
         if let Some(watch) = &self.watch {
             watch.note(is_offered);
@@ -157,5 +166,43 @@ impl http_body::Body for OutgoingAnswer {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::default()
+    }
+}
+
+/// The rest of a part of an answer.
+#[derive(Debug, Default)]
+pub struct Chunks {
+    rest: Bytes,
+    /// True if a part of the answer was larger than [`SMALL`]. Then an unread end is noticed,
+    /// however short the last part is.
+    is_long: bool,
+}
+
+impl Chunks {
+    /// Takes a part of an answer and returns its first chunk.
+    pub fn cut(&mut self, part: Bytes) -> Bytes {
+        self.is_long |= part.len() > SMALL;
+        if !self.is_long || part.is_empty() {
+            return part;
+        }
+        self.rest = part;
+        self.take()
+    }
+
+    /// The next chunk, if there is one.
+    pub fn next(&mut self) -> Option<Bytes> {
+        (!self.is_empty()).then(|| self.take())
+    }
+
+    /// Returns whether nothing is left.
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// Removes the next chunk. The last chunk is a single byte: when there is room for it,
+    /// everything before has been read.
+    fn take(&mut self) -> Bytes {
+        let before_last = self.rest.len().saturating_sub(1).clamp(1, PIECE);
+        self.rest.split_to(before_last)
     }
 }

@@ -1,6 +1,6 @@
-//! Which connections of a thread read next. A few do before all that waits for the thread
-//! goes on. So what arrives on many connections at once does not come between the parts of
-//! a call of somebody else: he waits for all others once, to be read.
+//! The order in which the connections of a thread read. After a few have read, all other waiting
+//! tasks of the thread run. So bytes that arrive on many connections at once do not come between
+//! the parts of another client's call: that call waits for the others only once, to be read.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 
 use crate::tasks;
 
-/// How many connections read between two turns of all tasks.
+/// The number of connections that read between two turns of all tasks.
 const AT_ONCE: usize = 8;
 
 thread_local! {
@@ -21,10 +21,10 @@ thread_local! {
 /// The connections of a thread that want to read.
 #[derive(Default)]
 struct Rotation {
-    /// How many have read since all tasks had their turn.
+    /// The number of connections that have read since all tasks had their turn.
     begun: usize,
     waiting: VecDeque<(Arc<AtomicU8>, Waker)>,
-    /// Lets the next ones read, if it runs.
+    /// Wakes the task that lets the next connections read, if it runs.
     usher: Option<Waker>,
     has_usher: bool,
 }
@@ -38,7 +38,7 @@ const WAITS: u8 = 1;
 const ADMITTED: u8 = 2;
 
 impl RotationPlace {
-    /// Returns whether the connection may read now. If not it is woken when it may.
+    /// Returns whether the connection may read now. If not, it is woken when it may.
     pub fn admits(&self, context: &Context<'_>) -> bool {
         match self.0.load(Ordering::Relaxed) {
             ADMITTED => {
@@ -79,18 +79,19 @@ impl Rotation {
         }
         match self.begun {
             0 => self.usher = Some(context.waker().clone()),
-            // After all that waits for the thread by now.
+            // Runs after all tasks that wait for the thread by now.
             _ => context.waker().wake_by_ref(),
         }
     }
 }
 
-/// Ends with its runtime. Another one on the thread has its own.
+/// The task that lets connections read. It ends with its runtime; another runtime on the thread has
+/// its own.
 struct Ushering;
 
 impl Drop for Ushering {
     fn drop(&mut self) {
-        // None where the thread ends as well.
+        // There is no rotation where the thread ends as well.
         let _ = ROTATION.try_with(RefCell::take);
     }
 }

@@ -12,10 +12,10 @@ use slab::Slab;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::info;
 
-/// How often answers are checked. Their age is measured in these steps.
+/// The time between two checks of the answers. Their age is measured in these steps.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// Tells a connection that it must end, or that it has something to do.
+/// Tells a connection that it must end, or that it has to continue.
 #[derive(Debug, Default)]
 pub struct CloseSignal {
     is_raised: AtomicBool,
@@ -28,7 +28,7 @@ impl CloseSignal {
         self.is_raised.load(Ordering::Acquire)
     }
 
-    /// Has the connection's task woken from now on.
+    /// Makes the signal wake the connection's task from now on.
     pub fn register(&self, context: &Context<'_>) {
         let mut reader = self.reader.lock();
         match &mut *reader {
@@ -54,15 +54,15 @@ impl CloseSignal {
 /// The answers that one thread is sending.
 #[derive(Default)]
 pub struct Answers {
-    /// Grows with each check.
+    /// Counts the checks.
     tick: AtomicU64,
     sending: Mutex<Slab<Sending>>,
 }
 
 /// An answer that is being sent.
 struct Sending {
-    /// Since when its client could read it. None while the server has nothing
-    /// to send.
+    /// The check from which on its client could read it. `None` while the server has nothing to
+    /// send.
     offered: Option<u64>,
     close: Arc<CloseSignal>,
 }
@@ -79,8 +79,8 @@ impl Answers {
         }
     }
 
-    /// Ends the connections of answers that were offered for longer than
-    /// `ticks`; how many answers there were.
+    /// Ends the connections of answers that were offered for longer than `ticks`; returns the
+    /// number of answers.
     fn look(&self, ticks: u64) -> usize {
         let now = self.tick.fetch_add(1, Ordering::Relaxed) + 1;
         let sending = self.sending.lock();
@@ -98,7 +98,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Notes whether there is something for the client to read.
+    /// Records whether there is something for the client to read.
     pub fn note(&self, is_offered: bool) {
         let now = self.answers.tick.load(Ordering::Relaxed);
         let mut sending = self.answers.sending.lock();

@@ -1,8 +1,8 @@
 //! The threads that serve connections.
 //!
-//! Each has a runtime of its own, and a connection stays on one of them: its
-//! calls are read, decided and answered without waking another thread. That
-//! takes half of what a shared pool of threads takes for a small call.
+//! Each has its own runtime, and a connection stays on one of them: its calls are read, decided and
+//! answered without waking another thread. For a small call that takes half the time of a shared
+//! pool of threads.
 
 use std::io;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use crate::tasks::{self, Task};
 /// Accepted connections that wait for a busy thread before accepting pauses.
 const MAX_WAITING_CONNECTIONS: usize = 64;
 
-/// Turns of tasks until a thread looks again which connections have something
-/// to read. Whoever asks while others keep it busy is not noticed before.
+/// The number of task turns before a thread checks again which connections have bytes to read. A
+/// client that asks while other tasks keep the thread busy is not noticed earlier.
 const TURNS_BETWEEN_LOOKS: u32 = 16;
 
 /// The serving threads, and the task that gives them connections.
@@ -57,7 +57,7 @@ impl Workers {
             thread::Builder::new()
                 .name(format!("serve-{index}"))
                 .spawn(move || {
-                    // The server is gone: nobody waits for the end.
+                    // If the receiver is gone, the server is gone.
                     let serve = |runtime: Runtime| {
                         threads.add(index, runtime.metrics());
                         serve(&runtime, router, connections, handshake, stopped)
@@ -78,8 +78,8 @@ impl Workers {
         })
     }
 
-    /// Accepts no more connections and waits until all are closed. Each closes when its
-    /// calls have ended, soon after also if its client does not answer.
+    /// Accepts no more connections and waits until all are closed. Each closes when its calls have
+    /// ended, and soon after even if its client does not answer.
     pub async fn stop(self) -> Result<(), Error> {
         self.stop.cancel();
         self.accepting.await.map_err(Error::serve)?;
@@ -114,7 +114,7 @@ async fn accept(
             None => {
                 let next = turns.next().expect("there are threads");
                 if next.send(accepted).await.is_err() {
-                    // Its thread has ended, and says why.
+                    // The thread has ended, and tells why.
                     return;
                 }
             }
@@ -156,7 +156,7 @@ async fn begin(
         let (handshake, begun) = (handshake.clone(), begun.clone());
         tasks::spawn(async move {
             match accepted.adopt(&handshake).await {
-                // Nobody takes connections any more once the server stops.
+                // Connections are not taken any more once the server stops.
                 Ok(connection) => drop(begun.send(connection).await),
                 Err(error) => debug!(%error, "a connection did not begin"),
             }

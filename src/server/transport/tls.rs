@@ -25,7 +25,7 @@ use crate::server::telemetry::counts::SecurityCounts;
 /// The protocol to negotiate: gRPC is HTTP/2.
 const ALPN: &[u8] = b"h2";
 
-/// What is wrong with a file of certificates or keys.
+/// A fault in a file of certificates or keys.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateFault {
     #[error("{setting}: no PEM {what} in {}", path.display())]
@@ -77,7 +77,7 @@ pub struct CertificateFiles {
 }
 
 impl CertificateFiles {
-    /// Those of the settings; none without a certificate.
+    /// Returns the certificates of the settings; none without a certificate.
     pub fn of(settings: &SecuritySettings) -> Option<Self> {
         let (Some(cert), Some(key)) = (&settings.tls_cert, &settings.tls_key) else {
             return None;
@@ -97,11 +97,11 @@ impl CertificateFiles {
         paths
     }
 
-    /// Returns what the contents of [`Self::paths`] make, and when the certificate ends,
-    /// in seconds since 1970.
+    /// Returns the configuration that the contents of [`Self::paths`] make, and the end of the
+    /// certificate in seconds since 1970.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The fault of the contents.
     pub fn load(&self, contents: &[Vec<u8>]) -> Result<(ServerConfig, i64), CertificateFault> {
         let chain = certificates("tls-cert", &self.cert, &contents[0])?;
         let key = PrivateKeyDer::from_pem_slice(&contents[1])
@@ -115,7 +115,7 @@ impl CertificateFiles {
             }
             _ => builder()?.with_no_client_auth(),
         };
-        // Refuses a key that is not the certificate's.
+        // This refuses a key that does not belong to the certificate.
         let mut config = config.with_single_cert(chain, key)?;
         config.alpn_protocols = vec![ALPN.to_vec()];
         Ok((config, expires))
@@ -162,7 +162,7 @@ fn certificates(
     Ok(all)
 }
 
-/// Returns what is wrong with the PEM file of a setting that should hold `what`.
+/// Returns the fault of the PEM file of a setting that should contain `what`.
 fn fault(
     setting: &'static str,
     what: &'static str,

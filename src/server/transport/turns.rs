@@ -1,6 +1,6 @@
-//! The turns that connections of one thread take. In a turn a connection is read for a
-//! while and begins a few calls. What many connections send at once would otherwise be
-//! received, and all its calls begun, before anybody else is served.
+//! The turns of the connections of one thread. In a turn a connection is read for a while and
+//! begins a few calls. Without turns, the bytes of many connections would all be received, and all
+//! their calls begun, before any other client is served.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,43 +11,45 @@ use tokio::sync::Semaphore;
 use super::rotation::RotationPlace;
 use super::send_timeout::CloseSignal;
 
-/// How much of a connection is read in a turn.
+/// The bytes of a connection that are read in a turn.
 const BYTES: usize = 16 << 10;
 
-/// How much all connections together read in a turn each while calls arrive: hundreds of
+/// The bytes that all connections together read in a turn each while calls arrive: hundreds of
 /// calls fit into a few KiB.
 const BYTES_OF_ALL: usize = 32 << 10;
 
-/// How much a connection reads in a turn, however many connections there are.
+/// The least that a connection reads in a turn, however many connections there are.
 const MIN_BYTES: usize = 256;
 
-/// How many calls all connections together begin in a turn each.
+/// The number of calls that all connections together begin in a turn each.
 const CALLS_OF_ALL: usize = 128;
 
-/// How many calls a connection begins in a turn, however many connections there are.
+/// The least number of calls that a connection begins in a turn, however many connections there
+/// are.
 const MIN_CALLS: usize = 1;
 
-/// And at most. More answers than that are not written together anyway.
+/// The most calls that a connection begins in a turn. More answers than that are not written
+/// together anyway.
 const MAX_CALLS: usize = 64;
 
-/// What reading a connection takes of its turn.
+/// The part of a turn that reading a connection has taken.
 #[derive(Debug, Default)]
 pub struct ReadingTurn {
-    /// What was read in this turn, if it has begun.
+    /// The bytes that were read in this turn, if it has begun.
     read: Option<usize>,
-    /// How much may be read in it. It grows from turn to turn while no calls arrive.
+    /// The most that may be read in the turn. It grows from turn to turn while no calls arrive.
     most: usize,
-    /// How many calls had arrived before.
+    /// The number of calls that had arrived before.
     arrived: usize,
-    /// When it is this connection's turn.
+    /// The place of the connection, which tells when its turn is.
     place: RotationPlace,
 }
 
 impl ReadingTurn {
-    /// Returns how much of one of so many open connections may be read now; nothing when its turn
-    /// is over. A turn begins calls that have arrived, and the next one begins after all
-    /// others that wait for this thread had theirs. What was read is taken apart after it.
-    /// Nothing is read while more calls have arrived than a turn begins.
+    /// Returns the number of bytes that a connection may read now, with so many connections open;
+    /// `None` when its turn is over. A turn begins calls that have arrived. The next turn begins
+    /// after all other tasks that wait for this thread had theirs. The bytes are parsed after the
+    /// turn. Nothing is read while more calls have arrived than a turn begins.
     pub fn next_piece(
         &mut self,
         calls: &CallTurns,
@@ -82,7 +84,7 @@ impl ReadingTurn {
         self.read.map(|read| self.most - read)
     }
 
-    /// Notes how much was read; `None` when nothing was there, which ends the turn.
+    /// Records the number of bytes that were read; `None` if there were none, which ends the turn.
     pub fn note(&mut self, length: Option<usize>) {
         self.read = self.read.zip(length).map(|(read, more)| read + more);
     }
@@ -91,15 +93,15 @@ impl ReadingTurn {
 /// The calls of a connection.
 #[derive(Debug)]
 pub struct CallTurns {
-    /// How many have arrived so far.
+    /// The number of calls that have arrived so far.
     arrived: AtomicUsize,
-    /// How many of them have not begun, or were given up.
+    /// The number of these calls that have not begun, or were given up.
     waiting: AtomicUsize,
-    /// How many of them are not over.
+    /// The number of these calls that are not over.
     open: AtomicUsize,
-    /// Whether the client has yet to take what was written.
+    /// True if the client has yet to read bytes that were written.
     is_blocked: AtomicBool,
-    /// How many more may begin in this turn.
+    /// The number of calls that may still begin in this turn.
     left: Semaphore,
     /// Wakes the connection, and ends it.
     pub connection: Arc<CloseSignal>,
@@ -113,7 +115,7 @@ pub struct OpenCall {
 }
 
 impl Default for CallTurns {
-    /// Those of a connection that has none yet.
+    /// The calls of a new connection: none.
     fn default() -> Self {
         Self {
             arrived: AtomicUsize::new(0),
@@ -127,7 +129,7 @@ impl Default for CallTurns {
 }
 
 impl CallTurns {
-    /// Notes that a call has arrived.
+    /// Records that a call has arrived.
     pub fn arrive(self: &Arc<Self>) -> OpenCall {
         self.arrived.fetch_add(1, Ordering::Relaxed);
         self.waiting.fetch_add(1, Ordering::Relaxed);
@@ -138,17 +140,17 @@ impl CallTurns {
         }
     }
 
-    /// Returns how many calls have arrived so far.
+    /// Returns the number of calls that have arrived so far.
     pub fn arrived(&self) -> usize {
         self.arrived.load(Ordering::Relaxed)
     }
 
-    /// Returns whether a call is not over, or the client has yet to take what was written.
+    /// Returns whether a call is not over, or the client has yet to read written bytes.
     pub fn is_busy(&self) -> bool {
         self.open.load(Ordering::Relaxed) > 0 || self.is_blocked.load(Ordering::Relaxed)
     }
 
-    /// Notes whether the client has yet to take what was written.
+    /// Records whether the client has yet to read written bytes.
     pub fn note_blocked(&self, is_blocked: bool) {
         self.is_blocked.store(is_blocked, Ordering::Relaxed);
     }
@@ -157,7 +159,7 @@ impl CallTurns {
     fn begin(&self, most: usize, context: &Context<'_>) {
         self.left
             .add_permits(most.saturating_sub(self.left.available_permits()));
-        // Some went to calls that wait, and more may do so.
+        // Some permits went to waiting calls, and more calls may wait.
         if self.left.available_permits() < most {
             context.waker().wake_by_ref();
         }
@@ -165,7 +167,7 @@ impl CallTurns {
 }
 
 impl OpenCall {
-    /// Waits until it may begin.
+    /// Waits until the call may begin.
     pub async fn begin(&mut self) {
         let turns = &self.turns;
         let turn = match turns.left.try_acquire() {
@@ -180,7 +182,7 @@ impl OpenCall {
         self.has_begun = true;
     }
 
-    /// Ends its connection.
+    /// The signal that ends the call's connection.
     pub fn connection(&self) -> &Arc<CloseSignal> {
         &self.turns.connection
     }
@@ -202,7 +204,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Goes on when all others had their turn, as a connection does. Tokio's own lets
+    /// Waits until all other tasks had their turn, as a connection does. Tokio's own yield lets
     /// them have several.
     pub(in super::super) async fn next_turn() {
         let mut is_over = false;
@@ -216,8 +218,8 @@ pub(super) mod tests {
         .await;
     }
 
-    /// Has so many calls arrive on one of so many connections, of which every third is
-    /// given up; how many there were between two turns of others, at most, and in all.
+    /// Lets so many calls arrive on one of so many connections, and gives up every third. Returns
+    /// the largest number of calls between two turns of other tasks, and the number of all.
     async fn begun(calls: usize, connections: usize) -> (usize, usize) {
         let turns = Arc::new(CallTurns::default());
         let count = Arc::new(AtomicUsize::new(0));
@@ -239,7 +241,7 @@ pub(super) mod tests {
                 })
             })
             .collect();
-        // Another connection, as it were.
+        // Stands for another connection.
         let other = tokio::spawn(async move {
             let (mut most, mut before, mut idle) = (0, 0, 0);
             while idle < 20 {
@@ -257,8 +259,8 @@ pub(super) mod tests {
         other.await.expect("it does not panic")
     }
 
-    /// Returns what one of so many connections reads in its turns, if as much is there as it can
-    /// read, and so many bytes are a call.
+    /// Returns the numbers of bytes that one of so many connections reads in its turns, if there
+    /// are always enough, and so many bytes are a call.
     async fn read_in_turns(connections: usize, bytes_of_call: usize) -> Vec<usize> {
         let (calls, mut turn) = (Arc::<CallTurns>::default(), ReadingTurn::default());
         let context = Context::from_waker(Waker::noop());
@@ -266,7 +268,7 @@ pub(super) mod tests {
         while turns.len() < 16 {
             let before = all;
             while let Some(piece) = turn.next_piece(&calls, connections, &context) {
-                // Less may be there.
+                // Fewer bytes may have arrived.
                 let length = piece.div_ceil(2);
                 turn.note(Some(length));
                 all += length;
@@ -280,7 +282,7 @@ pub(super) mod tests {
                     assert_eq!(next, None, "they are to begin first");
                 }
             }
-            // In some it only waits.
+            // In some turns the connection only waits.
             turns.extend(Some(all - before).filter(|read| *read > 0));
         }
         turns

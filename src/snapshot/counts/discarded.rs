@@ -1,26 +1,25 @@
-//! What was taken out under a lock, until somebody drops it who has none.
+//! Values that were removed under a lock, until a thread without the lock drops them.
 //!
-//! Dropping a large selector or partition takes milliseconds. Whoever takes it
-//! out holds a lock that others wait for, or runs on a thread that serves
-//! connections. So it is put here. Writers, long decisions and the sweep drop
-//! it, once they have released their locks.
+//! Dropping a large selector or partition takes milliseconds. The thread that removes it holds a
+//! lock that other threads wait for, or serves connections. So it is put here. Writers, long
+//! decisions and the sweep drop it, once they have released their locks.
 
 use std::any::Any;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::account::{Account, Gauge, Part};
+use crate::account::{Account, Charge, Part};
 
-/// Things to drop. They stay on the account.
+/// Values to drop. They stay on the account.
 #[derive(Debug)]
 pub struct Discarded {
     account: Arc<Account>,
-    things: Mutex<Vec<(Box<dyn Any + Send + Sync>, Gauge)>>,
+    things: Mutex<Vec<(Box<dyn Any + Send + Sync>, Charge)>>,
 }
 
 impl Discarded {
-    /// Nothing, on an account.
+    /// An empty collection, on an account.
     pub fn on(account: &Arc<Account>) -> Self {
         Self {
             account: Arc::clone(account),
@@ -28,14 +27,14 @@ impl Discarded {
         }
     }
 
-    /// Adds something that takes so many bytes.
+    /// Adds a value of so many bytes.
     pub fn add(&self, gone: impl Any + Send + Sync, bytes: usize) {
-        let gauge = self.account.gauge(Part::Views);
-        gauge.set(bytes);
-        self.things.lock().push((Box::new(gone), gauge));
+        let charge = self.account.open(Part::Views);
+        charge.set(bytes);
+        self.things.lock().push((Box::new(gone), charge));
     }
 
-    /// Drops all of it. Call it with no lock held.
+    /// Drops all values. Call it with no lock held.
     pub fn drop_all(&self) {
         let things = std::mem::take(&mut *self.things.lock());
         drop(things);

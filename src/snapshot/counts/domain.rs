@@ -6,17 +6,17 @@
 pub struct DomainId(u32);
 
 impl DomainId {
-    /// Stands for no domain.
+    /// The number that means no domain.
     pub const NONE: Self = Self(u32::MAX);
     /// The domain of the empty value, in topologies of a label.
     pub const EMPTY: Self = Self(0);
 
-    /// As an index into an array with one element per domain.
+    /// Returns the number as an index into an array with one element per domain.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// Returns whether it is a domain.
+    /// Returns whether this is a domain.
     pub fn is_some(self) -> bool {
         self != Self::NONE
     }

@@ -1,4 +1,4 @@
-//! The answer to a query: how many matching pods count in each domain.
+//! The answer to a query: the number of matching pods in each domain.
 
 use std::sync::Arc;
 
@@ -19,8 +19,7 @@ pub struct DomainCounts<'a> {
     nodes: &'a Nodes,
 }
 
-/// A domain and what counts in it. Ordered by its pods, then by its value: reports list
-/// domains so.
+/// A domain with its counts. The order is by pods, then by value: reports list domains so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DomainCount<'a> {
     /// Matching pods on its eligible nodes.
@@ -32,7 +31,7 @@ pub struct DomainCount<'a> {
 }
 
 impl<'a> DomainCounts<'a> {
-    /// Returns what `view`, of this partition, says of `nodes`.
+    /// Returns the counts of `view`, which belongs to this partition of `nodes`.
     pub(in crate::snapshot) fn of(
         in_use: PartitionInUse,
         view: Arc<View>,
@@ -50,8 +49,7 @@ impl<'a> DomainCounts<'a> {
         self.view.smallest(&self.in_use.partition)
     }
 
-    /// The smallest count of a domain, if there were so many more pods in one of
-    /// them.
+    /// The smallest count of a domain, if there were `more` pods more in one of them.
     pub fn smallest_with(&self, domain: DomainId, more: u32) -> u32 {
         self.view
             .smallest_with(&self.in_use.partition, domain, more)
@@ -62,7 +60,7 @@ impl<'a> DomainCounts<'a> {
         self.view.largest()
     }
 
-    /// Returns how many domains there are.
+    /// Returns the number of domains.
     pub fn domain_count(&self) -> usize {
         self.in_use.partition.domain_count()
     }
@@ -83,7 +81,7 @@ impl<'a> DomainCounts<'a> {
         self.up_to(bound, partition.nodes_in())
     }
 
-    /// As [`Self::fewest`], of the values that have any in `nodes_in`.
+    /// As [`Self::fewest`], among the values with nodes in `nodes_in`.
     pub fn fewest_among(&self, nodes_in: &[u32], max: usize) -> Vec<DomainId> {
         self.up_to(fewest::by_counts(self.counts(), nodes_in, max), nodes_in)
     }
@@ -93,7 +91,7 @@ impl<'a> DomainCounts<'a> {
         fewest::before(bound, self.counts(), nodes_in, ascending)
     }
 
-    /// Returns what counts in a domain.
+    /// Returns the counts of a domain.
     pub fn domain(&self, id: DomainId) -> DomainCount<'_> {
         DomainCount {
             matching_pods: self.view.count(id).into(),
@@ -102,7 +100,7 @@ impl<'a> DomainCounts<'a> {
         }
     }
 
-    /// Matching pods in a domain; 0 in a value that is none.
+    /// Matching pods in a domain; 0 in a value that is no domain.
     pub fn matching_pods(&self, id: DomainId) -> u32 {
         self.view.count(id)
     }
@@ -112,7 +110,7 @@ impl<'a> DomainCounts<'a> {
         self.in_use.topology.domain_of(slot)
     }
 
-    /// Which of `slots` have the topology key.
+    /// Returns which of `slots` have the topology key.
     pub fn keyed(&self, slots: &[Slot]) -> FixedBitSet {
         if self.nodes.is_order(slots) {
             return self.in_use.topology.layout(self.nodes).keyed().clone();
@@ -120,7 +118,7 @@ impl<'a> DomainCounts<'a> {
         layout::bits(slots, |slot| self.domain_of(*slot).is_some())
     }
 
-    /// Which of `slots` are in a domain with at most `most` matching pods.
+    /// Returns which of `slots` are in a domain with at most `most` matching pods.
     pub fn at_most(&self, slots: &[Slot], most: u32) -> FixedBitSet {
         if self.nodes.is_order(slots) {
             let layout = self.in_use.topology.layout(self.nodes);
@@ -137,7 +135,7 @@ impl<'a> DomainCounts<'a> {
         self.in_use.topology.id_bound()
     }
 
-    /// The nodes behind it.
+    /// The partition behind the counts.
     pub fn in_use(&self) -> &PartitionInUse {
         &self.in_use
     }

@@ -1,22 +1,22 @@
-//! Which domains have the fewest matching pods: as many as a report lists, of
-//! as many as there are nodes.
+//! Finds the domains with the fewest matching pods: as many as a report lists, among as many as
+//! there are nodes.
 
 use std::collections::BTreeMap;
 
 use super::domain::DomainId;
 use super::topology::Ascending;
 
-/// How many counts are skipped at once where all of them are too large.
+/// The number of counts that are skipped at once where all of them are too large.
 const STRIDE: usize = 32;
 
-/// Where the domains that are wanted end.
+/// The end of the wanted domains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bound {
-    /// How many domains are wanted, of those that there are.
+    /// The number of wanted domains, at most that of all.
     pub total: usize,
     /// The largest count among them.
     pub count: u32,
-    /// How many of them have that count: the first by value.
+    /// The number of wanted domains with that count: the first by value.
     pub at_count: usize,
 }
 
@@ -38,8 +38,7 @@ pub fn by_levels(levels: &BTreeMap<u32, u32>, max: usize) -> Bound {
     unreachable!("each domain stands at a count")
 }
 
-/// The bound behind `max` of the domains that have any in `nodes_in`, or behind
-/// all of them.
+/// The bound after `max` of the domains with nodes in `nodes_in`, or after all of them.
 pub fn by_counts(counts: &[u32], nodes_in: &[u32], max: usize) -> Bound {
     let domains = nodes_in.iter().enumerate().filter(|(_, nodes)| **nodes > 0);
     let mut counts: Vec<u32> = domains
@@ -92,16 +91,17 @@ pub fn before(
         }
     }
     let mut domains = search.domains;
-    // Stable: those of one count stay ascending by value.
+    // The sort is stable: domains of one count stay ascending by value.
     domains.sort_by_key(|(count, _)| *count);
     domains.into_iter().map(|(_, id)| id).collect()
 }
 
-/// What was found so far.
+/// The best result so far.
 struct Search<'a> {
     counts: &'a [u32],
     nodes_in: &'a [u32],
-    /// What is wanted; `at_count` is how many more of those with the largest count.
+    /// The wanted domains; `at_count` is the number of those with the largest count that are still
+    /// missing.
     bound: Bound,
     domains: Vec<(u32, DomainId)>,
 }
@@ -114,8 +114,7 @@ impl Search<'_> {
     /// Returns whether one of a row of numbers may be wanted.
     fn may_be_in(&self, numbers: std::ops::Range<usize>) -> bool {
         let most = match self.bound.at_count {
-            // Only those below are wanted now; there are such, for it is not
-            // full.
+            // Only counts below are wanted now. There are such, because the list is not full.
             0 => self.bound.count.saturating_sub(1),
             _ => self.bound.count,
         };

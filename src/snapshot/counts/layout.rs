@@ -1,14 +1,13 @@
-//! A topology laid out in node order, to judge all nodes at once: a bit per
-//! node, 64 of them in a word.
+//! A topology in node order, to judge all nodes at once: a bit per node, 64 of them in a word.
 
 use fixedbitset::FixedBitSet;
 
 use super::domain::DomainId;
 
-/// Up to how many domains the nodes of each are kept as bits.
+/// The number of domains up to which the nodes of each are kept as bits.
 const FEW_DOMAINS: usize = 64;
 
-/// How many bits are worked out at once.
+/// The number of bits that are computed at once.
 const WORD: usize = usize::BITS as usize;
 
 /// The domains of all nodes, in node order.
@@ -20,15 +19,14 @@ pub struct NodeLayout {
     shape: NodeShape,
 }
 
-/// What makes looking at all nodes cheap.
+/// The pattern of the nodes' domains, which makes checking all nodes cheap.
 #[derive(Debug, Clone)]
 enum NodeShape {
     /// There are few domains: the nodes of each, by domain.
     Few(Vec<FixedBitSet>),
-    /// Each node's domain has the number after that of the node before it,
-    /// and the first has this one.
+    /// Each node's domain has the number after that of the node before it; the first has this one.
     Consecutive(usize),
-    /// Neither.
+    /// Neither of the two.
     Mixed,
 }
 
@@ -83,7 +81,7 @@ impl NodeLayout {
         admitted
     }
 
-    /// Its size in memory for this many nodes in this many domains, in bytes.
+    /// Returns the size in memory for this many nodes in this many domains, in bytes.
     pub fn memory_bytes(nodes: usize, domains: usize) -> usize {
         let sets = 1 + Some(domains).filter(|n| *n <= FEW_DOMAINS).unwrap_or(0);
         nodes * size_of::<DomainId>() + sets * nodes / 8
@@ -119,7 +117,7 @@ pub fn bits<T>(values: &[T], is_set: impl Fn(&T) -> bool) -> FixedBitSet {
         }
         pack(&set)
     };
-    // Apart, so that whole words have a length that the compiler knows.
+    // Separate, so that the compiler knows the length of whole words.
     let (whole, rest) = values.as_chunks::<WORD>();
     let rest = (!rest.is_empty()).then(|| word(rest));
     let words = whole.iter().map(|values| word(values)).chain(rest);

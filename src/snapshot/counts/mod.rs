@@ -1,11 +1,38 @@
-//! What is counted of the objects: topologies, partitions and views, kept up to date.
+//! The counts of the objects: topologies, partitions and views, kept up to date.
 //!
-//! - `topology`: the numbered values of a topology key. `partition`: the nodes that a
-//!   constraint counts in, by domain; `partitioned_nodes` are the nodes with all of these.
-//! - `view`: matching pods per domain; `views` are those of a namespace, found by a label
-//!   set through `watched` and `selector_index`.
-//! - `query`: a question to the counts, and which questions deserve a view.
-//! - `discarded`, `usage`, `upkeep`: when views and partitions go.
+//! - `topology`: the numbered values of a topology key. `partition`: the nodes that a constraint
+//!   counts in, by domain; `partitioned_nodes` are the nodes with all of these.
+//! - `view`: matching pods per domain; `views` are those of a namespace, found by a label set
+//!   through `watched` and `selector_index`.
+//! - `query`: a question to the counts, and the decision which questions deserve a view.
+//! - `discarded`, `usage`, `upkeep`: the end of views and partitions.
+//!
+//! # Counting
+//! Pods of one workload have the same labels, and a constraint counts pods of one namespace only.
+//! Hence:
+//!
+//! 1. Strings and label sets are interned. A pod is a label set, a slot (the number of a node's
+//!    name), a uid and a phase.
+//! 2. A selector is matched once against each label set, not against pods.
+//! 3. A **partition** has the nodes that a constraint counts in, and their domains. Its key is the
+//!    topology key and the eligibility (required keys, node affinity, tolerations, policies). All
+//!    namespaces share partitions.
+//! 4. A **view** is the number of matching pods per domain for one (namespace, selector,
+//!    partition). With more than 64 domains it also keeps the number of domains at each count, so
+//!    the minimum is known at once.
+//! 5. A pod change updates the views whose selector matches its label set. A node change tests that
+//!    node again against the partitions in use, and moves its pods between domains.
+//! 6. A view is dropped when updating it would cost more than counting again, when it was not used
+//!    for `--view-idle`, or when views take more than `max-view-bytes`. Dropping a view changes no
+//!    answer.
+//! 7. **Affinity between pods** is counted by the same views, by the topology key of each term. The
+//!    few terminating pods are added. Terms about other namespaces are decided on forks of all of
+//!    these, of one revision.
+//! 8. **Volumes** are not counted by domain. Claims, volumes and classes are tables by name
+//!    (`objects/cluster_objects.rs`), in which a decision looks up those that its pod names. One
+//!    table has the users of each claim and disk, beside that of anti-affinity.
+//! 9. `VerifySnapshot`, and a task in the background, recount a copy by brute force and compare all
+//!    of this with it.
 
 pub mod discarded;
 pub mod domain;

@@ -7,7 +7,7 @@ use fixedbitset::FixedBitSet;
 use super::domain::DomainId;
 use super::layout;
 use super::topology::{DomainKey, Topology};
-use crate::account::heap;
+use crate::account::heap::{self, OnHeap, on_heap};
 use crate::matching::{Effect, NodeAffinity, Taint, Tolerations};
 use crate::snapshot::budget::Budget;
 use crate::snapshot::objects::node::NodeRef;
@@ -15,56 +15,59 @@ use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::slots::Slot;
 use crate::snapshot::objects::symbols::Symbol;
 
-/// After how many nodes to check whether to continue.
+/// The number of nodes between two checks whether to continue.
 const NODES_PER_LOOK: usize = 64;
 
 /// The taint of a cordoned node; a pod that tolerates it may go there.
 const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
 
-/// Which nodes a constraint looks at.
+/// The rules that decide which nodes a constraint counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Eligibility {
     /// Topology keys that a node must have, all of them.
     pub required_keys: Box<[Arc<str>]>,
-    /// What a node's labels must match; `None` ignores them.
+    /// The affinity that a node's labels must match; `None` ignores them.
     pub affinity: Option<NodeAffinity>,
-    /// What must tolerate a node's taints; `None` ignores them.
+    /// The tolerations for a node's taints; `None` ignores them.
     pub tolerations: Option<Tolerations>,
-    /// What must tolerate a node's being cordoned; `None` ignores that.
+    /// The tolerations for a cordon of a node; `None` ignores it.
     pub cordon_tolerations: Option<Tolerations>,
 }
+
+on_heap!(Eligibility: required_keys, affinity, tolerations, cordon_tolerations);
 
 /// The key of a partition.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// What parts the nodes.
+    /// The key that groups the nodes into domains.
     pub topology: DomainKey,
-    /// Whether a node without the topology key is in the domain of the empty
-    /// value rather than in none.
+    /// True if a node without the topology key is in the domain of the empty value rather than in
+    /// none.
     pub missing_is_empty: bool,
-    /// Which nodes are looked at.
+    /// The rules for eligible nodes.
     pub eligibility: Eligibility,
 }
+
+on_heap!(Key: eligibility);
 
 /// The eligible nodes by domain of a topology.
 #[derive(Debug, Clone)]
 pub struct Partition {
     key: Arc<Key>,
-    /// What the key takes, with the place that it is found in.
+    /// The bytes of the key, with its entry in the table.
     key_bytes: usize,
-    /// By slot: the domain that an eligible node is in.
+    /// The domain of each eligible node, by slot.
     members: Vec<DomainId>,
     eligible: Vec<bool>,
-    /// The same in node order, made when first asked for, and again after a
-    /// change.
+    /// The eligible nodes in node order, computed when first needed, and again after a change.
     eligible_in_order: OnceLock<FixedBitSet>,
     eligible_total: usize,
-    /// By domain. A value without eligible nodes is no domain.
+    /// The number of eligible nodes, by domain. A value without eligible nodes is no domain.
     eligible_nodes: Vec<u32>,
     domain_count: usize,
 }
 
-/// How a node's membership changed.
+/// A change of a node's membership.
 #[derive(Debug, Clone, Copy)]
 pub struct Move {
     /// The node.
@@ -73,9 +76,9 @@ pub struct Move {
     pub from: DomainId,
     /// The domain that it is in now, if it is a member.
     pub to: DomainId,
-    /// Whether `from` has no eligible node any more.
+    /// True if `from` has no eligible node any more.
     pub from_vanishes: bool,
-    /// Whether `to` had no eligible node before.
+    /// True if `to` had no eligible node before.
     pub to_appears: bool,
 }
 
@@ -94,24 +97,11 @@ impl Key {
         Self::of(topology, Eligibility::default())
     }
 
-    /// Returns what it takes in memory where it finds a partition, in bytes.
+    /// Returns its bytes in memory as the key of a partition.
     pub fn memory_bytes(&self) -> usize {
-        let Eligibility {
-            required_keys,
-            affinity,
-            tolerations,
-            cordon_tolerations,
-        } = &self.eligibility;
-        let texts = required_keys.iter().map(|key| heap::shared(key.len()));
-        let tolerations = [tolerations, cordon_tolerations].into_iter().flatten();
-        // A partition is in a list and in a map, which double.
+        // A partition is in a list and in a map, which grow by doubling.
         const PLACES: usize = 192;
-        heap::shared(size_of::<Self>())
-            + PLACES
-            + heap::block(size_of_val(&**required_keys))
-            + texts.sum::<usize>()
-            + affinity.as_ref().map_or(0, NodeAffinity::heap_bytes)
-            + tolerations.map(Tolerations::heap_bytes).sum::<usize>()
+        heap::shared(size_of::<Self>()) + PLACES + self.heap_bytes()
     }
 }
 
@@ -126,7 +116,7 @@ impl Eligibility {
         )
     }
 
-    /// [`Self::admits`], for a caller with a faster way to look labels up.
+    /// [`Self::admits`], for a caller with a faster look-up of labels.
     fn admits_where(
         &self,
         node: NodeRef<'_>,
@@ -145,13 +135,13 @@ impl Eligibility {
         keys.all(|key| node.label_text(key).is_some())
     }
 
-    /// Returns whether a node is eligible as far as its labels and its name go.
+    /// Returns whether a node is eligible by its labels and its name.
     pub fn admits_affinity(&self, node: NodeRef<'_>) -> bool {
         let affinity = self.affinity.as_ref();
         affinity.is_none_or(|affinity| affinity.matches::<str>(&node))
     }
 
-    /// Returns what it costs to look at one node.
+    /// Returns the cost of checking one node, in units.
     pub fn units_per_node(&self) -> usize {
         let tolerations = |t: &Option<Tolerations>| {
             let t = t.as_ref().filter(|t| !t.is_empty());
@@ -162,13 +152,14 @@ impl Eligibility {
             + tolerations(&self.tolerations)
     }
 
-    /// Returns whether a node is eligible as far as its taints go.
+    /// Returns whether a node is eligible by its taints.
     pub fn admits_taints(&self, node: NodeRef<'_>) -> bool {
         let tolerations = self.tolerations.as_ref();
         tolerations.is_none_or(|t| t.tolerate_all(node.taints()))
     }
 
-    /// The same, if a node that is cordoned were not: cordoning taints it, too.
+    /// Returns whether a node would be eligible by its taints without its cordon: cordoning taints
+    /// it, too.
     pub fn admits_taints_uncordoned(&self, node: NodeRef<'_>) -> bool {
         let of_others = |taint: &&Taint| taint.repels() && &*taint.key != UNSCHEDULABLE_TAINT;
         let mut taints = node.taints().iter().filter(of_others);
@@ -176,7 +167,7 @@ impl Eligibility {
         tolerations.is_none_or(|t| taints.all(|it| t.tolerate(&it.key, &it.value, it.effect)))
     }
 
-    /// Returns whether a node is eligible as far as its being cordoned goes.
+    /// Returns whether a node is eligible by its cordon, or its lack of one.
     pub fn admits_cordon(&self, node: NodeRef<'_>) -> bool {
         let tolerated = |tolerations: &Tolerations| {
             tolerations.tolerate(UNSCHEDULABLE_TAINT, "", Effect::NoSchedule)
@@ -186,7 +177,7 @@ impl Eligibility {
 }
 
 impl Partition {
-    /// The cost of making one of this many nodes.
+    /// The cost of making a partition of this many nodes, in units.
     pub fn units(key: &Key, nodes: usize) -> usize {
         let affinity = key.eligibility.affinity.as_ref();
         let resolved = affinity.map_or(0, |affinity| 20 * affinity.size());
@@ -194,7 +185,7 @@ impl Partition {
         nodes.saturating_mul(each).saturating_add(resolved)
     }
 
-    /// Parts the nodes that are eligible. `None` when the budget says to stop.
+    /// Groups the eligible nodes by domain. `None` when the budget ends the work.
     pub fn of(key: Key, topology: &Topology, nodes: &Nodes, budget: &Budget<'_>) -> Option<Self> {
         let eligibility = &key.eligibility;
         let symbol = |text: &Arc<str>| nodes.symbols().find(text).unwrap_or(Symbol::ABSENT);
@@ -225,7 +216,7 @@ impl Partition {
         Some(partition)
     }
 
-    /// One of no nodes, with room for those of so many slots.
+    /// A partition without nodes, with room for those of so many slots.
     pub fn empty(key: Key, topology: &Topology, slots: usize) -> Self {
         Self {
             key_bytes: key.memory_bytes(),
@@ -293,7 +284,7 @@ impl Partition {
         Some(change)
     }
 
-    /// Which nodes it is of, and what parts them.
+    /// The key of the partition: the topology and the rules for eligible nodes.
     pub fn key(&self) -> &Arc<Key> {
         &self.key
     }
@@ -309,24 +300,23 @@ impl Partition {
         *self.eligible.get(slot.index()).unwrap_or(&false)
     }
 
-    /// Returns how many nodes are eligible, with or without the key.
+    /// Returns the number of eligible nodes, with or without the key.
     pub fn eligible_total(&self) -> usize {
         self.eligible_total
     }
 
-    /// Which of `nodes` are eligible, in node order.
+    /// Returns which of `nodes` are eligible, in node order.
     pub fn eligible_in_order(&self, nodes: &Nodes) -> &FixedBitSet {
         self.eligible_in_order
             .get_or_init(|| layout::bits(nodes.order(), |slot| self.is_eligible(*slot)))
     }
 
-    /// Returns how many eligible nodes a domain has.
+    /// Returns the number of eligible nodes in a domain.
     pub fn eligible_nodes(&self, domain: DomainId) -> u32 {
         *self.eligible_nodes.get(domain.index()).unwrap_or(&0)
     }
 
-    /// Returns how many eligible nodes each domain has; domains past its end have
-    /// none.
+    /// Returns the number of eligible nodes in each domain; domains past its end have none.
     pub fn nodes_in(&self) -> &[u32] {
         &self.eligible_nodes
     }
@@ -338,7 +328,7 @@ impl Partition {
             .map(|(i, _)| DomainId::at(i))
     }
 
-    /// Returns how many domains there are.
+    /// Returns the number of domains.
     pub fn domain_count(&self) -> usize {
         self.domain_count
     }
@@ -348,13 +338,13 @@ impl Partition {
         self.eligible_nodes.len()
     }
 
-    /// Returns what it takes in memory, in bytes.
+    /// Returns its bytes in memory.
     pub fn memory_bytes(&self) -> usize {
         self.key_bytes
             + heap::shared(size_of::<Self>())
             + heap::list::<DomainId>(self.members.capacity())
             + heap::list::<bool>(self.eligible.capacity())
-            // The same in node order, as bits.
+            // The eligible nodes in node order, as bits.
             + heap::block(self.members.len() / 8)
             + heap::list::<u32>(self.eligible_nodes.capacity())
     }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::partition::{self, Partition};
 use super::topology::Topology;
 
-/// The number of a partition. Its serial part is never given out twice, so
-/// that one that was dropped is not mistaken for another.
+/// The number of a partition. Its serial part is never given out twice, so a dropped partition is
+/// not mistaken for another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PartitionId {
     pub(super) index: usize,
@@ -24,7 +24,7 @@ impl PartitionId {
     }
 }
 
-/// A partition and the topology that it is of.
+/// A partition and its topology.
 #[derive(Debug, Clone)]
 pub struct PartitionInUse {
     /// The number of the partition.
@@ -36,8 +36,8 @@ pub struct PartitionInUse {
 }
 
 impl PartitionInUse {
-    /// One that is not kept. Another one has another number, even if it is made for
-    /// the same decision.
+    /// A partition that is not kept. Another one has another number, even if it is made for the
+    /// same decision.
     pub(in crate::snapshot) fn unkept(topology: Arc<Topology>, partition: Arc<Partition>) -> Self {
         Self {
             id: PartitionId {
@@ -49,7 +49,7 @@ impl PartitionInUse {
         }
     }
 
-    /// One of no nodes, for a decision that is worth nothing.
+    /// A partition without nodes, for a decision that will be discarded.
     pub fn none(key: &partition::Key) -> Self {
         let topology = Topology::default();
         let partition = Partition::empty(key.clone(), &topology, 0);
@@ -57,8 +57,8 @@ impl PartitionInUse {
     }
 }
 
-/// The serial number of the next partition. One for all, so that partitions of
-/// a copy of the nodes are not mistaken for others either.
+/// The serial number of the next partition. One counter serves all, so that partitions of a copy of
+/// the nodes are not mistaken for others either.
 static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
 
 /// A serial number that no other partition has.

@@ -1,5 +1,5 @@
-//! The nodes of a state with the partitions of them that are in use: changed
-//! together, and shared by copies together.
+//! The nodes of a state with the partitions of them that are in use: changed together, and shared
+//! together by copies.
 
 use std::sync::Arc;
 
@@ -22,12 +22,12 @@ use crate::snapshot::objects::slots::Slot;
 pub struct PartitionedNodes {
     nodes: Nodes,
     partitions: RwLock<PartitionsInUse>,
-    /// What these were copied from, if following the changes since is cheaper
-    /// than looking at all nodes.
+    /// The partitions that these were copied from, if following the changes since is cheaper than
+    /// checking all nodes.
     base: Option<Base>,
 }
 
-/// Nodes as they were, and where others differ from them.
+/// Earlier nodes, and the nodes that differ from them.
 #[derive(Debug)]
 struct Base {
     nodes: Arc<PartitionedNodes>,
@@ -36,29 +36,29 @@ struct Base {
     topologies: Mutex<Vec<(Arc<Topology>, Arc<Topology>)>>,
 }
 
-/// What all partitions together may cost to follow a batch of nodes, in units;
-/// about 10 ms. Those that cost more than their share are dropped first.
+/// The most that following a batch of nodes may cost for all partitions, in units;
+/// about 10 ms. Partitions that cost more than their share are dropped first.
 const MAX_FOLLOWING: usize = 2_000_000;
 
-/// Up to how many changed nodes of a batch are always followed. Of more,
-/// partitions are dropped once a quarter of all nodes changed.
+/// The number of changed nodes in a batch that are always followed. With more, partitions are
+/// dropped once a quarter of all nodes changed.
 const MIN_UPHEAVAL: usize = 64;
 
-/// What it costs to find the domain of a node, in units.
+/// The cost of finding the domain of a node, in units.
 const UNITS_PER_DOMAIN: usize = 5;
 
-/// How many partitions share what following may cost.
+/// The number of partitions that share the allowed cost of following.
 const SHARES: usize = 64;
 
-/// How many partitions are kept, at most.
+/// The most partitions that are kept.
 const MAX_PARTITIONS: usize = 4_096;
 
-/// How the partitions changed with the nodes.
+/// The change of the partitions with the nodes.
 #[derive(Debug)]
 pub enum Followed {
     /// They are up to date; these nodes moved between domains.
     Moved(Vec<Moves>),
-    /// Too much changed: they were dropped.
+    /// Too much changed, so they were dropped.
     Dropped,
 }
 
@@ -68,7 +68,7 @@ impl PartitionedNodes {
         &self.nodes
     }
 
-    /// The nodes, to change them; [`Self::follow`] comes after that.
+    /// The nodes, to change them; call [`Self::follow`] afterwards.
     pub fn nodes_mut(&mut self) -> &mut Nodes {
         &mut self.nodes
     }
@@ -94,8 +94,8 @@ impl PartitionedNodes {
         followed
     }
 
-    /// The partition of a key, made if need be and if the budget allows it, and kept
-    /// if there is room.
+    /// The partition of a key, made if needed and if the budget allows it, and kept if there is
+    /// room.
     pub fn in_use(
         &self,
         key: &partition::Key,
@@ -108,14 +108,14 @@ impl PartitionedNodes {
             if let Some(in_use) = self.partitions.read().find(key, now, by) {
                 return Some(in_use);
             }
-            // Made without a lock, so that others can look up theirs.
+            // Made without a lock, so that other decisions can look up theirs.
             let (topology, partition) = match &self.base {
                 Some(base) => self.follow_base(base, key, (upkeep, by), budget)?,
                 None => self.look(key, budget)?,
             };
             let mut partitions = write_between_reads(&self.partitions);
             let bytes = partition.memory_bytes();
-            // Those of an imagined copy go with the decision.
+            // Those of an imagined copy are dropped with the decision.
             let counts = self.base.is_none();
             if partitions.len() >= MAX_PARTITIONS || !upkeep.has_partition_room(bytes) {
                 partitions.drop_half(upkeep.discarded());
@@ -135,7 +135,7 @@ impl PartitionedNodes {
         }
     }
 
-    /// Looks at all nodes for what a key asks for.
+    /// Checks all nodes for a key.
     fn look(
         &self,
         key: &partition::Key,
@@ -158,7 +158,7 @@ impl PartitionedNodes {
         Some((topology, Arc::new(partition)))
     }
 
-    /// Returns how the base's partition of a key changed.
+    /// Returns the changes of the base's partition of a key.
     fn follow_base(
         &self,
         base: &Base,
@@ -178,7 +178,7 @@ impl PartitionedNodes {
         let topology = match known {
             Some((_, after)) => Arc::clone(after),
             None if self.partitions.read().topology(&key.topology).is_some() => {
-                // Another one has replaced it in the base.
+                // Another topology has replaced it in the base.
                 drop(topologies);
                 return self.look(key, budget);
             }
@@ -199,8 +199,8 @@ impl PartitionedNodes {
         Some((topology, Arc::new(partition)))
     }
 
-    /// Returns what is behind a reference, to change it, with the partitions. Other
-    /// references keep what they have.
+    /// Returns a mutable reference to the nodes and the partitions. Other references keep the old
+    /// ones.
     pub fn to_change(this: &mut Arc<Self>) -> &mut Self {
         if Arc::get_mut(this).is_none() {
             let partitions = std::mem::take(&mut *this.partitions.write());
@@ -213,7 +213,7 @@ impl PartitionedNodes {
         Arc::get_mut(this).expect("it is shared with nobody, or was just made")
     }
 
-    /// A copy with the partitions, to change it while others read these.
+    /// A copy with the partitions, to change it while these are read.
     pub fn fork(&self) -> Self {
         Self {
             nodes: self.nodes.clone(),

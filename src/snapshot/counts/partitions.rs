@@ -15,14 +15,14 @@ use super::usage::{DecisionId, Usage};
 use crate::snapshot::objects::node::NodeRef;
 use crate::snapshot::objects::slots::Slot;
 
-/// What moved in one partition.
+/// The nodes that moved in one partition.
 #[derive(Debug)]
 pub struct Moves {
     /// The partition.
     pub id: PartitionId,
     /// The nodes that moved, in order.
     pub moves: Vec<Move>,
-    /// How many domains there are after that.
+    /// The number of domains after the moves.
     pub domain_count: usize,
 }
 
@@ -36,7 +36,7 @@ pub struct PartitionsInUse {
     topology: Slab<Arc<Topology>>,
     by_key: HashMap<Arc<partition::Key>, usize>,
     entries: Slab<TrackedPartition>,
-    /// What partitions take, with their keys.
+    /// The bytes of partitions, with their keys.
     bytes: usize,
 }
 
@@ -56,7 +56,7 @@ impl TrackedPartition {
 }
 
 impl PartitionsInUse {
-    /// A partition that is in use, used once more at tick `now` by a decision.
+    /// A partition in use, if there is one, used once more at tick `now` by a decision.
     pub fn find(&self, key: &partition::Key, now: u64, by: DecisionId) -> Option<PartitionInUse> {
         let index = *self.by_key.get(key)?;
         self.entries[index].usage.touch(now, by);
@@ -72,7 +72,7 @@ impl PartitionsInUse {
         }
     }
 
-    /// All of them, as they are now.
+    /// All partitions, as they are at present.
     pub fn copy(&self) -> Vec<PartitionInUse> {
         let all = self.entries.iter();
         all.map(|(index, _)| self.in_use(index)).collect()
@@ -96,8 +96,8 @@ impl PartitionsInUse {
         Some(Arc::clone(&self.topology[*index]))
     }
 
-    /// Inserts a partition of a topology, or finds the one with its key. `None`
-    /// when another topology has replaced this one.
+    /// Inserts a partition of a topology, or finds the one with its key. `None` when another
+    /// topology has replaced this one.
     pub fn insert(
         &mut self,
         topology: &Arc<Topology>,
@@ -128,22 +128,22 @@ impl PartitionsInUse {
         Some(self.in_use(entry))
     }
 
-    /// Returns what it costs all of them to follow one node.
+    /// Returns the cost for all of them to follow one node, in units.
     pub fn units_per_node(&self) -> usize {
         let all = self.entries.iter();
         all.map(|(_, entry)| entry.partition.key().eligibility.units_per_node())
             .sum()
     }
 
-    /// Drops those for which following one node costs more than `units`.
+    /// Drops those whose cost of following one node is more than `units`.
     pub fn drop_costly(&mut self, units: usize, discarded: &Discarded) {
         self.retain(discarded, |entry| {
             entry.partition.key().eligibility.units_per_node() <= units
         });
     }
 
-    /// Follows changes of nodes; `node` gives the nodes after them. Returns
-    /// what moved in each partition.
+    /// Follows changes of nodes; `node` returns the nodes after them. Returns the moves in each
+    /// partition.
     pub fn update<'n>(
         &mut self,
         changed: &[Slot],
@@ -172,7 +172,7 @@ impl PartitionsInUse {
                 });
             }
         }
-        // Views that follow these are of no use any more, and of no harm.
+        // Views that follow these are useless afterwards, and harmless.
         let topologies = self.topology.iter();
         let grown = topologies.filter(|(_, topology)| topology.is_overgrown());
         let grown: Vec<usize> = grown.map(|(index, _)| index).collect();
@@ -183,12 +183,12 @@ impl PartitionsInUse {
         all
     }
 
-    /// Returns how many partitions there are.
+    /// Returns the number of partitions.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Returns whether there is none.
+    /// Returns whether there are no partitions.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -214,7 +214,7 @@ impl PartitionsInUse {
         let (middle, mut spared) = (uses.len() / 2, uses.len().div_ceil(2));
         let (_, median, _) = uses.select_nth_unstable(middle);
         let median = *median;
-        // Of those as useful as the middle one, drop some.
+        // Among those with the median worth, some are dropped.
         spared -= uses.iter().filter(|worth| **worth > median).count();
         self.retain(discarded, |entry| {
             let stays = entry.usage.worth() == median && spared > 0;
@@ -248,20 +248,14 @@ impl PartitionsInUse {
             .sum()
     }
 
-    /// The same as [`Self::memory_bytes`], measured again.
-    pub fn measured_bytes(&self) -> usize {
-        let topologies = self.topology.iter().map(|(_, t)| t.measured_bytes());
-        topologies.sum::<usize>() + self.partition_bytes()
-    }
-
-    /// Returns what they take in memory, in bytes.
+    /// Returns their bytes in memory.
     pub fn memory_bytes(&self) -> usize {
         let topologies = self.topology.iter().map(|(_, t)| t.memory_bytes());
         topologies.sum::<usize>() + self.bytes
     }
 }
 
-/// Takes the entries out that leave.
+/// Removes and returns the entries that leave.
 fn take_out<T>(slab: &mut Slab<T>, mut leaves: impl FnMut(usize, &T) -> bool) -> Vec<T> {
     let leaving = slab.iter().filter(|(index, entry)| leaves(*index, entry));
     let leaving: Vec<usize> = leaving.map(|(index, _)| index).collect();

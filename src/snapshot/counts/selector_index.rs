@@ -8,7 +8,7 @@ use crate::account::heap;
 use crate::matching::Selector;
 use crate::snapshot::objects::pair_index::PairIndex;
 
-/// Selectors by themselves, and by what label sets must have that they match.
+/// Finds selectors by themselves, and by the labels that they require.
 #[derive(Debug, Clone, Default)]
 pub struct SelectorIndex {
     by_selector: HashMap<Arc<Selector>, usize>,
@@ -38,7 +38,7 @@ impl SelectorIndex {
         self.by_pair.candidates(pairs)
     }
 
-    /// Returns what finding a selector takes, in bytes, without the selector.
+    /// Returns the bytes of a selector's entries, without the selector.
     pub fn bytes_of(selector: &Selector) -> usize {
         heap::entry::<(Arc<Selector>, usize)>() + PairIndex::bytes_of(selector)
     }

@@ -12,10 +12,10 @@ use crate::snapshot::objects::node::NodeRef;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::slots::Slot;
 
-/// How many numbers without a node are never too many.
+/// The number of unused numbers that is never too many.
 const MIN_OVERGROWN: usize = 64;
 
-/// What parts nodes into domains.
+/// The key that groups nodes into domains.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum DomainKey {
     /// The values of a label.
@@ -29,20 +29,21 @@ pub enum DomainKey {
 pub struct Topology {
     /// The label; `None` when every node is a domain of its own.
     label: Option<Box<str>>,
-    /// By slot; [`DomainId::NONE`] without the label or the node.
+    /// The domain of each node, by slot; [`DomainId::NONE`] without the label or the node.
     domain_of: Vec<DomainId>,
-    /// How many nodes each domain has, eligible or not.
+    /// The number of nodes in each domain, eligible or not.
     nodes_in: Vec<u32>,
-    /// How many nodes have the label.
+    /// The number of nodes with the label.
     keyed: usize,
     values: Vec<Box<str>>,
-    /// What the values have on the heap.
+    /// The bytes of the values on the heap.
     text_bytes: usize,
     by_value: HashTable<DomainId>,
     hasher: DefaultHashBuilder,
-    /// Made when first asked for, and again after a change.
+    /// The layout, computed when first needed, and again after a change.
     layout: OnceLock<NodeLayout>,
-    /// As `layout`; a change that brings no new value leaves it.
+    /// The order of the values, computed like `layout`; a change that brings no new value leaves
+    /// it.
     ascending: OnceLock<Ascending>,
 }
 
@@ -93,7 +94,7 @@ impl Topology {
         }
     }
 
-    /// Puts a node into a domain, or takes it out of all.
+    /// Puts a node into a domain, or removes it from all.
     fn put(&mut self, slot: Slot, to: DomainId) {
         let from = std::mem::replace(&mut self.domain_of[slot.index()], to);
         if from.is_some() {
@@ -109,7 +110,7 @@ impl Topology {
         }
     }
 
-    /// The number of a value, given out if need be.
+    /// The number of a value, given out if needed.
     fn number(&mut self, value: &str) -> DomainId {
         let Self {
             values,
@@ -160,24 +161,23 @@ impl Topology {
         &self.domain_of
     }
 
-    /// Returns whether no node has the values of most numbers. Otherwise names of nodes
-    /// that come and go would pile up.
+    /// Returns whether most numbers have values without nodes. Otherwise names of nodes that come
+    /// and go would pile up.
     pub fn is_overgrown(&self) -> bool {
         self.values.len() > MIN_OVERGROWN + 2 * self.keyed
     }
 
-    /// Returns how many nodes have the topology key.
+    /// Returns the number of nodes with the topology key.
     pub fn keyed(&self) -> usize {
         self.keyed
     }
 
-    /// Returns how many nodes each domain has, eligible or not; domains past its end
-    /// have none.
+    /// Returns the number of nodes in each domain, eligible or not; domains past its end have none.
     pub fn nodes_in(&self) -> &[u32] {
         &self.nodes_in
     }
 
-    /// Returns how many numbers were given out; those of single nodes are slots.
+    /// Returns how many numbers were given out; for single nodes they are the slots.
     pub fn id_bound(&self) -> usize {
         if self.label.is_some() {
             self.values.len()
@@ -214,7 +214,7 @@ impl Topology {
                 }
             };
             if self.label.is_some() {
-                // A stable sort is linear in what is already sorted.
+                // A stable sort is linear where the list is already sorted.
                 all.sort_by_key(|id| &self.values[id.index()]);
             }
             let by_number = |(i, id): (usize, &DomainId)| id.index() == i;
@@ -226,13 +226,7 @@ impl Topology {
         })
     }
 
-    /// The same as [`Self::memory_bytes`], with every value measured again.
-    pub fn measured_bytes(&self) -> usize {
-        let values = self.values.iter().map(|value| heap::block(value.len()));
-        self.memory_bytes() - self.text_bytes + values.sum::<usize>()
-    }
-
-    /// Returns what it takes in memory, in bytes.
+    /// Returns its bytes in memory.
     pub fn memory_bytes(&self) -> usize {
         heap::shared(size_of::<Self>())
             + self.text_bytes

@@ -4,22 +4,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use super::discarded::Discarded;
-use crate::account::{Account, Gauge, Part};
+use crate::account::{Account, Charge, Part};
 use crate::snapshot::counters::{self, SnapshotCounters};
 
 /// The accounts of the views of a state.
 #[derive(Debug)]
 pub struct Upkeep {
-    /// Grows whenever nodes moved between domains. Views of another version
-    /// did not follow, and are dropped when they are met.
+    /// Grows whenever nodes moved between domains. Views of another version did not follow, and are
+    /// dropped when they are found.
     version: AtomicU64,
-    /// Grows with each sweep: a clock for "last used".
+    /// Grows with each sweep: a clock for the time of last use.
     tick: AtomicU64,
-    view_bytes: Gauge,
-    partition_bytes: Gauge,
+    view_bytes: Charge,
+    partition_bytes: Charge,
     view_count: AtomicUsize,
     max_view_bytes: usize,
-    /// Whether a view was dropped for lack of room since the last sweep.
+    /// True if a view was dropped for lack of room since the last sweep.
     wanted: AtomicBool,
     discarded: Discarded,
     /// The counters of views that are built, kept and dropped.
@@ -27,13 +27,14 @@ pub struct Upkeep {
 }
 
 impl Upkeep {
-    /// The upkeep of a state whose views may take this many bytes, which the account is charged for.
+    /// The upkeep of a state whose views may take this many bytes, which are charged to the
+    /// account.
     pub fn new(max_view_bytes: usize, account: &Arc<Account>) -> Self {
         Self {
             version: AtomicU64::new(0),
             tick: AtomicU64::new(0),
-            view_bytes: account.gauge(Part::Views),
-            partition_bytes: account.gauge(Part::Views),
+            view_bytes: account.open(Part::Views),
+            partition_bytes: account.open(Part::Views),
             view_count: AtomicUsize::new(0),
             max_view_bytes,
             wanted: AtomicBool::new(false),
@@ -42,17 +43,17 @@ impl Upkeep {
         }
     }
 
-    /// Counts in other counters from now on.
+    /// Uses other counters from now on.
     pub fn set_counters(&mut self, counters: Arc<SnapshotCounters>) {
         self.counters = counters;
     }
 
-    /// Returns where what happens to views is counted.
+    /// Returns the counters of views.
     pub fn counters(&self) -> &Arc<SnapshotCounters> {
         &self.counters
     }
 
-    /// Views and partitions that were taken out under a lock.
+    /// Views and partitions that were removed under a lock.
     pub fn discarded(&self) -> &Discarded {
         &self.discarded
     }
@@ -77,17 +78,17 @@ impl Upkeep {
         self.tick.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Returns what views take, in bytes.
+    /// Returns the bytes of views.
     pub fn view_bytes(&self) -> usize {
         self.view_bytes.bytes()
     }
 
-    /// Returns what topologies and partitions take, in bytes.
+    /// Returns the bytes of topologies and partitions.
     pub fn partition_bytes(&self) -> usize {
         self.partition_bytes.bytes()
     }
 
-    /// Notes what topologies and partitions take. Call it with them locked.
+    /// Records the bytes of topologies and partitions. Call it with them locked.
     pub fn note_partitions(&self, bytes: usize) {
         self.partition_bytes.set(bytes);
     }
@@ -107,12 +108,12 @@ impl Upkeep {
         self.view_bytes.account()
     }
 
-    /// Returns how many views there are.
+    /// Returns the number of views.
     pub fn view_count(&self) -> usize {
         self.view_count.load(Ordering::Relaxed)
     }
 
-    /// Returns what views may take, in bytes; partitions may take as much again.
+    /// Returns the most bytes of views; partitions may take as much again.
     pub fn max_view_bytes(&self) -> usize {
         self.max_view_bytes
     }
@@ -123,20 +124,21 @@ impl Upkeep {
             && self.process().has_room(Part::Views, bytes)
     }
 
-    /// Notes that a view, or something that takes precedence over views, found no room.
+    /// Records that there was no room for a view, or for something that takes precedence over
+    /// views.
     pub fn note_want(&self) {
         self.wanted.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether views should make room: there are too many, or one found no room
-    /// since this was last asked.
+    /// Returns whether views should make room: there are too many, or there was no room for one
+    /// since the last call.
     pub fn takes_want(&self) -> bool {
         self.wanted.swap(false, Ordering::Relaxed)
             || self.view_bytes() > self.max_view_bytes
             || self.is_process_full()
     }
 
-    /// Notes that a copy replaces views, whose bytes and count are given. The copy has been noted
+    /// Records that a copy replaces views with these bytes and count. The copy has been recorded
     /// already.
     pub fn replace_views(&self, gone: (usize, usize), at_copy: (usize, usize)) {
         self.view_bytes.change(gone.0, at_copy.0);
@@ -146,7 +148,7 @@ impl Upkeep {
         }
     }
 
-    /// Notes the bytes and the count of the views of a namespace, before and after a change.
+    /// Records the bytes and the count of the views of a namespace, before and after a change.
     pub fn note_views(&self, before: (usize, usize), now: (usize, usize)) {
         self.replace_views(before, now);
         let dropped = before.1.saturating_sub(now.1);

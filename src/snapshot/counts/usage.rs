@@ -1,5 +1,4 @@
-//! Which decisions use views and partitions, and when: those that are of least use
-//! are dropped first.
+//! Records the use of views and partitions by decisions: the least useful ones are dropped first.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,21 +9,21 @@ use super::partition_in_use::unused_serial;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecisionId(u64);
 
-/// When something was used, and by whom.
+/// The last use of a view or partition, and whether several decisions used it.
 #[derive(Debug)]
 pub(in crate::snapshot) struct Usage {
     last_used: AtomicU64,
-    /// Which serial number was the next one when it was last asked: finer than ticks.
+    /// The next serial number at the time of its last use: finer than ticks.
     found_at: AtomicU64,
     /// The decision that it was made for.
     made_for: DecisionId,
-    /// Whether another decision asked it after that.
+    /// True if another decision used it later.
     asked_again: AtomicBool,
 }
 
 impl DecisionId {
-    /// One that no other decision has. Each thread counts its own, for one
-    /// count would be a cache line that all threads take from each other.
+    /// An id that no other decision has. Each thread counts its own, because all threads would
+    /// contend for the cache line of one counter.
     pub fn next() -> Self {
         static NEXT_THREAD: AtomicU64 = AtomicU64::new(0);
         thread_local! {
@@ -47,7 +46,8 @@ impl Clone for Usage {
 }
 
 impl Usage {
-    /// Made for a decision at tick `now`, after so many serial numbers.
+    /// The usage of a view or partition that was made for a decision at tick `now`, after so many
+    /// serial numbers.
     pub fn new((now, by): (u64, DecisionId), found_at: u64) -> Self {
         Self {
             last_used: AtomicU64::new(now),
@@ -57,10 +57,9 @@ impl Usage {
         }
     }
 
-    /// Notes that a decision asked again, at tick `now`.
+    /// Records that a decision used it again, at tick `now`.
     pub fn touch(&self, now: u64, by: DecisionId) {
-        // A store that changes nothing would still take the cache line away
-        // from other readers.
+        // A store of the same value would still take the cache line away from other readers.
         for (kept, new) in [(&self.last_used, now), (&self.found_at, unused_serial())] {
             if kept.load(Ordering::Relaxed) != new {
                 kept.store(new, Ordering::Relaxed);
@@ -76,8 +75,8 @@ impl Usage {
         self.last_used.load(Ordering::Relaxed)
     }
 
-    /// A larger value is kept longer: first what several decisions asked, then what was
-    /// asked last.
+    /// Returns the worth: a larger one is kept longer. Use by several decisions comes first,
+    /// then the time of the last use.
     pub fn worth(&self) -> (bool, u64, u64) {
         let found_at = self.found_at.load(Ordering::Relaxed);
         let asked_again = self.asked_again.load(Ordering::Relaxed);

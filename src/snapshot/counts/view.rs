@@ -1,4 +1,4 @@
-//! How many matching pods count in each domain, kept up to date.
+//! The number of matching pods in each domain, kept up to date.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use super::usage::{DecisionId, Usage};
 use crate::account::heap;
 use crate::snapshot::objects::slots::Slot;
 
-/// From how many domains on the counts are also kept in order, so that the
-/// smallest is known without looking at all of them.
+/// The number of domains from which on the counts are also kept in order, so that the smallest is
+/// known without reading all of them.
 const MANY_DOMAINS: usize = 64;
 
 /// The matching pods per domain of a partition.
@@ -20,13 +20,13 @@ pub struct View {
     counts: Vec<u32>,
     /// The number of domains at each count; only for many domains.
     levels: Option<BTreeMap<u32, u32>>,
-    /// What it took when it was made, or last got more domains.
+    /// The bytes of the view when it was made, or last got more domains.
     bytes: usize,
     pub(in crate::snapshot) usage: Usage,
 }
 
 impl View {
-    /// A view of these counts, by domain, `used` first at a tick by a decision.
+    /// A view with these counts, by domain, first used by a decision at this tick.
     pub fn of(
         id: PartitionId,
         partition: &Partition,
@@ -75,12 +75,12 @@ impl View {
         Self::of(id, partition, counts, used)
     }
 
-    /// The partition that it is of.
+    /// The partition of the view.
     pub fn partition(&self) -> PartitionId {
         self.partition
     }
 
-    /// Matching pods in a domain; 0 if it is none.
+    /// Matching pods in a domain; 0 if the value is no domain.
     pub fn count(&self, domain: DomainId) -> u32 {
         self.counts.get(domain.index()).copied().unwrap_or(0)
     }
@@ -98,8 +98,7 @@ impl View {
         }
     }
 
-    /// The smallest count of a domain, if there were so many more pods in one of
-    /// them.
+    /// The smallest count of a domain, if there were `more` pods more in one of them.
     pub fn smallest_with(&self, partition: &Partition, domain: DomainId, more: u32) -> u32 {
         let own = self.count(domain);
         let others = match &self.levels {
@@ -190,13 +189,13 @@ impl View {
         }
     }
 
-    /// Returns whether there are so many more domains than when it was made that a new
-    /// one would keep its counts in order.
+    /// Returns whether there are so many more domains than at its making that a new view would keep
+    /// its counts in order.
     pub fn is_outgrown(&self, domain_count: usize) -> bool {
         self.levels.is_none() && domain_count > 4 * MANY_DOMAINS
     }
 
-    /// Returns what it takes in memory, in bytes.
+    /// Returns its bytes in memory.
     pub fn memory_bytes(&self) -> usize {
         self.bytes
     }

@@ -1,5 +1,4 @@
-//! The views of a namespace: which are kept, and how they follow pods and nodes
-//! that change.
+//! The views of a namespace: which of them are kept, and how they follow changes of pods and nodes.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -14,33 +13,32 @@ use super::watched::WatchedSelectors;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
 use crate::snapshot::objects::slots::Slot;
 
-/// How many look-ups of a pod count a view may cost to follow nodes that
-/// moved; beyond that it is cheaper to count again when next asked.
+/// The number of look-ups of a pod count that a view may cost to follow moved nodes. Beyond that,
+/// counting again when next asked is cheaper.
 const MAX_LOOKUPS: usize = 20_000;
 
-/// How many views a namespace keeps without asking whether they are of use.
+/// The number of views that a namespace keeps without checking their use.
 const FREE_VIEWS: usize = 64;
 
 /// The views of a namespace.
 #[derive(Debug, Default)]
 pub struct Views {
-    /// The version of the nodes that they are of.
+    /// The version of the nodes that the views follow.
     version: u64,
-    /// Which there are. Only [`Self::change`] keeps and drops some.
+    /// The kept views. Only [`Self::change`] adds and drops views.
     pub(in crate::snapshot) watched: WatchedSelectors,
-    /// What [`Upkeep`] has noted that they take.
+    /// Their bytes, as [`Upkeep`] has recorded them.
     noted: usize,
-    /// What was taken out by a [`Self::change`] that goes on.
+    /// The parts that a running [`Self::change`] has removed.
     gone: Vec<Box<dyn Any + Send + Sync>>,
-    /// The queries that were asked recently, to decide whether a view is worth
-    /// keeping.
+    /// The recent queries, to decide whether a view is worth keeping.
     recent: RecentQueries,
 }
 
 impl Views {
-    /// Changes which views exist, and notes their new size. Views are kept and
-    /// dropped only here, so the total is always the sum of the sizes that
-    /// namespaces noted last, however views grew since.
+    /// Changes the set of views, and records their new size. Views are kept and dropped only here,
+    /// so the total is always the sum of the sizes that namespaces recorded last, however views
+    /// grew since.
     pub fn change<T>(&mut self, upkeep: &Upkeep, change: impl FnOnce(&mut Self) -> T) -> T {
         let before = (self.noted, self.count());
         let changed = change(self);
@@ -54,8 +52,8 @@ impl Views {
         changed
     }
 
-    /// Keeps a view, if its query is likely to come again and there is room; the
-    /// view to answer from.
+    /// Keeps a view, if its query is likely to come again and there is room. Returns the view to
+    /// answer from.
     pub fn keep(
         &mut self,
         upkeep: &Upkeep,
@@ -68,9 +66,8 @@ impl Views {
         }
         let version = upkeep.version();
         self.change(upkeep, |views| views.sync(version));
-        // A namespace has a few views for any query. Beyond these a query must come
-        // twice: one that never comes again would cost every change, and take the
-        // place of one that does.
+        // A namespace has a few views for any query. Beyond these a query must come twice: a view
+        // whose query never comes again would cost every change, and displace a useful one.
         let admits = |views: &mut Self| views.count() < FREE_VIEWS || views.recent.note(query);
         if !self.change(upkeep, admits) {
             return Arc::new(view);
@@ -80,8 +77,8 @@ impl Views {
             self.change(upkeep, Self::evict_some);
         }
         if !upkeep.has_view_room(bytes) {
-            // Other namespaces have taken the room: answer from it without
-            // keeping it, and have all of them give some up.
+            // Other namespaces have taken the room: this view answers without being kept, and all
+            // namespaces give some up.
             upkeep.note_want();
             return Arc::new(view);
         }
@@ -90,7 +87,7 @@ impl Views {
         })
     }
 
-    /// The version of the nodes that they are of.
+    /// The version of the nodes that the views follow.
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -103,7 +100,7 @@ impl Views {
         }
     }
 
-    /// Notes that they follow the nodes to another version.
+    /// Records that the views follow the nodes to another version.
     pub fn move_on(&mut self, version: u64) {
         self.version = version;
     }
@@ -115,7 +112,7 @@ impl Views {
         }
     }
 
-    /// Drops all views, and what is known of queries: the namespace is removed.
+    /// Drops all views, and the memory of queries, because the namespace is removed.
     pub fn retire(&mut self) {
         self.clear();
         self.recent = RecentQueries::default();
@@ -125,20 +122,19 @@ impl Views {
     pub fn fork(&self) -> Self {
         Self {
             version: self.version,
-            watched: self.watched.fork(),
+            watched: self.watched.clone(),
             noted: self.noted,
             gone: Vec::new(),
             recent: self.recent.clone(),
         }
     }
 
-    /// Returns what [`Upkeep`] has noted of them: bytes and count.
+    /// Returns their recorded bytes and count.
     pub fn noted(&self) -> (usize, usize) {
         (self.noted, self.count())
     }
 
-    /// At most how many look-ups of a pod count it takes to follow this many
-    /// nodes.
+    /// Returns the most look-ups of a pod count that following this many nodes takes.
     pub fn lookups(&self, nodes: usize) -> usize {
         let lookups = |sets: usize| nodes.saturating_mul(sets).min(MAX_LOOKUPS);
         let watched = self.watched.sizes();
@@ -180,8 +176,7 @@ impl Views {
         });
     }
 
-    /// Follows nodes that moved. Views that it is cheaper to count again are
-    /// dropped.
+    /// Follows nodes that moved. Views that are cheaper to count again are dropped.
     pub fn follow(&mut self, all: &[Moves], sets: &LabelSets) {
         self.retain(|matched, view| {
             let Some(moves) = all.iter().find(|moves| moves.id == view.partition()) else {
@@ -207,8 +202,8 @@ impl Views {
         self.retain(|_, view| view.usage.last_used() >= since);
     }
 
-    /// Drops the least useful quarter: first those asked only once, then those
-    /// not asked for longest.
+    /// Drops the least useful quarter: first those used by one decision, then those unused for
+    /// longest.
     pub fn evict_some(&mut self) {
         let views = self.watched.iter();
         let mut worth: Vec<_> = views.map(|(_, view)| view.usage.worth()).collect();
@@ -235,19 +230,13 @@ impl Views {
         }
     }
 
-    /// Returns how many there are.
+    /// Returns the number of views.
     pub fn count(&self) -> usize {
         self.watched.view_count()
     }
 
-    /// The same as [`Self::memory_bytes`], measured again, except for the
-    /// counts of views.
-    pub fn measured_bytes(&self) -> usize {
-        self.watched.measured_bytes() + self.recent.memory_bytes()
-    }
-
-    /// Returns what they take in memory, in bytes. The counts of views are as large as
-    /// when one was last added or dropped, or nodes moved.
+    /// Returns their bytes in memory. The counts of views have the size of the time when one was
+    /// last added or dropped, or nodes moved.
     pub fn memory_bytes(&self) -> usize {
         self.watched.memory_bytes() + self.recent.memory_bytes()
     }

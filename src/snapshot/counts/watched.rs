@@ -1,5 +1,5 @@
-//! The selectors that have views: which label sets each matches, so that a
-//! change of a pod reaches just the views that count it.
+//! The selectors with views and the label sets that each matches, so that a change of a pod reaches
+//! just the views that count it.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use slab::Slab;
 use super::partition_in_use::PartitionId;
 use super::selector_index::SelectorIndex;
 use super::view::View;
-use crate::account::heap;
+use crate::account::heap::{self, OnHeap};
 use crate::matching::Selector;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
 use crate::snapshot::objects::shrink;
@@ -18,21 +18,21 @@ use crate::snapshot::objects::shrink;
 pub struct WatchedSelectors {
     selectors: Slab<WatchedEntry>,
     index: SelectorIndex,
-    /// By label set: the selectors that match it.
+    /// The selectors that match each label set, by its number.
     watchers: Vec<Vec<Watcher>>,
-    /// How many views there are.
+    /// The number of views.
     count: usize,
-    /// What selectors and views take, without `watchers`.
+    /// The bytes of selectors and views, without the matching label sets.
     bytes: usize,
-    /// What the lists of `watchers` take.
-    watcher_bytes: usize,
+    /// The number of label sets that each selector matches, summed up.
+    matches: usize,
 }
 
 /// A selector with views.
 #[derive(Debug, Clone)]
 pub(super) struct WatchedEntry {
     selector: Arc<Selector>,
-    /// What the selector takes, with all that it is found by.
+    /// The bytes of the selector, with all keys that find it.
     key_bytes: usize,
     /// The label sets that it matches, in no order.
     sets: Vec<LabelSetId>,
@@ -46,16 +46,19 @@ pub struct SelectorViews {
     pub selector: Arc<Selector>,
     /// The label sets that it matches, in no order.
     pub sets: Vec<LabelSetId>,
-    /// Its views.
+    /// The selector's views.
     pub views: Vec<Arc<View>>,
 }
+
+/// The bytes for a match of a selector and a label set: a list of one has room for four.
+const MATCH: usize = 4 * size_of::<Watcher>() + 2 * size_of::<LabelSetId>();
 
 /// A selector that matches a label set.
 #[derive(Debug, Clone, Copy)]
 struct Watcher {
     /// The selector.
     selector: usize,
-    /// Where the label set is among those that the selector matches.
+    /// The index of the label set among those that the selector matches.
     at: usize,
 }
 
@@ -68,33 +71,17 @@ impl WatchedEntry {
             views,
         }
     }
-
-    /// Returns what it takes in memory with its views, in bytes.
-    fn memory_bytes(&self) -> usize {
-        let views = self.views.iter().map(|view| view.memory_bytes());
-        let sets = heap::list::<LabelSetId>(self.sets.capacity());
-        self.key_bytes + views.sum::<usize>() + sets + view_list(&self.views)
-    }
 }
 
-/// Returns what a selector takes, with all that it is found by.
+/// Returns the bytes of a selector, with all keys that find it.
 fn key_bytes(selector: &Selector) -> usize {
     let shared = heap::shared(size_of::<Selector>() + selector.heap_bytes());
     size_of::<WatchedEntry>() * 3 / 2 + shared + SelectorIndex::bytes_of(selector)
 }
 
-fn view_list(views: &Vec<Arc<View>>) -> usize {
-    heap::list::<Arc<View>>(views.capacity())
-}
-
-/// Adds to a list whose room is counted in `bytes`.
-fn push<T>(list: &mut Vec<T>, item: T, bytes: &mut usize) {
-    let room = list.capacity();
-    list.push(item);
-    if list.capacity() != room {
-        *bytes -= heap::list::<T>(room);
-        *bytes += heap::list::<T>(list.capacity());
-    }
+/// Returns the bytes of a view where it is kept.
+fn view_bytes(view: &View) -> usize {
+    view.memory_bytes() + 2 * size_of::<Arc<View>>()
 }
 
 impl WatchedSelectors {
@@ -118,13 +105,9 @@ impl WatchedSelectors {
         let found = self.index.find(selector);
         let index = found.unwrap_or_else(|| self.watch(selector, matched));
         let view = Arc::new(view);
-        self.bytes += view.memory_bytes();
+        self.bytes += view_bytes(&view);
         self.count += 1;
-        push(
-            &mut self.selectors[index].views,
-            Arc::clone(&view),
-            &mut self.bytes,
-        );
+        self.selectors[index].views.push(Arc::clone(&view));
         view
     }
 
@@ -144,16 +127,17 @@ impl WatchedSelectors {
                 selector: index,
                 at,
             };
-            let watchers = &mut self.watchers[set.index()];
-            push(watchers, watcher, &mut self.watcher_bytes);
+            self.watchers[set.index()].push(watcher);
         }
-        self.bytes += self.selectors[index].memory_bytes();
+        let watched = &self.selectors[index];
+        self.bytes += watched.key_bytes;
+        self.matches += watched.sets.len();
         self.index.add(selector, index);
         index
     }
 
-    /// Takes selectors out. Looks at the watchers of each label set once, however
-    /// many of these selectors match it.
+    /// Removes selectors. Reads the watchers of each label set once, however many of these
+    /// selectors match it.
     fn unwatch(&mut self, all: &[usize]) -> Vec<WatchedEntry> {
         let taken = all.iter().map(|index| self.selectors.remove(*index));
         let taken: Vec<WatchedEntry> = taken.collect();
@@ -167,11 +151,12 @@ impl WatchedSelectors {
         }
         for (entry, index) in taken.iter().zip(all) {
             self.index.remove(&entry.selector, *index);
+            self.matches -= entry.sets.len();
         }
         taken
     }
 
-    /// Follows a label set that a first pod has.
+    /// Follows a label set that got its first pod.
     pub fn add_set(&mut self, set: LabelSetId, sets: &LabelSets) {
         if self.selectors.is_empty() {
             return;
@@ -187,26 +172,24 @@ impl WatchedSelectors {
                     selector: index,
                     at: watched.sets.len(),
                 };
-                let watchers = &mut self.watchers[set.index()];
-                push(watchers, watcher, &mut self.watcher_bytes);
-                push(&mut watched.sets, set, &mut self.bytes);
+                self.watchers[set.index()].push(watcher);
+                watched.sets.push(set);
+                self.matches += 1;
             }
         }
     }
 
-    /// Follows a label set that no pod has any more; `set_count` is one more
-    /// than the largest number of one that is left.
+    /// Follows a label set that lost its last pod; `set_count` is one more than the largest
+    /// remaining number.
     pub fn remove_set(&mut self, set: LabelSetId, set_count: usize) {
         let Some(watchers) = self.watchers.get_mut(set.index()) else {
             return;
         };
-        self.watcher_bytes -= heap::list::<Watcher>(watchers.capacity());
+        self.matches -= watchers.len();
         for Watcher { selector, at } in std::mem::take(watchers) {
             let sets = &mut self.selectors[selector].sets;
             sets.swap_remove(at);
-            self.bytes -= heap::list::<LabelSetId>(sets.capacity());
             shrink::shrink_list(sets);
-            self.bytes += heap::list::<LabelSetId>(sets.capacity());
             if let Some(moved) = sets.get(at) {
                 let watchers = self.watchers[moved.index()].iter_mut();
                 let mut watchers = watchers.filter(|watcher| watcher.selector == selector);
@@ -232,9 +215,8 @@ impl WatchedSelectors {
         }
     }
 
-    /// Changes or drops views, each given with the label sets that its selector
-    /// matches. Forgets selectors without views, and measures the others again.
-    /// Returns what was dropped.
+    /// Changes or drops views, each given with the label sets that its selector matches. Forgets
+    /// selectors without views, and measures the others again. Returns the dropped ones.
     pub(super) fn retain(
         &mut self,
         mut stays: impl FnMut(&[LabelSetId], &mut Arc<View>) -> bool,
@@ -249,9 +231,10 @@ impl WatchedSelectors {
         let unused = self.unwatch(&unused);
         if self.selectors.is_empty() {
             self.watchers = Vec::new();
-            self.watcher_bytes = 0;
         }
-        self.bytes = self.measured_selectors();
+        let keys = self.selectors.iter().map(|(_, watched)| watched.key_bytes);
+        let views = self.iter().map(|(_, view)| view_bytes(view));
+        self.bytes = keys.chain(views).sum();
         self.count = self.iter().count();
         (dropped, unused)
     }
@@ -266,29 +249,7 @@ impl WatchedSelectors {
         })
     }
 
-    /// A copy that follows changes on its own.
-    pub fn fork(&self) -> Self {
-        let mut fork = self.clone();
-        // Its lists have no room to spare.
-        fork.bytes = fork.measured_selectors();
-        fork.watcher_bytes = fork.measured_watchers();
-        fork
-    }
-
-    /// Returns what selectors and views take.
-    fn measured_selectors(&self) -> usize {
-        self.selectors.iter().map(|(_, w)| w.memory_bytes()).sum()
-    }
-
-    /// Returns what the lists of `watchers` take.
-    fn measured_watchers(&self) -> usize {
-        let lists = self.watchers.iter();
-        lists
-            .map(|list| heap::list::<Watcher>(list.capacity()))
-            .sum()
-    }
-
-    /// Copies of the views that `others` have not got, each alone.
+    /// Copies of the views that `others` does not have, one by one.
     pub fn beyond(&self, others: &Self) -> Vec<SelectorViews> {
         let mut beyond = Vec::new();
         for (_, watched) in &self.selectors {
@@ -306,50 +267,41 @@ impl WatchedSelectors {
         views.sum()
     }
 
-    /// Returns how many label sets and how many views each selector has.
+    /// Returns the number of label sets and of views of each selector.
     pub fn sizes(&self) -> impl Iterator<Item = (usize, usize)> {
         let selectors = self.selectors.iter();
         selectors.map(|(_, watched)| (watched.sets.len(), watched.views.len()))
     }
 
-    /// A copy of all of them.
+    /// A copy of all views.
     pub fn copy(&self) -> Vec<SelectorViews> {
         let selectors = self.selectors.iter();
         selectors.map(|(_, w)| w.with(w.views.clone())).collect()
     }
 
-    /// Returns whether there is none.
+    /// Returns whether there are no views.
     pub fn is_empty(&self) -> bool {
         self.selectors.is_empty()
     }
 
-    /// Returns how many views there are.
+    /// Returns the number of views.
     pub fn view_count(&self) -> usize {
         self.count
     }
 
-    /// The same as [`Self::memory_bytes`], measured again, except for the
-    /// counts of views.
-    pub fn measured_bytes(&self) -> usize {
-        let kept = self.bytes + self.watcher_bytes;
-        self.memory_bytes() - kept + self.measured_selectors() + self.measured_watchers()
-    }
-
-    /// Returns what they take in memory, in bytes. The counts of views are as large as
-    /// when one was last added or dropped, or nodes moved.
+    /// Returns their bytes in memory. The counts of views have the size of the time when one was
+    /// last added or dropped, or nodes moved.
     pub fn memory_bytes(&self) -> usize {
         let watchers = heap::list::<Vec<Watcher>>(self.watchers.capacity());
-        self.bytes + watchers + self.watcher_bytes
+        self.bytes + watchers + self.matches * MATCH
     }
 
-    /// Returns what a view would take that is kept here, in bytes.
-    pub fn cost(&self, selector: &Selector, view: &View, matched: &Vec<LabelSetId>) -> usize {
-        let view = view.memory_bytes() + size_of::<Arc<View>>();
-        if self.index.find(selector).is_some() {
-            return view;
+    /// Returns the bytes that a view would take if it were kept here.
+    pub fn cost(&self, selector: &Selector, view: &View, matched: &[LabelSetId]) -> usize {
+        let view = view_bytes(view);
+        match self.index.find(selector) {
+            Some(_) => view,
+            None => view + key_bytes(selector) + matched.len() * MATCH,
         }
-        let watcher = heap::list::<Watcher>(1) + size_of::<Vec<Watcher>>();
-        let sets = heap::list::<LabelSetId>(matched.capacity()) + matched.len() * watcher;
-        view + key_bytes(selector) + sets
     }
 }

@@ -1,4 +1,4 @@
-//! How pods are held on nodes that others chose for them.
+//! Holds pods on nodes that clients chose for them.
 
 use std::time::SystemTime;
 
@@ -12,10 +12,10 @@ use crate::snapshot::counters;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::reservation::{Claim, Hold, Reservation, Serial};
 
-/// A pod that goes to a node.
+/// A pod with the node that it goes to.
 #[derive(Debug, Clone)]
 pub struct Assignment {
-    /// What it counts as, for whom it is held, and how long.
+    /// The hold: the labels that the pod counts with, the owner, and the time.
     pub hold: Hold,
     /// The node.
     pub node: Box<str>,
@@ -23,25 +23,25 @@ pub struct Assignment {
     pub claim: Claim,
 }
 
-/// What was held for pods.
+/// The reservations that were made for pods.
 #[derive(Debug)]
 pub struct Assigned {
-    /// The revision that holds it.
+    /// The revision with the reservations.
     pub revision: i64,
     /// The ids, in the order of the pods; empty for a pod that is on a node already.
     pub ids: Vec<String>,
-    /// When the first of them ends by itself. `None` when nothing is held.
+    /// The time when the first of them ends by itself. `None` when there are none.
     pub until: Option<SystemTime>,
 }
 
 impl Snapshot {
-    /// Holds pods on nodes, until they arrive on some node. What was held for one of
-    /// these pods before ends in the same step. A pod that is on a node already
-    /// counts by itself, and nothing is held for it.
+    /// Holds pods on nodes, until they arrive on some node. Earlier reservations for one of these
+    /// pods end in the same step. A pod that is on a node already counts by itself, and gets no
+    /// reservation.
     ///
     /// # Errors
-    /// [`Error::OverLimit`], [`Error::NotStored`], [`Error::Contended`], and
-    /// [`Error::NotFound`] when the snapshot was deleted meanwhile. Then nothing is changed.
+    /// [`Error::OverLimit`], [`Error::NotStored`], [`Error::Contended`], and [`Error::NotFound`]
+    /// when the snapshot was deleted meanwhile. Then nothing is changed.
     pub fn assign(&self, pods: &[Assignment], limits: &Limits) -> Result<Assigned, Error> {
         self.in_turn(|turn| self.assign_in_turn(turn, pods, limits))
     }
@@ -53,12 +53,13 @@ impl Snapshot {
         limits: &Limits,
     ) -> Result<Assigned, Error> {
         let now = self.now();
-        let book = self.book();
+        let reservations = self.reservation_table();
         let claims = (0..).zip(pods);
         let claims = claims.map(|(i, pod)| (i, &*pod.hold.namespace, &pod.claim));
         let arrived = turn.live.arrived(claims);
-        let former =
-            |pod: &Assignment| book.claimed(&pod.hold.namespace, &pod.claim.name, &pod.claim.uid);
+        let former = |pod: &Assignment| {
+            reservations.claimed(&pod.hold.namespace, &pod.claim.name, &pod.claim.uid)
+        };
         let mut ended: Vec<Serial> = pods.iter().flat_map(former).collect();
         ended.sort_unstable();
         ended.dedup();
@@ -69,14 +70,18 @@ impl Snapshot {
             hold: pod.hold.clone(),
             node: pod.node.clone(),
             expires: now.wall + pod.hold.ttl,
+            left: pod.hold.ttl,
             claim: Some(pod.claim.clone()),
+            decided: pod.claim.uid.clone(),
         };
-        let held: Vec<_> = (book.last + 1..).zip(coming.map(reservation)).collect();
-        let left = book.len() - ended.len();
+        let held: Vec<_> = (reservations.last + 1..)
+            .zip(coming.map(reservation))
+            .collect();
+        let left = reservations.len() - ended.len();
         limits.check(Limit::Reservations, left + held.len())?;
         let changes = held.iter().map(|(serial, held)| held.pod(*serial));
-        let batch = Batch::trusted(changes.chain(book.deletions(&ended)));
-        drop(book);
+        let batch = Batch::trusted(changes.chain(reservations.deletions(&ended)));
+        drop(reservations);
         let mut ids = held.iter().map(|(serial, _)| self.id(*serial));
         let id = |i| match arrived.binary_search(&i) {
             Ok(_) => String::new(),
@@ -95,7 +100,7 @@ impl Snapshot {
         })
     }
 
-    /// Holds reservations in the place of others, which `batch` does to the state.
+    /// Replaces reservations by others; `batch` does this to the state.
     fn exchange(
         &self,
         turn: &mut WriteTurn<'_>,
@@ -106,7 +111,7 @@ impl Snapshot {
     ) -> Result<(), Error> {
         let now = self.now();
         let _room = check_room(&turn.live, batch, limits)?;
-        let _book_room = self.check_book(&held, &[])?;
+        let _room = self.check_growth(&held, &[])?;
         let before = turn.entry();
         let entry = Entry {
             revision: before.revision + 1,
@@ -118,7 +123,7 @@ impl Snapshot {
         };
         self.record_held(turn, entry)?;
         counters::add(&self.around.counters.reserved, held.len());
-        self.put(held, Vec::new(), now);
+        self.put(held, Vec::new(), now.steady);
         turn.apply_own(batch, before.revision + 1, now);
         self.forget(ended);
         Ok(())

@@ -6,8 +6,7 @@ use crate::limits::{Limit, Limits};
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::state::shards::State;
 
-/// Returns whether a state may grow by this many changes of this many bytes, whatever
-/// they are.
+/// Returns whether a state has room for this many changes of this many bytes, whatever they are.
 pub fn is_roomy(state: &State, most: usize, bytes: usize, limits: &Limits) -> bool {
     let now = state.sizes();
     now.nodes + most <= limits.max_nodes
@@ -17,8 +16,8 @@ pub fn is_roomy(state: &State, most: usize, bytes: usize, limits: &Limits) -> bo
         && state.footprint.account().has_room(Part::Objects, bytes)
 }
 
-/// Checks that a state may grow by a batch; room in memory for it, to be held
-/// until it is applied.
+/// Checks that a state may grow by a batch. Returns room in memory for it, to be held until it is
+/// applied.
 pub fn check_room(state: &State, batch: &Batch, limits: &Limits) -> Result<Charge, Error> {
     if !is_roomy(state, batch.len(), 0, limits) {
         check_counts(state, batch, limits)?;
@@ -27,7 +26,7 @@ pub fn check_room(state: &State, batch: &Batch, limits: &Limits) -> Result<Charg
     Ok(room.inspect_err(|_| state.upkeep.note_want())?)
 }
 
-/// Checks that a state may have as many objects more.
+/// Checks that a state may have this many more objects.
 fn check_counts(state: &State, batch: &Batch, limits: &Limits) -> Result<(), Error> {
     let now = state.sizes();
     let new = state.additions(batch);

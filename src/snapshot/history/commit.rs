@@ -1,5 +1,5 @@
-//! How a snapshot takes batches: one after another, checked, recorded in the
-//! journal, applied. Batches of waiting callers are recorded together.
+//! Commits batches to a snapshot: one after another, checked, recorded in the journal, applied.
+//! Batches of waiting callers are recorded together.
 
 use std::sync::Arc;
 
@@ -22,20 +22,20 @@ use crate::snapshot::state::shards::Applied;
 /// Batches are recorded together until they have this many changes.
 const MAX_GROUP_CHANGES: usize = 100_000;
 
-/// What passed its checks, and has its place in the order.
+/// An offer that passed its checks, and has its place in the order.
 struct Planned {
     /// The index of the job that wants this change.
     job: usize,
     /// The batch; `None` where only reservations end.
     offer: Option<Offer>,
-    /// The batch, in which pods request what they do by the version of the snapshot.
+    /// The batch, with the requests of pods by the rules of the snapshot's version.
     batch: Option<Arc<Batch>>,
     /// Defaults to set: those of the batch, or those that a snapshot begins with.
     defaults: Option<Arc<Defaults>>,
     revision: i64,
-    /// How many reservations end because their time is over.
+    /// The number of reservations that end because their time is over.
     expired: usize,
-    /// The reservations that end: its pods take over, or their time is over. Also
+    /// The reservations that end, because their pods take over or their time is over, and the
     /// answers that are forgotten.
     ended: Vec<Serial>,
     /// Holds the memory that a batch will take.
@@ -43,19 +43,19 @@ struct Planned {
     at: Now,
 }
 
-/// What one caller does for all that wait.
+/// The commit that one caller makes for all that wait.
 struct Commit<'s> {
     turn: WriteTurn<'s>,
     limits: &'s Limits,
-    /// What is recorded together next, and then applied one by one.
+    /// The offers that are recorded together next, and then applied one by one.
     group: Vec<Planned>,
-    /// How many changes the group has.
+    /// The number of changes in the group.
     changes: usize,
     /// The results of each job.
     outcomes: Vec<Vec<Result<Update, Error>>>,
-    /// Whether nothing was missed that others had appended when the turn began.
+    /// True if all that others had appended when the turn began was read.
     knows_all: bool,
-    /// How often others came first since something was recorded.
+    /// The number of times that others came first since something was recorded.
     attempts: usize,
 }
 
@@ -84,8 +84,8 @@ fn commit_all(snapshot: &Snapshot, jobs: &[Job], limits: &Limits) -> Vec<Outcome
         knows_all: !snapshot.around.is_shared(),
         attempts: 0,
     };
-    // What arrived meanwhile is likely to be in the way of what comes now. Where
-    // that fails, so does what is recorded.
+    // Entries that arrived meanwhile probably conflict with the next ones. If reading them fails,
+    // recording fails, too.
     let _ = commit.turn.prepare();
     for (index, job) in jobs.iter().enumerate() {
         match job {
@@ -98,8 +98,8 @@ fn commit_all(snapshot: &Snapshot, jobs: &[Job], limits: &Limits) -> Vec<Outcome
 }
 
 impl Commit<'_> {
-    /// Adds what a job wants to the group, unless the job was refused before: a batch,
-    /// or that reservations end.
+    /// Adds a job's work to the group, unless the job was refused before: a batch, or the end of
+    /// reservations.
     fn add(&mut self, job: usize, offer: Option<&Offer>) {
         if self.is_refused(job) || self.turn.position.deleted {
             return;
@@ -109,13 +109,13 @@ impl Commit<'_> {
         let fits =
             changes <= MAX_GROUP_CHANGES && is_roomy(&self.turn.live, changes, bytes, self.limits);
         let mut planned = self.plan(job, offer);
-        // Alone it is judged by the state itself.
+        // On its own it is judged by the state itself.
         if !self.group.is_empty() && (!fits || planned.is_err()) {
             self.carry_out();
             if self.is_refused(job) {
                 return;
             }
-            // What it holds of memory is looked for again.
+            // Its room in memory is reserved again later.
             drop(planned);
             planned = self.plan(job, offer);
         }
@@ -142,7 +142,7 @@ impl Commit<'_> {
         self.outcomes[job].last().is_some_and(Result::is_err)
     }
 
-    /// Checks what comes after the group. `None` when there is nothing to do.
+    /// Checks the work after the group. `None` when there is nothing to do.
     fn plan(&self, job: usize, offer: Option<&Offer>) -> Result<Option<Planned>, Error> {
         let snapshot = self.turn.snapshot;
         let live = &self.turn.live;
@@ -159,9 +159,12 @@ impl Commit<'_> {
                 let rules = defaults.as_ref().unwrap_or(&known).rules();
                 let chosen = batch.insert(Batch::of_version(&offer.batch, rules));
                 room = Some(check_room(live, chosen, self.limits)?);
-                snapshot.book().taken_over(chosen)
+                snapshot.reservation_table().taken_over(chosen)
             }
-            None => snapshot.due(at.steady),
+            None => {
+                self.turn.trust_clock()?;
+                snapshot.due(at.steady)
+            }
         };
         let is_planned = |serial: &Serial| {
             let mut planned = self.group.iter();
@@ -172,8 +175,8 @@ impl Commit<'_> {
             Some(_) => 0,
             None if ended.is_empty() => return Ok(None),
             None => {
-                let book = snapshot.book();
-                ended.iter().filter(|it| book.holds(**it)).count()
+                let reservations = snapshot.reservation_table();
+                ended.iter().filter(|it| reservations.holds(**it)).count()
             }
         };
         let mut planned = Planned {
@@ -229,7 +232,7 @@ impl Commit<'_> {
         if let Err(error) = self.turn.catch_up(false) {
             return self.refuse(group, &error);
         }
-        // What they hold of memory is looked for again.
+        // Their room in memory is reserved again.
         let wants: Vec<_> = group.into_iter().map(|p| (p.job, p.offer)).collect();
         for (job, offer) in &wants {
             self.add(*job, offer.as_ref());
@@ -304,7 +307,7 @@ impl Commit<'_> {
         let batch = snapshot.with_deletions(&batch, &ended);
         let live = &self.turn.live;
         let mut applied = live.apply(&batch, defaults, revision);
-        // That reservations end is not the caller's doing.
+        // The caller did not end the reservations.
         applied.changed = applied.changed.saturating_sub(ended.len());
         snapshot.forget(&ended);
         snapshot.fed(at, offer.arrived, offer.age);
@@ -313,8 +316,8 @@ impl Commit<'_> {
 }
 
 impl Planned {
-    /// Returns whether the revision grows. It does not where answers alone are forgotten,
-    /// which changes nothing that anybody reads.
+    /// Returns whether the revision grows. It does not if only answers are forgotten, which no
+    /// reader can see.
     fn moves(&self) -> bool {
         self.offer.is_some() || self.expired > 0
     }

@@ -1,5 +1,4 @@
-//! How reservations end that nobody ends: their time is over, or nobody was told of
-//! them.
+//! Ends reservations without a request: their time is over, or their caller was never told of them.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -7,33 +6,58 @@ use std::time::Duration;
 use super::error::Error;
 use super::named::Snapshot;
 use super::offer::Job;
+use super::turn::WriteTurn;
 use crate::limits::Limits;
 use crate::snapshot::clock::Moment;
 use crate::snapshot::objects::reservation::Serial;
 
+impl WriteTurn<'_> {
+    /// Makes sure that the clock is right before reservations end by it. Times that were measured
+    /// while it was wrong are measured again.
+    ///
+    /// # Errors
+    /// [`Error::NotStored`]: it is unknown whether the clock is right.
+    pub fn trust_clock(&self) -> Result<(), Error> {
+        let snapshot = self.snapshot;
+        let Some(journal) = &snapshot.around.journal else {
+            return Ok(());
+        };
+        let since = journal.right_since(snapshot.name());
+        let since = since.map_err(|error| self.not_stored(error))?;
+        let reservations = snapshot.reservation_table();
+        if reservations.is_measured_before(since) {
+            let count = reservations.len() + reservations.answer_count();
+            drop(reservations);
+            snapshot.change_reservations(count.max(1), |all| all.measure_from(since));
+        }
+        Ok(())
+    }
+}
+
 impl Snapshot {
-    /// The reservations and answers that are to end at a moment, ascending: those whose
-    /// time is over, and those that nobody was told of.
+    /// The reservations and answers that are to end at a moment, ascending: those whose time is
+    /// over, and those whose caller was never told. The caller [trusts](WriteTurn::trust_clock) the
+    /// clock.
     pub(super) fn due(&self, now: Moment) -> Vec<Serial> {
-        let book = self.book();
+        let reservations = self.reservation_table();
         let mut due = self.unclaimed.lock().made.clone();
-        due.retain(|serial| book.holds(*serial));
-        due.extend(book.expired(now));
+        due.retain(|serial| reservations.holds(*serial));
+        due.extend(reservations.expired(now.before(self.around.grace())));
         due.sort_unstable();
         due.dedup();
         due
     }
 
-    /// Has reservations released in the background that nobody was told of.
+    /// Releases reservations in the background whose caller was never told of them.
     pub fn abandon(&self, ids: &[String]) {
         let serials = ids.iter().filter_map(|id| self.serial(id));
         self.unclaimed.lock().made.extend(serials);
         self.around.ends_changed.notify(usize::MAX);
     }
 
-    /// Ends all reservations that are due at this moment, or that nobody was told of, in
-    /// one entry, together with the batches of waiting callers. They count until that is recorded.
-    /// It waits for the journal, so that readers need not.
+    /// Ends all reservations that are due at this moment, or whose caller was never told, in one
+    /// entry, together with the batches of waiting callers. They count until that is recorded. It
+    /// waits for the journal, so that readers need not.
     ///
     /// # Errors
     /// [`Error::NotStored`]. Then they still count.
@@ -46,20 +70,22 @@ impl Snapshot {
         let ended = outcomes.try_for_each(|outcome| outcome.map(drop));
         let mut unclaimed = self.unclaimed.lock();
         if !unclaimed.made.is_empty() {
-            // Read under the lock: none can be added that it does not have yet.
-            let book = self.book();
-            unclaimed.made.retain(|serial| book.holds(*serial));
+            // Read under the lock: no reservation can be added to it that the table does not have
+            // yet.
+            let reservations = self.reservation_table();
+            unclaimed.made.retain(|serial| reservations.holds(*serial));
         }
         ended
     }
 
-    /// Returns how long it is until the time of a reservation is over; nothing when it
-    /// is already. `None` when nothing is held.
+    /// Returns the time until the next reservation ends; zero when its time is already over. `None`
+    /// when there are none.
     pub fn until_next_end(&self) -> Option<Duration> {
         if !self.unclaimed.lock().made.is_empty() {
             return Some(Duration::ZERO);
         }
         let next = Moment::of_number(self.next_expiry.load(Ordering::Acquire));
-        (next != Moment::NEVER).then(|| next.since(self.now().steady))
+        let due = || next.after(self.around.grace());
+        (next != Moment::NEVER).then(|| due().since(self.now().steady))
     }
 }

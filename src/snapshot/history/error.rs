@@ -1,4 +1,4 @@
-//! Why an update or a look-up is refused.
+//! The reasons why an update or a look-up is refused.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::account::Exhausted;
 use crate::limits::Exceeded;
 use crate::matching::Violations;
 
-/// Why the registry refuses.
+/// The reason why the registry refuses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The request is wrong; nothing was changed.
@@ -19,7 +19,7 @@ pub enum Error {
     /// Decisions are not answered before the first batch or replace.
     #[error("snapshot {0:?} is not synced yet")]
     NotSynced(String),
-    /// The feed of the snapshot was not heard of for too long.
+    /// The snapshot's feed was silent for too long.
     #[error(
         "snapshot {snapshot:?} is stale: its feed was last heard of {} ago, over max-age of {}",
         humantime::format_duration(Duration::from_secs(age.as_secs())),
@@ -30,7 +30,7 @@ pub enum Error {
         snapshot: String,
         /// The time since its last batch.
         age: Duration,
-        /// What it may be.
+        /// The age that is allowed.
         max_age: Duration,
     },
     /// The snapshot has another revision than the caller expected.
@@ -38,9 +38,9 @@ pub enum Error {
     RevisionMismatch {
         /// Name of the snapshot.
         snapshot: String,
-        /// What the caller expected.
+        /// The value that the caller expected.
         expected: i64,
-        /// What it is.
+        /// The actual value.
         actual: i64,
     },
     /// The snapshot has another epoch than the caller expected.
@@ -48,12 +48,12 @@ pub enum Error {
     EpochMismatch {
         /// Name of the snapshot.
         snapshot: String,
-        /// What the caller expected.
+        /// The value that the caller expected.
         expected: String,
-        /// What it is.
+        /// The actual value.
         actual: String,
     },
-    /// The journal did not take it; nothing was changed.
+    /// The journal did not accept the step; nothing was changed.
     #[error(transparent)]
     NotStored(JournalError),
     /// Other servers changed the snapshot first, again and again; nothing was
@@ -64,18 +64,18 @@ pub enum Error {
     /// take it. Nothing was changed.
     #[error("another server may feed snapshot {0:?} now")]
     Superseded(String),
-    /// Too much for a configured limit.
+    /// The request exceeds a configured limit.
     #[error(transparent)]
     OverLimit(#[from] Exceeded),
 }
 
 impl Error {
-    /// Returns whether somebody else was first, and nothing else was wrong.
+    /// Returns whether another server was first, and nothing else was wrong.
     pub(super) fn is_behind(&self) -> bool {
         *self == Self::NotStored(JournalError::Behind)
     }
 
-    /// Returns whether it may have been recorded all the same.
+    /// Returns whether the step may have been recorded even so.
     pub(super) fn is_doubt(&self) -> bool {
         matches!(self, Self::NotStored(JournalError::UnknownFate(_)))
     }

@@ -1,5 +1,5 @@
-//! Faults on purpose, so that tests can see them found. Not in any build but
-//! that of the tests.
+//! Deliberate faults, so that tests can check that they are found. They are only in builds for
+//! tests.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,6 @@ use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::objects::node::CompiledNode;
 use crate::snapshot::objects::pod::CompiledPod;
 use crate::snapshot::objects::requested::Shifts;
-use crate::snapshot::state::memory::MemoryUse;
 
 /// A fault of the kept counts.
 #[derive(Debug, Clone, Copy)]
@@ -27,13 +26,11 @@ pub(crate) enum InjectedFault {
     PodTotal,
     /// A pod is on a node whose slot no node has.
     UnknownSlot,
-    /// A byte of nothing is on the account.
-    MemoryTotal,
 }
 
 impl Snapshot {
-    /// Makes a namespace look as if nobody had asked in it. A batch that begins
-    /// just before the first question sees that.
+    /// Makes a namespace look as if it was never asked about. A batch that begins just before the
+    /// first question sees that.
     pub(crate) fn look_away(&self, namespace: &str) {
         let state = self.live();
         let shard = state.shard(namespace).expect("the namespace exists");
@@ -77,13 +74,6 @@ impl Snapshot {
                 let pod = CompiledPod::trusted(&pod);
                 namespace.put_pod(&pod, &others, &mut Shifts::default());
             }
-            InjectedFault::MemoryTotal => state.footprint.change(
-                MemoryUse::default(),
-                MemoryUse {
-                    owners: 1,
-                    ..MemoryUse::default()
-                },
-            ),
         }
     }
 }

@@ -1,6 +1,5 @@
-//! How a snapshot takes steps that were decided elsewhere: it applies the
-//! entries of others, in their order, and checks nothing again but that they
-//! fit.
+//! Follows steps that other servers took: a snapshot applies their entries in order, and checks
+//! only that they fit.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -10,19 +9,18 @@ use super::journal::{JournalError, OwnedChange, OwnedEntry, SavedSnapshot};
 use super::named::Snapshot;
 use super::replacing::swap_in;
 use super::turn::WriteTurn;
-use crate::snapshot::clock::Now;
+use crate::snapshot::clock::Moment;
 use crate::snapshot::counters;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::reservation::{KeptAnswer, Reservation, Serial};
 use crate::snapshot::state::shards::Applied;
 
-/// How often a change is attempted while others come first.
+/// The number of attempts at a change while others come first.
 pub(super) const ATTEMPTS: usize = 8;
 
 impl WriteTurn<'_> {
-    /// Applies what others have appended to the journal: what has arrived, or with
-    /// `all` everything that was acknowledged before. The snapshot may be over
-    /// afterwards.
+    /// Applies entries that others have appended to the journal: those that have arrived, or with
+    /// `all` every one that was acknowledged before. The snapshot may be over afterwards.
     ///
     /// # Errors
     /// [`Error::NotStored`].
@@ -53,8 +51,8 @@ impl WriteTurn<'_> {
         Ok(())
     }
 
-    /// Applies what has arrived, before something is recorded. Where others are to come
-    /// first, it waits for them, for a moment.
+    /// Applies the entries that have arrived, before something is recorded. Where others are to
+    /// come first, it waits for them, for a moment.
     ///
     /// # Errors
     /// [`Error::NotStored`].
@@ -67,36 +65,16 @@ impl WriteTurn<'_> {
         self.catch_up(false)
     }
 
-    /// Attempts a change until nobody else comes first: each attempt is made on
-    /// all that others have appended. What an attempt recorded comes right after
-    /// all of that, so its result is final. The result of one that recorded nothing may
-    /// be that of an older state: it is final only where nothing was missed. `None` when
-    /// the snapshot is over.
+    /// Attempts a change until no other server comes first: each attempt is made on everything that
+    /// others have appended. The entry of an attempt that recorded something comes right after
+    /// that, so its result is final. An attempt that recorded nothing may have seen an older state:
+    /// its result is final only where nothing was missed. `None` when the snapshot is over.
     ///
     /// # Errors
-    /// Those of the attempt, [`Error::NotStored`], and [`Error::Contended`]
-    /// when others came first too often. What one attempt has sent may be recorded
-    /// whatever the next one comes to, so the doubt of it stays: an update that was
-    /// recorded after all makes the next attempt fail for its own revision.
+    /// Those of the attempt, [`Error::NotStored`], and [`Error::Contended`] when others came first
+    /// too often. An attempt whose entry may still be recorded is the last one: another one might
+    /// find its own work done, and would tell of that as of the work of others.
     pub fn attempt<T>(
-        &mut self,
-        mut attempt: impl FnMut(&mut Self) -> Result<T, Error>,
-    ) -> Result<Option<T>, Error> {
-        let mut doubt = None;
-        let attempted = self.attempt_until_known(|turn| {
-            let result = attempt(turn);
-            doubt = result
-                .as_ref()
-                .err()
-                .filter(|it| it.is_doubt())
-                .cloned()
-                .or(doubt.take());
-            result
-        });
-        attempted.map_err(|error| doubt.unwrap_or(error))
-    }
-
-    fn attempt_until_known<T>(
         &mut self,
         mut attempt: impl FnMut(&mut Self) -> Result<T, Error>,
     ) -> Result<Option<T>, Error> {
@@ -108,23 +86,25 @@ impl WriteTurn<'_> {
             }
             let before = self.position.sequence;
             let result = attempt(self);
-            if matches!(&result, Err(error) if error.is_behind()) {
-                self.catch_up(false)?;
-            } else if !knows_all && self.position.sequence == before {
-                self.catch_up(true)?;
-                knows_all = true;
-            } else {
-                return result.map(Some);
+            let is_final = knows_all || self.position.sequence != before;
+            match &result {
+                Err(error) if error.is_behind() => self.catch_up(false)?,
+                Err(error) if error.is_doubt() => return result.map(Some),
+                _ if is_final => return result.map(Some),
+                _ => {
+                    self.catch_up(true)?;
+                    knows_all = true;
+                }
             }
         }
         Err(Error::Contended(self.snapshot.name().to_owned()))
     }
 }
 
-/// Applies an entry, and notes reservations of it that nobody was told of.
+/// Applies an entry, and records which of its reservations were never told to their caller.
 ///
 /// # Errors
-/// Why it does not fit; nothing was changed then.
+/// The reason why it does not fit; then nothing was changed.
 pub(super) fn follow(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), String> {
     let (sequence, mark) = (entry.after.sequence, entry.mark);
     apply(turn, entry)?;
@@ -146,11 +126,11 @@ fn apply(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), String> {
     let before = turn.live.revision();
     let is_fed = entry.is_fed(before);
     let (revision, synced, last_serial) = (after.revision, after.synced, after.last_serial);
-    let Some(applied) = change_state(turn, entry, now) else {
+    let Some(applied) = change_state(turn, entry, now.steady) else {
         return Ok(());
     };
-    if snapshot.book().last < last_serial {
-        snapshot.change_book(1, |book| book.last = last_serial);
+    if snapshot.reservation_table().last < last_serial {
+        snapshot.change_reservations(1, |reservations| reservations.last = last_serial);
     }
     if revision == before {
         return Ok(());
@@ -163,8 +143,8 @@ fn apply(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), String> {
     Ok(())
 }
 
-/// Applies what an entry changes; `None` when it deletes the snapshot.
-fn change_state(turn: &mut WriteTurn<'_>, entry: OwnedEntry, now: Now) -> Option<Applied> {
+/// Applies the change of an entry; `None` when it deletes the snapshot.
+fn change_state(turn: &mut WriteTurn<'_>, entry: OwnedEntry, now: Moment) -> Option<Applied> {
     let snapshot = turn.snapshot;
     let OwnedEntry {
         after,
@@ -227,17 +207,19 @@ fn check(turn: &WriteTurn<'_>, entry: &OwnedEntry) -> Result<(), String> {
     Ok(())
 }
 
-/// A batch with what reservations do to the state: those that are new begin to
-/// count, and those that have ended no longer do.
+/// A batch with the effect of reservations on the state: new ones begin to count, and ended ones
+/// cease to.
 fn with_reservations(
     snapshot: &Snapshot,
     batch: Batch,
     held: &[(Serial, Reservation)],
     ended: &[Serial],
 ) -> Batch {
-    let book = snapshot.book();
-    let mut more = book.deletions(ended);
-    let new = held.iter().filter(|(serial, _)| !book.holds(*serial));
+    let reservations = snapshot.reservation_table();
+    let mut more = reservations.deletions(ended);
+    let new = held
+        .iter()
+        .filter(|(serial, _)| !reservations.holds(*serial));
     more.extend(new.map(|(serial, held)| held.pod(*serial)));
     match more.is_empty() {
         true => batch,
@@ -246,8 +228,8 @@ fn with_reservations(
 }
 
 impl OwnedEntry {
-    /// Returns whether it is a sign of a feed: it does something that reservations do
-    /// not do by themselves.
+    /// Returns whether the entry is a sign of a feed: it has effects that reservations alone do not
+    /// have.
     fn is_fed(&self, before: i64) -> bool {
         let after = &self.after;
         let is_of_reservations = !(after.held.is_empty() && self.ended.is_empty());
@@ -261,7 +243,7 @@ impl OwnedEntry {
 }
 
 impl Snapshot {
-    /// Stops answering decisions: what it holds may be wrong.
+    /// Stops answering decisions, because the state may be wrong.
     pub(super) fn distrust(&self) {
         if self.synced.swap(false, Ordering::AcqRel) {
             self.around.observer.snapshot_changed(self.name(), false);
@@ -277,15 +259,15 @@ impl Snapshot {
         done.ok_or_else(|| Error::NotFound(self.name().to_owned()))
     }
 
-    /// Notes reservations as they are from now on, and answers.
+    /// Records the present form of reservations, and answers.
     pub(super) fn put(
         &self,
         held: Vec<(Serial, Reservation)>,
         answers: Vec<(Serial, KeptAnswer)>,
-        now: Now,
+        now: Moment,
     ) {
-        self.change_book(held.len() + answers.len(), |book| {
-            book.put_all(held, answers, now);
+        self.change_reservations(held.len() + answers.len(), |reservations| {
+            reservations.put_all(held, answers, now);
         });
     }
 }

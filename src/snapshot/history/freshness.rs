@@ -1,5 +1,5 @@
-//! How old a snapshot is (the time since the last batch of its feed, and how old what
-//! the feed knew was then), and how old it may get.
+//! The age of a snapshot (the time since the last batch of its feed, and the age of the feed's
+//! knowledge then), and its maximum age.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -10,14 +10,14 @@ use parking_lot::Mutex;
 use super::error::Error;
 use crate::snapshot::clock::{Moment, Now};
 
-/// How old snapshots may get, and what to do with older ones.
+/// The maximum ages of snapshots, and the treatment of older ones.
 #[derive(Debug, Clone, Default)]
 pub struct MaxAges {
     /// For snapshots that are not named; `None` for any age.
     pub default: Option<Duration>,
     /// By name; `None` for any age.
     pub by_name: HashMap<String, Option<Duration>>,
-    /// Whether decisions on older ones are refused.
+    /// True if decisions on older ones are refused.
     pub refuse: bool,
 }
 
@@ -27,31 +27,29 @@ impl MaxAges {
     }
 }
 
-/// When one snapshot was fed, and how old it may get.
+/// The time when one snapshot was fed, and its maximum age.
 pub struct Freshness {
     max_age: Option<Duration>,
     refuse: bool,
-    /// The [`Moment`] from which the knowledge behind the last batch is.
+    /// The [`Moment`] up to which the feed's knowledge was complete in the last batch.
     fed: AtomicI64,
-    /// How long the last batch took from its arrival until it was applied, in
-    /// microseconds.
+    /// The time that the last batch took from its arrival until it was applied, in microseconds.
     lag: AtomicU64,
-    /// What was announced last. Locked while announcing, so that the last
-    /// announcement is true.
+    /// The last announcement. Locked while announcing, so that it is true.
     announced: Mutex<Announced>,
 }
 
-/// What was announced last.
+/// The last announcement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Announced {
     Fresh,
     Stale,
-    /// That the snapshot is deleted. Nothing is announced after that.
+    /// The snapshot is deleted. Nothing is announced after that.
     Deleted,
 }
 
 impl Freshness {
-    /// Of a snapshot of this name that was fed then.
+    /// The freshness of a snapshot of this name that was fed at this moment.
     pub fn new(name: &str, ages: &MaxAges, fed: Moment) -> Self {
         Self {
             max_age: ages.of(name),
@@ -62,7 +60,7 @@ impl Freshness {
         }
     }
 
-    /// Returns how old it is. `None` when it may get any age.
+    /// Returns the snapshot's age. `None` when it has no maximum age.
     pub fn age(&self, clock: impl FnOnce() -> Now) -> Option<Duration> {
         self.max_age.map(|_| self.since_fed(clock().steady))
     }
@@ -90,9 +88,8 @@ impl Freshness {
         })
     }
 
-    /// Notes a batch that took `lag` from its arrival until it was applied, from a feed
-    /// whose knowledge was of this age, and reports if the snapshot became stale or
-    /// stopped being so.
+    /// Records a batch that took `lag` from its arrival until it was applied, from a feed with
+    /// knowledge of this age. Reports if the snapshot became stale or stopped being so.
     pub fn feed(&self, at: Moment, (lag, age): (Duration, Duration), tell: impl FnOnce(bool)) {
         let lag = u64::try_from(lag.as_micros()).unwrap_or(u64::MAX);
         self.lag.store(lag, Ordering::Relaxed);
@@ -101,7 +98,7 @@ impl Freshness {
         self.look(at, tell);
     }
 
-    /// Returns how long the last batch took from its arrival until it was applied.
+    /// Returns the time that the last batch took from its arrival until it was applied.
     pub fn lag(&self) -> Duration {
         Duration::from_micros(self.lag.load(Ordering::Relaxed))
     }
@@ -120,12 +117,12 @@ impl Freshness {
         tell(is_stale);
     }
 
-    /// Nothing is announced any more: the snapshot is deleted.
+    /// Ends all announcements, because the snapshot is deleted.
     pub fn end(&self) {
         *self.announced.lock() = Announced::Deleted;
     }
 
-    /// Returns whether it was announced to be stale.
+    /// Returns whether the snapshot was announced to be stale.
     pub fn is_stale(&self) -> bool {
         *self.announced.lock() == Announced::Stale
     }

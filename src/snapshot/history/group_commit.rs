@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-/// Callers that wait for something slow, such as a disk. One of them leads: it
-/// does the jobs of all that wait, in the order in which they came.
+/// Callers that wait for a slow operation, such as a disk. One of them leads: it does the jobs of
+/// all that wait, in the order in which they came.
 #[derive(Debug)]
 pub struct GroupCommit<J, O> {
     next: AtomicU64,

@@ -1,38 +1,53 @@
-//! A snapshot as it would be after changes that nobody makes.
+//! A snapshot as it would be after imagined changes.
+
+use std::collections::BTreeSet;
 
 use super::named::Snapshot;
 use crate::proto::v1::change::Object;
 use crate::snapshot::budget::{Budget, Delay};
 use crate::snapshot::objects::change::Batch;
+use crate::snapshot::objects::reservation::{Hold, Serial};
 use crate::snapshot::state::fork::Fork;
 use crate::snapshot::state::read_view::ReadView;
 
-/// All namespaces of one revision, and what is changed in them. It goes with the
-/// question for which it was made.
+/// All namespaces of one revision, and their imagined changes. It is dropped with the question for
+/// which it was made.
 pub struct Imagined<'s> {
     fork: Fork<'s>,
     budget: &'s Budget<'s>,
     names: Vec<Box<str>>,
     is_changed: bool,
+    /// How many picks count in it.
+    held: Serial,
 }
+
+/// What picks are called in a plan: more than any reservation that is made.
+const FIRST_SERIAL: Serial = 1 << 63;
 
 impl Snapshot {
     /// Runs a plan on a copy of one revision, which the plan may change, until
-    /// `is_given_up`. Its memory is on the account.
+    /// `is_given_up`. It has the namespaces that hold something, those that are named, and those
+    /// of an overlay, which is applied first. Its memory is on the account.
     ///
     /// # Errors
     /// Those of [`Self::read_until`].
     pub fn imagine<T>(
         &self,
+        namespaces: &[&str],
+        overlay: &Batch,
         is_given_up: &dyn Fn() -> bool,
         plan: impl FnOnce(&mut Imagined<'_>) -> T,
     ) -> Result<T, Delay> {
         let live = self.live();
         let budget = live.budget(is_given_up);
         let (names, mut forks) = self.at_one_revision(&live, |live| {
-            let mut names = live.namespace_names();
+            let mut names: BTreeSet<Box<str>> = live.namespace_names().into_iter().collect();
+            names.extend(namespaces.iter().map(|name| Box::from(*name)));
+            let changed = overlay.changes().map(|change| change.id);
+            let changed = changed.filter(|id| id.kind.is_in_shard());
+            names.extend(changed.map(|id| Box::from(id.namespace)));
             if names.is_empty() {
-                names.push("default".into());
+                names.insert("default".into());
             }
             let names: Vec<_> = names
                 .into_iter()
@@ -48,7 +63,13 @@ impl Snapshot {
                 budget: &budget,
                 names,
                 is_changed: false,
+                held: 0,
             };
+            if !overlay.is_empty() {
+                let taken = self.reservation_table().taken_over(overlay);
+                let overlay = self.with_deletions(overlay, &taken);
+                imagined.step(&overlay.under(live.defaults().rules()));
+            }
             plan(&mut imagined)
         });
         live.upkeep.discarded().drop_all();
@@ -60,22 +81,36 @@ impl Snapshot {
 }
 
 impl Imagined<'_> {
-    /// The namespaces, ascending by name.
+    /// The names of the namespaces, ascending.
     pub fn namespaces(&self) -> Vec<Box<str>> {
         self.names.clone()
     }
 
-    /// Reads one of the namespaces as it would be; `None` where there is none of this
+    /// Reads one of the namespaces with the imagined changes; `None` where there is none of this
     /// name.
     pub fn read<T>(&mut self, namespace: &str, read: impl FnOnce(ReadView<'_>) -> T) -> Option<T> {
         let is_there = self.fork.turn_to(namespace);
         is_there.then(|| read(self.fork.read_view(self.budget)))
     }
 
-    /// Changes objects, all of which are valid and in namespaces that are there.
+    /// Changes objects, which must be valid and in existing namespaces.
     pub fn change(&mut self, objects: impl IntoIterator<Item = Object>) {
+        self.step(&Batch::trusted(objects));
+    }
+
+    /// Has picks on nodes count as they do while they are held. The namespace is there.
+    pub fn hold<'n>(&mut self, hold: &Hold, nodes: impl Iterator<Item = &'n str>) {
+        let serials = FIRST_SERIAL + self.held..;
+        let pods: Vec<Object> = serials
+            .zip(nodes)
+            .map(|(serial, node)| hold.pod(serial, node, ""))
+            .collect();
+        self.held += pods.len() as Serial;
+        self.change(pods);
+    }
+
+    fn step(&mut self, changes: &Batch) {
         let is_first = !std::mem::replace(&mut self.is_changed, true);
-        self.fork
-            .step(&Batch::trusted(objects), is_first, self.budget);
+        self.fork.step(changes, is_first, self.budget);
     }
 }

@@ -1,16 +1,26 @@
-//! What happens between accepting a batch and applying it.
+//! The journal: the step between accepting a batch and applying it.
 //!
-//! Every change of a snapshot becomes an [`Entry`] first. Entries of a snapshot
-//! are in order, each with the epoch and the revision that it leads to. An
-//! entry is applied only after the journal took it. So everything that a
-//! decision sees can be read back, and applying the same entries in the same
-//! order gives the same state.
+//! Every change of a snapshot becomes an [`Entry`] first. Entries of a snapshot are in order, each
+//! with the epoch and the revision that it leads to. An entry is applied only after the journal
+//! took it. So everything that a decision sees can be read back, and applying the same entries in
+//! the same order gives the same state.
+//!
+//! - The core itself writes nothing.
+//! - A journal that refuses leaves everything as it was.
+//! - **Group commit.** Batches that arrive while others are being recorded form a group, which is
+//!   recorded together.
+//! - A replace writes its objects aside while they arrive. Its commit is one small entry.
+//! - After a fault a journal may be out of step with the snapshot. The snapshot then writes itself
+//!   again with one entry.
+//! - The answer to a request that may be repeated is in the entry of its reservations: both are
+//!   there or neither.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use uuid::Uuid;
 
+use crate::snapshot::clock::Moment;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::held_row::HeldRow;
@@ -18,8 +28,8 @@ use crate::snapshot::objects::reservation::{KeptAnswer, Reservation, Serial};
 use crate::snapshot::state::frozen::Frozen;
 use crate::snapshot::state::shards::State;
 
-/// Keeps what happens to snapshots. Its methods may wait for a disk, so threads
-/// that serve connections never call them.
+/// Keeps the steps of snapshots. Its methods may wait for a disk, so threads that serve connections
+/// never call them.
 pub trait Journal: Send + Sync {
     /// Takes entries: all of them or none. They are as durable as promised
     /// when it returns.
@@ -38,22 +48,37 @@ pub trait Journal: Send + Sync {
     /// Applies changes to a state aside.
     ///
     /// # Errors
-    /// [`JournalError`]; the state aside is of no use then.
+    /// [`JournalError`]; then the state aside is useless.
     fn write_aside(&self, aside: Aside, changes: &Batch) -> Result<(), JournalError>;
 
-    /// Gives a state aside up that was not made a snapshot's.
+    /// Gives up a state aside that became no snapshot's.
     fn drop_aside(&self, aside: Aside);
 
-    /// Returns whether others append entries too. Then a snapshot asks for these with
+    /// Returns whether others append entries, too. Then a snapshot asks for these with
     /// [`Self::missed`], and begins with the first entry of all.
     fn is_shared(&self) -> bool {
         false
     }
 
-    /// The entries of a snapshot that others have appended since it was there. The
-    /// caller has the turn of the snapshot, and applies them before anything
-    /// else. Those are returned that have arrived; with `all`, every one that
-    /// was acknowledged before this call.
+    /// The moment since which the monotonic clock of this server is known to be right. It is asked
+    /// before something ends because its time is over.
+    ///
+    /// # Errors
+    /// Nothing may end by this clock at present.
+    fn right_since(&self, snapshot: &str) -> Result<Moment, JournalError> {
+        let _ = snapshot;
+        Ok(Moment::FIRST)
+    }
+
+    /// The most by which a time span may be shorter than this server measures it while its clock is
+    /// right. Holds end later by this time.
+    fn grace(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// The entries of a snapshot that others have appended since it had this standing. The caller
+    /// has the turn of the snapshot, and applies them before anything else. Returns those that have
+    /// arrived; with `all`, every one that was acknowledged before this call.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -62,63 +87,61 @@ pub trait Journal: Send + Sync {
         Ok(Missed::default())
     }
 
-    /// Waits for a moment if others are to append to a snapshot first. The caller has the
-    /// turn of the snapshot and wants to append.
+    /// Waits for a moment if others are to append to a snapshot first. The caller has the turn of
+    /// the snapshot and wants to append.
     fn let_others(&self, snapshot: &str) {
         let _ = snapshot;
     }
 
-    /// Is told where a snapshot stands before anything else is read or appended, by
-    /// whoever has its turn. `copy` makes a copy of it.
+    /// Learns the standing of a snapshot before anything else is read or appended, from the holder
+    /// of its turn. `copy` makes a copy of the snapshot.
     fn stands(&self, at: Standing<'_>, copy: &dyn Fn() -> Whole) {
         let _ = (at, copy);
     }
 
-    /// Is told that an entry which [`Self::missed`] returned does not fit the
-    /// snapshot, which must not be used any more.
+    /// Learns that an entry which [`Self::missed`] returned does not fit the snapshot, which must
+    /// not be used any more.
     fn diverged(&self, snapshot: &str, why: &str) {
         let _ = (snapshot, why);
     }
 }
 
-/// How far a snapshot has come.
+/// The position of a snapshot in its journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing<'a> {
-    /// Its name.
+    /// The snapshot's name.
     pub snapshot: &'a str,
-    /// Its epoch; empty before its first entry.
+    /// The snapshot's epoch; empty before its first entry.
     pub epoch: &'a str,
     /// The number of its last entry.
     pub sequence: u64,
 }
 
-/// What a snapshot has missed.
+/// The steps that a snapshot has missed.
 #[derive(Default)]
 pub struct Missed {
     /// Entries to apply, in order.
     pub entries: Vec<OwnedEntry>,
-    /// Whether there are more of those that were asked for.
+    /// True if there are more entries than were returned.
     pub has_more: bool,
-    /// Whether the snapshot is over after them: another one has its name now,
-    /// or none.
+    /// True if the snapshot is over after these entries: another one has its name, or none.
     pub is_over: bool,
 }
 
-/// A step of a snapshot that somebody else took: what [`Entry`] says.
+/// A step of a snapshot that another server took: the content of an [`Entry`].
 pub struct OwnedEntry {
-    /// The snapshot afterwards: of its defaults, reservations and answers only those that
-    /// are new.
+    /// The snapshot afterwards, with only the new ones of its defaults, reservations and answers.
     pub after: SavedSnapshot,
-    /// What happens to its objects.
+    /// The change of its objects.
     pub change: OwnedChange,
     /// Reservations that have ended, and answers that are forgotten, ascending.
     pub ended: Vec<Serial>,
-    /// What [`Doubt::mark`] says of it, if it comes from this server; otherwise one that
-    /// no doubt has.
+    /// The [`Doubt::mark`] of the entry, if it comes from this server; otherwise a mark that no
+    /// doubt has.
     pub mark: Uuid,
 }
 
-/// What a step that somebody else took does to the objects of a snapshot.
+/// The effect of another server's step on the objects of a snapshot.
 pub enum OwnedChange {
     /// These changes, in order.
     Batch(Batch),
@@ -128,11 +151,11 @@ pub enum OwnedChange {
     Deleted,
 }
 
-/// A state that nobody reads yet, of objects that were accepted elsewhere.
+/// An unpublished state of objects that were accepted elsewhere.
 pub struct NewState(pub(super) State);
 
 impl NewState {
-    /// Adds objects. Limits do not apply: they were kept where these came.
+    /// Adds objects. Limits do not apply: they were checked where the objects were accepted.
     pub fn add(&self, batch: &Batch) {
         self.0.apply_unread(batch, 0);
     }
@@ -147,26 +170,26 @@ pub struct Aside(pub u64);
 pub struct Entry<'a> {
     /// Name of the snapshot.
     pub snapshot: &'a str,
-    /// Its epoch.
+    /// The snapshot's epoch.
     pub epoch: &'a str,
-    /// Its revision afterwards.
+    /// The snapshot's revision afterwards.
     pub revision: i64,
     /// Number of the step in the epoch, from 1. Unlike the revision it grows
     /// with every step, so a gap shows.
     pub sequence: u64,
-    /// When the snapshot was created.
+    /// The time when the snapshot was created.
     pub created: SystemTime,
-    /// When its last batch was applied, this one included.
+    /// The time when its last batch was applied, this one included.
     pub updated: SystemTime,
-    /// Whether decisions are answered afterwards.
+    /// True if decisions are answered afterwards.
     pub synced: bool,
-    /// What happens to its objects.
+    /// The change of its objects.
     pub change: Change<'a>,
     /// Default constraints, where they are set.
     pub defaults: Option<&'a Defaults>,
     /// The number of the last reservation ever made.
     pub last_serial: Serial,
-    /// Reservations as they are from now on.
+    /// The present form of reservations.
     pub held: &'a [(Serial, Reservation)],
     /// Answers that are kept from now on.
     pub answers: &'a [(Serial, KeptAnswer)],
@@ -185,104 +208,106 @@ impl Entry<'_> {
     }
 }
 
-/// Everything that a snapshot is, of one moment.
+/// The whole content of a snapshot, at one moment.
 pub struct Whole {
-    /// Its objects.
+    /// The snapshot's objects.
     pub frozen: Frozen,
     /// The rest.
     pub saved: SavedSnapshot,
 }
 
-/// What a step does to the objects of a snapshot.
+/// The effect of a step on the objects of a snapshot.
 #[derive(Debug, Clone, Copy)]
 pub enum Change<'a> {
     /// These changes, in order; `None` for none.
     Batch(Option<&'a Batch>),
     /// The state becomes this one.
     Replaced(Aside),
-    /// The snapshot becomes this one, whatever the journal holds, with only the
-    /// reservations of the entry. Repairs a journal that is out of step.
+    /// The snapshot becomes this one, whatever the journal contains, with only the reservations of
+    /// the entry. Repairs a journal that is out of step.
     Rewritten(Aside),
     /// The snapshot ends.
     Deleted,
 }
 
-/// Why a journal does not take an entry.
+/// The reason why a journal does not take an entry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JournalError {
     /// The disk is full.
     #[error("no space left in the state directory: the update was not stored and not applied")]
     NoSpace,
-    /// The journal does not hold what the entry follows on; a
-    /// [`Change::Rewritten`] mends that.
+    /// The journal does not have the entries that this one follows; a [`Change::Rewritten`] mends
+    /// that.
     #[error("the state directory is out of step with the snapshot")]
     OutOfStep,
-    /// The journal is not where it was.
+    /// The journal is not in its place.
     #[error(
         "the state directory was removed or replaced under the server: the update was not applied; \
          put it back, or start the server anew"
     )]
     Gone,
-    /// Somebody else was first: the entry does not follow on what the others have
-    /// appended.
+    /// Another server was first: the entry does not follow the last one that others have appended.
     #[error("other servers changed the snapshot first")]
     Behind,
     /// The log of the servers cannot be reached. Nothing was appended.
     #[error("the log of the servers cannot be reached: {0}")]
     Unreachable(String),
-    /// What the log of the servers says cannot be true, or what was read of it
-    /// before was not: the snapshot must not be used any more.
+    /// The log of the servers has entries that cannot be right, or had them before: the snapshot
+    /// must not be used any more.
     #[error("the log of the servers cannot be followed: {0}")]
     Untrusted(String),
     /// No answer came in time: the entry may still be appended.
     #[error(transparent)]
     UnknownFate(Doubt),
-    /// The log of the servers may not grow.
-    #[error("the log of the servers is full: the update was not applied")]
-    LogFull,
+    /// The clock of this server is wrong, so it appends nothing.
+    #[error("{0}: this server appends nothing")]
+    WrongClock(String),
+    /// The log of the servers may not grow. Nothing was appended.
+    #[error("the log of the servers is full: {0}")]
+    LogFull(String),
     /// The state aside was lost when the journal recovered from a fault.
     #[error("the replace was lost when the state directory failed; begin it again")]
     LostAside,
-    /// Anything else.
+    /// Any other fault.
     #[error("the state directory cannot be written: {0}; the update was not applied")]
     Failed(String),
 }
 
-/// That it is not known whether an entry is recorded.
+/// The doubt whether an entry is recorded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the log of the servers did not answer: {why}; whether the update is applied is not known")]
 pub struct Doubt {
-    /// Why it is not known.
+    /// The reason why that is unknown.
     pub why: String,
-    /// What [`OwnedEntry::mark`] says of the entry if it is recorded after all.
+    /// The [`OwnedEntry::mark`] of the entry if it is recorded after all.
     pub mark: Uuid,
-    /// Whether the snapshot must not be used any more, as of [`JournalError::Untrusted`].
+    /// True if the snapshot must not be used any more, as with [`JournalError::Untrusted`].
     pub is_untrusted: bool,
 }
 
-/// A snapshot as a journal keeps it, without its objects. In an [`OwnedEntry`] only what
-/// is new of its defaults, reservations and answers.
+/// A snapshot as a journal keeps it, without its objects. In an [`OwnedEntry`], it has only the new
+/// ones of its defaults, reservations and answers.
 #[derive(Debug, Clone)]
 pub struct SavedSnapshot {
-    /// Its name.
+    /// The snapshot's name.
     pub name: String,
-    /// Its epoch.
+    /// The snapshot's epoch.
     pub epoch: String,
-    /// Its revision.
+    /// The snapshot's revision.
     pub revision: i64,
     /// The number of its last entry.
     pub sequence: u64,
-    /// When it was created.
+    /// The time when it was created.
     pub created: SystemTime,
-    /// When its last batch was applied.
+    /// The time when its last batch was applied.
     pub updated: SystemTime,
-    /// Whether decisions were answered.
+    /// True if decisions were answered.
     pub synced: bool,
-    /// Its default constraints, where they are set.
+    /// The snapshot's default constraints, where they are set.
     pub defaults: Option<Arc<Defaults>>,
     /// The number of the last reservation ever made.
     pub last_serial: Serial,
-    /// Its reservations.
+    /// The snapshot's reservations.
     pub held: Vec<(Serial, Reservation)>,
     /// The answers that it keeps.
     pub answers: Vec<(Serial, KeptAnswer)>,
@@ -317,7 +342,7 @@ pub struct Restoring {
 }
 
 impl Restoring {
-    /// Adds objects. Limits do not apply: they were kept when these came.
+    /// Adds objects. Limits do not apply: they were checked when the objects came.
     pub fn add(&self, batch: &Batch) {
         self.state.apply_unread(batch, 0);
     }

@@ -1,15 +1,15 @@
-//! How named snapshots move on: batches, replaces, reservations, the journal.
+//! The changes of named snapshots: batches, replaces, reservations, the journal.
 //!
-//! - `registry` has the named snapshots (`named`), `reads` what readers ask of one;
+//! - `registry` has the named snapshots (`named`), `reads` the questions of readers to one;
 //!   `imagined` is one as a plan would change it.
-//! - A change is an `offer`; `commit` checks it with the `turn`, has the `journal` record it,
-//!   and applies it, several at once in `group_commit`.
-//! - `following` applies steps that other servers took. `replacing` puts another state in
-//!   the place of the live one, `successor` another snapshot.
-//! - Reservations: `book`, `reserving`, `assigning`, `ending`, `unclaimed`.
+//! - A change is an `offer`; `commit` checks it with the `turn`, records it in the `journal`, and
+//!   applies it, several at once in `group_commit`.
+//! - `following` applies steps that other servers took. `replacing` replaces the live state,
+//!   `successor` the whole snapshot.
+//! - Reservations: `reservation_table`, `reservation_ids`, `reserving`, `assigning`, `ending`,
+//!   `unclaimed`.
 
 pub mod assigning;
-pub mod book;
 pub mod capacity;
 pub mod commit;
 pub mod ending;
@@ -28,6 +28,8 @@ pub mod origin;
 pub mod reads;
 pub mod registry;
 pub mod replacing;
+mod reservation_ids;
+pub mod reservation_table;
 pub mod reserving;
 pub mod retired;
 pub mod staged;

@@ -1,6 +1,5 @@
-//! A named snapshot: the state that answers, and how it moves on.
+//! A named snapshot: the state that answers, and its changes.
 
-use std::any::Any;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -9,7 +8,6 @@ use std::time::{Duration, SystemTime};
 use event_listener::{Event, EventListener};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
-use super::book::Reservations;
 use super::error::Error;
 use super::freshness::{Freshness, MaxAges};
 use super::group_commit::GroupCommit;
@@ -17,9 +15,10 @@ use super::journal::{Journal, Restoring};
 use super::observer::Observer;
 use super::offer::{Job, Outcomes, Update};
 use super::origin::Origin;
+use super::reservation_table::ReservationTable;
 use super::retired::Retired;
 use super::unclaimed::Unclaimed;
-use crate::account::{Account, Gauge, Part};
+use crate::account::{Account, Charge, Part};
 use crate::snapshot::clock::{Clock, Moment, Now};
 use crate::snapshot::counters::{self, SnapshotCounters};
 use crate::snapshot::objects::change::Batch;
@@ -27,46 +26,43 @@ use crate::snapshot::objects::reservation::Serial;
 use crate::snapshot::state::frozen::NoBatch;
 use crate::snapshot::state::shards::{Applied, SNAPSHOT_BYTES, State};
 
-/// How many reservations are changed while look-ups wait: that takes about 1
-/// ms.
+/// The number of reservations that are changed while look-ups wait: that takes about 1 ms.
 const FEW: usize = 1_000;
 
 /// A named snapshot.
 pub struct Snapshot {
     name: String,
-    /// Unset until the first entry of a journal that others append to as well.
+    /// Unset until the first entry of a journal to which others append as well.
     origin: OnceLock<Origin>,
-    /// What it begins with if its first entry is written here.
+    /// The origin that the snapshot gets if its first entry is written here.
     draft: Origin,
-    /// Whether it is synced only from its first replace on.
+    /// True if the snapshot is synced only from its first replace on.
     expected: bool,
     pub(super) synced: AtomicBool,
     live: RwLock<Arc<State>>,
-    /// Those that answered before.
+    /// The former states.
     retired: Retired<State>,
     /// Locked to apply a batch.
     pub(super) position: Mutex<JournalPosition>,
     pub(super) updated: Mutex<Now>,
     /// Changed only with the turn.
-    book: Mutex<Arc<Reservations>>,
+    reservations: Mutex<Arc<ReservationTable>>,
     pub(super) unclaimed: Mutex<Unclaimed>,
-    /// What the book takes.
-    pub(super) held_bytes: Gauge,
-    /// The [`Moment`] when the time of the next reservation is over.
+    /// The charge for the table.
+    pub(super) held_bytes: Charge,
+    /// The [`Moment`] when the next reservation ends.
     pub(super) next_expiry: AtomicI64,
     moved: Event,
     pub(super) freshness: Freshness,
     /// Callers that wait for the journal.
     pub(super) group_commit: GroupCommit<Job, Outcomes>,
-    /// What [`Self::attached`] made.
-    attached: OnceLock<Box<dyn Any + Send + Sync>>,
     pub(super) around: Arc<Surroundings>,
 }
 
-// What a state takes includes the snapshot around it.
+// The bytes of a state include the snapshot around it.
 const _: () = assert!(size_of::<Snapshot>() <= SNAPSHOT_BYTES);
 
-/// What all snapshots of a registry have in common.
+/// The services that all snapshots of a registry share.
 #[derive(Clone)]
 pub(super) struct Surroundings {
     pub max_view_bytes: usize,
@@ -74,12 +70,12 @@ pub(super) struct Surroundings {
     pub max_ages: MaxAges,
     pub observer: Arc<dyn Observer>,
     pub clock: Clock,
-    /// Is notified when the next end of a reservation becomes earlier.
+    /// Notified when the next end of a reservation becomes earlier.
     pub ends_changed: Arc<Event>,
-    /// What takes every step before it is taken; none for snapshots that are in
-    /// memory alone.
+    /// The journal, which records every step before it is taken; none for snapshots that are only
+    /// in memory.
     pub journal: Option<Arc<dyn Journal>>,
-    /// What all of them did is counted here.
+    /// The counters of the work of all of them.
     pub counters: Arc<SnapshotCounters>,
 }
 
@@ -91,16 +87,21 @@ impl Surroundings {
         state
     }
 
-    /// Returns whether others append to the journal too.
+    /// Returns whether others append to the journal, too.
     pub fn is_shared(&self) -> bool {
         self.journal.as_ref().is_some_and(|j| j.is_shared())
     }
+
+    /// See [`Journal::grace`].
+    pub fn grace(&self) -> Duration {
+        self.journal.as_ref().map_or(Duration::ZERO, |j| j.grace())
+    }
 }
 
-/// How far a snapshot has come in its journal.
+/// The position of a snapshot in its journal.
 #[derive(Debug, Default)]
 pub(super) struct JournalPosition {
-    /// Whether it is deleted: later updates look for another of the name.
+    /// True if the snapshot is deleted: later updates look for another one of the name.
     pub(super) deleted: bool,
     /// The number of its last entry.
     pub(super) sequence: u64,
@@ -110,8 +111,7 @@ pub(super) struct JournalPosition {
 impl NoBatch for MutexGuard<'_, JournalPosition> {}
 
 impl Snapshot {
-    /// An empty one, created now. An `expected` one is synced only from its
-    /// first replace on.
+    /// An empty snapshot, created now. An `expected` one is synced only from its first replace on.
     pub(super) fn new(name: &str, expected: bool, around: Arc<Surroundings>) -> Self {
         let at = (around.clock)();
         let draft = Origin::at(at.wall);
@@ -129,26 +129,28 @@ impl Snapshot {
             retired: Retired::default(),
             position: Mutex::default(),
             updated: Mutex::new(at),
-            book: Mutex::default(),
+            reservations: Mutex::default(),
             unclaimed: Mutex::default(),
-            held_bytes: around.account.gauge(Part::Objects),
+            held_bytes: around.account.open(Part::Objects),
             next_expiry: AtomicI64::new(Moment::NEVER.to_number()),
             moved: Event::new(),
             group_commit: GroupCommit::default(),
-            attached: OnceLock::new(),
             around,
         }
     }
 
-    /// One that is read back from a journal, as it was recorded: reservations
-    /// whose time is over end by entries that come after this.
+    /// A snapshot that is read back from a journal, as it was recorded: reservations whose time is
+    /// over end by later entries.
     pub(super) fn restored(from: Restoring, expected: bool, around: Arc<Surroundings>) -> Self {
         let Restoring { saved, mut state } = from;
         let now = (around.clock)();
-        let mut book = Reservations::default();
-        book.put_all(saved.held, saved.answers, now);
-        book.last = book.last.max(saved.last_serial);
-        state.apply_unread(&Batch::trusted(book.pods(&book.serials())), 0);
+        let mut reservations = ReservationTable::default();
+        reservations.put_all(saved.held, saved.answers, now.steady);
+        reservations.last = reservations.last.max(saved.last_serial);
+        state.apply_unread(
+            &Batch::trusted(reservations.pods(&reservations.serials())),
+            0,
+        );
         state.adopt(saved.revision, saved.defaults.unwrap_or_default(), None);
         let position = JournalPosition {
             deleted: false,
@@ -167,36 +169,29 @@ impl Snapshot {
             retired: Retired::default(),
             position: Mutex::new(position),
             updated: Mutex::new(updated),
-            book: Mutex::new(Arc::new(book)),
+            reservations: Mutex::new(Arc::new(reservations)),
             ..Self::new(&saved.name, expected, around)
         };
         snapshot.note_expiry();
         snapshot
     }
 
-    /// Returns what time it is here.
+    /// Returns the time.
     pub(super) fn now(&self) -> Now {
         (self.around.clock)()
     }
 
-    /// Its name.
+    /// The snapshot's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns what those who ask keep with it, made when it is first asked for. It is
-    /// dropped with the snapshot, and a snapshot keeps one.
-    pub fn attached<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> &T {
-        let attached = self.attached.get_or_init(|| Box::new(make()));
-        attached.downcast_ref().expect("all attach the same type")
-    }
-
-    /// Returns what identifies its history; empty as long as it has none.
+    /// Returns the id of the snapshot's history; empty as long as it has none.
     pub fn epoch(&self) -> &str {
         self.origin.get().map_or("", |origin| &origin.epoch)
     }
 
-    /// Its origin, or that which it would begin with.
+    /// The snapshot's origin, or the one with which it would begin.
     pub(super) fn origin(&self) -> &Origin {
         self.origin.get().unwrap_or(&self.draft)
     }
@@ -224,7 +219,7 @@ impl Snapshot {
         self.live().revision()
     }
 
-    /// Is notified whenever the revision grows, and when it is deleted.
+    /// Notified whenever the revision grows, and when the snapshot is deleted.
     pub fn moved(&self) -> EventListener {
         self.moved.listen()
     }
@@ -233,11 +228,10 @@ impl Snapshot {
         Arc::clone(&self.live.read())
     }
 
-    /// Reports if it became stale or stopped being so, and starts a new tick for the views
-    /// of the live state; see [`State::sweep`].
+    /// Reports if the snapshot became stale or stopped being so, and starts a new tick for the
+    /// views of the live state; see [`State::sweep`].
     pub(super) fn sweep(&self, idle_ticks: u64) {
-        // Without the turn: its holder may wait for a disk, and that is when a
-        // snapshot grows old.
+        // Without the turn: its holder may wait for a disk, and meanwhile a snapshot grows old.
         if self.is_synced() {
             let tell = |stale| self.tell_stale(stale);
             self.freshness.look(self.now().steady, tell);
@@ -246,10 +240,11 @@ impl Snapshot {
         self.live().sweep(idle_ticks);
     }
 
-    /// Has a new state answer, which is returned.
+    /// Makes a new state the one that answers, and returns it.
     pub(super) fn put_live(&self, state: State) -> Arc<State> {
         let state = Arc::new(state);
-        // Not dropped where it is replaced: decisions wait for that lock.
+        // The old state is not dropped in the statement that replaces it: decisions wait for that
+        // lock.
         let old = std::mem::replace(&mut *self.live.write(), Arc::clone(&state));
         self.retired.add(old);
         state
@@ -271,21 +266,21 @@ impl Snapshot {
         }
     }
 
-    /// Wakes those that wait for it to move: another one has its name.
+    /// Wakes callers that wait for the snapshot to move: another one has its name.
     pub(super) fn note_replaced(&self) {
         self.freshness.end();
         self.moved.notify(usize::MAX);
     }
 
-    /// Tells everybody that it is deleted.
+    /// Tells all waiters and the observer that the snapshot is deleted.
     pub(super) fn note_deleted(&self) {
         self.freshness.end();
         self.around.observer.snapshot_deleted(&self.name);
         self.moved.notify(usize::MAX);
     }
 
-    /// Marks it deleted if it is not expected and no batch was ever applied;
-    /// whether it is so.
+    /// Marks the snapshot as deleted if it is not expected and no batch was ever applied. Returns
+    /// whether it did.
     pub(super) fn delete_if_unused(&self) -> bool {
         let mut position = self.position.lock();
         let unused = !self.expected && self.revision() == 0;
@@ -293,8 +288,8 @@ impl Snapshot {
         unused
     }
 
-    /// Notes that a batch was applied, which arrived at that moment from a feed whose
-    /// knowledge was of this age.
+    /// Records that a batch was applied, which arrived at that moment from a feed with knowledge of
+    /// this age.
     pub(super) fn fed(&self, at: Now, arrived: Moment, age: Duration) {
         *self.updated.lock() = at;
         let lag = self.now().steady.since(arrived);
@@ -306,22 +301,20 @@ impl Snapshot {
         self.around.observer.snapshot_stale(self.name(), stale);
     }
 
-    /// Returns how long ago its last batch was applied. `None` when it may get any
-    /// age.
+    /// Returns the time since the last batch. `None` when the snapshot has no maximum age.
     pub fn age(&self) -> Option<Duration> {
         self.freshness.age(|| self.now())
     }
 
-    /// Returns whether it is older than it may get, as of the last look.
+    /// Returns whether the snapshot was stale at the last check.
     pub fn is_stale(&self) -> bool {
         self.freshness.is_stale()
     }
 
-    /// That decisions on it are answered.
+    /// Checks that decisions on the snapshot are answered.
     ///
     /// # Errors
-    /// [`Error::NotSynced`], and [`Error::Stale`] when those on an old one are
-    /// refused.
+    /// [`Error::NotSynced`], and [`Error::Stale`] when decisions on a stale one are refused.
     pub(super) fn check_answers(&self) -> Result<(), Error> {
         if !self.is_synced() {
             return Err(Error::NotSynced(self.name().to_owned()));
@@ -334,53 +327,57 @@ impl Snapshot {
         if taken.is_empty() {
             return Cow::Borrowed(batch);
         }
-        Cow::Owned(batch.clone().and(self.book().deletions(taken)))
+        Cow::Owned(batch.clone().and(self.reservation_table().deletions(taken)))
     }
 
-    /// Removes reservations from the book that the state no longer holds, and
-    /// answers that are kept no longer.
+    /// Removes reservations from the table that the state does not have any more, and answers that
+    /// are forgotten.
     pub(super) fn forget(&self, serials: &[Serial]) {
-        self.change_book(serials.len(), |book| {
+        self.change_reservations(serials.len(), |reservations| {
             for serial in serials {
-                book.remove(*serial);
+                reservations.remove(*serial);
             }
         });
     }
 
-    /// The reservations, as they are.
-    pub(super) fn book(&self) -> Arc<Reservations> {
-        Arc::clone(&self.book.lock())
+    /// The present table of reservations.
+    pub(super) fn reservation_table(&self) -> Arc<ReservationTable> {
+        Arc::clone(&self.reservations.lock())
     }
 
-    /// Changes this many reservations in the book. The caller has the turn. A
-    /// look-up never waits for many changes: those are made in a copy.
-    pub(super) fn change_book(&self, count: usize, change: impl FnOnce(&mut Reservations)) {
+    /// Changes this many reservations in the table. The caller has the turn. A look-up never waits
+    /// for many changes: those are made in a copy.
+    pub(super) fn change_reservations(
+        &self,
+        count: usize,
+        change: impl FnOnce(&mut ReservationTable),
+    ) {
         if count == 0 {
             return;
         }
-        let mut lock = self.book.lock();
+        let mut lock = self.reservations.lock();
         match Arc::get_mut(&mut lock).filter(|_| count <= FEW) {
-            Some(book) => {
-                change(book);
+            Some(reservations) => {
+                change(reservations);
                 drop(lock);
             }
             None => {
                 drop(lock);
-                let mut book = Reservations::clone(&self.book());
-                change(&mut book);
-                let old = std::mem::replace(&mut *self.book.lock(), Arc::new(book));
+                let mut reservations = ReservationTable::clone(&self.reservation_table());
+                change(&mut reservations);
+                let old = std::mem::replace(&mut *self.reservations.lock(), Arc::new(reservations));
                 drop(old);
             }
         }
         self.note_expiry();
     }
 
-    /// Notes what the book takes and when the next reservation ends. Notifies
-    /// those that wait for that end if it is earlier than before.
+    /// Records the memory of the table and the next end of a reservation. Notifies the waiters for
+    /// that end if it is earlier than before.
     pub(super) fn note_expiry(&self) {
-        let book = self.book();
-        let next = book.next_expiry().unwrap_or(Moment::NEVER);
-        self.held_bytes.set(book.memory_bytes());
+        let reservations = self.reservation_table();
+        let next = reservations.next_expiry().unwrap_or(Moment::NEVER);
+        self.held_bytes.set(reservations.memory_bytes());
         let before = self.next_expiry.swap(next.to_number(), Ordering::AcqRel);
         if next.to_number() < before {
             self.around.ends_changed.notify(usize::MAX);

@@ -1,12 +1,11 @@
-//! The observer of snapshots: it learns when one starts or stops being able to
-//! answer.
+//! The observer of snapshots: it learns when one starts or stops being able to answer.
 
 /// Told when a snapshot starts or stops being able to answer. Called in the
 /// middle of a change of the snapshot, so it must not wait for anything.
 pub trait Observer: Send + Sync {
     /// The snapshot exists; `synced` says whether decisions on it are answered.
     fn snapshot_changed(&self, name: &str, synced: bool);
-    /// The snapshot became older than it may get, or stopped being so.
+    /// The snapshot became older than its maximum age, or stopped being so.
     fn snapshot_stale(&self, name: &str, stale: bool) {
         let _ = (name, stale);
     }
@@ -14,7 +13,7 @@ pub trait Observer: Send + Sync {
     fn snapshot_deleted(&self, name: &str);
 }
 
-/// Takes no notice of anything.
+/// An observer that ignores everything.
 #[derive(Debug, Clone, Copy)]
 pub struct Unobserved;
 

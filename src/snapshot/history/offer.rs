@@ -1,4 +1,4 @@
-//! What clients want to change in a snapshot, and the results.
+//! The changes that clients want in a snapshot, and the results.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,21 +22,35 @@ pub struct Offer {
     pub version: Option<KubernetesVersion>,
     /// The revision to apply at.
     pub expected_revision: Option<i64>,
-    /// The right that it needs, if it needs one.
+    /// The right that the batch needs, if it needs one.
     pub fence: Option<Fence>,
-    /// When the server had read it, by the clock of the registry.
+    /// The moment when the server had read the batch, by the clock of the registry.
     pub arrived: Moment,
-    /// How old what its feed knows was then.
+    /// The age of the feed's knowledge at that moment.
     pub age: Duration,
 }
 
-/// A right to change a snapshot that may end, such as a lease. It is asked for each
-/// time a change is checked, after what others have appended was read. So where it
-/// ends before somebody else gets it, nothing of the former holder comes after what the
-/// new one appends.
+impl Offer {
+    /// A batch that arrived at this moment and asks for nothing else.
+    pub fn of(batch: Arc<Batch>, arrived: Moment) -> Self {
+        Self {
+            batch,
+            defaults: None,
+            version: None,
+            expected_revision: None,
+            fence: None,
+            arrived,
+            age: Duration::ZERO,
+        }
+    }
+}
+
+/// A right to change a snapshot that may end, such as a lease. It is checked each time a change is
+/// checked, after the entries of others were read. So where it ends before another server gets it,
+/// nothing of the former holder comes after the entries of the new one.
 #[derive(Clone)]
 pub struct Fence {
-    /// The number of the tenure now, if there is one.
+    /// Returns the number of the present tenure, if there is one.
     tenure: Arc<dyn Fn() -> Option<u64> + Send + Sync>,
     /// The tenure in which the change was wanted.
     wanted_in: Option<u64>,
@@ -51,7 +65,7 @@ impl Fence {
         }
     }
 
-    /// The right of this moment: of what is wanted now, and not in a later tenure.
+    /// The right at this moment: it covers changes that are wanted now, and not in a later tenure.
     #[must_use]
     pub fn of_now(&self) -> Self {
         Self {
@@ -64,7 +78,7 @@ impl Fence {
         self.wanted_in.is_some() && (self.tenure)() == self.wanted_in
     }
 
-    /// That a change of a snapshot may still be made, if it needs a right.
+    /// Checks that a change of a snapshot may still be made, if it needs a right.
     ///
     /// # Errors
     /// [`Error::Superseded`].
@@ -82,7 +96,7 @@ impl fmt::Debug for Fence {
     }
 }
 
-/// That a batch may be applied at a revision.
+/// Checks that a batch may be applied at a revision.
 ///
 /// # Errors
 /// [`Error::RevisionMismatch`].
@@ -101,18 +115,18 @@ pub(super) fn check_revision(
     }
 }
 
-/// Where a batch brought its snapshot.
+/// The result of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Update {
     /// The revision after it.
     pub revision: i64,
     /// The epoch of the revision.
     pub epoch: String,
-    /// What it did.
+    /// The changes that it made.
     pub applied: Applied,
 }
 
-/// What a caller wants to happen to a snapshot.
+/// A step that a caller offers to a snapshot.
 #[derive(Clone)]
 pub enum Job {
     /// Batches, one after another until one is refused.
@@ -122,7 +136,7 @@ pub enum Job {
 }
 
 impl Job {
-    /// Returns how many outcomes it has if nothing is refused; at least.
+    /// Returns the least number of outcomes if nothing is refused.
     pub fn len(&self) -> usize {
         match self {
             Self::Offers(offers) => offers.len(),

@@ -1,20 +1,20 @@
-//! Where the history of a snapshot begins.
+//! The origin of the history of a snapshot.
 
 use std::time::SystemTime;
 
 use uuid::Uuid;
 
-/// What identifies the history of a snapshot.
+/// The identity of the history of a snapshot.
 #[derive(Debug, Clone)]
 pub struct Origin {
-    /// Its epoch.
+    /// The epoch.
     pub epoch: String,
-    /// When it began.
+    /// The time when it began.
     pub created: SystemTime,
 }
 
 impl Origin {
-    /// Of a history that begins then.
+    /// The origin of a history that begins at this time.
     pub fn at(created: SystemTime) -> Self {
         Self {
             epoch: Uuid::new_v4().to_string(),

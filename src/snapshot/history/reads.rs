@@ -1,6 +1,7 @@
-//! What readers ask of a named snapshot: decisions, a summary, copies.
+//! The questions of readers to a named snapshot: decisions, a summary, copies.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use super::error::Error;
@@ -8,6 +9,7 @@ use super::named::Snapshot;
 use crate::account::Part;
 use crate::matching::names;
 use crate::snapshot::budget::{Attempt, Delay};
+use crate::snapshot::counts::usage::DecisionId;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::state::fork::Fork;
@@ -15,46 +17,46 @@ use crate::snapshot::state::frozen::{COPY_SHARE, Frozen, Kept};
 use crate::snapshot::state::memory::MemoryUse;
 use crate::snapshot::state::pod_groups::PodGroups;
 use crate::snapshot::state::reach::Reach;
-use crate::snapshot::state::read_view::ReadView;
+use crate::snapshot::state::read_view::{LockedViews, ReadView, ViewStore};
 use crate::snapshot::state::shards::{Sizes, State};
 
-/// How often several parts are copied before batches have to wait for that.
+/// The number of attempts to copy several parts before batches have to wait for that.
 const FREE_ATTEMPTS: usize = 16;
 
-/// What a snapshot is about, at one moment.
+/// A summary of a snapshot, at one moment.
 #[derive(Debug, Clone)]
 pub struct Summary {
     /// Name.
     pub name: String,
     /// Identifies its history.
     pub epoch: String,
-    /// Its version.
+    /// The snapshot's version.
     pub revision: i64,
-    /// Whether decisions are answered.
+    /// True if decisions are answered.
     pub synced: bool,
-    /// How much it holds.
+    /// The number of objects of each kind.
     pub sizes: Sizes,
-    /// How many reservations are live.
+    /// The number of live reservations.
     pub reservations: usize,
-    /// Its default constraints.
+    /// The snapshot's default constraints.
     pub defaults: Arc<Defaults>,
-    /// How many namespaces have pods, services or controllers.
+    /// The number of namespaces with pods, services or controllers.
     pub namespaces: usize,
-    /// How many views are kept.
+    /// The number of kept views.
     pub views: usize,
-    /// What it takes in memory.
+    /// The memory that it takes.
     pub memory: MemoryUse,
-    /// When it was created.
+    /// The time when it was created.
     pub created: SystemTime,
-    /// When the last batch was applied; when it was created if none was.
+    /// The time when the last batch was applied; when the snapshot was created if none was.
     pub updated: SystemTime,
-    /// How long ago that was, even if the wall clock was set.
+    /// The time since then, even if the wall clock was set.
     pub unchanged_for: Duration,
-    /// How long ago its feed was heard of. `None` when it may get any age.
+    /// The time since its feed was heard. `None` when it has no maximum age.
     pub age: Option<Duration>,
-    /// Whether it is older than it may get.
+    /// True if the snapshot is older than its maximum age.
     pub stale: bool,
-    /// How long the last batch took from its arrival until it was applied.
+    /// The time that the last batch took from its arrival until it was applied.
     pub lag: Duration,
 }
 
@@ -63,13 +65,13 @@ pub struct Summary {
 pub struct NodePage {
     /// The revision.
     pub revision: i64,
-    /// The revision at which the order last changed, or a later one.
+    /// A revision at or after the last change of the order.
     pub ordered_at: i64,
     /// The names.
     pub names: Vec<String>,
-    /// How many nodes there are in all.
+    /// The number of all nodes.
     pub node_count: usize,
-    /// Whether others come after these.
+    /// True if more nodes come after these.
     pub goes_on: bool,
 }
 
@@ -101,8 +103,8 @@ impl Snapshot {
         }
     }
 
-    /// Runs a decision on one revision of all that it reads. An overlay is applied
-    /// for this decision alone. Holds no lock while it decides.
+    /// Runs a decision on one revision of all that it reads. An overlay is applied for this
+    /// decision alone. Holds no lock while it decides.
     pub fn read<'q, T>(
         &self,
         reach: impl Into<Reach<'q>>,
@@ -113,10 +115,10 @@ impl Snapshot {
         decided.expect("nobody gives it up")
     }
 
-    /// As [`Self::read`], until `is_given_up` says so.
+    /// As [`Self::read`], until `is_given_up` returns true.
     ///
     /// # Errors
-    /// It was given up, or [`Delay::Full`].
+    /// The decision was given up, or [`Delay::Full`].
     pub fn read_until<T>(
         &self,
         reach: Reach<'_>,
@@ -129,7 +131,7 @@ impl Snapshot {
         let fork = if overlay.is_empty() && reach.is_within() {
             live.fork(reach.namespace, true)
         } else {
-            let taken = self.book().taken_over(&overlay);
+            let taken = self.reservation_table().taken_over(&overlay);
             let overlay = self.with_deletions(&overlay, &taken);
             let overlay = overlay.under(live.defaults().rules());
             let fork = |live| State::fork_all(live, reach, &overlay, &budget);
@@ -143,8 +145,8 @@ impl Snapshot {
         live.decide_on(&fork, &budget, decide)
     }
 
-    /// Runs a decision on each of some reaches, on one revision of all of them,
-    /// until `is_given_up` says so.
+    /// Runs a decision on each of several reaches, on one revision of all of them, until
+    /// `is_given_up` returns true.
     ///
     /// # Errors
     /// Those of [`Self::read_until`].
@@ -173,9 +175,9 @@ impl Snapshot {
         })
     }
 
-    /// Copies several parts of a state that is or was live, all of one revision. Copying is
-    /// tried without a lock on the whole first, because whoever has that may wait for a
-    /// disk; where batches come between two parts each time, they have to wait at last.
+    /// Copies several parts of a state that is or was live, all of one revision. Copying is first
+    /// tried without the turn, because its holder may wait for a disk. If batches come between two
+    /// parts each time, they have to wait at last.
     pub(super) fn at_one_revision<'l, T>(
         &self,
         live: &'l State,
@@ -192,13 +194,12 @@ impl Snapshot {
         copy(live)
     }
 
-    /// The namespaces that hold something, ascending by name.
+    /// The namespaces with objects, ascending by name.
     pub fn namespace_names(&self) -> Vec<Box<str>> {
         self.live().namespace_names()
     }
 
-    /// Looks at all pods of one revision of a namespace, until `is_given_up`
-    /// says so.
+    /// Reads all pods of one revision of a namespace, until `is_given_up` returns true.
     ///
     /// # Errors
     /// Those of [`Self::read_until`].
@@ -215,10 +216,9 @@ impl Snapshot {
         })
     }
 
-    /// Looks at all pods of all namespaces, ascending by name, of one revision: until
-    /// `look` fails or `is_given_up` says so. Where there are no namespaces it looks at
-    /// the default one. Batches wait while forks are made for that, whose memory is on
-    /// the account.
+    /// Reads all pods of all namespaces, ascending by name, of one revision: until `look` fails or
+    /// `is_given_up` returns true. Without any namespace it reads the default one. Batches wait
+    /// while forks are made for that, whose memory is on the account.
     ///
     /// # Errors
     /// Those of [`Self::read_until`]; inside, that of `look`.
@@ -262,28 +262,54 @@ impl Snapshot {
         Ok(Ok(()))
     }
 
-    /// As [`Self::read`], if it costs no more than this attempt may. Unless that
-    /// waits, it also gives up when somebody holds a lock that it needs. `decide`
-    /// may have run in vain then.
+    /// As [`Self::read`], if it costs no more than this attempt may. An attempt that does not wait
+    /// also gives up when a lock that it needs is held. `decide` may then have run in vain.
     ///
     /// # Errors
-    /// Why it was not possible.
+    /// The reason why it was not possible.
     pub fn read_at_once<T>(
         &self,
         namespace: &str,
         attempt: Attempt,
         decide: impl FnOnce(ReadView<'_>) -> T,
     ) -> Result<T, Delay> {
-        self.live().read_at_once(namespace, attempt, decide)
+        let live = self.live();
+        let (budget, waits) = (attempt.budget(), attempt.waits());
+        let decided = live.try_locked(namespace, waits, |locked| {
+            if let Some(shard) = locked.shard
+                && !shard.viewed.load(Ordering::Relaxed)
+            {
+                shard.viewed.store(true, Ordering::Relaxed);
+            }
+            let views = LockedViews {
+                views: locked.namespace.views(),
+                waits,
+            };
+            decide(ReadView {
+                revision: locked.revision,
+                nodes: locked.shared.nodes.nodes(),
+                shared: locked.shared,
+                requested: locked.requested.as_deref(),
+                defaults: &locked.shared.defaults,
+                namespace: locked.namespace,
+                upkeep: &live.upkeep,
+                id: DecisionId::next(),
+                budget: &budget,
+                views: locked.shard.map(|_| &views as &dyn ViewStore),
+                others: None,
+                unknown_deletes: &[],
+            })
+        })?;
+        budget.delay().map_or(Ok(decided), Err)
     }
 
-    /// Returns what it is about.
+    /// Returns a summary of the snapshot.
     pub fn summary(&self) -> Summary {
         let updated = *self.updated.lock();
         let live = self.live();
-        let reservations = self.book().len();
+        let reservations = self.reservation_table().len();
         let mut sizes = live.sizes();
-        // Reservations count as pods, but are none.
+        // Reservations count as pods in the state, but are none.
         sizes.pods = sizes.pods.saturating_sub(reservations);
         Summary {
             name: self.name().to_owned(),
@@ -308,7 +334,7 @@ impl Snapshot {
         }
     }
 
-    /// Returns whether there is memory for a copy of it.
+    /// Checks that there is memory for a copy of the snapshot.
     ///
     /// # Errors
     /// [`Error::OverLimit`].
@@ -325,14 +351,14 @@ impl Snapshot {
         self.live().freeze(&position)
     }
 
-    /// The same as [`Self::freeze`], with the kept counts.
+    /// A copy of everything with the kept counts, of one moment. Batches wait while it is made.
     pub fn freeze_kept(&self) -> (Frozen, Kept) {
         let position = self.position.lock();
         self.live().freeze_kept(&position)
     }
 
-    /// As [`Self::freeze_kept`], of one namespace: of its sizes, the copy says
-    /// those of the whole. Batches on it wait while it is made, others do not.
+    /// As [`Self::freeze_kept`], of one namespace; the sizes in the copy are those of the whole.
+    /// Batches on the namespace wait while it is made, others do not.
     pub fn freeze_kept_of(&self, namespace: &str) -> (Frozen, Kept) {
         self.live().freeze_kept_of(namespace)
     }

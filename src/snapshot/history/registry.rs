@@ -27,7 +27,7 @@ pub struct Registry {
     limits: Limits,
     pub(super) around: Arc<Surroundings>,
     pub(super) snapshots: DashMap<String, Arc<Snapshot>>,
-    /// Those that were deleted.
+    /// The snapshots that were deleted.
     pub(super) retired: Retired<Snapshot>,
     /// Names of snapshots that are synced only from their first replace on.
     pub(super) expected: RwLock<HashSet<String>>,
@@ -71,26 +71,26 @@ impl Registry {
         self
     }
 
-    /// The registry with a journal, which takes every step before it is taken.
+    /// The registry with a journal, which records every step before it is taken.
     #[must_use]
     pub fn with_journal(mut self, journal: Arc<dyn Journal>) -> Self {
         Arc::make_mut(&mut self.around).journal = Some(journal);
         self
     }
 
-    /// The registry with an account, which all that it holds is on.
+    /// The registry with an account for all its memory.
     #[must_use]
     pub fn with_account(mut self, account: Arc<Account>) -> Self {
         Arc::make_mut(&mut self.around).account = account;
         self
     }
 
-    /// The account that all is on.
+    /// The account for all memory of the registry.
     pub fn account(&self) -> &Arc<Account> {
         &self.around.account
     }
 
-    /// Returns what time it is here.
+    /// Returns the time.
     pub fn now(&self) -> Now {
         (self.around.clock)()
     }
@@ -100,14 +100,13 @@ impl Registry {
         self.around.journal.is_some()
     }
 
-    /// A snapshot that the journal holds, without objects yet.
+    /// A snapshot of the journal, without objects yet.
     pub fn restoring(&self, saved: SavedSnapshot) -> Restoring {
         let state = self.around.empty_state();
         Restoring { saved, state }
     }
 
-    /// Takes back a snapshot that the journal holds. Meant for the start,
-    /// before anybody asks.
+    /// Restores a snapshot of the journal. It is meant for the start, before any question.
     pub fn restore(&self, restoring: Restoring) {
         let name = restoring.saved.name.clone();
         let expected = self.expected.read().contains(&name);
@@ -122,15 +121,14 @@ impl Registry {
         NewState(self.around.empty_state())
     }
 
-    /// Returns whether others append to the journal too.
+    /// Returns whether others append to the journal, too.
     pub fn is_shared(&self) -> bool {
         self.around.is_shared()
     }
 
-    /// Has a snapshot apply what others have appended; with `all` everything that was
-    /// acknowledged before. It is created if need be, and is gone afterwards if
-    /// they deleted it. Limits do not apply: they were kept where the entries
-    /// were accepted.
+    /// Applies entries to a snapshot that others have appended; with `all` every one that was
+    /// acknowledged before. The snapshot is created if needed, and is gone afterwards if they
+    /// deleted it. Limits do not apply: they were checked where the entries were accepted.
     ///
     /// # Errors
     /// [`Error::NotStored`].
@@ -169,7 +167,7 @@ impl Registry {
         &self.limits
     }
 
-    /// Returns what all snapshots did since the registry was made.
+    /// Returns the work of all snapshots since the registry was made.
     pub fn counters(&self) -> &SnapshotCounters {
         &self.around.counters
     }
@@ -182,7 +180,7 @@ impl Registry {
         self.around.observer.snapshot_changed(name, false);
     }
 
-    /// A snapshot by name, which is created if need be, whatever the limits.
+    /// A snapshot by name, which is created if needed, whatever the limits.
     fn found_or_created(&self, name: &str) -> Arc<Snapshot> {
         let create = || {
             let expected = self.expected.read().contains(name);
@@ -215,9 +213,9 @@ impl Registry {
         Ok(snapshot)
     }
 
-    /// Looks at ages, and starts a new tick for all views: drops those that were
-    /// not used for `idle_ticks` of them, and more while they take too much
-    /// room. Meant to be called at a steady pace.
+    /// Checks ages, and starts a new tick for all views: drops those that were not used for
+    /// `idle_ticks` of them, and more while they take too much room. It is meant to be called at a
+    /// steady pace.
     pub fn sweep(&self, idle_ticks: u64) {
         self.retired.drop_unread();
         for snapshot in self.list("") {
@@ -237,8 +235,8 @@ impl Registry {
         ended.fold(Ok(()), Result::and)
     }
 
-    /// Is notified when [`Snapshot::until_next_end`] of a snapshot becomes
-    /// shorter other than by the time that passes.
+    /// Notified when [`Snapshot::until_next_end`] of a snapshot becomes shorter other than by the
+    /// passing of time.
     pub fn ends_changed(&self) -> EventListener {
         self.around.ends_changed.listen()
     }
@@ -254,12 +252,11 @@ impl Registry {
         all
     }
 
-    /// Applies a batch to the live state of a snapshot, which is created if
-    /// need be.
+    /// Applies a batch to the live state of a snapshot, which is created if needed.
     ///
     /// # Errors
     /// [`Error::Superseded`], [`Error::RevisionMismatch`], [`Error::OverLimit`] and
-    /// [`Error::NotStored`]; nothing was changed then.
+    /// [`Error::NotStored`]; then nothing was changed.
     pub fn update(&self, name: &str, offer: Offer) -> Result<Update, Error> {
         let mut outcomes = self.update_in_order(name, Arc::new([offer]))?;
         outcomes.pop().expect("every offer has an outcome")
@@ -285,17 +282,17 @@ impl Registry {
                 }
                 return Ok(outcomes);
             }
-            // Another server may have deleted it, which nobody here removed.
+            // Another server may have deleted the snapshot, so it is still in the map here.
             self.remove(&snapshot);
         }
     }
 
-    /// Swaps a new state in for that of a snapshot, which is created if need
-    /// be, if it has this revision and the right to do so is held.
+    /// Replaces the state of a snapshot by a new one. The snapshot is created if needed. It must
+    /// have this revision, and the right must be held.
     ///
     /// # Errors
     /// [`Error::Superseded`], [`Error::RevisionMismatch`], [`Error::OverLimit`] and
-    /// [`Error::NotStored`]; nothing was changed then.
+    /// [`Error::NotStored`]; then nothing was changed.
     pub fn replace(
         &self,
         name: &str,
@@ -318,7 +315,7 @@ impl Registry {
         }
     }
 
-    /// Removes a snapshot whose first batch was refused: it never was.
+    /// Removes a snapshot whose first batch was refused: it never existed.
     fn remove_if_unused(&self, snapshot: &Arc<Snapshot>) {
         if snapshot.delete_if_unused() {
             self.remove(snapshot);

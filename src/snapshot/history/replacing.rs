@@ -1,5 +1,5 @@
-//! How another state takes the place of the live one: one that a client built
-//! aside, or one made of the live state's own objects.
+//! Replaces the live state by another: one that a client built aside, or one made of the live
+//! state's own objects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,7 +56,7 @@ impl Snapshot {
         let known = turn.live.defaults();
         let defaults = known.after(constraints.as_ref(), new.version);
         let defaults = defaults.unwrap_or(known);
-        let taken = new.state.arrived(self.book().confirmed());
+        let taken = new.state.arrived(self.reservation_table().confirmed());
         if let Some(aside) = new.aside() {
             turn.record(vec![Entry {
                 revision,
@@ -98,8 +98,8 @@ impl Snapshot {
     }
 }
 
-/// Replaces the live state with a new one. It gets the reservations, except
-/// those that its pods take over.
+/// Replaces the live state by a new one. It gets the reservations, except those that its pods take
+/// over.
 pub(super) fn swap_in(
     turn: &mut WriteTurn<'_>,
     mut state: State,
@@ -121,8 +121,8 @@ pub(super) fn swap_in(
 
 /// Gives a new state the reservations that none of its pods takes over.
 fn carry_over(snapshot: &Snapshot, state: &State, taken: &[Serial]) {
-    let book = snapshot.book();
-    let mut held = book.serials();
+    let reservations = snapshot.reservation_table();
+    let mut held = reservations.serials();
     held.retain(|serial| taken.binary_search(serial).is_err());
-    state.apply_unread(&Batch::trusted(book.pods(&held)), 0);
+    state.apply_unread(&Batch::trusted(reservations.pods(&held)), 0);
 }

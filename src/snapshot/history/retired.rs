@@ -1,15 +1,15 @@
 //! Old states and snapshots, kept until their last reader is done.
 //!
-//! Dropping a large state takes seconds. A decision holds the state that it
-//! reads, but must not be the one that drops it: decisions run on threads that
-//! serve connections. So a state that is replaced is put here. The writer that
-//! replaced it drops it, or the next sweep if a decision still reads it.
+//! Dropping a large state takes seconds. A decision holds the state that it reads, but must not be
+//! the one that drops it: decisions run on threads that serve connections. So a state that is
+//! replaced is put here. The writer that replaced it drops it, or the next sweep if a decision
+//! still reads it.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// Things that went.
+/// The retired states or snapshots.
 #[derive(Debug)]
 pub(in crate::snapshot) struct Retired<T>(Mutex<Vec<Arc<T>>>);
 
@@ -20,16 +20,15 @@ impl<T> Default for Retired<T> {
 }
 
 impl<T> Retired<T> {
-    /// Adds one that cannot be found any more, and drops all that have no
-    /// reader.
+    /// Adds one that cannot be found any more, and drops all without a reader.
     pub(in crate::snapshot) fn add(&self, gone: Arc<T>) {
         self.0.lock().push(gone);
         self.drop_unread();
     }
 
-    /// Drops all that have no reader, with no lock held.
+    /// Drops all without a reader, with no lock held.
     pub(in crate::snapshot) fn drop_unread(&self) {
-        // None of them can be found again, so a count of one stays.
+        // None of them can be found again, so a count of one does not grow.
         let is_unread = |gone: &mut Arc<T>| Arc::strong_count(gone) == 1;
         let unread: Vec<_> = self.0.lock().extract_if(.., is_unread).collect();
         drop(unread);
@@ -40,7 +39,7 @@ impl<T> Retired<T> {
 mod tests {
     use super::*;
 
-    /// Says in which thread it is dropped.
+    /// Reports the thread in which it is dropped.
     struct DropTeller(std::sync::mpsc::Sender<std::thread::ThreadId>);
 
     impl Drop for DropTeller {

@@ -21,7 +21,7 @@ pub struct Staged {
     /// The version of Kubernetes to set.
     pub(super) version: Option<KubernetesVersion>,
     batches: i64,
-    /// What it will replace, if that is there: changes are counted against it.
+    /// The snapshot that the state will replace, if it exists: changes are counted against it.
     replaced: Weak<Snapshot>,
     /// The same state in the journal, if there is one.
     written: Option<WrittenAside>,
@@ -35,8 +35,8 @@ struct WrittenAside {
 }
 
 impl Staged {
-    /// An empty state, which is written to a journal as well if there is one. Its changes
-    /// are counted against those of the snapshot that it will replace.
+    /// An empty state, which is written to a journal as well if there is one. Its changes are
+    /// counted against the snapshot that it will replace.
     ///
     /// # Errors
     /// [`Error::OverLimit`] and [`Error::NotStored`].
@@ -46,7 +46,7 @@ impl Staged {
         journal: Option<&Arc<dyn Journal>>,
         replaced: Option<&Arc<Snapshot>>,
     ) -> Result<Self, Error> {
-        // What every state takes is little, but there may be many.
+        // An empty state is small, but there may be many.
         account.charge(Part::Staged, state_bytes())?;
         let written = journal.map(|journal| {
             journal.open_aside().map(|aside| WrittenAside {
@@ -80,25 +80,24 @@ impl Staged {
         (self.state, self.applied)
     }
 
-    /// Sets the version of Kubernetes for what comes from now on, where one is given.
+    /// Sets the version of Kubernetes for later batches, if one is given.
     pub fn set_version(&mut self, version: Option<KubernetesVersion>) {
         self.version = version.or(self.version);
     }
 
-    /// The rules by which pods request: of the version that is set, else of the snapshot
-    /// that it will replace.
+    /// The rules for requests of pods: those of the version that is set, else of the snapshot that
+    /// the state will replace.
     fn rules(&self) -> &'static VersionRules {
         let replaced = self.replaced.upgrade();
         let kept = || replaced.and_then(|snapshot| snapshot.live().defaults().version);
         VersionRules::of(self.version.or_else(kept))
     }
 
-    /// Applies a batch to it. Changes make no difference if the state that it will
-    /// replace holds them alike.
+    /// Applies a batch to the state. A change makes no difference if the state to be replaced has
+    /// the object in the same form.
     ///
     /// # Errors
-    /// [`Error::OverLimit`] when it would grow too large, and
-    /// [`Error::NotStored`].
+    /// [`Error::OverLimit`] when the state would grow too large, and [`Error::NotStored`].
     pub fn apply(
         &mut self,
         batch: &Batch,

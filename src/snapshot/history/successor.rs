@@ -9,11 +9,10 @@ use super::observer::Unobserved;
 use super::registry::Registry;
 use super::turn::WriteTurn;
 
-/// A snapshot that nobody reads yet. [`Registry::supersede`] puts it in the place of the
-/// one of its name.
+/// An unpublished snapshot. [`Registry::supersede`] replaces the one of its name by it.
 pub struct Successor {
     snapshot: Snapshot,
-    /// As of the registry, but nobody is told of what happens.
+    /// The services of the registry, except its observer.
     around: Arc<Surroundings>,
 }
 
@@ -38,7 +37,7 @@ impl Successor {
     /// Applies entries. One that ends the snapshot is the last one.
     ///
     /// # Errors
-    /// Why an entry does not fit. It is of no use then.
+    /// The reason why an entry does not fit. Then the successor is useless.
     pub fn apply(&mut self, entries: Vec<OwnedEntry>) -> Result<(), String> {
         let mut turn = WriteTurn::take(&self.snapshot);
         for entry in entries {
@@ -64,8 +63,8 @@ impl Successor {
 }
 
 impl Registry {
-    /// Begins a snapshot that is built beside the one of this name: as it was restored, or
-    /// without any history.
+    /// Begins a snapshot that is built beside the one of this name: from a restored one, or without
+    /// any history.
     pub fn successor(&self, name: &str, restoring: Option<Restoring>) -> Successor {
         let expected = self.expected.read().contains(name);
         let begin = |around| match restoring {
@@ -80,8 +79,8 @@ impl Registry {
         successor
     }
 
-    /// Puts a snapshot in the place of the one of its name, which is over. `then` is
-    /// called before anybody can change either of them.
+    /// Replaces the snapshot of its name, which is over. `then` is called before either of them can
+    /// change.
     pub fn supersede(&self, successor: Successor, then: impl FnOnce()) {
         let has_begun = successor.has_begun();
         let mut snapshot = successor.snapshot;

@@ -57,7 +57,7 @@ impl<'s> WriteTurn<'s> {
 
     /// A copy of everything.
     pub fn whole(&self) -> Whole {
-        let (entry, book) = (self.entry(), self.snapshot.book());
+        let (entry, reservations) = (self.entry(), self.snapshot.reservation_table());
         let frozen = self.live.freeze(&self.position);
         let saved = SavedSnapshot {
             name: entry.snapshot.to_owned(),
@@ -67,15 +67,15 @@ impl<'s> WriteTurn<'s> {
             created: entry.created,
             updated: entry.updated,
             synced: entry.synced,
-            defaults: Some(Arc::clone(&frozen.defaults)),
+            defaults: Some(Arc::clone(frozen.defaults())),
             last_serial: entry.last_serial,
-            held: book.entries(),
-            answers: book.answers(),
+            held: reservations.entries(),
+            answers: reservations.answers(),
         };
         Whole { frozen, saved }
     }
 
-    /// An entry that changes nothing. It has no number before it is recorded.
+    /// An entry that changes nothing. It gets its number when it is recorded.
     pub fn entry(&self) -> Entry<'s> {
         Entry {
             snapshot: self.snapshot.name(),
@@ -87,7 +87,7 @@ impl<'s> WriteTurn<'s> {
             synced: self.snapshot.synced.load(Ordering::Acquire),
             change: Change::Batch(None),
             defaults: None,
-            last_serial: self.snapshot.book().last,
+            last_serial: self.snapshot.reservation_table().last,
             held: &[],
             answers: &[],
             ended: &[],
@@ -101,7 +101,7 @@ impl<'s> WriteTurn<'s> {
     /// [`Error::NotStored`]; the entries must not be applied then.
     pub fn record(&mut self, mut entries: Vec<Entry<'_>>) -> Result<(), Error> {
         let journal = self.snapshot.around.journal.as_deref();
-        // A deleted snapshot is no longer in the journal.
+        // A deleted snapshot is not in the journal any more.
         let is_recorded = !entries.is_empty() && !self.position.deleted;
         let Some(journal) = journal.filter(|_| is_recorded) else {
             return Ok(());
@@ -118,7 +118,7 @@ impl<'s> WriteTurn<'s> {
         }
         if appended.is_ok() {
             self.position.sequence += entries.len() as u64;
-            // What had one of these numbers before is not recorded.
+            // An earlier entry with one of these numbers was not recorded.
             let unclaimed = &self.snapshot.unclaimed;
             unclaimed.lock().settle(self.position.sequence, Uuid::nil());
             let Origin { epoch, created } = self.snapshot.origin();
@@ -141,7 +141,7 @@ impl<'s> WriteTurn<'s> {
         Error::NotStored(error)
     }
 
-    /// Writes the whole snapshot again, as it is after the last entry.
+    /// Writes the whole snapshot again, as of the last entry.
     fn rewrite(&self, journal: &dyn Journal) -> Result<(), JournalError> {
         let aside = journal.open_aside()?;
         let whole = self.whole();
@@ -154,16 +154,16 @@ impl<'s> WriteTurn<'s> {
         write().inspect_err(|_| journal.drop_aside(aside))
     }
 
-    /// Applies a batch of the snapshot's own making, which is recorded.
+    /// Applies a recorded batch of the snapshot's own making.
     pub fn apply_own(&self, batch: &Batch, revision: i64, now: Now) -> Update {
         let applied = self.live.apply(batch, None, revision);
         *self.snapshot.updated.lock() = now;
         self.snapshot.moved_on(revision, applied, false)
     }
 
-    /// Ends reservations, which is recorded.
+    /// Ends reservations, after that was recorded.
     pub fn apply_ends(&self, ended: &[Serial], revision: i64, now: Now) -> Update {
-        let deletions = Batch::trusted(self.snapshot.book().deletions(ended));
+        let deletions = Batch::trusted(self.snapshot.reservation_table().deletions(ended));
         let update = self.apply_own(&deletions, revision, now);
         self.snapshot.forget(ended);
         update
@@ -172,7 +172,7 @@ impl<'s> WriteTurn<'s> {
     /// Deletes the snapshot.
     ///
     /// # Errors
-    /// [`Error::NotStored`]; it is not deleted then.
+    /// [`Error::NotStored`]; then it is not deleted.
     pub fn delete(&mut self) -> Result<(), Error> {
         self.record(vec![Entry {
             change: Change::Deleted,
@@ -185,8 +185,8 @@ impl<'s> WriteTurn<'s> {
 }
 
 impl Snapshot {
-    /// Copies the whole snapshot. `mark` gets the position in the journal that the copy is of, and
-    /// may refuse it. `None` then, and when the snapshot is deleted.
+    /// Copies the whole snapshot. `mark` gets the journal position of the copy, and may refuse it.
+    /// `None` then, and when the snapshot is deleted.
     pub fn whole<M>(&self, mark: impl FnOnce(Standing<'_>) -> Option<M>) -> Option<(Whole, M)> {
         let turn = WriteTurn::take_unless_deleted(self)?;
         let mark = mark(turn.standing())?;

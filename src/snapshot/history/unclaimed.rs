@@ -1,32 +1,30 @@
-//! Reservations that nobody was told of: they are released as soon as that is
-//! possible.
+//! Reservations whose caller was never told of them: they are released as soon as possible.
 
 use uuid::Uuid;
 
 use crate::snapshot::objects::reservation::Serial;
 
-/// The reservations that nobody was told of.
+/// The reservations whose caller was never told of them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Unclaimed {
-    /// Those of which it is not known whether they are made.
+    /// The reservations that may or may not have been made.
     doubtful: Vec<DoubtfulEntry>,
-    /// Those that are made.
+    /// The reservations that are made.
     pub made: Vec<Serial>,
 }
 
-/// Reservations whose entry may be recorded yet.
+/// Reservations whose entry may still be recorded.
 #[derive(Debug, Clone)]
 struct DoubtfulEntry {
-    /// The number of the entry. Once another one has it, it never is.
+    /// The number of the entry. Once another entry has it, this one is never recorded.
     sequence: u64,
-    /// What the journal knows it by.
+    /// The mark by which the journal recognises it.
     mark: Uuid,
     serials: Vec<Serial>,
 }
 
 impl Unclaimed {
-    /// Notes reservations that an entry would make, of which it is not known whether
-    /// it is recorded.
+    /// Records the reservations of an entry that may or may not be recorded.
     pub fn doubt(&mut self, sequence: u64, mark: Uuid, serials: Vec<Serial>) {
         self.doubtful.push(DoubtfulEntry {
             sequence,
@@ -35,8 +33,8 @@ impl Unclaimed {
         });
     }
 
-    /// Notes which entry has a number; whether it made reservations that nobody was
-    /// told of.
+    /// Learns which entry has a number. Returns whether it made reservations whose caller was never
+    /// told.
     pub fn settle(&mut self, sequence: u64, mark: Uuid) -> bool {
         let before = self.made.len();
         self.doubtful.retain_mut(|doubt| {

@@ -1,62 +1,64 @@
-//! What a pod asks for: owners, node selector, affinity, tolerations,
-//! constraints, priority, and what it requests of its node. It is kept encoded,
-//! because decisions about other pods read only the requests.
+//! The requirements of a pod: owners, node selector, affinity, tolerations, constraints, priority,
+//! and requests. They are kept encoded, because decisions about other pods read only the requests.
 
 use std::sync::{Arc, OnceLock};
 
 use prost::Message;
 
-use crate::matching::{PodTerm, Requests, UsedStorage, absolute, kept_volumes};
+use super::reservation::is_reservation;
+use crate::matching::{self, PodTerm, Requests, UsedStorage, absolute};
 use crate::proto::v1;
 
 /// The only field of a node that terms select by.
 const NODE_NAME_FIELD: &str = "metadata.name";
 
-/// What a pod asks for, as it is kept.
+/// The requirements of a pod in their kept form.
 #[derive(Debug)]
 pub struct Asks {
     pub(super) encoded: Box<[u8]>,
-    /// What the pod requests of its node, if anything.
+    /// The requests of the pod, if it has any.
     pub(super) requests: Option<Arc<Requests>>,
     /// The terms of its required anti-affinity, if it has any.
     pub(super) keeps_away: Option<Arc<[PodTerm]>>,
-    /// How many bytes it takes on the wire, about.
+    /// The terms by which kube-scheduler scores nodes for other pods, if it has any.
+    pub(super) scored: Option<Arc<[PodTerm]>>,
+    /// The approximate number of its bytes on the wire.
     pub(super) size_bytes: usize,
-    /// How many of them are requests.
+    /// The number of these bytes that are requests.
     pub(super) request_bytes: usize,
-    /// The storage that the pod uses, if any that decides.
+    /// The storage that the pod uses, if decisions depend on it.
     pub(super) storage: Option<Arc<UsedStorage>>,
-    /// Whether it may depend on the name of the pod, or on the node that it names.
+    /// True if the requirements may depend on the name of the pod, or on the node that it names.
     pub(super) is_own: bool,
     /// The priority of the pod.
     pub(super) priority: i32,
-    /// Where a journal wants it.
+    /// The form that a journal writes.
     fields: OnceLock<AskedFields>,
 }
 
-/// What a pod asks for, as fields of its messages.
+/// The requirements of a pod, as fields of its messages.
 #[derive(Debug)]
 pub struct AskedFields {
-    /// Those of its metadata.
+    /// The fields of its metadata.
     pub metadata: Box<[u8]>,
-    /// Those of its spec.
+    /// The fields of its spec.
     pub spec: Box<[u8]>,
 }
 
-/// How affinity is kept.
+/// The form in which affinity is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum KeptAffinity {
     None = 0,
     Whole = 1,
-    /// Without the fields that say "on the node where I am": those of daemon
-    /// sets, whose pods would share nothing otherwise.
+    /// Without the fields that name the node of the pod: those of daemon sets, whose pods could
+    /// share nothing otherwise.
     Pinned = 2,
 }
 
 impl Asks {
-    /// Returns what a valid pod asks for that requests this of its node and keeps others away
-    /// by these terms; `None` if it asks for nothing.
+    /// Returns the requirements of a valid pod with these requests to its node and these terms that
+    /// keep other pods away; `None` if it has no requirements.
     pub fn of(
         pod: &v1::Pod,
         requests: Requests,
@@ -74,6 +76,7 @@ impl Asks {
             encoded: encoded.into(),
             requests,
             keeps_away,
+            scored: PodTerm::scored(pod),
             size_bytes: size_bytes(pod),
             request_bytes: requests_size_bytes(pod),
             is_own: selects_by_name(pod)
@@ -84,8 +87,8 @@ impl Asks {
         })
     }
 
-    /// Returns what a pod of this name on this node asks for, as fields. They are made when they
-    /// are first asked for: pods share only what depends on neither.
+    /// Returns the requirements of a pod of this name on this node, as fields. They are made when
+    /// they are first needed: pods share only fields that depend on neither.
     pub fn fields(&self, name: &str, node_name: &str) -> &AskedFields {
         self.fields.get_or_init(|| {
             let mut pod = v1::Pod::default();
@@ -106,24 +109,30 @@ impl Asks {
     }
 }
 
-/// The priority that a pod has.
+/// Returns the volumes of a pod that are kept.
+fn kept_volumes(pod: &v1::Pod) -> Vec<v1::Volume> {
+    let name = pod.metadata.as_ref().map_or("", |metadata| &metadata.name);
+    matching::kept_volumes(pod, is_reservation(name))
+}
+
+/// The priority of a pod.
 pub fn priority_of(spec: &v1::PodSpec) -> i32 {
     spec.priority.unwrap_or(0)
 }
 
-/// Returns whether a pod is kept as one of those that ask for the node that they are on.
+/// Returns whether a pod is kept as one that requires the node that it is on.
 pub fn is_pinned(encoded: &[u8]) -> bool {
     encoded.first() == Some(&(KeptAffinity::Pinned as u8))
 }
 
-/// Gives a pod what it asks for, as it was kept. The pod has its name, and names its node.
+/// Writes the kept requirements into a pod. The pod has its name, and names its node.
 pub fn fill(encoded: &[u8], pod: &mut v1::Pod) {
     let spec = pod.spec.get_or_insert_default();
     let metadata = pod.metadata.get_or_insert_default();
     decode(encoded, metadata, spec).expect("what is kept was encoded here");
 }
 
-/// Returns how many bytes what a pod asks for takes, about.
+/// Returns the approximate bytes of a pod's requirements.
 pub fn size_bytes(pod: &v1::Pod) -> usize {
     let owners = pod
         .metadata
@@ -141,7 +150,7 @@ pub fn size_bytes(pod: &v1::Pod) -> usize {
     owners + spec + requests_size_bytes(pod)
 }
 
-/// Returns how many bytes what a pod requests takes on the wire, about.
+/// Returns the approximate bytes of a pod's requests on the wire.
 fn requests_size_bytes(pod: &v1::Pod) -> usize {
     let spec = pod.spec.as_ref().map_or(0, |spec| {
         let overhead = spec.overhead.iter();
@@ -168,7 +177,7 @@ fn all<M: Message>(messages: &[M]) -> usize {
     messages.iter().map(Message::encoded_len).sum()
 }
 
-/// Returns whether a pod asks for nothing but what it may request.
+/// Returns whether a pod has no requirements except requests.
 fn asks_nothing(pod: &v1::Pod) -> bool {
     let owned = |m: &v1::ObjectMeta| !m.owner_references.is_empty();
     let asks = |s: &v1::PodSpec| {
@@ -182,8 +191,8 @@ fn asks_nothing(pod: &v1::Pod) -> bool {
     !pod.metadata.as_ref().is_some_and(owned) && !pod.spec.as_ref().is_some_and(asks)
 }
 
-/// Equal parts have equal bytes: maps are ordered. Starts with how affinity is
-/// kept.
+/// Encodes requirements, beginning with the form of affinity. Equal ones have equal bytes, because
+/// maps are ordered.
 fn encode(pod: &v1::Pod, requests: Option<&Requests>, volumes: &[v1::Volume], out: &mut Vec<u8>) {
     let none = v1::PodSpec::default();
     let spec = pod.spec.as_ref().unwrap_or(&none);
@@ -215,7 +224,7 @@ fn encode(pod: &v1::Pod, requests: Option<&Requests>, volumes: &[v1::Volume], ou
     write_all(volumes, out);
 }
 
-/// A spec with the priority of another and nothing else.
+/// A spec with only the priority of another.
 fn priority_alone(spec: &v1::PodSpec) -> v1::PodSpec {
     v1::PodSpec {
         priority: spec.priority,

@@ -1,4 +1,4 @@
-//! What a pod asks for, by the rules of each version of Kubernetes.
+//! The requirements of a pod, by the rules of each version of Kubernetes.
 
 use std::sync::Arc;
 
@@ -6,20 +6,21 @@ use super::asks::Asks;
 use crate::matching::{Path, PodTerm, RequestsByVersion, Resizing, Violations};
 use crate::proto::v1;
 
-/// What a pod asks for by the rules of a version; nothing if it asks for nothing.
+/// The requirements of a pod by the rules of a version; `None` if it has none.
 type UnderVersion = (Resizing, Option<Arc<Asks>>);
 
-/// What a pod asks for.
+/// The requirements of a pod.
 #[derive(Debug, Clone, Default)]
 pub struct AsksByVersion {
-    /// By the rules of the newest version, or of the one that was chosen.
+    /// The requirements by the rules of the newest version, or of the chosen one.
     pub chosen: Option<Arc<Asks>>,
-    /// By those of others, where they differ and none was chosen yet.
+    /// The requirements by the rules of other versions, where they differ and no version was chosen
+    /// yet.
     others: Option<Arc<[UnderVersion]>>,
 }
 
 impl AsksByVersion {
-    /// Of a valid pod that requests this.
+    /// The requirements of a valid pod with these requests.
     pub fn of(pod: &v1::Pod, requests: RequestsByVersion) -> Self {
         let no_faults = &mut Violations::default();
         let terms = PodTerm::compile_existing(pod, Path::root("pod"), no_faults);
@@ -33,12 +34,12 @@ impl AsksByVersion {
         }
     }
 
-    /// Returns whether versions differ.
+    /// Returns whether the versions differ.
     pub fn differs(&self) -> bool {
         self.others.is_some()
     }
 
-    /// Returns what it asks for by these rules.
+    /// Returns the requirements by these rules.
     pub fn under(&self, resizing: Resizing) -> Self {
         let others = self.others.iter().flat_map(|others| &**others);
         let mut others = others.filter(|(other, _)| *other == resizing);

@@ -19,7 +19,7 @@ impl<T, const SIZE: usize> Index<usize> for Blocks<T, SIZE> {
 }
 
 impl<T, const SIZE: usize> Blocks<T, SIZE> {
-    /// Returns how many elements there are.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         match &*self.0 {
             [full @ .., last] => full.len() * SIZE + last.len(),
@@ -37,7 +37,7 @@ impl<T, const SIZE: usize> Blocks<T, SIZE> {
         self.0.iter().flat_map(|block| block.iter())
     }
 
-    /// Returns what it takes in memory, without what elements own.
+    /// Returns the list's bytes in memory, without those that its elements own.
     pub fn memory_bytes(&self) -> usize {
         let block = |room: usize| heap::shared(size_of::<Vec<T>>()) + heap::list::<T>(room);
         let blocks = match &*self.0 {
@@ -45,11 +45,6 @@ impl<T, const SIZE: usize> Blocks<T, SIZE> {
             [] => 0,
         };
         blocks + heap::list::<Arc<Vec<T>>>(self.0.capacity())
-    }
-
-    /// Returns how many elements there is room for.
-    pub fn capacity(&self) -> usize {
-        self.0.iter().map(|block| block.capacity()).sum()
     }
 
     /// The elements that may differ from those of another list. One of the two
@@ -64,7 +59,7 @@ impl<T, const SIZE: usize> Blocks<T, SIZE> {
         changed.map(|(i, (mine, _))| i * SIZE..i * SIZE + mine.len())
     }
 
-    /// Gives room back that was made for blocks.
+    /// Returns spare room for blocks.
     pub fn shrink(&mut self) {
         self.0.shrink_to_fit();
     }
@@ -90,7 +85,7 @@ impl<T: Clone, const SIZE: usize> Blocks<T, SIZE> {
         }
     }
 
-    /// Takes the last element away.
+    /// Removes the last element.
     pub fn pop(&mut self) -> Option<T> {
         let last = Arc::make_mut(self.0.last_mut()?);
         let element = last.pop();

@@ -1,33 +1,33 @@
-//! What a pod disruption budget allows.
+//! The disruptions that a pod disruption budget allows.
 
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 
-/// How many of the pods of a budget may be evicted.
+/// The number of a budget's pods that may be evicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DisruptionBudget {
     bound: BudgetBound,
-    /// How many evictions its controller says that it allows now.
+    /// The number of evictions that its controller allows at present.
     allowed: Option<i32>,
 }
 
-/// What a budget asks for.
+/// The bound of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BudgetBound {
-    /// So many have to be available.
+    /// This share has to be available.
     MinAvailable(BudgetShare),
-    /// So many may be unavailable.
+    /// This share may be unavailable.
     MaxUnavailable(BudgetShare),
 }
 
-/// A part of some pods.
+/// A share of some pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BudgetShare {
     Count(i32),
     Percent(i32),
 }
 
-/// A budget that says nothing allows nothing.
+/// A budget without a bound allows nothing.
 impl Default for DisruptionBudget {
     fn default() -> Self {
         Self {
@@ -38,7 +38,7 @@ impl Default for DisruptionBudget {
 }
 
 impl DisruptionBudget {
-    /// Checks what a budget asks for, whose spec is at `path`.
+    /// Checks a budget, whose spec is at `path`.
     pub fn compile(
         wire: &v1::PodDisruptionBudget,
         path: Path<'_>,
@@ -70,7 +70,7 @@ impl DisruptionBudget {
         }
     }
 
-    /// The budget by which so many pods of a workload may be unavailable.
+    /// The budget that allows so many pods of a workload to be unavailable.
     pub fn of_unavailable(pods: i32) -> Self {
         Self {
             bound: BudgetBound::MaxUnavailable(BudgetShare::Count(pods)),
@@ -78,8 +78,8 @@ impl DisruptionBudget {
         }
     }
 
-    /// Returns how many of its pods may be evicted now: what its controller says, else by
-    /// how many there are and how many of them run.
+    /// Returns how many of its pods may be evicted at present: the number of its controller, else
+    /// one from the numbers of all and of running pods.
     pub fn allows(&self, pods: usize, running: usize) -> usize {
         if let Some(allowed) = self.allowed {
             return usize::try_from(allowed).unwrap_or(0);
@@ -91,7 +91,7 @@ impl DisruptionBudget {
         running.saturating_sub(wanted)
     }
 
-    /// As an object.
+    /// The budget as an object.
     pub(super) fn to_wire(
         self,
         metadata: Option<v1::ObjectMeta>,
@@ -135,7 +135,7 @@ impl BudgetShare {
         }
     }
 
-    /// So many of these pods. A percentage is rounded up.
+    /// The share of so many pods. A percentage is rounded up.
     fn of(self, pods: usize) -> usize {
         match self {
             Self::Count(count) => usize::try_from(count).unwrap_or(0),

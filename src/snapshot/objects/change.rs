@@ -29,17 +29,17 @@ use crate::proto::v1::change::Object;
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
     changes: Vec<CheckedChange>,
-    /// What they take in memory where they are kept, at most.
+    /// The most bytes that the changes take where they are kept.
     bytes: usize,
-    /// How many things pods request of which most request none.
+    /// The number of requested ports and named resources, which most pods do not request.
     requests: usize,
-    /// Whether there are changes of nodes.
+    /// True if there are changes of nodes.
     has_nodes: bool,
-    /// Whether there are changes of objects that all namespaces share, besides nodes.
+    /// True if there are changes of objects that all namespaces share, besides nodes.
     has_cluster_objects: bool,
-    /// Whether there are pods that are nominated to nodes.
+    /// True if there are pods that are nominated to nodes.
     nominates: bool,
-    /// Whether there are pods of which the version decides what they request.
+    /// True if the requests of some pods depend on the version.
     differs_by_version: bool,
 }
 
@@ -47,35 +47,35 @@ pub struct Batch {
 #[derive(Debug, Clone)]
 enum CheckedChange {
     Pod(CompiledPod),
-    /// Anything else, with what is compiled of it.
+    /// Any other object, with its compiled form.
     Other(Box<(Object, Compiled)>),
 }
 
-/// What a change is about.
+/// The object of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ObjectId<'a> {
     /// The kind of the object.
     pub kind: ObjectKind,
-    /// Its namespace; empty for what is in none.
+    /// The object's namespace; empty for objects outside of namespaces.
     pub namespace: &'a str,
-    /// Its name.
+    /// The object's name.
     pub name: &'a str,
 }
 
 /// A valid change.
 #[derive(Clone, Copy)]
 pub struct ValidChange<'a> {
-    /// What it is about.
+    /// The object.
     pub id: ObjectId<'a>,
-    /// What happens to it.
+    /// The change of it.
     pub form: Form<'a>,
     change: &'a CheckedChange,
 }
 
-/// What happens to an object.
+/// The change of an object.
 #[derive(Clone, Copy)]
 pub enum Form<'a> {
-    /// A node, with what is compiled of it.
+    /// A node, with its compiled form.
     Node(&'a v1::Node, &'a CompiledNode),
     /// A pod.
     Pod(&'a CompiledPod),
@@ -85,7 +85,7 @@ pub enum Form<'a> {
     Namespace(&'a Arc<LabelledNamespace>),
     /// A claim, a persistent volume or a storage class.
     Storage(&'a StorageObject),
-    /// It is deleted if it has this uid, or if that is empty.
+    /// The object is deleted if it has this uid, or if the uid is empty.
     Delete(&'a str),
 }
 
@@ -111,10 +111,10 @@ impl Batch {
         Self::check_all(changes.into_iter().map(Received::read), limits, path)
     }
 
-    /// Returns whether changes can be decoded, which are too many to be checked.
+    /// Checks that changes can be decoded which are too many to be checked.
     ///
     /// # Errors
-    /// The first one that cannot.
+    /// The first change that cannot be decoded.
     pub fn can_be_read(changes: Vec<Bytes>, path: Path<'_>) -> Result<(), Violations> {
         for (index, bytes) in changes.into_iter().enumerate() {
             let change = v1::Change::decode(bytes);
@@ -211,8 +211,8 @@ impl Batch {
         self.changes.push(change);
     }
 
-    /// The batch in which pods request what they do by these rules. That was not chosen
-    /// when they were checked: it is the snapshot that has a version.
+    /// The batch with the requests of pods by these rules. The rules were unknown when the pods
+    /// were checked, because the snapshot has the version.
     pub fn under(&self, rules: &VersionRules) -> Cow<'_, Self> {
         if !self.differs_by_version {
             return Cow::Borrowed(self);
@@ -236,12 +236,12 @@ impl Batch {
         }
     }
 
-    /// Returns how many changes there are.
+    /// Returns the number of changes.
     pub fn len(&self) -> usize {
         self.changes.len()
     }
 
-    /// Returns whether there is none.
+    /// Returns whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
@@ -266,18 +266,18 @@ impl Batch {
         self.nominates
     }
 
-    /// Returns how many resources and ports pods request of which most request none.
+    /// Returns the number of requested ports and named resources, which most pods do not request.
     pub fn requests(&self) -> usize {
         self.requests
     }
 
-    /// Returns what they take in memory where they are kept, at most.
+    /// Returns the most bytes that the changes take where they are kept.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
-/// That a change is none of the protocol. Other faults do not matter then.
+/// The violations for a change that cannot be decoded. Other faults do not matter then.
 fn unreadable(path: Path<'_>, error: &prost::DecodeError) -> Violations {
     let mut faults = Violations::default();
     faults.add(path, format!("cannot be read: {error}"));
@@ -285,11 +285,11 @@ fn unreadable(path: Path<'_>, error: &prost::DecodeError) -> Violations {
 }
 
 impl CheckedChange {
-    /// Returns what it takes in memory where it is kept, at most.
+    /// Returns the most bytes that the change takes where it is kept.
     fn most_bytes(&self) -> usize {
         match self {
             Self::Pod(pod) => size::most_of_pod(pod),
-            Self::Other(other) => size::most(&other.0, &other.1),
+            Self::Other(other) => size::most(&other.0),
         }
     }
 }
@@ -321,13 +321,13 @@ impl<'a> ValidChange<'a> {
         Self { id, form, change }
     }
 
-    /// Returns what it takes in memory where it is kept, at most.
+    /// Returns the most bytes that the change takes where it is kept.
     pub fn most_bytes(&self) -> usize {
         self.change.most_bytes()
     }
 
-    /// Appends the message of the object to `bytes`, its names first; nothing of a
-    /// delete. Of a pod it says what is kept.
+    /// Appends the message of the object to `bytes`, its names first; nothing for a delete. For a
+    /// pod, the message has the kept parts.
     pub fn encode_object(&self, bytes: &mut Vec<u8>) {
         match self.change {
             CheckedChange::Pod(pod) => PodMessage::of(pod).put(bytes),
@@ -335,7 +335,7 @@ impl<'a> ValidChange<'a> {
         }
     }
 
-    /// Appends it to `bytes` as a `Change`.
+    /// Appends the change to `bytes` as a `Change`.
     pub fn encode(&self, bytes: &mut Vec<u8>) {
         match self.change {
             CheckedChange::Pod(pod) => bytes.message(POD_FIELD, &PodMessage::of(pod)),
@@ -345,11 +345,11 @@ impl<'a> ValidChange<'a> {
 }
 
 impl<'a> ObjectId<'a> {
-    /// Of an object of a kind that is known.
+    /// The id of an object of a known kind.
     pub fn of_kind(kind: ObjectKind, object: &'a Object) -> Self {
         let (namespace, name) = match object {
             Object::Delete(reference) => (&*reference.namespace, &*reference.name),
-            // A checked object has metadata, and a file may hold others.
+            // A checked object has metadata, but one from a file may have none.
             _ => metadata_of(object).map_or(("", ""), |it| (&*it.namespace, &*it.name)),
         };
         Self {
@@ -362,8 +362,8 @@ impl<'a> ObjectId<'a> {
         }
     }
 
-    /// Names an object with this uid as a client does; `None` for what counts
-    /// for a reservation, which no client names.
+    /// A client's reference to the object with this uid; `None` for the pod of a reservation, which
+    /// no client names.
     pub fn reference(self, uid: &str) -> Option<v1::ObjectReference> {
         (!is_reservation(self.name)).then(|| v1::ObjectReference {
             kind: self.kind.as_str().to_owned(),
@@ -373,7 +373,7 @@ impl<'a> ObjectId<'a> {
         })
     }
 
-    /// Of an object, or of a delete of a known kind.
+    /// The id of an object, or of a delete of a known kind.
     pub fn of(object: &'a Object) -> Self {
         let kind = ObjectKind::of(object);
         Self::of_kind(kind.expect("a checked delete has a known kind"), object)

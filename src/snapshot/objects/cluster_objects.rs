@@ -1,5 +1,4 @@
-//! Objects of a snapshot that all namespaces share, besides nodes: namespaces, and what
-//! storage there is.
+//! Objects of a snapshot that all namespaces share, besides nodes: namespaces and storage.
 
 use std::collections::BTreeMap;
 
@@ -24,14 +23,10 @@ impl Tabled for LabelledNamespace {
     fn uid(&self) -> &str {
         &self.uid
     }
-
-    fn heap_bytes(&self) -> usize {
-        Self::heap_bytes(self)
-    }
 }
 
 impl ClusterObjects {
-    /// Returns how many there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.namespaces.len() + self.storage.count()
     }
@@ -59,7 +54,7 @@ impl ClusterObjects {
         }
     }
 
-    /// Returns whether it has the object of a change just so.
+    /// Returns whether it has the object of a change in the same form.
     pub fn has_same(&self, change: &ValidChange<'_>) -> bool {
         match change.form {
             Form::Namespace(it) => self.namespaces.has_same(change.id.name, it),
@@ -68,7 +63,7 @@ impl ClusterObjects {
         }
     }
 
-    /// Applies a batch, and notes of each change of such an object whether it made a
+    /// Applies a batch, and tells `note` for each change of such an object whether it made a
     /// difference.
     pub fn apply<'b>(&mut self, batch: &'b Batch, mut note: impl FnMut(ValidChange<'b>, bool)) {
         for change in batch.changes() {
@@ -85,7 +80,7 @@ impl ClusterObjects {
         }
     }
 
-    /// All of them as objects: namespaces, ascending by name, then what storage there is.
+    /// All of them as objects: namespaces, ascending by name, then storage.
     pub fn to_wire(&self) -> impl Iterator<Item = Object> {
         let namespaces = self.namespaces.iter().map(|(name, it)| {
             Object::Namespace(v1::Namespace {
@@ -100,12 +95,7 @@ impl ClusterObjects {
         namespaces.chain(self.storage.to_wire())
     }
 
-    /// As [`Self::memory_bytes`], with every one measured anew.
-    pub fn measured_bytes(&self) -> usize {
-        self.namespaces.measured_bytes() + self.storage.measured_bytes()
-    }
-
-    /// Returns what they take in memory: an estimate, in bytes.
+    /// Returns the estimated bytes in memory.
     pub fn memory_bytes(&self) -> usize {
         self.namespaces.memory_bytes() + self.storage.memory_bytes()
     }

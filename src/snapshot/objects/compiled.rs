@@ -1,6 +1,5 @@
-//! Objects in the form in which they are kept. Compiling is validating. It
-//! happens once; a compiled object is applied without another check. Pods have
-//! their own form (`pod.rs`).
+//! Objects in their kept form. Compiling is validating. It happens once; a compiled object is
+//! applied without another check. Pods have their own form (`pod.rs`).
 
 use std::sync::{Arc, LazyLock};
 
@@ -17,16 +16,17 @@ use crate::matching::{Path, Violations, check_claim_names, names, times};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 
-/// What was accepted once is kept whatever the limits are now.
+/// The limits of objects that were accepted before: these are kept whatever the limits are at
+/// present.
 static TRUSTED: LazyLock<Limits> = LazyLock::new(|| Limits {
     node_affinity_terms: usize::MAX,
     ..Limits::default()
 });
 
-/// What is made of a change before it is applied.
+/// The compiled form of a change, before it is applied.
 #[derive(Debug, Clone)]
 pub enum Compiled {
-    /// What is compiled of a node.
+    /// A compiled node.
     Node(Box<CompiledNode>),
     /// A service or controller.
     Owner(OwnerKind, Arc<Owner>),
@@ -39,8 +39,8 @@ pub enum Compiled {
 }
 
 impl Compiled {
-    /// Checks a change, which is at `path`, and compiles it. `None` when it has a
-    /// fault that leaves nothing to compile, and of a pod.
+    /// Checks a change, which is at `path`, and compiles it. `None` when a fault leaves nothing to
+    /// compile, and for a pod.
     pub fn check(
         object: &Object,
         limits: &Limits,
@@ -120,7 +120,7 @@ fn check_reference(
         faults.add(path.field("kind"), format!("must be one of {known}"));
     }
     names::check_namespace(&reference.namespace, path.field("namespace"), faults);
-    // What was stored under another setting can be deleted.
+    // An object that was stored under another setting can be deleted.
     check_name(kind, &reference.name, NodeNames::Any, path, faults);
     check_text(&reference.uid, limits, path.field("uid"), faults);
 }
@@ -143,7 +143,7 @@ fn check_name(
     }
 }
 
-/// Checks a pod, which is at `path`, without what it requests.
+/// Checks a pod, which is at `path`, except its requests.
 pub fn check_pod(pod: &v1::Pod, limits: &Limits, path: Path<'_>, faults: &mut Violations) {
     check_metadata(ObjectKind::Pod, pod.metadata.as_ref(), limits, path, faults);
     let node_name = pod.spec.as_ref().map_or("", |s| &s.node_name);
@@ -186,7 +186,7 @@ fn check_metadata(
     let allowed = limits.node_names;
     check_name(Some(kind), &metadata.name, allowed, path, faults);
     names::check_namespace(&metadata.namespace, path.field("namespace"), faults);
-    // Lists of zones of a volume need not be label values.
+    // A volume's label may list zones, which is no valid label value.
     if kind != ObjectKind::Storage(StorageKind::Volume) {
         names::check_labels(&metadata.labels, path.field("labels"), faults);
     }

@@ -1,4 +1,4 @@
-//! The constraints of pods that have none of their own.
+//! The default constraints, for pods without their own.
 
 use std::sync::Arc;
 
@@ -6,20 +6,20 @@ use crate::limits::{Limit, Limits};
 use crate::matching::{Constraint, KubernetesVersion, Path, VersionRules, Violations};
 use crate::proto::v1;
 
-/// What holds for all pods of a snapshot: its default constraints, and the version of
+/// The settings for all pods of a snapshot: its default constraints, and the version of
 /// Kubernetes whose rules decide.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Defaults {
     /// The constraints, without selectors.
     pub constraints: Vec<Constraint>,
-    /// Whether they are Kubernetes' own.
+    /// True if they are Kubernetes' own.
     pub system: bool,
     /// The version, where one was set.
     pub version: Option<KubernetesVersion>,
 }
 
 impl Defaults {
-    /// Checks and compiles those of a request, whose field is at `path`.
+    /// Checks and compiles the constraints of a request, whose field is at `path`.
     ///
     /// # Errors
     /// Every fault of every constraint.
@@ -47,10 +47,10 @@ impl Defaults {
         })
     }
 
-    /// Those that were stored, with their version.
+    /// Reads stored settings.
     ///
     /// # Errors
-    /// Every fault, which none had that was stored.
+    /// Every fault; valid settings were stored, so there should be none.
     pub fn of_stored(wire: &v1::DefaultConstraints, version: &str) -> Result<Self, Violations> {
         let defaults = Self::compile(wire, &Limits::none(), Path::root("defaultConstraints"))?;
         let mut faults = Violations::default();
@@ -62,8 +62,8 @@ impl Defaults {
         })
     }
 
-    /// Those that follow on these where a change sets constraints or a version; `None` where
-    /// it sets nothing new.
+    /// Returns the settings after a change of constraints or version; `None` where it changes
+    /// nothing.
     pub fn after(
         &self,
         constraints: Option<&Arc<Self>>,
@@ -85,15 +85,15 @@ impl Defaults {
         VersionRules::of(self.version)
     }
 
-    /// The version as it is stored and told; empty where none was set.
+    /// The version as it is stored and reported; empty where none was set.
     pub fn version_text(&self) -> String {
         self.version
             .map(|version| version.to_string())
             .unwrap_or_default()
     }
 
-    /// Those that a snapshot begins with where its first change, which comes at
-    /// `revision` 0, sets none: Kubernetes' own. `None` later.
+    /// Returns the settings with which a snapshot begins if its first change, at `revision` 0, sets
+    /// none: Kubernetes' own. `None` for later changes.
     pub fn first(revision: i64) -> Option<Arc<Self>> {
         (revision == 0).then(|| {
             Arc::new(Self {
@@ -104,7 +104,7 @@ impl Defaults {
         })
     }
 
-    /// Those for the wire.
+    /// Returns the constraints for the wire.
     pub fn to_wire(&self) -> v1::DefaultConstraints {
         let constraint = |c: &Constraint| c.to_wire(None);
         let constraints = if self.system {

@@ -1,5 +1,4 @@
-//! Reservations, and answers that are kept, as they are stored and sent to other
-//! servers.
+//! The stored form of reservations and kept answers, which is also sent to other servers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,14 +9,15 @@ use prost::Message;
 use super::reservation::{Claim, Hold, KeptAnswer, Reservation, Retryable};
 use crate::matching::{PodTerm, Requests};
 use crate::proto::v1;
+use crate::snapshot::clock::{UPTIME_STEP, Uptime};
 
-/// A reservation, or an answer that is kept: they share their numbers.
+/// A reservation, or a kept answer: they share their numbers.
 #[derive(Clone, PartialEq, Message)]
 pub struct HeldRow {
     /// The owner.
     #[prost(string, tag = "1")]
     pub owner: String,
-    /// For how long it is held, in nanoseconds.
+    /// The time for which it is held, in nanoseconds.
     #[prost(int64, tag = "2")]
     pub ttl: i64,
     /// Namespace that it counts in.
@@ -26,27 +26,47 @@ pub struct HeldRow {
     /// Labels that it counts with.
     #[prost(btree_map = "string, string", tag = "4")]
     pub labels: BTreeMap<String, String>,
-    /// Its node.
+    /// The reservation's node.
     #[prost(string, tag = "5")]
     pub node: String,
-    /// When its time is over, in nanoseconds since 1970.
+    /// The end of its time, in nanoseconds since 1970.
     #[prost(int64, tag = "6")]
     pub expires: i64,
     /// The pod that it was confirmed for.
     #[prost(message, optional, tag = "7")]
     pub pod: Option<v1::ReservedPod>,
-    /// What it requests of its node.
+    /// The reservation's requests.
     #[prost(message, optional, tag = "8")]
     pub requests: Option<v1::Container>,
-    /// The answer. Then only `ttl` and `expires` have a meaning besides.
+    /// The answer. With one, only `ttl` and `expires` have a meaning besides.
     #[prost(message, optional, tag = "9")]
     pub answer: Option<AnswerRow>,
     /// The terms by which it keeps other pods away.
     #[prost(message, repeated, tag = "10")]
     pub keeps_away: Vec<v1::PodAffinityTerm>,
+    /// See [`Reservation`].
+    #[prost(string, tag = "11")]
+    pub decided: String,
+    /// In a state directory: the end of its time by a clock that cannot be set.
+    #[prost(message, optional, tag = "12")]
+    pub measured: Option<MeasuredRow>,
+    /// The claims and disks that it uses.
+    #[prost(message, repeated, tag = "13")]
+    pub volumes: Vec<v1::Volume>,
 }
 
-/// An answer to a request that may come again.
+/// The end of a time in one boot of the machine.
+#[derive(Clone, PartialEq, Message)]
+pub struct MeasuredRow {
+    /// Identifies the boot.
+    #[prost(string, tag = "1")]
+    pub boot: String,
+    /// The running time of the machine at that end, in nanoseconds.
+    #[prost(int64, tag = "2")]
+    pub ends: i64,
+}
+
+/// An answer to a request that may be repeated.
 #[derive(Clone, PartialEq, Message)]
 pub struct AnswerRow {
     /// See [`Retryable`].
@@ -55,12 +75,12 @@ pub struct AnswerRow {
     /// See [`Retryable`].
     #[prost(bytes = "vec", tag = "2")]
     pub question: Vec<u8>,
-    /// What was answered.
+    /// The answer.
     #[prost(bytes = "vec", tag = "3")]
     pub answer: Vec<u8>,
 }
 
-/// What is kept under a number.
+/// A reservation or an answer, kept under a number.
 pub enum Numbered {
     /// A reservation.
     Held(Reservation),
@@ -69,7 +89,7 @@ pub enum Numbered {
 }
 
 impl HeldRow {
-    /// Of a reservation.
+    /// The row of a reservation.
     pub fn of(held: &Reservation) -> Self {
         let pod = held.claim.as_ref().map(|claim| v1::ReservedPod {
             name: claim.name.to_string(),
@@ -86,10 +106,13 @@ impl HeldRow {
             requests: held.hold.requests.to_wire(),
             answer: None,
             keeps_away: held.hold.keeps_away.iter().map(PodTerm::to_wire).collect(),
+            decided: held.decided.to_string(),
+            measured: None,
+            volumes: held.hold.volumes.to_vec(),
         }
     }
 
-    /// Of an answer.
+    /// The row of an answer.
     pub fn of_answer(kept: &KeptAnswer) -> Self {
         Self {
             ttl: length(kept.ttl),
@@ -103,10 +126,42 @@ impl HeldRow {
         }
     }
 
-    /// Returns what it says.
+    /// The same row, whose whole time is left at this moment.
+    #[must_use]
+    pub fn measured_from(self, now: &Uptime) -> Self {
+        let ends = now.passed + UPTIME_STEP + self.whole();
+        Self {
+            measured: Some(MeasuredRow {
+                boot: now.boot.clone(),
+                ends: length(ends),
+            }),
+            ..self
+        }
+    }
+
+    /// The whole time for which it is held.
+    pub fn whole(&self) -> Duration {
+        Duration::from_nanos(self.ttl.unsigned_abs())
+    }
+
+    /// Returns the time that is left. In another boot of the machine only a wall clock can tell;
+    /// without one the whole time is left.
+    pub fn left(&self, uptime: Option<&Uptime>, wall: Option<SystemTime>) -> Duration {
+        let measured = self.measured.as_ref().zip(uptime);
+        let measured = measured.filter(|(row, now)| row.boot == now.boot);
+        let by_uptime = |(row, now): (&MeasuredRow, &Uptime)| {
+            let ends = Duration::from_nanos(row.ends.unsigned_abs());
+            ends.saturating_sub(now.passed)
+        };
+        let by_wall = |wall| time(self.expires).duration_since(wall).unwrap_or_default();
+        let left = measured.map(by_uptime).or_else(|| wall.map(by_wall));
+        left.map_or(self.whole(), |left| left.min(self.whole()))
+    }
+
+    /// Returns the reservation or answer of the row. Its whole time is left.
     ///
     /// # Errors
-    /// Why that cannot be read.
+    /// The reason why the row cannot be read.
     pub fn into_kept(mut self) -> Result<Numbered, String> {
         let Some(AnswerRow {
             key,
@@ -127,12 +182,14 @@ impl HeldRow {
                 question: hash(question)?,
             },
             answer: answer.into(),
-            ttl: Duration::from_nanos(self.ttl.unsigned_abs()),
+            ttl: self.whole(),
             expires: time(self.expires),
+            left: self.whole(),
         }))
     }
 
     fn into_held(self) -> Reservation {
+        let ttl = self.whole();
         let claim = self.pod.map(|pod| Claim {
             name: pod.name.into(),
             uid: pod.uid.into(),
@@ -140,7 +197,7 @@ impl HeldRow {
         Reservation {
             hold: Hold {
                 owner: self.owner.into(),
-                ttl: Duration::from_nanos(self.ttl.unsigned_abs()),
+                ttl,
                 namespace: self.namespace.into(),
                 labels: Arc::new(self.labels),
                 requests: Arc::new(
@@ -148,10 +205,13 @@ impl HeldRow {
                         .map_or_else(Requests::default, Requests::of_one),
                 ),
                 keeps_away: self.keeps_away.iter().map(PodTerm::trusted).collect(),
+                volumes: self.volumes.into(),
             },
             node: self.node.into(),
             expires: time(self.expires),
+            left: ttl,
             claim,
+            decided: self.decided.into(),
         }
     }
 }

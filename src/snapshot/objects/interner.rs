@@ -6,8 +6,8 @@ use super::blocks::Blocks;
 use super::shrink;
 use crate::account::heap;
 
-/// Entries by number, found by a hash of their content. Entries are copied
-/// `BLOCK` at a time to change one of them.
+/// Entries by number, found by a hash of their content. A change of an entry copies `BLOCK` of
+/// them.
 ///
 /// Numbers are reused. The last entry is always in use.
 #[derive(Debug, Clone, Default)]
@@ -20,7 +20,7 @@ pub struct Interner<E, const BLOCK: usize> {
 }
 
 impl<E, const BLOCK: usize> Interner<E, BLOCK> {
-    /// Makes the hashes that entries are found by.
+    /// Returns the hasher by which entries are found.
     pub fn hasher(&self) -> &DefaultHashBuilder {
         &self.hasher
     }
@@ -40,7 +40,7 @@ impl<E, const BLOCK: usize> Interner<E, BLOCK> {
         (0..).zip(self.entries.iter())
     }
 
-    /// Returns how many entries there are.
+    /// Returns the number of entries.
     pub fn count(&self) -> usize {
         self.by_hash.len()
     }
@@ -57,19 +57,7 @@ impl<E, const BLOCK: usize> Interner<E, BLOCK> {
         now.chain([gone]).flatten()
     }
 
-    /// Returns how much its tables grow at once with this many more entries.
-    pub fn doubling(&self, more: usize) -> usize {
-        let (len, room) = (self.entries.len(), self.by_hash.capacity());
-        heap::doubling(heap::block(self.by_hash.allocation_size()), len, room, more)
-    }
-
-    /// Returns how much its list of entries grows at once with this many more of them.
-    pub fn list_doubling(&self, more: usize) -> usize {
-        let (len, room) = (self.entries.len(), self.entries.capacity());
-        heap::doubling(heap::list::<E>(room), len, room, more)
-    }
-
-    /// Returns what it takes in memory, without what entries own: an estimate, in bytes.
+    /// Returns the estimated bytes in memory, without those that entries own.
     pub fn memory_bytes(&self) -> usize {
         self.entries.memory_bytes()
             + heap::list::<u32>(self.free.capacity())
@@ -102,7 +90,7 @@ impl<E: Clone + Default, const BLOCK: usize> Interner<E, BLOCK> {
         number
     }
 
-    /// Takes an entry out and gives its number back.
+    /// Removes an entry and frees its number.
     pub fn remove(
         &mut self,
         number: u32,
@@ -120,8 +108,8 @@ impl<E: Clone + Default, const BLOCK: usize> Interner<E, BLOCK> {
         entry
     }
 
-    /// A number to give out again. As long as there is one, `entries` does not
-    /// grow: so one past its end never comes back into it.
+    /// A number to give out again. As long as there is one, `entries` does not grow, so a number
+    /// past its end never comes back into it.
     fn pop_free(&mut self) -> Option<u32> {
         let len = self.entries.len();
         std::iter::from_fn(|| self.free.pop()).find(|number| (*number as usize) < len)
@@ -177,7 +165,7 @@ mod tests {
         let mut texts = Texts::default();
         let numbers: Vec<u32> = (0..2_000).map(|value| insert(&mut texts, value)).collect();
         let copy = texts.clone();
-        // From the middle, from the end, and then nearly all.
+        // Removes from the middle, from the end, and then nearly all.
         for value in (500..600).chain(1_900..2_000).chain(10..500) {
             remove(&mut texts, numbers[value]);
         }

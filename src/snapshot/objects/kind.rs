@@ -1,24 +1,24 @@
-//! The kinds of objects that a snapshot holds: one definition of each.
+//! The kinds of objects in a snapshot: one definition of each.
 
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 
-/// The kinds of objects that a snapshot holds.
+/// The kinds of objects in a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ObjectKind {
     /// A node.
     Node,
     /// A pod.
     Pod,
-    /// Something that selects pods.
+    /// An object that selects pods.
     Owner(OwnerKind),
     /// A namespace.
     Namespace,
-    /// Something that storage is or is made by.
+    /// An object about storage.
     Storage(StorageKind),
 }
 
-/// The kinds of objects that say what storage there is.
+/// The kinds of objects about storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum StorageKind {
     /// core/v1 PersistentVolumeClaim.
@@ -66,7 +66,7 @@ impl ObjectKind {
         Self::Storage(StorageKind::Class),
     ];
 
-    /// The kind that Kubernetes calls so.
+    /// The kind of this name in Kubernetes.
     pub fn parse(name: &str) -> Option<Self> {
         Self::all().find(|kind| kind.as_str() == name)
     }
@@ -104,7 +104,7 @@ impl ObjectKind {
         Self::ALL.map(Self::as_str).join(", ")
     }
 
-    /// Kubernetes' word for it.
+    /// Kubernetes' name of the kind.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Node => "Node",
@@ -179,7 +179,6 @@ macro_rules! with_message {
         }
     };
 }
-#[cfg(feature = "cli")]
 pub(crate) use with_message;
 
 /// Makes an object of a kind. The code is expanded for the message of each kind.
@@ -226,7 +225,7 @@ pub fn metadata_of(object: &Object) -> Option<&v1::ObjectMeta> {
     with_message!(object, message => message.metadata.as_ref(), _deleted => None)
 }
 
-/// The same, to change it; made if need be.
+/// The metadata of an object that is created or updated, to change it; created if needed.
 pub fn metadata_mut(object: &mut Object) -> Option<&mut v1::ObjectMeta> {
     with_message!(
         object,
@@ -245,10 +244,10 @@ pub fn encode_object(object: &Object, bytes: &mut Vec<u8>) {
     encoded.expect("a vector has room");
 }
 
-/// The object of a kind whose message `bytes` are.
+/// The object of a kind whose message is in `bytes`.
 ///
 /// # Errors
-/// They are none.
+/// They are no such message.
 pub fn decode_object(kind: ObjectKind, bytes: &[u8]) -> Result<Object, prost::DecodeError> {
     Ok(of_kind!(kind, prost::Message::decode(bytes)?))
 }

@@ -1,14 +1,14 @@
-//! What the pods of a batch ask for, by their bytes.
+//! The requirements of the pods of a batch, by their bytes.
 
 use hashbrown::HashMap;
 
 use super::asks_by_version::AsksByVersion;
 
-/// How many bytes of pods [`KnownAsks`] keeps, at most.
+/// The most bytes of pods that [`KnownAsks`] keeps.
 const MAX_KNOWN_BYTES: usize = 256 << 10;
 
-/// What the pods of a batch ask for, by their bytes: those of a workload ask for the
-/// same, which is decoded once.
+/// The requirements of the pods of a batch, by their bytes. Pods of a workload have the same
+/// requirements, which are decoded once.
 #[derive(Debug, Default)]
 pub struct KnownAsks {
     by_rest: HashMap<Box<[u8]>, AsksByVersion>,
@@ -16,8 +16,9 @@ pub struct KnownAsks {
 }
 
 impl KnownAsks {
-    /// Returns what a pod with this rest ([`PodParts::find`](super::pod_parts::PodParts::find))
-    /// asks for, if that is known: then the rest is valid, too.
+    /// Returns the requirements of a pod with this rest
+    /// ([`PodParts::find`](super::pod_parts::PodParts::find)), if they are known: then the rest is
+    /// valid, too.
     pub fn find(&self, rest: &[u8]) -> Option<AsksByVersion> {
         match rest.is_empty() {
             true => Some(AsksByVersion::default()),
@@ -25,7 +26,8 @@ impl KnownAsks {
         }
     }
 
-    /// Notes what a valid pod with this rest asks for, if all with the same rest do.
+    /// Remembers the requirements of a valid pod with this rest, if they hold for all pods with the
+    /// same rest.
     pub fn note(&mut self, rest: &[u8], asks: &AsksByVersion) {
         let bytes = self.bytes + rest.len();
         let is_own = asks.chosen.as_ref().is_some_and(|asks| asks.is_own);

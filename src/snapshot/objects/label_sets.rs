@@ -1,6 +1,6 @@
-//! The distinct label sets of a namespace's pods, and how many pods with each
-//! count on each node. Pods of one workload share a label set, so a selector
-//! is matched against few of these instead of against pods.
+//! The distinct label sets of a namespace's pods, and the number of pods with each that count on
+//! each node. Pods of one workload share a label set, so a selector is matched against few of these
+//! instead of against pods.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -17,14 +17,16 @@ use crate::account::heap;
 use crate::matching::Selector;
 use crate::snapshot::budget::Budget;
 
-/// What it costs to look at a label set, in units.
+/// The cost of reading a label set, in units.
 const UNITS_PER_SET: usize = 3;
 
-/// How many label sets are copied to change one of them.
+/// The least bytes of a table of pods by node.
+pub(super) const SMALL_TABLE: usize = 64;
+
+/// The number of label sets that are copied to change one of them.
 const BLOCK: usize = 32;
 
-/// Which label sets have a pair of key and value. It is for matching many
-/// selectors at once.
+/// The label sets with a pair of key and value. It serves to match many selectors at once.
 #[derive(Debug, Default)]
 pub struct Pairs(HashMap<(Symbol, Symbol), Vec<LabelSetId>>);
 
@@ -37,10 +39,10 @@ pub struct LabelSetId(u32);
 pub struct LabelSets {
     symbols: Symbols,
     sets: Interner<LabelSet, BLOCK>,
-    /// What the labels of all sets take.
+    /// The bytes of the labels of all sets.
     label_bytes: usize,
-    /// What the counts of all sets take.
-    count_bytes: usize,
+    /// The number of nodes on which pods count, summed up over all sets.
+    places: usize,
     /// Terminating pods that would count otherwise, by label set and node. There are
     /// few.
     terminating: Arc<HashMap<(LabelSetId, Slot), u32>>,
@@ -50,14 +52,14 @@ pub struct LabelSets {
 #[derive(Debug, Clone, Default)]
 pub struct LabelSet {
     labels: InternedLabels,
-    /// Pods that have it, counted or not.
+    /// The number of pods that have it, counted or not.
     pods: u32,
-    /// Pods with it that count, by the node that they count on.
+    /// The number of pods with it that count, by the node that they count on.
     counted: HashMap<Slot, u32>,
 }
 
 impl LabelSets {
-    /// What its parts take on the heap before anything is in them.
+    /// The bytes of its empty parts on the heap.
     pub const EMPTY_BYTES: usize = heap::shared(size_of::<HashMap<(LabelSetId, Slot), u32>>());
 
     /// The id of a label set, if a pod has it.
@@ -65,7 +67,7 @@ impl LabelSets {
         self.find_bytes(labels.bytes())
     }
 
-    /// The same of labels that were decoded.
+    /// The id of a label set that was decoded, if a pod has it.
     pub fn find_texts(&self, labels: &BTreeMap<String, String>) -> Option<LabelSetId> {
         let bytes = labels.iter().map(|(k, v)| (k.as_bytes(), v.as_bytes()));
         self.find_bytes(bytes)
@@ -80,14 +82,14 @@ impl LabelSets {
         self.sets.find(hash, same).map(LabelSetId)
     }
 
-    /// As [`Self::find`], where it is likely to be `guess`.
+    /// As [`Self::find`], where the id is probably `guess`.
     pub fn find_near(&self, guess: Option<LabelSetId>, labels: Labels<'_>) -> Option<LabelSetId> {
         guess
             .filter(|id| self.is(*id, labels.bytes()))
             .or_else(|| self.find(labels))
     }
 
-    /// Returns whether a label set is of these labels.
+    /// Returns whether a label set consists of these labels.
     fn is<'a>(
         &self,
         id: LabelSetId,
@@ -99,8 +101,8 @@ impl LabelSets {
         is_as_long && pairs.all(|(a, b)| a.0 == b.0 && a.1 == b.1)
     }
 
-    /// The id of a label set that one more pod has, and whether it is the
-    /// first; `known` is what it was found to be.
+    /// Counts one more pod of a label set. Returns the set's id, and whether this is its first pod;
+    /// `known` is the id that it was found under.
     pub fn acquire(&mut self, known: Option<LabelSetId>, labels: Labels<'_>) -> (LabelSetId, bool) {
         if let Some(id) = known {
             self.sets.get_mut(id.0).pods += 1;
@@ -116,7 +118,7 @@ impl LabelSets {
         (LabelSetId(id), true)
     }
 
-    /// Takes a pod away from a label set; whether it was the last.
+    /// Removes a pod from a label set. Returns whether it was the last.
     pub fn release(&mut self, id: LabelSetId) -> bool {
         let set = self.sets.get_mut(id.0);
         set.pods -= 1;
@@ -127,7 +129,6 @@ impl LabelSets {
         let set = self.sets.remove(id.0, is_used, hash_of(&self.symbols));
         self.symbols.release_labels(&set.labels);
         self.label_bytes -= heap::block(size_of_val(&*set.labels));
-        self.count_bytes -= heap::block(set.counted.allocation_size());
         true
     }
 
@@ -139,36 +140,32 @@ impl LabelSets {
     /// Counts a pod of a label set on a node.
     pub fn count(&mut self, id: LabelSetId, slot: Slot) {
         let counted = &mut self.sets.get_mut(id.0).counted;
-        let room = counted.allocation_size();
-        *counted.entry(slot).or_default() += 1;
-        if counted.allocation_size() != room {
-            self.count_bytes -= heap::block(room);
-            self.count_bytes += heap::block(counted.allocation_size());
-        }
+        let pods = counted.entry(slot).or_default();
+        self.places += usize::from(*pods == 0);
+        *pods += 1;
     }
 
-    /// Takes a counted pod back.
+    /// Removes a counted pod.
     pub fn uncount(&mut self, id: LabelSetId, slot: Slot) {
         let counted = &mut self.sets.get_mut(id.0).counted;
         let count = counted.get_mut(&slot).expect("a counted pod was counted");
         *count -= 1;
         if *count == 0 {
             counted.remove(&slot);
+            self.places -= 1;
             if let Some(capacity) = shrink::shrunk(counted.len(), counted.capacity()) {
-                self.count_bytes -= heap::block(counted.allocation_size());
                 counted.shrink_to(capacity);
-                self.count_bytes += heap::block(counted.allocation_size());
             }
         }
     }
 
-    /// Notes a terminating pod of a label set on a node.
+    /// Counts a terminating pod of a label set on a node.
     pub fn note_terminating(&mut self, id: LabelSetId, slot: Slot) {
         let terminating = Arc::make_mut(&mut self.terminating);
         *terminating.entry((id, slot)).or_default() += 1;
     }
 
-    /// Takes a terminating pod back.
+    /// Removes a terminating pod.
     pub fn forget_terminating(&mut self, id: LabelSetId, slot: Slot) {
         let terminating = Arc::make_mut(&mut self.terminating);
         let pods = terminating.get_mut(&(id, slot));
@@ -213,7 +210,7 @@ impl LabelSets {
         all.saturating_add(selector.size().saturating_mul(10))
     }
 
-    /// Which label sets have which pairs.
+    /// The pairs with the label sets that have them.
     pub fn pairs(&self) -> Pairs {
         let mut pairs = Pairs::default();
         for (id, _) in self.in_use() {
@@ -224,8 +221,7 @@ impl LabelSets {
         pairs
     }
 
-    /// As [`Self::matching`]: of the few sets that have a pair, where the
-    /// selector requires one.
+    /// As [`Self::matching`], only among the few sets with a pair, where the selector requires one.
     pub fn matching_of(
         &self,
         selector: &Selector,
@@ -263,23 +259,23 @@ impl LabelSets {
         changed.map(LabelSetId::at).collect()
     }
 
-    /// The label sets in use, each with how many pods have it.
+    /// The label sets in use, each with the number of its pods.
     pub fn in_use(&self) -> impl Iterator<Item = (LabelSetId, u32)> {
         let all = self.sets.iter().filter(|(_, set)| set.pods > 0);
         all.map(|(number, set)| (LabelSetId(number), set.pods))
     }
 
-    /// Returns how many pods of a label set count on a node.
+    /// Returns the number of pods of a label set that count on a node.
     pub fn counted(&self, id: LabelSetId, slot: Slot) -> u32 {
         self.sets.get(id.0).counted.get(&slot).copied().unwrap_or(0)
     }
 
-    /// On how many nodes pods of a label set count.
+    /// Returns the number of nodes on which pods of a label set count.
     pub fn nodes_of(&self, id: LabelSetId) -> usize {
         self.sets.get(id.0).counted.len()
     }
 
-    /// Returns how many pods of a label set count on each node that has any.
+    /// Returns the number of pods of a label set on each node where one counts.
     pub fn counts(&self, id: LabelSetId) -> impl Iterator<Item = (Slot, u32)> {
         self.sets
             .get(id.0)
@@ -293,35 +289,21 @@ impl LabelSets {
         self.symbols.label_texts(&self.sets.get(id.0).labels)
     }
 
-    /// Returns how many label sets there are.
+    /// Returns the number of label sets.
     pub fn len(&self) -> usize {
         self.sets.count()
     }
 
-    /// Returns whether there is none.
+    /// Returns whether there are no label sets.
     pub fn is_empty(&self) -> bool {
         self.sets.count() == 0
     }
 
-    /// Returns how much its tables grow at once with this many more sets and texts.
-    pub fn doubling(&self, sets: usize, texts: usize) -> usize {
-        self.sets.doubling(sets) + self.symbols.doubling(texts)
-    }
-
-    /// The same as [`Self::memory_bytes`], with every set measured again.
-    pub fn measured_bytes(&self) -> usize {
-        let set = |set: &LabelSet| {
-            heap::block(size_of_val(&*set.labels)) + heap::block(set.counted.allocation_size())
-        };
-        let sets: usize = self.sets.iter().map(|(_, it)| set(it)).sum();
-        let kept = self.label_bytes + self.count_bytes + self.symbols.memory_bytes();
-        self.memory_bytes() - kept + sets + self.symbols.measured_bytes()
-    }
-
-    /// Returns what the table takes in memory: an estimate, in bytes.
+    /// Returns the estimated bytes of the table in memory.
     pub fn memory_bytes(&self) -> usize {
         self.label_bytes
-            + self.count_bytes
+            + self.len() * SMALL_TABLE
+            + self.places * heap::entry::<(Slot, u32)>()
             + self.sets.memory_bytes()
             + self.symbols.memory_bytes()
             + heap::block(self.terminating.allocation_size())
@@ -329,7 +311,7 @@ impl LabelSets {
 }
 
 impl LabelSetId {
-    /// As an index into an array with one element per label set.
+    /// Returns the number as an index into an array with one element per label set.
     pub fn index(self) -> usize {
         self.0 as usize
     }

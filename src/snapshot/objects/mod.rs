@@ -1,18 +1,17 @@
-//! What exists: nodes, pods, and the services and controllers that select them.
+//! The objects: nodes, pods, and the services and controllers that select them.
 //!
-//! - Kinds and checks: `kind` defines the kinds once; `received` are changes before they
-//!   are checked, `compiled` checks and compiles an object once, `change` is a batch of
-//!   valid ones. `pod_check` and `pod_parts` do so for pods in their bytes.
-//! - What selects pods: `owners`, and `budget`, what a pod disruption budget allows.
+//! - Kinds and checks: `kind` defines the kinds once; `received` are changes before they are
+//!   checked, `compiled` checks and compiles an object once, `change` is a batch of valid ones.
+//!   `pod_check` and `pod_parts` do so for pods in their bytes.
+//! - Objects that select pods: `owners`, and `budget`, the disruptions that a budget allows.
 //! - Nodes: `nodes` by slot (`slots`) and in order of their names.
-//! - Pods: `pod_table` by name, in blocks of 256 (`pod_block`). `label_sets` counts the pods
-//!   of each distinct label set on each node; `templates` keeps what pods ask for once.
-//! - What pods of all namespaces share: `requested`, `nominated`, `anti_affinity`,
-//!   `storage_use`. `cluster_objects` are namespaces, claims, volumes and classes, in tables
-//!   by name (`cluster_table`).
-//! - Tables: `interner`, `symbols`, `blocks` (lists whose copies share what neither changed).
+//! - Pods: `pod_table` by name, in blocks of 256 (`pod_block`). `label_sets` counts the pods of
+//!   each distinct label set on each node; `templates` keeps requirements of pods once.
+//! - Data shared by pods of all namespaces: `requested`, `nominated`, `pod_terms`, `storage_use`.
+//!   `cluster_objects` are namespaces, claims, volumes and classes, in tables by name
+//!   (`cluster_table`).
+//! - Tables: `interner`, `symbols`, `blocks` (lists whose copies share unchanged parts).
 
-pub mod anti_affinity;
 pub mod asks;
 pub mod asks_by_version;
 pub mod blocks;
@@ -39,6 +38,7 @@ pub mod pod_check;
 pub mod pod_message;
 pub mod pod_parts;
 pub mod pod_table;
+pub mod pod_terms;
 pub mod pod_texts;
 pub mod received;
 pub mod requested;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::account::heap;
+use crate::account::heap::on_heap;
 use crate::proto::v1;
 
 /// Uid and labels of a namespace.
@@ -12,18 +12,15 @@ pub struct LabelledNamespace {
     pub(super) labels: BTreeMap<String, String>,
 }
 
+on_heap!(LabelledNamespace: uid, labels);
+
 impl LabelledNamespace {
-    /// Of an object.
+    /// The uid and labels of an object.
     pub fn of(wire: &v1::Namespace) -> Self {
         let metadata = wire.metadata.as_ref();
         metadata.map_or_else(Self::default, |metadata| Self {
             uid: metadata.uid.as_str().into(),
             labels: metadata.labels.clone(),
         })
-    }
-
-    /// Returns what it has on the heap.
-    pub(super) fn heap_bytes(&self) -> usize {
-        heap::block(self.uid.len()) + heap::texts(&self.labels)
     }
 }

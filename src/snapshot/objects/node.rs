@@ -1,7 +1,7 @@
 //! A node that exists.
 
 use super::symbols::{self, InternedLabels, Symbol, Symbols};
-use crate::account::heap;
+use crate::account::heap::on_heap;
 use crate::matching::{Allocatable, Features, NodeLabels, Path, Taint, Violations};
 use crate::proto::v1;
 
@@ -13,20 +13,22 @@ pub(in crate::snapshot) struct StoredNode {
     pub labels: InternedLabels,
     pub taints: Box<[Taint]>,
     pub unschedulable: bool,
-    /// What it says that pods may request.
+    /// The resources that pods may request from it.
     pub allocatable: Option<Allocatable>,
-    /// The features that it declares.
+    /// The features that the node declares.
     pub features: Features,
 }
 
-/// What is compiled of a node on the wire.
+on_heap!(StoredNode: labels, taints, uid, allocatable);
+
+/// The compiled form of a node on the wire.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CompiledNode {
-    /// Its taints.
+    /// The node's taints.
     pub taints: Box<[Taint]>,
-    /// What it says that pods may request.
+    /// The resources that pods may request from it.
     pub allocatable: Option<Allocatable>,
-    /// The features that it declares.
+    /// The features that the node declares.
     pub features: Features,
 }
 
@@ -46,18 +48,6 @@ impl CompiledNode {
             taints,
             allocatable,
         }
-    }
-}
-
-impl StoredNode {
-    /// Returns what it takes on the heap, in bytes.
-    pub fn heap_bytes(&self) -> usize {
-        let taints = self.taints.iter();
-        heap::block(size_of_val(&*self.labels))
-            + heap::block(size_of_val(&*self.taints))
-            + taints.map(Taint::heap_bytes).sum::<usize>()
-            + heap::block(self.uid.len())
-            + self.allocatable.as_ref().map_or(0, Allocatable::heap_bytes)
     }
 }
 
@@ -84,17 +74,17 @@ impl<'a> NodeRef<'a> {
         &self.node.taints
     }
 
-    /// Returns whether it is cordoned.
+    /// Returns whether the node is cordoned.
     pub fn unschedulable(self) -> bool {
         self.node.unschedulable
     }
 
-    /// Returns what it says that pods may request.
+    /// Returns the resources that pods may request.
     pub fn allocatable(self) -> Option<&'a Allocatable> {
         self.node.allocatable.as_ref()
     }
 
-    /// The features that it declares.
+    /// The features that the node declares.
     pub fn features(self) -> Features {
         self.node.features
     }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::node::{CompiledNode, NodeRef, StoredNode};
 use super::slots::{Slot, Slots};
 use super::symbols::{Symbol, Symbols};
-use crate::account::heap;
+use crate::account::heap::{self, OnHeap};
 use crate::matching::{Allocatable, NodeAffinity};
 use crate::proto::v1;
 
-/// Up to how many new nodes are inserted into node order one by one.
+/// The number of new nodes that are inserted into node order one by one, at most.
 const MAX_INSERTIONS: usize = 64;
 
 /// All nodes, by slot, by name and in node order.
@@ -20,27 +20,26 @@ pub struct Nodes {
     slots: Slots,
     /// By slot; slots past its end have no node. Copies share them.
     nodes: Vec<Option<Arc<StoredNode>>>,
-    /// What the nodes have on the heap.
+    /// The bytes of the nodes on the heap.
     heap_bytes: usize,
-    /// How many of them say what pods may request.
+    /// The number of nodes that report their resources.
     with_room: usize,
-    /// How many of them have each resource that is not common.
+    /// The number of nodes with each resource that is not common.
     having: BTreeMap<Arc<str>, usize>,
-    /// The slots of the nodes that exist, ascending by name, once it is settled.
+    /// The slots of the nodes that exist, ascending by name, once `order` is settled.
     order: Vec<Slot>,
     /// Nodes that are not in `order` yet.
     added: Vec<Slot>,
-    /// Whether `order` has deleted nodes.
+    /// True if `order` has deleted nodes.
     has_removed: bool,
     /// Nodes that changed since [`Self::take_changed`].
     changed: Vec<Slot>,
-    /// The revision at which the order last changed, or a later one; 0 where it is the
-    /// order of no revision.
+    /// A revision at or after the last change of the order; 0 where it is the order of no revision.
     ordered_at: i64,
 }
 
 impl Nodes {
-    /// Creates or updates a valid node, compiled to this; whether that made a
+    /// Creates or updates a valid node with this compiled form. Returns whether that made a
     /// difference.
     pub fn put(&mut self, wire: &v1::Node, compiled: &CompiledNode) -> bool {
         let metadata = wire.metadata.as_ref();
@@ -69,14 +68,15 @@ impl Nodes {
         for resource in node.allocatable.iter().flat_map(Allocatable::named) {
             *self.having.entry(Arc::clone(resource)).or_default() += 1;
         }
+        let node = Arc::new(node);
         self.heap_bytes += node.heap_bytes();
-        let old = self.nodes[slot.index()].replace(Arc::new(node));
+        let old = self.nodes[slot.index()].replace(node);
         self.release(old);
         self.changed.push(slot);
         true
     }
 
-    /// Returns whether a valid node, compiled to this, is new or not as it was.
+    /// Returns whether a valid node with this compiled form is new or changed.
     pub fn is_changed_by(&self, wire: &v1::Node, compiled: &CompiledNode) -> bool {
         let Some(metadata) = &wire.metadata else {
             return false;
@@ -106,7 +106,6 @@ impl Nodes {
         };
         let old = self.nodes[slot.index()].take();
         self.release(old);
-        self.slots.note_idle(slot);
         self.has_removed = true;
         self.changed.push(slot);
         true
@@ -124,7 +123,7 @@ impl Nodes {
         }
     }
 
-    /// Counts one node less that has a resource.
+    /// Counts one node less with a resource.
     fn forget(&mut self, resource: &Arc<str>) {
         if let Some(nodes) = self.having.get_mut(resource) {
             *nodes -= 1;
@@ -162,26 +161,27 @@ impl Nodes {
             }
         } else {
             order.append(added);
-            // A stable sort is linear in what is already sorted.
+            // A stable sort is linear where the list is already sorted.
             order.sort_by_key(name);
             order.dedup();
         }
     }
 
-    /// Frees the slots that nothing names. Not for a copy, whose pods are not
-    /// counted with it.
-    pub fn free_unnamed(&mut self) {
-        let Self { nodes, slots, .. } = self;
-        let exists = |slot: Slot| nodes.get(slot.index()).is_some_and(Option::is_some);
-        slots.settle(exists);
+    /// Frees the slots of names that neither a node nor a pod has. The nodes are settled.
+    pub fn free_unnamed(&mut self, has_pods: impl Fn(Slot) -> bool) {
+        if self.slots.in_use() > self.len() {
+            let Self { nodes, slots, .. } = self;
+            let exists = |slot: Slot| nodes.get(slot.index()).is_some_and(Option::is_some);
+            slots.retain(|slot| exists(slot) || has_pods(slot));
+        }
     }
 
-    /// The nodes that changed since this was last asked.
+    /// The nodes that changed since the last call.
     pub fn take_changed(&mut self) -> Vec<Slot> {
         std::mem::take(&mut self.changed)
     }
 
-    /// The slot of a name, given out if need be, for a node or pods to come.
+    /// The slot of a name, given out if needed, for a node or pods to come.
     pub fn reserve(&mut self, name: &str) -> Slot {
         self.slots.reserve(name)
     }
@@ -196,19 +196,7 @@ impl Nodes {
         self.slots.name(slot)
     }
 
-    /// Counts one more pod that names the node.
-    pub fn add_pod(&self, slot: Slot) {
-        self.slots.add_pod(slot);
-    }
-
-    /// Counts one pod less.
-    pub fn remove_pod(&self, slot: Slot) {
-        if self.slots.remove_pod(slot) && self.get(slot).is_none() {
-            self.slots.note_idle(slot);
-        }
-    }
-
-    /// Returns how many nodes exist.
+    /// Returns the number of existing nodes.
     pub fn len(&self) -> usize {
         self.order().len()
     }
@@ -233,13 +221,12 @@ impl Nodes {
         self.order.iter().map(|slot| self.name(*slot))
     }
 
-    /// The revision at which the order last changed, or a later one; 0 where it is the
-    /// order of no revision.
+    /// A revision at or after the last change of the order; 0 where it is the order of no revision.
     pub fn ordered_at(&self) -> i64 {
         self.ordered_at
     }
 
-    /// Sets at which revision the order last changed.
+    /// Sets the revision of the last change of the order.
     pub fn note_order(&mut self, revision: i64) {
         self.ordered_at = revision;
     }
@@ -256,13 +243,12 @@ impl Nodes {
         Some(NodeRef { node, symbols })
     }
 
-    /// Returns whether nodes are checked for room: one of them says what pods may
-    /// request.
+    /// Returns whether nodes are checked for room: at least one reports its resources.
     pub fn know_room(&self) -> bool {
         self.with_room > 0
     }
 
-    /// Returns whether some node has nothing of a resource that is not common.
+    /// Returns whether some node has none of a resource that is not common.
     pub fn lack(&self, resource: &str) -> bool {
         self.having
             .get(resource)
@@ -284,37 +270,10 @@ impl Nodes {
         affinity.map(|text| self.symbols.find(text).unwrap_or(Symbol::ABSENT))
     }
 
-    /// Returns how much its tables grow at once with this many more nodes and texts.
-    pub fn doubling(&self, nodes: usize, texts: usize) -> usize {
-        let (len, room) = (self.nodes.len(), self.nodes.capacity());
-        heap::doubling(
-            heap::list::<Option<Arc<StoredNode>>>(room),
-            len,
-            room,
-            nodes,
-        ) + self.slots.doubling(nodes)
-            + self.symbols.doubling(texts)
-    }
-
-    /// The same as [`Self::memory_bytes`], with every node measured again.
-    pub fn measured_bytes(&self) -> usize {
-        let nodes = self.nodes.iter().flatten().map(|node| node.heap_bytes());
-        let kept = self.heap_bytes + self.slots.memory_bytes() + self.symbols.memory_bytes();
-        self.memory_bytes() - kept
-            + nodes.sum::<usize>()
-            + self.slots.measured_bytes()
-            + self.symbols.measured_bytes()
-    }
-
-    /// Returns what the nodes take in memory without topologies and partitions: an
-    /// estimate, in bytes.
+    /// Returns the estimated bytes of the nodes in memory, without topologies and partitions.
     pub fn memory_bytes(&self) -> usize {
-        self.copied_bytes() + self.heap_bytes + self.len() * heap::shared(size_of::<StoredNode>())
-    }
-
-    /// Returns what a copy takes: it shares the nodes.
-    pub fn copied_bytes(&self) -> usize {
-        heap::list::<Option<Arc<StoredNode>>>(self.nodes.capacity())
+        self.heap_bytes
+            + heap::list::<Option<Arc<StoredNode>>>(self.nodes.capacity())
             + heap::list::<Slot>(self.order.capacity())
             + heap::list::<Slot>(self.added.capacity())
             + heap::tree::<Arc<str>, usize>(self.having.len())

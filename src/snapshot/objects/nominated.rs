@@ -1,46 +1,52 @@
-//! Nominated pods: those for which room is being made on a node. They are on no
-//! node yet, and count there for pods of at most their priority.
+//! Nominated pods: pods for which room is reserved on a node. They are on no node yet, and count
+//! there for pods of at most their priority.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::change::{Batch, Form, ObjectId, ValidChange};
 use super::kind::ObjectKind;
-use crate::account::heap;
+use super::reservation::is_reservation;
+use crate::account::heap::{self, OnHeap, on_heap};
 use crate::matching::{PodTerm, Requests, UsedStorage};
 
 /// A pod that is nominated to a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct NominatedPod {
-    /// Its namespace.
+    /// The pod's namespace.
     pub namespace: Box<str>,
-    /// Its name.
+    /// The pod's name.
     pub name: Box<str>,
-    /// Its uid; empty when unknown.
+    /// The pod's uid; empty when unknown.
     pub uid: Box<str>,
-    /// Its priority.
+    /// The pod's priority.
     pub priority: i32,
-    /// Its labels.
+    /// The pod's labels.
     pub labels: BTreeMap<String, String>,
-    /// What it requests of the node, if anything.
+    /// The pod's requests to the node, if it has any.
     pub requests: Option<Arc<Requests>>,
-    /// The terms by which it keeps others away, if it has any.
+    /// The terms by which it keeps other pods away, if it has any.
     pub keeps_away: Option<Arc<[PodTerm]>>,
     /// The storage that it uses, if any.
     pub storage: Option<Arc<UsedStorage>>,
 }
 
+on_heap!(NominatedPod: namespace, name, uid, labels, requests, keeps_away, storage);
+
 /// Namespace and name of a pod.
 type PodKey = Arc<str>;
 
-/// All nominated pods of a snapshot. There are few, as a rule none.
+/// All nominated pods of a snapshot. There are few, usually none.
 #[derive(Debug, Clone, Default)]
 pub struct Nominations {
-    /// By the name of the node, which may not exist, and by the key of the pod.
+    /// The pods, by the name of the node, which may not exist, and by the key of the pod.
     pods: BTreeMap<(Arc<str>, PodKey), Arc<NominatedPod>>,
     /// The node of each pod.
     nodes: HashMap<PodKey, Arc<str>>,
-    /// What the pods have on the heap.
+    /// The reservations of pods for which a client has decided, by the uids of these pods. Such a
+    /// pod counts where the reservation is, and nowhere else.
+    decided: HashMap<Box<str>, PodKey>,
+    /// The bytes of the pods on the heap.
     heap_bytes: usize,
 }
 
@@ -65,54 +71,49 @@ impl NominatedPod {
         Some((node.into(), pod))
     }
 
-    /// Returns whether it is the pod of this namespace, name and uid. Where one of two
-    /// pods has no uid, they are told apart by their names.
+    /// Returns whether this is the pod of this namespace, name and uid. If one of two pods has no
+    /// uid, they are told apart by their names.
     pub fn is(&self, namespace: &str, name: &str, uid: &str) -> bool {
         match self.uid.is_empty() || uid.is_empty() {
             true => *self.namespace == *namespace && *self.name == *name,
             false => *self.uid == *uid,
         }
     }
-
-    /// With its key, and without its node.
-    fn heap_bytes(&self) -> usize {
-        let texts = [&*self.namespace, &self.name, &self.uid];
-        let requests = self.requests.as_ref();
-        heap::shared(size_of::<Self>())
-            + texts.map(|text| heap::block(text.len())).iter().sum::<usize>()
-            + heap::shared(self.namespace.len() + 1 + self.name.len())
-            + heap::texts(&self.labels)
-            // Others may share it: it counts wherever it is.
-            + requests.map_or(0, |r| heap::shared(size_of::<Requests>()) + r.heap_bytes())
-            + self.keeps_away.as_ref().map_or(0, |terms| PodTerm::list_bytes(terms))
-            + self.storage.as_ref().map_or(0, |it| it.heap_bytes())
-    }
 }
 
 impl Nominations {
-    /// Returns whether there is none.
+    /// Returns whether there are no nominated pods.
     pub fn is_empty(&self) -> bool {
         self.pods.is_empty()
     }
 
-    /// Returns how many pods there are.
+    /// Returns the number of entries to search and to copy.
     pub fn len(&self) -> usize {
-        self.pods.len()
+        self.pods.len() + self.decided.len()
     }
 
-    /// All of them, by the names of their nodes, ascending.
+    /// The pods that count, by the names of their nodes, ascending.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &NominatedPod)> {
-        self.pods.iter().map(|((node, _), pod)| (&**node, &**pod))
+        let all = self.pods.iter().map(|((node, _), pod)| (&**node, &**pod));
+        all.filter(|(_, pod)| !self.decided.contains_key(&*pod.uid))
     }
 
-    /// Returns whether a batch may change it.
+    /// Returns whether a batch may change the nominations.
     pub fn is_changed_by(&self, batch: &Batch) -> bool {
-        let is_there = |change: ValidChange<'_>| match change.form {
-            Form::Pod(_) => self.has(change.id),
-            Form::Delete(_) => change.id.kind == ObjectKind::Pod && self.has(change.id),
-            Form::Node(..) | Form::Owner(..) | Form::Namespace(_) | Form::Storage(_) => false,
+        let is_changed = |change: ValidChange<'_>| match change.form {
+            Form::Pod(pod) => {
+                self.has(change.id) || is_reservation(change.id.name) && pod.life.uid_length() > 0
+            }
+            Form::Delete(uid) if change.id.kind == ObjectKind::Pod => {
+                self.has(change.id) || is_reservation(change.id.name) && !uid.is_empty()
+            }
+            Form::Delete(_)
+            | Form::Node(..)
+            | Form::Owner(..)
+            | Form::Namespace(_)
+            | Form::Storage(_) => false,
         };
-        batch.nominates() || !self.is_empty() && batch.changes().any(is_there)
+        batch.nominates() || batch.changes().any(is_changed)
     }
 
     fn has(&self, id: ObjectId<'_>) -> bool {
@@ -123,6 +124,10 @@ impl Nominations {
     pub fn apply(&mut self, batch: &Batch) {
         for change in batch.changes() {
             match change.form {
+                Form::Pod(pod) if is_reservation(change.id.name) => {
+                    self.decide(change.id, &pod.uid());
+                }
+                Form::Delete(uid) if is_reservation(change.id.name) => self.undo(change.id, uid),
                 Form::Pod(..) => {
                     self.remove(change.id, "");
                     if let Some((node, pod)) = NominatedPod::of(change) {
@@ -141,10 +146,32 @@ impl Nominations {
         }
     }
 
+    /// Records the pod of a reservation, if a client has decided for that pod.
+    fn decide(&mut self, reservation: ObjectId<'_>, uid: &str) {
+        if uid.is_empty() {
+            return;
+        }
+        let key = key_of(reservation);
+        self.heap_bytes += decided_bytes(uid, &key);
+        if let Some(former) = self.decided.insert(uid.into(), key) {
+            self.heap_bytes -= decided_bytes(uid, &former);
+        }
+    }
+
+    /// Forgets a reservation, unless there is another one for its pod.
+    fn undo(&mut self, reservation: ObjectId<'_>, uid: &str) {
+        let key = key_of(reservation);
+        if self.decided.get(uid) == Some(&key) {
+            self.decided.remove(uid);
+            self.heap_bytes -= decided_bytes(uid, &key);
+        }
+    }
+
     fn add(&mut self, key: PodKey, node: Arc<str>, pod: NominatedPod) {
-        self.heap_bytes += pod.heap_bytes() + heap::shared(node.len());
+        let pod = Arc::new(pod);
+        self.heap_bytes += node.heap_bytes() + key.heap_bytes() + pod.heap_bytes();
         self.nodes.insert(Arc::clone(&key), Arc::clone(&node));
-        self.pods.insert((node, key), Arc::new(pod));
+        self.pods.insert((node, key), pod);
     }
 
     /// Removes a pod, if `uid` is empty or its own.
@@ -159,28 +186,26 @@ impl Nominations {
         let place = (Arc::clone(node), key);
         let pod = &self.pods[&place];
         if uid.is_empty() || *pod.uid == *uid {
-            self.heap_bytes -= pod.heap_bytes() + heap::shared(place.0.len());
+            self.heap_bytes -= place.heap_bytes() + pod.heap_bytes();
             self.pods.remove(&place);
             self.nodes.remove(&place.1);
         }
     }
 
-    /// As [`Self::memory_bytes`], with every pod measured anew.
-    pub fn measured_bytes(&self) -> usize {
-        let pods = self.iter();
-        let pods = pods.map(|(node, pod)| pod.heap_bytes() + heap::shared(node.len()));
-        self.memory_bytes() - self.heap_bytes + pods.sum::<usize>()
-    }
-
-    /// Returns what it takes in memory: an estimate, in bytes.
+    /// Returns the estimated bytes in memory.
     pub fn memory_bytes(&self) -> usize {
         self.heap_bytes
             + heap::table::<PodKey, Arc<str>>(self.nodes.capacity())
             + heap::tree::<(Arc<str>, PodKey), Arc<NominatedPod>>(self.pods.len())
+            + heap::table::<Box<str>, PodKey>(self.decided.capacity())
     }
 }
 
-/// A namespace has no slash.
+fn decided_bytes(uid: &str, reservation: &PodKey) -> usize {
+    heap::block(uid.len()) + heap::shared(reservation.len())
+}
+
+/// The key of an object; namespaces contain no slash.
 fn key_of(id: ObjectId<'_>) -> PodKey {
     format!("{}/{}", id.namespace, id.name).into()
 }

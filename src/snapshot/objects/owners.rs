@@ -1,5 +1,5 @@
-//! What selects pods in a namespace, and the selector that default
-//! constraints get from it (`docs/semantics.md`, "Constraints of a pod").
+//! The objects that select pods in a namespace, and the selector that default constraints get from
+//! them (`docs/semantics.md`, "Constraints of a pod").
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use super::budget::DisruptionBudget;
 use super::kind::{ObjectKind, OwnerKind};
-use crate::account::heap;
+use crate::account::heap::{self, OnHeap, on_heap};
 use crate::matching::{Path, Selector, Violations, names};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
@@ -17,22 +17,21 @@ use crate::proto::v1::change::Object;
 #[derive(Debug, Clone, Default)]
 pub struct Owners {
     by_name: Arc<ByName>,
-    /// What names and owners have on the heap.
+    /// The bytes of names and owners on the heap.
     heap_bytes: usize,
 }
 
 type ByName = BTreeMap<(OwnerKind, Box<str>), Arc<Owner>>;
 
-/// The services and controllers of a namespace as they were once. It does not
-/// keep them.
+/// The services and controllers of a namespace at one time. It does not keep them.
 #[derive(Debug, Clone)]
 pub struct OwnersVersion(Weak<ByName>);
 
 impl OwnersVersion {
-    /// Returns whether these are the same.
+    /// Returns whether the owners are the same as then.
     pub fn is_of(&self, owners: &Owners) -> bool {
-        // A change while there is a weak reference moves them elsewhere, and
-        // nothing else takes the place that is still referred to.
+        // A change while there is a weak reference moves them elsewhere, and the old address is not
+        // used again as long as the reference exists.
         self.0.as_ptr() == Arc::as_ptr(&owners.by_name)
     }
 }
@@ -42,11 +41,13 @@ impl OwnersVersion {
 pub struct Owner {
     uid: Box<str>,
     selects: OwnerSelector,
-    /// What it allows, if it is a budget.
+    /// The disruptions that it allows, if it is a budget.
     budget: Option<DisruptionBudget>,
 }
 
-/// Which pods a service or a controller selects, compiled.
+on_heap!(Owner: uid, selects);
+
+/// The selector of a service or a controller, compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum OwnerSelector {
     /// The pods with all of these labels (services, replication controllers).
@@ -55,18 +56,27 @@ enum OwnerSelector {
     Selector(Selector),
 }
 
+impl OnHeap for OwnerSelector {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Labels(labels) => labels.heap_bytes(),
+            Self::Selector(selector) => selector.heap_bytes(),
+        }
+    }
+}
+
 /// A budget with its name.
 #[derive(Debug, Clone, Copy)]
 pub struct NamedBudget<'a> {
-    /// Its name.
+    /// The budget's name.
     pub name: &'a str,
-    /// The pods that it is about.
+    /// Selects the budget's pods.
     pub selector: &'a Selector,
-    /// What it allows.
+    /// The disruptions that it allows.
     pub budget: DisruptionBudget,
 }
 
-/// Which pods a service or a controller selects.
+/// The selector of a service or a controller, on the wire.
 #[derive(Clone, Copy)]
 pub enum Selects<'a> {
     /// The pods with all of these labels (services, replication controllers).
@@ -76,7 +86,7 @@ pub enum Selects<'a> {
 }
 
 impl<'a> Selects<'a> {
-    /// Returns what a service or controller selects, and its kind; `None` of other objects.
+    /// Returns the kind and the selector of a service or controller; `None` for other objects.
     pub fn of(object: &'a Object) -> Option<(OwnerKind, Self)> {
         Some(match object {
             Object::Service(it) => {
@@ -119,6 +129,8 @@ pub struct Controller {
     name: Box<str>,
 }
 
+on_heap!(Controller: name);
+
 impl Controller {
     /// The first owner reference with `controller: true`, if it is of a kind
     /// whose selector is known.
@@ -136,15 +148,10 @@ impl Controller {
             name: reference.name.as_str().into(),
         })
     }
-
-    /// Returns what it takes on the heap, in bytes.
-    pub fn heap_bytes(&self) -> usize {
-        heap::block(self.name.len())
-    }
 }
 
 impl Owner {
-    /// Checks and compiles what it selects, which is at `path`.
+    /// Checks and compiles the selector, which is at `path`.
     pub fn compile(
         uid: &str,
         selects: Selects<'_>,
@@ -168,18 +175,9 @@ impl Owner {
         }
     }
 
-    /// The same, which allows what a budget does.
+    /// The same owner with the disruptions that a budget allows.
     pub fn with_budget(self, budget: Option<DisruptionBudget>) -> Self {
         Self { budget, ..self }
-    }
-
-    /// Returns what it takes on the heap, in bytes.
-    fn heap_bytes(&self) -> usize {
-        let selects = match &self.selects {
-            OwnerSelector::Labels(labels) => heap::texts(labels),
-            OwnerSelector::Selector(selector) => selector.heap_bytes(),
-        };
-        heap::shared(size_of::<Self>()) + heap::block(self.uid.len()) + selects
     }
 
     fn to_wire(&self, kind: OwnerKind, namespace: &str, name: &str) -> v1::Change {
@@ -193,7 +191,7 @@ impl Owner {
             OwnerSelector::Labels(labels) => (labels.clone(), None),
             OwnerSelector::Selector(selector) => (BTreeMap::new(), selector.to_wire()),
         };
-        // Of labels and selector it takes what its kind has.
+        // Its kind decides whether it has labels or a selector.
         let object = match kind {
             OwnerKind::Service => Object::Service(v1::Service {
                 metadata,
@@ -222,10 +220,10 @@ impl Owner {
 }
 
 impl Owners {
-    /// What they take on the heap before there are any.
+    /// The bytes of an empty map on the heap.
     pub const EMPTY_BYTES: usize = heap::shared(size_of::<ByName>());
 
-    /// Creates or updates one; whether that made a difference.
+    /// Creates or updates an owner. Returns whether that made a difference.
     pub fn put(&mut self, kind: OwnerKind, name: &str, owner: &Arc<Owner>) -> bool {
         let new_bytes = owner.heap_bytes();
         match Arc::make_mut(&mut self.by_name).entry((kind, name.into())) {
@@ -245,8 +243,8 @@ impl Owners {
         }
     }
 
-    /// Deletes one, if it exists and `uid` is empty or its own. Returns whether
-    /// that made a difference.
+    /// Deletes an owner, if it exists and `uid` is empty or its own. Returns whether that made a
+    /// difference.
     pub fn remove(&mut self, kind: OwnerKind, name: &str, uid: &str) -> bool {
         let key = (kind, name.into());
         let meant = |o: &Arc<Owner>| uid.is_empty() || *o.uid == *uid;
@@ -259,34 +257,33 @@ impl Owners {
         true
     }
 
-    /// Them as they are now, to see later whether they changed.
+    /// Their present version, to find out later whether they changed.
     pub fn version(&self) -> OwnersVersion {
         OwnersVersion(Arc::downgrade(&self.by_name))
     }
 
-    /// Returns whether one exists.
+    /// Returns whether an owner exists.
     pub fn contains(&self, kind: OwnerKind, name: &str) -> bool {
         self.by_name.contains_key(&(kind, name.into()))
     }
 
-    /// Returns whether one is there just as it is here.
+    /// Returns whether an owner exists in the same form.
     pub fn has_same(&self, kind: OwnerKind, name: &str, owner: &Arc<Owner>) -> bool {
         self.by_name.get(&(kind, name.into())) == Some(owner)
     }
 
-    /// Returns how many there are.
+    /// Returns the number of owners.
     pub fn len(&self) -> usize {
         self.by_name.len()
     }
 
-    /// Returns whether there is none.
+    /// Returns whether there are no owners.
     pub fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }
 
-    /// The selector of default constraints for a pod: the merged pairs of the
-    /// services that select it, and what its controller requires. `None` when
-    /// nothing was deduced.
+    /// The selector of default constraints for a pod: the merged pairs of the services that select
+    /// it, and the requirements of its controller. `None` when nothing was deduced.
     pub fn deduce(
         &self,
         pod_labels: &BTreeMap<String, String>,
@@ -331,7 +328,7 @@ impl Owners {
         })
     }
 
-    /// All of them for the wire, ascending by kind and name.
+    /// All owners for the wire, ascending by kind and name.
     pub fn to_wire<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = v1::Change> + 'a {
         let change = |((kind, name), owner): (&(OwnerKind, Box<str>), &Arc<Owner>)| {
             owner.to_wire(*kind, namespace, name)
@@ -339,7 +336,7 @@ impl Owners {
         self.by_name.iter().map(change)
     }
 
-    /// One of them for the wire.
+    /// An owner for the wire.
     pub fn get_wire(&self, kind: OwnerKind, namespace: &str, name: &str) -> Option<v1::Change> {
         let owner = self.by_name.get(&(kind, name.into()))?;
         Some(owner.to_wire(kind, namespace, name))
@@ -352,14 +349,7 @@ impl Owners {
             .map(|(_, owner)| &**owner)
     }
 
-    /// The same as [`Self::memory_bytes`], with every owner measured again.
-    pub fn measured_bytes(&self) -> usize {
-        let owners = self.by_name.iter();
-        let each = owners.map(|((_, name), owner)| heap::block(name.len()) + owner.heap_bytes());
-        self.memory_bytes() - self.heap_bytes + each.sum::<usize>()
-    }
-
-    /// Returns what they take in memory: an estimate, in bytes.
+    /// Returns the estimated bytes in memory.
     pub fn memory_bytes(&self) -> usize {
         heap::tree::<(OwnerKind, Box<str>), Arc<Owner>>(self.by_name.len()) + self.heap_bytes
     }

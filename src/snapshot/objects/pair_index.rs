@@ -5,7 +5,7 @@ use hashbrown::HashMap;
 use crate::account::heap;
 use crate::matching::Selector;
 
-/// The numbers of selectors, by what label sets must have that these match.
+/// The numbers of selectors, by a pair of labels that they require.
 #[derive(Debug, Clone, Default)]
 pub struct PairIndex {
     /// Selectors by a pair that they require; each has one key here.
@@ -48,11 +48,11 @@ impl PairIndex {
         paired.flatten().chain(&self.unpaired).copied().collect()
     }
 
-    /// Returns what finding a selector takes, in bytes.
+    /// Returns the bytes that an entry of a selector takes.
     pub fn bytes_of(selector: &Selector) -> usize {
         selector.required_pair().map_or(0, |(key, value)| {
             let place = heap::entry::<((Box<str>, Box<str>), Vec<usize>)>();
-            // The least that a list has room for.
+            // The least room of a list.
             let list = heap::list::<usize>(4);
             place + heap::block(key.len()) + heap::block(value.len()) + list
         })

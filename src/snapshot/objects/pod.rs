@@ -1,4 +1,4 @@
-//! How a pod is kept: a handful of integers.
+//! The kept form of a pod: a handful of integers.
 
 use std::sync::Arc;
 
@@ -20,26 +20,26 @@ use crate::proto::v1;
 /// A pod that exists, without its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodRecord {
-    /// Its labels.
+    /// The pod's labels.
     pub labels: LabelSetId,
     /// The node that it names, if any.
     pub node: Option<Slot>,
-    /// Its identity and how far it has come.
+    /// The pod's identity and phase.
     pub life: Life,
 }
 
-/// A pod of a change: its texts, and what is compiled of it.
+/// A pod of a change: its texts and compiled parts.
 #[derive(Debug, Clone)]
 pub struct CompiledPod {
     texts: PodTexts,
-    /// Its identity and how far it has come, without its template.
+    /// The pod's identity and phase, without its template.
     pub life: Life,
-    /// What it asks for, if anything.
+    /// The pod's requirements, if it has any.
     asks: AsksByVersion,
 }
 
 impl CompiledPod {
-    /// A valid pod that asks for this; `None` when its phase is unknown.
+    /// A valid pod with these requirements; `None` when its phase is unknown.
     pub fn of(parts: &PodParts<'_>, asks: AsksByVersion) -> Option<Self> {
         Some(Self {
             life: Life::of(parts)?,
@@ -55,49 +55,49 @@ impl CompiledPod {
         pod.expect("what the snapshot makes itself is valid")
     }
 
-    /// Its name.
+    /// The pod's name.
     pub fn name(&self) -> &str {
         self.texts.name()
     }
 
-    /// Its namespace, by its name.
+    /// The name of the pod's namespace.
     pub fn namespace(&self) -> &str {
         self.texts.namespace()
     }
 
-    /// Its uid; empty when unknown.
+    /// The pod's uid; empty when unknown.
     pub fn uid(&self) -> String {
         self.life.uid()
     }
 
-    /// The node that it is on; empty if it is on none.
+    /// The node that the pod is on; empty if it is on none.
     pub fn node_name(&self) -> &str {
         self.texts.node_name()
     }
 
-    /// The node that it is nominated to, if it is on none and has not finished.
+    /// The node that the pod is nominated to, if it is on none and has not finished.
     pub fn nominated_to(&self) -> Option<&str> {
         let node = self.life.nominated_node();
         let may_be = !node.is_empty() && self.node_name().is_empty() && self.life.takes_room();
         may_be.then_some(node)
     }
 
-    /// Its labels.
+    /// The pod's labels.
     pub fn labels(&self) -> Labels<'_> {
         self.texts.labels()
     }
 
-    /// Returns what it asks for, if anything.
+    /// Returns the pod's requirements, if it has any.
     pub fn asks(&self) -> Option<&Asks> {
         self.asks.chosen.as_deref()
     }
 
-    /// Returns whether what it requests depends on the version of Kubernetes.
+    /// Returns whether the pod's requests depend on the version of Kubernetes.
     pub fn differs_by_version(&self) -> bool {
         self.asks.differs()
     }
 
-    /// The same with what it requests by these rules.
+    /// The same pod with its requests by these rules.
     pub fn under(&self, resizing: Resizing) -> Self {
         Self {
             asks: self.asks.under(resizing),
@@ -105,7 +105,7 @@ impl CompiledPod {
         }
     }
 
-    /// The terms by which it keeps others away, if it has any.
+    /// The terms by which it keeps other pods away, if it has any.
     pub fn keeps_away(&self) -> Option<&Arc<[PodTerm]>> {
         self.asks.chosen.as_ref()?.keeps_away.as_ref()
     }
@@ -115,31 +115,30 @@ impl CompiledPod {
         self.asks.chosen.as_ref()?.storage.as_ref()
     }
 
-    /// Returns what it requests of its node, if anything.
+    /// Returns the pod's requests to its node, if it has any.
     pub fn requests(&self) -> Option<&Arc<Requests>> {
         self.asks.chosen.as_ref()?.requests.as_ref()
     }
 }
 
-/// Which incarnation of a pod it is, how far that has come, and what it asked
-/// for when it was made.
+/// A pod's identity, its phase, and its requirements when it was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Life {
     pub(super) uid: Uuid,
     pub(super) phase: Phase,
-    /// What it asked for.
+    /// The pod's requirements.
     pub template: TemplateId,
-    /// What few pods have.
+    /// The fields that few pods have.
     pub(super) rare: Option<Arc<Rare>>,
 }
 
-/// What few pods have.
+/// The fields that few pods have.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Rare {
     /// A uid that is not a UUID in its usual form.
     uid: Box<str>,
     deletion_timestamp: Option<(i64, i32)>,
-    /// The node that it is nominated to; empty if it is to none.
+    /// The node that the pod is nominated to; empty if it is to none.
     nominated_node: Box<str>,
 }
 
@@ -147,7 +146,7 @@ pub(super) struct Rare {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Phase {
-    /// Not said.
+    /// The phase is missing.
     Unset,
     /// Accepted, not yet running.
     Pending,
@@ -157,7 +156,7 @@ pub enum Phase {
     Succeeded,
     /// Ended badly.
     Failed,
-    /// Its node does not answer.
+    /// The pod's node does not answer.
     Unknown,
 }
 
@@ -176,18 +175,18 @@ impl Phase {
         (Self::Unknown, "Unknown"),
     ];
 
-    /// The phase that Kubernetes calls so.
+    /// The phase of this name in Kubernetes.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let named = Self::ALL.iter().find(|(_, name)| name.as_bytes() == text);
         named.map(|(phase, _)| *phase)
     }
 
-    /// The phase of a number that one was turned into.
+    /// The phase from its number.
     pub(super) fn of_number(number: u8) -> Self {
         Self::ALL[usize::from(number)].0
     }
 
-    /// Kubernetes' word for it.
+    /// Kubernetes' name of the phase.
     pub(super) fn as_str(self) -> &'static str {
         let name = Self::ALL.iter().find(|(phase, _)| *phase == self);
         name.expect("every phase has a name").1
@@ -195,8 +194,7 @@ impl Phase {
 }
 
 impl Life {
-    /// Reads it from a pod, without the template; `None` when its phase is
-    /// unknown.
+    /// Reads the life of a pod, without the template; `None` when its phase is unknown.
     pub fn of(parts: &PodParts<'_>) -> Option<Self> {
         let phase = Phase::parse(parts.phase)?;
         let uid_text = parts.uid;
@@ -205,7 +203,7 @@ impl Life {
             uid_text.len() == Hyphenated::LENGTH && !uid_text.iter().any(u8::is_ascii_uppercase);
         let uid = Some(uid_text).filter(|_| may_be_usual);
         let uid = uid.and_then(|text| Uuid::try_parse_ascii(text).ok());
-        // Without a uid there is none, which is not the one of all zeros.
+        // A missing uid is different from the one of all zeros.
         let uid = uid.filter(|uid| !uid.is_nil());
         let rare = Rare {
             uid: match uid {
@@ -223,7 +221,7 @@ impl Life {
         })
     }
 
-    /// The same with a template.
+    /// The same life with a template.
     pub fn with_template(&self, template: TemplateId) -> Self {
         Self {
             template,
@@ -241,18 +239,18 @@ impl Life {
         self.deletion().is_some() && self.takes_room()
     }
 
-    /// Returns whether it takes room on its node: until it has finished, even while it
+    /// Returns whether the pod takes room on its node: until it has finished, even while it
     /// terminates.
     pub fn takes_room(&self) -> bool {
         !matches!(self.phase, Phase::Succeeded | Phase::Failed)
     }
 
-    /// Returns how far the pod has come.
+    /// Returns the pod's phase.
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// Returns when it is to be deleted: seconds and nanoseconds.
+    /// Returns the pod's deletion time: seconds and nanoseconds.
     pub(super) fn deletion(&self) -> Option<(i64, i32)> {
         self.rare.as_ref()?.deletion_timestamp
     }
@@ -271,7 +269,7 @@ impl Life {
         self.rare.as_ref().map_or("", |rare| &rare.nominated_node)
     }
 
-    /// Returns how long the uid is.
+    /// Returns the length of the uid.
     pub fn uid_length(&self) -> usize {
         match &self.rare {
             Some(rare) if !rare.uid.is_empty() => rare.uid.len(),
@@ -280,7 +278,7 @@ impl Life {
         }
     }
 
-    /// The pod for the wire, without what it asks for.
+    /// The pod for the wire, without its requirements.
     pub fn to_wire(&self, metadata: v1::ObjectMeta, node_name: &str) -> v1::Pod {
         v1::Pod {
             metadata: Some(v1::ObjectMeta {
@@ -304,7 +302,7 @@ impl Life {
 }
 
 impl Rare {
-    /// That of a pod that is nominated to a node and has nothing else.
+    /// The rare fields of a pod that is nominated to a node.
     #[cfg(test)]
     pub(super) fn nominated_to(node: &str) -> Self {
         Self {
@@ -313,7 +311,7 @@ impl Rare {
         }
     }
 
-    /// Returns what it takes in memory, in bytes.
+    /// Returns the bytes in memory.
     pub(super) fn memory_bytes(&self) -> usize {
         heap::shared(size_of::<Self>())
             + heap::block(self.uid.len())

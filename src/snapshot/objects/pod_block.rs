@@ -1,6 +1,6 @@
-//! Some pods of a namespace with their names, packed: 32 bytes a pod, and what its
-//! name does not share with others. Pods of one workload have names that begin
-//! alike, and they mostly come one after another.
+//! Some pods of a namespace with their names, packed: 32 bytes a pod, and the part of its name that
+//! it does not share with others. Pods of one workload have names that begin alike, and they mostly
+//! come one after another.
 
 #[cfg(test)]
 mod tests;
@@ -16,25 +16,25 @@ use super::slots::Slot;
 use super::templates::TemplateId;
 use crate::account::heap;
 
-/// How many beginnings of names a block keeps, at most: as many as fit four bits,
-/// one of which is none.
+/// The most prefixes of names that a block keeps: as many as fit four bits, one of which means
+/// none.
 const MAX_PREFIXES: usize = 15;
 
-/// Shorter beginnings of names are not worth a place.
+/// The length below which a prefix of names is not kept.
 const MIN_PREFIX: usize = 4;
 
-/// Pods with their names. It holds as many as have a number of 8 bits.
+/// Pods with their names, at most as many as have a number of 8 bits.
 #[derive(Debug, Clone, Default)]
 pub struct PodBlock {
     pods: Vec<PackedPod>,
-    /// The beginnings and the ends of names. Some of it may be unused.
+    /// The prefixes and the ends of names. Some of it may be unused.
     text: String,
     prefixes: Vec<Piece>,
-    /// What few pods have, ascending by the number of the pod.
+    /// The fields that few pods have, ascending by the number of the pod.
     rare: Vec<(u8, Arc<Rare>)>,
-    /// What that has on the heap.
+    /// The bytes of these fields on the heap.
     rare_bytes: usize,
-    /// How many bytes of the text are unused, without the prefixes that are.
+    /// The number of unused bytes of the text, without unused prefixes.
     unused: usize,
 }
 
@@ -44,7 +44,7 @@ struct PackedPod {
     labels: LabelSetId,
     node: Option<Slot>,
     template: TemplateId,
-    /// Where the end of its name begins.
+    /// The position of the end of its name.
     suffix: u16,
     suffix_length: u8,
     /// The phase, and shifted by 4 bits the number of the prefix, from 1; or 0.
@@ -67,7 +67,7 @@ pub struct PodName<'a> {
 }
 
 impl PodName<'_> {
-    /// Returns whether it is this one.
+    /// Returns whether it is the name `name`.
     pub fn is(self, name: &str) -> bool {
         let rest = name.as_bytes().strip_prefix(self.prefix.as_bytes());
         rest == Some(self.suffix.as_bytes())
@@ -107,11 +107,11 @@ impl fmt::Display for PodName<'_> {
     }
 }
 
-/// How long the name of a pod is, at most: a length has 8 bits.
+/// The most bytes of a pod's name: a length has 8 bits.
 const NAME_BYTES: usize = 255;
 
 impl PodBlock {
-    /// Returns how many pods there are.
+    /// Returns the number of pods.
     pub fn len(&self) -> usize {
         self.pods.len()
     }
@@ -163,7 +163,7 @@ impl PodBlock {
         }
     }
 
-    /// Where the rare part of a pod is, or would be.
+    /// The index of a pod's rare fields, or where they would be.
     fn rare_of(&self, at: usize) -> Result<usize, usize> {
         let number = |(number, _): &(u8, Arc<Rare>)| usize::from(*number);
         self.rare.binary_search_by_key(&at, number)
@@ -183,7 +183,7 @@ impl PodBlock {
         }
     }
 
-    /// Puts a pod in place of one of the same name.
+    /// Replaces the pod of the same name.
     pub fn set(&mut self, at: usize, pod: PodRecord) {
         let PodRecord { labels, node, life } = pod;
         self.set_rare(at, life.rare);
@@ -210,7 +210,7 @@ impl PodBlock {
         self.set(self.pods.len() - 1, pod);
     }
 
-    /// Takes the last pod away.
+    /// Removes the last pod.
     pub fn pop(&mut self) -> Option<(String, PodRecord)> {
         let at = self.pods.len().checked_sub(1)?;
         let last = (self.name(at).to_string(), self.pod(at));
@@ -220,10 +220,10 @@ impl PodBlock {
         Some(last)
     }
 
-    /// Puts a pod in place of one of another name.
+    /// Replaces a pod by one of another name.
     pub fn replace(&mut self, at: usize, name: &str, pod: PodRecord) {
         self.free(self.pods[at].suffix());
-        // Nothing is left of the old name if the text is made anew.
+        // If the text is rebuilt, nothing is left of the old name.
         self.pods[at].suffix_length = 0;
         let (phase_and_prefix, suffix) = self.add_name(name);
         let packed = &mut self.pods[at];
@@ -233,7 +233,7 @@ impl PodBlock {
         self.set(at, pod);
     }
 
-    /// Notes that an end of a name is not used any more.
+    /// Records that an end of a name is not used any more.
     fn free(&mut self, suffix: Piece) {
         let (start, length) = (usize::from(suffix.start), usize::from(suffix.length));
         match start + length == self.text.len() {
@@ -242,7 +242,7 @@ impl PodBlock {
         }
     }
 
-    /// Adds a name to the text: the number of its prefix, shifted, and its end.
+    /// Adds a name to the text. Returns the number of its prefix, shifted, and its end.
     fn add_name(&mut self, name: &str) -> (u8, Piece) {
         if self.text.len() + name.len() > usize::from(u16::MAX) || self.unused > self.text.len() / 2
         {
@@ -282,7 +282,7 @@ impl PodBlock {
         }
     }
 
-    /// Makes the text anew, without what is unused.
+    /// Rebuilds the text without its unused parts.
     fn tidy(&mut self) {
         let mut fresh = Self::with_capacity(self.pods.capacity());
         fresh.text.reserve(self.text.len() - self.unused);
@@ -301,14 +301,13 @@ impl PodBlock {
         self.unused = 0;
     }
 
-    /// Gives room back that was made for more names: by a copy, because allocators
-    /// shrink in place.
+    /// Returns spare room for names: by a copy, because allocators shrink in place.
     pub fn fit(&mut self) {
         self.text = self.text.clone();
         self.prefixes = self.prefixes.clone();
     }
 
-    /// Returns what it takes in memory, in bytes.
+    /// Returns the bytes in memory.
     pub fn memory_bytes(&self) -> usize {
         heap::shared(size_of::<Self>())
             + heap::list::<PackedPod>(self.pods.capacity())
@@ -316,12 +315,6 @@ impl PodBlock {
             + heap::list::<Piece>(self.prefixes.capacity())
             + heap::list::<(u8, Arc<Rare>)>(self.rare.capacity())
             + self.rare_bytes
-    }
-
-    /// The same, with what few pods have measured again.
-    pub fn measured_bytes(&self) -> usize {
-        let rare = self.rare.iter().map(|(_, rare)| rare.memory_bytes());
-        self.memory_bytes() - self.rare_bytes + rare.sum::<usize>()
     }
 }
 

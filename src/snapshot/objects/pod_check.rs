@@ -1,6 +1,6 @@
-//! Checks the pods of a batch. What nearly all pods consist of is checked where it is
-//! in their bytes. A pod that has more, or a fault, is decoded and checked by the
-//! rules of `compiled.rs`, which word all faults.
+//! Checks the pods of a batch. The parts that nearly all pods consist of are checked in their
+//! bytes. A pod that has more, or a fault, is decoded and checked by the rules of `compiled.rs`,
+//! which word all faults.
 
 #[cfg(test)]
 mod tests;
@@ -20,19 +20,19 @@ use crate::proto::v1;
 pub struct PodCheck<'l> {
     limits: &'l Limits,
     known: KnownAsks,
-    /// What is in a pod besides its parts.
+    /// The bytes of a pod besides its parts.
     rest: Vec<u8>,
-    /// Where the labels of the last pod were: its room is that of the next.
+    /// The positions of the last pod's labels: the next one uses their room.
     labels: LabelSpans,
-    /// Valid keys of labels by their place in a pod: most pods have the same.
+    /// Valid keys of labels by their index in a pod: most pods have the same.
     keys: Vec<Vec<u8>>,
 }
 
-/// Of how many labels of a pod keys are known.
+/// The number of labels of a pod whose keys are remembered.
 const MAX_KEYS: usize = 16;
 
 impl<'l> PodCheck<'l> {
-    /// Of a batch by itself.
+    /// A check of one batch.
     pub fn new(limits: &'l Limits) -> Self {
         Self {
             limits,
@@ -43,8 +43,7 @@ impl<'l> PodCheck<'l> {
         }
     }
 
-    /// Checks and compiles an encoded pod, whose field is at `path`. `None` when it
-    /// has a fault.
+    /// Checks and compiles an encoded pod, whose field is at `path`. `None` when it has a fault.
     ///
     /// # Errors
     /// It cannot be decoded.
@@ -77,7 +76,7 @@ impl<'l> PodCheck<'l> {
         Ok(pod)
     }
 
-    /// Returns what a pod asks for, if it is valid.
+    /// Returns the requirements of a pod, if it is valid.
     fn check_decoded(
         &self,
         pod: &v1::Pod,

@@ -1,5 +1,5 @@
-//! Writes a pod of a change as a message, for a journal, from what is compiled of it.
-//! So nothing is decoded for that, and the journal holds what the snapshot holds.
+//! Writes a pod of a change as a message, for a journal, from its compiled form. So nothing is
+//! decoded for that, and the journal has the same content as the snapshot.
 
 use super::asks::AskedFields;
 use super::pod::CompiledPod;
@@ -20,7 +20,7 @@ struct LabelFields<'m>(&'m str, &'m str);
 struct TimestampFields(i64, i32);
 
 impl<'a> PodMessage<'a> {
-    /// That of a pod.
+    /// The message of a pod.
     pub fn of(pod: &'a CompiledPod) -> Self {
         Self {
             pod,

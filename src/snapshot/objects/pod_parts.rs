@@ -1,10 +1,9 @@
-//! Finds the parts of an encoded pod, without decoding it: a feed has hundreds of
-//! thousands of pods a second, and of nearly all of them it brings a name, labels
-//! and a node.
+//! Finds the parts of an encoded pod, without decoding it. A feed has hundreds of thousands of pods
+//! a second, and nearly all of them consist of a name, labels and a node.
 //!
-//! It reads what every encoder writes. Where a field comes twice, or anything else
-//! is unusual, it finds nothing, and the pod is decoded instead. So the rules of
-//! decoding are those of `prost` alone.
+//! It reads the form that every encoder writes. Where a field comes twice, or anything else is
+//! unusual, it finds nothing, and the pod is decoded instead. So the rules of decoding are those of
+//! `prost` alone.
 
 use prost::Message;
 
@@ -32,39 +31,39 @@ pub(super) mod field {
     pub const VALUE: u32 = 2;
 }
 
-/// Where the labels of a pod are: keys and values, ascending by key.
+/// The positions of a pod's labels: keys and values, ascending by key.
 #[derive(Debug, Default)]
 pub struct LabelSpans(Vec<(Span, Span)>);
 
-/// An encoded pod, and its parts. Those that it has not are empty.
+/// An encoded pod, and its parts. Missing ones are empty.
 #[derive(Debug, Default)]
 pub struct PodParts<'a> {
     bytes: &'a [u8],
-    /// Its name.
+    /// The pod's name.
     pub name: &'a [u8],
-    /// Its namespace, as it gives it.
+    /// The pod's namespace, as given.
     pub namespace: &'a [u8],
-    /// Its uid.
+    /// The pod's uid.
     pub uid: &'a [u8],
     /// The node that it names.
     pub node_name: &'a [u8],
-    /// Its phase.
+    /// The pod's phase.
     pub phase: &'a [u8],
     /// The node that it is nominated to.
     pub nominated_node_name: &'a [u8],
-    /// When it is to be deleted: seconds and nanoseconds.
+    /// The deletion time: seconds and nanoseconds.
     pub deletion: Option<(i64, i32)>,
-    /// Where its labels are.
+    /// The positions of its labels.
     pub label_spans: LabelSpans,
 }
 
 impl<'a> PodParts<'a> {
-    /// The parts of an encoded pod; `None` where it has to be decoded. All fields
-    /// that have no part are appended to `rest`, by the message that they are in:
-    /// pods with the same rest say the same about everything else.
+    /// The parts of an encoded pod; `None` where it has to be decoded. All other fields are
+    /// appended to `rest`, by the message that they are in: pods with the same rest are equal in
+    /// everything else.
     ///
-    /// Whether the parts are text is left to whoever checks them, apart from those
-    /// that nobody reads. `labels` are those of another pod, whose room is used again.
+    /// The caller checks whether the parts are valid text, except for parts that are never read.
+    /// `labels` are those of another pod, whose room is used again.
     pub fn find(bytes: &'a [u8], rest: &mut Vec<u8>, mut labels: LabelSpans) -> Option<Self> {
         u32::try_from(bytes.len()).ok()?;
         labels.0.clear();
@@ -106,7 +105,7 @@ impl<'a> PodParts<'a> {
                     self.deletion = Some((time.seconds, time.nanos));
                 }
                 field::LABELS => {
-                    // A map has as many as it likes.
+                    // A map may have any number of entries.
                     let label = find_label(fields.within(&mut 0, &field)?)?;
                     self.label_spans.0.push(label);
                 }
@@ -116,7 +115,7 @@ impl<'a> PodParts<'a> {
         self.order_labels()
     }
 
-    /// Puts labels in order. Encoders write maps in any order.
+    /// Sorts labels. Encoders write maps in any order.
     fn order_labels(&mut self) -> Option<()> {
         let (bytes, labels) = (self.bytes, &mut self.label_spans.0);
         let key = |label: &(Span, Span)| label.0.of(bytes);
@@ -124,7 +123,7 @@ impl<'a> PodParts<'a> {
             |labels: &[(Span, Span)]| labels.windows(2).all(|two| key(&two[0]) < key(&two[1]));
         if !ascend(labels) {
             labels.sort_unstable_by(|a, b| key(a).cmp(key(b)));
-            // Of a key that comes twice, the last value would count.
+            // If a key came twice, the last value would count.
             return ascend(labels).then_some(());
         }
         Some(())
@@ -155,7 +154,7 @@ impl<'a> PodParts<'a> {
         Some(())
     }
 
-    /// Its labels, ascending by key.
+    /// The pod's labels, ascending by key.
     pub fn labels(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> {
         let labels = self.label_spans.0.iter();
         labels.map(|(key, value)| (key.of(self.bytes), value.of(self.bytes)))

@@ -11,27 +11,27 @@ use super::pod_block::{PodBlock, PodName};
 use super::shrink;
 use crate::account::heap;
 
-/// Pods are kept in blocks of this many, so that growing moves none of them and
-/// wastes less than a block. Copies share blocks that do not change.
+/// The number of pods in a block. So growing moves no pods and wastes less than a block. Copies
+/// share unchanged blocks.
 const BLOCK: usize = 256;
 
 /// Pods by name.
 #[derive(Debug, Clone, Default)]
 pub struct PodTable {
-    /// Where each pod is, by its name.
+    /// The index of each pod, by its name.
     by_name: HashTable<u32>,
-    /// All but the last one are full.
+    /// The blocks; all but the last one are full.
     blocks: Vec<Arc<PodBlock>>,
     hasher: DefaultHashBuilder,
-    /// What blocks take.
+    /// The bytes of the blocks.
     block_bytes: usize,
 }
 
-/// Where a name is looked for, worked out once.
+/// The place of a name in the table, computed once.
 #[derive(Debug, Clone, Copy)]
 pub struct PodPlace {
     hash: u64,
-    /// Where the pod is, if there is one.
+    /// The index of the pod, if there is one.
     at: Option<u32>,
 }
 
@@ -52,7 +52,7 @@ impl PodTable {
         self.pod(self.find(name))
     }
 
-    /// Returns where the pod of a name is or would be: good until the table changes.
+    /// Returns the place of a name: valid until the table changes.
     pub fn find(&self, name: &str) -> PodPlace {
         let hash = self.hasher.hash_one(name.as_bytes());
         let found = self.by_name.find(hash, |at| self.name(*at).is(name));
@@ -83,7 +83,7 @@ impl PodTable {
         done
     }
 
-    /// Puts a pod in place of the one of its name; `place_of` is that of the name.
+    /// Replaces or adds the pod of a name; `place_of` is the place of the name.
     pub fn put(&mut self, place_of: PodPlace, name: &str, pod: PodRecord) {
         if let Some(at) = place_of.at {
             let (block, number) = place(at);
@@ -113,7 +113,7 @@ impl PodTable {
         by_name.insert_unique(place_of.hash, at, |at| hash_at(hasher, blocks, *at));
     }
 
-    /// Takes a pod out.
+    /// Removes a pod.
     pub fn remove(&mut self, name: &str) -> Option<PodRecord> {
         let at = self.find(name).at?;
         self.unlink(at);
@@ -171,29 +171,17 @@ impl PodTable {
         all.into_iter().map(|at| self.name(at))
     }
 
-    /// Returns how many pods there are.
+    /// Returns the number of pods.
     pub fn len(&self) -> usize {
         self.by_name.len()
     }
 
-    /// Returns whether there is none.
+    /// Returns whether there are no pods.
     pub fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }
 
-    /// Returns how much its table grows at once with this many more pods.
-    pub fn doubling(&self, more: usize) -> usize {
-        let table = heap::block(self.by_name.allocation_size());
-        heap::doubling(table, self.len(), self.by_name.capacity(), more)
-    }
-
-    /// The same as [`Self::memory_bytes`], with every pod measured again.
-    pub fn measured_bytes(&self) -> usize {
-        let blocks = self.blocks.iter().map(|block| block.measured_bytes());
-        self.memory_bytes() - self.block_bytes + blocks.sum::<usize>()
-    }
-
-    /// Returns what it takes in memory: an estimate, in bytes.
+    /// Returns the estimated bytes in memory.
     pub fn memory_bytes(&self) -> usize {
         self.block_bytes
             + heap::list::<Arc<PodBlock>>(self.blocks.capacity())

@@ -1,4 +1,4 @@
-//! The texts of a pod of a change, together in one.
+//! The texts of a pod of a change, together in one string.
 
 use super::pod_parts::PodParts;
 use crate::matching::names;
@@ -6,11 +6,11 @@ use crate::matching::names;
 /// Namespace, name, node and labels of a valid pod.
 #[derive(Debug, Clone)]
 pub struct PodTexts {
-    /// All of them, in this order.
+    /// All texts, in this order.
     all: Box<str>,
-    /// Where the namespace ends, the name and the node.
+    /// The ends of namespace, name and node.
     ends: [u32; 3],
-    /// Where keys and values of labels end, ascending by key.
+    /// The ends of keys and values of labels, ascending by key.
     labels: Box<[[u32; 2]]>,
 }
 
@@ -23,7 +23,7 @@ pub struct Labels<'a> {
 }
 
 impl PodTexts {
-    /// Those of a valid pod.
+    /// Returns the texts of a valid pod.
     pub fn of(parts: &PodParts<'_>) -> Self {
         let namespace = match parts.namespace {
             [] => names::DEFAULT_NAMESPACE.as_bytes(),
@@ -90,7 +90,7 @@ impl<'a> Labels<'a> {
         })
     }
 
-    /// The same as bytes.
+    /// Keys and values as bytes.
     pub fn bytes(self) -> impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])> + Clone {
         self.texts()
             .map(|(key, value)| (key.as_bytes(), value.as_bytes()))

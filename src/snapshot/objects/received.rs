@@ -10,7 +10,7 @@ use crate::proto::wire::WireFields;
 /// The number of pods in a `Change`.
 pub const POD_FIELD: u32 = 2;
 
-/// That of deletes.
+/// The number of deletes in a `Change`.
 const DELETE_FIELD: u32 = 15;
 
 /// A change before it is checked. Pods stay encoded.
@@ -18,9 +18,9 @@ const DELETE_FIELD: u32 = 15;
 pub enum Received {
     /// A pod, encoded.
     Pod(Bytes),
-    /// Anything else.
+    /// Any other object.
     Other(Box<Object>),
-    /// It says nothing.
+    /// An empty change.
     Nothing,
 }
 
@@ -34,8 +34,7 @@ impl Received {
         }
     }
 
-    /// An encoded change, decoded as far as it is no pod. Whether a pod is one shows
-    /// later.
+    /// An encoded change, decoded unless it is a pod. Pods are checked for validity later.
     ///
     /// # Errors
     /// It cannot be decoded.
@@ -54,7 +53,7 @@ impl Received {
     }
 }
 
-/// The number of a field that a message consists of, and where its content begins.
+/// The number of the only field in a message, and the start of its content.
 fn only_field(message: &[u8]) -> Option<(u32, usize)> {
     let mut fields = WireFields::new(message);
     let field = fields.next()??;

@@ -1,5 +1,5 @@
-//! When a table that lost most of its entries returns memory. Stateful sets and
-//! jobs have a label set for each pod, and those come and go in bursts.
+//! Decides when a table that lost most of its entries returns memory. Stateful sets and jobs have a
+//! label set for each pod, and those come and go in bursts.
 
 /// Below this capacity no table returns memory.
 const MIN_CAPACITY: usize = 256;

@@ -8,7 +8,7 @@ use crate::matching::storage::{PersistentVolume, StorageClass, VolumeClaim};
 use crate::matching::{Path, Violations};
 use crate::proto::v1::change::Object;
 
-/// An object that says what storage there is.
+/// An object about storage.
 #[derive(Debug, Clone)]
 pub enum StorageObject {
     /// A claim.
@@ -20,7 +20,7 @@ pub enum StorageObject {
 }
 
 impl StorageObject {
-    /// Checks and compiles one, whose field is at `path`; `None` of other objects.
+    /// Checks and compiles an object, whose field is at `path`; `None` for other objects.
     pub fn compile(
         object: &Object,
         limits: &Limits,
@@ -39,21 +39,12 @@ impl StorageObject {
         })
     }
 
-    /// Its kind.
+    /// The object's kind.
     pub fn kind(&self) -> StorageKind {
         match self {
             Self::Claim(_) => StorageKind::Claim,
             Self::Volume(_) => StorageKind::Volume,
             Self::Class(_) => StorageKind::Class,
-        }
-    }
-
-    /// Returns what it has on the heap at most, in bytes.
-    pub fn heap_bytes(&self) -> usize {
-        match self {
-            Self::Claim(it) => size_of::<VolumeClaim>() + it.heap_bytes(),
-            Self::Volume(it) => size_of::<PersistentVolume>() + it.heap_bytes(),
-            Self::Class(it) => size_of::<StorageClass>() + it.heap_bytes(),
         }
     }
 }

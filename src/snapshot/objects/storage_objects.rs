@@ -15,21 +15,11 @@ impl Tabled for VolumeClaim {
     fn uid(&self) -> &str {
         &self.metadata().uid
     }
-
-    fn heap_bytes(&self) -> usize {
-        Self::heap_bytes(self)
-    }
 }
 
 impl Tabled for PersistentVolume {
     fn uid(&self) -> &str {
         &self.metadata().uid
-    }
-
-    /// With its place in the index, where its own name and that of a class or claim are.
-    fn heap_bytes(&self) -> usize {
-        const MOST_NAMES: usize = 3 * 128;
-        Self::heap_bytes(self) + MOST_NAMES
     }
 }
 
@@ -40,29 +30,25 @@ impl Tabled for StorageClass {
             .as_ref()
             .map_or("", |metadata| &metadata.uid)
     }
-
-    fn heap_bytes(&self) -> usize {
-        Self::heap_bytes(self)
-    }
 }
 
-/// What storage there is.
+/// The storage of a cluster: classes, volumes and claims.
 #[derive(Debug, Clone, Default)]
 pub struct StorageObjects {
-    /// By namespace and name.
+    /// The claims, by namespace and name.
     claims: ClusterTable<VolumeClaim>,
     volumes: ClusterTable<PersistentVolume>,
     classes: ClusterTable<StorageClass>,
-    /// The volumes that claims could be bound to, after what finds them.
+    /// The volumes that claims could be bound to, after the key that finds them.
     candidates: BTreeSet<(Box<str>, Box<str>)>,
 }
 
-/// A namespace has no slash.
+/// The key of a claim; namespaces contain no slash.
 fn key_of(namespace: &str, claim: &str) -> String {
     format!("{namespace}/{claim}")
 }
 
-/// Returns what finds a volume that claims could be bound to: the claim that it is kept for, or
+/// Returns the key of a volume that claims could be bound to: the claim that it is reserved for, or
 /// its class, which has no slash in front.
 fn found_by(volume: &PersistentVolume) -> Option<Box<str>> {
     let class = volume.class();
@@ -73,7 +59,7 @@ fn found_by(volume: &PersistentVolume) -> Option<Box<str>> {
 }
 
 impl StorageObjects {
-    /// Returns how many there are.
+    /// Returns the number of objects.
     pub fn count(&self) -> usize {
         self.claims.len() + self.volumes.len() + self.classes.len()
     }
@@ -100,7 +86,7 @@ impl StorageObjects {
         self.classes.get(name).map(|class| &**class)
     }
 
-    /// The volumes that are kept for a claim, ascending by name.
+    /// The volumes that are reserved for a claim, ascending by name.
     pub fn kept_for(
         &self,
         namespace: &str,
@@ -109,8 +95,7 @@ impl StorageObjects {
         self.found(key_of(namespace, claim))
     }
 
-    /// The volumes of a class that are available and kept for no claim, ascending by
-    /// name.
+    /// The volumes of a class that are available and reserved for no claim, ascending by name.
     pub fn available(&self, class: &str) -> impl Iterator<Item = (&str, &PersistentVolume)> {
         self.found(format!("/{class}"))
     }
@@ -134,7 +119,7 @@ impl StorageObjects {
         }
     }
 
-    /// Returns whether it has the object of a change just so.
+    /// Returns whether it has the object of a change in the same form.
     pub fn has_same(&self, change: &ValidChange<'_>, object: &StorageObject) -> bool {
         let id = change.id;
         match object {
@@ -144,7 +129,7 @@ impl StorageObjects {
         }
     }
 
-    /// Applies a change of one; whether that made a difference.
+    /// Applies a change of an object about storage. Returns whether that made a difference.
     pub fn apply(&mut self, change: &ValidChange<'_>, kind: StorageKind) -> bool {
         let id = change.id;
         let key = || key_of(id.namespace, id.name);
@@ -207,22 +192,14 @@ impl StorageObjects {
         classes.chain(volumes).chain(claims)
     }
 
-    /// As [`Self::memory_bytes`], with every one measured anew.
-    pub fn measured_bytes(&self) -> usize {
-        let tables = self.claims.measured_bytes()
-            + self.volumes.measured_bytes()
-            + self.classes.measured_bytes();
-        tables + self.index_bytes()
-    }
-
-    /// Returns what they take in memory: an estimate, in bytes.
+    /// Returns the estimated bytes in memory.
     pub fn memory_bytes(&self) -> usize {
-        let tables =
-            self.claims.memory_bytes() + self.volumes.memory_bytes() + self.classes.memory_bytes();
-        tables + self.index_bytes()
-    }
-
-    fn index_bytes(&self) -> usize {
-        heap::tree::<(Box<str>, Box<str>), ()>(self.candidates.len())
+        // The names of a volume, and of a class or a claim.
+        const MOST_NAMES: usize = 3 * 128;
+        self.claims.memory_bytes()
+            + self.volumes.memory_bytes()
+            + self.classes.memory_bytes()
+            + heap::tree::<(Box<str>, Box<str>), ()>(self.candidates.len())
+            + self.candidates.len() * MOST_NAMES
     }
 }

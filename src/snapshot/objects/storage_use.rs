@@ -1,43 +1,52 @@
-//! What storage the pods that are on nodes use, of all namespaces: who uses a claim or a
-//! disk.
+//! The storage that pods on nodes use, of all namespaces: the users of each claim and disk, and
+//! the storage of each reservation, which holds volumes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use super::reservation::{Serial, serial_of};
 use super::slots::Slot;
-use crate::account::heap;
+use crate::account::heap::{self, OnHeap, on_heap};
 use crate::matching::{PodDisk, UsedStorage, absolute};
 
-/// What a pod uses.
+/// The claims and disks that a pod uses.
 #[derive(Debug, Clone)]
 pub struct PodUse {
-    used: Arc<UsedStorage>,
-    namespace: Box<str>,
-    name: Box<str>,
+    /// The claims and disks.
+    pub used: Arc<UsedStorage>,
+    /// Namespace of the pod.
+    pub namespace: Box<str>,
+    /// Name of the pod.
+    pub name: Box<str>,
 }
 
-/// Who uses what. Entries go with their last pod.
+on_heap!(PodUse: namespace, name);
+
+/// The pods that use each claim and disk. Entries go with their last pod.
 #[derive(Debug, Clone, Default)]
 pub struct StorageUse {
-    /// By what is used.
+    /// The uses, by the key of the claim or disk.
     by_key: HashMap<Box<str>, Vec<NodeUse>>,
-    /// What keys and lists have on the heap.
+    /// The storage that each reservation uses, by its number and node.
+    reserved: BTreeMap<(Serial, Slot), PodUse>,
+    /// The bytes of keys, lists and names on the heap.
     heap_bytes: usize,
 }
 
-/// How many pods on a node use something.
+/// The number of pods on a node that use the same claim or disk.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeUse {
     /// The node.
     pub slot: Slot,
-    /// The disk, as these pods use it; `None` of a claim.
+    /// The disk, as these pods use it; `None` for a claim.
     pub disk: Option<PodDisk>,
-    /// The pods.
+    /// The number of pods.
     pub pods: u32,
 }
 
-/// A namespace has no slash, and each kind of disk has a letter.
+/// The key of a claim. Namespaces contain no slash, and each kind of disk has a letter.
 fn claim_key(namespace: &str, claim: &str) -> Box<str> {
     format!("{namespace}/{claim}").into()
 }
@@ -47,7 +56,7 @@ fn disk_key(disk: &PodDisk) -> Box<str> {
 }
 
 impl PodUse {
-    /// Returns what a pod uses that has this namespace and name.
+    /// Returns the uses of a pod with this namespace and name.
     pub fn of(used: &Arc<UsedStorage>, namespace: &str, name: &str) -> Self {
         Self {
             used: Arc::clone(used),
@@ -57,8 +66,9 @@ impl PodUse {
     }
 
     fn keys(&self) -> impl Iterator<Item = (Box<str>, Option<&PodDisk>)> {
-        let claims = self.used.claims.iter().map(|claim| {
-            let claim = absolute(claim, &self.name);
+        let named = self.used.claims.iter().filter(|claim| !claim.is_ephemeral);
+        let claims = named.map(|claim| {
+            let claim = absolute(&claim.name, &self.name);
             (claim_key(&self.namespace, &claim), None)
         });
         let disks = self.used.disks.iter();
@@ -67,12 +77,7 @@ impl PodUse {
 }
 
 impl StorageUse {
-    /// Returns whether nothing is used.
-    pub fn is_empty(&self) -> bool {
-        self.by_key.is_empty()
-    }
-
-    /// A pod comes to a node, or goes from it.
+    /// Counts a pod that comes to a node or leaves it.
     pub fn shift(&mut self, slot: Slot, pod: &PodUse, comes: bool) {
         for (key, disk) in pod.keys() {
             match comes {
@@ -80,6 +85,22 @@ impl StorageUse {
                 false => self.take(&key, slot, disk),
             }
         }
+        let Some(serial) = serial_of(&pod.name) else {
+            return;
+        };
+        let old = match comes {
+            true => self.reserved.insert((serial, slot), pod.clone()),
+            false => self.reserved.remove(&(serial, slot)),
+        };
+        self.heap_bytes += if comes { pod.heap_bytes() } else { 0 };
+        self.heap_bytes -= old.map_or(0, |old| old.heap_bytes());
+    }
+
+    /// Returns the storage that reservations use, with their nodes, in the order in which the
+    /// reservations were made.
+    pub fn reserved(&self) -> impl Iterator<Item = (Slot, &PodUse)> {
+        let reserved = self.reserved.iter();
+        reserved.map(|((_, slot), used)| (*slot, used))
     }
 
     fn add(&mut self, key: Box<str>, slot: Slot, disk: Option<&PodDisk>) {
@@ -121,22 +142,22 @@ impl StorageUse {
         uses.into_iter().flatten().map(|used| used.slot)
     }
 
-    /// Who uses a disk or one that looks like it.
+    /// Returns the pods that use a disk or one that looks like it.
     pub fn uses_of(&self, disk: &PodDisk) -> &[NodeUse] {
         self.by_key.get(&disk_key(disk)).map_or(&[], |uses| uses)
     }
 
-    /// All uses, in no order, with a text that says what is used.
+    /// All uses, in no order, each with a text that names the claim or disk.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &NodeUse)> {
         let all = self.by_key.iter();
         all.flat_map(|(key, uses)| uses.iter().map(move |used| (&**key, used)))
     }
 
-    /// Returns what a key and its list have on the heap: as long as they could be, whatever room
-    /// the list has spare.
+    /// Returns the bytes of a key and its list on the heap, at the largest room that the list could
+    /// have.
     fn bytes_of(&self, key: &str) -> usize {
         let uses = self.by_key.get(key);
-        let disk = |used: &NodeUse| used.disk.as_ref().map_or(0, PodDisk::heap_bytes);
+        let disk = |used: &NodeUse| used.disk.heap_bytes();
         uses.map_or(0, |uses| {
             heap::block(key.len())
                 + 2 * heap::list::<NodeUse>(uses.len())
@@ -144,14 +165,10 @@ impl StorageUse {
         })
     }
 
-    /// As [`Self::memory_bytes`], with everything measured anew.
-    pub fn measured_bytes(&self) -> usize {
-        let all = self.by_key.keys().map(|key| self.bytes_of(key));
-        self.memory_bytes() - self.heap_bytes + all.sum::<usize>()
-    }
-
-    /// Returns what it takes in memory: an estimate, in bytes.
+    /// Returns the estimated bytes in memory.
     pub fn memory_bytes(&self) -> usize {
-        heap::table::<Box<str>, Vec<NodeUse>>(self.by_key.capacity()) + self.heap_bytes
+        heap::table::<Box<str>, Vec<NodeUse>>(self.by_key.capacity())
+            + heap::tree::<(Serial, Slot), PodUse>(self.reserved.len())
+            + self.heap_bytes
     }
 }

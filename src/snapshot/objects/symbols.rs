@@ -6,21 +6,27 @@ use std::ops::Deref;
 use hashbrown::DefaultHashBuilder;
 
 use super::interner::Interner;
-use crate::account::heap;
+use crate::account::heap::{self, OnHeap};
 
-/// How many texts are copied to change one of them.
+/// The number of texts that are copied to change one of them.
 const BLOCK: usize = 64;
 
 /// The number of an interned text, valid in the table that gave it out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Symbol(u32);
 
+impl OnHeap for Symbol {
+    fn heap_bytes(&self) -> usize {
+        0
+    }
+}
+
 impl Symbol {
     /// Stands for a text that is not in the table, and so equals none of its
     /// symbols.
     pub const ABSENT: Self = Self(u32::MAX);
 
-    /// As an index into an array of [`Symbols::len`] elements.
+    /// Returns the number as an index into an array of [`Symbols::len`] elements.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -31,7 +37,7 @@ impl Symbol {
 #[derive(Debug, Clone, Default)]
 pub struct Symbols<T = Box<str>> {
     texts: Interner<Text<T>, BLOCK>,
-    /// What the texts take.
+    /// The bytes of the texts.
     text_bytes: usize,
 }
 
@@ -85,7 +91,7 @@ where
         self.text_bytes -= heap::block(size_of_val(&*entry.text));
     }
 
-    /// Returns whether a symbol that was given out is used still.
+    /// Returns whether a symbol that was given out is still in use.
     pub fn is_in_use(&self, symbol: Symbol) -> bool {
         symbol.index() < self.texts.bound() && self.texts.get(symbol.0).uses > 0
     }
@@ -100,19 +106,7 @@ where
         &self.texts.get(symbol.0).text
     }
 
-    /// Returns how much its tables grow at once with this many more texts.
-    pub fn doubling(&self, more: usize) -> usize {
-        self.texts.list_doubling(more) + self.texts.doubling(more)
-    }
-
-    /// The same as [`Self::memory_bytes`], with every text measured again.
-    pub fn measured_bytes(&self) -> usize {
-        let texts = self.texts.iter();
-        let texts = texts.map(|(_, entry)| heap::block(size_of_val(&*entry.text)));
-        self.memory_bytes() - self.text_bytes + texts.sum::<usize>()
-    }
-
-    /// Returns what the table takes in memory, in bytes.
+    /// Returns the bytes of the table in memory.
     pub fn memory_bytes(&self) -> usize {
         self.text_bytes + self.texts.memory_bytes()
     }

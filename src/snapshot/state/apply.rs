@@ -1,6 +1,6 @@
-//! How a batch changes a state: it takes all locks that it needs, changes
-//! nodes, updates views, changes pods and owners, and releases the locks. A
-//! large one does all of that to copies first (`publish.rs`).
+//! Applies a batch to a state: takes all locks that it needs, changes nodes, updates views, changes
+//! pods and owners, and releases the locks. A large batch does all of that to copies first
+//! (`publish.rs`).
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use crate::snapshot::objects::requested::{RequestedTable, Shifts};
 /// Namespaces with their names, ascending, locked to be changed.
 pub(in crate::snapshot) type LockedShards<'a> = Vec<(&'a str, RwLockWriteGuard<'a, Namespace>)>;
 
-/// What all namespaces share, while a batch is applied.
+/// The objects that all namespaces share, while a batch is applied.
 enum LockedObjects<'a> {
-    /// It stays as it is: others read it meanwhile.
+    /// They stay as they are: others read them meanwhile.
     Read(RwLockReadGuard<'a, SharedObjects>),
-    /// It has changed: nobody reads it before the whole batch is applied.
+    /// They have changed: they are read only after the whole batch is applied.
     Written(RwLockWriteGuard<'a, SharedObjects>),
 }
 
@@ -43,9 +43,9 @@ impl Deref for LockedObjects<'_> {
 }
 
 impl State {
-    /// Applies a batch and sets `revision`. Callers take turns. Readers wait
-    /// for some milliseconds at most, however large the batch is: one that
-    /// takes longer is applied to copies, which are swapped in.
+    /// Applies a batch and sets `revision`. Callers take turns. Readers wait for some milliseconds
+    /// at most, however large the batch is: one that takes longer is applied to copies, which are
+    /// swapped in.
     pub fn apply(&self, batch: &Batch, defaults: Option<Arc<Defaults>>, revision: i64) -> Applied {
         let shards = self.shards_of(batch);
         match self.room_for_copies(batch, &shards) {
@@ -54,12 +54,12 @@ impl State {
         }
     }
 
-    /// The same as [`Self::apply`], for a state that nobody reads.
+    /// Applies a batch to an unpublished state.
     pub fn apply_unread(&self, batch: &Batch, revision: i64) -> Applied {
         self.apply_in_place(&self.shards_of(batch), batch, None, revision)
     }
 
-    /// Applies a batch while readers of what it touches wait.
+    /// Applies a batch while readers of the touched namespaces wait.
     fn apply_in_place(
         &self,
         shards: &Shards,
@@ -95,7 +95,7 @@ impl State {
                 namespace.views_mut().change(&self.upkeep, Views::retire);
                 self.namespaces.remove(name);
             } else {
-                // They have grown with label sets.
+                // The views have grown with the label sets.
                 namespace.views_mut().change(&self.upkeep, |_| ());
             }
         }
@@ -118,16 +118,15 @@ impl State {
             }
         }
         let mut shared = self.shared.write();
-        let nominates = shared.nominations.is_changed_by(batch);
-        let labels = batch.has_cluster_objects();
-        let changes_answers = defaults.is_some() || batch.has_nodes() || nominates || labels;
-        if nominates {
-            Arc::make_mut(&mut shared.nominations).apply(batch);
-        }
-        if labels {
-            let note = |_, changed| applied.note(changed);
-            Arc::make_mut(&mut shared.cluster).apply(batch, note);
-        }
+        let was_empty = shared.nominations.is_empty();
+        let changes_others = shared.apply(batch, |_, changed| applied.note(changed));
+        // If no pod is nominated before and after, a reservation that a client decided about
+        // changes no answer.
+        let is_looked_at = !(was_empty && shared.nominations.is_empty());
+        let changes_answers = defaults.is_some()
+            || batch.has_nodes()
+            || batch.has_cluster_objects()
+            || changes_others && is_looked_at;
         if let Some(defaults) = defaults {
             *self.told_defaults.write() = Arc::clone(&defaults);
             shared.defaults = defaults;
@@ -135,8 +134,11 @@ impl State {
         self.sync_views(locked);
         if shared.has_other_nodes_after(batch) {
             let nodes = PartitionedNodes::to_change(&mut shared.nodes);
+            let requested = self.requested.read();
+            let discarded = self.upkeep.discarded();
             let followed =
-                apply_to_shared(nodes, (batch, revision), applied, self.upkeep.discarded());
+                apply_to_shared(nodes, &requested, (batch, revision), applied, discarded);
+            drop(requested);
             if self.follow(&followed, locked) {
                 self.move_views_on(locked);
             }
@@ -144,7 +146,7 @@ impl State {
         }
         match changes_answers {
             true => LockedObjects::Written(shared),
-            // Slots alone mean nothing to whoever reads.
+            // Slots alone mean nothing to readers.
             false => LockedObjects::Read(RwLockWriteGuard::downgrade(shared)),
         }
     }
@@ -175,8 +177,8 @@ impl State {
         true
     }
 
-    /// Sets another version of the nodes, which the views follow already. The
-    /// caller has locked both.
+    /// Sets another version of the nodes, which the views follow already. The caller has locked
+    /// both.
     pub(in crate::snapshot) fn move_views_on(&self, locked: &mut LockedShards<'_>) {
         let version = self.upkeep.next_version();
         for (_, namespace) in locked {
@@ -184,24 +186,23 @@ impl State {
         }
     }
 
-    /// Notes how many nodes there are. Call it with them locked.
+    /// Records the number of nodes. Call it with them locked.
     pub(in crate::snapshot) fn note_nodes(&self, nodes: &PartitionedNodes) {
         self.nodes.store(nodes.nodes().len(), Ordering::Relaxed);
         self.upkeep
             .note_partitions(nodes.partitions().memory_bytes());
     }
 
-    /// Notes that pods keep others away before a revision at which they do: decisions
-    /// at earlier ones may read their terms all the same.
+    /// Records that pods keep others away before the revision at which they do: decisions at
+    /// earlier revisions may then read their terms, too.
     pub(in crate::snapshot) fn note_keeping_away(&self, shifts: &Shifts) {
         if shifts.are_looked_at() {
             self.keeps_away.store(true, Ordering::Release);
         }
     }
 
-    /// Changes what pods request of nodes and moves on to `revision`, both at once:
-    /// from then on, a read of a namespace that the batch does not touch sees the
-    /// state after the batch.
+    /// Changes the requests of pods on nodes and moves on to `revision`, both at once: from then
+    /// on, a read of a namespace that the batch does not touch sees the state after the batch.
     pub(in crate::snapshot) fn move_on(
         &self,
         shift: impl FnOnce(&mut Arc<RequestedTable>),
@@ -231,8 +232,8 @@ impl State {
         }
     }
 
-    /// The shards that a batch touches, ascending by name; those that it adds
-    /// to are created. Changes of nodes touch all that have views.
+    /// The shards that a batch touches, ascending by name; missing ones that it adds to are
+    /// created. Changes of nodes touch all that have views.
     fn shards_of(&self, batch: &Batch) -> Shards {
         let mut all = self.named_shards(batch);
         if batch.has_nodes() {
@@ -252,7 +253,7 @@ impl State {
             .collect();
         // Feeds come in runs of one namespace.
         names.dedup();
-        // Of one name, the entry that adds comes first.
+        // Of entries with the same name, the one that adds comes first.
         names.sort_unstable_by(|a, b| a.0.cmp(b.0).then(b.1.cmp(&a.1)));
         names.dedup_by_key(|(name, _)| *name);
         let shard = |(name, adds): (&str, bool)| {
@@ -264,7 +265,7 @@ impl State {
         names.into_iter().filter_map(shard).collect()
     }
 
-    /// Notes how much some namespaces hold and take now, and did before.
+    /// Records the sizes and bytes of some namespaces, before and after a change.
     pub(in crate::snapshot) fn note_namespaces(
         &self,
         before: (Sizes, MemoryUse),
@@ -281,7 +282,7 @@ impl State {
     }
 }
 
-/// Returns how much namespaces hold, and what they take without their views.
+/// Returns the sizes of namespaces, and their bytes without views.
 pub(in crate::snapshot) fn measure<N: Deref<Target = Namespace>>(
     namespaces: &[(&str, N)],
 ) -> (Sizes, MemoryUse) {
@@ -299,16 +300,16 @@ pub(in crate::snapshot) fn measure<N: Deref<Target = Namespace>>(
     (sizes, memory)
 }
 
-/// Changes nodes and gives slots out to nodes that pods name; what that means
-/// for views.
+/// Changes nodes and gives slots out to nodes that pods name. Returns the consequence for views.
 pub(in crate::snapshot) fn apply_to_shared(
     all: &mut PartitionedNodes,
+    requested: &RequestedTable,
     (batch, revision): (&Batch, i64),
     applied: &mut Applied,
     discarded: &Discarded,
 ) -> Followed {
     let nodes = all.nodes_mut();
-    nodes.free_unnamed();
+    nodes.free_unnamed(|slot| requested.has_pods(slot));
     apply_to_nodes(nodes, batch, |_, changed| applied.note(changed));
     nodes.settle(revision);
     let followed = all.follow(discarded);
@@ -332,7 +333,7 @@ pub(in crate::snapshot) fn apply_to_namespaces<N>(
             continue;
         }
         let at = namespaces.binary_search_by_key(&change.id.namespace, |(name, _)| name);
-        // A delete may be about a namespace that does not exist.
+        // A delete may name a namespace that does not exist.
         applied.note(at.is_ok_and(|at| {
             let namespace = &mut namespaces[at].1;
             apply_to_namespace(change, namespace, nodes, shifts)
@@ -340,8 +341,7 @@ pub(in crate::snapshot) fn apply_to_namespaces<N>(
     }
 }
 
-/// Applies the changes of nodes in a batch, and notes of each whether it made a
-/// difference.
+/// Applies the changes of nodes in a batch, and tells `note` for each whether it made a difference.
 pub fn apply_to_nodes<'b>(
     nodes: &mut Nodes,
     batch: &'b Batch,
@@ -372,7 +372,7 @@ pub fn reserve_slots(nodes: &mut Nodes, batch: &Batch) {
     }
 }
 
-/// Applies one change of a pod or an owner; whether it made a difference.
+/// Applies one change of a pod or an owner. Returns whether it made a difference.
 pub fn apply_to_namespace(
     change: ValidChange<'_>,
     namespace: &mut Namespace,

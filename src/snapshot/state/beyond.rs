@@ -1,16 +1,19 @@
-//! What affinity between pods reads beside the counts of a namespace: other namespaces,
-//! their labels, and the terms of pods that run.
+//! The data that affinity between pods reads besides the counts of a namespace: other namespaces,
+//! their labels, and the terms of running pods.
 
 use std::collections::BTreeMap;
 
 use super::read_view::{OtherNamespaces, ReadView};
 use crate::matching::PodDisk;
 use crate::snapshot::budget::Delay;
-use crate::snapshot::objects::anti_affinity::{AntiAffinityTable, HeldTerm};
+use crate::snapshot::objects::node::NodeRef;
+use crate::snapshot::objects::pod_terms::{HeldTerm, TermTable};
+use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::slots::Slot;
 use crate::snapshot::objects::storage_objects::StorageObjects;
+use crate::snapshot::objects::storage_use::{PodUse, StorageUse};
 
-/// What it costs to hold a term against a pod, in units.
+/// The cost of comparing a term with a pod, in units.
 const UNITS_PER_TERM: usize = 30;
 
 impl<'a> ReadView<'a> {
@@ -29,7 +32,7 @@ impl<'a> ReadView<'a> {
         })
     }
 
-    /// Voids the decision, which has to read other namespaces and cannot here.
+    /// Voids the decision, because it has to read other namespaces and cannot do so here.
     pub fn needs_others(&self) {
         if self.others.is_none() {
             self.budget.give_up(Delay::Long);
@@ -46,8 +49,8 @@ impl<'a> ReadView<'a> {
         self.shared.cluster.labels_of(name)
     }
 
-    /// Claims, persistent volumes and storage classes; `None` where there is neither a
-    /// volume nor a class: nobody told of them.
+    /// Claims, persistent volumes and storage classes; `None` where there is neither a volume nor a
+    /// class: then no feed told of them.
     pub fn storage(&self) -> Option<&'a StorageObjects> {
         let storage = &self.shared.cluster.storage;
         storage.is_known().then_some(storage)
@@ -55,7 +58,7 @@ impl<'a> ReadView<'a> {
 
     /// The nodes with pods that use a claim of a namespace.
     pub fn users_of(&self, claim: &str, namespace: &str) -> Vec<Slot> {
-        let table = self.storage_use.filter(|table| !table.is_empty());
+        let table = self.requested.map(RequestedTable::storage_use);
         let users = table.map(|table| table.users_of(claim, namespace));
         let users = users.into_iter().flatten();
         users
@@ -63,9 +66,18 @@ impl<'a> ReadView<'a> {
             .collect()
     }
 
+    /// Returns the storage that reservations use on existing nodes, in the order in which the
+    /// reservations were made.
+    pub fn reserved_storage(&self) -> impl Iterator<Item = (NodeRef<'a>, &'a PodUse)> {
+        let nodes = self.nodes;
+        let table = self.requested.map(RequestedTable::storage_use);
+        let reserved = table.into_iter().flat_map(StorageUse::reserved);
+        reserved.filter_map(move |(slot, used)| Some((nodes.get(slot)?, used)))
+    }
+
     /// The nodes with pods that use a disk which conflicts with this one.
     pub fn conflicting_with(&self, disk: &'a PodDisk) -> impl Iterator<Item = Slot> {
-        let table = self.storage_use.filter(|table| !table.is_empty());
+        let table = self.requested.map(RequestedTable::storage_use);
         let uses = table.map_or(&[][..], |table| table.uses_of(disk));
         let affords = self.affords(uses.len().saturating_mul(UNITS_PER_TERM));
         let uses = uses.iter().filter(move |_| affords);
@@ -73,20 +85,38 @@ impl<'a> ReadView<'a> {
             .map(|used| used.slot)
     }
 
-    /// The terms by which pods on nodes keep a pod with these labels away, which is in
-    /// a namespace.
+    /// The terms by which pods on nodes keep away a pod with these labels in a namespace.
     pub fn keeping_away(
         &self,
         labels: &'a BTreeMap<String, String>,
         namespace: &'a str,
     ) -> impl Iterator<Item = &'a HeldTerm> {
-        let table = self.keeping_away.filter(|table| !table.is_empty());
-        let affords = |table: &&AntiAffinityTable| {
+        self.about(RequestedTable::anti_affinity, labels, namespace)
+    }
+
+    /// Returns whether kube-scheduler scores terms of pods on nodes about such a pod.
+    pub fn is_scored_by_pods(
+        &self,
+        labels: &'a BTreeMap<String, String>,
+        namespace: &'a str,
+    ) -> bool {
+        let mut terms = self.about(RequestedTable::scored_terms, labels, namespace);
+        terms.next().is_some()
+    }
+
+    fn about(
+        &self,
+        of: fn(&RequestedTable) -> &TermTable,
+        labels: &'a BTreeMap<String, String>,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = &'a HeldTerm> {
+        let table = self.requested.map(of).filter(|table| !table.is_empty());
+        let affords = |table: &&TermTable| {
             self.affords(table.candidates(labels).saturating_mul(UNITS_PER_TERM))
         };
         let table = table.filter(affords);
         let own = self.namespace_labels(namespace);
-        let against = table.map(|table| table.against(labels, namespace, own));
-        against.into_iter().flatten()
+        let about = table.map(|table| table.about(labels, namespace, own));
+        about.into_iter().flatten()
     }
 }

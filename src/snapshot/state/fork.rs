@@ -1,7 +1,6 @@
-//! Forks of a state: one revision of one namespace and the nodes, for a
-//! decision aside, with those of other namespaces that the decision reads. A fork
-//! shares everything with the state until either changes, so it costs next to nothing
-//! and holds no lock.
+//! Forks of a state: one revision of one namespace and the nodes, for a decision aside, with other
+//! namespaces that the decision reads. A fork shares everything with the state until either
+//! changes, so it costs next to nothing and holds no lock.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
@@ -15,6 +14,7 @@ use super::namespace::Namespace;
 use super::reach::Reach;
 use super::read_view::{NamedCounts, OtherNamespaces, ReadView, ViewStore};
 use super::shards::{Shard, SharedObjects, State};
+use crate::account::Part;
 use crate::matching::Selector;
 use crate::proto::v1;
 use crate::snapshot::budget::{Budget, Delay};
@@ -30,15 +30,14 @@ use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::requested::{RequestedTable, Shifts};
 
-/// How many views a fork takes along. If there are more, it takes none and
-/// counts again.
+/// The most views that a fork takes along. If there are more, it takes none and counts again.
 const MAX_VIEWS: usize = 4_096;
 
-/// What bringing a view up to date may cost, in units, while a batch may wait
+/// The most that bringing a view up to date may cost, in units, while a batch may wait
 /// for it.
 const MAX_CATCHING_UP: usize = 1_000_000;
 
-/// What it costs to fork one more namespace, in units.
+/// The cost of forking one more namespace, in units.
 const UNITS_PER_FORK: u64 = 100;
 
 /// A fork of a state.
@@ -50,8 +49,8 @@ pub(in crate::snapshot) struct Fork<'s> {
     /// The name of the namespace.
     name: Box<str>,
     namespace: Namespace,
-    /// Other namespaces that the decision reads, or an overlay changes: their pods take
-    /// room on nodes. Each is a fork of the same revision.
+    /// Other namespaces that the decision reads, or that an overlay changes: their pods take room
+    /// on nodes. Each is a fork of the same revision.
     others: BTreeMap<Box<str>, Self>,
     /// The namespace in the state, where views are kept.
     shard: Option<Arc<Shard>>,
@@ -61,8 +60,27 @@ pub(in crate::snapshot) struct Fork<'s> {
 }
 
 impl State {
-    /// A fork of a namespace. Views that are made for it are kept in the state
-    /// if it `keeps_views`.
+    /// The budget of a decision aside, which lasts until `is_given_up` returns true.
+    pub fn budget<'a>(&self, is_given_up: &'a dyn Fn() -> bool) -> Budget<'a> {
+        Budget::until(is_given_up, self.footprint.account().open(Part::Requests))
+    }
+
+    /// Runs a decision on a fork, within a budget. Holds no lock while it decides.
+    ///
+    /// # Errors
+    /// The decision was given up, or [`Delay::Full`].
+    pub(in crate::snapshot) fn decide_on<T>(
+        &self,
+        fork: &Fork<'_>,
+        budget: &Budget<'_>,
+        decide: impl FnOnce(ReadView<'_>) -> T,
+    ) -> Result<T, Delay> {
+        let decided = decide(fork.read_view(budget));
+        self.upkeep.discarded().drop_all();
+        budget.delay().map_or(Ok(decided), Err)
+    }
+
+    /// A fork of a namespace. Views that are made for it are kept in the state if it `keeps_views`.
     pub(in crate::snapshot) fn fork(&self, namespace: &str, keeps_views: bool) -> Fork<'_> {
         self.locked(namespace, |locked: LockedNamespace<'_>| {
             let mut views = Vec::new();
@@ -112,28 +130,25 @@ impl State {
 }
 
 impl Fork<'_> {
-    /// What one takes in memory by itself, in bytes, beside what it shares.
+    /// The bytes of a fork itself, besides the blocks that it shares.
     pub(in crate::snapshot) const BYTES: usize = size_of::<Self>() + Namespace::EMPTY_BYTES;
 
-    /// Returns what applying a batch takes in memory: copies of what it changes.
+    /// Returns the bytes of copies that applying a batch makes.
     fn bytes_for(&self, batch: &Batch) -> usize {
         let namespaces = self.others.values().chain([self]);
         let namespaces = namespaces.map(|fork| fork.namespace.memory().total());
-        copied_bytes(batch, namespaces.sum())
-            + self.shared.nodes.nodes().copied_bytes()
-            + self.shared.nominations.memory_bytes()
-            + self.shared.cluster.memory_bytes()
+        copied_bytes(batch, namespaces.sum()) + self.state.footprint.memory().nodes
     }
 
-    /// Applies an overlay, whose namespaces are all here and which keep no views, if
-    /// the budget allows for that.
+    /// Applies an overlay, if the budget allows that. All its namespaces have to be here, and keep
+    /// no views.
     pub(in crate::snapshot) fn overlay(&mut self, overlay: &Batch, budget: &Budget<'_>) {
         if budget.holds(self.bytes_for(overlay)) {
             self.apply(overlay);
         }
     }
 
-    /// Has it be about another of its namespaces. Whether there is one of this name.
+    /// Switches the fork to another of its namespaces. Returns whether it has one of this name.
     pub(in crate::snapshot) fn turn_to(&mut self, name: &str) -> bool {
         if *self.name == *name {
             return true;
@@ -149,14 +164,14 @@ impl Fork<'_> {
         true
     }
 
-    /// Has it hold others, of the same revision.
+    /// Adds other namespaces, which have to be of the same revision.
     pub(in crate::snapshot) fn with_others(mut self, others: impl Iterator<Item = Self>) -> Self {
         self.others = others.map(|other| (other.name.clone(), other)).collect();
         self
     }
 
-    /// Applies changes after which others follow, if the budget allows for that. What
-    /// was counted before is counted again.
+    /// Applies changes after which others follow, if the budget allows that. Counts from before are
+    /// computed again.
     pub(in crate::snapshot) fn step(
         &mut self,
         changes: &Batch,
@@ -201,12 +216,7 @@ impl Fork<'_> {
             note(change, changed);
         }
         shifts.apply_to(&mut self.requested);
-        if self.shared.nominations.is_changed_by(overlay) {
-            Arc::make_mut(&mut self.shared.nominations).apply(overlay);
-        }
-        if overlay.has_cluster_objects() {
-            Arc::make_mut(&mut self.shared.cluster).apply(overlay, &mut note);
-        }
+        self.shared.apply(overlay, &mut note);
         let unknown = |change: ValidChange<'b>| match change.form {
             Form::Delete(uid) if missed.contains(&change.id) => change.id.reference(uid),
             _ => None,
@@ -214,15 +224,13 @@ impl Fork<'_> {
         self.unknown_deletes = overlay.changes().filter_map(unknown).collect();
     }
 
-    /// Returns what a decision reads, within a budget.
+    /// Returns the read view of a decision, within a budget.
     pub(in crate::snapshot) fn read_view<'a>(&'a self, budget: &'a Budget<'a>) -> ReadView<'a> {
         ReadView {
             revision: self.revision,
             nodes: self.shared.nodes.nodes(),
             shared: &self.shared,
-            requested: (self.shared.nodes.nodes().know_room()).then_some(&*self.requested),
-            keeping_away: Some(self.requested.anti_affinity()),
-            storage_use: Some(self.requested.storage_use()),
+            requested: Some(&self.requested),
             defaults: &self.shared.defaults,
             namespace: &self.namespace,
             upkeep: &self.state.upkeep,
@@ -234,8 +242,7 @@ impl Fork<'_> {
         }
     }
 
-    /// Keeps a view in the state, if its nodes are the same and little else has
-    /// changed since.
+    /// Keeps a view in the state, if its nodes are the same and little else has changed since.
     fn hand_back(
         &self,
         shard: &Shard,
@@ -283,7 +290,7 @@ impl OtherNamespaces for Fork<'_> {
 }
 
 impl ViewStore for Fork<'_> {
-    /// A view that it took along, or that was made for it.
+    /// A view that the fork took along, or that was made for it.
     fn find(
         &self,
         query: Query<'_>,
@@ -297,7 +304,7 @@ impl ViewStore for Fork<'_> {
         Ok(found.map(|(_, view)| Arc::clone(view)))
     }
 
-    /// Keeps a view that was made for it, here and in the state.
+    /// Keeps a view that was made for the fork, both here and in the state.
     fn keep(
         &self,
         query: Query<'_>,
@@ -316,7 +323,7 @@ impl ViewStore for Fork<'_> {
     }
 }
 
-/// Has a view of label sets as they were count them as they are now.
+/// Brings a view of earlier label sets up to date with the present ones.
 pub(in crate::snapshot) fn catch_up(
     view: &mut View,
     matched: &mut Vec<LabelSetId>,

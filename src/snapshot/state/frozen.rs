@@ -3,97 +3,98 @@
 use std::iter;
 use std::sync::Arc;
 
-use super::memory::{Measured, MemoryUse};
 use super::namespace::Namespace;
-use super::shards::{SharedObjects, Sizes, State, shard_bytes, state_bytes};
+use super::shards::{SharedObjects, Sizes, State};
 use crate::account::{Charge, Part};
 use crate::matching::Requested;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 use crate::snapshot::counts::partition_in_use::PartitionInUse;
-use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::counts::watched::SelectorViews;
-use crate::snapshot::objects::anti_affinity::AntiAffinityTable;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::cluster_objects::ClusterObjects;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::nominated::Nominations;
 use crate::snapshot::objects::pod_block::PodName;
+use crate::snapshot::objects::pod_terms::TermTable;
 use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::reservation::is_reservation;
 use crate::snapshot::objects::slots::Slot;
 use crate::snapshot::objects::storage_use::StorageUse;
 
-/// A copy shares everything with the state until that changes. One part in so
-/// many is taken to be its own.
+/// A copy shares everything with the state until that changes. It is charged for one part in this
+/// many.
 pub(in crate::snapshot) const COPY_SHARE: usize = 8;
 
-/// How many objects a batch of them has.
+/// The number of objects in a batch of them.
 const BATCH_OBJECTS: usize = 1_000;
 
-/// A copy of a state, without what it keeps up to date.
+/// A copy of a state, without its counts.
 #[derive(Debug)]
 pub struct Frozen {
-    /// Its revision.
+    /// The state's revision.
     pub revision: i64,
-    /// How much it said to hold.
+    /// The state's sizes.
     pub sizes: Sizes,
-    nodes: Arc<PartitionedNodes>,
+    shared: SharedObjects,
     requested: Arc<RequestedTable>,
-    nominations: Arc<Nominations>,
-    cluster: Arc<ClusterObjects>,
-    /// The default constraints.
-    pub defaults: Arc<Defaults>,
     /// The namespaces, ascending by name.
     pub namespaces: Vec<(Box<str>, Namespace)>,
-    /// What the copy takes, on the account of the process.
+    /// The memory of the copy, on the account of the process.
     _charge: Charge,
 }
 
-/// A copy of what a state keeps up to date, of the same revision.
+/// A copy of the counts of a state, of the same revision.
 #[derive(Debug)]
 pub struct Kept {
     /// The partitions in use.
     pub partitions: Vec<PartitionInUse>,
     /// The live views by namespace, in the order of [`Frozen::namespaces`].
     pub views: Vec<Vec<SelectorViews>>,
-    /// What is kept of the memory that they and the objects take: by
-    /// namespace, and in all.
-    pub memory: Vec<Measured>,
 }
 
 impl Frozen {
-    /// The nodes.
-    pub fn nodes(&self) -> &Nodes {
-        self.nodes.nodes()
+    /// The default constraints.
+    pub fn defaults(&self) -> &Arc<Defaults> {
+        &self.shared.defaults
     }
 
-    /// Returns what the pods of all namespaces request of a node, whether or not it exists.
+    /// The nodes.
+    pub fn nodes(&self) -> &Nodes {
+        self.shared.nodes.nodes()
+    }
+
+    /// Returns the requests of the pods of all namespaces on a node, whether or not it exists.
     pub fn requested(&self, slot: Slot) -> &Requested {
         self.requested
             .get(slot)
             .unwrap_or_else(|| Requested::nothing())
     }
 
-    /// The terms by which the pods of all namespaces keep others away.
-    pub fn anti_affinity(&self) -> &AntiAffinityTable {
+    /// The terms by which the pods of all namespaces keep other pods away.
+    pub fn anti_affinity(&self) -> &TermTable {
         self.requested.anti_affinity()
+    }
+
+    /// The terms by which kube-scheduler scores nodes for other pods.
+    pub fn scored_terms(&self) -> &TermTable {
+        self.requested.scored_terms()
     }
 
     /// Namespaces, claims, persistent volumes and storage classes.
     pub fn cluster_objects(&self) -> &ClusterObjects {
-        &self.cluster
+        &self.shared.cluster
     }
 
-    /// Returns what storage the pods of all namespaces use.
+    /// Returns the storage that the pods of all namespaces use.
     pub fn storage_use(&self) -> &StorageUse {
         self.requested.storage_use()
     }
 
     /// The nominated pods of all namespaces.
     pub fn nominations(&self) -> &Nominations {
-        &self.nominations
+        &self.shared.nominations
     }
 
     /// All objects: nodes in node order, the other objects of all namespaces, then each namespace's
@@ -105,7 +106,7 @@ impl Frozen {
         let nodes = nodes.map(|object| v1::Change {
             object: Some(object),
         });
-        let cluster = self.cluster.to_wire();
+        let cluster = self.shared.cluster.to_wire();
         let cluster = cluster.map(|object| v1::Change {
             object: Some(object),
         });
@@ -118,7 +119,7 @@ impl Frozen {
                         object: Some(Object::Pod(pod)),
                     })
                 };
-                // What is reserved is for this server to hold, not for another.
+                // Reservations belong to this server, not to the reader of an export.
                 let names = namespace.pod_names();
                 let pods = names.filter(|name| !is_reservation(name.beginning()));
                 let pods = pods.filter_map(pod);
@@ -126,7 +127,7 @@ impl Frozen {
             }))
     }
 
-    /// The same as batches of some of them each.
+    /// The same objects as batches.
     pub fn batches(&self) -> impl Iterator<Item = Batch> + '_ {
         let mut objects = self.changes().filter_map(|change| change.object);
         iter::from_fn(move || {
@@ -141,8 +142,8 @@ impl Frozen {
 pub trait NoBatch {}
 
 impl State {
-    /// A copy of everything but views. Readers continue meanwhile. The turn keeps
-    /// batches out, so one of the other locks at a time is enough.
+    /// A copy of everything except views. Readers continue meanwhile. The turn keeps batches out,
+    /// so one of the other locks at a time is enough.
     pub(in crate::snapshot) fn freeze(&self, _no_batch: &impl NoBatch) -> Frozen {
         let shared = self.shared.read().clone();
         let shards = self.all_shards().into_iter();
@@ -152,11 +153,8 @@ impl State {
         Frozen {
             revision,
             sizes: self.sizes(),
-            nodes: shared.nodes,
+            shared,
             requested,
-            nominations: shared.nominations,
-            cluster: shared.cluster,
-            defaults: shared.defaults,
             namespaces,
             _charge: self.charge_copy(self.footprint.bytes()),
         }
@@ -167,50 +165,31 @@ impl State {
         let frozen = self.freeze(no_batch);
         let shared = self.shared.read();
         let partitions = shared.nodes.partitions().copy();
-        let mut total = self.measure_shared(&shared);
         drop(shared);
-        let (mut views, mut memory) = (Vec::new(), Vec::new());
-        for (name, shard) in self.all_shards() {
+        let mut views = Vec::new();
+        for (_, shard) in self.all_shards() {
             let namespace = shard.namespace.read();
             let _still = self.shared.read();
             views.push(self.live_views(&namespace));
-            let measured = namespace.measure(&name);
-            total.measured += MemoryUse {
-                namespaces: shard_bytes(&name),
-                // Decisions may keep views meanwhile.
-                views: 0,
-                ..measured.measured
-            };
-            memory.push(measured);
         }
-        memory.push(total);
-        let kept = Kept {
-            partitions,
-            views,
-            memory,
-        };
-        (frozen, kept)
+        (frozen, Kept { partitions, views })
     }
 
-    /// As [`Self::freeze_kept`], of one namespace: what a decision in it reads.
+    /// As [`Self::freeze_kept`], of one namespace: the data that a decision in it reads.
     pub fn freeze_kept_of(&self, name: &str) -> (Frozen, Kept) {
         self.locked(name, |locked| {
             let (shared, namespace) = (locked.shared, locked.namespace);
             let frozen = Frozen {
                 revision: locked.revision,
                 sizes: self.sizes(),
-                nodes: Arc::clone(&shared.nodes),
+                shared: shared.clone(),
                 requested: locked.requested.unwrap_or_default(),
-                nominations: Arc::clone(&shared.nominations),
-                cluster: Arc::clone(&shared.cluster),
-                defaults: Arc::clone(&shared.defaults),
                 namespaces: vec![(name.into(), namespace.clone())],
                 _charge: self.charge_copy(namespace.memory().total()),
             };
             let kept = Kept {
                 partitions: shared.nodes.partitions().copy(),
                 views: vec![self.live_views(namespace)],
-                memory: vec![namespace.measure(name)],
             };
             (frozen, kept)
         })
@@ -218,7 +197,7 @@ impl State {
 
     /// The memory of a copy of a state of this many bytes.
     fn charge_copy(&self, bytes: usize) -> Charge {
-        let mut charge = self.footprint.account().open(Part::Staged);
+        let charge = self.footprint.account().open(Part::Staged);
         charge.set(bytes / COPY_SHARE);
         charge
     }
@@ -231,27 +210,6 @@ impl State {
             views.watched.copy()
         } else {
             Vec::new()
-        }
-    }
-
-    /// Measures nodes and partitions, which are locked.
-    fn measure_shared(&self, shared: &SharedObjects) -> Measured {
-        let partitions = shared.nodes.partitions();
-        Measured {
-            namespace: Box::default(),
-            kept: MemoryUse {
-                partitions: partitions.memory_bytes(),
-                ..self.footprint.memory()
-            },
-            measured: MemoryUse {
-                nodes: shared.nodes.nodes().measured_bytes()
-                    + shared.nominations.measured_bytes()
-                    + shared.cluster.measured_bytes()
-                    + self.requested.read().measured_bytes(),
-                partitions: partitions.measured_bytes(),
-                namespaces: state_bytes(),
-                ..MemoryUse::default()
-            },
         }
     }
 }

@@ -1,32 +1,30 @@
-//! How much more a state takes with changes that it has not applied yet.
+//! The growth of a state by changes that it has not applied yet.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 
 use super::namespace::Namespace;
 use super::shards::{Sizes, State};
 use crate::account::{Charge, Exhausted, Part, heap};
+use crate::proto::v1::change::Object;
 use crate::snapshot::objects::change::{Batch, Form, ValidChange};
-use crate::snapshot::objects::compiled::Compiled;
 use crate::snapshot::objects::kind::ObjectKind;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::pod::CompiledPod;
 use crate::snapshot::objects::size::{
-    LABEL_PLACES, PLACES, label_bytes, most, names, node_bytes, nominated_bytes, template_bytes,
+    PLACES, label_bytes, most, names, nominated_bytes, template_bytes,
 };
 
-/// What one change has copied of a namespace, in bytes: a block of pods and one
-/// of label sets.
+/// The bytes of a namespace that one change copies: a block of pods and one of label sets.
 const COPIED_PER_CHANGE: usize = 32 << 10;
 
-/// Returns what copies of namespaces, which take `namespaces` bytes, take once a batch is
-/// applied to them: at most, and without what it adds. They share the blocks that do
-/// not change.
+/// Returns the most bytes that copies of namespaces, which have `namespaces` bytes, take once a
+/// batch is applied to them, without its additions. They share unchanged blocks.
 pub(super) fn copied_bytes(batch: &Batch, namespaces: usize) -> usize {
     namespaces.min(batch.len().saturating_mul(COPIED_PER_CHANGE))
 }
 
 impl State {
-    /// Room in memory for a batch, to be held until it is applied.
+    /// Reserves room in memory for a batch, to be held until it is applied.
     ///
     /// # Errors
     /// [`Exhausted`] when there is none.
@@ -36,22 +34,16 @@ impl State {
         if most == 0 {
             return account.charge(Part::Objects, 0);
         }
-        // The most that objects can take is known at once. Whether part of that
-        // exists already, and whether tables double, is checked only when room
-        // is short: tables are less than half of a state.
-        let tables = self.footprint.bytes() / 2;
-        let bytes = match account.has_room(Part::Objects, most + tables) {
+        // The most bytes that the objects can take are known at once. Only when room is short, this
+        // checks whether part of that exists already.
+        let bytes = match account.has_room(Part::Objects, most) {
             true => most,
-            false => match most.min(self.growth(batch)) {
-                0 => 0,
-                growth => growth + self.doubling(batch),
-            },
+            false => most.min(self.growth(batch)),
         };
         account.charge(Part::Objects, bytes)
     }
 
-    /// Returns how many objects a batch adds, at most: its additions come before its
-    /// deletions.
+    /// Returns the most objects that a batch adds: its additions come before its deletions.
     pub fn additions(&self, batch: &Batch) -> Sizes {
         let mut new = Sizes::default();
         let mut label_sets = HashSet::new();
@@ -93,7 +85,7 @@ impl State {
         new
     }
 
-    /// Returns how many objects of a batch it holds just as they are there.
+    /// Returns the number of a batch's objects that the state has in the same form.
     pub(in crate::snapshot) fn held_alike(&self, batch: &Batch) -> usize {
         let is_held = |change: &ValidChange<'_>| {
             let id = change.id;
@@ -112,21 +104,7 @@ impl State {
         batch.changes().filter(is_held).count()
     }
 
-    /// Returns how much more its tables take at once with a batch.
-    fn doubling(&self, batch: &Batch) -> usize {
-        // A text takes a place at least.
-        let (objects, texts) = (batch.len(), batch.bytes() / (LABEL_PLACES / 2));
-        let namespaces = batch.changes().map(|change| change.id.namespace);
-        let namespaces: BTreeSet<&str> = namespaces.collect();
-        let of_namespaces = namespaces.into_iter().map(|name| {
-            let shard = self.shard(name);
-            shard.map_or(0, |s| s.namespace.read().doubling(objects, texts))
-        });
-        let of_namespaces: usize = of_namespaces.sum();
-        of_namespaces + self.shared.read().nodes.nodes().doubling(objects, texts)
-    }
-
-    /// Returns how much more it would take with a batch, at most: additions come before
+    /// Returns the most bytes by which the state grows with a batch: additions come before
     /// deletions. Checks which objects exist already.
     fn growth(&self, batch: &Batch) -> usize {
         let growth = |change: ValidChange<'_>| {
@@ -137,23 +115,26 @@ impl State {
             let nodes = shared.nodes.nodes();
             match (change.form, namespace) {
                 (Form::Delete(_), _) => 0,
-                (Form::Node(node, _), _) => match nodes.find(id.name).and_then(|s| nodes.get(s)) {
-                    Some(old) => node_bytes(node).saturating_sub(node_bytes(&old.to_wire())),
-                    None => change.most_bytes(),
-                },
+                (Form::Node(..), _) => {
+                    let old = nodes.find(id.name).and_then(|slot| nodes.get(slot));
+                    than(&change, old.map(|old| Object::Node(old.to_wire())))
+                }
                 (Form::Pod(pod), Some(namespace)) => of_pod(pod, &namespace, nodes),
                 (Form::Owner(kind, _), Some(namespace)) => {
                     let old = namespace.owners().get_wire(kind, id.namespace, id.name);
-                    let old = old.and_then(|change| change.object);
-                    change
-                        .most_bytes()
-                        .saturating_sub(old.map_or(0, |old| most(&old, &Compiled::trusted(&old))))
+                    than(&change, old.and_then(|change| change.object))
                 }
                 (Form::Namespace(_) | Form::Storage(_), _) | (_, None) => change.most_bytes(),
             }
         };
         batch.changes().map(growth).sum()
     }
+}
+
+/// Returns the bytes by which an object other than a pod is larger than the one that it replaces.
+fn than(change: &ValidChange<'_>, old: Option<Object>) -> usize {
+    let old = old.map_or(0, |old| most(&old));
+    change.most_bytes().saturating_sub(old)
 }
 
 fn of_pod(pod: &CompiledPod, namespace: &Namespace, nodes: &Nodes) -> usize {

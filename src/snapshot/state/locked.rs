@@ -17,27 +17,26 @@ pub struct LockedNamespace<'a> {
     pub revision: i64,
     /// Nodes and default constraints.
     pub shared: &'a SharedObjects,
-    /// An empty one if there is none of the name.
+    /// The namespace; an empty one if there is none of the name.
     pub namespace: &'a Namespace,
-    /// What pods request of each node, and the terms by which they keep others away;
-    /// `None` where no node says what it has, no pod ever had a term, and nobody asked
-    /// for it.
+    /// The requests of the pods on each node, and the terms by which they keep others away. `None`
+    /// where no node reports its resources, no pod ever had a term, and the caller did not ask for
+    /// it.
     pub requested: Option<Arc<RequestedTable>>,
-    /// Where the namespace is; `None` if there is none of the name.
+    /// The shard of the namespace; `None` if there is none of the name.
     pub shard: Option<&'a Arc<Shard>>,
 }
 
-/// How a namespace is locked.
+/// The way in which a namespace is locked.
 struct Locking {
-    /// Whether for whoever changes it is waited.
+    /// True if the caller waits for a batch that holds a lock.
     waits: bool,
-    /// Whether what pods request is wanted although no node says what it has.
+    /// True if the requests of pods are wanted even if no node reports its resources.
     has_requested: bool,
 }
 
 impl State {
-    /// Looks at one revision of a namespace while its locks are held: what does
-    /// not take long.
+    /// Reads one revision of a namespace while its locks are held: for short work.
     pub fn locked<T>(&self, namespace: &str, look: impl FnOnce(LockedNamespace<'_>) -> T) -> T {
         let how = Locking {
             waits: true,
@@ -80,7 +79,7 @@ impl State {
             let shared = read(&self.shared, how.waits)?;
             let wants_requested = how.has_requested || shared.nodes.nodes().know_room();
             let now = || {
-                // A term that there is at a revision is noted before it.
+                // A term that exists at a revision is recorded before that.
                 let revision = self.revision();
                 match wants_requested || self.keeps_away.load(Ordering::Acquire) {
                     true => {
@@ -108,19 +107,18 @@ impl State {
         }
     }
 
-    /// Returns what is `now`, at a revision without the namespace; `None` when the
-    /// caller must look again.
+    /// Returns the value of `now`, at a revision without the namespace; `None` when the caller must
+    /// look again.
     ///
-    /// This takes no lock for which a batch that creates or removes the
-    /// namespace would wait. Such a batch increases the revision after it
-    /// creates the namespace, and before it removes it. So a revision that
-    /// stays the same while the namespace is not found does not have it.
+    /// This takes no lock for which a batch that creates or removes the namespace would wait. Such
+    /// a batch increases the revision after it creates the namespace, and before it removes it. So
+    /// a revision that stays the same while the namespace is not found does not have it.
     fn without<T>(&self, namespace: &str, now: impl FnOnce() -> (i64, T)) -> Option<(i64, T)> {
         let (revision, read) = now();
         if self.namespaces.contains_key(namespace) {
             return None;
         }
-        // Here a batch may come between; in tests it does.
+        // Here a batch may come in between; in tests it does.
         #[cfg(test)]
         std::thread::yield_now();
         (self.revision() == revision).then_some((revision, read))
@@ -137,7 +135,7 @@ mod tests {
     use crate::proto::v1::change::Object;
     use crate::snapshot::objects::change::Batch;
 
-    /// How long it is tried.
+    /// The duration of the test.
     const TRIED: Duration = Duration::from_secs(2);
 
     /// The only pod of a namespace comes with every odd revision, and goes with
@@ -171,7 +169,7 @@ mod tests {
             let readers: Vec<_> = (0..16).map(|_| scope.spawn(read)).collect();
             let start = Instant::now();
             let mut revision = 0;
-            // A reader that found something amiss has ended.
+            // A reader that found a fault has ended.
             while start.elapsed() < TRIED && !readers.iter().any(|r| r.is_finished()) {
                 for batch in [&came, &gone] {
                     revision += 1;

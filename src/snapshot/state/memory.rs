@@ -1,14 +1,14 @@
-//! What a snapshot takes in memory, by part. It is updated as changes happen, so it is
-//! known without looking at the objects, and is on the account of the process.
+//! The memory of a snapshot, by part. It is updated with each change, so it is known without
+//! reading the objects, and is on the account of the process.
 
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::account::{Account, Gauge, Part};
+use crate::account::{Account, Charge, Part};
 
-/// What a snapshot takes in memory, by part: an estimate, in bytes.
+/// The memory of a snapshot, by part: an estimate, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryUse {
     /// Nodes with their labels and taints.
@@ -21,11 +21,11 @@ pub struct MemoryUse {
     pub pods: usize,
     /// Label sets and their counts by node.
     pub label_sets: usize,
-    /// What stored pods ask for.
+    /// The requirements of stored pods.
     pub templates: usize,
     /// Services and controllers.
     pub owners: usize,
-    /// Views, with the selectors that they are of.
+    /// Views, with their selectors.
     pub views: usize,
     /// Reservations.
     pub reservations: usize,
@@ -52,7 +52,7 @@ impl MemoryUse {
         self.parts().iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// Each part as `f` makes it of this and the same part of another.
+    /// Combines each part with the same part of another by `f`.
     fn with(self, other: Self, f: impl Fn(usize, usize) -> usize) -> Self {
         Self {
             nodes: f(self.nodes, other.nodes),
@@ -80,72 +80,60 @@ impl SubAssign for MemoryUse {
     }
 }
 
-/// The objects of a state on the account. Views and partitions are kept by
-/// `counts::upkeep`.
+/// The charge for the objects of a state. `counts::upkeep` has that for views and partitions.
 #[derive(Debug)]
 pub struct Footprint {
-    gauge: Gauge,
+    charge: Charge,
     memory: Mutex<MemoryUse>,
 }
 
 impl Footprint {
-    /// For an empty state that takes this many bytes itself.
+    /// The footprint of an empty state of this many bytes.
     pub fn new(account: &Arc<Account>, part: Part, own_bytes: usize) -> Self {
-        let gauge = account.gauge(part);
-        gauge.set(own_bytes);
+        let charge = account.open(part);
+        charge.set(own_bytes);
         let memory = MemoryUse {
             namespaces: own_bytes,
             ..MemoryUse::default()
         };
         Self {
-            gauge,
+            charge,
             memory: Mutex::new(memory),
         }
     }
 
-    /// The account that it is on.
+    /// The account with the charge.
     pub fn account(&self) -> &Arc<Account> {
-        self.gauge.account()
+        self.charge.account()
     }
 
     /// Moves the objects to another part of the account.
     pub fn move_to(&mut self, part: Part) {
-        self.gauge.move_to(part);
+        self.charge.move_to(part);
     }
 
-    /// Notes what the nodes take now. Call it with them locked.
+    /// Records the present bytes of the nodes. Call it with them locked.
     pub fn note_nodes(&self, bytes: usize) {
         let mut memory = self.memory.lock();
-        self.gauge.change(memory.nodes, bytes);
+        self.charge.change(memory.nodes, bytes);
         memory.nodes = bytes;
     }
 
-    /// Notes that some namespaces that took `before` take `after` now.
+    /// Records a change of some namespaces from `before` to `after`.
     pub fn change(&self, before: MemoryUse, after: MemoryUse) {
-        self.gauge.change(before.total(), after.total());
+        self.charge.change(before.total(), after.total());
         let mut memory = self.memory.lock();
         *memory += after;
         *memory -= before;
     }
 
-    /// Returns what they take in all, without views and partitions.
+    /// Returns all bytes, without views and partitions.
     pub fn bytes(&self) -> usize {
-        self.gauge.bytes()
+        self.charge.bytes()
     }
 
     /// As [`Self::bytes`], by part.
     pub fn memory(&self) -> MemoryUse {
         *self.memory.lock()
     }
-}
-
-/// The kept memory beside the measured one.
-#[derive(Debug)]
-pub struct Measured {
-    /// The namespace; empty for what all namespaces share.
-    pub namespace: Box<str>,
-    /// What is kept.
-    pub kept: MemoryUse,
-    /// What a new measurement says.
-    pub measured: MemoryUse,
 }

@@ -1,9 +1,9 @@
-//! One state of a snapshot: how a batch is applied to it and a decision reads it.
+//! One state of a snapshot, which batches change and decisions read.
 //!
-//! `shards` is the state and its locks; a shard (`namespace`) holds what belongs to one
-//! namespace. A batch is applied in place (`apply`, `pod_change`) or to copies (`publish`). A
-//! decision reads a `read_view`, either live (`reading`, `locked`) or on a `fork`; `reach`
-//! and `beyond` are for terms about other namespaces.
+//! `shards` is the state and its locks; a shard (`namespace`) has the data of one namespace. A
+//! batch is applied in place (`apply`, `pod_change`) or to copies (`publish`). A decision reads a
+//! `read_view`, either live (`reading`, `locked`) or on a `fork`; `reach` and `beyond` are for
+//! terms about other namespaces.
 
 pub mod apply;
 pub mod beyond;
@@ -18,5 +18,4 @@ pub mod pod_groups;
 pub mod publish;
 pub mod reach;
 pub mod read_view;
-pub mod reading;
 pub mod shards;

@@ -1,4 +1,4 @@
-//! One shard of a snapshot: the pods of a namespace and what selects them.
+//! One shard of a snapshot: the pods of a namespace and the objects that select them.
 
 use std::cell::LazyCell;
 use std::collections::HashSet;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use super::memory::{Measured, MemoryUse};
+use super::memory::MemoryUse;
 use crate::account::heap;
 use crate::proto::v1;
 use crate::snapshot::counts::partitions::Moves;
@@ -18,7 +18,7 @@ use crate::snapshot::objects::owners::Owners;
 use crate::snapshot::objects::pod::{CompiledPod, PodRecord};
 use crate::snapshot::objects::pod_block::PodName;
 use crate::snapshot::objects::pod_table::PodTable;
-use crate::snapshot::objects::reservation::{Claim, Serial};
+use crate::snapshot::objects::reservation::{Claim, Serial, is_reservation};
 use crate::snapshot::objects::templates::Templates;
 
 /// The pods and owners of one namespace. Copies share them until they change.
@@ -29,13 +29,13 @@ pub struct Namespace {
     pub(super) templates: Arc<Templates>,
     pub(super) owners: Owners,
     pub(super) views: RwLock<Views>,
-    /// Set when the namespace became empty and was removed from the snapshot. A
-    /// caller that still finds it has to look again.
+    /// True once the namespace became empty and was removed from the snapshot. A caller that still
+    /// finds it has to look again.
     pub retired: bool,
 }
 
 impl Namespace {
-    /// What its parts take on the heap before anything is in them.
+    /// The bytes of its empty parts on the heap.
     pub const EMPTY_BYTES: usize = heap::shared(size_of::<PodTable>())
         + heap::shared(size_of::<LabelSets>())
         + LabelSets::EMPTY_BYTES
@@ -54,8 +54,8 @@ impl Namespace {
         })
     }
 
-    /// Returns whether it has a pod of this name that asks for the same; `None` if it has
-    /// none of this name.
+    /// Returns whether it has a pod of this name with the same requirements; `None` if it has none
+    /// of this name.
     pub fn asks_alike(&self, pod: &CompiledPod) -> Option<bool> {
         let old = self.pods.get(pod.name())?;
         Some(self.templates.find(pod.asks()) == Some(old.life.template))
@@ -68,7 +68,7 @@ impl Namespace {
         copy
     }
 
-    /// Returns how many views count the pod of a name: as it was, and as it is to be.
+    /// Returns the number of views that count the pod of a name: before and after a change.
     pub fn watching(&self, name: &str, pod: Option<&CompiledPod>) -> usize {
         let views = self.views.read();
         let old = self.pods.get(name).map(|pod| pod.labels);
@@ -82,43 +82,45 @@ impl Namespace {
         &self.label_sets
     }
 
-    /// Its views.
+    /// The namespace's views.
     pub fn views(&self) -> &RwLock<Views> {
         &self.views
     }
 
-    /// Its views, to change them with the namespace.
+    /// The namespace's views, to change them together with it.
     pub fn views_mut(&mut self) -> &mut Views {
         self.views.get_mut()
     }
 
-    /// Brings its views up to date after nodes moved.
+    /// Brings the views up to date after nodes moved.
     pub fn follow(&mut self, moves: &[Moves], upkeep: &Upkeep) {
         let views = self.views.get_mut();
         views.change(upkeep, |views| views.follow(moves, &self.label_sets));
     }
 
-    /// Returns what selects its pods.
+    /// Returns the objects that select its pods.
     pub fn owners(&self) -> &Owners {
         &self.owners
     }
 
-    /// Its pods with their names, in no order.
+    /// The namespace's pods with their names, in no order.
     pub fn pods(&self) -> impl Iterator<Item = (PodName<'_>, PodRecord)> {
         self.pods.iter()
     }
 
-    /// Returns how many pods it has.
+    /// Returns the number of its pods.
     pub fn pod_count(&self) -> usize {
         self.pods.len()
     }
 
-    /// Of these reservations, those that were confirmed for pods that are on
-    /// nodes already.
+    /// Returns which of these reservations were confirmed for pods that are on nodes already.
     pub fn arrived(&self, claims: &[(Serial, &Claim)]) -> Vec<Serial> {
-        // Pods are not kept by uid: one look at all of them.
+        // Pods are not kept by uid, so all of them are read once. Reservations may have the uids of
+        // pods that have not arrived.
         let uids = LazyCell::new(|| -> HashSet<String> {
-            let bound = self.pods().filter(|(_, pod)| pod.node.is_some());
+            let bound = self
+                .pods()
+                .filter(|(name, pod)| pod.node.is_some() && !is_reservation(name.beginning()));
             bound.map(|(_, pod)| pod.life.uid()).collect()
         });
         let is_bound = |claim: &Claim, pod: PodRecord| {
@@ -132,7 +134,7 @@ impl Namespace {
         arrived.map(|(serial, _)| *serial).collect()
     }
 
-    /// Returns whether it holds nothing.
+    /// Returns whether the namespace is empty.
     pub fn is_empty(&self) -> bool {
         self.pods.is_empty() && self.owners.is_empty()
     }
@@ -150,7 +152,7 @@ impl Namespace {
         Some(pod)
     }
 
-    /// A pod for the wire, without what it asks for: that is not counted.
+    /// A pod for the wire, without its requirements, which are not counted.
     pub fn counted_pod_to_wire(
         &self,
         namespace: &str,
@@ -169,34 +171,7 @@ impl Namespace {
         Some(record.life.to_wire(metadata, node_name))
     }
 
-    /// Returns how much its tables grow at once with this many more pods and texts.
-    pub fn doubling(&self, pods: usize, texts: usize) -> usize {
-        self.pods.doubling(pods)
-            + self.label_sets.doubling(pods, texts)
-            + self.templates.doubling(pods)
-    }
-
-    /// Its kept memory, including views, beside the measured one.
-    pub fn measure(&self, name: &str) -> Measured {
-        let views = self.views.read();
-        Measured {
-            namespace: name.into(),
-            kept: MemoryUse {
-                views: views.memory_bytes(),
-                ..self.memory()
-            },
-            measured: MemoryUse {
-                pods: self.pods.measured_bytes(),
-                label_sets: self.label_sets.measured_bytes(),
-                templates: self.templates.measured_bytes(),
-                owners: self.owners.measured_bytes(),
-                views: views.measured_bytes(),
-                ..MemoryUse::default()
-            },
-        }
-    }
-
-    /// Returns what it takes in memory without its views, whose room is known.
+    /// Returns its bytes in memory without its views, whose bytes are known.
     pub fn memory(&self) -> MemoryUse {
         MemoryUse {
             pods: self.pods.memory_bytes(),

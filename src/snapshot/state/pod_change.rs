@@ -1,20 +1,19 @@
-//! How a namespace follows a pod that comes, changes or goes: nothing is counted
-//! anew that stays as it was.
+//! Follows a pod that comes, changes or goes: counts that stay the same are not touched.
 
 use std::sync::Arc;
 
 use super::namespace::Namespace;
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
-use crate::snapshot::objects::anti_affinity::KeepsAway;
 use crate::snapshot::objects::label_sets::LabelSetId;
 use crate::snapshot::objects::pod::{CompiledPod, PodRecord};
+use crate::snapshot::objects::pod_terms::OwnedTerms;
 use crate::snapshot::objects::requested::Shifts;
 use crate::snapshot::objects::storage_use::PodUse;
 use crate::snapshot::objects::templates::TemplateId;
 
 impl Namespace {
-    /// Creates or updates a valid pod; whether that made a difference. The
-    /// node that it names has a slot.
+    /// Creates or updates a valid pod. Returns whether that made a difference. The node that it
+    /// names has a slot.
     pub fn put_pod(
         &mut self,
         pod: &CompiledPod,
@@ -89,7 +88,7 @@ impl Namespace {
         }
     }
 
-    /// The label set that one more pod has, which was found to be `known`.
+    /// The label set of one more pod, which was found under `known`.
     fn acquire_labels(&mut self, known: Option<LabelSetId>, pod: &CompiledPod) -> LabelSetId {
         let (labels, is_first) = Arc::make_mut(&mut self.label_sets).acquire(known, pod.labels());
         if is_first {
@@ -106,8 +105,8 @@ impl Namespace {
         }
     }
 
-    /// Counts a pod as it is now, and no longer as it was. Where it is as it was,
-    /// nothing is looked at.
+    /// Counts a pod in its present form instead of the former one. If both are equal, nothing is
+    /// done.
     fn recount(
         &mut self,
         (namespace, name): (&str, &str),
@@ -117,11 +116,7 @@ impl Namespace {
     ) {
         let node = |pod: &PodRecord| pod.node;
         let (was_on, is_on) = (old.and_then(node), new.and_then(node));
-        if was_on != is_on
-            && let Some(slot) = is_on
-        {
-            nodes.nodes().add_pod(slot);
-        }
+        shifts.note_move(was_on, is_on);
         let room = |pod: &PodRecord| match pod.life.takes_room() {
             true => Some((pod.node?, pod.life.template)),
             false => None,
@@ -132,15 +127,16 @@ impl Namespace {
                 let Some((slot, template)) = pod else {
                     continue;
                 };
-                let keeps_away = self.templates.keeps_away(template);
-                let keeps_away = keeps_away.map(|terms| KeepsAway {
-                    terms: Arc::clone(terms),
-                    namespace: namespace.into(),
+                let terms = self.templates.terms(template).map(|terms| {
+                    terms.map(|terms| OwnedTerms {
+                        terms: Arc::clone(terms),
+                        namespace: namespace.into(),
+                    })
                 });
                 let requests = self.templates.requests(template);
                 let storage = self.templates.storage(template);
                 let storage = storage.map(|used| PodUse::of(used, namespace, name));
-                shifts.note(slot, requests, keeps_away, storage, comes);
+                shifts.note(slot, requests, terms, storage, comes);
             }
         }
         self.recount_terminating(old, new);
@@ -161,14 +157,9 @@ impl Namespace {
                 views.remove_pod(labels, slot, nodes);
             }
         }
-        if was_on != is_on
-            && let Some(slot) = was_on
-        {
-            nodes.nodes().remove_pod(slot);
-        }
     }
 
-    /// The same of what counts only for affinity between pods.
+    /// Does the same for the counts that only affinity between pods reads.
     fn recount_terminating(&mut self, old: Option<&PodRecord>, new: Option<&PodRecord>) {
         let terminating = |pod: &PodRecord| match pod.life.is_terminating() {
             true => Some((pod.labels, pod.node?)),

@@ -1,6 +1,5 @@
-//! The pods of a namespace grouped by what they have in common, and counts for
-//! many selectors. Keeps no views, because such questions do not come again
-//! soon.
+//! The pods of a namespace in groups with the same properties, and counts for many selectors. No
+//! views are kept, because such questions do not come again soon.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,13 +17,13 @@ use crate::snapshot::objects::reservation::is_reservation;
 use crate::snapshot::objects::slots::Slot;
 use crate::snapshot::objects::templates::TemplateId;
 
-/// What it costs to look at a pod, in units.
+/// The cost of reading a pod, in units.
 const UNITS_PER_POD: usize = 20;
 
-/// What a group takes beside the nodes of its pods, in bytes.
+/// The bytes of a group besides the nodes of its pods.
 const BYTES_PER_GROUP: usize = 2 * (size_of::<PodGroup>() + size_of::<(LabelSetId, TemplateId)>());
 
-/// What a pod takes of which the name is told, in bytes, about.
+/// The approximate bytes of a pod that is returned by name.
 const BYTES_PER_NAMED: usize = size_of::<NamedPod>() + 256;
 
 /// The pods of a namespace, grouped.
@@ -34,30 +33,30 @@ pub struct PodGroups<'a> {
     pairs: Pairs,
 }
 
-/// The pods that have the same labels and ask for the same. Those that are
-/// terminating or finished are left out, as they are of every count.
+/// Pods with the same labels and requirements. Terminating and finished pods are left out, as from
+/// every count.
 #[derive(Debug)]
 pub struct PodGroup {
     labels: LabelSetId,
     template: TemplateId,
-    /// How many pods there are.
+    /// The number of pods.
     pub pods: usize,
-    /// The nodes that they are on, one for each pod that is on one.
+    /// The nodes of the pods, one for each pod that is on one.
     pub nodes: Vec<Slot>,
 }
 
 /// A pod of a group.
 #[derive(Debug, Clone)]
 pub struct NamedPod {
-    /// The place of its group among those that were asked for.
+    /// The index of its group among the requested ones.
     pub group: usize,
-    /// Its name.
+    /// The pod's name.
     pub name: String,
-    /// Its uid; empty when unknown.
+    /// The pod's uid; empty when unknown.
     pub uid: String,
     /// The node that it is on, if any.
     pub node: Option<Slot>,
-    /// How far it has come.
+    /// The pod's phase.
     pub phase: Phase,
 }
 
@@ -86,7 +85,7 @@ impl<'a> ReadView<'a> {
             if !self.affords(UNITS_PER_POD) {
                 break;
             }
-            // What is reserved is no pod yet.
+            // A reservation is no pod yet.
             if !pod.life.counts() || is_reservation(name.beginning()) {
                 continue;
             }
@@ -110,7 +109,7 @@ impl<'a> ReadView<'a> {
 }
 
 impl<'a> PodGroups<'a> {
-    /// Returns what was looked at.
+    /// Returns the read view with the pods.
     pub fn read_view(&self) -> &ReadView<'a> {
         &self.read_view
     }
@@ -132,12 +131,12 @@ impl<'a> PodGroups<'a> {
             ..Default::default()
         };
         namespace.templates.fill(group.template, &mut pod);
-        // Claims are named after each pod, and nobody asks a group for them.
+        // Names of claims contain the pod's name, and are not needed of a group.
         pod.spec.get_or_insert_default().volumes.clear();
         pod
     }
 
-    /// Returns whether the pods of a group may run where they are and nowhere else.
+    /// Returns whether the pods of a group may run only where they are.
     pub fn is_pinned(&self, group: &PodGroup) -> bool {
         let templates = &self.read_view.namespace.templates;
         templates.is_pinned(group.template)
@@ -177,8 +176,8 @@ impl<'a> PodGroups<'a> {
         self.count_nodes(query.partition, self.counted_on(query.selector))
     }
 
-    /// On which nodes there are pods that a selector counts, with their number. A
-    /// node may come several times.
+    /// The nodes with pods that a selector counts, and their numbers. A node may come several
+    /// times.
     pub fn counted_on(&self, selector: &Selector) -> impl Iterator<Item = (Slot, u32)> + use<'a> {
         let sets = self.read_view.namespace.label_sets();
         let matching = sets.matching_of(selector, &self.pairs, self.read_view.budget);

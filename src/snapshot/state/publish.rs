@@ -1,6 +1,5 @@
-//! Large batches are applied to copies of what they touch, which are then
-//! swapped in. Decisions continue on the old state meanwhile, so readers wait
-//! only for the swap.
+//! Large batches are applied to copies of the namespaces and nodes that they touch, which are then
+//! swapped in. Decisions continue on the old state meanwhile, so readers wait only for the swap.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,24 +20,24 @@ use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::kind::ObjectKind;
 use crate::snapshot::objects::requested::{RequestedTable, Shifts};
 
-/// What applying a batch may cost while readers wait; about 5 ms.
+/// The most that applying a batch may cost while readers wait; about 5 ms.
 const LOCKED: Units = 1_000_000;
 
-/// What it costs to change a pod, an owner or a node, without what follows.
+/// The cost of changing a pod, an owner or a node, without the updates that follow.
 const UNITS_PER_CHANGE: Units = 300;
 
-/// What it costs to keep one resource or port that a pod requests beside the
-/// common ones, and to sum it up on its node.
+/// The cost of keeping one resource or port that a pod requests besides the common ones, and of
+/// summing it up on its node.
 const UNITS_PER_REQUEST: Units = 60;
 
-/// What it costs a view to follow a pod.
+/// The cost at which a view follows a pod.
 const UNITS_PER_VIEW: Units = 10;
 
-/// What it costs to look up how many pods a view counts on a node.
+/// The cost of looking up the number of pods that a view counts on a node.
 const UNITS_PER_LOOKUP: Units = 4;
 
-/// How often views are looked for that decisions kept while a batch was applied
-/// to a copy. Those that come later are counted again when next asked.
+/// The number of searches for views that decisions kept while a batch was applied to a copy. Later
+/// views are counted again when next asked.
 const ROUNDS: usize = 3;
 
 /// The cost of copying a node that a reader holds.
@@ -47,25 +46,24 @@ const UNITS_PER_COPIED_NODE: Units = 20;
 /// The cost of copying a nomination or a Namespace object that a reader holds.
 const UNITS_PER_COPIED_NOMINATION: Units = 60;
 
-/// Copies of what a batch touches, to which it was applied.
+/// Copies to which a batch was applied.
 struct Copies<'s> {
     shared: SharedObjects,
-    /// Whether nodes, nominations or Namespace objects are others now.
+    /// True if nodes, nominations or Namespace objects have changed.
     shared_changes: bool,
     namespaces: Vec<(&'s str, Box<Namespace>)>,
-    /// What the views of each were noted as when it was copied.
+    /// The recorded bytes of the views of each namespace when it was copied.
     noted: Vec<(usize, usize)>,
-    /// What the namespaces held, and took, when they were copied.
+    /// The sizes and the memory of the namespaces when they were copied.
     before: (Sizes, MemoryUse),
-    /// Whether views followed nodes that moved.
+    /// True if views followed nodes that moved.
     moved: bool,
     requested: Arc<RequestedTable>,
 }
 
 impl State {
-    /// Room in memory for copies of what a batch touches, if it should be applied
-    /// to those: in place it would keep readers waiting. Without room it is
-    /// applied in place all the same.
+    /// Reserves room in memory for copies, if a batch should be applied to those: in place it would
+    /// delay readers. Without room it is applied in place even so.
     pub(in crate::snapshot) fn room_for_copies(
         &self,
         batch: &Batch,
@@ -79,21 +77,14 @@ impl State {
             namespace.memory().total()
         });
         let mut bytes = copied_bytes(batch, namespaces.sum());
-        bytes += self.requested.read().memory_bytes();
-        let shared = self.shared.read();
-        if shared.nominations.is_changed_by(batch) {
-            bytes += shared.nominations.memory_bytes();
-        }
-        if batch.has_cluster_objects() {
-            bytes += shared.cluster.memory_bytes();
-        }
-        if shared.has_other_nodes_after(batch) {
-            bytes += shared.nodes.nodes().memory_bytes() + shared.nodes.partitions().memory_bytes();
-        }
+        bytes += match self.shared.read().is_changed_by(batch) {
+            true => self.memory().nodes + self.memory().partitions,
+            false => self.requested.read().memory_bytes(),
+        };
         self.footprint.account().charge(Part::Staged, bytes).ok()
     }
 
-    /// Returns what it costs to apply a batch in place, at most and about.
+    /// Returns the approximate upper bound of the cost of applying a batch in place.
     fn cost(&self, batch: &Batch, shards: &Shards) -> Units {
         let own = UNITS_PER_CHANGE * batch.len() as Units;
         let own = own + UNITS_PER_REQUEST * batch.requests() as Units;
@@ -106,8 +97,8 @@ impl State {
             + self.cost_of_pods(batch, shards)
     }
 
-    /// Returns what it costs to copy the nominations, if a batch changes them while a
-    /// reader holds them.
+    /// Returns the cost of copying the nominations, if a batch changes them while a reader holds
+    /// them.
     fn cost_of_nominations(&self, batch: &Batch) -> Units {
         let nominations = &self.shared.read().nominations;
         match Arc::strong_count(nominations) > 1 && nominations.is_changed_by(batch) {
@@ -116,7 +107,8 @@ impl State {
         }
     }
 
-    /// The same of the Namespace objects.
+    /// Returns the cost of copying the Namespace objects, if a batch changes them while a reader
+    /// holds them.
     fn cost_of_namespaces(&self, batch: &Batch) -> Units {
         let labels = &self.shared.read().cluster;
         match Arc::strong_count(labels) > 1 && batch.has_cluster_objects() {
@@ -125,7 +117,7 @@ impl State {
         }
     }
 
-    /// Returns what it costs partitions and views to follow the nodes of a batch.
+    /// Returns the cost for partitions and views to follow the nodes of a batch.
     fn cost_of_nodes(&self, batch: &Batch, shards: &Shards) -> Units {
         let shared = self.shared.read();
         let is_shared = Arc::strong_count(&shared.nodes) > 1;
@@ -152,10 +144,9 @@ impl State {
         copied + (moved * per_node) as Units + UNITS_PER_LOOKUP * lookups.sum::<Units>()
     }
 
-    /// Returns what it costs views to follow the pods of a batch.
+    /// Returns the cost for views to follow the pods of a batch.
     fn cost_of_pods(&self, batch: &Batch, shards: &Shards) -> Units {
-        // At most all views count each of them: looked at closer only if that
-        // is much.
+        // At most all views count each of them. The exact number is computed only if that is much.
         if UNITS_PER_VIEW * (batch.len() * self.upkeep.view_count()) as Units <= LOCKED {
             return 0;
         }
@@ -191,20 +182,14 @@ impl State {
         let mut applied = Applied::default();
         self.sync_views(&mut namespaces);
         let changes_nodes = shared.has_other_nodes_after(batch);
-        let nominates = shared.nominations.is_changed_by(batch);
-        if nominates {
-            Arc::make_mut(&mut shared.nominations).apply(batch);
-        }
-        let labels = batch.has_cluster_objects();
-        if labels {
-            let note = |_, changed| applied.note(changed);
-            Arc::make_mut(&mut shared.cluster).apply(batch, note);
-        }
+        let changes_others = shared.apply(batch, |_, changed| applied.note(changed));
+        let mut requested = Arc::clone(&self.requested.read());
         let mut moved = false;
         if changes_nodes {
             let mut nodes = shared.nodes.fork();
             let followed = apply_to_shared(
                 &mut nodes,
+                &requested,
                 (batch, revision),
                 &mut applied,
                 self.upkeep.discarded(),
@@ -218,12 +203,11 @@ impl State {
         if !changes_nodes {
             self.take_views_along(shards, &mut namespaces, nodes);
         }
-        let mut requested = Arc::clone(&self.requested.read());
         shifts.apply_to(&mut requested);
         self.note_keeping_away(&shifts);
         let copies = Copies {
             shared,
-            shared_changes: changes_nodes || nominates || labels,
+            shared_changes: changes_nodes || changes_others,
             namespaces,
             noted,
             before,
@@ -234,7 +218,7 @@ impl State {
         applied
     }
 
-    /// Puts copies in the place of what they were made of.
+    /// Replaces the originals by their copies.
     fn swap_in(
         &self,
         shards: &Shards,
@@ -277,8 +261,8 @@ impl State {
         self.upkeep.discarded().drop_all();
     }
 
-    /// Brings views that decisions kept since the copies were made up to date,
-    /// and keeps them in these.
+    /// Brings views up to date that decisions kept since the copies were made, and keeps them in
+    /// the copies.
     fn take_views_along(
         &self,
         shards: &Shards,
@@ -296,7 +280,7 @@ impl State {
         }
     }
 
-    /// Returns whether there were any.
+    /// Does so for one shard. Returns whether it had such views.
     fn take_along(&self, shard: &Shard, copy: &mut Namespace, nodes: &PartitionedNodes) -> bool {
         if !shard.viewed.load(Ordering::Relaxed) {
             return false;

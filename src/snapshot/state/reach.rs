@@ -1,5 +1,5 @@
-//! Which namespaces a decision reads: that of its pod, and those whose pods its terms
-//! of affinity are about.
+//! The namespaces that a decision reads: that of its pod, and those that its terms of affinity
+//! cover.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use super::shards::State;
 use crate::matching::{PodTerm, Selector};
 use crate::snapshot::objects::change::Batch;
 
-/// Which namespaces a decision reads.
+/// The namespaces that a decision reads.
 #[derive(Debug, Clone, Copy)]
 pub struct Reach<'q> {
-    /// That of its pod.
+    /// The namespace of its pod.
     pub namespace: &'q str,
-    /// The terms that are about others too, in two lists.
+    /// The terms that cover other namespaces, too, in two lists.
     pub terms: [&'q [PodTerm]; 2],
 }
 
 impl<'q> From<&'q str> for Reach<'q> {
-    /// One namespace.
+    /// The reach of one namespace.
     fn from(namespace: &'q str) -> Self {
         Self {
             namespace,
@@ -39,7 +39,7 @@ impl<'q> Reach<'q> {
         self.beyond().next().is_none()
     }
 
-    /// The terms that are about other namespaces.
+    /// The terms that cover other namespaces.
     fn beyond(&self) -> impl Iterator<Item = &'q PodTerm> + use<'q> {
         let own = self.namespace;
         let terms = self.terms.into_iter().flatten();
@@ -49,8 +49,8 @@ impl<'q> Reach<'q> {
         })
     }
 
-    /// The other namespaces that it reads of a state with an overlay: with those that
-    /// the overlay changes, whose pods take room.
+    /// The other namespaces that the decision reads in a state with an overlay, with those that the
+    /// overlay changes, whose pods take room.
     pub(in crate::snapshot) fn others(&self, state: &State, overlay: &Batch) -> BTreeSet<Box<str>> {
         let changed = overlay.changes().map(|change| change.id);
         let changed = changed.filter(|id| id.kind.is_in_shard());

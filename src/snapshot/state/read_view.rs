@@ -1,5 +1,4 @@
-//! The read view of a decision: one revision of one namespace, and the counts
-//! that it asks for.
+//! The read view of a decision: one revision of one namespace, and the counts for its queries.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -20,7 +19,6 @@ use crate::snapshot::counts::usage::DecisionId;
 use crate::snapshot::counts::view::View;
 use crate::snapshot::counts::views::Views;
 use crate::snapshot::locks;
-use crate::snapshot::objects::anti_affinity::AntiAffinityTable;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
 use crate::snapshot::objects::nodes::Nodes;
@@ -28,12 +26,11 @@ use crate::snapshot::objects::nominated::NominatedPod;
 use crate::snapshot::objects::owners::{Controller, NamedBudget, OwnersVersion};
 use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::slots::Slot;
-use crate::snapshot::objects::storage_use::StorageUse;
 
-/// What it costs to look at a nominated pod, in units.
+/// The cost of checking a nominated pod, in units.
 const UNITS_PER_NOMINATED: usize = 20;
 
-/// What it costs to add a count up, in units.
+/// The cost of adding a count up, in units.
 const UNITS_PER_COUNT: usize = 2;
 
 /// One revision of one namespace.
@@ -44,33 +41,27 @@ pub struct ReadView<'a> {
     /// The nodes.
     pub nodes: &'a Nodes,
     pub(in crate::snapshot) shared: &'a SharedObjects,
-    /// What pods request of each node; `None` where no node says what it has, and so
-    /// nobody looks.
+    /// The requests of pods on each node, the terms by which they keep others away and the storage
+    /// that they use; `None` where the decision reads none of these.
     pub(in crate::snapshot) requested: Option<&'a RequestedTable>,
-    /// The terms by which pods keep others away; `None` where no pod ever had one.
-    pub(in crate::snapshot) keeping_away: Option<&'a AntiAffinityTable>,
-    /// What storage pods use; `None` where no pod ever used any that decides.
-    pub(in crate::snapshot) storage_use: Option<&'a StorageUse>,
     /// The default constraints.
     pub defaults: &'a Arc<Defaults>,
     /// The namespace; an empty one if the snapshot has none of the name.
     pub(in crate::snapshot) namespace: &'a Namespace,
     pub(in crate::snapshot) upkeep: &'a Upkeep,
-    /// Which decision it is for.
+    /// The id of the decision.
     pub(in crate::snapshot) id: DecisionId,
-    /// What may be spent on a decision.
+    /// The budget of a decision.
     pub(in crate::snapshot) budget: &'a Budget<'a>,
-    /// Where views are found and kept; `None` when the namespace is not there.
+    /// The store of views; `None` when the namespace does not exist.
     pub(in crate::snapshot) views: Option<&'a dyn ViewStore>,
-    /// The other namespaces that the decision reads; `None` where it was not asked
-    /// which.
+    /// The other namespaces that the decision reads; `None` where they were not requested.
     pub(in crate::snapshot) others: Option<&'a dyn OtherNamespaces>,
     /// The deletes of the overlay that hit nothing, in its order.
     pub unknown_deletes: &'a [v1::ObjectReference],
 }
 
-/// The defaults and the owners of a namespace, as they were at one revision. It
-/// keeps neither.
+/// The defaults and the owners of a namespace, at one revision. It keeps neither.
 #[derive(Debug, Clone)]
 pub struct DeducedFrom {
     defaults: Weak<Defaults>,
@@ -78,9 +69,9 @@ pub struct DeducedFrom {
 }
 
 impl DeducedFrom {
-    /// Returns whether a read view has the same.
+    /// Returns whether a read view has the same ones.
     pub fn holds_on(&self, read_view: &ReadView<'_>) -> bool {
-        // What a weak reference keeps allocated is at no other's address.
+        // As long as a weak reference exists, its address is not used again.
         self.defaults.as_ptr() == Arc::as_ptr(read_view.defaults)
             && self.owners.is_of(read_view.namespace.owners())
     }
@@ -94,17 +85,17 @@ pub trait OtherNamespaces {
 
 /// A namespace that is not that of the pod.
 pub struct NamedCounts<'a> {
-    /// Its name.
+    /// The namespace's name.
     pub(in crate::snapshot) name: &'a str,
-    /// What it holds.
+    /// The objects and counts of the namespace.
     pub(in crate::snapshot) namespace: &'a Namespace,
-    /// Where its views are found and kept.
+    /// The store of its views.
     pub(in crate::snapshot) views: &'a dyn ViewStore,
 }
 
-/// Where a decision finds views, and keeps those that it makes.
+/// A store of views, in which a decision finds and keeps them.
 pub trait ViewStore {
-    /// A view of a query that is kept.
+    /// A kept view of a query.
     ///
     /// # Errors
     /// [`Delay::Held`] when it cannot be looked up without waiting.
@@ -115,8 +106,8 @@ pub trait ViewStore {
         upkeep: &Upkeep,
     ) -> Result<Option<Arc<View>>, Delay>;
 
-    /// Keeps a view of label sets that the selector matches, if that is of use;
-    /// the view to answer from.
+    /// Keeps a view of label sets that the selector matches, if it is useful. Returns the view to
+    /// answer from.
     fn keep(
         &self,
         query: Query<'_>,
@@ -128,9 +119,9 @@ pub trait ViewStore {
 }
 
 /// The views of a namespace of a state, which is locked for reading.
-pub(super) struct LockedViews<'a> {
+pub(in crate::snapshot) struct LockedViews<'a> {
     pub views: &'a RwLock<Views>,
-    /// Whether to wait for who keeps one.
+    /// True if a caller that keeps a view waits for the lock.
     pub waits: bool,
 }
 
@@ -171,26 +162,27 @@ pub struct CountedSet<'a> {
 }
 
 impl<'a> CountedSet<'a> {
-    /// Its labels, ascending by key.
+    /// The label set's labels, ascending by key.
     pub fn labels(self) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.sets.texts(self.id)
     }
 
-    /// Returns how many pods count on each node that has any.
+    /// Returns the number of pods on each node where one counts.
     pub fn counts(self) -> impl Iterator<Item = (Slot, u32)> {
         self.sets.counts(self.id)
     }
 }
 
 impl<'a> ReadView<'a> {
-    /// Returns whether nodes are checked for room: one of them says what it has.
+    /// Returns whether nodes are checked for room: at least one reports its resources.
     pub fn knows_room(&self) -> bool {
-        self.requested.is_some()
+        self.nodes.know_room()
     }
 
-    /// Returns what pods request of a node; nothing where nobody looks.
+    /// Returns the requests of pods on a node; none where the decision does not read them.
     pub fn requested(&self, slot: Slot) -> &'a Requested {
-        let known = self.requested.and_then(|requested| requested.get(slot));
+        let known = self.requested.filter(|_| self.knows_room());
+        let known = known.and_then(|requested| requested.get(slot));
         known.unwrap_or_else(|| Requested::nothing())
     }
 
@@ -212,7 +204,7 @@ impl<'a> ReadView<'a> {
         self.namespace.owners().deduce(labels, controller)
     }
 
-    /// Returns what [`Self::deduce`] and the defaults read here.
+    /// Returns the facts that [`Self::deduce`] and the defaults read here.
     pub fn deduced_from(&self) -> DeducedFrom {
         DeducedFrom {
             defaults: Arc::downgrade(self.defaults),
@@ -225,7 +217,7 @@ impl<'a> ReadView<'a> {
         self.namespace.owners().budgets()
     }
 
-    /// A pod of the namespace, which is called so, as an object.
+    /// The pod of this name in the namespace, as an object.
     pub fn whole_pod(&self, namespace: &str, name: &str) -> Option<v1::Pod> {
         self.namespace.pod_to_wire(namespace, name, self.nodes)
     }
@@ -236,8 +228,8 @@ impl<'a> ReadView<'a> {
         self.budget.takes(units)
     }
 
-    /// Takes memory that is held until the decision ends from the budget. It may
-    /// be filled if this returns `true`.
+    /// Takes memory from the budget that is held until the decision ends. It may be filled if this
+    /// returns `true`.
     pub fn holds(&self, bytes: usize) -> bool {
         self.budget.holds(bytes)
     }
@@ -248,22 +240,20 @@ impl<'a> ReadView<'a> {
         self.budget.delay().is_none()
     }
 
-    /// Returns whether to continue a piece of work whose cost was taken, and whose next
-    /// part costs so much of that.
+    /// Returns whether to continue a piece of work whose whole cost was taken; the next part costs
+    /// this much of it.
     pub fn goes_on_for(&self, units: usize) -> bool {
         self.budget.goes_on(units)
     }
 
-    /// The partition of a key; one without nodes when the budget does not allow
-    /// looking.
+    /// The partition of a key; one without nodes when the budget does not allow building it.
     pub fn in_use(&self, key: &partition::Key) -> PartitionInUse {
         let upkeep = self.upkeep;
         let in_use = (self.shared.nodes).in_use(key, upkeep, self.id, self.budget);
         in_use.unwrap_or_else(|| PartitionInUse::none(key))
     }
 
-    /// Answers a query: from a view that is kept, or by counting label sets
-    /// and keeping the view.
+    /// Answers a query: from a kept view, or by counting label sets and keeping the view.
     pub fn count(&self, query: Query<'_>) -> DomainCounts<'a> {
         let in_use = self.in_use(query.partition);
         if !self.goes_on() {
@@ -302,7 +292,7 @@ impl<'a> ReadView<'a> {
         DomainCounts::of(in_use, view, self.nodes)
     }
 
-    /// Counts nothing, for a decision that will be discarded.
+    /// Returns empty counts, for a decision that will be discarded.
     fn nothing(&self, in_use: PartitionInUse) -> DomainCounts<'a> {
         let nothing = View::counting(
             std::iter::empty(),
@@ -313,15 +303,15 @@ impl<'a> ReadView<'a> {
         DomainCounts::of(in_use, Arc::new(nothing), self.nodes)
     }
 
-    /// The label sets whose pods a selector counts, with how many of them
-    /// count on each node. Looks at all label sets.
+    /// The label sets whose pods a selector counts, with the numbers of pods on each node. Reads
+    /// all label sets.
     pub fn matching_sets(&self, selector: &Selector) -> impl Iterator<Item = CountedSet<'a>> {
         let sets = self.namespace.label_sets();
         let matching = sets.matching(selector, self.budget);
         matching.map(|id| CountedSet { sets, id })
     }
 
-    /// Where terminating pods are that a selector would count otherwise, and how many.
+    /// The nodes with terminating pods that a selector would count otherwise, and their numbers.
     pub fn terminating(&self, selector: &'a Selector) -> impl Iterator<Item = (Slot, u32)> {
         let sets = self.namespace.label_sets();
         let each = UNITS_PER_COUNT + 10 * selector.len();

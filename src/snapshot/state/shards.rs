@@ -1,11 +1,10 @@
-//! One state of a snapshot: shards by namespace, the nodes that they share,
-//! and the locks that make every batch and every decision whole.
+//! One state of a snapshot: shards by namespace, the nodes that they share, and the locks that make
+//! every batch and every decision atomic.
 //!
-//! Locks are taken in one order: shards ascending by name, then `shared`. A
-//! batch holds all that it touches until it is applied, so a decision, which
-//! holds one shard and `shared`, sees all of the batch or nothing of it. What
-//! pods request of nodes is locked last and for moments: a decision takes the
-//! table of its revision.
+//! Locks are taken in one order: shards ascending by name, then `shared`. A batch holds all locks
+//! that it needs until it is applied, so a decision, which holds one shard and `shared`, sees all
+//! of the batch or nothing of it. The requests of pods are locked last and only for moments: a
+//! decision takes the table of its revision.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,12 +20,12 @@ use crate::limits::processors;
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::counts::upkeep::Upkeep;
 use crate::snapshot::locks::write_between_reads;
-use crate::snapshot::objects::anti_affinity::AntiAffinityTable;
-use crate::snapshot::objects::change::{Batch, Form};
+use crate::snapshot::objects::change::{Batch, Form, ValidChange};
 use crate::snapshot::objects::cluster_objects::ClusterObjects;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::nominated::Nominations;
 use crate::snapshot::objects::pair_index::PairIndex;
+use crate::snapshot::objects::pod_terms::TermTable;
 use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::reservation::{Claim, Serial};
 use crate::snapshot::objects::size::NEW_NAMESPACE;
@@ -37,22 +36,21 @@ use crate::snapshot::objects::storage_use::StorageUse;
 pub struct State {
     pub(in crate::snapshot) revision: AtomicI64,
     pub(in crate::snapshot) shared: RwLock<SharedObjects>,
-    /// What pods request of each node, at [`Self::revision`]: both change under this
-    /// lock.
+    /// The requests of the pods on each node, at [`Self::revision`]: both change under
+    /// this lock.
     pub(in crate::snapshot) requested: RwLock<Arc<RequestedTable>>,
-    /// Whether there ever were pods that keep others away, or use storage that decides.
+    /// True if there ever were pods that keep others away, or use storage that decisions depend on.
     pub(in crate::snapshot) keeps_away: AtomicBool,
     pub(in crate::snapshot) namespaces: DashMap<Box<str>, Arc<Shard>>,
     pub(in crate::snapshot) upkeep: Upkeep,
     pub(in crate::snapshot) footprint: Footprint,
-    /// The default constraints again, to describe the state without waiting for
-    /// a batch.
+    /// A second copy of the default constraints, to describe the state without waiting for a batch.
     pub(in crate::snapshot) told_defaults: RwLock<Arc<Defaults>>,
     pub(in crate::snapshot) nodes: AtomicUsize,
     pub(in crate::snapshot) pods: AtomicUsize,
     pub(in crate::snapshot) label_sets: AtomicUsize,
     pub(in crate::snapshot) owners: AtomicUsize,
-    /// How many objects there are that all namespaces share, besides nodes.
+    /// The number of objects that all namespaces share, besides nodes.
     pub(in crate::snapshot) labelled: AtomicUsize,
 }
 
@@ -60,14 +58,14 @@ pub struct State {
 #[derive(Debug, Default)]
 pub(in crate::snapshot) struct Shard {
     pub(in crate::snapshot) namespace: RwLock<Namespace>,
-    /// Whether it may have views: those follow changes of nodes.
+    /// True if the shard may have views, which follow changes of nodes.
     pub(in crate::snapshot) viewed: AtomicBool,
 }
 
 /// Shards with their names, ascending.
 pub(in crate::snapshot) type Shards = Vec<(Box<str>, Arc<Shard>)>;
 
-/// What all namespaces share.
+/// The objects that all namespaces share.
 #[derive(Debug, Clone, Default)]
 pub(in crate::snapshot) struct SharedObjects {
     /// Shared with forks of this state.
@@ -79,7 +77,7 @@ pub(in crate::snapshot) struct SharedObjects {
     pub(in crate::snapshot) cluster: Arc<ClusterObjects>,
 }
 
-/// How much a batch did, or how much there is.
+/// The numbers of changes in a batch, by whether they made a difference.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Applied {
     /// Changes that made a difference.
@@ -88,7 +86,7 @@ pub struct Applied {
     pub unchanged: usize,
 }
 
-/// How many objects of each kind a state holds.
+/// The number of objects of each kind in a state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sizes {
     /// Nodes that exist.
@@ -102,11 +100,25 @@ pub struct Sizes {
 }
 
 impl SharedObjects {
-    /// Returns whether a batch changes any of it.
+    /// Returns whether a batch changes any of these objects.
     pub fn is_changed_by(&self, batch: &Batch) -> bool {
         self.has_other_nodes_after(batch)
             || batch.has_cluster_objects()
             || self.nominations.is_changed_by(batch)
+    }
+
+    /// Applies a batch to all of them except the nodes, and tells `note` for each change of an
+    /// object of the cluster whether it made a difference. Returns whether it may have changed
+    /// anything.
+    pub fn apply<'b>(&mut self, batch: &'b Batch, note: impl FnMut(ValidChange<'b>, bool)) -> bool {
+        let nominates = self.nominations.is_changed_by(batch);
+        if nominates {
+            Arc::make_mut(&mut self.nominations).apply(batch);
+        }
+        if batch.has_cluster_objects() {
+            Arc::make_mut(&mut self.cluster).apply(batch, note);
+        }
+        nominates || batch.has_cluster_objects()
     }
 
     /// Returns whether a batch changes nodes, or has pods that name unknown ones.
@@ -131,7 +143,7 @@ impl Applied {
         self.unchanged += other.unchanged;
     }
 
-    /// Notes that so many of the changes make no difference after all.
+    /// Records that so many of the changes make no difference after all.
     pub(in crate::snapshot) fn spare(&mut self, alike: usize) {
         let alike = alike.min(self.changed);
         self.changed -= alike;
@@ -148,14 +160,14 @@ impl Applied {
 }
 
 impl State {
-    /// An empty state whose views may take this many bytes, on no account.
+    /// An empty state whose views may take this many bytes, without an account.
     #[cfg(test)]
     pub fn new(max_view_bytes: usize) -> Self {
         Self::on(&Account::unlimited(), Part::Objects, max_view_bytes)
     }
 
-    /// An empty state whose objects are a part of an account, and whose views
-    /// may take this many bytes.
+    /// An empty state whose objects belong to a part of an account, and whose views may take this
+    /// many bytes.
     pub fn on(account: &Arc<Account>, part: Part, max_view_bytes: usize) -> Self {
         Self {
             revision: AtomicI64::new(0),
@@ -179,14 +191,14 @@ impl State {
         self.revision.load(Ordering::Acquire)
     }
 
-    /// The revision, and what pods request of each node then.
+    /// The revision, and the requests of pods on each node then.
     pub fn revision_and_requested(&self) -> (i64, Arc<RequestedTable>) {
         let requested = self.requested.read();
         (self.revision(), Arc::clone(&requested))
     }
 
-    /// Gives a state its place in a history, before it is read: after another one, if it
-    /// has taken the place of that.
+    /// Gives a state its place in a history, before it is read: after `former`, if it replaces
+    /// that.
     pub fn adopt(&mut self, revision: i64, defaults: Arc<Defaults>, former: Option<&Self>) {
         *self.revision.get_mut() = revision;
         *self.told_defaults.get_mut() = Arc::clone(&defaults);
@@ -205,7 +217,7 @@ impl State {
         Arc::clone(&self.told_defaults.read())
     }
 
-    /// Returns how many objects it holds.
+    /// Returns the number of its objects.
     pub fn sizes(&self) -> Sizes {
         Sizes {
             nodes: self.nodes.load(Ordering::Relaxed),
@@ -215,8 +227,8 @@ impl State {
         }
     }
 
-    /// Of these confirmed reservations, given with namespace and pod, those
-    /// whose pods are on nodes already; ascending.
+    /// Returns which of these confirmed reservations, given with namespace and pod, have pods that
+    /// are on nodes already; ascending.
     pub fn arrived<'c>(
         &self,
         confirmed: impl Iterator<Item = (Serial, &'c str, &'c Claim)>,
@@ -239,14 +251,14 @@ impl State {
         arrived
     }
 
-    /// A namespace, if it holds something. No lock of the map is held on to.
+    /// A namespace, if it has objects. The lock of the map is released.
     pub(in crate::snapshot) fn shard(&self, namespace: &str) -> Option<Arc<Shard>> {
         self.namespaces
             .get(namespace)
             .map(|shard| Arc::clone(&shard))
     }
 
-    /// The namespaces that hold something, ascending by name.
+    /// The namespaces with objects, ascending by name.
     pub(in crate::snapshot) fn all_shards(&self) -> Shards {
         let all = self.namespaces.iter();
         let mut all: Shards = all
@@ -265,7 +277,7 @@ impl State {
             .collect()
     }
 
-    /// The namespaces that hold something, ascending by name.
+    /// The names of the namespaces with objects, ascending.
     pub fn namespace_names(&self) -> Vec<Box<str>> {
         let mut names: Vec<_> = self.namespaces.iter().map(|e| e.key().clone()).collect();
         names.sort_unstable();
@@ -297,7 +309,7 @@ impl State {
         self.upkeep.discarded().drop_all();
     }
 
-    /// Returns what the state takes in memory.
+    /// Returns the memory of the state.
     pub fn memory(&self) -> MemoryUse {
         MemoryUse {
             partitions: self.upkeep.partition_bytes(),
@@ -312,7 +324,7 @@ const EMPTY_SHARD_BYTES: usize = heap::shared(size_of::<Shard>())
     + Namespace::EMPTY_BYTES
     + heap::entry::<(Box<str>, Arc<Shard>)>();
 
-// The estimate of one object takes its namespace to be new.
+// The estimate for one object assumes that its namespace is new.
 const _: () = assert!(EMPTY_SHARD_BYTES <= NEW_NAMESPACE);
 
 /// The memory of a namespace without its contents.
@@ -320,13 +332,13 @@ pub fn shard_bytes(name: &str) -> usize {
     heap::block(name.len()) + EMPTY_SHARD_BYTES
 }
 
-/// What the snapshot around a state takes, at most.
+/// The most bytes that the snapshot around a state takes.
 pub const SNAPSHOT_BYTES: usize = 1_024;
 
-/// Returns what a state takes that holds nothing.
+/// Returns the bytes of an empty state.
 pub fn state_bytes() -> usize {
-    // The map of namespaces is in parts, four for each processor, each with a
-    // lock on cache lines of its own.
+    // The map of namespaces has parts, four for each processor, each with a lock on cache lines of
+    // its own.
     const MAP_PART: usize = 128;
     let map = (4 * processors()).next_power_of_two() * MAP_PART;
     // The epoch and the name of its snapshot, and its waiters.
@@ -337,8 +349,8 @@ pub fn state_bytes() -> usize {
         + heap::shared(size_of::<Nominations>())
         + heap::shared(size_of::<ClusterObjects>())
         + heap::shared(size_of::<RequestedTable>())
-        + heap::shared(size_of::<AntiAffinityTable>())
+        + 2 * heap::shared(size_of::<TermTable>())
         + heap::shared(size_of::<StorageUse>())
-        + heap::shared(size_of::<PairIndex>());
+        + 2 * heap::shared(size_of::<PairIndex>());
     heap::shared(size_of::<State>()) + heap::block(map) + shared + snapshot
 }

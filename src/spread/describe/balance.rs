@@ -1,23 +1,23 @@
-//! How pods are spread over the domains of one topology.
+//! The spread of pods over the domains of one topology.
 
 use std::cmp::Reverse;
 
 use crate::snapshot::{DomainCount, DomainCounts};
 use crate::spread::{Active, GlobalMinimum};
 
-/// How pods are spread over one topology.
+/// The spread of pods over one topology.
 #[derive(Debug, Clone)]
 pub struct Balance {
     /// The constraint; `None` when the question is about a key.
     pub constraint: Option<Active>,
     /// The topology key.
     pub topology_key: String,
-    /// How many domains there are.
+    /// The number of domains.
     pub domain_count: usize,
     /// The count from which skews are measured: the smallest, or 0 with fewer
     /// domains than `minDomains`.
     pub global_minimum: i64,
-    /// Whether there are fewer domains than `minDomains`.
+    /// True if there are fewer domains than `minDomains`.
     pub min_domains_unmet: bool,
     /// The largest count minus the minimum.
     pub skew: i64,
@@ -32,9 +32,9 @@ pub struct Balance {
 pub struct Share {
     /// Value of the topology key.
     pub value: String,
-    /// Pods in it.
+    /// The number of pods in the domain.
     pub pods: i64,
-    /// Eligible nodes in it.
+    /// The number of eligible nodes in the domain.
     pub eligible_nodes: i64,
 }
 
@@ -71,13 +71,13 @@ impl Balance {
         }
     }
 
-    /// By how much the skew exceeds max skew; 0 when it does not.
+    /// The amount by which the skew exceeds max skew; 0 when it does not.
     pub fn excess(&self) -> i64 {
         let max_skew = self.constraint.as_ref().map(|c| c.constraint.max_skew);
         max_skew.map_or(0, |max| (self.skew - i64::from(max)).max(0))
     }
 
-    /// Returns whether its constraint is hard.
+    /// Returns whether the balance belongs to a hard constraint.
     pub fn is_hard(&self) -> bool {
         let constraint = self.constraint.as_ref();
         constraint.is_some_and(|active| active.constraint.is_hard())

@@ -1,30 +1,29 @@
-//! The label keys of nodes: what a topology key can be.
+//! The label keys of nodes: the possible topology keys.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::snapshot::ReadView;
 
-/// The topology key of zones: the one that is meant when none is named.
+/// The topology key of zones: the default where a request names none.
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// Keys that Kubernetes makes for topologies, in the order in which they are
-/// worth a look.
+/// Keys that Kubernetes defines for topologies, the most useful first.
 const WELL_KNOWN: [&str; 3] = [
     ZONE,
     "topology.kubernetes.io/region",
     "kubernetes.io/hostname",
 ];
 
-/// How many keys are listed.
+/// The number of keys that are listed.
 const LISTED: usize = 20;
 
-/// How long the keys are together that an error names.
+/// The most bytes of all keys that an error names.
 const NAMED_BYTES: usize = 1_000;
 
-/// What it costs to look at the labels of a node, in units.
+/// The cost of reading the labels of a node, in units.
 const UNITS_PER_NODE: usize = 100;
 
-/// What a value takes while it is gathered.
+/// The bytes that a value takes while it is gathered.
 const BYTES_PER_VALUE: usize = 4 * size_of::<&str>();
 
 /// A label key of nodes.
@@ -32,9 +31,9 @@ const BYTES_PER_VALUE: usize = 4 * size_of::<&str>();
 pub struct TopologyKey {
     /// The key.
     pub key: String,
-    /// How many values it has.
+    /// The number of the key's values.
     pub values: usize,
-    /// How many nodes have it.
+    /// The number of nodes with the key.
     pub nodes: usize,
 }
 
@@ -48,8 +47,8 @@ pub struct UnknownKey {
     pub known: Vec<TopologyKey>,
 }
 
-/// The label keys of nodes: first those that Kubernetes makes for topologies,
-/// then those that most nodes have.
+/// The label keys of nodes: first those that Kubernetes defines for topologies, then by number of
+/// nodes.
 pub fn topology_keys(read_view: &ReadView<'_>) -> Vec<TopologyKey> {
     let nodes = read_view.nodes;
     let mut found: HashMap<&str, (HashSet<&str>, usize)> = HashMap::new();
@@ -102,7 +101,7 @@ pub fn check_key(key: &str, read_view: &ReadView<'_>) -> Result<(), UnknownKey> 
 fn there_are(known: &[TopologyKey]) -> String {
     let (mut text, mut named) = (String::new(), 0);
     for found in known {
-        // The error travels in a header, which is short.
+        // The error travels in a header, which has to be short.
         if named > 0 && text.len() + found.key.len() > NAMED_BYTES {
             break;
         }

@@ -1,5 +1,5 @@
-//! How evenly workloads are spread now (`docs/spread.md`): the workloads of a
-//! namespace, and the skew of each, by its own constraints or by a topology key.
+//! The present spread of workloads (`docs/spread.md`): the workloads of a namespace, and the skew
+//! of each, by its own constraints or by a topology key.
 
 mod balance;
 mod judged;

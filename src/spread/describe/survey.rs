@@ -1,4 +1,4 @@
-//! A look at all workloads of a namespace.
+//! A survey of all workloads of a namespace.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -18,16 +18,15 @@ use crate::spread::Question;
 /// The cost of reading a group of pods, in units.
 const UNITS_PER_GROUP: usize = 500;
 
-/// What pods of a workload that are alike take with the workload, without what
-/// their text takes.
+/// The bytes that a set of alike pods of a workload adds to the workload, without their texts.
 const BYTES_PER_MEMBER: usize =
     size_of::<Member<'_>>() + size_of::<v1::PodSpec>() + 2 * size_of::<WorkloadId>();
 
-/// About how often larger a pod of a group is in memory than encoded, beside its
-/// messages themselves.
+/// The approximate ratio of a pod's size in memory to its encoded size, without its messages
+/// themselves.
 const TIMES_ENCODED: usize = 8;
 
-/// The constraints or the topology key that workloads are judged by.
+/// The measure that workloads are judged by: constraints or a topology key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum By {
     /// Their constraints: their own, or the default ones.
@@ -40,12 +39,12 @@ pub enum By {
 pub struct Survey<'c, 'a> {
     pod_groups: &'c PodGroups<'a>,
     limits: &'c Limits,
-    /// How many domains to list.
+    /// The number of domains to list.
     max_domains: usize,
     workloads: BTreeMap<WorkloadId, Vec<Member<'c>>>,
 }
 
-/// Pods of a workload that are alike.
+/// Alike pods of a workload.
 struct Member<'c> {
     group: &'c PodGroup,
     pod: v1::Pod,
@@ -95,7 +94,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         }
     }
 
-    /// Returns how many workloads there are.
+    /// Returns the number of workloads.
     pub fn workload_count(&self) -> usize {
         self.workloads.len()
     }
@@ -125,7 +124,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         self.named(kind, name).is_some()
     }
 
-    /// Returns what a workload is called, and its pods. `None` when it has none.
+    /// Returns the id of a workload, and its pods. `None` when it has none.
     fn named(&self, kind: &str, name: &str) -> Option<(WorkloadId, Vec<&Member<'c>>)> {
         let is_named = |workload: &WorkloadId| workload.kind == kind && workload.name == name;
         let named = self.workloads.keys().find(|workload| is_named(workload));
@@ -148,7 +147,8 @@ impl<'c, 'a> Survey<'c, 'a> {
         (!members.is_empty()).then_some((workload, members))
     }
 
-    /// Returns how the pods that a selector matches are spread over a topology key.
+    /// Returns the balance, over a topology key, of the pods that a selector matches, and their
+    /// number.
     pub fn judge_selected(&self, selector: &Selector, key: &Arc<str>) -> (usize, Balance) {
         let matches = |member: &&Member<'_>| {
             let metadata = member.pod.metadata.as_ref();
@@ -201,8 +201,8 @@ impl<'c, 'a> Survey<'c, 'a> {
         });
     }
 
-    /// The distinct constraints in force for the pods of a workload, and why some
-    /// of the pods have none: the first fault in their spec.
+    /// The distinct constraints in force for the pods of a workload, and the reason why some of the
+    /// pods have none: the first fault in their spec.
     fn wanted_by<'s>(
         &self,
         workload: &WorkloadId,
@@ -211,7 +211,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         let mut places: HashMap<SharedConstraint, usize> = HashMap::new();
         let (mut found, mut fault) = (Vec::new(), None);
         for member in members {
-            // A pod that may run on one node only has no choice.
+            // A pod that may run on only one node has no choice.
             if workload.is_static() || self.pod_groups.is_pinned(member.group) {
                 continue;
             }
@@ -252,8 +252,8 @@ impl<'c, 'a> Survey<'c, 'a> {
         Some(self.pods_of(&workload, &members, None))
     }
 
-    /// The same of every workload, ascending. Of those that have no constraint, the
-    /// domains of a topology key are told, if one is given.
+    /// The pods and the constraints in force of every workload, ascending. A workload without
+    /// constraints gets the domains of the topology key `key`, if one is given.
     pub fn all_wanted<'s>(
         &'s self,
         key: Option<&'s Arc<str>>,
@@ -293,7 +293,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         }
     }
 
-    /// Returns what holds a workload even that was judged by its constraints.
+    /// Returns the rule that keeps a workload even that was judged by its constraints.
     fn standing(&self, members: &[&Member<'_>], judged: &JudgedWorkload) -> SpreadStanding {
         let constraints = judged.balances.iter();
         let mut constraints = constraints.filter_map(|balance| balance.constraint.as_ref());
@@ -347,7 +347,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         }
     }
 
-    /// Returns how pods are spread over the eligible nodes with a key, by its value.
+    /// Returns the balance of pods over the eligible nodes with a key.
     fn balance_by(
         &self,
         key: &Arc<str>,
@@ -377,7 +377,7 @@ impl<'c, 'a> Survey<'c, 'a> {
     }
 }
 
-/// The nodes that pods are on, one for each pod that is on one.
+/// The nodes of the pods that are on one, one for each pod.
 fn on_nodes<'m>(members: &'m [&Member<'_>]) -> impl Iterator<Item = &'m Slot> {
     members.iter().flat_map(|member| &member.group.nodes)
 }

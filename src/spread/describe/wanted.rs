@@ -1,18 +1,18 @@
-//! Which constraints want the pods of a workload even.
+//! The constraints that want the pods of a workload to be even.
 
 use crate::proto::v1;
 use crate::snapshot::{PodGroup, Query, partition};
 use crate::spread::Active;
 
-/// The pods of a workload, and what wants them even.
+/// The pods of a workload, and the constraints that want them to be even.
 pub struct WorkloadPods<'s> {
-    /// Its pods, those that are alike together, with one like them.
+    /// The workload's pods: groups of alike pods, each with one of its pods.
     pub groups: Vec<(&'s PodGroup, &'s v1::Pod)>,
-    /// The distinct constraints in force for them.
+    /// The distinct constraints in force for the pods.
     pub wanted: Vec<WantedSpread<'s>>,
-    /// The domains of the topology key that was asked for, if there is no constraint.
+    /// The domains of the requested topology key, if there is no constraint.
     pub by_key: Option<partition::Key>,
-    /// Why some of its pods could not be judged: their spec is invalid.
+    /// The reason why some of the pods could not be judged: their spec is invalid.
     pub fault: Option<String>,
 }
 
@@ -20,19 +20,19 @@ pub struct WorkloadPods<'s> {
 pub struct WantedSpread<'s> {
     /// The constraint.
     pub active: Active,
-    /// The domains over which it wants existing pods to be even.
+    /// The domains over which the constraint wants existing pods to be even.
     pub partition: partition::Key,
-    /// The pods that have it.
+    /// The pods that have the constraint.
     pub(super) groups: Vec<&'s PodGroup>,
 }
 
 impl WantedSpread<'_> {
-    /// Returns whether the pods of a group have it.
+    /// Returns whether the pods of a group have the constraint.
     pub fn is_of(&self, group: &PodGroup) -> bool {
         self.groups.iter().any(|own| std::ptr::eq(*own, group))
     }
 
-    /// Returns what it asks about existing pods.
+    /// Returns the query by which a snapshot counts existing pods for the constraint.
     pub fn query(&self) -> Query<'_> {
         Query {
             selector: self.active.counted(),

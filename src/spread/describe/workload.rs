@@ -1,4 +1,4 @@
-//! Which pods belong together.
+//! Workloads: the pods that belong together.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use crate::proto::v1;
 /// The label by which a deployment marks the pods of a replica set.
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
-/// Labels that the API server copies from the node to a pod that is bound to it, since
-/// Kubernetes 1.35. They say where a pod is, not what it belongs to.
+/// Labels that the API server copies from the node to a pod that is bound to it, since Kubernetes
+/// 1.35. They tell where a pod is, not which workload it belongs to.
 const OF_THE_NODE: [&str; 2] = [
     "topology.kubernetes.io/region",
     "topology.kubernetes.io/zone",
@@ -17,21 +17,22 @@ const OF_THE_NODE: [&str; 2] = [
 /// The kind of the controller that a node's own agent gives to static pods.
 const STATIC: &str = "Node";
 
-/// What pods belong to: their controller, or their labels if they have none.
+/// The workload that pods belong to: their controller, or their labels if they have
+/// none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WorkloadId {
     /// Kind of the controller; empty when there is none.
     pub kind: String,
-    /// Its name; empty when there is none.
+    /// The name of the controller; empty when there is none.
     pub name: String,
-    /// The labels of pods without a controller, but for those that tell where they are.
+    /// The labels of pods without a controller, except those that tell where the pods are.
     pub labels: BTreeMap<String, String>,
 }
 
 impl WorkloadId {
-    /// Returns what a pod belongs to. Pods of a deployment's replica set belong to the
-    /// deployment. Such a replica set is recognised by its name, which ends in
-    /// the hash that its pods have as a label.
+    /// Returns the workload that a pod belongs to. Pods of a deployment's replica set belong to the
+    /// deployment. Such a replica set is recognised by its name, which ends in the hash that its
+    /// pods have as a label.
     pub fn of(pod: &v1::Pod) -> Self {
         let none = v1::ObjectMeta::default();
         let metadata = pod.metadata.as_ref().unwrap_or(&none);
@@ -59,7 +60,7 @@ impl WorkloadId {
         }
     }
 
-    /// Returns whether its pods are static: the agent of their node runs them there, and
+    /// Returns whether the workload's pods are static: the agent of their node runs them there, and
     /// no scheduler places them.
     pub fn is_static(&self) -> bool {
         self.kind == STATIC
@@ -73,7 +74,7 @@ pub fn is_controlled_by(pod: &v1::Pod, kind: &str, name: &str) -> bool {
     controller.is_some_and(|owner| owner.kind == kind && owner.name == name)
 }
 
-/// The controller that made a pod, if one did.
+/// The controller that created a pod, if one did.
 pub fn controller(metadata: &v1::ObjectMeta) -> Option<&v1::OwnerReference> {
     let owners = &metadata.owner_references;
     owners.iter().find(|owner| owner.controller == Some(true))

@@ -1,18 +1,17 @@
-//! The clusters that can still be picked, grouped so that the best one is found
-//! without looking at all of them.
+//! The clusters that can still be picked, grouped so that the best one is found without checking
+//! all of them.
 //!
-//! Clusters with the same domain under every constraint are a *cell*: they
-//! always have the same score, so only the best ranked cluster of a cell matters.
-//! Cells whose domains have the same [`Class`] have the same score too. They
-//! form a group, in order of their best cluster. A pick looks at each group
-//! once, and then moves the cells of the few domains whose class it changed.
+//! Clusters with the same domain under every constraint are a *cell*: they always have the same
+//! score, so only the best ranked cluster of a cell matters. Cells whose domains have the same
+//! [`Class`] have the same score, too. They form a group, in order of their best cluster. A pick
+//! checks each group once, and then moves the cells of the few domains whose class it changed.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::holders::{Class, HolderSpread};
 use crate::snapshot::{DomainId, Slot};
 
-/// A candidate: among equal scores the smallest wins.
+/// The rank of a candidate: among equal scores the smallest wins.
 pub type Rank = u32;
 
 type CellClasses = Box<[Class]>;
@@ -73,7 +72,7 @@ impl CandidateCells {
         index
     }
 
-    /// The best candidate and its score; `None` when every one is refused.
+    /// The best candidate and its score; `None` when every candidate is refused.
     pub fn best(&self, spreads: &[HolderSpread]) -> Option<(Rank, i64)> {
         let mut best: Option<(Rank, i64)> = None;
         for (classes, cells) in &self.alike {
@@ -96,11 +95,7 @@ impl CandidateCells {
         self.cells[index].waiting.remove(&rank);
         self.enter(index);
         for (i, spread) in spreads.iter_mut().enumerate() {
-            let domain = self.cells[index].domains[i];
-            if !domain.is_some() || !spread.counts_picks() {
-                continue;
-            }
-            for domain in spread.add(domain) {
+            for domain in spread.add(self.cells[index].domains[i]) {
                 self.reclassify(i, domain, spread.class(domain));
             }
         }

@@ -1,26 +1,27 @@
-//! One constraint of the Fleet dialect, and what picking a cluster would do
-//! to it.
+//! One constraint of the Fleet dialect, and the effect of picking a cluster on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::active::Active;
+use super::super::place::RuleByMinimum;
 use super::super::report::{DomainReport, Report, first};
+use super::super::skew::SkewRule;
 use super::super::verdict::Reason;
 use crate::matching::Selector;
 use crate::snapshot::{DomainCount, DomainId, DomainKey, Query, ReadView, Slot, partition};
 
-/// What a soft constraint subtracts from the score of a violating cluster.
+/// The number that a soft constraint subtracts from the score of a violating cluster.
 const SOFT_PENALTY: i64 = 1000;
 
-/// A constraint with the holders of each domain. It holds nothing of the
-/// snapshot, so picking keeps no batch waiting.
+/// A constraint with the holders of each domain. It holds nothing of the snapshot, so picking
+/// delays no batch.
 #[derive(Debug, Clone)]
 pub struct HolderSpread {
     /// The constraint.
     pub active: Active,
-    /// By slot.
+    /// The domain of each cluster, by slot.
     domain_of: Vec<DomainId>,
-    /// By domain.
+    /// The domains, by id.
     domains: Vec<HolderDomain>,
     /// The domains with each number of holders.
     levels: BTreeMap<u32, BTreeSet<DomainId>>,
@@ -29,22 +30,22 @@ pub struct HolderSpread {
 #[derive(Debug, Clone, Default)]
 struct HolderDomain {
     value: Box<str>,
-    /// A value without clusters is no domain.
+    /// The number of clusters; a value without clusters is no domain.
     clusters: u32,
     holders: u32,
 }
 
-/// How the domain of a cluster compares with all domains. Nothing else about a
-/// cluster matters to a constraint.
+/// The standing of a cluster's domain among all domains. A constraint needs no other fact about a
+/// cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
     /// The cluster lacks the key.
     Keyless,
-    /// The only one with the fewest holders: one more shrinks the skew.
+    /// The domain alone has the fewest holders: one more shrinks the skew.
     Bottom,
-    /// One more changes nothing.
+    /// One more holder changes nothing.
     Middle,
-    /// It has the most holders: one more widens the skew.
+    /// The domain has the most holders: one more widens the skew.
     Top,
 }
 
@@ -101,8 +102,8 @@ impl HolderSpread {
         }
     }
 
-    /// Returns what one more holder in a domain of a class would add to the score; `None`
-    /// when the cluster must not be picked.
+    /// Returns the effect of one more holder in a domain of a class on the score; `None` when the
+    /// cluster must not be picked.
     pub fn effect(&self, class: Class) -> Option<i64> {
         let change = match class {
             Class::Keyless => return Some(0),
@@ -134,7 +135,7 @@ impl HolderSpread {
         }
     }
 
-    /// Holders in a domain.
+    /// The number of holders in a domain.
     pub fn holders(&self, domain: DomainId) -> u32 {
         self.domains.get(domain.index()).map_or(0, |d| d.holders)
     }
@@ -144,9 +145,37 @@ impl HolderSpread {
         self.active.self_match > 0
     }
 
-    /// Counts one more holder in a domain. Returns the domains whose class may
-    /// have changed: over many picks, a few per pick.
+    /// Returns whether picks change what the constraint admits: not where it admits no domain at
+    /// all, nor where it does not count them.
+    pub fn follows_picks(&self) -> bool {
+        let mut fewest = self.levels.values().flatten();
+        let admits = |domain: &DomainId| self.effect(self.class(*domain)).is_some();
+        self.counts_picks() && fewest.next().is_some_and(admits)
+    }
+
+    /// The holders by value of the topology key, `None` where it is no domain, and last those of
+    /// clusters without the key.
+    pub fn holders_by_value(&self) -> Vec<Option<u32>> {
+        let values = self.domains.iter();
+        let values = values.map(|domain| (domain.clusters > 0).then_some(domain.holders));
+        values.chain([None]).collect()
+    }
+
+    /// The value that a cluster is judged by, and whether a pick there counts.
+    pub fn judged_by(&self, slot: Slot) -> (usize, bool) {
+        let domain = self.domain_of(slot);
+        match domain.is_some() {
+            true => (domain.index(), true),
+            false => (self.domains.len(), false),
+        }
+    }
+
+    /// Counts a pick in a domain, if there is one and the constraint counts picks. Returns the domains
+    /// whose class may have changed: a few per pick, averaged over many picks.
     pub fn add(&mut self, domain: DomainId) -> Vec<DomainId> {
+        if !domain.is_some() || !self.counts_picks() {
+            return Vec::new();
+        }
         let (largest, loner) = (self.largest(), self.loner());
         let holders = self.domains[domain.index()].holders;
         let level = self.levels.get_mut(&holders).expect("a domain has a level");
@@ -175,7 +204,7 @@ impl HolderSpread {
         self.levels.last_key_value().map_or(0, |(most, _)| *most)
     }
 
-    /// The domain with the fewest holders, if it is the only one.
+    /// The domain with the fewest holders, if there is only one such domain.
     fn loner(&self) -> Option<DomainId> {
         let (_, lowest) = self.levels.first_key_value()?;
         lowest.first().filter(|_| lowest.len() == 1).copied()
@@ -204,6 +233,7 @@ impl HolderSpread {
                 tally,
                 skew,
                 feasible: skew <= max_skew,
+                feasible_nodes: 0,
             }
         };
         Report {
@@ -222,6 +252,19 @@ impl HolderSpread {
             matching_pods: i64::from(domain.holders),
             value: &domain.value,
             eligible_nodes: i64::from(domain.clusters),
+        }
+    }
+}
+
+impl RuleByMinimum for HolderSpread {
+    // The skew with one more holder never exceeds the max skew: where it exceeds it before, only
+    // the domain with the fewest holders takes one.
+    fn rule_at(&self, smallest: Option<u32>) -> SkewRule {
+        let max_skew = i64::from(self.active.constraint.max_skew);
+        let is_over = self.after(Class::Middle) > max_skew && smallest == Some(self.smallest());
+        SkewRule {
+            max_skew: if is_over { 1 } else { max_skew },
+            ..SkewRule::of(&self.active, smallest.unwrap_or(0).into())
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Which clusters the hard constraints admit, and how good each is.
+//! The verdicts on clusters: whether the hard constraints admit one, and how good it is.
 
 use super::super::active::NO_CONSTRAINTS;
 use super::super::filter::Filter;
@@ -24,7 +24,7 @@ pub struct OverSkew<'a> {
     pub spread: &'a HolderSpread,
     /// Holders in the cluster's domain.
     pub holders: u32,
-    /// What the skew would become.
+    /// The skew that would result.
     pub skew: i64,
 }
 
@@ -74,7 +74,7 @@ pub fn score(spreads: &[HolderSpread], slot: Slot) -> Result<i64, OverSkew<'_>> 
 }
 
 impl OverSkew<'_> {
-    /// Returns what it says, apart from the constraint.
+    /// Returns the refusal, without the constraint's index.
     pub fn refusal(&self) -> NodeRefusal {
         NodeRefusal::by_constraint(
             self.spread.violation(),

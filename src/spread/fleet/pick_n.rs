@@ -1,10 +1,11 @@
-//! PickN: which clusters a placement goes to until it has as many as wanted, or
-//! which it leaves.
+//! PickN: the clusters that a placement goes to until it has the wanted number, or those that it
+//! leaves.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
-use super::super::placement::{Holding, Outcome, Pick, PickStep, Picker, Wish};
+use super::super::place::{HardOutlook, Outlook, PlannedPicker, PlannedPicks, ScoredChoice};
+use super::super::placement::{Holding, Outcome, Pick, PickStep, Picker, PlaceOptions};
 use super::super::question::NodeChecks;
 use super::super::report::Report;
 use super::super::verdict::Reason;
@@ -15,14 +16,16 @@ use super::placement::PlacementSpec;
 use crate::snapshot::{ReadView, Slot};
 
 /// Everything that picking needs. It holds nothing of the snapshot.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct PickN {
     /// The constraints, hard ones first.
     spreads: Vec<HolderSpread>,
     /// All clusters, in node order.
     clusters: Vec<KnownCluster>,
-    /// What can be picked, best first among equal scores.
+    /// The clusters that can be picked, best first among equal scores.
     candidates: Vec<usize>,
+    /// By candidate: whether it was picked.
+    taken: Vec<bool>,
     wanted: usize,
     /// Holders that should give the placement up, ascending by name.
     removed: Vec<String>,
@@ -30,7 +33,7 @@ pub struct PickN {
     refused: BTreeMap<Reason, usize>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct KnownCluster {
     slot: Slot,
     name: Box<str>,
@@ -43,7 +46,7 @@ impl PickN {
     pub fn of(
         question: &PlacementSpec,
         checks: NodeChecks,
-        wish: &Wish,
+        options: &PlaceOptions,
         read_view: &ReadView<'_>,
     ) -> Self {
         let judge = Judge::of(question, checks, read_view);
@@ -51,10 +54,10 @@ impl PickN {
         let slots = read_view.nodes.order();
         let clusters: Vec<KnownCluster> = slots
             .iter()
-            .map(|s| KnownCluster::of(*s, wish, read_view))
+            .map(|s| KnownCluster::of(*s, options, read_view))
             .collect();
 
-        let asked = wish.candidates.as_ref();
+        let asked = options.candidates.as_ref();
         let asked: Option<HashSet<&str>> = asked.map(|c| c.iter().map(|n| &**n).collect());
         let mut refused = BTreeMap::new();
         let mut candidates = Vec::new();
@@ -64,20 +67,21 @@ impl PickN {
                 *refused.entry(Reason::HoldsPlacement).or_default() += 1;
                 holders.push(cluster);
             } else if asked.as_ref().is_some_and(|a| !a.contains(&*cluster.name)) {
-                // The caller refused it for reasons of its own.
+                // The caller refused the cluster for reasons of its own.
             } else if let Err(refusal) = judge.checks.judge(cluster.slot) {
                 *refused.entry(refusal.reason).or_default() += 1;
             } else {
                 candidates.push(index);
             }
         }
-        let surplus = holders.len().saturating_sub(wish.replicas);
-        let removed = cut_down(&holders, surplus, wish);
-        let wanted = wish.replicas.saturating_sub(holders.len());
+        let surplus = holders.len().saturating_sub(options.replicas);
+        let removed = cut_down(&holders, surplus, options);
+        let wanted = options.replicas.saturating_sub(holders.len());
         candidates.sort_unstable_by_key(|i| Reverse(clusters[*i].worth(judge.spreads.is_empty())));
         Self {
             spreads: judge.spreads,
             clusters,
+            taken: vec![false; candidates.len()],
             candidates,
             wanted,
             removed,
@@ -105,25 +109,27 @@ impl PickN {
 
     fn pick_by_step(
         &mut self,
+        plan: &[PlannedPicks],
         with_steps: bool,
         outcome: &mut Outcome,
         cancelled: &dyn Fn() -> bool,
     ) -> Option<()> {
         let slots = self.candidates().map(|cluster| cluster.slot);
         let mut cells = CandidateCells::of(slots, &self.spreads);
-        let mut taken = vec![false; self.candidates.len()];
+        let mut plan: VecDeque<PlannedPicks> = plan.iter().cloned().collect();
         while outcome.picks.len() < self.wanted {
             if cancelled() {
                 return None;
             }
             let is_first = outcome.picks.is_empty();
-            let best = if is_first {
-                self.best_of_all()
-            } else {
-                cells.best(&self.spreads)
+            let best = match self.best_planned(&mut plan, is_first) {
+                // Only for the first pick it matters which clusters held the placement before.
+                None if is_first => self.best_of(0..self.candidates.len() as Rank, true),
+                None => cells.best(&self.spreads),
+                planned => planned,
             };
             if with_steps {
-                outcome.steps.push(self.step(&taken, is_first));
+                outcome.steps.push(self.step(is_first));
             }
             let Some((rank, score)) = best else { break };
             let node = self.clusters[self.candidates[rank as usize]].name.clone();
@@ -131,30 +137,53 @@ impl PickN {
                 step.picked.push(node.clone());
             }
             outcome.picks.push(Pick { node, score });
-            taken[rank as usize] = true;
+            outcome.total = outcome.total.saturating_add(score);
+            self.taken[rank as usize] = true;
             cells.pick(rank, &mut self.spreads);
         }
         Some(())
     }
 
-    /// The first pick: the only one in which it matters who held the placement
-    /// before.
-    fn best_of_all(&self) -> Option<(Rank, i64)> {
-        let ranked = (0..).zip(self.candidates());
-        let scored = ranked.filter_map(|(rank, cluster): (Rank, _)| {
-            let score = judge::score(&self.spreads, cluster.slot).ok()?;
-            Some((score, cluster, rank))
-        });
-        let best = scored.max_by_key(|(score, cluster, _)| (*score, cluster.worth(true)));
-        best.map(|(score, _, rank)| (rank, score))
+    /// The best cluster of the first part of a plan that still has one that can be picked; the parts
+    /// before it are over.
+    fn best_planned(
+        &self,
+        plan: &mut VecDeque<PlannedPicks>,
+        is_first: bool,
+    ) -> Option<(Rank, i64)> {
+        while let Some(part) = plan.front_mut() {
+            if let Some((rank, score)) = self.best_of(part.nodes(), is_first) {
+                part.take(rank);
+                return Some((rank, score));
+            }
+            plan.pop_front();
+        }
+        None
     }
 
-    fn step(&self, taken: &[bool], is_first: bool) -> PickStep {
+    /// The best of some candidates, and its score.
+    fn best_of(&self, ranks: impl Iterator<Item = Rank>, is_first: bool) -> Option<(Rank, i64)> {
+        let worth = |rank: Rank| self.clusters[self.candidates[rank as usize]].worth(is_first);
+        let scored = ranks.filter_map(|rank| Some((rank, self.score(rank)?)));
+        scored.max_by_key(|(rank, score)| (*score, worth(*rank)))
+    }
+
+    /// The score of a candidate, if it can be picked.
+    fn score(&self, rank: Rank) -> Option<i64> {
+        let slot = self.clusters[self.candidates[rank as usize]].slot;
+        let score = || judge::score(&self.spreads, slot).ok();
+        (!self.taken[rank as usize]).then(score).flatten()
+    }
+
+    fn step(&self, is_first: bool) -> PickStep {
         let verdict = |cluster: &KnownCluster| {
             let score = judge::score(&self.spreads, cluster.slot);
             (cluster.name.clone(), score.map_err(|over| over.refusal()))
         };
-        let left = self.candidates().zip(taken).filter(|(_, taken)| !**taken);
+        let left = self
+            .candidates()
+            .zip(&self.taken)
+            .filter(|(_, taken)| !**taken);
         let mut ranked: Vec<(i64, &KnownCluster)> = left
             .filter_map(|(cluster, _)| {
                 Some((judge::score(&self.spreads, cluster.slot).ok()?, cluster))
@@ -168,7 +197,7 @@ impl PickN {
         }
     }
 
-    /// Why the remaining clusters could not be picked.
+    /// The reasons why the remaining clusters could not be picked.
     fn reasons(&self, picks: &[Pick]) -> BTreeMap<Reason, usize> {
         let mut reasons = self.refused.clone();
         let picked: HashSet<&str> = picks.iter().map(|pick| &*pick.node).collect();
@@ -188,20 +217,7 @@ impl PickN {
 
 impl Picker for PickN {
     fn run(&mut self, with_steps: bool, cancelled: &dyn Fn() -> bool) -> Option<Outcome> {
-        let mut outcome = Outcome {
-            removed: std::mem::take(&mut self.removed),
-            ..Outcome::default()
-        };
-        if self.wanted > 0 && self.spreads.is_empty() {
-            self.pick_all_at_once(with_steps, &mut outcome);
-        } else if self.wanted > 0 {
-            self.pick_by_step(with_steps, &mut outcome, cancelled)?;
-        }
-        outcome.unplaced = self.wanted - outcome.picks.len();
-        if outcome.unplaced > 0 {
-            outcome.reasons = self.reasons(&outcome.picks);
-        }
-        Some(outcome)
+        self.run_along(&[], with_steps, cancelled)
     }
 
     fn step_scores(&self) -> usize {
@@ -220,25 +236,91 @@ impl Picker for PickN {
     }
 }
 
+impl PlannedPicker for PickN {
+    fn outlook(&self) -> Outlook<'_> {
+        let hard = self.spreads.iter();
+        let hard = hard.filter(|spread| spread.active.constraint.is_hard());
+        let (moving, fixed): (Vec<_>, Vec<_>) = hard.partition(|spread| spread.follows_picks());
+        let candidates = (0..).zip(self.candidates().map(|cluster| cluster.slot));
+        let admitted = candidates.filter(|(_, slot)| fixed.iter().all(|it| it.admits(*slot)));
+        let nodes = admitted.map(|(rank, slot)| {
+            let key = moving.iter().map(|spread| spread.judged_by(slot));
+            (rank, 1, key.collect())
+        });
+        let constraints = moving.iter();
+        let constraints = constraints.map(|it| HardOutlook::of(*it, it.holders_by_value()));
+        Outlook::of(self.wanted, constraints.collect(), nodes)
+    }
+
+    fn run_along(
+        &mut self,
+        plan: &[PlannedPicks],
+        with_steps: bool,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Option<Outcome> {
+        let mut outcome = Outcome {
+            removed: std::mem::take(&mut self.removed),
+            ..Outcome::default()
+        };
+        if self.wanted > 0 && self.spreads.is_empty() {
+            self.pick_all_at_once(with_steps, &mut outcome);
+        } else if self.wanted > 0 {
+            self.pick_by_step(plan, with_steps, &mut outcome, cancelled)?;
+        }
+        outcome.unplaced = self.wanted - outcome.picks.len();
+        if outcome.unplaced > 0 {
+            outcome.reasons = self.reasons(&outcome.picks);
+        }
+        Some(outcome)
+    }
+
+    // Each constraint adds 1 at most. Bonuses only decide between equal scores.
+    fn highest_total(&self) -> i64 {
+        i64::try_from(self.spreads.len()).unwrap_or(i64::MAX)
+    }
+
+    fn node_count(&self) -> usize {
+        self.candidates.len()
+    }
+
+    fn choices(&mut self) -> Vec<ScoredChoice> {
+        let ranks = 0..self.candidates.len() as Rank;
+        let scored = ranks.filter_map(|node| {
+            let score = self.score(node)?;
+            let total = score;
+            Some(ScoredChoice { node, score, total })
+        });
+        scored.collect()
+    }
+
+    fn pick(&mut self, node: u32) {
+        self.taken[node as usize] = true;
+        let slot = self.clusters[self.candidates[node as usize]].slot;
+        for spread in &mut self.spreads {
+            spread.add(spread.domain_of(slot));
+        }
+    }
+}
+
 impl KnownCluster {
-    fn of(slot: Slot, wish: &Wish, read_view: &ReadView<'_>) -> Self {
+    fn of(slot: Slot, options: &PlaceOptions, read_view: &ReadView<'_>) -> Self {
         let name = read_view.nodes.name(slot);
         Self {
             slot,
             name: name.into(),
-            bonus: wish.bonuses.get(name).copied().unwrap_or(0),
-            sticky: wish.sticky.contains(name),
+            bonus: options.bonuses.get(name).copied().unwrap_or(0),
+            sticky: options.sticky.contains(name),
         }
     }
 
-    /// Returns what decides between clusters of equal score; more is better.
+    /// Returns the values that decide between clusters of equal score; more is better.
     fn worth(&self, counts_sticky: bool) -> (i64, bool, &str) {
         (self.bonus, self.sticky && counts_sticky, &self.name)
     }
 }
 
 /// The holders that give the placement up when there are too many.
-fn cut_down(holders: &[&KnownCluster], surplus: usize, wish: &Wish) -> Vec<String> {
+fn cut_down(holders: &[&KnownCluster], surplus: usize, options: &PlaceOptions) -> Vec<String> {
     let mut leaving: Vec<(Holding, &str)> = holders
         .iter()
         .map(|cluster| {
@@ -246,7 +328,7 @@ fn cut_down(holders: &[&KnownCluster], surplus: usize, wish: &Wish) -> Vec<Strin
                 bound: true,
                 ..Holding::default()
             };
-            let holding = wish.holders.get(&*cluster.name).copied();
+            let holding = options.holders.get(&*cluster.name).copied();
             (holding.unwrap_or(unknown), &*cluster.name)
         })
         .collect();

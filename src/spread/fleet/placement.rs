@@ -4,19 +4,20 @@ use std::collections::BTreeMap;
 
 use super::super::active::{Active, EmptySelector, topology_of};
 use super::super::question;
+use crate::account::heap::OnHeap;
 use crate::limits::Limit;
 use crate::matching::{Action, Constraint, Path, Policy, Selector, Violations, names};
 use crate::proto::v1;
 use crate::snapshot::{Limits, partition};
 
-/// What a Fleet decision is about.
+/// The placement that a Fleet decision is about.
 #[derive(Debug, Clone)]
 pub struct PlacementSpec {
     /// The placement without its constraints.
     pub pod: question::Question,
-    /// Its constraints in the order of evaluation: hard ones first.
+    /// The placement's constraints in the order of evaluation: hard ones first.
     pub constraints: Vec<Active>,
-    /// Which pods are this placement: those with all of its labels.
+    /// Selects the pods of this placement: those with all of its labels.
     pub holders: Selector,
 }
 
@@ -35,7 +36,7 @@ impl PlacementSpec {
         let constraints = constraints.unwrap_or_default();
         let mut faults = Violations::default();
         let pod = faults.collect(question::Question::compile(wire.as_ref(), limits, path));
-        // A cluster takes what is placed on it as a whole.
+        // A cluster takes the placed resources as a whole.
         let pod = pod.map(question::Question::of_labels_and_taints);
 
         let spec = path.field("spec");
@@ -56,13 +57,13 @@ impl PlacementSpec {
                 own => Selector::compile(own.as_ref(), path.field("labelSelector"), &mut faults),
             };
             compiled.extend(constraint.map(|constraint| {
-                // It counts over all clusters.
+                // The constraint counts over all clusters.
                 let everywhere = partition::Key::everywhere(topology_of(&constraint));
                 let counting = (selector, EmptySelector::CountsAll);
                 Active::of(index, constraint, counting, everywhere, labels)
             }));
         }
-        // Stable: within a kind they stay in order.
+        // The sort is stable: constraints of a kind stay in order.
         compiled.sort_by_key(|active| !active.constraint.is_hard());
         match pod {
             Some(pod) => faults.finish(Self {
@@ -74,7 +75,7 @@ impl PlacementSpec {
         }
     }
 
-    /// Returns what it takes in memory, in bytes, at most.
+    /// Returns an upper bound of the placement's bytes in memory.
     pub fn memory_bytes(&self) -> usize {
         let constraints = self.constraints.iter().map(Active::memory_bytes);
         size_of::<Self>()
@@ -108,7 +109,7 @@ fn compile(
         given => Action::compile(given, path, faults)?,
     };
     Some(Constraint {
-        // Unset is 1.
+        // The Fleet dialect has a max skew of 1 when unset.
         max_skew: wire.max_skew.max(1),
         topology_key: wire.topology_key.as_str().into(),
         action,

@@ -1,4 +1,4 @@
-//! Nodes that no constraint can tell apart, and the best of them.
+//! Groups of nodes that no constraint can tell apart, and the best node among them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -12,32 +12,31 @@ use super::tracked::{Grain, TrackedConstraint};
 pub struct Groups {
     by_key: HashMap<GroupKey, usize>,
     groups: Vec<NodeGroup>,
-    /// Those with nodes.
+    /// The groups with nodes.
     live: Vec<usize>,
     /// By node: its group.
     group_of: Vec<Option<usize>>,
-    /// By node: when it is taken among equals.
+    /// By node: its turn among equals.
     turns: Vec<NodeTurn>,
-    /// That of the node that was looked at last.
+    /// The key of the node that was described last.
     key: GroupKey,
-    /// Whether nodes that lack the key of a soft constraint are left out of
-    /// scoring.
+    /// True if nodes that lack the key of a soft constraint are left out of scoring.
     all_keys_required: bool,
-    /// By soft constraint and domain, the round in which the domain was last
-    /// seen. For counting distinct domains.
+    /// By soft constraint and domain, the round in which the domain was last seen. This counts
+    /// distinct domains.
     seen: Vec<Vec<u64>>,
     round: u64,
 }
 
-/// What all nodes of a group have in common.
+/// The properties that all nodes of a group share.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 struct GroupKey {
-    /// By constraint; 0 where the group is not scored.
+    /// By constraint: the mark of the nodes; 0 where the group is not scored.
     marks: Vec<u32>,
-    /// By constraint: whether it has the topology key.
+    /// By constraint: true if the nodes have the topology key.
     keyed: Vec<bool>,
-    /// By constraint: how many pods that are nominated to the node it counts there;
-    /// nothing where it is none of any.
+    /// By constraint: the number of pods nominated to the node that the constraint counts there;
+    /// empty if it counts none for any constraint.
     nominated: Vec<u32>,
     bonus: i64,
 }
@@ -45,36 +44,38 @@ struct GroupKey {
 #[derive(Debug, Clone)]
 struct NodeGroup {
     key: GroupKey,
-    /// Each with its turn: the first of them is next.
+    /// The group's nodes, each with its turn: the first of them is next.
     nodes: BTreeSet<(NodeTurn, u32)>,
-    /// Where it is among the live ones.
+    /// The group's position among the live ones.
     at: usize,
     is_ignored: bool,
-    /// In the last round: whether it is feasible, and its raw score.
+    /// The raw score of the group in the last round, if it was feasible.
     raw: Option<i64>,
 }
 
-/// When a node is taken among equals: the one with the smallest turn first, then
-/// the first in node order.
+/// A node's turn among equals: the node with the smallest turn is taken first, then the first in
+/// node order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeTurn {
-    /// How often it was picked.
+    /// The number of picks of the node.
     pub picks: u32,
-    /// How many of its pods the constraints counted before the first pick.
+    /// The number of its pods that the constraints counted before the first pick.
     pub counted: u32,
 }
 
-/// The best node of a round.
+/// A node that can be picked in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Best {
+pub struct ScoredChoice {
     /// The node.
     pub node: u32,
-    /// Its score, without its bonus.
+    /// The node's score, without its bonus.
     pub score: i64,
+    /// The node's score with its bonus.
+    pub total: i64,
 }
 
 impl Groups {
-    /// Puts nodes into groups: those with a bonus, for the others take no pod.
+    /// Puts the nodes with a bonus into groups. The other nodes take no pod.
     pub fn of(
         nodes: impl Iterator<Item = (NodeTurn, Option<i64>)>,
         constraints: &[TrackedConstraint],
@@ -94,7 +95,7 @@ impl Groups {
             seen: constraints.iter().map(seen).collect(),
             round: 0,
         };
-        // A set is made of all its nodes at once: one after the other takes longer.
+        // Building a set from all its nodes at once is faster than inserting one after the other.
         let mut members: Vec<Vec<(NodeTurn, u32)>> = Vec::new();
         for (node, (turn, bonus)) in (0_u32..).zip(nodes) {
             let index = bonus.map(|bonus| all.index_of(node, bonus, constraints));
@@ -125,7 +126,7 @@ impl Groups {
         self.group_of[node as usize] = Some(index);
     }
 
-    /// The group of a node, made if need be.
+    /// The group of a node, created if needed.
     fn index_of(&mut self, node: u32, bonus: i64, constraints: &[TrackedConstraint]) -> usize {
         let is_ignored =
             self.all_keys_required && !constraints.iter().all(|t| t.is_hard() || t.has_key(node));
@@ -145,7 +146,7 @@ impl Groups {
         index
     }
 
-    /// Counts a pick of a node, which stays in its group, behind others.
+    /// Counts a pick of a node. The node stays in its group, behind the others.
     pub fn take_turn(&mut self, node: u32) {
         let turn = &mut self.turns[node as usize];
         let before = *turn;
@@ -172,36 +173,75 @@ impl Groups {
         Some(bonus)
     }
 
-    /// One round of filtering and scoring: the best of the nodes that are `allowed`, if
-    /// any of them is feasible.
-    pub fn best(
+    /// One round of filtering and scoring: the best node, if any is feasible.
+    pub fn best(&mut self, constraints: &mut [TrackedConstraint]) -> Option<ScoredChoice> {
+        let ranked = self.round(constraints).filter_map(|(_, group, score)| {
+            let first = group.nodes.first()?;
+            Some((
+                score.saturating_add(group.key.bonus),
+                Reverse(*first),
+                score,
+            ))
+        });
+        let best = ranked.max();
+        best.map(|(total, Reverse((_, node)), score)| ScoredChoice { node, score, total })
+    }
+
+    /// The same, of these nodes.
+    pub fn best_of(
+        &mut self,
+        nodes: impl Iterator<Item = u32>,
+        constraints: &mut [TrackedConstraint],
+    ) -> Option<ScoredChoice> {
+        let ranked = self.round(constraints).map(|(index, group, score)| {
+            let total = score.saturating_add(group.key.bonus);
+            (index, (score, total))
+        });
+        let ranked: HashMap<usize, (i64, i64)> = ranked.collect();
+        let feasible = nodes.filter_map(|node| {
+            let (score, total) = *ranked.get(&self.group_of[node as usize]?)?;
+            Some((total, Reverse((self.turns[node as usize], node)), score))
+        });
+        let best = feasible.max();
+        best.map(|(total, Reverse((_, node)), score)| ScoredChoice { node, score, total })
+    }
+
+    /// One round of filtering and scoring: all nodes that are feasible.
+    pub fn choices(&mut self, constraints: &mut [TrackedConstraint]) -> Vec<ScoredChoice> {
+        let groups = self.round(constraints).flat_map(|(_, group, score)| {
+            let total = score.saturating_add(group.key.bonus);
+            let nodes = group.nodes.iter();
+            nodes.map(move |(_, node)| ScoredChoice {
+                node: *node,
+                score,
+                total,
+            })
+        });
+        groups.collect()
+    }
+
+    /// Filters and scores. Returns the feasible groups with their numbers and scores.
+    fn round(
         &mut self,
         constraints: &mut [TrackedConstraint],
-        allowed: impl Fn(u32) -> bool,
-    ) -> Option<Best> {
+    ) -> impl Iterator<Item = (usize, &NodeGroup, i64)> {
         self.filter(constraints);
         let is_scored = constraints.iter().any(|tracked| !tracked.is_hard());
         if is_scored {
             self.weigh(constraints);
             self.sum(constraints);
         }
-        let live = self.live.iter().map(|index| &self.groups[*index]);
-        let scored = live.filter(|group| !group.is_ignored);
-        let scored = scored.filter_map(|group| group.raw);
-        let range = RawRange::of(scored);
-        let live = self.live.iter().map(|index| &self.groups[*index]);
-        let ranked = live.filter_map(|group| {
+        let live = self.live.iter().map(|index| (*index, &self.groups[*index]));
+        let scored = live.clone().filter(|(_, group)| !group.is_ignored);
+        let range = RawRange::of(scored.filter_map(|(_, group)| group.raw));
+        live.filter_map(move |(index, group)| {
             let raw = group.raw?;
-            let first = group.nodes.iter().find(|(_, node)| allowed(*node))?;
             let score = match !is_scored || group.is_ignored {
                 true => 0,
                 false => range.score(raw),
             };
-            let total = score.saturating_add(group.key.bonus);
-            Some((total, Reverse(*first), score))
-        });
-        let best = ranked.max();
-        best.map(|(_, Reverse((_, node)), score)| Best { node, score })
+            Some((index, group, score))
+        })
     }
 
     /// Finds the feasible groups and sets their raw score.
@@ -267,7 +307,7 @@ impl Groups {
 }
 
 impl GroupKey {
-    /// Makes it that of a node.
+    /// Sets the key to that of a node.
     fn describe(
         &mut self,
         node: u32,

@@ -1,33 +1,38 @@
-//! What the hard constraints and the room of nodes say of the picks to come, for plans
-//! of many picks at once.
+//! The limits that hard constraints and the room of nodes set to further picks, for plans of many
+//! picks at once.
 
 use std::collections::HashMap;
+use std::fmt::Debug;
 
 use super::super::skew::SkewRule;
-use super::tracked::TrackedConstraint;
-use crate::snapshot::DomainId;
 
-/// What hard constraints and room say of more picks.
+/// The picks that hard constraints and room would still allow.
 #[derive(Debug)]
 pub struct Outlook<'p> {
-    /// How many are wanted.
+    /// The number of pods that are wanted.
     pub wanted: usize,
-    /// The hard constraints whose counts follow the picks. Others decide once and for
-    /// all, and the nodes that they refuse are in no cell.
+    /// The hard constraints whose counts follow the picks. The other constraints decide once, and
+    /// the nodes that they refuse are in no cell.
     pub constraints: Vec<HardOutlook<'p>>,
-    /// The nodes that can take a pod, those together that no hard constraint tells
-    /// apart. Nodes that other pods are nominated to are left out.
+    /// The nodes that can take a pod, grouped into cells that no hard constraint tells apart. Nodes
+    /// with nominated pods are left out.
     pub cells: Vec<NodeCell>,
-    /// How many more pods fit on nodes that are left out, at most.
+    /// The most pods that fit on the nodes that are left out.
     pub beside: usize,
 }
 
 /// A hard constraint.
 #[derive(Debug)]
 pub struct HardOutlook<'p> {
-    tracked: &'p TrackedConstraint,
+    constraint: &'p dyn RuleByMinimum,
     /// By value of the topology key: its count, if it is a domain.
     pub counts: Vec<Option<u32>>,
+}
+
+/// A constraint whose rule depends on its smallest count.
+pub trait RuleByMinimum: Debug {
+    /// Returns the rule by which it admits domains once this is its smallest count.
+    fn rule_at(&self, smallest: Option<u32>) -> SkewRule;
 }
 
 /// Nodes that no hard constraint tells apart.
@@ -35,120 +40,103 @@ pub struct HardOutlook<'p> {
 pub struct NodeCell {
     /// By constraint: the value that the nodes are judged by.
     pub judged_by: Vec<usize>,
-    /// By constraint: whether a pick counts there.
+    /// By constraint: true if a pick there counts.
     pub counts: Vec<bool>,
     /// The nodes.
     pub nodes: Vec<u32>,
-    /// How many more pods fit on them, no more than are wanted.
+    /// The number of pods that fit on the nodes, at most the wanted number.
     pub room: usize,
 }
 
-/// Picks that a plan has in any order.
+/// Picks that a plan has in any order: nodes, and how many picks of them.
 #[derive(Debug, Clone, Default)]
-pub struct PlannedPicks {
-    cell_of: HashMap<u32, usize>,
-    /// By cell.
-    picks: Vec<usize>,
-}
+pub struct PlannedPicks(Vec<(Vec<u32>, usize)>);
 
 impl<'p> Outlook<'p> {
-    /// That of nodes with this room for more pods.
-    pub(super) fn of(
-        constraints: &'p [TrackedConstraint],
-        rooms: impl Iterator<Item = Option<u32>>,
+    /// The outlook for nodes, each with its room and, by constraint, the value that it is judged
+    /// by and whether a pick there counts.
+    pub fn of(
         wanted: usize,
+        constraints: Vec<HardOutlook<'p>>,
+        nodes: impl Iterator<Item = (u32, usize, Vec<(usize, bool)>)>,
     ) -> Self {
-        let hard: Vec<_> = constraints.iter().filter(|t| t.is_hard()).collect();
-        let (moving, fixed): (Vec<_>, Vec<_>) = hard.into_iter().partition(|t| t.counts_picks());
-        let mut outlook = Self {
-            wanted,
-            constraints: moving
-                .iter()
-                .map(|tracked| HardOutlook::of(tracked))
-                .collect(),
-            cells: Vec::new(),
-            beside: 0,
-        };
-        let mut places: HashMap<Vec<(DomainId, bool)>, usize> = HashMap::new();
-        for (node, room) in (0_u32..).zip(rooms) {
-            let room = room.map_or(wanted, |room| wanted.min(room as usize));
-            let lacks_key = |t: &&TrackedConstraint| !t.domain_of(node).is_some();
-            let refuses = |t: &&TrackedConstraint| {
-                let nominated = t.nominated_on(node);
-                !t.admits(t.rule(), t.count(t.domain_of(node)), nominated)
-            };
-            let mut all = moving.iter().chain(&fixed);
-            if room == 0 || all.any(lacks_key) || fixed.iter().any(refuses) {
-                continue;
-            }
-            if moving.iter().any(|tracked| tracked.nominated_on(node) > 0) {
-                outlook.beside = outlook.beside.saturating_add(room).min(wanted);
-                continue;
-            }
-            let key = moving.iter().map(|tracked| {
-                let domain = tracked.domain_of(node);
-                (domain, tracked.counted_in(node) == Some(domain))
-            });
-            let key: Vec<_> = key.collect();
-            let next = outlook.cells.len();
+        let mut cells: Vec<NodeCell> = Vec::new();
+        let mut places: HashMap<Vec<(usize, bool)>, usize> = HashMap::new();
+        for (node, room, key) in nodes {
+            let next = cells.len();
             let cell = *places.entry(key.clone()).or_insert(next);
             if cell == next {
-                outlook.cells.push(NodeCell {
-                    judged_by: key.iter().map(|(domain, _)| domain.index()).collect(),
-                    counts: key.iter().map(|(_, counts)| *counts).collect(),
+                let (judged_by, counts) = key.into_iter().unzip();
+                cells.push(NodeCell {
+                    judged_by,
+                    counts,
                     nodes: Vec::new(),
                     room: 0,
                 });
             }
-            let cell = &mut outlook.cells[cell];
+            let cell = &mut cells[cell];
             cell.nodes.push(node);
             cell.room = cell.room.saturating_add(room).min(wanted);
         }
-        outlook
+        Self {
+            wanted,
+            constraints,
+            cells,
+            beside: 0,
+        }
     }
 
-    /// So many picks of each cell, in any order.
-    pub fn picks(&self, picks: Vec<usize>) -> PlannedPicks {
-        let cells = self.cells.iter().enumerate();
-        let used = cells.filter(|(index, _)| picks[*index] > 0);
-        let cell_of = used.flat_map(|(index, cell)| cell.nodes.iter().map(move |it| (*it, index)));
-        PlannedPicks {
-            cell_of: cell_of.collect(),
-            picks,
+    /// Leaves cells no more room than constraints let them use by these rules.
+    pub fn limit_rooms(&mut self, rules: &[SkewRule]) {
+        for cell in &mut self.cells {
+            let constraints = self.constraints.iter().zip(rules).enumerate();
+            for (index, (constraint, rule)) in constraints {
+                let count = constraint.counts[cell.judged_by[index]].unwrap_or(0);
+                let takes = rule.takes(count);
+                if cell.counts[index] || takes == 0 {
+                    cell.room = cell.room.min(takes);
+                }
+            }
         }
+    }
+
+    /// Picks of cells, in any order.
+    pub fn picks(&self, picks: &[(usize, usize)]) -> PlannedPicks {
+        let picks = picks.iter();
+        let picks = picks.map(|(cell, times)| (self.cells[*cell].nodes.clone(), *times));
+        PlannedPicks(picks.collect())
     }
 }
 
 impl<'p> HardOutlook<'p> {
-    fn of(tracked: &'p TrackedConstraint) -> Self {
-        Self {
-            tracked,
-            counts: tracked.domain_counts().collect(),
-        }
+    /// A constraint with its counts.
+    pub fn of(constraint: &'p dyn RuleByMinimum, counts: Vec<Option<u32>>) -> Self {
+        Self { constraint, counts }
     }
 
-    /// Decides whether a domain takes one more pod, at these counts.
-    pub fn rule(&self, counts: &[Option<u32>]) -> SkewRule {
-        self.tracked.rule_at(counts.iter().flatten().min().copied())
+    /// Decides whether a domain takes one more pod, at this smallest count.
+    pub fn rule(&self, smallest: Option<u32>) -> SkewRule {
+        self.constraint.rule_at(smallest)
     }
 }
 
 impl PlannedPicks {
-    /// Returns how many picks are left.
-    pub fn left(&self) -> usize {
-        self.picks.iter().sum()
+    /// One pick of this node.
+    pub fn of_node(node: u32) -> Self {
+        Self(vec![(vec![node], 1)])
     }
 
-    /// Returns whether a node may be picked.
-    pub fn has(&self, node: u32) -> bool {
-        let cell = self.cell_of.get(&node);
-        cell.is_some_and(|cell| self.picks[*cell] > 0)
+    /// The nodes that may be picked.
+    pub fn nodes(&self) -> impl Iterator<Item = u32> {
+        self.0.iter().flat_map(|(nodes, _)| nodes).copied()
     }
 
-    /// Counts a pick of a node that it has.
+    /// Counts a pick of a node that the plan has.
     pub fn take(&mut self, node: u32) {
-        if let Some(cell) = self.cell_of.get(&node) {
-            self.picks[*cell] = self.picks[*cell].saturating_sub(1);
+        let mut cells = self.0.iter_mut();
+        if let Some((_, times)) = cells.find(|(nodes, _)| nodes.contains(&node)) {
+            *times -= 1;
         }
+        self.0.retain(|(_, times)| *times > 0);
     }
 }

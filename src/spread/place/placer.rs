@@ -1,25 +1,28 @@
-//! What is placed where, pick by pick.
+//! Places pods on nodes, pick by pick.
 
 use std::collections::{BTreeMap, HashSet};
 
 use super::super::active::{Active, Constraints, NO_CONSTRAINTS};
 use super::super::filter::Filter;
-use super::super::placement::{Outcome, Pick, Picker, Wish};
+use super::super::placement::{Outcome, Pick, Picker, PlaceOptions};
 use super::super::question::{NodeChecks, Question};
 use super::super::report::Report;
+use super::super::scoring::MAX_SCORE;
+use super::super::skew::SkewRule;
 use super::super::verdict::Reason;
 use super::super::volumes::Volumes;
-use super::groups::{Groups, NodeTurn};
-use super::outlook::{Outlook, PlannedPicks};
+use super::groups::{Groups, NodeTurn, ScoredChoice};
+use super::outlook::{HardOutlook, Outlook, PlannedPicks, RuleByMinimum};
+use super::planned::PlannedPicker;
 use super::pod_terms::TrackedPodTerms;
 use super::tracked::TrackedConstraint;
 use super::tracked_volumes::TrackedVolumes;
 use crate::snapshot::{DomainKey, Query, ReadView, Slot, partition};
 
-/// What it costs to gather a node besides looking at its room, in units.
+/// The cost of gathering a node, besides checking its room, in units.
 const UNITS_PER_NODE: usize = 50;
 
-/// How many picks are made between two checks whether to go on.
+/// The number of picks between two checks whether to go on.
 const PICKS_PER_LOOK: usize = 32;
 
 /// Everything that placing needs. It holds nothing of the snapshot.
@@ -29,7 +32,7 @@ pub struct Placer {
     constraints: Vec<TrackedConstraint>,
     /// Affinity between pods; `None` where no term matters.
     pod_terms: Option<TrackedPodTerms>,
-    /// Its storage; `None` where picks change nothing.
+    /// The pod's storage; `None` where picks change nothing about it.
     volumes: Option<TrackedVolumes>,
     groups: Groups,
     /// The candidates that pass the checks before spread, in node order.
@@ -41,15 +44,15 @@ pub struct Placer {
 #[derive(Debug, Clone)]
 struct Candidate {
     name: Box<str>,
-    /// How many more fit.
+    /// The number of further pods that fit.
     room: Option<u32>,
-    /// Why no more than those.
+    /// The reasons why no more fit.
     full: Vec<Reason>,
-    /// What is added to its score.
+    /// The bonus that is added to the node's score.
     bonus: i64,
-    /// Whether it lacks the key of a hard constraint.
+    /// True if the node lacks the key of a hard constraint.
     lacks_key: bool,
-    /// Whether it declares the features that the pod needs.
+    /// True if the node declares the features that the pod needs.
     declares_needed: bool,
 }
 
@@ -58,12 +61,12 @@ impl Placer {
     pub fn of(
         question: &Question,
         checks: NodeChecks,
-        wish: &Wish,
+        options: &PlaceOptions,
         read_view: &ReadView<'_>,
     ) -> Self {
         let mut refused = BTreeMap::new();
         let filter = Filter::of(question, &NO_CONSTRAINTS, checks, read_view);
-        let slots = passing(&filter, wish, read_view, &mut refused);
+        let slots = passing(&filter, options, read_view, &mut refused);
         let in_force = question.constraints_on(read_view);
         let track =
             |active: &Active| TrackedConstraint::of(active, &slots, filter.nominated(), read_view);
@@ -75,7 +78,7 @@ impl Placer {
         let volumes = volumes.and_then(|it| TrackedVolumes::of(it, &slots, read_view));
         let candidate = |(index, slot): (u32, &Slot)| {
             let lacks_key = |t: &TrackedConstraint| t.is_hard() && !t.domain_of(index).is_some();
-            let candidate = Candidate::of(*slot, &filter, wish, read_view);
+            let candidate = Candidate::of(*slot, &filter, options, read_view);
             Candidate {
                 lacks_key: constraints.iter().any(lacks_key),
                 ..candidate
@@ -100,35 +103,11 @@ impl Placer {
             groups,
             nodes,
             refused,
-            wanted: wish.replicas,
+            wanted: options.replicas,
         }
     }
 
-    /// Counts a pick, and brings nodes into the groups where they belong now.
-    fn pick(&mut self, picked: u32) {
-        let mut moved = Vec::new();
-        for tracked in &mut self.constraints {
-            moved.extend_from_slice(tracked.pick(picked));
-        }
-        moved.sort_unstable();
-        moved.dedup();
-        let room = &mut self.nodes[picked as usize].room;
-        *room = room.map(|room| room - 1);
-        if *room == Some(0) {
-            self.groups.remove(picked);
-        }
-        let bonuses: Vec<Option<i64>> =
-            moved.iter().map(|node| self.groups.remove(*node)).collect();
-        self.groups.take_turn(picked);
-        for (node, bonus) in moved.into_iter().zip(bonuses) {
-            if let Some(bonus) = bonus {
-                self.groups.insert(node, bonus, &self.constraints);
-            }
-        }
-        self.follow(picked);
-    }
-
-    /// Has affinity between pods and storage count a pick.
+    /// Counts a pick in affinity between pods and in storage.
     fn follow(&mut self, picked: u32) {
         let terms = self.pod_terms.as_mut();
         let mut changed = terms.map_or_else(Vec::new, |terms| terms.pick(picked));
@@ -143,7 +122,7 @@ impl Placer {
         }
     }
 
-    /// Why affinity between pods or storage has a node take no pod now.
+    /// The reason why affinity between pods or storage lets a node take no pod at present.
     fn refusal(&self, node: u32) -> Option<Reason> {
         let volumes = self.volumes.as_ref();
         let by_volumes = volumes.and_then(|volumes| volumes.refusal(node));
@@ -151,66 +130,24 @@ impl Placer {
         by_volumes.or_else(|| terms.and_then(|terms| terms.refusal(node)))
     }
 
-    /// Returns how many are wanted.
-    pub fn wanted(&self) -> usize {
-        self.wanted
+    /// Returns whether more are wanted; `None` when `cancelled` said so.
+    fn goes_on(&self, outcome: &Outcome, cancelled: &dyn Fn() -> bool) -> Option<bool> {
+        let picks = outcome.picks.len();
+        let is_cancelled = picks.is_multiple_of(PICKS_PER_LOOK) && cancelled();
+        (!is_cancelled).then_some(picks < self.wanted)
     }
 
-    /// Returns what hard constraints and room say of more picks, for plans.
-    pub fn outlook(&self) -> Outlook<'_> {
-        let rooms = self.nodes.iter().map(|node| node.room);
-        Outlook::of(&self.constraints, rooms, self.wanted)
-    }
-
-    /// Picks along a plan, as far as every constraint accepts that, and then what is
-    /// best. `None` when `cancelled` said so.
-    pub fn run_along(
-        &mut self,
-        plan: &[PlannedPicks],
-        cancelled: &dyn Fn() -> bool,
-    ) -> Option<Outcome> {
-        let mut outcome = Outcome::default();
-        for part in plan {
-            let mut part = part.clone();
-            while part.left() > 0
-                && let Some(node) = self.pick_best(&mut outcome, cancelled, |it| part.has(it))?
-            {
-                part.take(node);
-            }
-        }
-        while self.pick_best(&mut outcome, cancelled, |_| true)?.is_some() {}
-        outcome.unplaced = self.wanted - outcome.picks.len();
-        if outcome.unplaced > 0 {
-            outcome.reasons = self.reasons();
-        }
-        Some(outcome)
-    }
-
-    /// Picks the best of the nodes that are `allowed`, if there is one.
-    fn pick_best(
-        &mut self,
-        outcome: &mut Outcome,
-        cancelled: &dyn Fn() -> bool,
-        allowed: impl Fn(u32) -> bool,
-    ) -> Option<Option<u32>> {
-        if outcome.picks.len() >= self.wanted {
-            return Some(None);
-        }
-        if outcome.picks.len().is_multiple_of(PICKS_PER_LOOK) && cancelled() {
-            return None;
-        }
-        let Some(best) = self.groups.best(&mut self.constraints, allowed) else {
-            return Some(None);
-        };
+    /// Picks a node, and writes that down.
+    fn note(&mut self, best: ScoredChoice, outcome: &mut Outcome) {
         outcome.picks.push(Pick {
             node: self.nodes[best.node as usize].name.clone(),
             score: best.score,
         });
+        outcome.total = outcome.total.saturating_add(best.total);
         self.pick(best.node);
-        Some(Some(best.node))
     }
 
-    /// Why each node takes no more.
+    /// The reasons why nodes take no more pods, with the number of nodes.
     fn reasons(&self) -> BTreeMap<Reason, usize> {
         let mut reasons = self.refused.clone();
         for (index, node) in (0_u32..).zip(&self.nodes) {
@@ -221,7 +158,7 @@ impl Placer {
         reasons
     }
 
-    /// Why a node takes no more; none if it does.
+    /// The reasons why a node takes no more pods; none if it takes one.
     fn reasons_of(&self, index: u32, node: &Candidate) -> Vec<Reason> {
         if node.room == Some(0) {
             return node.full.clone();
@@ -245,11 +182,16 @@ impl Placer {
 
 impl Candidate {
     /// A node that passes the checks besides spread.
-    fn of(slot: Slot, filter: &Filter<'_>, wish: &Wish, read_view: &ReadView<'_>) -> Self {
+    fn of(
+        slot: Slot,
+        filter: &Filter<'_>,
+        options: &PlaceOptions,
+        read_view: &ReadView<'_>,
+    ) -> Self {
         let name = read_view.nodes.name(slot);
-        let capacity = wish.capacities.get(name).copied();
+        let capacity = options.capacities.get(name).copied();
         let capacity = capacity.map(|pods| (pods, vec![Reason::Capacity]));
-        let fitting = filter.fitting(slot, wish.replicas);
+        let fitting = filter.fitting(slot, options.replicas);
         let [by_disks, _] = filter.volumes().map(Volumes::most).unwrap_or_default();
         let by_disks = by_disks.map(|(pods, reason)| (pods, vec![reason]));
         let limits = capacity.into_iter().chain(fitting).chain(by_disks);
@@ -258,7 +200,7 @@ impl Candidate {
             None => (None, Vec::new()),
         };
         Self {
-            bonus: wish.bonuses.get(name).copied().unwrap_or(0),
+            bonus: options.bonuses.get(name).copied().unwrap_or(0),
             name: name.into(),
             room,
             full,
@@ -267,18 +209,123 @@ impl Candidate {
         }
     }
 
-    /// Returns whether it takes pods as far as constraints and terms allow.
+    /// Returns whether the node takes pods as far as constraints and terms allow.
     fn takes_pods(&self) -> bool {
         self.room != Some(0) && !self.lacks_key && self.declares_needed
     }
 }
 
-impl Picker for Placer {
-    fn run(&mut self, _with_steps: bool, cancelled: &dyn Fn() -> bool) -> Option<Outcome> {
-        self.run_along(&[], cancelled)
+impl PlannedPicker for Placer {
+    fn outlook(&self) -> Outlook<'_> {
+        let hard = self.constraints.iter().filter(|t| t.is_hard());
+        let (moving, fixed): (Vec<_>, Vec<_>) = hard.partition(|t| t.counts_picks());
+        let mut beside: usize = 0;
+        let nodes = (0_u32..).zip(&self.nodes).filter_map(|(node, candidate)| {
+            let room = candidate.room.map_or(self.wanted, |room| room as usize);
+            let room = room.min(self.wanted);
+            let refuses = |t: &&TrackedConstraint| {
+                let nominated = t.nominated_on(node);
+                !t.admits(t.rule(), t.count(t.domain_of(node)), nominated)
+            };
+            if room == 0 || candidate.lacks_key || fixed.iter().any(refuses) {
+                return None;
+            }
+            if moving.iter().any(|tracked| tracked.nominated_on(node) > 0) {
+                beside = beside.saturating_add(room).min(self.wanted);
+                return None;
+            }
+            let key = moving.iter().map(|tracked| {
+                let domain = tracked.domain_of(node);
+                (domain.index(), tracked.counted_in(node) == Some(domain))
+            });
+            Some((node, room, key.collect()))
+        });
+        let constraints = moving.iter();
+        let constraints = constraints.map(|t| HardOutlook::of(*t, t.domain_counts().collect()));
+        let outlook = Outlook::of(self.wanted, constraints.collect(), nodes);
+        Outlook { beside, ..outlook }
     }
 
-    // This dialect lists no steps.
+    fn run_along(
+        &mut self,
+        plan: &[PlannedPicks],
+        _with_steps: bool,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Option<Outcome> {
+        let mut outcome = Outcome::default();
+        for part in plan {
+            let mut part = part.clone();
+            while self.goes_on(&outcome, cancelled)?
+                && let Some(best) = self.groups.best_of(part.nodes(), &mut self.constraints)
+            {
+                part.take(best.node);
+                self.note(best, &mut outcome);
+            }
+        }
+        while self.goes_on(&outcome, cancelled)?
+            && let Some(best) = self.groups.best(&mut self.constraints)
+        {
+            self.note(best, &mut outcome);
+        }
+        outcome.unplaced = self.wanted - outcome.picks.len();
+        if outcome.unplaced > 0 {
+            outcome.reasons = self.reasons();
+        }
+        Some(outcome)
+    }
+
+    fn highest_total(&self) -> i64 {
+        let is_scored = self.constraints.iter().any(|tracked| !tracked.is_hard());
+        let score = if is_scored { MAX_SCORE } else { 0 };
+        let bonuses = self.nodes.iter().map(|node| node.bonus);
+        score.saturating_add(bonuses.max().unwrap_or(0))
+    }
+
+    fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    fn choices(&mut self) -> Vec<ScoredChoice> {
+        self.groups.choices(&mut self.constraints)
+    }
+
+    // The nodes that a pick changes move to their new groups.
+    fn pick(&mut self, picked: u32) {
+        let mut moved = Vec::new();
+        for tracked in &mut self.constraints {
+            moved.extend_from_slice(tracked.pick(picked));
+        }
+        moved.sort_unstable();
+        moved.dedup();
+        let room = &mut self.nodes[picked as usize].room;
+        *room = room.map(|room| room - 1);
+        if *room == Some(0) {
+            self.groups.remove(picked);
+        }
+        let bonuses: Vec<Option<i64>> =
+            moved.iter().map(|node| self.groups.remove(*node)).collect();
+        self.groups.take_turn(picked);
+        for (node, bonus) in moved.into_iter().zip(bonuses) {
+            if let Some(bonus) = bonus {
+                self.groups.insert(node, bonus, &self.constraints);
+            }
+        }
+        self.follow(picked);
+    }
+}
+
+impl RuleByMinimum for TrackedConstraint {
+    fn rule_at(&self, smallest: Option<u32>) -> SkewRule {
+        SkewRule::of(&self.active, self.minimum_of(smallest).pods)
+    }
+}
+
+impl Picker for Placer {
+    fn run(&mut self, with_steps: bool, cancelled: &dyn Fn() -> bool) -> Option<Outcome> {
+        self.run_along(&[], with_steps, cancelled)
+    }
+
+    // The Kubernetes dialect lists no steps.
     fn step_scores(&self) -> usize {
         0
     }
@@ -292,11 +339,11 @@ impl Picker for Placer {
 /// The candidates that pass the checks besides spread, in node order.
 fn passing(
     filter: &Filter<'_>,
-    wish: &Wish,
+    options: &PlaceOptions,
     read_view: &ReadView<'_>,
     refused: &mut BTreeMap<Reason, usize>,
 ) -> Vec<Slot> {
-    let asked = wish.candidates.as_ref();
+    let asked = options.candidates.as_ref();
     let asked: Option<HashSet<Slot>> = asked.map(|names| {
         names
             .iter()
@@ -307,7 +354,7 @@ fn passing(
     let mut slots: Vec<Slot> = order
         .filter(|slot| asked.as_ref().is_none_or(|asked| asked.contains(slot)))
         .collect();
-    // Judged here, and then asked how many fit.
+    // Each node is judged here, and then asked how many pods fit.
     let units = UNITS_PER_NODE + 2 * filter.units_per_node();
     slots.retain(|slot| match filter.judge_besides_pods(*slot) {
         _ if !read_view.affords(units) => false,
@@ -322,7 +369,7 @@ fn passing(
     slots
 }
 
-/// Returns how many pods on each node the constraints count, added up over them.
+/// Returns for each node the number of pods that the constraints count, added up over them.
 fn counted_on(slots: &[Slot], in_force: &Constraints, read_view: &ReadView<'_>) -> Vec<u32> {
     let by_node = partition::Key::everywhere(DomainKey::Node);
     let mut counted: Vec<u32> = vec![0; slots.len()];

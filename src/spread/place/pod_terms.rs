@@ -7,29 +7,28 @@ use super::super::pod_affinity::{PodTerms, TermCounts};
 use super::super::verdict::Reason;
 use crate::snapshot::{DomainId, ReadView, Slot};
 
-/// The terms that a pod meets, for some nodes. It holds nothing of the snapshot.
+/// The terms that apply to a pod, for some nodes. It holds nothing of the snapshot.
 #[derive(Debug, Clone)]
 pub struct TrackedPodTerms {
     near: Vec<TrackedTerm>,
     apart: Vec<TrackedTerm>,
     kept_away: Vec<TrackedTerm>,
     is_first: bool,
-    /// Why nodes are refused because of pods that are nominated to them, whatever is
-    /// picked.
+    /// The reasons why nodes are refused for the pods nominated to them, whatever is picked.
     by_nominated: HashMap<u32, Reason>,
     nodes: u32,
 }
 
-/// A term, with what it counts.
+/// A term, with its counts.
 #[derive(Debug, Clone)]
 struct TrackedTerm {
-    /// By domain.
+    /// The counts, by domain.
     counts: Vec<u32>,
-    /// By node.
+    /// The domain of each node.
     domains: Vec<DomainId>,
-    /// By domain: its nodes.
+    /// The nodes of each domain.
     members: Vec<Vec<u32>>,
-    /// Whether it counts the picks.
+    /// True if the term counts the picks.
     counts_picks: bool,
 }
 
@@ -83,7 +82,7 @@ impl TrackedTerm {
 }
 
 impl TrackedPodTerms {
-    /// The terms that a pod meets, for these nodes.
+    /// The terms that apply to a pod, for these nodes.
     pub fn of(
         terms: &PodTerms<'_>,
         nodes: &[Slot],
@@ -99,8 +98,8 @@ impl TrackedPodTerms {
             .iter()
             .map(|counted| TrackedTerm::of(counted, nodes, false))
             .collect();
-        // A term that does not find the pod's own namespace, because that has no object,
-        // is held against the next pod all the same once a pick has it.
+        // A term of the pod may miss the pod's own namespace, if that has no object. Once a pick
+        // runs, its term still keeps the next pod away.
         let one_sided = apart
             .clone()
             .filter(|(term, _)| terms.keeps_own_away(term) && !terms.matches_own(term));
@@ -131,7 +130,7 @@ impl TrackedPodTerms {
         }
     }
 
-    /// Why a node takes no pod now.
+    /// The reason why a node takes no pod at present.
     pub fn refusal(&self, node: u32) -> Option<Reason> {
         let is_near = self.near.iter().all(|term| term.has_pods(node))
             || self.is_first && self.near.iter().all(|term| term.has_key(node));
@@ -146,13 +145,13 @@ impl TrackedPodTerms {
         by_pods.or_else(|| self.by_nominated.get(&node).cloned())
     }
 
-    /// Counts a pick on a node. Returns the nodes to which that may make a difference.
+    /// Counts a pick on a node. Returns the nodes whose verdict it may change.
     pub fn pick(&mut self, node: u32) -> Vec<u32> {
         let mut changed = Vec::new();
         for term in &mut self.near {
             changed.extend_from_slice(term.pick(node));
         }
-        // A pod is there now that the others have to join.
+        // The pod is there now, and the others have to join it.
         if self.is_first && self.near.iter().any(|term| term.has_pods(node)) {
             self.is_first = false;
             changed.extend(0..self.nodes);

@@ -17,8 +17,7 @@ const MANY_DOMAINS: usize = 32;
 /// one.
 const FEW_NODES: usize = 64;
 
-/// A constraint with its counts. It holds nothing of the snapshot, so placing
-/// keeps no batch waiting.
+/// A constraint with its counts. It holds nothing of the snapshot, so placing delays no batch.
 #[derive(Debug, Clone)]
 pub struct TrackedConstraint {
     /// The constraint.
@@ -27,18 +26,18 @@ pub struct TrackedConstraint {
     pub grain: Grain,
     /// The last weight of a count in scoring.
     pub weight: Weight,
-    /// By domain.
+    /// The counts, by domain.
     counts: Vec<u32>,
-    /// By domain; a value without eligible nodes is no domain.
+    /// The number of eligible nodes, by domain; a value without eligible nodes is no domain.
     eligible_nodes: Vec<u32>,
     values: Vec<Box<str>>,
     /// By node: the domain that it is judged and scored by.
     judged_by: Vec<DomainId>,
     /// By node: the domain that a pick on it counts in.
     counts_in: Vec<DomainId>,
-    /// By node: whether it has the topology key.
+    /// By node: true if it has the topology key.
     keyed: Vec<bool>,
-    /// Of nodes that pods are nominated to: how many of those it counts there.
+    /// For nodes with nominated pods: the number of these that the constraint counts there.
     nominated: HashMap<u32, u32>,
     counts_picks: bool,
     domain_count: usize,
@@ -46,13 +45,13 @@ pub struct TrackedConstraint {
     levels: BTreeMap<u32, usize>,
 }
 
-/// How a constraint tells nodes apart.
+/// The way in which a constraint tells nodes apart.
 #[derive(Debug, Clone)]
 pub enum Grain {
     /// By domain: its nodes stay together, whatever is picked.
     Domain,
-    /// By count, for domains of few nodes: a pick moves the nodes of one
-    /// domain on, given by domain.
+    /// By count, for domains of few nodes: a pick moves the nodes of one domain to another group.
+    /// The list has the nodes of each domain.
     Count(Vec<Vec<u32>>),
 }
 
@@ -85,7 +84,7 @@ impl TrackedConstraint {
             *levels.entry(counts[id.index()]).or_default() += 1;
         }
         let judged_by = |slot: &Slot| match topology.domain_of(*slot) {
-            // In Score, that of the empty value.
+            // In Score, a node without the key is in the domain of the empty value.
             DomainId::NONE if !active.constraint.is_hard() => DomainId::EMPTY,
             domain => domain,
         };
@@ -128,7 +127,7 @@ impl TrackedConstraint {
         Grain::Count(members)
     }
 
-    /// Returns whether it is hard.
+    /// Returns whether the constraint is hard.
     pub fn is_hard(&self) -> bool {
         self.active.constraint.is_hard()
     }
@@ -170,13 +169,13 @@ impl TrackedConstraint {
         SkewRule::of(&self.active, self.minimum().pods)
     }
 
-    /// Returns how many pods that are nominated to a node it counts there.
+    /// Returns the number of pods nominated to a node that the constraint counts there.
     pub fn nominated_on(&self, node: u32) -> u32 {
         self.nominated.get(&node).copied().unwrap_or(0)
     }
 
-    /// Returns whether a node takes one more pod, that has so many matching pods in its
-    /// domain and to which so many are nominated. `rule` is [`Self::rule`].
+    /// Returns whether a node takes one more pod; `count` is the number of matching pods in its
+    /// domain, `nominated` that of pods nominated to it, and `rule` is [`Self::rule`].
     pub fn admits(&self, rule: SkewRule, count: u32, nominated: u32) -> bool {
         if nominated == 0 {
             return rule.admits(count.into());
@@ -189,12 +188,12 @@ impl TrackedConstraint {
         rule.admits(raised.into())
     }
 
-    /// Returns whether picks change its counts.
+    /// Returns whether picks change the constraint's counts.
     pub fn counts_picks(&self) -> bool {
         self.counts_picks
     }
 
-    /// The domain that a pick on a node counts in, if it is in one.
+    /// The domain in which a pick on a node counts, if it counts.
     pub fn counted_in(&self, node: u32) -> Option<DomainId> {
         let domain = self.counts_in[node as usize];
         domain.is_some().then_some(domain)
@@ -206,12 +205,7 @@ impl TrackedConstraint {
         counts.map(|(count, nodes)| (*nodes > 0).then_some(*count))
     }
 
-    /// Decides with other counts whether a domain takes one more pod.
-    pub fn rule_at(&self, smallest: Option<u32>) -> SkewRule {
-        SkewRule::of(&self.active, self.minimum_of(smallest).pods)
-    }
-
-    /// Returns how many domains there can be.
+    /// Returns the largest possible number of domains.
     pub fn len(&self) -> usize {
         self.counts.len()
     }
@@ -243,8 +237,8 @@ impl TrackedConstraint {
         self.minimum_of(smallest.map(|(count, _)| *count))
     }
 
-    /// The same, if this is the smallest count.
-    fn minimum_of(&self, smallest: Option<u32>) -> GlobalMinimum {
+    /// The minimum from which skews would be measured if this were the smallest count.
+    pub fn minimum_of(&self, smallest: Option<u32>) -> GlobalMinimum {
         let constraint = Some(&self.active.constraint).filter(|hard| hard.is_hard());
         GlobalMinimum::of(constraint, self.domain_count, smallest)
     }
@@ -265,7 +259,7 @@ impl TrackedConstraint {
     }
 }
 
-/// The places in `nodes` that pods are nominated to, with how many of these a
+/// The positions in `nodes` of nodes with nominated pods, each with the number of these that a
 /// constraint counts there.
 fn nominated_on(
     active: &Active,

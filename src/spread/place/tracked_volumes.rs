@@ -1,23 +1,23 @@
-//! Claims that wait for a pod, whose volumes the picks take.
+//! Claims that wait for a pod, and the volumes that picks take for them.
 
 use fixedbitset::FixedBitSet;
 
+use super::super::held_volumes::NamedVolume;
 use super::super::verdict::Reason;
 use super::super::volumes::Volumes;
 use super::super::waiting_claims::reaches;
-use crate::matching::storage::PersistentVolume;
 use crate::snapshot::{ReadView, Slot, bits};
 
 /// The storage of a pod, for some nodes. It holds nothing of the snapshot.
 #[derive(Debug, Clone)]
 pub struct TrackedVolumes {
-    /// By volume that a claim could be bound to: the nodes that reach it.
+    /// For each volume that a claim could be bound to: the nodes that reach it.
     reached: Vec<FixedBitSet>,
-    /// In the order in which they are bound.
+    /// The claims, in the order in which they are bound.
     claims: Vec<TrackedClaim>,
     /// The volumes that picks have taken.
     taken: FixedBitSet,
-    /// Whether a claim is among them that one pod alone may use.
+    /// True if one of the claims may be used by only one pod.
     is_once: bool,
     has_picks: bool,
     nodes: u32,
@@ -25,26 +25,23 @@ pub struct TrackedVolumes {
 
 #[derive(Debug, Clone)]
 struct TrackedClaim {
-    /// The volumes that are kept for it.
+    /// The volumes that are reserved for the claim.
     kept: Vec<usize>,
-    /// Others that it could be bound to, the smallest first.
+    /// Other volumes that the claim could be bound to, the smallest first.
     available: Vec<usize>,
-    /// The nodes for which a volume can be made.
+    /// The nodes for which a volume can be provisioned.
     made_on: FixedBitSet,
-    /// Whether all picks have the same claim. Otherwise each has its own.
+    /// True if all picks have the same claim. Otherwise each has its own.
     is_shared: bool,
-    /// The node that its volume is being made for.
+    /// The node that the claim's volume is being provisioned for.
     selected: Option<u32>,
 }
 
-/// A volume with its name.
-type NamedVolume<'v> = (&'v str, &'v PersistentVolume);
-
-/// How a claim is bound: to a volume, or to one that is made.
+/// The way in which a claim is bound: to this volume, or to a newly provisioned one.
 type Binding = Option<usize>;
 
 impl TrackedVolumes {
-    /// The storage of a pod for nodes that take it; `None` where picks change nothing.
+    /// The storage of a pod for nodes that take it; `None` where picks change nothing about it.
     pub fn of<'v>(
         volumes: &'v Volumes<'v>,
         slots: &[Slot],
@@ -98,7 +95,7 @@ impl TrackedVolumes {
         (tracked.is_once || !tracked.claims.is_empty()).then_some(tracked)
     }
 
-    /// Why a node takes no pod now.
+    /// The reason why a node takes no pod at present.
     pub fn refusal(&self, node: u32) -> Option<Reason> {
         if self.is_once && self.has_picks {
             return Some(Reason::ClaimInUse);
@@ -140,8 +137,7 @@ impl TrackedVolumes {
         }
     }
 
-    /// Has claims bound as a pick on a node has it. Returns the nodes to which that may
-    /// make a difference.
+    /// Binds claims as a pick on a node does. Returns the nodes whose verdict that may change.
     pub fn pick(&mut self, node: u32) -> Vec<u32> {
         let is_first = !std::mem::replace(&mut self.has_picks, true);
         let mut changes_all = is_first && self.is_once;

@@ -2,6 +2,7 @@
 
 use evenkeel::proto::v1::{
     LabelSelector, LabelSelectorRequirement, Namespace, ObjectMeta, PodAffinity, PodAffinityTerm,
+    WeightedPodAffinityTerm,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option::weighted;
@@ -9,7 +10,7 @@ use proptest::prelude::*;
 use proptest::sample::subsequence;
 
 use super::{POD_KEYS, UIDS, match_label_keys_for, selector, text};
-use crate::support::build::{HOSTNAME, ZONE};
+use crate::build::{HOSTNAME, ZONE};
 
 /// Names of namespaces that have objects, and of one that never has.
 const NAMED: [&str; 3] = ["default", "other", "ghost"];
@@ -69,10 +70,16 @@ fn term() -> impl Strategy<Value = PodAffinityTerm> {
     )
 }
 
-/// Rules of one or two terms; most pods have none.
+/// Rules of one or two terms, some with others that are preferred; most pods have none.
 pub fn rules(weight: f64) -> impl Strategy<Value = Option<PodAffinity>> {
-    let rules = vec(term(), 1..3).prop_map(|terms| PodAffinity {
-        required_during_scheduling_ignored_during_execution: terms,
+    let weighted_term = term().prop_map(|term| WeightedPodAffinityTerm {
+        weight: 1,
+        pod_affinity_term: Some(term),
+    });
+    let terms = (vec(term(), 1..3), vec(weighted_term, 0..2));
+    let rules = terms.prop_map(|(required, preferred)| PodAffinity {
+        required_during_scheduling_ignored_during_execution: required,
+        preferred_during_scheduling_ignored_during_execution: preferred,
     });
     weighted(weight, rules)
 }

@@ -13,7 +13,7 @@ use super::{
     NODE_KEYS, NODES, OWNERS, affinity, constraints, meta, pod_labels, room, storage, text,
     values_for,
 };
-use crate::support::build::ZONE;
+use crate::build::ZONE;
 use evenkeel::recount::LabelMap;
 
 /// A pod that a decision is about.

@@ -14,8 +14,8 @@ use proptest::prelude::*;
 use proptest::sample::subsequence;
 
 use super::{NAMESPACES, UIDS, text};
-use crate::support::build::{HOSTNAME, ZONE};
-use crate::support::model::Stored;
+use crate::build::{HOSTNAME, ZONE};
+use crate::model::Stored;
 
 pub(super) const CLAIMS: [&str; 4] = ["c0", "c1", "data-p0", "p0-v"];
 pub(super) const VOLUMES: [&str; 4] = ["v0", "v1", "v2", "v3"];

@@ -77,6 +77,9 @@ seccompProfile:
 {{- with .Values.kubernetes.schedulerConfig }}
 {{- $_ := set $settings "kubernetes-scheduler-config" . }}
 {{- end }}
+{{- if .Values.kubernetes.deletionCosts }}
+{{- $_ := set $settings "kubernetes-deletion-costs" true }}
+{{- end }}
 {{- end }}
 {{- with .Values.expectSnapshots }}
 {{- $_ := set $settings "expect-snapshot" . }}
@@ -122,4 +125,41 @@ seccompProfile:
 {{- range $name, $value := $settings }}
 {{ $name }} = {{ toJson $value }}
 {{- end }}
+{{- end }}
+
+{{- /* The profile that asks the servers. */ -}}
+{{- define "evenkeel.schedulerConfig" -}}
+{{- $service := printf "%s.%s.svc" (include "evenkeel.fullname" .) .Release.Namespace -}}
+{{- $args := dict
+  "address" (printf "dns:///%s:%d" $service (int .Values.ports.grpc))
+  "snapshot" .Values.kubernetes.snapshot
+  "onUnavailable" .Values.scheduler.onUnavailable
+  "timeout" .Values.scheduler.timeout -}}
+{{- if .Values.tls.enabled }}
+{{- $tls := dict "caFile" "/etc/evenkeel/tls/ca.crt" "serverName" $service }}
+{{- if .Values.tls.clientCertificates }}
+{{- $_ := set $tls "certFile" "/etc/evenkeel/tls/tls.crt" }}
+{{- $_ := set $tls "keyFile" "/etc/evenkeel/tls/tls.key" }}
+{{- end }}
+{{- $_ := set $args "tls" $tls }}
+{{- end }}
+{{- if .Values.scheduler.tokenSecretName }}
+{{- $_ := set $args "tokenFile" "/etc/evenkeel/token/token" }}
+{{- end }}
+{{- $args = mergeOverwrite $args .Values.scheduler.args -}}
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection:
+  leaderElect: true
+  resourceName: {{ include "evenkeel.fullname" . }}-scheduler
+  resourceNamespace: {{ .Release.Namespace }}
+profiles:
+  - schedulerName: {{ .Values.scheduler.schedulerName }}
+    plugins:
+      multiPoint:
+        enabled: [{name: EvenkeelSpread, weight: 2}]
+        disabled: [{name: PodTopologySpread}]
+    pluginConfig:
+      - name: EvenkeelSpread
+        args: {{ toJson $args }}
 {{- end }}

@@ -1,6 +1,5 @@
-//! Answers as pages: each is one HTML file that needs nothing else, no script,
-//! no font, no image from elsewhere. Texts are escaped by the macro that writes
-//! them.
+//! Answers as pages: each is one HTML file that needs nothing else, no script, no font, no image
+//! from elsewhere. The macro that writes texts escapes them.
 
 mod explain;
 mod page;

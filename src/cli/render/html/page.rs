@@ -1,5 +1,5 @@
-//! What all pages have: a head that loads nothing, a foot that says where the
-//! answer is from, and tables that fold, with their bars.
+//! The parts that all pages have: a head that loads nothing, a foot with the origin of the answer,
+//! and tables that fold, with their bars.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -7,27 +7,27 @@ use crate::cli::render::bars::Bar;
 use crate::cli::render::text::{Provenance, defaults_text, plural};
 use crate::proto::v1::DefaultsKind;
 
-/// How a page looks, in light and in dark.
+/// The style of a page, in light and in dark.
 const CSS: &str = include_str!("page.css");
 
-/// Rows of a table that are seen at once. The others are folded away, unless
-/// they are [`FEW`].
+/// Rows of a table that are visible at once. The others are folded away, unless they are at most
+/// [`FEW`].
 const SHOWN: usize = 10;
 
-/// So few rows are not worth a fold.
+/// The number of rows that are not worth a fold.
 const FEW: usize = 3;
 
-/// What a page is.
+/// The title and content of a page.
 pub(super) struct Page<'a> {
-    /// What the browser calls it.
+    /// The title in the browser.
     pub(super) title: String,
     /// The command that wrote it.
     pub(super) command: &'static str,
-    /// Where the answer is from.
+    /// The origin of the answer.
     pub(super) origin: &'a Provenance<'a>,
-    /// The revision that it is about.
+    /// The revision of the answer.
     pub(super) revision: i64,
-    /// Which default constraints there are.
+    /// The kind of default constraints.
     pub(super) defaults: DefaultsKind,
 }
 
@@ -64,13 +64,13 @@ impl Page<'_> {
 
 /// A column of a table.
 pub(super) enum Column<'a> {
-    /// Of text.
+    /// A column of text.
     Text(&'a str),
-    /// Of numbers.
+    /// A column of numbers.
     Number(&'a str),
-    /// Of numbers that a tip explains.
+    /// A column of numbers that a tip explains.
     Explained(&'a str, &'a str),
-    /// Of bars, with their legend.
+    /// A column of bars, with their legend.
     Bars(Markup),
 }
 
@@ -87,12 +87,12 @@ impl Column<'_> {
     }
 }
 
-/// How well what a page is about looks.
+/// The look of a page's verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
     /// All is well.
     Good,
-    /// It could be better.
+    /// The verdict could be better.
     Fair,
     /// Something is wrong.
     Bad,
@@ -108,8 +108,7 @@ impl Look {
     }
 }
 
-/// Returns what a page says first: what it is about, and the verdict in a sentence with
-/// more below.
+/// Returns the head of a page: its subject, and the verdict in a sentence with more below.
 pub(super) fn header(look: Look, about: &str, verdict: &str, more: &[String]) -> Markup {
     html! {
         header class=(look.class()) {
@@ -140,8 +139,8 @@ pub(super) fn listed(
     }
 }
 
-/// That there are more domains than a table lists, and the flag that lists them, where the
-/// command of the page has one.
+/// The remark that there are more domains than a table lists, with the flag that lists them, if the
+/// page's command has one.
 pub(super) fn more_domains(count: i64, flag: Option<&str>) -> Markup {
     html! {
         @if count > 0 {
@@ -153,8 +152,8 @@ pub(super) fn more_domains(count: i64, flag: Option<&str>) -> Markup {
     }
 }
 
-/// A table whose rows are folded away after the first few. `label` says what it
-/// holds, `what` one of its rows.
+/// A table whose rows are folded away after the first few. `label` names its content, `what` one of
+/// its rows.
 pub(super) fn table(
     class: &str,
     label: &str,
@@ -189,19 +188,18 @@ pub(super) fn table(
     }
 }
 
-/// A cell with a number, which says its column where there is no heading.
+/// A cell with a number, and the name of its column where there is no heading.
 pub(super) fn number_cell(column: &str, text: &str) -> Markup {
     html! { td.number data-column=(column) { (text) } }
 }
 
-/// Returns what the whole width of a table's bars stands for.
+/// Returns the count that the whole width of a table's bars stands for.
 pub(super) fn longest_bar(bars: impl Iterator<Item = Bar>) -> i64 {
     let ends = bars.map(|bar| (bar.count + bar.added).max(bar.limit.unwrap_or(0)));
     ends.max().unwrap_or(1).max(1)
 }
 
-/// The cell with a bar whose whole width stands for `longest`. `label` says it in
-/// words.
+/// The cell with a bar whose whole width stands for `longest`. `label` gives it in words.
 pub(super) fn bar_cell(bar: Bar, longest: i64, label: &str) -> Markup {
     let percent = |count: i64| format!("{:.2}%", count as f64 * 100.0 / longest as f64);
     let style = format!(

@@ -9,13 +9,14 @@ use super::spread::workload;
 use crate::cli::render::bars::Bar;
 use crate::cli::render::report::{FORMULA, counts, coverage_lines};
 use crate::cli::render::text::{Provenance, number, plural};
-use crate::cli::report::judge::{ClusterReport, DomainPods, Risk, Stuck, Unbalanced};
+use crate::cli::report::judge::{ClusterReport, DomainLoad, DomainPods, Risk, Stuck, Unbalanced};
+use crate::cli::report::room::RequestedShare;
 use crate::explain::quoted;
 
 /// From this score on a cluster looks well.
 const WELL: i64 = 90;
 
-/// Unbalanced workloads that are drawn; the others are listed.
+/// The number of unbalanced workloads that are drawn; the others are listed.
 const DRAWN: usize = 10;
 
 /// The report as a page.
@@ -96,31 +97,53 @@ fn risks(risks: &[Risk]) -> Markup {
     listed(&html! { "Risks" }, "Risks", &head, rows)
 }
 
-/// Returns how many pods are in each domain.
+/// Returns the load of each domain: by the requests of pods or, where nodes report no resources, by
+/// pods.
 fn load(report: &ClusterReport) -> Markup {
-    let bar = |it: &DomainPods| Bar {
-        count: it.pods,
-        ..Bar::default()
+    let bar = |it: &DomainLoad| match it.shares.iter().map(|share| share.percent).max() {
+        Some(percent) => Bar {
+            count: percent,
+            limit: Some(100),
+            ..Bar::default()
+        },
+        None => Bar {
+            count: it.pods,
+            ..Bar::default()
+        },
     };
     let longest = longest_bar(report.load.iter().map(bar));
     let rows = report.load.iter().map(|it| {
+        let shares = it.shares.iter();
+        let share = |it: &RequestedShare| {
+            let RequestedShare {
+                resource,
+                requested,
+                allocatable,
+                percent,
+            } = it;
+            format!("{resource} {percent} %: {requested} of {allocatable}")
+        };
+        let shares: Vec<String> = shares.map(share).collect();
+        let pods = plural(it.pods, "pod");
         html! {
             tr.plain {
                 th scope="row" { (quoted(&it.domain)) }
                 (number_cell("pods", &number(it.pods)))
-                (bar_cell(bar(it), longest, &plural(it.pods, "pod")))
+                td { @for share in &shares { div { (share) } } }
+                (bar_cell(bar(it), longest, &format!("{pods} {}", shares.join(", "))))
             }
         }
     });
     let head = [
         Column::Text("Domain"),
         Column::Number("Pods"),
+        Column::Text("Requested"),
         Column::Bars(html! {}),
     ];
-    let heading = html! { "Pods of all workloads by " code { (report.by) } };
+    let heading = html! { "Load by " code { (report.by) } };
     html! {
         @if report.load.len() > 1 {
-            section { h2 { (heading) } (table("domains", "Pods by domain", "domain", &head, rows)) }
+            section { h2 { (heading) } (table("domains", "Load by domain", "domain", &head, rows)) }
         }
     }
 }
@@ -166,7 +189,7 @@ fn unbalanced(one: &Unbalanced) -> Markup {
     }
 }
 
-/// Those that are not drawn.
+/// Writes the unbalanced workloads that are not drawn.
 fn other_unbalanced(others: &[Unbalanced]) -> Markup {
     let head = [
         Column::Text("Workload"),

@@ -1,4 +1,4 @@
-//! How evenly things are spread, as a page.
+//! The spread of workloads, as a page.
 
 use maud::{Markup, html};
 

@@ -1,4 +1,4 @@
-//! What must hold of every page.
+//! Properties that every page must have.
 
 use serde_json::{Value, json};
 

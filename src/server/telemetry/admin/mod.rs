@@ -1,5 +1,5 @@
-//! The admin port: HTTP on an address and a thread of its own, so that a
-//! server that is busy still says how it is.
+//! The admin port: HTTP on an address and a thread of its own, so that a busy server still tells
+//! its health.
 
 mod open;
 mod origin;
@@ -30,19 +30,19 @@ use self::pages::Restored;
 pub(super) use self::pages::{Pages, RestoredPages};
 use crate::server::error::Error;
 
-/// Connections at once.
+/// The most connections at once.
 const MAX_CONNECTIONS: usize = 64;
 
-/// How long a connection may take for its one request and the answer.
+/// The time that a connection may take for its one request and the answer.
 const MAX_DURATION: Duration = Duration::from_secs(10);
 
-/// How long the head of the request may take of that. Those who ask send it at once.
+/// The part of that time for the head of the request. Usual clients send it at once.
 const MAX_HEAD_DURATION: Duration = Duration::from_secs(2);
 
-/// Bytes of a request's head.
+/// The most bytes of a request's head.
 const MAX_HEAD_BYTES: usize = 16 << 10;
 
-/// How long to wait when the system refuses to accept.
+/// The pause after the system refuses to accept a connection.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// The open port. It ends when this is dropped.
@@ -52,7 +52,7 @@ pub struct AdminPort {
 }
 
 impl AdminPort {
-    /// Shows what was restored, from now on.
+    /// Shows the restored state from now on.
     pub(super) fn show(&self, restored: RestoredPages) {
         self.restored.get_or_init(|| restored);
     }
@@ -110,7 +110,8 @@ async fn serve(listener: TcpListener, router: Router) -> io::Result<Infallible> 
             // A slower client is cut off.
             let _ = timeout(MAX_DURATION, answer(stream, peer, router)).await;
         });
-        // What has arrived on it is read before others are accepted that may close it.
+        // The bytes that have arrived on the connection are read before others are accepted that
+        // may close it.
         yield_now().await;
     }
 }

@@ -10,12 +10,12 @@ use tracing::debug;
 use crate::api::slots::CallerKey;
 use crate::tasks;
 
-/// Connections, each answered by a task. At the limit a new one closes the oldest
-/// connection of the caller that holds most. So a probe is always accepted, from whatever
-/// address: it is answered long before as many others come after it.
+/// Connections, each answered by a task. At the limit a new connection closes the oldest one of the
+/// caller that holds most. So a probe from any address is always accepted: it is answered long
+/// before so many other connections come after it.
 pub(super) struct OpenConnections {
     limit: usize,
-    /// The oldest first.
+    /// The connections, the oldest first.
     open: VecDeque<OpenConnection>,
     answering: JoinSet<()>,
 }
@@ -26,7 +26,7 @@ struct OpenConnection {
 }
 
 impl OpenConnections {
-    /// No connection, and at most `limit` of them.
+    /// An empty set of at most `limit` connections.
     pub(super) fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -86,8 +86,8 @@ mod tests {
 
     use super::*;
 
-    /// Connections of callers 0 to 2, in the order of `added`, at a limit of 4; which of
-    /// them are open in the end.
+    /// Adds connections of callers 0 to 2 in the order of `added`, at a limit of 4; returns the
+    /// ones that are open in the end.
     async fn left(added: &[u8]) -> Vec<usize> {
         let mut connections = OpenConnections::new(4);
         let mut held = Vec::new();

@@ -1,6 +1,6 @@
-//! Who may change something through the admin port. It has no authentication, so only
-//! programs on the server's own machine may, and no page of a web site that a browser
-//! there has open.
+//! The callers that may change settings through the admin port. It has no authentication, so only
+//! programs on the server's own machine may, and no page of a web site that is open in a browser
+//! there.
 
 use std::net::SocketAddr;
 
@@ -10,8 +10,8 @@ use axum::http::request::Parts;
 use axum::http::uri::Authority;
 use axum::http::{HeaderName, StatusCode};
 
-/// A request from a program on the server's own machine. It is looked at before the body
-/// of the request is read.
+/// A request from a program on the server's own machine. This is checked before the body of the
+/// request is read.
 pub(super) struct FromThisMachine;
 
 /// A refusal, with its text.
@@ -38,8 +38,8 @@ impl<S: Sync> FromRequestParts<S> for FromThisMachine {
     }
 }
 
-/// The authority that a request names, if it is an IP address or localhost. A name of
-/// another kind may be that of a web site which has its name resolved to this machine.
+/// The authority that a request names, if it is an IP address or localhost. Any other name may
+/// belong to a web site that makes it resolve to this machine.
 fn own_host(parts: &Parts) -> Option<Authority> {
     let host: Authority = header(parts, &HOST).ok()??.parse().ok()?;
     let name = host.host();

@@ -15,12 +15,12 @@ use crate::proto::v1;
 use crate::server::telemetry::feeds::FeedCounts;
 use crate::server::telemetry::logging::Levels;
 use crate::server::telemetry::metrics::Metrics;
-use crate::server::telemetry::sources::Readiness;
+use crate::server::telemetry::sources::{Readiness, SharedLogSource};
 use crate::snapshot::{Registry, Summary};
 use crate::store::StoreCounts;
 use crate::tasks;
 
-/// Bytes of a request's body: a log filter.
+/// The most bytes of a request's body: a log filter.
 const MAX_BODY_BYTES: usize = 4 << 10;
 
 const INDEX: &str = "\
@@ -31,29 +31,31 @@ const INDEX: &str = "\
 /debug/log-level  GET, or PUT from this machine: what is logged
 ";
 
-/// What the pages show.
+/// The sources of the pages.
 pub struct Pages {
     pub health: Arc<dyn Readiness>,
     /// Feeds that run inside this process.
     pub feeds: Vec<Arc<FeedCounts>>,
     /// `None` when the caller started logging.
     pub levels: Option<Levels>,
-    /// Unset while the server restores what its state directory or its log keeps.
+    /// Unset while the server restores the content of its state directory or its log.
     pub restored: Arc<Restored>,
 }
 
-/// What is shown of a server that has restored its snapshots.
+/// The sources of the pages of a server that has restored its snapshots.
 pub struct RestoredPages {
     pub metrics: Metrics,
     pub registry: Arc<Registry>,
-    /// None when the state is in memory only.
+    /// The counters of the store; `None` when the state is in memory only.
     pub store: Option<Arc<StoreCounts>>,
+    /// The shared log; `None` when the server shares none.
+    pub shared_log: Option<SharedLogSource>,
 }
 
-/// What is shown from some moment on.
+/// Sources that exist from some moment on.
 pub type Restored = OnceLock<RestoredPages>;
 
-/// What is answered for a page of a server that restores its snapshots.
+/// The answer for a page of a server that restores its snapshots.
 const LOADING: (StatusCode, &str) = (StatusCode::SERVICE_UNAVAILABLE, "loading\n");
 
 impl Pages {
@@ -74,10 +76,10 @@ impl Pages {
 
 type PagesState = State<Arc<Pages>>;
 
-/// Why there is no page.
+/// The answer instead of a page.
 type Refusal = (StatusCode, &'static str);
 
-/// Reads what was restored on another thread than the port's: it may wait for a batch.
+/// Reads restored state on another thread than the port's, because it may wait for a batch.
 async fn aside<T: Send + 'static>(
     pages: Arc<Pages>,
     read: impl FnOnce(&RestoredPages) -> T + Send + 'static,
@@ -115,10 +117,13 @@ async fn readyz(State(pages): PagesState) -> (StatusCode, String) {
         ))
     });
     lines.extend(others);
-    // Decisions continue, also when the disks of all servers are full.
+    // Decisions continue, even when the disks of all servers are full.
     let store = pages.restored.get().and_then(|it| it.store.as_ref());
     let trouble = store.and_then(|counts| counts.trouble());
     lines.extend(trouble.map(|why| format!("read-only: {why}")));
+    // A single whole copy of the log is enough.
+    let shared = pages.restored.get().and_then(|it| it.shared_log.as_ref());
+    lines.extend(shared.iter().flat_map(|shared| shared.replica.troubles()));
     (status, lines.into_iter().map(|line| line + "\n").collect())
 }
 

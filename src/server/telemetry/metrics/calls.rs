@@ -1,7 +1,7 @@
-//! Calls of `SpreadService`: how many, how they ended, how long they took.
+//! Calls of `SpreadService`: their number, their codes and their durations.
 //!
-//! Each serving thread has its own counters, so that threads share no cache
-//! line. A scrape adds them up.
+//! Each serving thread has its own counters, so that threads share no cache line. A scrape adds
+//! them up.
 
 use std::fmt;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ pub struct Method(usize);
 /// The counts of all threads.
 #[derive(Debug)]
 pub struct Calls {
-    /// By number.
+    /// The names of the methods, by number.
     methods: Vec<String>,
     threads: Mutex<Vec<Arc<Thread>>>,
     refusals: Arc<Refusals>,
@@ -84,7 +84,7 @@ struct MethodCounts {
     domains: AtomicU64,
 }
 
-/// Notes the calls of one thread.
+/// Records the calls of one thread.
 #[derive(Debug, Clone)]
 pub struct Recorder {
     /// The counts of all threads.
@@ -93,7 +93,7 @@ pub struct Recorder {
 }
 
 impl Calls {
-    /// Of a service with these methods, and of the questions of streams.
+    /// The counts of a service with these methods, and of the questions of streams.
     pub fn new(mut methods: Vec<String>) -> Arc<Self> {
         methods.extend(STREAMED_METHODS.map(str::to_owned));
         Arc::new(Self {
@@ -114,7 +114,7 @@ impl Calls {
         }
     }
 
-    /// Returns what is refused, by limit.
+    /// Returns the refusals, by limit.
     pub fn refusals(&self) -> &Arc<Refusals> {
         &self.refusals
     }
@@ -162,7 +162,7 @@ impl Calls {
         all.into_iter().filter(|(_, sum)| *sum > 0)
     }
 
-    /// Writes them.
+    /// Writes the metrics of calls.
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let by_code = self.sums(|sums: &mut [u64; CODES.len()], counts| {
             for (sum, count) in sums.iter_mut().zip(&counts.codes) {
@@ -186,7 +186,7 @@ impl Calls {
 }
 
 impl Recorder {
-    /// Notes a call that ended.
+    /// Records a call that ended.
     pub fn ended(&self, method: Method, arrived: Instant, code: Code, decision: Option<&Decision>) {
         let counts = &self.thread.0[method.0];
         counts.codes[code as usize].fetch_add(1, Ordering::Relaxed);

@@ -11,8 +11,7 @@ use prometheus_client::registry::Unit;
 
 use crate::server::telemetry::histogram::Totals;
 
-/// What a family is called, without its unit and `_total`; its unit; and what
-/// it means.
+/// The name of a family, without its unit and `_total`; its unit; and its meaning.
 pub(super) struct Family {
     pub(super) name: &'static str,
     pub(super) unit: Option<Unit>,
@@ -47,7 +46,7 @@ pub(super) const fn bytes(name: &'static str, help: &'static str) -> Family {
 }
 
 impl Family {
-    /// Writes the lines above its values.
+    /// Writes the lines above the family's values.
     fn begin<'e>(
         &'e self,
         encoder: &'e mut DescriptorEncoder<'_>,

@@ -1,4 +1,4 @@
-//! Feeds inside this process: what came from each cluster, by kind.
+//! Feeds inside this process: events and objects of each cluster, by kind.
 
 use std::fmt;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ const FEEDING: Family = plain(
     "1 when this server feeds the snapshot, 0 while another one of its fleet does",
 );
 
-/// Returns what is read of each kind of each feed, with its labels.
+/// Returns a value of each kind of each feed, with its labels.
 fn each<'a, V>(
     feeds: &'a [Arc<FeedCounts>],
     of: impl Fn(&'a KindCounts) -> V + 'a,
@@ -55,7 +55,7 @@ fn each<'a, V>(
     all.map(move |(labels, counts)| (labels, of(counts)))
 }
 
-/// Writes what the feeds of this process note.
+/// Writes the metrics of the feeds in this process.
 pub(super) fn encode(
     encoder: &mut DescriptorEncoder<'_>,
     feeds: &[Arc<FeedCounts>],

@@ -1,4 +1,4 @@
-//! How busy the server is: calls, connections, threads, and their limits.
+//! The load of the server: calls, connections, threads, and their limits.
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ const REFUSALS: Family = plain(
 );
 const LIMIT: Family = plain("limit", "Configured limits on what clients can make grow");
 
-/// Writes what the server's parts say of themselves.
+/// Writes the load of the server's parts.
 pub(super) fn encode(
     encoder: &mut DescriptorEncoder<'_>,
     (port, sources): (&PortLoad, &Sources),
@@ -50,7 +50,7 @@ pub(super) fn encode(
     let busy = sources.threads.busy().into_iter();
     let busy = busy.map(|(index, busy)| ([("thread", index.to_string())], busy));
     BUSY.counters(encoder, busy)?;
-    // From 0 on: rates need a zero to start from.
+    // Rates need a zero to start from.
     let refused = Limit::refusing().map(|limit| ([("limit", limit.name())], refusals.count(limit)));
     REFUSALS.counters(encoder, refused)?;
     let all = Limit::ALL.iter();

@@ -1,5 +1,5 @@
-//! What `/metrics` says: each file reads one part of the server when it is
-//! asked. The parts themselves keep plain counts and know nothing of this.
+//! The content of `/metrics`. Each file reads one part of the server when it is asked. The parts
+//! themselves keep plain counts and know nothing of this.
 
 mod calls;
 mod family;
@@ -32,7 +32,7 @@ impl Metrics {
     /// Media type of [`Self::render`].
     pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-    /// Of a server with these parts.
+    /// The metrics of a server with these parts.
     pub fn new(config: &Config, calls: Arc<Calls>, sources: Sources) -> Self {
         let mut all = registry::Registry::default();
         all.register_collector(Box::new(process::ProcessMetrics(SystemTime::now())));
@@ -52,7 +52,7 @@ impl Metrics {
         Self(all)
     }
 
-    /// All of them, in the text format of OpenMetrics.
+    /// All metrics, in the text format of OpenMetrics.
     pub fn render(&self) -> Result<String, fmt::Error> {
         let mut page = String::new();
         text::encode(&mut page, &self.0)?;
@@ -60,12 +60,12 @@ impl Metrics {
     }
 }
 
-/// What is read of the server.
+/// The parts of the server that are read.
 struct ServerParts {
     calls: Arc<Calls>,
     sources: Sources,
     limits: Limits,
-    /// How many snapshots have their own label.
+    /// The number of snapshots with their own label.
     labelled: usize,
 }
 
@@ -78,7 +78,8 @@ impl fmt::Debug for ServerParts {
 impl Collector for ServerParts {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let (encoder, sources) = (&mut encoder, &self.sources);
-        // Before the calls that have ended: one that is not under way is counted among them.
+        // The port is read before the calls that have ended: a call that has left the port is
+        // counted among these.
         let port = (sources.port)();
         self.calls.encode(encoder)?;
         load::encode(

@@ -93,7 +93,7 @@ pub(super) fn store(encoder: &mut DescriptorEncoder<'_>, counts: &StoreCounts) -
     RESTORE_TIME.gauge(encoder, figures.restore_time.as_secs_f64())
 }
 
-/// Writes what is counted of certificates, rules and handshakes.
+/// Writes the counts of certificates, rules and handshakes.
 pub(super) fn security(
     encoder: &mut DescriptorEncoder<'_>,
     counts: &SecurityCounts,

@@ -46,7 +46,7 @@ mod linux {
     const MAX_FDS: Family = plain("process_max_fds", "File descriptors that may be open");
     const THREADS: Family = plain("process_threads", "Threads of the process");
 
-    /// Writes what `/proc/self` says; nothing where it cannot be read.
+    /// Writes the figures of `/proc/self`; nothing where it cannot be read.
     pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let read =
             Process::myself().and_then(|own| Ok((own.stat()?, own.fd_count()?, own.limits()?)));

@@ -90,11 +90,10 @@ const TAIL: Family = plain(
 );
 const TROUBLES: Family = plain(
     "log_troubles",
-    "Logs that cannot be followed now; the server's log says why",
+    "Logs that cannot be followed now, and copies of them that lack something; /readyz says which",
 );
 
-/// Writes what a server's part in a fleet says; so many snapshots have their own
-/// label.
+/// Writes the figures of a server's part in a fleet; so many snapshots have their own label.
 pub(super) fn encode(
     encoder: &mut DescriptorEncoder<'_>,
     SharedLogSource { replica, tails }: &SharedLogSource,
@@ -106,15 +105,14 @@ pub(super) fn encode(
     }
     REACHABLE.gauge(encoder, i64::from(tails.is_reachable()))?;
     let mut lags = replica.lags();
-    let troubles = lags.iter().filter(|lag| lag.trouble.is_some()).count();
-    TROUBLES.gauge(encoder, troubles)?;
+    TROUBLES.gauge(encoder, replica.troubles().len())?;
     lags.sort_unstable_by(|a, b| a.snapshot.cmp(&b.snapshot));
     lags.truncate(labelled);
     let applied = lags.iter();
     let applied = applied.map(|lag| ([("snapshot", &*lag.snapshot)], lag.applied));
     APPLIED.gauges(encoder, applied)?;
     let tails = lags.iter().map(|lag| {
-        // It was at least as long as what was read of it.
+        // The log is at least as long as the part that was read.
         let tail = tails.of(&lag.snapshot).max(lag.applied);
         ([("snapshot", &*lag.snapshot)], tail)
     });

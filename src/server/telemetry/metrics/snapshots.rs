@@ -1,6 +1,6 @@
-//! Snapshots: their size, age and memory. Each of the largest has its own label. The
-//! others share one, so that a client that creates many does not blow up the scrape.
-//! Also what all of them did together.
+//! Snapshots: their size, age and memory. Each of the largest has its own label. The others share
+//! one, so that a client that creates many does not make the scrape large. Also the work of all
+//! snapshots together.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -11,8 +11,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use super::family::{Family, bytes, plain, seconds};
 use crate::snapshot::{Registry, SnapshotCounters, Summary};
 
-/// The label value of all snapshots that have none of their own; no name of a
-/// snapshot has parentheses.
+/// The label value of all snapshots without their own; no name of a snapshot has parentheses.
 const OTHERS: &str = "(others)";
 
 const COUNT: Family = plain("snapshots", "Named snapshots");
@@ -77,7 +76,7 @@ const REPAIRS: Family = plain(
 /// The summaries of so many snapshots, and of all others together.
 fn told(registry: &Registry, labelled: usize) -> Vec<Summary> {
     let size = |summary: &Summary| summary.sizes.nodes + summary.sizes.pods;
-    // Expected snapshots matter whatever their size.
+    // Expected snapshots come first, whatever their size.
     let all = registry.list("").into_iter();
     let all = all.map(|snapshot| (snapshot.is_expected(), snapshot.summary()));
     let mut all: Vec<_> = all.collect();
@@ -111,7 +110,7 @@ fn label(told: &Summary) -> [(&str, &str); 1] {
     [("snapshot", told.name.as_str())]
 }
 
-/// Writes what there is of each snapshot; so many have a label of their own.
+/// Writes the figures of each snapshot; so many have a label of their own.
 pub(super) fn encode(
     encoder: &mut DescriptorEncoder<'_>,
     registry: &Registry,
@@ -147,7 +146,7 @@ pub(super) fn encode(
     MEMORY.gauges(encoder, memory)
 }
 
-/// Writes what all snapshots together did.
+/// Writes the work of all snapshots together.
 pub(super) fn encode_work(
     encoder: &mut DescriptorEncoder<'_>,
     counters: &SnapshotCounters,

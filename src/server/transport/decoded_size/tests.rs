@@ -71,8 +71,7 @@ fn lists_of_nothing_weigh_what_they_become() {
 /// Writes a part of a message.
 type WritesPart<'a> = &'a dyn Fn(&mut Vec<u8>);
 
-/// Returns what is wrong with a message that comes in parts, where lists have three entries
-/// at most.
+/// Returns the fault of a message that comes in parts, where lists have at most three entries.
 fn refusal(method: &str, parts: &[WritesPart<'_>]) -> String {
     let limits = Limits {
         max_list_entries: 3,
@@ -126,7 +125,7 @@ fn a_list_in_several_parts_is_one() {
     let told = "pod.spec.tolerations: has too many entries, over max-list-entries of 3";
     let two = |to: &mut Vec<u8>| encode(&two, to);
     assert_eq!(refusal("Filter", &[&two, &two]), told);
-    // Also if those of another pod come between.
+    // The same if parts of another pod come in between.
     let other = overlaid(with_tolerations(3));
     let other = |to: &mut Vec<u8>| encode(&other, to);
     assert_eq!(refusal("Filter", &[&two, &other]), "");

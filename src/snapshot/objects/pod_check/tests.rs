@@ -1,4 +1,4 @@
-//! A pod that is checked in its bytes fares as one that is decoded first.
+//! A pod that is checked in its bytes fares like one that is decoded first.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ const TEXTS: [&[u8]; 14] = [
     b"1f0c6a1e-8a3b-4c5d-9e7f-0123456789ab",
 ];
 
-/// More than a string may have by default.
+/// A length that exceeds the default limit of a string.
 const OVERLONG: usize = 4_097;
 
 /// A message in the making.
@@ -46,7 +46,7 @@ impl Pieces<'_> {
         }
     }
 
-    /// Once in so many times.
+    /// Returns true once in so many times.
     fn seldom(&mut self, times: usize) -> bool {
         self.rng.usize(..times) == 0
     }
@@ -78,7 +78,7 @@ impl Pieces<'_> {
         self.bytes(number, text);
     }
 
-    /// Seldom, a field that nobody knows.
+    /// Adds, seldom, an unknown field.
     fn unknown(&mut self) {
         if self.seldom(60) {
             self.bytes(77, b"unknown");
@@ -159,30 +159,31 @@ fn affinity(node: &str) -> v1::Affinity {
     }
 }
 
-fn container(cpu: &str) -> v1::Container {
-    let quantity = v1::Quantity { string: cpu.into() };
-    v1::Container {
-        resources: Some(v1::ResourceRequirements {
-            requests: BTreeMap::from([("cpu".to_owned(), quantity)]),
-        }),
-        ..v1::Container::default()
+/// Adds, seldom, a container.
+fn container(pieces: &mut Pieces<'_>) {
+    if pieces.seldom(4) {
+        let cpu = *pieces.rng.choice(&["100m", "2", "lots"]).expect("some");
+        let quantity = v1::Quantity { string: cpu.into() };
+        let container = v1::Container {
+            resources: Some(v1::ResourceRequirements {
+                requests: BTreeMap::from([("cpu".to_owned(), quantity)]),
+            }),
+            ..v1::Container::default()
+        };
+        pieces.bytes(2, &container.encode_to_vec());
     }
 }
 
 fn spec(rng: &mut Rng) -> Vec<u8> {
     let mut pieces = Pieces::new(rng);
     pieces.text(10, &[b"node-1", b"node-2"]);
-    if pieces.seldom(4) {
-        let cpu = *pieces.rng.choice(&["100m", "2", "lots"]).expect("some");
-        pieces.bytes(2, &container(cpu).encode_to_vec());
-    }
+    container(&mut pieces);
     if pieces.seldom(6) {
         let node = *pieces.rng.choice(&["node-1", "node-3"]).expect("some");
         pieces.bytes(18, &affinity(node).encode_to_vec());
     }
     if pieces.seldom(6) {
-        let toleration = v1::Toleration::default();
-        pieces.bytes(22, &toleration.encode_to_vec());
+        pieces.bytes(22, b"");
     }
     if pieces.seldom(10) {
         pieces.text(24, &[b"high"]);
@@ -198,10 +199,7 @@ fn status(rng: &mut Rng) -> Vec<u8> {
         pieces.text(11, &[b"node-1"]);
     }
     // A condition has the number that a container has in the spec.
-    if pieces.seldom(4) {
-        let cpu = *pieces.rng.choice(&["100m", "2", "lots"]).expect("some");
-        pieces.bytes(2, &container(cpu).encode_to_vec());
-    }
+    container(&mut pieces);
     pieces.unknown();
     pieces.message()
 }
@@ -222,7 +220,7 @@ fn pod(rng: &mut Rng) -> Vec<u8> {
     pod
 }
 
-/// What came of a pod.
+/// The result of checking a pod.
 #[derive(Debug, PartialEq)]
 enum CheckOutcome {
     Unreadable,
@@ -232,9 +230,9 @@ enum CheckOutcome {
 
 #[derive(Debug, PartialEq)]
 struct Taken {
-    /// As a journal keeps it.
+    /// The pod as a journal keeps it.
     message: v1::Pod,
-    /// As it is kept and shown: identity, phase, times.
+    /// The pod as it is kept and shown: identity, phase, times.
     kept: v1::Pod,
     asks: Option<Vec<u8>>,
     requests: Option<Requests>,
@@ -317,19 +315,16 @@ fn decoded_first(limits: &Limits, bytes: &[u8]) -> CheckOutcome {
 
 #[test]
 fn a_pod_fares_the_same_in_its_bytes_and_decoded() {
+    let dns = Limits::default();
     let any = Limits {
         node_names: crate::limits::NodeNames::Any,
-        ..Limits::default()
+        ..dns.clone()
     };
     let (mut taken, mut refused, mut unreadable, mut in_place) = (0, 0, 0, 0);
     for seed in 0..800 {
         let mut rng = Rng::with_seed(seed);
-        let limits = if seed % 2 == 0 {
-            &any
-        } else {
-            &Limits::default()
-        };
-        // What pods ask for is known from those before them.
+        let limits = if seed % 2 == 0 { &any } else { &dns };
+        // The check knows requirements from earlier pods.
         let mut check = PodCheck::new(limits);
         for _ in 0..8 {
             let bytes = pod(&mut rng);
@@ -349,7 +344,7 @@ fn a_pod_fares_the_same_in_its_bytes_and_decoded() {
             }
         }
     }
-    // All ways are taken often.
+    // All outcomes occur often.
     let each = [taken, refused, unreadable, in_place];
     assert!(each.iter().all(|times| *times > 150), "{each:?}");
     assert!(in_place < 6_200, "{in_place} of 6,400");

@@ -77,6 +77,12 @@ class HolderState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     HOLDER_STATE_SCHEDULED: _ClassVar[HolderState]
     HOLDER_STATE_BOUND: _ClassVar[HolderState]
 
+class Completeness(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    COMPLETENESS_UNSPECIFIED: _ClassVar[Completeness]
+    COMPLETENESS_PARTIAL: _ClassVar[Completeness]
+    COMPLETENESS_ALL_OR_NOTHING: _ClassVar[Completeness]
+
 class Planning(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     PLANNING_UNSPECIFIED: _ClassVar[Planning]
@@ -123,6 +129,9 @@ REASON_CODE_VOLUME_ZONE: ReasonCode
 HOLDER_STATE_UNSPECIFIED: HolderState
 HOLDER_STATE_SCHEDULED: HolderState
 HOLDER_STATE_BOUND: HolderState
+COMPLETENESS_UNSPECIFIED: Completeness
+COMPLETENESS_PARTIAL: Completeness
+COMPLETENESS_ALL_OR_NOTHING: Completeness
 PLANNING_UNSPECIFIED: Planning
 PLANNING_GREEDY: Planning
 PLANNING_JOINT: Planning
@@ -364,18 +373,20 @@ class ConstraintReport(_message.Message):
     def __init__(self, constraint_index: _Optional[int] = ..., constraint: _Optional[_Union[_kubernetes_pb2.TopologySpreadConstraint, _Mapping]] = ..., from_defaults: _Optional[bool] = ..., domain_count: _Optional[int] = ..., global_minimum: _Optional[int] = ..., self_match: _Optional[int] = ..., domains: _Optional[_Iterable[_Union[Domain, _Mapping]]] = ..., weight: _Optional[float] = ..., min_domains_unmet: _Optional[bool] = ...) -> None: ...
 
 class Domain(_message.Message):
-    __slots__ = ("value", "matching_pods", "skew", "feasible", "eligible_nodes")
+    __slots__ = ("value", "matching_pods", "skew", "feasible", "eligible_nodes", "feasible_nodes")
     VALUE_FIELD_NUMBER: _ClassVar[int]
     MATCHING_PODS_FIELD_NUMBER: _ClassVar[int]
     SKEW_FIELD_NUMBER: _ClassVar[int]
     FEASIBLE_FIELD_NUMBER: _ClassVar[int]
     ELIGIBLE_NODES_FIELD_NUMBER: _ClassVar[int]
+    FEASIBLE_NODES_FIELD_NUMBER: _ClassVar[int]
     value: str
     matching_pods: int
     skew: int
     feasible: bool
     eligible_nodes: int
-    def __init__(self, value: _Optional[str] = ..., matching_pods: _Optional[int] = ..., skew: _Optional[int] = ..., feasible: _Optional[bool] = ..., eligible_nodes: _Optional[int] = ...) -> None: ...
+    feasible_nodes: int
+    def __init__(self, value: _Optional[str] = ..., matching_pods: _Optional[int] = ..., skew: _Optional[int] = ..., feasible: _Optional[bool] = ..., eligible_nodes: _Optional[int] = ..., feasible_nodes: _Optional[int] = ...) -> None: ...
 
 class ExplainRequest(_message.Message):
     __slots__ = ("snapshot", "pod", "candidates", "node_checks", "view", "min_revision", "overlay", "dialect", "max_domains", "epoch")
@@ -510,7 +521,7 @@ class NodeScore(_message.Message):
     def __init__(self, node: _Optional[str] = ..., score: _Optional[int] = ..., raw: _Optional[int] = ..., ignored: _Optional[bool] = ...) -> None: ...
 
 class PlaceRequest(_message.Message):
-    __slots__ = ("snapshot", "pod", "replicas", "candidates", "node_checks", "min_revision", "overlay", "dialect", "bonuses", "capacities", "reserve", "holders", "sticky", "view", "max_domains", "request_id", "epoch", "planning")
+    __slots__ = ("snapshot", "pod", "replicas", "candidates", "node_checks", "min_revision", "overlay", "dialect", "bonuses", "capacities", "reserve", "holders", "sticky", "view", "max_domains", "request_id", "epoch", "planning", "workloads", "completeness")
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     POD_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
@@ -529,6 +540,8 @@ class PlaceRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     PLANNING_FIELD_NUMBER: _ClassVar[int]
+    WORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    COMPLETENESS_FIELD_NUMBER: _ClassVar[int]
     snapshot: str
     pod: _kubernetes_pb2.Pod
     replicas: int
@@ -547,7 +560,17 @@ class PlaceRequest(_message.Message):
     request_id: str
     epoch: str
     planning: Planning
-    def __init__(self, snapshot: _Optional[str] = ..., pod: _Optional[_Union[_kubernetes_pb2.Pod, _Mapping]] = ..., replicas: _Optional[int] = ..., candidates: _Optional[_Union[NodeNames, _Mapping]] = ..., node_checks: _Optional[_Union[NodeChecks, str]] = ..., min_revision: _Optional[int] = ..., overlay: _Optional[_Iterable[_Union[Change, _Mapping]]] = ..., dialect: _Optional[_Union[Dialect, str]] = ..., bonuses: _Optional[_Iterable[_Union[NodeBonus, _Mapping]]] = ..., capacities: _Optional[_Iterable[_Union[NodeCapacity, _Mapping]]] = ..., reserve: _Optional[_Union[Reservation, _Mapping]] = ..., holders: _Optional[_Iterable[_Union[Holder, _Mapping]]] = ..., sticky: _Optional[_Iterable[str]] = ..., view: _Optional[_Union[View, str]] = ..., max_domains: _Optional[int] = ..., request_id: _Optional[str] = ..., epoch: _Optional[str] = ..., planning: _Optional[_Union[Planning, str]] = ...) -> None: ...
+    workloads: _containers.RepeatedCompositeFieldContainer[WorkloadReplicas]
+    completeness: Completeness
+    def __init__(self, snapshot: _Optional[str] = ..., pod: _Optional[_Union[_kubernetes_pb2.Pod, _Mapping]] = ..., replicas: _Optional[int] = ..., candidates: _Optional[_Union[NodeNames, _Mapping]] = ..., node_checks: _Optional[_Union[NodeChecks, str]] = ..., min_revision: _Optional[int] = ..., overlay: _Optional[_Iterable[_Union[Change, _Mapping]]] = ..., dialect: _Optional[_Union[Dialect, str]] = ..., bonuses: _Optional[_Iterable[_Union[NodeBonus, _Mapping]]] = ..., capacities: _Optional[_Iterable[_Union[NodeCapacity, _Mapping]]] = ..., reserve: _Optional[_Union[Reservation, _Mapping]] = ..., holders: _Optional[_Iterable[_Union[Holder, _Mapping]]] = ..., sticky: _Optional[_Iterable[str]] = ..., view: _Optional[_Union[View, str]] = ..., max_domains: _Optional[int] = ..., request_id: _Optional[str] = ..., epoch: _Optional[str] = ..., planning: _Optional[_Union[Planning, str]] = ..., workloads: _Optional[_Iterable[_Union[WorkloadReplicas, _Mapping]]] = ..., completeness: _Optional[_Union[Completeness, str]] = ...) -> None: ...
+
+class WorkloadReplicas(_message.Message):
+    __slots__ = ("pod", "replicas")
+    POD_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    pod: _kubernetes_pb2.Pod
+    replicas: int
+    def __init__(self, pod: _Optional[_Union[_kubernetes_pb2.Pod, _Mapping]] = ..., replicas: _Optional[int] = ...) -> None: ...
 
 class NodeBonus(_message.Message):
     __slots__ = ("node", "score")
@@ -586,7 +609,7 @@ class Holder(_message.Message):
     def __init__(self, node: _Optional[str] = ..., state: _Optional[_Union[HolderState, str]] = ..., spread_score: _Optional[int] = ..., bonus: _Optional[int] = ...) -> None: ...
 
 class PlaceResponse(_message.Message):
-    __slots__ = ("revision", "epoch", "placements", "unplaced", "reasons", "constraints", "removed", "constraints_before", "steps", "unknown_candidates", "reserved_until", "decision_id", "age", "unchecked", "unknown_deletes", "bound", "defaults")
+    __slots__ = ("revision", "epoch", "placements", "unplaced", "reasons", "constraints", "removed", "constraints_before", "steps", "unknown_candidates", "reserved_until", "decision_id", "age", "unchecked", "unknown_deletes", "bound", "score_bound", "defaults", "workloads")
     REVISION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     PLACEMENTS_FIELD_NUMBER: _ClassVar[int]
@@ -603,7 +626,9 @@ class PlaceResponse(_message.Message):
     UNCHECKED_FIELD_NUMBER: _ClassVar[int]
     UNKNOWN_DELETES_FIELD_NUMBER: _ClassVar[int]
     BOUND_FIELD_NUMBER: _ClassVar[int]
+    SCORE_BOUND_FIELD_NUMBER: _ClassVar[int]
     DEFAULTS_FIELD_NUMBER: _ClassVar[int]
+    WORKLOADS_FIELD_NUMBER: _ClassVar[int]
     revision: int
     epoch: str
     placements: _containers.RepeatedCompositeFieldContainer[Placement]
@@ -620,18 +645,42 @@ class PlaceResponse(_message.Message):
     unchecked: _containers.RepeatedScalarFieldContainer[str]
     unknown_deletes: _containers.RepeatedCompositeFieldContainer[ObjectReference]
     bound: int
+    score_bound: int
     defaults: _describe_spread_pb2.DefaultsKind
-    def __init__(self, revision: _Optional[int] = ..., epoch: _Optional[str] = ..., placements: _Optional[_Iterable[_Union[Placement, _Mapping]]] = ..., unplaced: _Optional[int] = ..., reasons: _Optional[_Iterable[_Union[ReasonCount, _Mapping]]] = ..., constraints: _Optional[_Iterable[_Union[ConstraintReport, _Mapping]]] = ..., removed: _Optional[_Iterable[str]] = ..., constraints_before: _Optional[_Iterable[_Union[ConstraintReport, _Mapping]]] = ..., steps: _Optional[_Iterable[_Union[PlacementStep, _Mapping]]] = ..., unknown_candidates: _Optional[_Iterable[str]] = ..., reserved_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., decision_id: _Optional[str] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., unchecked: _Optional[_Iterable[str]] = ..., unknown_deletes: _Optional[_Iterable[_Union[ObjectReference, _Mapping]]] = ..., bound: _Optional[int] = ..., defaults: _Optional[_Union[_describe_spread_pb2.DefaultsKind, str]] = ...) -> None: ...
+    workloads: _containers.RepeatedCompositeFieldContainer[WorkloadPlacement]
+    def __init__(self, revision: _Optional[int] = ..., epoch: _Optional[str] = ..., placements: _Optional[_Iterable[_Union[Placement, _Mapping]]] = ..., unplaced: _Optional[int] = ..., reasons: _Optional[_Iterable[_Union[ReasonCount, _Mapping]]] = ..., constraints: _Optional[_Iterable[_Union[ConstraintReport, _Mapping]]] = ..., removed: _Optional[_Iterable[str]] = ..., constraints_before: _Optional[_Iterable[_Union[ConstraintReport, _Mapping]]] = ..., steps: _Optional[_Iterable[_Union[PlacementStep, _Mapping]]] = ..., unknown_candidates: _Optional[_Iterable[str]] = ..., reserved_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., decision_id: _Optional[str] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., unchecked: _Optional[_Iterable[str]] = ..., unknown_deletes: _Optional[_Iterable[_Union[ObjectReference, _Mapping]]] = ..., bound: _Optional[int] = ..., score_bound: _Optional[int] = ..., defaults: _Optional[_Union[_describe_spread_pb2.DefaultsKind, str]] = ..., workloads: _Optional[_Iterable[_Union[WorkloadPlacement, _Mapping]]] = ...) -> None: ...
+
+class WorkloadPlacement(_message.Message):
+    __slots__ = ("placed_count", "unplaced", "reasons", "constraints", "constraints_before", "unchecked", "bound", "score_bound")
+    PLACED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    UNPLACED_FIELD_NUMBER: _ClassVar[int]
+    REASONS_FIELD_NUMBER: _ClassVar[int]
+    CONSTRAINTS_FIELD_NUMBER: _ClassVar[int]
+    CONSTRAINTS_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    UNCHECKED_FIELD_NUMBER: _ClassVar[int]
+    BOUND_FIELD_NUMBER: _ClassVar[int]
+    SCORE_BOUND_FIELD_NUMBER: _ClassVar[int]
+    placed_count: int
+    unplaced: int
+    reasons: _containers.RepeatedCompositeFieldContainer[ReasonCount]
+    constraints: _containers.RepeatedCompositeFieldContainer[ConstraintReport]
+    constraints_before: _containers.RepeatedCompositeFieldContainer[ConstraintReport]
+    unchecked: _containers.RepeatedScalarFieldContainer[str]
+    bound: int
+    score_bound: int
+    def __init__(self, placed_count: _Optional[int] = ..., unplaced: _Optional[int] = ..., reasons: _Optional[_Iterable[_Union[ReasonCount, _Mapping]]] = ..., constraints: _Optional[_Iterable[_Union[ConstraintReport, _Mapping]]] = ..., constraints_before: _Optional[_Iterable[_Union[ConstraintReport, _Mapping]]] = ..., unchecked: _Optional[_Iterable[str]] = ..., bound: _Optional[int] = ..., score_bound: _Optional[int] = ...) -> None: ...
 
 class Placement(_message.Message):
-    __slots__ = ("node", "score", "reservation_id")
+    __slots__ = ("node", "score", "reservation_id", "workload")
     NODE_FIELD_NUMBER: _ClassVar[int]
     SCORE_FIELD_NUMBER: _ClassVar[int]
     RESERVATION_ID_FIELD_NUMBER: _ClassVar[int]
+    WORKLOAD_FIELD_NUMBER: _ClassVar[int]
     node: str
     score: int
     reservation_id: str
-    def __init__(self, node: _Optional[str] = ..., score: _Optional[int] = ..., reservation_id: _Optional[str] = ...) -> None: ...
+    workload: int
+    def __init__(self, node: _Optional[str] = ..., score: _Optional[int] = ..., reservation_id: _Optional[str] = ..., workload: _Optional[int] = ...) -> None: ...
 
 class PlacementStep(_message.Message):
     __slots__ = ("scores", "violations", "ranking", "picked")

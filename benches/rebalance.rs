@@ -1,0 +1,209 @@
+//! What a plan of moves costs, in process, and what it does to decisions beside it: 5,000 nodes
+//! with 150,000 pods of 1,000 workloads, of which 50 violate their constraint.
+//!
+//! ```text
+//! cargo bench --bench rebalance
+//! ```
+
+mod cpu;
+#[allow(dead_code, reason = "shared with other benches")]
+mod world;
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::time::{Duration, Instant};
+
+use evenkeel::api::{Service, Transport};
+use evenkeel::plan::{RebalanceOptions, RebalancePlan, StayingPods};
+use evenkeel::proto::v1;
+use evenkeel::proto::v1::change::Object;
+use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
+use evenkeel::snapshot::{Batch, Imagined, Limits};
+use tokio_util::sync::CancellationToken;
+
+use cpu::thread_time;
+use world::World;
+
+const NODES: usize = 5_000;
+const ZONES: usize = 10;
+const WORKLOADS: usize = 1_000;
+const PODS_OF_EACH: usize = 150;
+const VIOLATING: usize = 50;
+/// How many pods of a workload that violates are in another zone than they should.
+const MISPLACED: usize = 5;
+const NAMESPACES: usize = 20;
+/// Decisions in each round, and rounds with and without plans.
+const DECISIONS: usize = 2_000;
+const ROUNDS: usize = 3;
+
+fn main() {
+    let world = World::of(batches());
+    let options = RebalanceOptions {
+        namespace: None,
+        workload: None,
+        selector: None,
+        soft: false,
+        by: None,
+        most_moves: 100_000,
+        most_of_workload: usize::MAX,
+        most_of_node: usize::MAX,
+        max_unavailable: 1,
+        moves_bare: false,
+        keeps: None,
+        stay: StayingPods::default(),
+        max_domains: 10,
+        limits: Limits::default(),
+    };
+    for _ in 0..5 {
+        let start = thread_time();
+        let plan = |imagined: &mut Imagined<'_>| RebalancePlan::of(imagined, &options);
+        let snapshot = world.snapshot();
+        let plan = snapshot.imagine(&[], &Batch::default(), &|| false, plan);
+        let took = thread_time() - start;
+        let plan = plan.expect("nobody gives up");
+        let even = plan.workloads.values().filter(|it| it.blockers.is_empty());
+        println!(
+            "{} moves, {} of {} workloads even, fewest: {}: {:.0} ms of CPU",
+            plan.moves.len(),
+            even.count(),
+            plan.workloads.len(),
+            plan.is_least,
+            took.as_secs_f64() * 1e3
+        );
+    }
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(beside(world));
+}
+
+/// Measures decisions without and with plans beside them, in turns.
+async fn beside(world: World) {
+    let service = Service::new(world.registry, CancellationToken::new());
+    let client = || {
+        let client = SpreadServiceClient::new(service.clone().in_process());
+        client.max_decoding_message_size(64 << 20)
+    };
+    let mut ratios = Vec::new();
+    for _ in 0..ROUNDS {
+        let alone = p99(client()).await;
+        let with_plans = tokio::select! {
+            took = p99(client()) => took,
+            never = plan_on(client()) => match never {},
+        };
+        println!("p99 of decisions: {alone:?} alone, {with_plans:?} beside plans");
+        ratios.push(with_plans.as_secs_f64() / alone.as_secs_f64());
+    }
+    ratios.sort_unstable_by(f64::total_cmp);
+    println!("ratio: {:.2} (median of {ROUNDS})", ratios[ROUNDS / 2]);
+}
+
+/// Asks for one plan after the other.
+async fn plan_on(mut client: SpreadServiceClient<Transport>) -> Infallible {
+    loop {
+        let answer = client.rebalance(v1::RebalanceRequest::default()).await;
+        answer.expect("a valid request");
+    }
+}
+
+async fn p99(mut client: SpreadServiceClient<Transport>) -> Duration {
+    let mut took = Vec::with_capacity(DECISIONS);
+    for number in 0..DECISIONS {
+        let request = v1::FilterRequest {
+            pod: Some(pod(number % WORKLOADS, "next", None)),
+            view: v1::View::Domains.into(),
+            ..v1::FilterRequest::default()
+        };
+        let start = Instant::now();
+        let answer = client.filter(request).await;
+        answer.expect("a valid request");
+        took.push(start.elapsed());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    took.sort_unstable();
+    took[DECISIONS * 99 / 100]
+}
+
+fn batches() -> impl Iterator<Item = Vec<v1::Change>> {
+    let nodes = (0..NODES).map(|number| {
+        let labels = [
+            (
+                "topology.kubernetes.io/zone",
+                format!("zone-{}", number % ZONES),
+            ),
+            ("kubernetes.io/hostname", node_name(number)),
+        ];
+        let labels = labels.map(|(key, value)| (key.to_owned(), value));
+        let metadata = v1::ObjectMeta {
+            name: node_name(number),
+            labels: BTreeMap::from(labels),
+            ..Default::default()
+        };
+        change(Object::Node(v1::Node {
+            metadata: Some(metadata),
+            ..Default::default()
+        }))
+    });
+    let pods = (0..WORKLOADS).map(|workload| {
+        let pods = (0..PODS_OF_EACH).map(move |number| {
+            // Consecutive nodes are in consecutive zones; the first pods of some workloads
+            // are all in one.
+            let at = workload * 13 + number;
+            let is_misplaced =
+                workload < VIOLATING && number < MISPLACED * ZONES && number % ZONES == 0;
+            let node = (at + usize::from(is_misplaced)) % NODES;
+            let pod = pod(workload, &number.to_string(), Some(node));
+            change(Object::Pod(pod))
+        });
+        pods.collect()
+    });
+    std::iter::once(nodes.collect()).chain(pods)
+}
+
+fn change(object: Object) -> v1::Change {
+    v1::Change {
+        object: Some(object),
+    }
+}
+
+fn node_name(number: usize) -> String {
+    format!("node-{number}")
+}
+
+fn pod(workload: usize, name: &str, node: Option<usize>) -> v1::Pod {
+    let app = format!("app-{workload}");
+    let labels = BTreeMap::from([("app".to_owned(), app.clone())]);
+    let owner = v1::OwnerReference {
+        api_version: "apps/v1".to_owned(),
+        kind: "ReplicaSet".to_owned(),
+        name: app.clone(),
+        controller: Some(true),
+        ..Default::default()
+    };
+    let constraint = v1::TopologySpreadConstraint {
+        max_skew: 1,
+        topology_key: "topology.kubernetes.io/zone".to_owned(),
+        when_unsatisfiable: "DoNotSchedule".to_owned(),
+        label_selector: Some(v1::LabelSelector {
+            match_labels: labels.clone(),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    v1::Pod {
+        metadata: Some(v1::ObjectMeta {
+            namespace: format!("ns-{}", workload % NAMESPACES),
+            name: format!("{app}-{name}"),
+            labels,
+            owner_references: vec![owner],
+            ..Default::default()
+        }),
+        spec: Some(v1::PodSpec {
+            node_name: node.map(node_name).unwrap_or_default(),
+            topology_spread_constraints: vec![constraint],
+            ..Default::default()
+        }),
+        status: Some(v1::PodStatus {
+            phase: if node.is_some() { "Running" } else { "Pending" }.to_owned(),
+            ..Default::default()
+        }),
+    }
+}

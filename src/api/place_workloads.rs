@@ -1,0 +1,141 @@
+//! The workloads of a `Place` request: one, or several that are placed together, each on what
+//! those before it leave.
+
+use std::collections::HashSet;
+
+use super::dialect::{Checker, Dialect};
+use crate::limits::Limit;
+use crate::matching::{Path, Violations};
+use crate::proto::v1;
+use crate::snapshot::Limits;
+
+/// The most orders of workloads that are tried.
+const ORDERS: usize = 8;
+
+/// A workload that is placed.
+#[derive(Debug)]
+pub struct ValidWorkload {
+    /// Its pod.
+    pub question: Box<dyn Dialect>,
+    /// How many are wanted.
+    pub replicas: usize,
+}
+
+/// Checks the workloads of a request, of which there is one or a list; nothing where one is
+/// not valid.
+pub fn workloads(
+    wire: &mut v1::PlaceRequest,
+    checker: Checker,
+    limits: &Limits,
+    faults: &mut Violations,
+) -> Vec<ValidWorkload> {
+    let list = Path::root("workloads");
+    if !faults.within(list, limits, Limit::PlacedWorkloads, wire.workloads.len()) {
+        return Vec::new();
+    }
+    let mut valid = |pod: Option<v1::Pod>, replicas: i32, path: Path<'_>| {
+        let question = faults.collect((checker.pod)(pod, limits, path))?;
+        let replicas = usize::try_from(replicas).unwrap_or(0);
+        Some(ValidWorkload { question, replicas })
+    };
+    if wire.workloads.is_empty() {
+        let one = valid(wire.pod.take(), wire.replicas, Path::root("pod"));
+        return one.into_iter().collect();
+    }
+    let all = wire.workloads.iter_mut().enumerate().map(|(index, it)| {
+        let path = list.index(index);
+        valid(it.pod.take(), it.replicas, path.field("pod"))
+    });
+    // Every fault of each, before it is said whether all are valid.
+    let all: Vec<_> = all.collect();
+    all.into_iter().collect::<Option<_>>().unwrap_or_default()
+}
+
+/// Orders in which workloads are placed: those of which replicas were left over come first in
+/// the next one.
+#[derive(Debug)]
+pub struct WorkloadOrders {
+    /// The next one.
+    pub next: Vec<usize>,
+    tried: HashSet<Vec<usize>>,
+}
+
+impl WorkloadOrders {
+    /// Begins with the order of the request.
+    pub fn of(workloads: usize) -> Self {
+        Self {
+            next: (0..workloads).collect(),
+            tried: HashSet::new(),
+        }
+    }
+
+    /// Returns whether there is another one to try, after one in which replicas of some workloads
+    /// were left over.
+    pub fn goes_on(&mut self, left_over: impl Fn(usize) -> bool) -> bool {
+        let (first, then): (Vec<_>, Vec<_>) = self.next.iter().partition(|it| left_over(**it));
+        let is_last = first.is_empty();
+        let tried = std::mem::replace(&mut self.next, [first, then].concat());
+        self.tried.insert(tried);
+        !is_last && self.tried.len() < ORDERS && !self.tried.contains(&self.next)
+    }
+}
+
+/// The answer about several workloads: what came of each, by its place in the request, in the order
+/// in which they were placed.
+pub fn answer_of(mut answers: Vec<(usize, v1::PlaceResponse)>) -> v1::PlaceResponse {
+    let mut all = v1::PlaceResponse::default();
+    if let Some((_, first)) = answers.first_mut() {
+        all.revision = first.revision;
+        all.unknown_candidates = std::mem::take(&mut first.unknown_candidates);
+        all.unknown_deletes = std::mem::take(&mut first.unknown_deletes);
+        all.defaults = first.defaults;
+    }
+    let mut workloads = vec![v1::WorkloadPlacement::default(); answers.len()];
+    let is_joint = answers.iter().all(|(_, answer)| answer.bound.is_some());
+    for (at, answer) in answers {
+        let placed = i32::try_from(answer.placements.len()).unwrap_or(i32::MAX);
+        let workload = i32::try_from(at).unwrap_or(i32::MAX);
+        let placements = answer.placements.into_iter();
+        all.placements
+            .extend(placements.map(|it| v1::Placement { workload, ..it }));
+        all.unplaced = all.unplaced.saturating_add(answer.unplaced);
+        all.unchecked.extend(answer.unchecked.iter().cloned());
+        workloads[at] = v1::WorkloadPlacement {
+            placed_count: placed,
+            unplaced: answer.unplaced,
+            reasons: answer.reasons,
+            constraints: answer.constraints,
+            constraints_before: answer.constraints_before,
+            unchecked: answer.unchecked,
+            bound: answer.bound,
+            score_bound: answer.score_bound,
+        };
+    }
+    all.unchecked.sort_unstable();
+    all.unchecked.dedup();
+    all.workloads = workloads;
+    all.bound = is_joint.then(|| wanted(&all));
+    all
+}
+
+/// Places nothing of what an answer has: all replicas are unplaced, for the reasons that it says.
+pub fn place_nothing(answer: &mut v1::PlaceResponse) {
+    answer.unplaced = wanted(answer);
+    answer.placements.clear();
+    answer.score_bound = None;
+    answer.constraints.clone_from(&answer.constraints_before);
+    for workload in &mut answer.workloads {
+        workload.unplaced = workload.unplaced.saturating_add(workload.placed_count);
+        workload.placed_count = 0;
+        workload.score_bound = None;
+        workload
+            .constraints
+            .clone_from(&workload.constraints_before);
+    }
+}
+
+/// How many replicas were asked for.
+fn wanted(answer: &v1::PlaceResponse) -> i32 {
+    let placed = i32::try_from(answer.placements.len()).unwrap_or(i32::MAX);
+    placed.saturating_add(answer.unplaced)
+}

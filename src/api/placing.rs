@@ -1,0 +1,214 @@
+//! Placing what a `Place` request asks for: one workload, or several on one copy of the snapshot.
+
+use super::answer;
+use super::error::Error;
+use super::place_workloads::{self, ValidWorkload, WorkloadOrders};
+use crate::limits::Limit;
+use crate::proto::v1;
+use crate::snapshot::{Batch, Hold, Imagined, Limits, ReadView, Snapshot};
+use crate::spread::{NodeChecks, Pick, PickStep, Picker, PlaceOptions};
+
+/// What is placed, and how.
+#[derive(Debug)]
+pub struct Placing {
+    /// One workload, or a list.
+    pub workloads: Vec<ValidWorkload>,
+    /// Whether it is a list, even of one.
+    pub is_list: bool,
+    /// What the picks of each count as.
+    pub holds: Vec<Hold>,
+    /// Whether nothing is placed where some replicas find no node.
+    pub all_or_nothing: bool,
+    /// The options for all of them together.
+    pub options: PlaceOptions,
+    /// What nodes are checked for.
+    pub checks: NodeChecks,
+    /// How much of the answer to write.
+    pub view: v1::View,
+    /// How many domains a report lists.
+    pub max_domains: usize,
+    /// The limits of the server.
+    pub limits: Limits,
+}
+
+impl Placing {
+    /// Places all workloads, and answers without the epoch and age of the snapshot.
+    ///
+    /// # Errors
+    /// [`Error::Deadline`] when `cancelled` said so, and
+    /// [`Error::OverLimit`] for too many steps to list.
+    pub fn answer(
+        &self,
+        snapshot: &Snapshot,
+        overlay: Batch,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<v1::PlaceResponse, Error> {
+        let mut answer = match &*self.workloads {
+            [one] if !self.is_list => self.place_one(one, snapshot, overlay, cancelled)?,
+            _ => self.place_list(snapshot, &overlay, cancelled)?,
+        };
+        if self.all_or_nothing && answer.unplaced > 0 {
+            place_workloads::place_nothing(&mut answer);
+        }
+        Ok(answer)
+    }
+
+    /// Gathers what picking needs from a read view, and picks after that is
+    /// closed.
+    fn place_one(
+        &self,
+        workload: &ValidWorkload,
+        snapshot: &Snapshot,
+        overlay: Batch,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<v1::PlaceResponse, Error> {
+        let reach = workload.question.pod().reach();
+        let gathered = snapshot.read_until(reach, overlay, cancelled, |read_view| {
+            self.plan(workload, &self.options, &read_view)
+        });
+        let (picker, response) = gathered.map_err(Error::of_aside)?;
+        self.pick(workload, picker, response, cancelled)
+    }
+
+    /// Places several workloads: in their order, and where that leaves replicas over and all are
+    /// planned together, in others. The most replicas are taken.
+    fn place_list(
+        &self,
+        snapshot: &Snapshot,
+        overlay: &Batch,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<v1::PlaceResponse, Error> {
+        let mut orders = WorkloadOrders::of(self.workloads.len());
+        let mut best: Option<v1::PlaceResponse> = None;
+        loop {
+            let answer = self.place_in(&orders.next, snapshot, overlay, cancelled)?;
+            let left_over = |at: usize| answer.workloads[at].unplaced > 0;
+            let goes_on = self.options.jointly && orders.goes_on(left_over);
+            let known = best.take();
+            let best_yet = match known {
+                Some(known) if known.unplaced <= answer.unplaced => known,
+                _ => answer,
+            };
+            if !goes_on {
+                return Ok(best_yet);
+            }
+            best = Some(best_yet);
+        }
+    }
+
+    /// Places workloads in this order, each on what those before it leave of one revision.
+    fn place_in(
+        &self,
+        order: &[usize],
+        snapshot: &Snapshot,
+        overlay: &Batch,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<v1::PlaceResponse, Error> {
+        let pods = self.workloads.iter().map(|it| it.question.pod());
+        let namespaces: Vec<&str> = pods.map(|pod| pod.namespace.as_str()).collect();
+        let place = |imagined: &mut Imagined<'_>| {
+            let mut options = self.options.clone();
+            let mut answers = Vec::with_capacity(order.len());
+            for at in order {
+                let workload = &self.workloads[*at];
+                options.replicas = workload.replicas;
+                let gather = |read_view: ReadView<'_>| self.plan(workload, &options, &read_view);
+                let gathered = imagined.read(namespaces[*at], gather);
+                let (picker, response) = gathered.ok_or(Error::Internal)?;
+                let answer = self.pick(workload, picker, response, cancelled)?;
+                let nodes = answer.placements.iter().map(|pick| pick.node.as_str());
+                imagined.hold(&self.holds[*at], nodes.clone());
+                for node in nodes {
+                    if let Some(left) = options.capacities.get_mut(node) {
+                        *left = left.saturating_sub(1);
+                    }
+                }
+                answers.push((*at, answer));
+            }
+            Ok(place_workloads::answer_of(answers))
+        };
+        let placed = snapshot.imagine(&namespaces, overlay, cancelled, place);
+        placed.map_err(Error::of_aside)?
+    }
+
+    /// Picks with what was gathered, and completes the response.
+    fn pick(
+        &self,
+        workload: &ValidWorkload,
+        mut picker: Box<dyn Picker>,
+        response: v1::PlaceResponse,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<v1::PlaceResponse, Error> {
+        let with_steps = self.view == v1::View::Full;
+        if with_steps {
+            let scores = picker.step_scores();
+            self.limits.check(Limit::StepScores, scores)?;
+        }
+        let outcome = picker.run(with_steps, cancelled).ok_or(Error::Deadline)?;
+        let placement = |pick: Pick| v1::Placement {
+            node: pick.node.into(),
+            score: pick.score,
+            ..Default::default()
+        };
+        let bound = outcome.bound;
+        let bound = bound.map(|it| i32::try_from(it).unwrap_or(i32::MAX));
+        Ok(v1::PlaceResponse {
+            placements: outcome.picks.into_iter().map(placement).collect(),
+            unplaced: i32::try_from(outcome.unplaced).unwrap_or(i32::MAX),
+            bound,
+            score_bound: outcome.total_bound,
+            reasons: answer::reason_counts(&outcome.reasons),
+            steps: outcome.steps.into_iter().map(step).collect(),
+            removed: outcome.removed,
+            constraints: self.reports(workload, &*picker),
+            ..response
+        })
+    }
+
+    /// Returns what is gathered from a read view: a picker, and what can be answered already.
+    fn plan(
+        &self,
+        workload: &ValidWorkload,
+        options: &PlaceOptions,
+        read_view: &ReadView<'_>,
+    ) -> (Box<dyn Picker>, v1::PlaceResponse) {
+        let picker = workload.question.plan(self.checks, options, read_view);
+        let names = options.candidates.iter().flatten();
+        let unknown = names.filter(|name| read_view.nodes.find(name).is_none());
+        let response = v1::PlaceResponse {
+            revision: read_view.revision,
+            constraints_before: self.reports(workload, &*picker),
+            unknown_candidates: unknown.cloned().collect(),
+            unchecked: workload.question.pod().unchecked(self.checks, read_view),
+            unknown_deletes: read_view.unknown_deletes.to_vec(),
+            defaults: answer::defaults_kind(read_view.defaults),
+            ..Default::default()
+        };
+        (picker, response)
+    }
+
+    fn reports(&self, workload: &ValidWorkload, picker: &dyn Picker) -> Vec<v1::ConstraintReport> {
+        let reports = picker.reports(self.max_domains);
+        let reports = reports.iter();
+        reports.map(|r| workload.question.report(r)).collect()
+    }
+}
+
+/// A step for the wire.
+fn step(step: PickStep) -> v1::PlacementStep {
+    let mut wire = v1::PlacementStep {
+        ranking: step.ranking.into_iter().map(Into::into).collect(),
+        picked: step.picked.into_iter().map(Into::into).collect(),
+        ..Default::default()
+    };
+    for (node, verdict) in step.verdicts {
+        match verdict {
+            Ok(score) => wire.scores.push(answer::spread_score(node.into(), score)),
+            Err(refusal) => {
+                let refused = answer::node_verdict(node.into(), &refusal);
+                wire.violations.push(refused);
+            }
+        }
+    }
+    wire
+}

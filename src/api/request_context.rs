@@ -1,0 +1,107 @@
+//! Opens a call: identifies its caller, checks the permission, decodes the request, and
+//! reads the deadline.
+
+use prost::Message;
+use prost::bytes::Bytes;
+use tokio::time::Instant;
+use tonic::Request;
+
+use super::error::Error;
+use super::slots::CallerKey;
+use super::{deadline, permission};
+use crate::access::{Caller, Role};
+use crate::proto::received::ReceivedUpdate;
+use crate::proto::v1;
+
+/// A call whose caller may make it.
+pub struct OpenedCall<M> {
+    /// The decoded request.
+    pub request: M,
+    /// The asker: the caller and the deadline.
+    pub by: RequestContext,
+}
+
+/// The caller of a request, and its deadline.
+#[derive(Clone, Default)]
+pub struct RequestContext {
+    /// The deadline of the call, if it has one.
+    pub deadline: Option<Instant>,
+    /// The caller; `None` where callers are not told apart.
+    pub caller: Option<Caller>,
+    /// The caller whose share of slots and threads this call uses.
+    pub who: CallerKey,
+}
+
+/// A request about one snapshot.
+pub trait AboutSnapshot: Message + Default {
+    /// Returns the name of the snapshot; empty for the default one.
+    fn snapshot(&self) -> &str;
+}
+
+impl AboutSnapshot for ReceivedUpdate {
+    fn snapshot(&self) -> &str {
+        &self.request.snapshot
+    }
+}
+
+macro_rules! about_snapshot {
+    ($($request:ident)*) => {$(
+        impl AboutSnapshot for v1::$request {
+            fn snapshot(&self) -> &str {
+                &self.snapshot
+            }
+        }
+    )*};
+}
+
+about_snapshot! {
+    ConfirmReservationsRequest DeleteSnapshotRequest DescribeSpreadRequest
+    ExportSnapshotRequest GetSnapshotRequest ListNodesRequest ListReservationsRequest
+    RankRemovalsRequest RebalanceRequest ReleaseReservationsRequest
+    RenewReservationsRequest ReservePodsRequest VerifySnapshotRequest
+}
+
+/// Opens a call whose permission is checked later: once its request is read, or for each snapshot
+/// that it lists.
+pub fn open_later<M>(request: Request<M>) -> OpenedCall<M> {
+    let (metadata, mut extensions, request) = request.into_parts();
+    OpenedCall {
+        request,
+        by: RequestContext {
+            deadline: deadline::given(metadata.as_ref()),
+            caller: extensions.remove(),
+            who: extensions.remove().unwrap_or_default(),
+        },
+    }
+}
+
+/// As [`open_later`], and decodes the request.
+///
+/// # Errors
+/// [`Error::Undecodable`].
+pub fn decode<M: Message + Default>(request: Request<Bytes>) -> Result<OpenedCall<M>, Error> {
+    let OpenedCall { request, by } = open_later(request);
+    let request = M::decode(request)?;
+    Ok(OpenedCall { request, by })
+}
+
+/// Opens a call that needs a role on the snapshot that its request is about.
+///
+/// # Errors
+/// [`Error::Undecodable`] and [`Error::Denied`].
+pub fn open<M: AboutSnapshot>(request: Request<Bytes>, role: Role) -> Result<OpenedCall<M>, Error> {
+    let call = decode::<M>(request)?;
+    permission::allow(call.by.caller.as_ref(), role, call.request.snapshot())?;
+    Ok(call)
+}
+
+/// Opens a stream, whose snapshots are named only later: the caller needs the
+/// role on at least one snapshot.
+///
+/// # Errors
+/// [`Error::DeniedAnywhere`].
+pub fn open_stream<M>(request: Request<M>, role: Role) -> Result<OpenedCall<M>, Error> {
+    let call = open_later(request);
+    permission::allow_somewhere(call.by.caller.as_ref(), role)?;
+    Ok(call)
+}

@@ -1,0 +1,111 @@
+//! The share of the CPU and memory of each domain's nodes that the pods there request.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::{Deserialize, Serialize};
+
+use crate::matching::{Requested, Requests, RequestsByVersion, Resource};
+use crate::proto::v1;
+use crate::proto::v1::change::Object;
+use crate::recount::room::node_taken;
+
+/// The resources in the report.
+const RESOURCES: [Resource; 2] = [Resource::Cpu, Resource::Memory];
+
+/// The requested share of a resource in a domain.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RequestedShare {
+    /// The resource.
+    pub(crate) resource: String,
+    /// The requested amount.
+    pub(crate) requested: String,
+    /// The amount that the nodes have.
+    pub(crate) allocatable: String,
+    /// The requested amount in percent of the allocatable one.
+    pub(crate) percent: i64,
+}
+
+/// The allocatable and the requested amounts of [`RESOURCES`].
+#[derive(Debug, Default)]
+pub(super) struct RoomTally {
+    /// By node: its domain, and its allocatable amounts.
+    nodes: HashMap<String, (String, [i128; 2])>,
+    /// By node: the amounts that pods request.
+    requested: HashMap<String, [i128; 2]>,
+}
+
+impl RoomTally {
+    /// Adds an object of a snapshot; domains are the values of a label of nodes.
+    pub(super) fn add(&mut self, object: &Object, topology_key: &str) {
+        match object {
+            Object::Node(node) => {
+                let metadata = node.metadata.clone().unwrap_or_default();
+                let Some(domain) = metadata.labels.get(topology_key) else {
+                    return;
+                };
+                let status = node.status.as_ref();
+                let has = status.map(|status| status.allocatable.clone());
+                let all = v1::Container {
+                    resources: Some(v1::ResourceRequirements {
+                        requests: has.unwrap_or_default(),
+                    }),
+                    ..Default::default()
+                };
+                let has = amounts(&Requests::of_one(all));
+                self.nodes.insert(metadata.name, (domain.clone(), has));
+            }
+            Object::Pod(pod) => {
+                if let Some(node) = node_taken(pod) {
+                    let sum = self.requested.entry(node.to_owned()).or_default();
+                    add(sum, amounts(&RequestsByVersion::of(pod).newest));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// By domain: the share of each resource that its nodes have.
+    pub(super) fn shares(&self) -> BTreeMap<&str, Vec<RequestedShare>> {
+        let mut domains: BTreeMap<&str, [[i128; 2]; 2]> = BTreeMap::new();
+        for (node, (domain, has)) in &self.nodes {
+            let [all, requested] = domains.entry(domain).or_default();
+            add(all, *has);
+            add(
+                requested,
+                self.requested.get(node).copied().unwrap_or_default(),
+            );
+        }
+        let shares = |[all, requested]: [[i128; 2]; 2]| {
+            let each = RESOURCES.into_iter().zip(all.into_iter().zip(requested));
+            let had = each.filter(|(_, (all, _))| *all > 0);
+            had.map(|(resource, (all, requested))| RequestedShare {
+                requested: resource.quantity(requested),
+                allocatable: resource.quantity(all),
+                percent: i64::try_from(100 * requested / all).unwrap_or(i64::MAX),
+                resource: resource.as_str().to_owned(),
+            })
+            .collect()
+        };
+        let domains = domains.into_iter();
+        domains
+            .map(|(domain, sums)| (domain, shares(sums)))
+            .collect()
+    }
+}
+
+fn add(sum: &mut [i128; 2], more: [i128; 2]) {
+    for (sum, more) in sum.iter_mut().zip(more) {
+        *sum = sum.saturating_add(more);
+    }
+}
+
+fn amounts(requests: &Requests) -> [i128; 2] {
+    let mut requested = Requested::default();
+    requested.add(Some(requests));
+    RESOURCES.map(|wanted| {
+        let mut all = requested.amounts();
+        let found = all.find(|(resource, _)| *resource == wanted);
+        found.map_or(0, |(_, amount)| amount)
+    })
+}

@@ -1,0 +1,115 @@
+//! Writes deletion costs of pods. With evictions they are the only changes that are ever made to a
+//! cluster, and only if the user asked for them.
+
+use serde_json::{Value, json};
+use tonic::codegen::http::Request;
+use tonic::codegen::http::header::CONTENT_TYPE;
+
+use super::connection::ClusterClient;
+use super::error::Error;
+use super::resource::ApiResource;
+use crate::manifest::ManifestError;
+use crate::snapshot::ObjectKind;
+
+/// The annotation that a ReplicaSet reads.
+const ANNOTATION: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+/// The field manager: the name that the API server records as the owner of the field.
+const MANAGER: &str = "evenkeel-deletion-costs";
+
+/// The deletion cost that a pod has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct DeletionCost {
+    /// The cost; `None` without one, or with one that is no number.
+    pub(crate) value: Option<i32>,
+    /// True if another field manager wrote it.
+    pub(crate) is_foreign: bool,
+}
+
+/// The result of writing a deletion cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CostWrite {
+    /// The pod has the cost; in a dry run, it would have it.
+    Written,
+    /// Another field manager has written a cost meanwhile, or there is another pod of that name.
+    Kept,
+    /// The pod does not exist any more.
+    Gone,
+}
+
+impl DeletionCost {
+    fn of(pod: &Value) -> Self {
+        let metadata = &pod["metadata"];
+        let Some(value) = metadata["annotations"][ANNOTATION].as_str() else {
+            return Self::default();
+        };
+        let mut managers = metadata["managedFields"].as_array().into_iter().flatten();
+        let own = format!("f:{ANNOTATION}");
+        let is_own = managers.any(|it| {
+            let fields = &it["fieldsV1"]["f:metadata"]["f:annotations"];
+            it["manager"] == MANAGER && !fields[&own].is_null()
+        });
+        Self {
+            value: value.parse().ok(),
+            is_foreign: !is_own,
+        }
+    }
+}
+
+impl ClusterClient {
+    /// The deletion costs of the pods of a namespace, by uid.
+    ///
+    /// # Errors
+    /// The reason why they could not be listed.
+    pub(crate) async fn deletion_costs(
+        &self,
+        namespace: &str,
+    ) -> Result<Vec<(String, DeletionCost)>, Error> {
+        let read = |costs: &mut Vec<_>, text: String| -> Result<(), ManifestError> {
+            let page: Result<Value, _> = serde_json::from_str(&text);
+            let page = page.map_err(|error| self.source().not_json(&error))?;
+            for pod in page["items"].as_array().into_iter().flatten() {
+                let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
+                costs.push((uid.to_owned(), DeletionCost::of(pod)));
+            }
+            Ok(())
+        };
+        let pods = ApiResource::of(ObjectKind::Pod);
+        self.list(pods, Some(namespace), "", &mut |_| (), Vec::new, read)
+            .await
+    }
+
+    /// Gives a pod of this namespace, name and uid a deletion cost by server-side apply, unless
+    /// another field manager has written one. A dry run changes nothing.
+    ///
+    /// # Errors
+    /// The reason why that failed.
+    pub(crate) async fn write_deletion_cost(
+        &self,
+        (namespace, name, uid): (&str, &str, &str),
+        cost: i32,
+        is_dry_run: bool,
+    ) -> Result<CostWrite, Error> {
+        let pods = ApiResource::of(ObjectKind::Pod);
+        let dry_run = if is_dry_run { "&dryRun=All" } else { "" };
+        let path = pods.path(Some(namespace));
+        let path = format!("{path}/{name}?fieldManager={MANAGER}&force=false{dry_run}");
+        // With a uid, the API server creates no pod where there is none.
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "name": name, "namespace": namespace, "uid": uid,
+                "annotations": { ANNOTATION: cost.to_string() },
+            },
+        });
+        let request = Request::patch(path).header(CONTENT_TYPE, "application/apply-patch+yaml");
+        let request = request.body(pod.to_string().into_bytes());
+        let request = request.expect("names of objects make an address");
+        match self.client.request_text(request).await {
+            Ok(_) => Ok(CostWrite::Written),
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(CostWrite::Kept),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(CostWrite::Gone),
+            Err(error) => Err(self.asked("patch", pods, true).failed(&error)),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The copies of the logs: three servers keep each, and one of them may lack messages without
+//! a word, so that it depends on the copy what is read.
+
+use std::collections::BTreeSet;
+
+use super::kept::COPIES;
+use super::streams::FakeLog;
+use crate::log::interface::{Error, LogCopy, Message};
+
+fn server(copy: usize) -> String {
+    format!("n{copy}")
+}
+
+impl FakeLog {
+    /// Has one copy lack some of the messages that there are, and the others none.
+    pub fn damage(&self, copy: usize, mut lacks: impl FnMut(u64) -> bool) {
+        let mut lacking = BTreeSet::new();
+        for (name, stream) in &self.shared.streams.lock().by_name {
+            let sequences = stream.messages.iter().map(|message| message.sequence);
+            lacking.extend(
+                sequences
+                    .filter(|it| lacks(*it))
+                    .map(|it| (name.clone(), it)),
+            );
+        }
+        self.shared.copies.lock().damaged = Some((copy % COPIES, lacking));
+    }
+
+    /// Has the server with this copy decide, whatever that lacks.
+    pub fn lead(&self, copy: usize) {
+        self.shared.copies.lock().leader = copy % COPIES;
+    }
+
+    /// Returns whether the server that decides lacks a message.
+    pub(super) fn leader_lacks(&self, name: &str, sequence: u64) -> bool {
+        let copies = self.shared.copies.lock();
+        copies.lacks(copies.leader, name, sequence)
+    }
+
+    /// Returns whether a copy lacks a message.
+    pub(super) fn copy_lacks(&self, copy: usize, name: &str, sequence: u64) -> bool {
+        let copies = self.shared.copies.lock();
+        copies.lacks(copy % COPIES, name, sequence)
+    }
+
+    /// The messages from a sequence on, as each server has them.
+    pub(super) fn of_each_copy(
+        &self,
+        name: &str,
+        messages: &[Message],
+    ) -> Vec<(String, Vec<Message>)> {
+        let copies = self.shared.copies.lock();
+        let of_copy = |copy| {
+            let has = |message: &&Message| !copies.lacks(copy, name, message.sequence);
+            (server(copy), messages.iter().filter(has).cloned().collect())
+        };
+        (0..COPIES).map(of_copy).collect()
+    }
+
+    /// Counts what each copy of a log has. Where the server that decides lacks something,
+    /// another one decides from then on.
+    pub(super) fn count_copies(&self, name: &str) -> Result<Vec<LogCopy>, Error> {
+        let messages = self.with_log(name, |stream| Ok(stream.messages.clone()))?;
+        let counted = self.of_each_copy(name, &messages);
+        let most = |of: &(usize, u64)| of.1;
+        let has = counted.iter().map(|(_, messages)| messages.len() as u64);
+        let has: Vec<(usize, u64)> = (0..).zip(has).collect();
+        let mut copies = self.shared.copies.lock();
+        if let Some(best) = has.iter().copied().max_by_key(most)
+            && has[copies.leader].1 < best.1
+        {
+            copies.leader = best.0;
+        }
+        let copy = |(copy, has)| LogCopy {
+            server: server(copy),
+            of: name.to_owned(),
+            has,
+            wanted: messages.len() as u64,
+            is_current: true,
+        };
+        Ok(has.into_iter().map(copy).collect())
+    }
+}

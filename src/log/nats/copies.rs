@@ -1,0 +1,195 @@
+//! The copies of a stream, one by one. A consumer with one replica reads what the server has
+//! that keeps it, which the nats-servers choose: consumers are made until each server keeps
+//! one. Direct reads are no way to a certain copy: any server answers them.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use async_nats::jetstream;
+use async_nats::jetstream::consumer::{AckPolicy, Consumer, DeliverPolicy, pull};
+use async_nats::jetstream::stream::{Info, Stream};
+use futures::StreamExt;
+use tokio::time::timeout;
+
+use super::connection::{REQUEST_MESSAGES, Retries, unreachable};
+use crate::log::Error;
+
+/// The longest time that it may take to make a consumer.
+const MAKING: Duration = Duration::from_secs(1);
+
+/// The time without a request after which a server forgets a consumer.
+const INACTIVE: Duration = Duration::from_secs(10);
+
+/// The number of attempts to make a consumer, and the number that may fail.
+const TRIES: u32 = 40;
+const FAILURES: u32 = 4;
+
+/// The longest wait for the next message of a copy.
+const SILENCE: Duration = Duration::from_secs(3);
+
+/// The copies of a stream that were not read yet.
+pub(super) struct StreamCopies<'a> {
+    stream: &'a Stream,
+    config: pull::Config,
+    is_single: bool,
+    servers: BTreeSet<String>,
+    tries: u32,
+    failures: u32,
+}
+
+/// A copy of a stream.
+pub(super) struct StreamCopy {
+    /// The server that keeps it.
+    pub server: String,
+    /// The number of requested messages that the copy has.
+    pub has: u64,
+    consumer: Consumer<pull::Config>,
+}
+
+impl<'a> StreamCopies<'a> {
+    /// Reads the messages from a sequence on.
+    pub(super) fn of(stream: &'a Stream, from: u64) -> Self {
+        Self::with(stream, reading(from))
+    }
+
+    /// Reads the messages of a subject.
+    pub(super) fn of_subject(stream: &'a Stream, subject: String) -> Self {
+        let config = pull::Config {
+            filter_subject: subject,
+            ..reading(1)
+        };
+        Self::with(stream, config)
+    }
+
+    /// Reads all messages, of which only the headers are sent.
+    pub(super) fn of_headers(stream: &'a Stream) -> Self {
+        let config = pull::Config {
+            headers_only: true,
+            ..reading(1)
+        };
+        Self::with(stream, config)
+    }
+
+    fn with(stream: &'a Stream, config: pull::Config) -> Self {
+        let config = pull::Config {
+            inactive_threshold: INACTIVE,
+            ..config
+        };
+        let servers = servers(stream.cached_info());
+        Self {
+            stream,
+            config,
+            // It may not say who keeps it.
+            is_single: servers.len() == 1,
+            servers,
+            tries: 0,
+            failures: 0,
+        }
+    }
+
+    /// Returns a copy that was not read yet; none once all were, or no other can be reached.
+    pub(super) async fn next(&mut self) -> Option<StreamCopy> {
+        while !self.servers.is_empty() && self.tries < TRIES && self.failures < FAILURES {
+            self.tries += 1;
+            let made = self.stream.create_consumer(self.config.clone());
+            let Ok(Ok(consumer)) = timeout(MAKING, made).await else {
+                self.failures += 1;
+                continue;
+            };
+            let info = consumer.cached_info();
+            let leader = info.cluster.as_ref().and_then(|it| it.leader.clone());
+            let server = match self.is_single {
+                true => self.servers.first().cloned(),
+                false => leader,
+            };
+            let server = server.unwrap_or_default();
+            if self.servers.remove(&server) {
+                return Some(StreamCopy {
+                    server,
+                    has: info.num_pending,
+                    consumer,
+                });
+            }
+        }
+        None
+    }
+}
+
+impl StreamCopy {
+    /// Reads so many messages at most. Those come that it has and that are not damaged: of
+    /// others nothing is said.
+    pub(super) async fn each(
+        &self,
+        most: u64,
+        mut take: impl FnMut(jetstream::Message),
+    ) -> Result<(), Error> {
+        let mut left = usize::try_from(most.min(self.has)).unwrap_or(usize::MAX);
+        let mut retries = Retries::new();
+        while left > 0 {
+            let batch = self
+                .consumer
+                .fetch()
+                .max_messages(left.min(REQUEST_MESSAGES));
+            let mut batch = batch.messages().await.map_err(unreachable)?;
+            let before = left;
+            let mut fault = None;
+            while let Some(message) = timeout(SILENCE, batch.next()).await.map_err(unreachable)? {
+                match message {
+                    Ok(message) => take(message),
+                    Err(error) => {
+                        fault = Some(Error::Unreachable(error.to_string()));
+                        break;
+                    }
+                }
+                left = left.saturating_sub(1);
+            }
+            match fault {
+                // A consumer that was just made is not known everywhere yet.
+                Some(fault) if left != before || !retries.again().await => return Err(fault),
+                None if left == before => break,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The messages that come of so many.
+    pub(super) async fn read(&self, most: u64) -> Result<Vec<jetstream::Message>, Error> {
+        let mut read = Vec::new();
+        self.each(most, |message| read.push(message)).await?;
+        Ok(read)
+    }
+
+    /// Returns how many messages it has that are damaged: they do not come.
+    pub(super) async fn count_damaged(&self) -> Result<u64, Error> {
+        let mut damaged = self.has;
+        self.each(self.has, |_| damaged = damaged.saturating_sub(1))
+            .await?;
+        Ok(damaged)
+    }
+}
+
+/// The servers that keep a stream and can be reached; one without a name where it is not
+/// one of several.
+fn servers(info: &Info) -> BTreeSet<String> {
+    let Some(cluster) = &info.cluster else {
+        return BTreeSet::from([String::new()]);
+    };
+    let others = cluster.replicas.iter().filter(|peer| !peer.offline);
+    let others = others.map(|peer| peer.name.clone());
+    others.chain(cluster.leader.clone()).collect()
+}
+
+/// Returns how a consumer is made of the messages from a sequence on, in order. It is
+/// kept by one server, in memory.
+pub(super) fn reading(from: u64) -> pull::Config {
+    pull::Config {
+        deliver_policy: DeliverPolicy::ByStartSequence {
+            start_sequence: from.max(1),
+        },
+        ack_policy: AckPolicy::None,
+        num_replicas: 1,
+        memory_storage: true,
+        ..pull::Config::default()
+    }
+}

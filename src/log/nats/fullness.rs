@@ -1,0 +1,65 @@
+//! Finds out whether nats-servers cannot be reached because their disks are full.
+//!
+//! A nats-server whose disk is full shuts down what keeps streams. It says so in its own log, and
+//! to whoever connects to it; those that are connected find that nobody answers.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::connection::Connection;
+use crate::log::Error;
+
+/// The time for which an answer of the servers counts: many callers may wait for the same one.
+const COUNTS: Duration = Duration::from_secs(1);
+
+/// The knowledge of nats-servers that have ceased to keep streams.
+pub(super) struct Fullness {
+    connection: Connection,
+    /// The number of servers that keep a stream.
+    replicas: usize,
+    asked: Mutex<Option<(Instant, BTreeSet<String>)>>,
+}
+
+impl Fullness {
+    pub(super) fn new(connection: Connection, replicas: usize) -> Self {
+        Self {
+            connection,
+            replicas,
+            asked: Mutex::default(),
+        }
+    }
+
+    /// Says of an error that the disks are full, if that is why nothing was done: most of the
+    /// servers that keep a stream have ceased to.
+    pub(super) async fn explain(&self, error: Error) -> Error {
+        let Error::Unreachable(why) = error else {
+            return error;
+        };
+        let off = self.without_streams().await;
+        match 2 * off.len() > self.replicas {
+            true => {
+                let names: Vec<_> = off.into_iter().collect();
+                let names = names.join(", ");
+                Error::Full(format!(
+                    "the nats-servers {names} have shut down JetStream, as they do when their disks are full"
+                ))
+            }
+            false => Error::Unreachable(why),
+        }
+    }
+
+    async fn without_streams(&self) -> BTreeSet<String> {
+        let mut asked = self.asked.lock().await;
+        if let Some((at, off)) = &*asked
+            && at.elapsed() < COUNTS
+        {
+            return off.clone();
+        }
+        let off = self.connection.without_streams().await;
+        *asked = Some((Instant::now(), off.clone()));
+        off
+    }
+}

@@ -1,0 +1,93 @@
+//! Tries all orders of picks for the best sum of scores and bonuses, where there are few.
+
+use std::collections::HashMap;
+
+use crate::spread::place::{PlannedPicker, PlannedPicks};
+
+/// The most picks and nodes with which all orders are tried.
+const MOST: usize = 64;
+
+/// The most standings that are looked at.
+const STANDINGS: usize = 5_000;
+
+/// The picks on each node, and the best order that leads to them. The order changes nothing else.
+struct ScoredStanding<P> {
+    placer: P,
+    /// The number of picks by node.
+    picks: Box<[u8]>,
+    /// The best sum of an order that leads there.
+    total: i64,
+    /// The standing before it in that order, and the node that was picked then.
+    before: (usize, u32),
+}
+
+/// The order of so many picks with the best sum; `None` inside where there are too many to try.
+/// `None` when `cancelled` said so.
+pub fn picks<P: PlannedPicker>(
+    start: &P,
+    count: usize,
+    cancelled: &dyn Fn() -> bool,
+) -> Option<Option<Vec<PlannedPicks>>> {
+    let nodes = start.node_count();
+    if count > MOST || nodes > MOST {
+        return Some(None);
+    }
+    let mut standings = vec![ScoredStanding {
+        placer: start.clone(),
+        picks: vec![0; nodes].into(),
+        total: 0,
+        before: (0, 0),
+    }];
+    let mut steps: Vec<Vec<(usize, u32)>> = Vec::new();
+    let mut looked_at = 0;
+    for _ in 0..count {
+        let mut next: Vec<ScoredStanding<P>> = Vec::new();
+        let mut places: HashMap<Box<[u8]>, usize> = HashMap::new();
+        for (at, standing) in standings.iter_mut().enumerate() {
+            for choice in standing.placer.choices() {
+                let mut picks = standing.picks.clone();
+                picks[choice.node as usize] += 1;
+                let total = standing.total.saturating_add(choice.total);
+                let before = (at, choice.node);
+                if let Some(known) = places.get(&picks) {
+                    let known = &mut next[*known];
+                    if known.total < total {
+                        (known.total, known.before) = (total, before);
+                    }
+                    continue;
+                }
+                looked_at += 1;
+                if looked_at > STANDINGS {
+                    return Some(None);
+                }
+                if cancelled() {
+                    return None;
+                }
+                let mut placer = standing.placer.clone();
+                placer.pick(choice.node);
+                places.insert(picks.clone(), next.len());
+                next.push(ScoredStanding {
+                    placer,
+                    picks,
+                    total,
+                    before,
+                });
+            }
+        }
+        steps.push(next.iter().map(|standing| standing.before).collect());
+        standings = next;
+    }
+    let all = standings.iter().enumerate();
+    let best = all.max_by_key(|(at, standing)| (standing.total, std::cmp::Reverse(*at)));
+    let Some((mut at, _)) = best else {
+        return Some(None);
+    };
+    let mut order = Vec::with_capacity(count);
+    for step in steps.iter().rev() {
+        let (before, node) = step[at];
+        order.push(PlannedPicks::of_node(node));
+        at = before;
+    }
+    order.reverse();
+    Some(Some(order))
+}

@@ -1,0 +1,167 @@
+//! Cells that a plan need not tell apart: they are in the same domains, or each in one of
+//! its own with the same count, and have the same room. The nodes of a zone are a few
+//! such classes, however many hosts they are.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::standing::PickStanding;
+use crate::spread::SkewRule;
+use crate::spread::place::Outlook;
+
+/// The cells of an outlook by class, which follow the picks.
+#[derive(Debug, Clone)]
+pub struct PickClasses<'o> {
+    outlook: &'o Outlook<'o>,
+    /// By constraint and value: the number of the domain, if several cells are judged by it.
+    shared: Vec<Vec<Option<usize>>>,
+    /// By number: the constraint of a shared domain, and its value.
+    pub domains: Vec<(usize, usize)>,
+    by_key: HashMap<(usize, Vec<DomainMark>), usize>,
+    /// The classes, also those that no cell is in any more.
+    pub all: Vec<PickClass>,
+    /// The class by cell.
+    class_of: Vec<usize>,
+}
+
+/// Cells that are alike.
+#[derive(Debug, Clone)]
+pub struct PickClass {
+    /// By constraint: the shared domain in which picks count, if they do in one.
+    pub domains: Vec<Option<usize>>,
+    /// By constraint: the count of the domain that each cell has of its own, if picks count in
+    /// one.
+    own: Vec<Option<u32>>,
+    /// The number of further pods that fit on each cell.
+    pub room: usize,
+    /// The cells.
+    pub cells: BTreeSet<usize>,
+}
+
+/// The mark that all nodes of a class share for one constraint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum DomainMark {
+    Shared { domain: usize, counts: bool },
+    Own { count: u32, counts: bool },
+}
+
+impl<'o> PickClasses<'o> {
+    /// Returns the classes before the first pick.
+    pub fn of(outlook: &'o Outlook<'o>, start: &PickStanding<'_>) -> Self {
+        let mut domains = Vec::new();
+        let constraints = outlook.constraints.iter().enumerate();
+        let shared = constraints.map(|(index, constraint)| {
+            let mut cells = vec![0_usize; constraint.counts.len()];
+            for cell in &outlook.cells {
+                cells[cell.judged_by[index]] += 1;
+            }
+            let numbers = cells.into_iter().enumerate().map(|(value, cells)| {
+                (cells > 1).then(|| {
+                    domains.push((index, value));
+                    domains.len() - 1
+                })
+            });
+            numbers.collect()
+        });
+        let mut classes = Self {
+            shared: shared.collect(),
+            domains,
+            by_key: HashMap::new(),
+            all: Vec::new(),
+            class_of: vec![usize::MAX; outlook.cells.len()],
+            outlook,
+        };
+        for cell in 0..outlook.cells.len() {
+            classes.put(cell, start);
+        }
+        classes
+    }
+
+    /// Puts a cell into the class where it belongs now.
+    pub fn put(&mut self, cell: usize, standing: &PickStanding<'_>) {
+        let marks = self.marks(cell, standing);
+        let room = standing.room[cell];
+        let next = self.all.len();
+        let key = (room, marks);
+        let class = match self.by_key.get(&key) {
+            Some(known) => *known,
+            None => {
+                self.all.push(PickClass::of(room, &key.1));
+                self.by_key.insert(key, next);
+                next
+            }
+        };
+        if let Some(before) = self.all.get_mut(self.class_of[cell]) {
+            before.cells.remove(&cell);
+        }
+        self.all[class].cells.insert(cell);
+        self.class_of[cell] = class;
+    }
+
+    /// The class of a cell.
+    pub fn of_cell(&self, cell: usize) -> &PickClass {
+        &self.all[self.class_of[cell]]
+    }
+
+    fn marks(&self, cell: usize, standing: &PickStanding<'_>) -> Vec<DomainMark> {
+        let cell = &self.outlook.cells[cell];
+        let constraints = cell.judged_by.iter().zip(&cell.counts).enumerate();
+        let marks = constraints.map(|(index, (value, counts))| {
+            let (value, counts) = (*value, *counts);
+            match self.shared[index][value] {
+                Some(domain) => DomainMark::Shared { domain, counts },
+                None => DomainMark::Own {
+                    count: standing.count(index, value),
+                    counts,
+                },
+            }
+        });
+        marks.collect()
+    }
+}
+
+impl PickClass {
+    fn of(room: usize, marks: &[DomainMark]) -> Self {
+        let shared = marks.iter().map(|mark| match mark {
+            DomainMark::Shared { domain, counts } => counts.then_some(*domain),
+            DomainMark::Own { .. } => None,
+        });
+        let own = marks.iter().map(|mark| match mark {
+            DomainMark::Own { count, counts } => counts.then_some(*count),
+            DomainMark::Shared { .. } => None,
+        });
+        Self {
+            domains: shared.collect(),
+            own: own.collect(),
+            room,
+            cells: BTreeSet::new(),
+        }
+    }
+
+    /// Returns how many pods each cell takes by rules that admit one.
+    pub fn takes_each(&self, rules: &[SkewRule]) -> usize {
+        let own = self.own.iter().zip(rules);
+        let takes = own.filter_map(|(count, rule)| count.map(|count| rule.takes(count)));
+        takes.fold(self.room, usize::min)
+    }
+
+    /// Returns how many constraints want one more pod in the domain that each cell has of its
+    /// own, after so many, to reach their `targets`.
+    pub fn wanted_by(&self, targets: &[Option<u32>], picks: usize) -> usize {
+        let own = self.own.iter().zip(targets);
+        let wanting = own.filter(|(count, target)| {
+            let lacks = count
+                .zip(**target)
+                .map(|(count, it)| it.saturating_sub(count));
+            lacks.is_some_and(|lacks| picks < lacks as usize)
+        });
+        wanting.count()
+    }
+
+    /// Shares picks out among the cells as evenly as can be.
+    pub fn share(&self, picks: usize) -> impl Iterator<Item = (usize, usize)> {
+        let (each, more) = (picks / self.cells.len(), picks % self.cells.len());
+        let shares = self.cells.iter().enumerate();
+        let shares = shares.map(move |(at, cell)| (*cell, each + usize::from(at < more)));
+        shares.take_while(|(_, times)| *times > 0)
+    }
+}

@@ -1,0 +1,141 @@
+//! Whether the clocks of this server are right: they are compared with that of the log.
+//!
+//! No clock says when something ends that another server keeps as well: each server measures time
+//! spans by its own monotonic clock. A server whose wall clock is wrong appends nothing, for what
+//! it tells would be wrong. One whose monotonic clock was found not to run as that of the log does
+//! measures anew what it has measured before.
+
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+
+use crate::snapshot::held_row::nanos;
+use crate::snapshot::{JournalError, Moment, Now};
+
+/// The largest difference between the wall clock and the clock of the log.
+const MAX_SKEW: Duration = Duration::from_millis(500);
+
+/// The largest difference between the time that has passed by the monotonic clock and by that of
+/// the log.
+const MAX_DRIFT: Duration = Duration::from_millis(250);
+
+/// The longest time that a comparison may take that says how much time has passed.
+const QUICK: Duration = Duration::from_millis(250);
+
+/// The largest error of a time span that was measured between two moments while both clocks are as
+/// right as that.
+pub const GRACE: Duration = Duration::from_secs(1);
+
+/// The time for which a comparison counts, unless the wall clock is set.
+const COUNTS: Duration = Duration::from_secs(10);
+
+/// The last comparisons of the clocks of this server.
+#[derive(Default)]
+pub struct ClockWatch(Mutex<KnownClocks>);
+
+#[derive(Default)]
+struct KnownClocks {
+    compared: Option<WallComparison>,
+    /// The nanoseconds by which the clock of the log was ahead of the monotonic one when it was
+    /// first compared, or last found to run otherwise.
+    ahead: Option<i64>,
+    /// The moment when that was found.
+    since: Moment,
+}
+
+/// The last comparison of the wall clock.
+#[derive(Clone, Copy)]
+struct WallComparison {
+    /// The difference between both clocks.
+    skew: Duration,
+    is_ahead: bool,
+    at: Now,
+}
+
+impl WallComparison {
+    /// Compares with the time of the log between two moments.
+    fn of(told: SystemTime, from: Now, to: Now) -> Self {
+        let ahead = from.wall.duration_since(told).unwrap_or_default();
+        let behind = told.duration_since(to.wall).unwrap_or_default();
+        Self {
+            skew: ahead.max(behind),
+            is_ahead: ahead > behind,
+            at: to,
+        }
+    }
+
+    fn trouble(&self) -> Option<String> {
+        let way = if self.is_ahead { "ahead of" } else { "behind" };
+        let skew = Duration::from_millis(u64::try_from(self.skew.as_millis()).unwrap_or(u64::MAX));
+        let skew = humantime::format_duration(skew);
+        let is_off = self.skew > MAX_SKEW;
+        is_off.then(|| format!("the clock of this server is {skew} {way} that of the log"))
+    }
+
+    /// Returns whether it still counts.
+    fn is_of(&self, now: Now) -> bool {
+        let passed = now.steady.since(self.at.steady);
+        let expected = self.at.wall + passed;
+        let set_forward = now.wall.duration_since(expected).unwrap_or_default();
+        let set_back = expected.duration_since(now.wall).unwrap_or_default();
+        passed < COUNTS && set_forward.max(set_back) <= MAX_SKEW
+    }
+}
+
+impl ClockWatch {
+    /// Notes the time of the log between two moments; whether that says how much time has passed.
+    pub fn note(&self, told: SystemTime, from: Now, to: Now) -> bool {
+        let mut known = self.0.lock();
+        let comparison = WallComparison::of(told, from, to);
+        let before = known.compared.replace(comparison);
+        let before = before.and_then(|it| it.trouble());
+        match (before, comparison.trouble()) {
+            (None, Some(why)) => tracing::error!(why, "this server appends nothing to the log"),
+            (Some(_), None) => tracing::info!("the clock of this server is right again"),
+            _ => {}
+        }
+        let took = to.steady.since(from.steady);
+        if took > QUICK {
+            return false;
+        }
+        let middle = from.steady.after(took / 2).since(Moment::default());
+        let ahead = nanos(told).saturating_sub(i64::try_from(middle.as_nanos()).unwrap_or(0));
+        let before = known.ahead.map(|before| u128::from(before.abs_diff(ahead)));
+        if before.is_none_or(|by| by > MAX_DRIFT.as_nanos()) {
+            if before.is_some() {
+                tracing::warn!(
+                    "time passes otherwise by the clock of the log: ends are measured anew"
+                );
+            }
+            known.ahead = Some(ahead);
+            known.since = to.steady;
+        }
+        true
+    }
+
+    /// Returns what is wrong, for people.
+    pub fn trouble(&self) -> Option<String> {
+        let compared = self.0.lock().compared;
+        compared.and_then(|comparison| comparison.trouble())
+    }
+
+    /// Returns whether the wall clock was found right not long ago.
+    pub fn is_right(&self, now: Now) -> bool {
+        let compared = self.0.lock().compared;
+        compared.is_some_and(|it| it.trouble().is_none() && it.is_of(now))
+    }
+
+    /// Checks that the wall clock was found right, if it was compared.
+    ///
+    /// # Errors
+    /// By how much it is wrong.
+    pub fn check(&self) -> Result<(), JournalError> {
+        self.trouble()
+            .map_or(Ok(()), |why| Err(JournalError::WrongClock(why)))
+    }
+
+    /// The moment since which the monotonic clock runs as that of the log does.
+    pub fn right_since(&self) -> Moment {
+        self.0.lock().since
+    }
+}

@@ -1,0 +1,316 @@
+//! The table of reservations: picks that are held for their owners, and the answers about them.
+//!
+//! A reservation counts because the state has a pod for it, under a name that no client can give.
+//! The table knows its owner and its end. Both change only with the turn of the snapshot, so they
+//! agree.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use crate::account::heap::{self, OnHeap};
+use crate::proto::v1::change::Object;
+use crate::snapshot::clock::{Moment, Now};
+use crate::snapshot::objects::change::{Batch, Form};
+use crate::snapshot::objects::reservation::{
+    Claim, Hold, KeptAnswer, PodIdentity, Reservation, Retryable, Serial,
+};
+
+/// The live reservations of a snapshot.
+#[derive(Debug, Clone, Default)]
+pub struct ReservationTable {
+    /// The reservations, each with the moment when it ends by itself.
+    held: BTreeMap<Serial, (Reservation, Moment)>,
+    /// The answers that are kept for retries. Their numbers are of the same series.
+    answers: BTreeMap<Serial, (KeptAnswer, Moment)>,
+    /// The last answer for each key.
+    answered: HashMap<[u8; 32], Serial>,
+    by_expiry: BTreeSet<(Moment, Serial)>,
+    /// The moment since which the clock is known to be right.
+    since: Moment,
+    /// Confirmed reservations, by namespace and the identity of their pod.
+    claims: HashMap<(Box<str>, PodIdentity), Vec<Serial>>,
+    /// The number of the last reservation ever made.
+    pub(super) last: Serial,
+    /// The number of picks that share a hold, by the address of its owner.
+    sharing: HashMap<usize, usize>,
+    /// The bytes of holds, nodes and claims.
+    heap_bytes: usize,
+}
+
+impl ReservationTable {
+    /// New reservations that hold picks from `now` on, to be put in. Each pick has the index of its
+    /// hold.
+    pub fn draft(
+        &self,
+        holds: &[Hold],
+        picks: Vec<(usize, Box<str>)>,
+        now: Now,
+    ) -> Vec<(Serial, Reservation)> {
+        let held = |(hold, node): (usize, Box<str>)| {
+            let hold: &Hold = &holds[hold];
+            Reservation {
+                hold: hold.clone(),
+                node,
+                expires: now.wall + hold.ttl,
+                left: hold.ttl,
+                claim: None,
+                decided: Box::default(),
+            }
+        };
+        (self.last + 1..).zip(picks.into_iter().map(held)).collect()
+    }
+
+    /// Records the present form of reservations from `now` on, and keeps answers. Those whose time
+    /// is over stay until an entry ends them.
+    pub fn put_all(
+        &mut self,
+        held: Vec<(Serial, Reservation)>,
+        answers: Vec<(Serial, KeptAnswer)>,
+        now: Moment,
+    ) {
+        for (serial, held) in held {
+            self.put(serial, held, now);
+        }
+        for (serial, answer) in answers {
+            self.keep(serial, answer, now);
+        }
+    }
+
+    fn put(&mut self, serial: Serial, held: Reservation, now: Moment) {
+        self.remove(serial);
+        self.last = self.last.max(serial);
+        let ends = now.after(held.left);
+        self.by_expiry.insert((ends, serial));
+        if let Some(key) = claim_key(&held) {
+            self.claims.entry(key).or_default().push(serial);
+        }
+        self.heap_bytes += held.memory_bytes();
+        let sharing = self.sharing.entry(held.hold.place()).or_default();
+        *sharing += 1;
+        if *sharing == 1 {
+            self.heap_bytes += held.hold.heap_bytes();
+        }
+        self.held.insert(serial, (held, ends));
+    }
+
+    fn keep(&mut self, serial: Serial, answer: KeptAnswer, now: Moment) {
+        self.remove(serial);
+        self.last = self.last.max(serial);
+        let ends = now.after(answer.left);
+        self.by_expiry.insert((ends, serial));
+        self.answered.insert(answer.request.key, serial);
+        self.heap_bytes += answer.memory_bytes();
+        self.answers.insert(serial, (answer, ends));
+    }
+
+    /// Returns whether any time is measured from an earlier moment than this.
+    pub fn is_measured_before(&self, since: Moment) -> bool {
+        self.since < since
+    }
+
+    /// Measures all times again that were put in before a moment: the clock was wrong until then.
+    pub fn measure_from(&mut self, since: Moment) {
+        self.since = since;
+        let held = self.held.iter_mut();
+        let held = held.map(|(serial, (held, ends))| (*serial, held.left, ends));
+        let answers = self.answers.iter_mut();
+        let answers = answers.map(|(serial, (answer, ends))| (*serial, answer.left, ends));
+        for (serial, left, ends) in held.chain(answers) {
+            if ends.before(left) < since {
+                self.by_expiry.remove(&(*ends, serial));
+                *ends = since.after(left);
+                self.by_expiry.insert((*ends, serial));
+            }
+        }
+    }
+
+    /// The answer that is kept under the key of a request, and the moment when its time is over.
+    pub fn answer(&self, request: &Retryable) -> Option<&(KeptAnswer, Moment)> {
+        self.answers.get(self.answered.get(&request.key)?)
+    }
+
+    /// All answers.
+    pub fn answers(&self) -> Vec<(Serial, KeptAnswer)> {
+        let all = self.answers.iter();
+        all.map(|(serial, (answer, _))| (*serial, answer.clone()))
+            .collect()
+    }
+
+    /// Returns the number of answers.
+    pub fn answer_count(&self) -> usize {
+        self.answers.len()
+    }
+
+    /// Returns whether a reservation is live.
+    pub fn holds(&self, serial: Serial) -> bool {
+        self.held.contains_key(&serial)
+    }
+
+    fn get(&self, serial: Serial) -> Option<&Reservation> {
+        self.held.get(&serial).map(|(held, _)| held)
+    }
+
+    /// The pods of reservations.
+    pub fn pods(&self, serials: &[Serial]) -> Vec<Object> {
+        let held = |serial: &Serial| Some(self.get(*serial)?.pod(*serial));
+        serials.iter().filter_map(held).collect()
+    }
+
+    /// The deletions of those pods.
+    pub fn deletions(&self, serials: &[Serial]) -> Vec<Object> {
+        let deletion = |serial: &Serial| Some(self.get(*serial)?.deletion(*serial));
+        serials.iter().filter_map(deletion).collect()
+    }
+
+    /// Ends a reservation, or forgets an answer.
+    pub fn remove(&mut self, serial: Serial) {
+        if let Some((answer, ends)) = self.answers.remove(&serial) {
+            self.by_expiry.remove(&(ends, serial));
+            self.heap_bytes -= answer.memory_bytes();
+            let key = answer.request.key;
+            if self.answered.get(&key) == Some(&serial) {
+                self.answered.remove(&key);
+            }
+        }
+        let Some((held, ends)) = self.held.remove(&serial) else {
+            return;
+        };
+        self.by_expiry.remove(&(ends, serial));
+        self.heap_bytes -= held.memory_bytes();
+        let place = held.hold.place();
+        if let Some(sharing) = self.sharing.get_mut(&place) {
+            *sharing -= 1;
+            if *sharing == 0 {
+                self.sharing.remove(&place);
+                self.heap_bytes -= held.hold.heap_bytes();
+            }
+        }
+        if let Some(key) = claim_key(&held)
+            && let Some(serials) = self.claims.get_mut(&key)
+        {
+            serials.retain(|other| *other != serial);
+            if serials.is_empty() {
+                self.claims.remove(&key);
+            }
+        }
+    }
+
+    /// A reservation with the pod that it became and a new time, to be put in. `None` when it is
+    /// not live.
+    pub fn confirmed_as(&self, serial: Serial, claim: Claim, now: Now) -> Option<Reservation> {
+        let mut held = self.get(serial)?.clone();
+        held.claim = Some(claim);
+        held.expires = now.wall + held.hold.ttl;
+        held.left = held.hold.ttl;
+        Some(held)
+    }
+
+    /// A reservation that is held for `ttl` from now on, or for as long as before; unchanged if
+    /// that would end earlier. The flag tells whether it is to be put in: it has changed, or
+    /// `others` measure its time as well, and may have measured more of it. `None` when it is not
+    /// live.
+    pub fn renewed(
+        &self,
+        serial: Serial,
+        ttl: Option<Duration>,
+        (now, others): (Now, bool),
+    ) -> Option<(Reservation, bool)> {
+        let (held, ends) = self.held.get(&serial)?;
+        let mut held = held.clone();
+        let ttl = ttl.unwrap_or(held.hold.ttl);
+        let is_put = others || now.steady.after(ttl) > *ends;
+        if is_put {
+            held.left = ttl.max(ends.since(now.steady));
+            held.hold.ttl = held.left;
+            held.expires = now.wall + held.left;
+        }
+        Some((held, is_put))
+    }
+
+    /// The reservations that the pods of a batch take over: those of pods that it puts on a node.
+    pub fn taken_over(&self, batch: &Batch) -> Vec<Serial> {
+        if self.claims.is_empty() {
+            return Vec::new();
+        }
+        let mut taken = Vec::new();
+        for change in batch.changes() {
+            let id = change.id;
+            if let Form::Pod(pod) = change.form
+                && !pod.node_name().is_empty()
+            {
+                taken.extend(self.claimed(id.namespace, id.name, &pod.uid()));
+            }
+        }
+        taken.sort_unstable();
+        taken.dedup();
+        taken
+    }
+
+    /// The reservations that were confirmed for a pod.
+    pub(super) fn claimed(&self, namespace: &str, name: &str, uid: &str) -> Vec<Serial> {
+        let known = [PodIdentity::Name(name.into()), PodIdentity::Uid(uid.into())];
+        let lists = known.map(|known| self.claims.get(&(namespace.into(), known)));
+        let all = lists.into_iter().flatten().flatten().copied();
+        let meant = |serial: &Serial| {
+            let claim = self.get(*serial).and_then(|held| held.claim.as_ref());
+            claim.is_some_and(|claim| claim.is_of(name, uid))
+        };
+        all.filter(meant).collect()
+    }
+
+    /// The confirmed reservations.
+    pub fn confirmed(&self) -> impl Iterator<Item = (Serial, &str, &Claim)> {
+        let claim = |serial: &Serial| {
+            let held = self.get(*serial)?;
+            Some((*serial, &*held.hold.namespace, held.claim.as_ref()?))
+        };
+        self.claims.values().flatten().filter_map(claim)
+    }
+
+    /// The reservations and answers whose time is over, ascending.
+    pub fn expired(&self, now: Moment) -> Vec<Serial> {
+        let due = self.by_expiry.iter().take_while(|(at, _)| *at <= now);
+        let mut due: Vec<_> = due.map(|(_, serial)| *serial).collect();
+        due.sort_unstable();
+        due
+    }
+
+    /// Returns the moment when the next reservation or answer ends.
+    pub fn next_expiry(&self) -> Option<Moment> {
+        self.by_expiry.first().map(|(at, _)| *at)
+    }
+
+    /// The reservations after one, oldest first.
+    pub fn after(&self, serial: Serial) -> impl Iterator<Item = (Serial, &Reservation)> {
+        let later = self.held.range(serial.saturating_add(1)..);
+        later.map(|(serial, (held, _))| (*serial, held))
+    }
+
+    /// All reservations, oldest first.
+    pub fn entries(&self) -> Vec<(Serial, Reservation)> {
+        let all = self.held.iter();
+        all.map(|(serial, (held, _))| (*serial, held.clone()))
+            .collect()
+    }
+
+    /// The numbers of all reservations, ascending.
+    pub fn serials(&self) -> Vec<Serial> {
+        self.held.keys().copied().collect()
+    }
+
+    /// Returns the estimated bytes of the reservations in memory.
+    pub fn memory_bytes(&self) -> usize {
+        self.heap_bytes + heap::table::<usize, usize>(self.sharing.len())
+    }
+
+    /// Returns the number of reservations.
+    pub fn len(&self) -> usize {
+        self.held.len()
+    }
+}
+
+/// Returns the key under which a confirmed reservation is found.
+fn claim_key(held: &Reservation) -> Option<(Box<str>, PodIdentity)> {
+    let claim = held.claim.as_ref()?;
+    Some((Box::from(&*held.hold.namespace), claim.known()))
+}

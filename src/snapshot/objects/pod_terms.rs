@@ -1,0 +1,214 @@
+//! The terms about other pods that pods on nodes have, of all namespaces. Pods of a workload share
+//! their terms, so each distinct one is kept once, with the number of pods that have it on each
+//! node. A decision reads only those that can match.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
+
+use hashbrown::{DefaultHashBuilder, HashMap};
+
+use super::interner::Interner;
+use super::label_sets::SMALL_TABLE;
+use super::pair_index::PairIndex;
+use super::shrink;
+use super::slots::Slot;
+use crate::account::heap::{self, OnHeap};
+use crate::matching::PodTerm;
+
+/// The number of terms that are copied to change one of them.
+const BLOCK: usize = 4;
+
+/// The labels of a namespace without an object.
+static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
+
+/// The terms of a pod about other pods.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OwnedTerms {
+    /// The terms.
+    pub terms: Arc<[PodTerm]>,
+    /// The namespace of the pod.
+    pub namespace: Arc<str>,
+}
+
+/// A table of the terms of pods that are on nodes, each dropped with its last pod.
+#[derive(Debug, Clone, Default)]
+pub struct TermTable {
+    terms: Interner<HeldTerm, BLOCK>,
+    index: Arc<PairIndex>,
+    /// The bytes of the terms on the heap, with the index that finds them.
+    term_bytes: usize,
+    /// The number of nodes with pods that have each term, summed up.
+    places: usize,
+}
+
+/// A term of pods.
+#[derive(Debug, Clone, Default)]
+pub struct HeldTerm {
+    /// `None` where the number is free.
+    key: Option<Arc<TermKey>>,
+    /// The number of pods with the term, by node.
+    counted: HashMap<Slot, u32>,
+}
+
+/// The key by which equal terms of several pods are one.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct TermKey {
+    term: PodTerm,
+    /// The namespace of the pods, if the term covers only that one; else empty.
+    own: Box<str>,
+}
+
+impl HeldTerm {
+    /// The term.
+    pub fn term(&self) -> &PodTerm {
+        &self.key().term
+    }
+
+    /// The namespace of its pods, if the term covers only that one; else empty.
+    pub fn own(&self) -> &str {
+        &self.key().own
+    }
+
+    /// The nodes with pods that have the term, and their numbers.
+    pub fn counts(&self) -> impl ExactSizeIterator<Item = (Slot, u32)> {
+        self.counted.iter().map(|(slot, pods)| (*slot, *pods))
+    }
+
+    fn key(&self) -> &TermKey {
+        let key = self.key.as_deref();
+        key.expect("only terms in use are asked for")
+    }
+}
+
+impl TermKey {
+    fn bytes(&self) -> usize {
+        heap::shared(size_of::<Self>())
+            + self.term.heap_bytes()
+            + heap::block(self.own.len())
+            + PairIndex::bytes_of(&self.term.selector)
+    }
+}
+
+impl TermTable {
+    /// Counts a pod with these terms that comes to a node or leaves it.
+    pub fn shift(&mut self, slot: Slot, pod: &OwnedTerms, comes: bool) {
+        for term in &*pod.terms {
+            let own = match term.is_about_own() {
+                true => &*pod.namespace,
+                false => "",
+            };
+            match (self.find(term, own), comes) {
+                (Some(number), true) => self.count(number, slot),
+                (None, true) => {
+                    let number = self.add(term, own);
+                    self.count(number, slot);
+                }
+                (Some(number), false) => self.uncount(number, slot),
+                (None, false) => unreachable!("the term of a pod that goes was counted"),
+            }
+        }
+    }
+
+    /// The terms that cover a pod with these labels in a namespace. The namespace's own labels are
+    /// `None` where it has no object.
+    pub fn about<'t>(
+        &'t self,
+        labels: &'t BTreeMap<String, String>,
+        namespace: &'t str,
+        namespace_labels: Option<&'t BTreeMap<String, String>>,
+    ) -> impl Iterator<Item = &'t HeldTerm> {
+        let pairs = labels.iter().map(|(key, value)| (&**key, &**value));
+        let candidates = self.index.candidates(pairs).into_iter();
+        let candidates = candidates.map(|number| self.terms.get(number as u32));
+        let namespace_labels = namespace_labels.unwrap_or(&NO_LABELS);
+        candidates.filter(move |held| {
+            let TermKey { term, own } = held.key();
+            term.is_about(own, namespace, Some(namespace_labels))
+                && term.selector.matches_labels(labels)
+        })
+    }
+
+    /// Returns the number of terms that may match a pod with these labels.
+    pub fn candidates(&self, labels: &BTreeMap<String, String>) -> usize {
+        let pairs = labels.iter().map(|(key, value)| (&**key, &**value));
+        self.index.candidates(pairs).len()
+    }
+
+    /// All terms, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &HeldTerm> {
+        let all = self.terms.iter().map(|(_, held)| held);
+        all.filter(|held| held.key.is_some())
+    }
+
+    /// Returns whether there are no terms.
+    pub fn is_empty(&self) -> bool {
+        self.terms.count() == 0
+    }
+
+    fn find(&self, term: &PodTerm, own: &str) -> Option<u32> {
+        let hash = self.terms.hasher().hash_one((term, own));
+        let same = |number| {
+            let key = self.terms.get(number).key();
+            key.term == *term && *key.own == *own
+        };
+        self.terms.find(hash, same)
+    }
+
+    fn add(&mut self, term: &PodTerm, own: &str) -> u32 {
+        let key = TermKey {
+            term: term.clone(),
+            own: own.into(),
+        };
+        self.term_bytes += key.bytes();
+        let held = HeldTerm {
+            key: Some(Arc::new(key)),
+            counted: HashMap::default(),
+        };
+        let number = self.terms.insert(held, hash_of);
+        Arc::make_mut(&mut self.index).add(&term.selector, number as usize);
+        number
+    }
+
+    fn count(&mut self, number: u32, slot: Slot) {
+        let counted = &mut self.terms.get_mut(number).counted;
+        let pods = counted.entry(slot).or_default();
+        self.places += usize::from(*pods == 0);
+        *pods += 1;
+    }
+
+    fn uncount(&mut self, number: u32, slot: Slot) {
+        let counted = &mut self.terms.get_mut(number).counted;
+        let pods = counted.get_mut(&slot).expect("a pod that goes was counted");
+        *pods -= 1;
+        if *pods == 0 {
+            counted.remove(&slot);
+            self.places -= 1;
+            if let Some(capacity) = shrink::shrunk(counted.len(), counted.capacity()) {
+                counted.shrink_to(capacity);
+            }
+        }
+        if counted.is_empty() {
+            let key = self.terms.get(number).key.clone();
+            let key = key.expect("a counted term is in use");
+            Arc::make_mut(&mut self.index).remove(&key.term.selector, number as usize);
+            let is_used = |held: &HeldTerm| held.key.is_some();
+            self.terms.remove(number, is_used, hash_of);
+            self.term_bytes -= key.bytes();
+        }
+    }
+
+    /// Returns the estimated bytes in memory.
+    pub fn memory_bytes(&self) -> usize {
+        self.terms.memory_bytes()
+            + self.term_bytes
+            + self.terms.count() * SMALL_TABLE
+            + self.places * heap::entry::<(Slot, u32)>()
+    }
+}
+
+fn hash_of(hasher: &DefaultHashBuilder, held: &HeldTerm) -> u64 {
+    // A term that is being removed still has its key.
+    let key = held.key();
+    hasher.hash_one((&key.term, &*key.own))
+}

@@ -1,0 +1,53 @@
+//! The volumes that reservations hold for claims that wait for a pod.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::matching::storage::PersistentVolume;
+
+/// A volume with its name.
+pub(super) type NamedVolume<'a> = (&'a str, &'a PersistentVolume);
+
+/// The volume that a claim is bound to when the pod of its reservation arrives.
+#[derive(Clone, Copy)]
+pub(super) enum HeldBinding<'a> {
+    /// A volume that exists.
+    Volume(NamedVolume<'a>),
+    /// A volume that is provisioned for this node.
+    Made(&'a str),
+}
+
+/// The volumes that reservations hold.
+#[derive(Default)]
+pub(super) struct HeldVolumes<'a> {
+    taken: BTreeSet<&'a str>,
+    /// The bindings of claims that exist, by namespace and name.
+    claims: BTreeMap<(&'a str, &'a str), HeldBinding<'a>>,
+}
+
+impl<'a> HeldVolumes<'a> {
+    /// Returns whether a volume is held for some claim.
+    pub(super) fn is_taken(&self, volume: &str) -> bool {
+        self.taken.contains(volume)
+    }
+
+    /// Returns how many volumes are held.
+    pub(super) fn count(&self) -> usize {
+        self.taken.len()
+    }
+
+    /// Returns the binding of a claim that a reservation uses.
+    pub(super) fn of_claim(&self, namespace: &str, claim: &str) -> Option<HeldBinding<'a>> {
+        self.claims.get(&(namespace, claim)).copied()
+    }
+
+    /// Holds a volume for a claim, given by namespace and name; `None` is a claim that is yet to be
+    /// created.
+    pub(super) fn hold(&mut self, claim: Option<(&'a str, &'a str)>, binding: HeldBinding<'a>) {
+        if let HeldBinding::Volume((name, _)) = &binding {
+            self.taken.insert(name);
+        }
+        if let Some(claim) = claim {
+            self.claims.entry(claim).or_insert(binding);
+        }
+    }
+}

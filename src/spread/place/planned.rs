@@ -1,0 +1,32 @@
+//! What a plan of many picks needs of a picker.
+
+use super::super::placement::{Outcome, Picker};
+use super::groups::ScoredChoice;
+use super::outlook::{Outlook, PlannedPicks};
+
+/// A picker that can pick along a plan.
+pub trait PlannedPicker: Picker + Clone {
+    /// Returns the limits that hard constraints and room set to further picks.
+    fn outlook(&self) -> Outlook<'_>;
+
+    /// Picks along a plan as long as every constraint accepts it, then picks the best. `None` when
+    /// `cancelled` returned true.
+    fn run_along(
+        &mut self,
+        plan: &[PlannedPicks],
+        with_steps: bool,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Option<Outcome>;
+
+    /// Returns an upper bound of what any pick adds to the total.
+    fn highest_total(&self) -> i64;
+
+    /// Returns the number of nodes.
+    fn node_count(&self) -> usize;
+
+    /// Returns the nodes that can be picked next.
+    fn choices(&mut self) -> Vec<ScoredChoice>;
+
+    /// Counts a pick.
+    fn pick(&mut self, node: u32);
+}

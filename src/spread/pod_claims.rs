@@ -1,0 +1,206 @@
+//! The claims of a pod, looked up: which are bound, and which wait for it.
+
+use super::verdict::Reason;
+use super::waiting_claims::{UnboundClaim, reaches};
+use crate::matching::PodClaim;
+use crate::matching::storage::{PersistentVolume, VolumeClaim, ZONE_LABELS};
+use crate::snapshot::{NodeRef, StorageObjects};
+
+/// A claim that is bound to a volume.
+#[derive(Clone, Copy)]
+pub struct BoundClaim<'a> {
+    /// Name of the claim.
+    pub claim: &'a str,
+    /// Name of the volume.
+    pub name: &'a str,
+    /// The volume; `None` if it does not exist.
+    pub volume: Option<&'a PersistentVolume>,
+    /// True if the volume's zones are compared: false for a claim that is created with the pod.
+    is_zoned: bool,
+}
+
+/// The claims of a pod, by their state.
+#[derive(Default)]
+pub(super) struct FoundClaims<'a> {
+    /// The claims that only one pod may use, of those that exist.
+    pub(super) once: Vec<&'a str>,
+    /// The claims that are bound, in order.
+    pub(super) bound: Vec<BoundClaim<'a>>,
+    /// The claims that wait for a pod, in order.
+    pub(super) waiting: Vec<UnboundClaim<'a>>,
+}
+
+/// A claim of a pod, with the known facts about it.
+struct UsedClaim<'a> {
+    used: &'a PodClaim,
+    claim: &'a VolumeClaim,
+    /// True if the claim is yet to be created from a template.
+    is_new: bool,
+}
+
+/// The state of a claim for its pod.
+enum Sorted<'a> {
+    /// The claim is bound.
+    Bound(BoundClaim<'a>),
+    /// The claim waits for a pod.
+    Waits(UnboundClaim<'a>),
+    /// The claim waits for no pod, and is not bound.
+    Immediate,
+}
+
+impl<'a> BoundClaim<'a> {
+    /// Returns whether the zones of the volume are compared.
+    pub(super) fn is_zoned(&self) -> bool {
+        self.is_zoned
+    }
+
+    /// Returns whether a node reaches the volume.
+    pub fn is_reached(&self, node: NodeRef<'a>) -> bool {
+        self.volume.is_some_and(|volume| reaches(volume, node))
+    }
+
+    /// Returns whether a node is in the zones and regions of the volume's labels. A node without
+    /// any such label counts as being there.
+    pub fn is_in_zones(&self, node: NodeRef<'a>) -> bool {
+        let has_any = || {
+            ZONE_LABELS
+                .iter()
+                .any(|(label, _)| node.label_text(label).is_some())
+        };
+        let mut zones = self.volume.iter().flat_map(|volume| &*volume.zones);
+        !has_any()
+            || zones.all(|(label, new, values)| {
+                let value = node.label_text(label).or_else(|| node.label_text(new));
+                value.is_some_and(|value| values.iter().any(|it| **it == *value))
+            })
+    }
+}
+
+/// The claims of a pod, and where they are looked up.
+pub(super) struct PodClaims<'a> {
+    /// Namespace, name and uid of the pod.
+    pub(super) name: (&'a str, &'a str, &'a str),
+    pub(super) claims: &'a [PodClaim],
+    pub(super) storage: &'a StorageObjects,
+}
+
+impl<'a> PodClaims<'a> {
+    /// Returns the known facts about a claim. A missing claim is read from its template.
+    fn look_up(&self, used: &'a PodClaim) -> Option<UsedClaim<'a>> {
+        let (namespace, ..) = self.name;
+        let there = self.storage.claim(namespace, &used.name);
+        Some(UsedClaim {
+            used,
+            claim: there.or(used.template.as_deref())?,
+            is_new: there.is_none(),
+        })
+    }
+
+    /// Looks the claims up, in the order in which the plugins of kube-scheduler do.
+    ///
+    /// # Errors
+    /// The reason why no node takes the pod.
+    pub(super) fn find(&self) -> Result<FoundClaims<'a>, Reason> {
+        let mut found = FoundClaims::default();
+        for used in self.claims.iter().filter(|used| !used.is_ephemeral) {
+            let name = &*used.name;
+            let claim = self.look_up(used);
+            let claim = claim.ok_or_else(|| not_found("persistentvolumeclaim", name))?;
+            if claim.claim.is_once_per_pod() && !claim.is_new {
+                found.once.push(name);
+            }
+        }
+        let claims = self.claims.iter();
+        let ready: Result<Vec<_>, String> = claims.map(|used| self.ready(used)).collect();
+        let ready = ready.map_err(|words| Reason::VolumeNotReady(words.into()))?;
+        let mut is_immediate = false;
+        for used in &ready {
+            match self.sort(used)? {
+                Sorted::Bound(bound) => found.bound.push(bound),
+                Sorted::Waits(waiting) => found.waiting.push(waiting),
+                Sorted::Immediate => is_immediate = true,
+            }
+        }
+        if is_immediate {
+            let words = "pod has unbound immediate PersistentVolumeClaims";
+            return Err(Reason::VolumeNotReady(words.into()));
+        }
+        let mut named = found.bound.iter().filter(|bound| bound.is_zoned);
+        match named.find(|bound| bound.volume.is_none()) {
+            Some(bound) => Err(not_found("persistentvolume", bound.name)),
+            None => Ok(found),
+        }
+    }
+
+    /// Returns the state of a claim.
+    ///
+    /// # Errors
+    /// The class of the claim does not say whether claims wait.
+    fn sort(&self, used: &UsedClaim<'a>) -> Result<Sorted<'a>, Reason> {
+        let claim = used.claim;
+        if claim.is_bound() {
+            let name = &*claim.spec().volume_name;
+            return Ok(Sorted::Bound(BoundClaim {
+                claim: &used.used.name,
+                name,
+                volume: self.storage.volume(name),
+                is_zoned: !used.used.is_ephemeral,
+            }));
+        }
+        let class_name = claim.class();
+        let class = self.storage.class(class_name);
+        let Some(class) = class.filter(|_| !class_name.is_empty()) else {
+            return Ok(Sorted::Immediate);
+        };
+        match class.waits() {
+            None => {
+                let words = format!("VolumeBindingMode not set for StorageClass {class_name:?}");
+                Err(Reason::VolumeNotReady(words.into()))
+            }
+            Some(true) if claim.spec().volume_name.is_empty() => Ok(Sorted::Waits(UnboundClaim {
+                name: &used.used.name,
+                claim,
+                class,
+                is_new: used.is_new,
+            })),
+            Some(_) => Ok(Sorted::Immediate),
+        }
+    }
+
+    /// Returns a claim that the pod can use.
+    ///
+    /// # Errors
+    /// The reason why the pod cannot use the claim.
+    fn ready(&self, used: &'a PodClaim) -> Result<UsedClaim<'a>, String> {
+        let (namespace, pod, uid) = self.name;
+        let name = &used.name;
+        let found = self.look_up(used).ok_or_else(|| {
+            format!(
+                "waiting for ephemeral volume controller to create the persistentvolumeclaim {name:?}"
+            )
+        })?;
+        let claim = found.claim;
+        if claim.is_lost() {
+            let volume = &claim.spec().volume_name;
+            return Err(format!(
+                "persistentvolumeclaim {name:?} bound to non-existent persistentvolume {volume:?}"
+            ));
+        }
+        if claim.metadata().deletion_timestamp.is_some() {
+            return Err(format!("persistentvolumeclaim {name:?} is being deleted"));
+        }
+        let mut owners = claim.metadata().owner_references.iter();
+        let controller = owners.find(|owner| owner.controller == Some(true));
+        let is_own = found.is_new || controller.is_some_and(|owner| owner.uid == uid);
+        match used.is_ephemeral && !is_own {
+            true => Err(format!(
+                "PVC {namespace}/{name} was not created for pod {namespace}/{pod} (pod is not owner)"
+            )),
+            false => Ok(found),
+        }
+    }
+}
+
+fn not_found(kind: &str, name: &str) -> Reason {
+    Reason::VolumeNotReady(format!("{kind} {name:?} not found").into())
+}

@@ -1,0 +1,271 @@
+//! Several workloads placed together: each on what those before it leave; and all or nothing.
+
+use std::time::Duration;
+
+use evenkeel::proto::v1::{
+    Completeness, Dialect, HeldPlacement, ListReservationsRequest, NodeCapacity, PlaceRequest,
+    PlaceResponse, Planning, Reservation, WorkloadReplicas,
+};
+use support::build::{ZONE, hard, having, node, pod, requesting, soft, spread};
+use support::model::Stored;
+use support::server::Server;
+use tonic::Code;
+
+/// All workloads have it, so a constraint over it counts all of them.
+const SHOP: [(&str, &str); 1] = [("part-of", "shop")];
+
+pub(crate) fn workload(
+    name: &str,
+    replicas: i32,
+    cpu: &str,
+    constraints: &[(&str, i32, bool)],
+) -> WorkloadReplicas {
+    let labels = [SHOP[0], ("app", name)];
+    let constraints = constraints.iter().map(|(key, max_skew, is_shared)| {
+        let selects: &[(&str, &str)] = if *is_shared { &SHOP } else { &labels[1..] };
+        match max_skew {
+            0 => soft(1, key, selects),
+            _ => hard(*max_skew, key, selects),
+        }
+    });
+    let template = spread(pod("", &labels), constraints.collect());
+    WorkloadReplicas {
+        pod: Some(requesting(template, &[("cpu", cpu)])),
+        replicas,
+    }
+}
+
+pub(crate) fn together(workloads: Vec<WorkloadReplicas>) -> PlaceRequest {
+    PlaceRequest {
+        workloads,
+        ..PlaceRequest::default()
+    }
+}
+
+pub(crate) fn all_or_nothing(request: &PlaceRequest) -> PlaceRequest {
+    PlaceRequest {
+        completeness: Completeness::AllOrNothing.into(),
+        ..request.clone()
+    }
+}
+
+pub(crate) async fn place(server: &Server, request: PlaceRequest) -> PlaceResponse {
+    let answer = server.client().place(request).await;
+    answer.expect("a valid request").into_inner()
+}
+
+/// The picks of an answer, in order: workload and node.
+pub(crate) fn picks(answer: &PlaceResponse) -> Vec<(usize, String)> {
+    let picks = answer.placements.iter();
+    picks
+        .map(|it| (it.workload as usize, it.node.clone()))
+        .collect()
+}
+
+/// Two workloads that one selector counts: the second one goes where the first is not.
+#[tokio::test]
+async fn the_next_workload_sees_the_picks_of_the_first() {
+    let server = Server::start().await;
+    let nodes = ["a", "b"].map(|name| node(name, &[(ZONE, name)]).change());
+    server.update("", nodes.to_vec()).await;
+    let over_zones = [(ZONE, 1, true)];
+    let one = |name| workload(name, 1, "1", &over_zones);
+    let mut request = together(vec![one("web"), one("db")]);
+    let answer = place(&server, request.clone()).await;
+    let expected = [(0, "a".to_owned()), (1, "b".to_owned())];
+    assert_eq!(picks(&answer), expected);
+    let counts = |at: usize| -> Vec<i64> {
+        let report = &answer.workloads[at].constraints_before[0];
+        report.domains.iter().map(|it| it.matching_pods).collect()
+    };
+    assert_eq!((counts(0), counts(1)), (vec![0, 0], vec![0, 1]));
+
+    // Room that a caller knows of is room for all of them.
+    request.capacities = vec![
+        NodeCapacity {
+            node: "a".into(),
+            replicas: 1,
+        },
+        NodeCapacity {
+            node: "b".into(),
+            replicas: 0,
+        },
+    ];
+    let answer = place(&server, request).await;
+    assert_eq!(
+        (picks(&answer), answer.unplaced),
+        (vec![(0, "a".to_owned())], 1)
+    );
+    assert_eq!(answer.workloads[1].unplaced, 1);
+}
+
+/// The small one takes the only node that the large one fits on, unless the large one is first.
+#[tokio::test]
+async fn joint_planning_places_what_is_left_over_first() {
+    let server = Server::start().await;
+    let large = having(node("a", &[(ZONE, "a")]), &[("cpu", "4"), ("pods", "9")]);
+    let small = having(node("b", &[(ZONE, "b")]), &[("cpu", "1"), ("pods", "9")]);
+    server
+        .update("", vec![large.change(), small.change()])
+        .await;
+    let request = together(vec![
+        workload("small", 1, "1", &[]),
+        workload("large", 1, "4", &[]),
+    ]);
+    let greedy = place(&server, request.clone()).await;
+    assert_eq!(
+        (picks(&greedy), greedy.bound),
+        (vec![(0, "a".to_owned())], None)
+    );
+    let joint = PlaceRequest {
+        planning: Planning::Joint.into(),
+        ..all_or_nothing(&request)
+    };
+    let joint = place(&server, joint).await;
+    let expected = [(1, "a".to_owned()), (0, "b".to_owned())];
+    assert_eq!((picks(&joint), joint.bound), (expected.to_vec(), Some(2)));
+}
+
+/// One that finds no node keeps all from being placed and reserved.
+#[tokio::test]
+async fn a_gang_is_reserved_whole_or_not_at_all() {
+    let server = Server::start().await;
+    let nodes = ["a", "b"].map(|name| node(name, &[(ZONE, name)]));
+    let nodes = nodes.map(|it| having(it, &[("cpu", "2"), ("pods", "9")]).change());
+    server.update("", nodes.to_vec()).await;
+    let reserve = Reservation {
+        owner: "deployer".into(),
+        ttl: Some(Duration::from_secs(60).into()),
+    };
+    let held = async || {
+        let request = ListReservationsRequest::default();
+        let listed = server.client().list_reservations(request).await;
+        listed.expect("it is listed").into_inner().reservations
+    };
+    let request = |db: i32| PlaceRequest {
+        reserve: Some(reserve.clone()),
+        ..all_or_nothing(&together(vec![
+            workload("web", 2, "1", &[(ZONE, 1, false)]),
+            workload("db", db, "1", &[]),
+        ]))
+    };
+    let refused = place(&server, request(3)).await;
+    assert_eq!((picks(&refused), refused.unplaced), (vec![], 5));
+    let [web, db] = &*refused.workloads else {
+        panic!("{refused:?}");
+    };
+    assert!(web.reasons.is_empty() && web.placed_count == 0, "{web:?}");
+    assert_eq!(web.constraints, web.constraints_before);
+    assert_eq!(db.reasons[0].reason, "Insufficient cpu");
+    assert!(held().await.is_empty());
+
+    let placed = place(&server, request(2)).await;
+    assert_eq!((placed.placements.len(), placed.unplaced), (4, 0));
+    let held = held().await;
+    let of = |app: &str| held.iter().filter(|it| it.labels["app"] == app).count();
+    assert_eq!((of("web"), of("db")), (2, 2));
+    for pick in &placed.placements {
+        let app = ["web", "db"][pick.workload as usize];
+        let is_it = |it: &&HeldPlacement| it.id == pick.reservation_id;
+        let held = held.iter().find(is_it).expect("it is held");
+        assert_eq!((held.labels["app"].as_str(), &held.node), (app, &pick.node));
+    }
+
+    // One workload can be a gang too.
+    let alone = PlaceRequest {
+        pod: request(1).workloads[1].pod.clone(),
+        replicas: 1,
+        workloads: vec![],
+        ..request(1)
+    };
+    let refused = place(&server, alone).await;
+    assert_eq!((refused.placements.len(), refused.unplaced), (0, 1));
+}
+
+#[tokio::test]
+async fn what_cannot_be_placed_together_is_refused() {
+    let server = Server::start().await;
+    server
+        .update("", vec![node("a", &[(ZONE, "a")]).change()])
+        .await;
+    let good = together(vec![workload("web", 1, "1", &[])]);
+    let fleet = Dialect::Fleet.into();
+    let cases = [
+        (
+            PlaceRequest {
+                replicas: 1,
+                ..good.clone()
+            },
+            "replicas: must not be set with workloads",
+        ),
+        (
+            PlaceRequest {
+                pod: good.workloads[0].pod.clone(),
+                ..good.clone()
+            },
+            "pod: must not be set with",
+        ),
+        (
+            PlaceRequest {
+                dialect: fleet,
+                ..good.clone()
+            },
+            "workloads: applies in the Kubernetes",
+        ),
+        (
+            PlaceRequest {
+                dialect: fleet,
+                completeness: 2,
+                pod: Some(pod("p", &SHOP)),
+                replicas: 1,
+                ..PlaceRequest::default()
+            },
+            "completeness: must not be COMPLETENESS_ALL_OR_NOTHING",
+        ),
+        (
+            PlaceRequest {
+                completeness: 9,
+                ..good.clone()
+            },
+            "completeness: ",
+        ),
+        (
+            together(vec![WorkloadReplicas {
+                replicas: 0,
+                ..good.workloads[0].clone()
+            }]),
+            "workloads[0].replicas: is required",
+        ),
+        (
+            together(vec![WorkloadReplicas {
+                pod: None,
+                replicas: 1,
+            }]),
+            "workloads[0].pod",
+        ),
+        (
+            together(vec![good.workloads[0].clone(); 101]),
+            "workloads: has 101 entries",
+        ),
+        (
+            together(vec![
+                WorkloadReplicas {
+                    replicas: 60_000,
+                    ..good.workloads[0].clone()
+                };
+                2
+            ]),
+            "workloads: 120000 is",
+        ),
+    ];
+    for (request, words) in cases {
+        let status = server.client().place(request).await;
+        let status = status.expect_err(words);
+        let expected = match words.starts_with("workloads: has") || words.ends_with(" is") {
+            true => Code::ResourceExhausted,
+            false => Code::InvalidArgument,
+        };
+        assert_eq!(status.code(), expected, "{words}");
+        assert!(status.message().contains(words), "{words}: {status:?}");
+    }
+}

@@ -1,0 +1,140 @@
+//! Nominated pods with disks and claims, beside a recount.
+
+use evenkeel::proto::v1::{Change, FilterRequest, Pod, View};
+use evenkeel::recount::Cluster;
+use serde_json::{Value, json};
+use support::agree::{self, Question};
+use support::model;
+use support::server::Server;
+
+const DISK: &str = "node(s) had no available disk";
+const IN_USE: &str = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode \
+    already in-use by another pod";
+
+fn pod(value: &Value) -> Pod {
+    serde_json::from_value(value.clone()).expect("a pod")
+}
+
+fn disk(read_only: bool) -> Value {
+    json!({"gcePersistentDisk": {"pdName": "d", "readOnly": read_only}})
+}
+
+fn once() -> Value {
+    json!({"persistentVolumeClaim": {"claimName": "once"}})
+}
+
+/// Two nodes, and a claim that one pod alone may use.
+fn changes(nominated: &Value) -> Vec<Change> {
+    let all = json!([
+        {"node": {"metadata": {"name": "a"}}},
+        {"node": {"metadata": {"name": "b"}}},
+        {"storageClass": {
+            "metadata": {"name": "made"}, "provisioner": "disk.example.com",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        }},
+        {"persistentVolumeClaim": {
+            "metadata": {"name": "once"},
+            "spec": {"storageClassName": "made", "accessModes": ["ReadWriteOncePod"]},
+        }},
+        {"pod": nominated},
+    ]);
+    serde_json::from_value(all).expect("changes")
+}
+
+/// A pod that is nominated to node a.
+fn nominated(namespace: &str, priority: i32, volumes: &[Value]) -> Value {
+    json!({
+        "metadata": {"name": "first", "namespace": namespace, "uid": "u"},
+        "spec": {"priority": priority, "volumes": volumes},
+        "status": {"nominatedNodeName": "a"},
+    })
+}
+
+fn incoming(volumes: &[Value]) -> Value {
+    json!({"metadata": {"name": "second"}, "spec": {"priority": 5, "volumes": volumes}})
+}
+
+#[tokio::test]
+async fn nominated_pods_use_their_disks_and_some_of_their_claims() {
+    let itself = json!({
+        "metadata": {"name": "first", "uid": "u"},
+        "spec": {"priority": 5, "volumes": [disk(false)]},
+    });
+    for (there, asked, refused) in [
+        (
+            nominated("default", 5, &[disk(false)]),
+            incoming(&[disk(false)]),
+            Some(DISK),
+        ),
+        (
+            nominated("other", 9, &[disk(true)]),
+            incoming(&[disk(false)]),
+            Some(DISK),
+        ),
+        (
+            nominated("default", 5, &[disk(true)]),
+            incoming(&[disk(true)]),
+            None,
+        ),
+        (
+            nominated("default", 4, &[disk(false)]),
+            incoming(&[disk(false)]),
+            None,
+        ),
+        (nominated("default", 5, &[disk(false)]), itself, None),
+        (
+            nominated("default", 5, &[disk(false)]),
+            incoming(&[once()]),
+            None,
+        ),
+        // kube-scheduler looks at their claims only for a pod with disks, and then at the
+        // names alone.
+        (
+            nominated("default", 5, &[once()]),
+            incoming(&[once()]),
+            None,
+        ),
+        (
+            nominated("default", 5, &[once()]),
+            incoming(&[once(), disk(true)]),
+            Some(IN_USE),
+        ),
+        (
+            nominated("other", 5, &[once()]),
+            incoming(&[once(), disk(true)]),
+            Some(IN_USE),
+        ),
+        (
+            nominated("default", 5, &[once()]),
+            incoming(&[disk(true)]),
+            None,
+        ),
+    ] {
+        let server = Server::start().await;
+        let changes = changes(&there);
+        let mut cluster = Cluster::default();
+        changes
+            .iter()
+            .for_each(|change| model::apply(&mut cluster, change));
+        server.update("", changes).await;
+        let pod = pod(&asked);
+        let request = FilterRequest {
+            pod: Some(pod.clone()),
+            view: View::Full.into(),
+            ..FilterRequest::default()
+        };
+        let answer = server.filter(request).await;
+        let got = answer.infeasible.iter();
+        let got: Vec<_> = got
+            .map(|it| (&*it.node, &*it.reason, it.nominated_pods))
+            .collect();
+        let wanted: Vec<_> = refused.map(|reason| ("a", reason, 1)).into_iter().collect();
+        assert_eq!(got, wanted, "{asked} beside {there}");
+        let question = Question {
+            cluster: &cluster,
+            pod: &pod,
+            place: "beside a nominated pod with storage",
+        };
+        agree::decisions(&server, "", &question).await;
+    }
+}

@@ -1,0 +1,133 @@
+//! Marks: what is changed last, so that both sides know all that has happened once they know
+//! it.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::api::{Api, path};
+use crate::evenkeel::Evenkeel;
+use crate::objects::status;
+use crate::process::DEADLINE;
+use crate::scheduler::Scheduler;
+use crate::shadow::{Shadow, read};
+use crate::storage;
+
+/// A topology of one node, and a label of the pod there: their value is the
+/// number of the last change.
+const MARK: &str = "example.com/mark";
+pub(crate) const MARKER: &str = "marker";
+
+/// Makes what is marked.
+pub(crate) async fn make(api: &Api) {
+    api.create(&json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": { "name": MARKER },
+        "spec": { "unschedulable": true }, "status": status(1000),
+    }))
+    .await;
+    api.create(&json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": MARKER, "namespace": MARKER },
+        "spec": { "nodeName": MARKER, "containers": [{ "name": "main", "image": "none" }] },
+    }))
+    .await;
+}
+
+impl Shadow<'_> {
+    /// Waits until both know all that has happened.
+    pub(crate) async fn known_to_all(&mut self, scheduler: &mut Scheduler) {
+        self.mark += 1;
+        let from = scheduler.position();
+        let label = json!({ "metadata": { "labels": { MARK: self.mark.to_string() } } });
+        let node = path("Node", "", MARKER);
+        self.api.patch(&node, &label).await.expect("it exists");
+        let pod = path("Pod", MARKER, MARKER);
+        self.api.patch(&pod, &label).await.expect("it exists");
+        scheduler
+            .says(from, &["Update event for node", "node=\"marker\""])
+            .await;
+        scheduler
+            .says(
+                from,
+                &["Update event for scheduled pod", "pod=\"marker/marker\""],
+            )
+            .await;
+        marked(self.evenkeel, self.mark).await;
+        if std::mem::take(&mut self.storage_changed) {
+            self.knows_storage(scheduler).await;
+        }
+    }
+
+    /// Waits until both know all claims and volumes. The scheduler does once it knows a claim
+    /// and its volume that were made last: by why it refuses a pod with that claim.
+    async fn knows_storage(&self, scheduler: &mut Scheduler) {
+        let name = format!("{MARKER}-{}", self.mark);
+        let made = [
+            storage::volume_of_nowhere(&name),
+            storage::bound_claim(MARKER, &name),
+        ];
+        for object in &made {
+            self.api.create(object).await;
+        }
+        let start = Instant::now();
+        for attempt in 0.. {
+            let pod = format!("{name}-{attempt}");
+            let from = scheduler.position();
+            self.api
+                .create(&json!({
+                    "apiVersion": "v1", "kind": "Pod",
+                    "metadata": { "name": pod, "namespace": MARKER },
+                    "spec": {
+                        "containers": [{ "name": "main", "image": "none" }],
+                        "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": name } }],
+                    },
+                }))
+                .await;
+            let decision = scheduler.decides(from, &format!("{MARKER}/{pod}")).await;
+            self.api.delete(&path("Pod", MARKER, &pod), 0).await;
+            if decision.reasons.contains_key(storage::NOWHERE) {
+                break;
+            }
+            assert!(
+                start.elapsed() < DEADLINE,
+                "the scheduler does not learn of claims: {decision:?}"
+            );
+        }
+        for object in &made {
+            let kind = object["kind"].as_str().expect("a kind");
+            let namespace = object["metadata"]["namespace"].as_str();
+            self.api.release(kind, object).await;
+            let path = path(kind, namespace.unwrap_or_default(), &name);
+            self.api.delete(&path, 0).await;
+        }
+        if !self.is_lossy {
+            self.evenkeel.agrees_with(self.api).await;
+        }
+    }
+}
+
+/// Waits until the server knows a mark on a node and on a pod.
+async fn marked(evenkeel: &Evenkeel, mark: u64) {
+    let mark = mark.to_string();
+    let question = read(json!({
+        "metadata": { "namespace": MARKER, "name": "question" },
+        "spec": { "topologySpreadConstraints": [{
+            "maxSkew": 1, "topologyKey": MARK, "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": { "matchLabels": { MARK: mark } },
+        }]},
+    }));
+    let start = Instant::now();
+    loop {
+        let answer = evenkeel.filter(&question).await;
+        let reports = answer.map(|answer| answer.constraints).unwrap_or_default();
+        let mut domains = reports.iter().flat_map(|report| &report.domains);
+        if domains.any(|domain| domain.value == mark && domain.matching_pods == 1) {
+            return;
+        }
+        assert!(
+            start.elapsed() < DEADLINE,
+            "the server does not learn of changes"
+        );
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}

@@ -1,0 +1,27 @@
+//! What the tests share: servers and commands that they run, objects that they build, and
+//! the oracle that judges answers.
+
+pub mod agree;
+pub mod api_server;
+pub mod asked;
+pub mod build;
+pub mod calls;
+pub mod descriptors;
+pub mod examples;
+pub mod generate;
+pub mod history;
+pub mod http;
+pub mod in_process;
+pub mod metrics;
+pub mod model;
+pub mod pki;
+pub mod ports;
+pub mod process;
+pub mod raw;
+pub mod reasons;
+pub mod server;
+pub mod streams;
+pub mod templates;
+pub mod tls_server;
+pub mod vectors;
+pub mod world;
