@@ -12,7 +12,8 @@ use tonic_types::StatusExt;
 use crate::brokers::Brokers;
 use crate::build::node;
 use crate::fleet::{Fleet, batch, described, put_node, update};
-use crate::process::DEADLINE;
+use crate::http::get;
+use crate::process::{DEADLINE, command, until};
 
 /// How large these disks are: a quarter of each is more than a log may take.
 const MEGABYTES: usize = 512;
@@ -97,7 +98,7 @@ async fn full_disks_of_nats_servers_are_told_as_such() {
     let Some(disks) = move_stores(&mut brokers) else {
         return;
     };
-    let mut fleet = Fleet::on(brokers, 2, &[]);
+    let mut fleet = Fleet::on(brokers, 2, &["--admin-listen", "127.0.0.1:0"]);
     let change = |name: &str| batch("default", vec![put_node(node(name, &[]))]);
     for name in ["a", "b"] {
         update(&fleet.clients(), 0, &change(name)).await;
@@ -128,6 +129,16 @@ async fn full_disks_of_nats_servers_are_told_as_such() {
         let held = described(&mut client, "default").await;
         assert_eq!(held.expect("it answers").epoch, before.epoch);
     }
+
+    // A server that starts meanwhile waits.
+    fleet.signal(1, "KILL");
+    fleet.begin_with(1, command(&["serve"]));
+    let admin = fleet.admin(1);
+    until("it says what it waits for", || {
+        let page = get(&admin, "/readyz");
+        let waits = "waiting for the log: ";
+        (page.body.contains(waits) && page.body.contains("without JetStream")).then_some(())
+    });
 
     for (number, disk) in disks.iter().enumerate() {
         fleet.brokers.signal(number, "TERM");

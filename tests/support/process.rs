@@ -3,11 +3,11 @@
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use tonic::transport::{Channel, Endpoint};
 
 /// How long anything may take before a test fails.
@@ -58,26 +58,25 @@ pub fn serve_on_a_full_disk(before: &str) -> Command {
     shell
 }
 
-/// Runs a command that is to exit by itself.
+/// Runs a command that is to exit by itself. Its output is read meanwhile: a program whose pipe is
+/// full waits.
+///
+/// # Panics
+/// When it does not within [`DEADLINE`], with its output up to then.
 pub fn run(mut command: Command) -> Output {
-    let mut child = command
+    let child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary starts");
-    let start = Instant::now();
-    while child
-        .try_wait()
-        .expect("a child can be waited for")
-        .is_none()
-    {
-        if start.elapsed() > DEADLINE {
-            let _ = child.kill();
-            panic!("{command:?} did not exit");
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    child.wait_with_output().expect("output can be read")
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let (send, ended) = mpsc::channel();
+    thread::spawn(move || send.send(child.wait_with_output()));
+    let output = ended.recv_timeout(DEADLINE).unwrap_or_else(|_| {
+        let _ = kill_process(pid.expect("a child has an id"), Signal::KILL);
+        panic!("{command:?} did not exit: {:?}", ended.recv());
+    });
+    output.expect("output can be read")
 }
 
 /// A running `evenkeel serve`, killed when dropped.

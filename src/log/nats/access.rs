@@ -33,7 +33,7 @@ pub enum ConnectError {
     /// A server is too old.
     #[error(transparent)]
     TooOld(#[from] TooOld),
-    /// A server keeps no streams.
+    /// A server keeps no streams, or not at present: its disk may be full.
     #[error("the nats-server {} runs without JetStream", visible::brief(.0))]
     NoJetStream(String),
     /// The servers know nobody with these credentials.
@@ -50,7 +50,7 @@ pub enum ConnectError {
 impl ConnectError {
     /// Returns whether trying again may help.
     pub fn is_temporary(&self) -> bool {
-        matches!(self, Self::Unreachable(_))
+        matches!(self, Self::NoJetStream(_) | Self::Unreachable(_))
     }
 }
 
