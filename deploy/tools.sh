@@ -18,6 +18,7 @@ BUF_VERSION=1.75.0
 ETCD_VERSION=v3.6.5
 KREW_VERSION=v0.5.0
 KUBERNETES_VERSION="${KUBERNETES_VERSION:-v1.37.2}"
+KWOK_VERSION=v0.8.0
 NFPM_VERSION=v2.41.3
 NATS_VERSION=v2.15.2
 PROMETHEUS_OPERATOR_VERSION=v0.82.0
@@ -178,6 +179,29 @@ install_etcd() {
     if ! find_etcd 2>/dev/null; then
         build_go_module "$directory" etcd "$module" "$ETCD_VERSION" || return 1
         find_etcd
+    fi
+}
+
+# find_kwok: kwok, if it was installed. Its stages, which say what becomes of nodes and pods, are
+# beside it in stages/.
+find_kwok() {
+    local binary="$TOOLS/kwok-$KWOK_VERSION/kwok"
+    if [ ! -x "$binary" ]; then
+        echo "kwok $KWOK_VERSION is not installed; install_kwok in deploy/tools.sh builds it" >&2
+        return 1
+    fi
+    echo "$binary"
+}
+
+# Builds kwok, which does what kubelets do without running anything.
+install_kwok() {
+    local module=sigs.k8s.io/kwok stages="$TOOLS/kwok-$KWOK_VERSION/stages" directory
+    if ! find_kwok 2>/dev/null; then
+        directory="$(download_go_module "$module" "$KWOK_VERSION")" || return 1
+        mkdir -p "$stages"
+        cp "$directory"/kustomize/stage/node/fast/node-*.yaml \
+            "$directory"/kustomize/stage/pod/fast/pod-*.yaml "$stages"
+        install_go_tool kwok "$KWOK_VERSION" "$module/cmd/kwok"
     fi
 }
 

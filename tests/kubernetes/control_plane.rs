@@ -26,7 +26,11 @@ pub(crate) async fn turn() -> Option<MutexGuard<'static, ControlPlane>> {
     static SHARED: OnceLock<Option<Mutex<ControlPlane>>> = OnceLock::new();
     let shared = SHARED.get_or_init(|| ControlPlane::start().map(Mutex::new));
     // What a test that failed has left is cleared by the next one.
-    Some(shared.as_ref()?.lock().await)
+    let mut plane = shared.as_ref()?.lock().await;
+    for name in ["kwok", "kube-controller-manager"] {
+        plane.command(&format!("kill {name}"));
+    }
+    Some(plane)
 }
 
 impl ControlPlane {

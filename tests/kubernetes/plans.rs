@@ -1,5 +1,6 @@
-//! Plans in a real cluster: a ReplicaSet that reads deletion costs stays spread while it is scaled
-//! down, and `rebalance --apply` brings pods back to a zone that returns, within their budget.
+//! Plans in a real cluster, where kwok does what kubelets do: a ReplicaSet that reads deletion costs
+//! stays spread while it is scaled down, and `rebalance --apply` brings pods back to a zone that
+//! returns, within their budget.
 //!
 //! `ROUNDS=20` scales down more often.
 
@@ -26,19 +27,6 @@ const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 const ZONES: [&str; 3] = ["a", "b", "c"];
 
-/// Does what kubelets do: pods on nodes get ready, and those that terminate go.
-struct Kubelets {
-    running: JoinHandle<()>,
-    /// The fewest pods of the app `web` that were ready since this was last set.
-    fewest: Arc<AtomicUsize>,
-}
-
-impl Drop for Kubelets {
-    fn drop(&mut self) {
-        self.running.abort();
-    }
-}
-
 fn is_ready(pod: &Value) -> bool {
     let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
     pod["metadata"]["deletionTimestamp"].is_null()
@@ -53,30 +41,32 @@ fn is_web(pod: &Value) -> bool {
     pod["metadata"]["labels"]["app"] == "web"
 }
 
-impl Kubelets {
-    fn start(api: Arc<Api>) -> Self {
+/// Looks on how many pods of the app `web` are ready.
+struct ReadyPods {
+    looking: JoinHandle<()>,
+    /// The fewest that were ready since this was last set.
+    fewest: Arc<AtomicUsize>,
+}
+
+impl Drop for ReadyPods {
+    fn drop(&mut self) {
+        self.looking.abort();
+    }
+}
+
+impl ReadyPods {
+    fn look_on(api: Arc<Api>) -> Self {
         let fewest = Arc::new(AtomicUsize::new(usize::MAX));
         let noted = Arc::clone(&fewest);
-        let running = tokio::spawn(async move {
+        let looking = tokio::spawn(async move {
             loop {
                 let pods = api.list("Pod").await;
                 let ready = pods.iter().filter(|pod| is_web(pod) && is_ready(pod));
                 noted.fetch_min(ready.count(), Ordering::Relaxed);
-                for pod in &pods {
-                    let at = path("Pod", NAMESPACE, name(pod));
-                    if !pod["metadata"]["deletionTimestamp"].is_null() {
-                        api.delete(&at, 0).await;
-                    } else if !pod["spec"]["nodeName"].is_null() && !is_ready(pod) {
-                        let ready = json!({ "type": "Ready", "status": "True" });
-                        let status = json!({ "phase": "Running", "conditions": [ready] });
-                        api.patch(&format!("{at}/status"), &json!({ "status": status }))
-                            .await;
-                    }
-                }
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         });
-        Self { running, fewest }
+        Self { looking, fewest }
     }
 }
 
@@ -118,14 +108,14 @@ fn workload(kind: &str, name: &str, replicas: usize) -> Value {
     })
 }
 
-/// Starts the controllers and the scheduler on an empty cluster.
+/// Starts the controllers, the scheduler and kwok on an empty cluster.
 async fn start(plane: &mut ControlPlane, api: &Api) -> Scheduler {
     api.clear().await;
-    plane.command("kill kube-controller-manager");
     let more = "replicaset-controller,deployment-controller,disruption-controller";
     plane.command(&format!(
         "start kube-controller-manager --controllers={more}"
     ));
+    plane.command("start kwok");
     Scheduler::start(plane, Defaults::System)
 }
 
@@ -136,6 +126,7 @@ async fn end(plane: &mut ControlPlane, api: &Api) {
         }
     }
     plane.command("stop kube-controller-manager");
+    plane.command("stop kwok");
     api.clear().await;
 }
 
@@ -193,9 +184,8 @@ async fn a_replica_set_stays_spread_while_it_is_scaled_down() {
     };
     let rounds = std::env::var("ROUNDS").ok().and_then(|it| it.parse().ok());
     let rounds: usize = rounds.unwrap_or(3);
-    let api = Arc::new(Api::connect(&plane.kubeconfig()).await);
+    let api = Api::connect(&plane.kubeconfig()).await;
     let _scheduler = start(&mut plane, &api).await;
-    let kubelets = Kubelets::start(Arc::clone(&api));
     // One pod a node: otherwise the controller deletes of nodes with two.
     add_nodes(&api, &ZONES, 4).await;
     api.create(&workload("ReplicaSet", "web", 0)).await;
@@ -205,7 +195,7 @@ async fn a_replica_set_stays_spread_while_it_is_scaled_down() {
     let with = skews(&api, rounds, has_cost).await;
     println!("skews of 6 of 12 pods: {with:?} with deletion costs, {without:?} without");
     assert!(with.iter().all(|skew| *skew <= 1), "{with:?}");
-    drop((evenkeel, kubelets));
+    drop(evenkeel);
     end(&mut plane, &api).await;
 }
 
@@ -261,7 +251,7 @@ async fn pods_move_back_to_a_zone_that_returns() {
     };
     let api = Arc::new(Api::connect(&plane.kubeconfig()).await);
     let _scheduler = start(&mut plane, &api).await;
-    let kubelets = Kubelets::start(Arc::clone(&api));
+    let ready = ReadyPods::look_on(Arc::clone(&api));
     add_nodes(&api, &ZONES, 2).await;
     api.create(&workload("Deployment", "web", 9)).await;
     api.create(&workload("Deployment", "other", 3)).await;
@@ -277,7 +267,7 @@ async fn pods_move_back_to_a_zone_that_returns() {
         let uneven = settled(&api, 9, |_| true).await;
         assert_eq!(uneven["c"], 0, "{uneven:?}");
         add_nodes(&api, &["c"], 2).await;
-        kubelets.fewest.store(usize::MAX, Ordering::Relaxed);
+        ready.fewest.store(usize::MAX, Ordering::Relaxed);
         // Another Deployment is rolled out all the while.
         let rolled = Arc::clone(&api);
         let rolling = tokio::spawn(async move {
@@ -307,7 +297,7 @@ async fn pods_move_back_to_a_zone_that_returns() {
         let (moves, ended) = report(run).await;
         assert_eq!((moves + moved_before, &*ended), (3, "even"));
         assert_eq!(skew(&settled(&api, 9, |_| true).await), 0);
-        let fewest = kubelets.fewest.load(Ordering::Relaxed);
+        let fewest = ready.fewest.load(Ordering::Relaxed);
         assert!(
             fewest >= 8,
             "{fewest} of 9 pods were ready, of which 8 have to be"
@@ -317,7 +307,7 @@ async fn pods_move_back_to_a_zone_that_returns() {
         rolling.abort();
         println!("3 pods moved, killed: {is_killed}; never fewer than {fewest} of 9 ready");
     }
-    drop(kubelets);
+    drop(ready);
     end(&mut plane, &api).await;
 }
 

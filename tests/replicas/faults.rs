@@ -7,9 +7,12 @@ use std::path::Path;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     ServerKilled,
+    ServersKilled,
     ServerPaused,
     LeaderKilled,
     LeaderPaused,
+    LeaderSteppedDown,
+    Restarted,
     TwoKilled,
     AllKilled,
     LeaderCutOff,
@@ -29,13 +32,17 @@ pub(crate) enum Fault {
     ClockAhead,
     ClockBehind,
     StartsAhead,
+    StartsBehind,
 }
 
-const ALL: [Fault; 23] = [
+const ALL: [Fault; 27] = [
     Fault::ServerKilled,
+    Fault::ServersKilled,
     Fault::ServerPaused,
     Fault::LeaderKilled,
     Fault::LeaderPaused,
+    Fault::LeaderSteppedDown,
+    Fault::Restarted,
     Fault::TwoKilled,
     Fault::AllKilled,
     Fault::LeaderCutOff,
@@ -55,12 +62,18 @@ const ALL: [Fault; 23] = [
     Fault::ClockAhead,
     Fault::ClockBehind,
     Fault::StartsAhead,
+    Fault::StartsBehind,
 ];
 
 impl Fault {
     /// All that can be inflicted; those of clocks where they can be set.
     pub(crate) fn all(has_clocks: bool) -> Vec<Self> {
-        let of_clocks = [Self::ClockAhead, Self::ClockBehind, Self::StartsAhead];
+        let of_clocks = [
+            Self::ClockAhead,
+            Self::ClockBehind,
+            Self::StartsAhead,
+            Self::StartsBehind,
+        ];
         let mut all = ALL.to_vec();
         all.retain(|fault| has_clocks || !of_clocks.contains(fault));
         all
@@ -71,9 +84,12 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::ServerKilled => "a server is killed",
+            Self::ServersKilled => "all servers are killed",
             Self::ServerPaused => "a server is paused",
             Self::LeaderKilled => "the leader is killed",
             Self::LeaderPaused => "the leader is paused",
+            Self::LeaderSteppedDown => "the leader steps down",
+            Self::Restarted => "nats-servers are restarted one after another",
             Self::TwoKilled => "two nats-servers are killed, of which one leads",
             Self::AllKilled => "all nats-servers are killed",
             Self::LeaderCutOff => "the leader is cut off from the other nats-servers",
@@ -93,6 +109,7 @@ impl fmt::Display for Fault {
             Self::ClockAhead => "the clock of a server is set 2 h ahead",
             Self::ClockBehind => "the clock of a server is set 1 h back",
             Self::StartsAhead => "a server starts 2 h ahead",
+            Self::StartsBehind => "a server starts 1 h behind",
         })
     }
 }

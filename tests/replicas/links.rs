@@ -141,6 +141,14 @@ impl Brokers {
         number.expect("it has a leader")
     }
 
+    /// Has the leader of the stream of a snapshot step down, if it answers.
+    pub(crate) async fn step_down(&self, snapshot: &str) {
+        let client = async_nats::connect(self.urls()).await.expect("it runs");
+        let subject = format!("STREAM.LEADER.STEPDOWN.{}", stream_name(snapshot));
+        let streams = async_nats::jetstream::new(client);
+        let _: Result<serde_json::Value, _> = streams.request(subject, &()).await;
+    }
+
     /// Where the stream of a snapshot ends, as one server says, if that answers.
     pub(crate) async fn end_at(&self, number: usize, snapshot: &str) -> Option<u64> {
         let client = async_nats::connect(&self.urls()[number]).await.ok()?;

@@ -100,6 +100,11 @@ impl Harm {
                 self.between(5, 50).await;
                 self.start_anew(fleet, server);
             }
+            Fault::ServersKilled => {
+                (0..3).for_each(|number| fleet.signal(number, "KILL"));
+                self.between(5, 50).await;
+                (0..3).for_each(|number| self.start_anew(fleet, number));
+            }
             Fault::ServerPaused => {
                 fleet.signal(server, "STOP");
                 self.between(20, 120).await;
@@ -112,6 +117,14 @@ impl Harm {
                 fleet.brokers.signal(leader, "STOP");
                 self.between(20, 120).await;
                 fleet.brokers.signal(leader, "CONT");
+            }
+            Fault::LeaderSteppedDown => fleet.brokers.step_down("default").await,
+            Fault::Restarted => {
+                for number in 0..3 {
+                    fleet.brokers.settle().await;
+                    fleet.brokers.signal(number, "TERM");
+                    fleet.brokers.run(number);
+                }
             }
             Fault::Wiped => self.wipe(fleet, victim).await,
             Fault::LogFlipped | Fault::BlobFlipped => {
@@ -141,15 +154,15 @@ impl Harm {
                     fleet.brokers.run(number);
                 }
             }
-            Fault::ClockAhead | Fault::ClockBehind => {
-                let ahead = fault == Fault::ClockAhead;
-                Self::set_clock(server, if ahead { "+7200" } else { "-3600" });
-                self.between(60, 150).await;
-                Self::set_clock(server, "+0");
-            }
-            Fault::StartsAhead => {
-                Self::set_clock(server, "+7200");
-                self.start_anew(fleet, server);
+            Fault::ClockAhead
+            | Fault::ClockBehind
+            | Fault::StartsAhead
+            | Fault::StartsBehind => {
+                let is_ahead = matches!(fault, Fault::ClockAhead | Fault::StartsAhead);
+                Self::set_clock(server, if is_ahead { "+7200" } else { "-3600" });
+                if matches!(fault, Fault::StartsAhead | Fault::StartsBehind) {
+                    self.start_anew(fleet, server);
+                }
                 self.between(60, 150).await;
                 Self::set_clock(server, "+0");
             }
