@@ -154,10 +154,7 @@ impl Harm {
                     fleet.brokers.run(number);
                 }
             }
-            Fault::ClockAhead
-            | Fault::ClockBehind
-            | Fault::StartsAhead
-            | Fault::StartsBehind => {
+            Fault::ClockAhead | Fault::ClockBehind | Fault::StartsAhead | Fault::StartsBehind => {
                 let is_ahead = matches!(fault, Fault::ClockAhead | Fault::StartsAhead);
                 Self::set_clock(server, if is_ahead { "+7200" } else { "-3600" });
                 if matches!(fault, Fault::StartsAhead | Fault::StartsBehind) {

@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use async_nats::HeaderMap;
 use async_nats::jetstream::message::PublishMessage;
-use async_nats::{HeaderMap, jetstream};
+use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
 use data_encoding::HEXLOWER;
 use futures::StreamExt;
 use futures::stream::{self, TryStreamExt};
@@ -53,18 +54,21 @@ struct BlobHead {
     sha256: String,
 }
 
-/// The blob whose parts these are; none where some are missing or damaged: it is being
-/// put, was given up, or the copy is not whole.
-fn whole(messages: Vec<jetstream::Message>) -> Option<Bytes> {
-    let mut found = None;
-    let mut begun: Option<(BlobHead, BTreeMap<usize, Bytes>)> = None;
-    for message in messages {
-        let headers = message.message.headers.unwrap_or_default();
-        let payload = message.message.payload;
-        let Some((head, part)) = BlobHead::read(&headers).zip(number(&headers, PART)) else {
-            continue;
+/// The parts of a blob in the order in which a server has them. Some may be missing or damaged:
+/// the blob is being put, was given up, or the copy is not whole.
+#[derive(Default)]
+struct BlobParts {
+    begun: Option<(BlobHead, BTreeMap<usize, Bytes>)>,
+    /// The last blob that was whole.
+    whole: Option<Bytes>,
+}
+
+impl BlobParts {
+    fn add(&mut self, headers: &HeaderMap, payload: Bytes) {
+        let Some((head, part)) = BlobHead::read(headers).zip(number(headers, PART)) else {
+            return;
         };
-        let (head, parts) = match &mut begun {
+        let (head, parts) = match &mut self.begun {
             Some((begun, parts)) if *begun == head => (head, parts),
             begun => (head.clone(), &mut begun.insert((head, BTreeMap::new())).1),
         };
@@ -72,13 +76,58 @@ fn whole(messages: Vec<jetstream::Message>) -> Option<Bytes> {
         if parts.len() == head.parts {
             let mut blob = BytesMut::with_capacity(head.bytes);
             parts.values().for_each(|part| blob.extend_from_slice(part));
-            let blob = blob.freeze();
-            found = Some(blob)
-                .filter(|blob| BlobHead::of(blob) == head)
-                .or(found);
+            let blob = Some(blob.freeze()).filter(|blob| BlobHead::of(blob) == head);
+            self.whole = blob.or(self.whole.take());
         }
     }
-    found
+}
+
+impl NatsBlobs {
+    /// A blob as the server has it that leads the stream, if it is whole there.
+    async fn of_leader(&self, stream: &Stream, subject: &str) -> Result<Option<Bytes>, Error> {
+        let mut parts = BlobParts::default();
+        let mut from = 1;
+        loop {
+            match stream.get_first_raw_message_by_subject(subject, from).await {
+                Ok(part) => {
+                    from = part.sequence + 1;
+                    parts.add(&part.headers, part.payload);
+                }
+                Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => {
+                    return Ok(parts.whole);
+                }
+                Err(error) => return Err(unreachable(error)),
+            }
+        }
+    }
+
+    /// A blob as any server has it where it is whole.
+    async fn of_copies(
+        &self,
+        stream: &Stream,
+        name: &str,
+        subject: String,
+    ) -> Result<Bytes, Error> {
+        let mut copies = StreamCopies::of_subject(stream, subject);
+        let mut asked = 0;
+        while let Some(copy) = copies.next().await {
+            let mut parts = BlobParts::default();
+            let read = copy.each(copy.has, |part| {
+                let headers = part.message.headers.unwrap_or_default();
+                parts.add(&headers, part.message.payload);
+            });
+            if let Ok(Ok(())) = timeout(READING, read).await {
+                asked += 1;
+                if let Some(blob) = parts.whole {
+                    return Ok(blob);
+                }
+            }
+        }
+        match asked {
+            0 => Err(Error::Unreachable("no copy can be read".to_owned())),
+            _ => Err(Error::NotFound(name.to_owned())),
+        }
+    }
 }
 
 impl log::Blobs for NatsBlobs {
@@ -106,33 +155,23 @@ impl log::Blobs for NatsBlobs {
         })
     }
 
+    /// Any copy that proves itself is enough. The leader is asked first: to read another one takes
+    /// a consumer, which all nats-servers have to agree on.
     fn get<'a>(&'a self, name: &'a str) -> Wait<'a, Bytes> {
         Box::pin(async move {
             let stream = self.stream.find().await?;
             let subject = self.stream.subject(name);
-            let mut copies = StreamCopies::of_subject(&stream, subject);
-            let (mut asked, mut lacks) = (0, false);
-            // Any copy that proves itself is enough.
-            while let Some(copy) = copies.next().await {
-                asked += 1;
-                match timeout(READING, copy.read(copy.has)).await {
-                    Ok(Ok(messages)) => {
-                        if let Some(blob) = whole(messages) {
-                            if lacks {
-                                let stream = stream.cached_info().config.name.clone();
-                                self.damages.suspect_soon(stream);
-                            }
-                            return Ok(blob);
-                        }
-                        lacks = true;
-                    }
-                    Ok(Err(_)) | Err(_) => asked -= 1,
-                }
+            let led = self.of_leader(&stream, &subject).await;
+            if let Ok(Some(blob)) = led {
+                return Ok(blob);
             }
-            match asked {
-                0 => Err(Error::Unreachable("no copy can be read".to_owned())),
-                _ => Err(Error::NotFound(name.to_owned())),
+            let blob = self.of_copies(&stream, name, subject).await?;
+            if led.is_ok() {
+                // The leader lacks what another server has.
+                let stream = stream.cached_info().config.name.clone();
+                self.damages.suspect_soon(stream);
             }
+            Ok(blob)
         })
     }
 
