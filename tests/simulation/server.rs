@@ -204,10 +204,15 @@ impl Server {
             }
             if self.number == 0 {
                 self.put();
+                self.world.has_put_last.store(true, Ordering::Relaxed);
             }
             for _ in 0..20 {
                 self.wire.pass();
             }
+        }
+        // What somebody deleted last is there again.
+        while !self.world.has_put_last.load(Ordering::Relaxed) {
+            schedule::pass();
         }
         // What was acknowledged before is seen from now on.
         let before = self.world.ledger().acknowledged.len();

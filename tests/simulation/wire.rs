@@ -142,6 +142,7 @@ impl Wire {
                 Fate::Forged
             }
             _ if forged && !self.goes_on_from_forged(asker) => Fate::Done,
+            _ if forged && !self.world.has_record_after(asker.after) => Fate::Done,
             _ => {
                 // This one shows whether the one before was forged; that is looked
                 // up, and is over when another one is read.

@@ -33,6 +33,8 @@ pub struct World {
     /// Whether what happens is noted: `STORY` says so.
     tells: bool,
     pub finished: AtomicUsize,
+    /// Whether a server has put a pod since nothing goes wrong any more.
+    pub has_put_last: AtomicBool,
     /// How much time passes at most with each call to the log, in microseconds.
     pub pace: AtomicUsize,
     /// A leader that is cut off from the others, and for how many calls yet.
@@ -82,6 +84,7 @@ impl World {
             calm: AtomicBool::new(false),
             tells: std::env::var_os("STORY").is_some(),
             finished: AtomicUsize::new(0),
+            has_put_last: AtomicBool::new(false),
             pace: AtomicUsize::new(40_000),
             stale: Mutex::default(),
             nanos,
@@ -137,6 +140,14 @@ impl World {
             .unwrap_or(Place::START);
         let end = later.iter().fold(told, Place::after);
         Body::read(record).is_ok_and(|body| body.chain == end.hash)
+    }
+
+    /// Returns whether the next message of the log is a record. One that counts for nobody does
+    /// not show what was before it.
+    pub fn has_record_after(&self, sequence: u64) -> bool {
+        let messages = self.log.messages(NAME);
+        let mut later = messages.iter().filter(|it| it.sequence > sequence);
+        later.next().is_some_and(|it| Place::before(it).is_some())
     }
 
     /// Returns whether copies of the log differ in this run.
