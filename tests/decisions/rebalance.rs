@@ -12,7 +12,9 @@ use evenkeel::proto::v1::{
 };
 use evenkeel::recount::Cluster;
 use fastrand::Rng;
-use support::build::{HOSTNAME, ZONE, hard, having, labelled, node, on, pod, soft, spread};
+use support::build::{
+    HOSTNAME, ZONE, cordoned, hard, having, labelled, node, on, pod, soft, spread,
+};
 use support::model::{self, Stored, delete};
 use support::server::Server;
 
@@ -516,6 +518,74 @@ async fn descheduler_1032_nothing_is_evicted_that_fits_nowhere_else() {
         .collect();
     let full = |zone| (move_blocker::Kind::Room, zone, "Too many pods");
     assert_eq!(blockers, [full("b"), full("c")]);
+}
+
+/// descheduler#835: the only host below the average takes no pod. A host that has enough already
+/// is no reason to evict, because the next pod would be one too many there.
+#[tokio::test]
+async fn descheduler_835_a_balanced_host_is_no_place_to_go() {
+    let server = Server::start().await;
+    let mut changes = nodes_in_zones(&["a1", "b1"]);
+    let empty = node("c1", &[(ZONE, "c"), (HOSTNAME, "c1")]);
+    changes.push(cordoned(empty).change());
+    let hosts = ["a1", "a1", "a1", "b1", "b1"];
+    changes.extend(web_on(&hosts, &[soft(1, HOSTNAME, &WEB)]));
+    let defaults = DefaultConstraints::default();
+    server.replace("", changes, defaults).await;
+    let request = RebalanceRequest {
+        soft: true,
+        ..about("")
+    };
+    let answer = ask(&server, request).await;
+    assert_eq!(moves(&answer), [], "{answer:?}");
+    let blockers = answer.workloads[0].blockers.iter();
+    let blockers: Vec<_> = blockers.map(|it| (it.kind(), &*it.domain)).collect();
+    assert_eq!(blockers, [(move_blocker::Kind::Node, "c1")]);
+}
+
+/// kubernetes#98215 and #105661: while a Deployment was rolled out the pods that went counted, so
+/// what is left of five replicas is 3, 2 and 0. One move makes it even.
+#[tokio::test]
+async fn kubernetes_98215_a_rollout_that_ended_uneven() {
+    let server = Server::start().await;
+    let mut changes = nodes_in_zones(&["a1", "b1", "c1"]);
+    let constraints = [hard(1, HOSTNAME, &WEB)];
+    changes.extend(web_on(&["a1", "a1", "a1", "b1", "b1"], &constraints));
+    let defaults = DefaultConstraints::default();
+    server.replace("", changes, defaults).await;
+    let answer = ask(&server, about("")).await;
+    assert_eq!(moves(&answer), [("p0", "a1", "c1")], "{answer:?}");
+    server.update("", vec![delete("Pod", "", "p0")]).await;
+    server.update("", web_on(&["c1"], &constraints)).await;
+    assert_eq!(moves(&ask(&server, about("")).await), []);
+}
+
+/// kubernetes#134810: several Deployments of two replicas were rolled out at the same time, and some
+/// have both in one zone. One plan has a move for each of these, and none for the others.
+#[tokio::test]
+async fn kubernetes_134810_several_rollouts_at_once() {
+    let server = Server::start().await;
+    let mut changes = nodes_in_zones(&["a1", "b1"]);
+    for (name, hosts) in [
+        ("web", ["a1", "a1"]),
+        ("db", ["a1", "b1"]),
+        ("api", ["b1", "b1"]),
+    ] {
+        let labels = [("app", name)];
+        for (number, host) in hosts.into_iter().enumerate() {
+            let mut pod = owned(on(pod(&format!("{name}-{number}"), &labels), host));
+            let metadata = pod.metadata.get_or_insert_default();
+            metadata.owner_references[0].name = name.into();
+            changes.push(spread(pod, vec![hard(1, ZONE, &labels)]).change());
+        }
+    }
+    let defaults = DefaultConstraints::default();
+    server.replace("", changes, defaults).await;
+    let answer = ask(&server, about("")).await;
+    let mut planned = moves(&answer);
+    planned.sort_unstable();
+    let expected = [("api-0", "b1", "a1"), ("web-0", "a1", "b1")];
+    assert_eq!(planned, expected, "{answer:?}");
 }
 
 /// Workloads without a constraint are left alone, unless a topology key is given.
