@@ -199,8 +199,9 @@ async fn many_are_planned_by_levels() {
     let server = Server::start().await;
     let mut rng = Rng::with_seed(9);
     let (mut gained, mut proven, mut all) = (0, 0, 0);
-    for round in 0..60 {
-        let case = Case::random(&mut rng, KEYS[round % 4], (16, 120));
+    for round in 0..75 {
+        let keys = KEYS[round % KEYS.len()];
+        let case = Case::random(&mut rng, keys, (16, 120));
         load(&server, &case).await;
         let greedy = case.place(&server, Planning::Greedy).await;
         let joint = case.place(&server, Planning::Joint).await;
@@ -211,10 +212,13 @@ async fn many_are_planned_by_levels() {
             "{before} {placed} {bound}: {case:?}"
         );
         gained += usize::from(placed > before);
-        proven += usize::from(placed == bound);
-        all += 1;
+        // Where three keys cross, the flows leave one out.
+        if keys.len() < 3 {
+            proven += usize::from(placed == bound);
+            all += 1;
+        }
     }
-    println!("{gained} of {all} gained, {proven} proven");
+    println!("{gained} gained, {proven} of {all} proven");
     assert!(
         gained > 3,
         "one after the other does as well but {gained} times"

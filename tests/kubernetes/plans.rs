@@ -284,14 +284,14 @@ async fn pods_move_back_to_a_zone_that_returns() {
         if is_killed {
             let began = Instant::now();
             // In the middle of the second move.
-            while settled_in(&api, "c").await < 1 {
+            while ready_in(&api, "c").await < 1 {
                 assert!(began.elapsed() < PATIENCE, "no pod moves");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
             run.kill().expect("it runs");
             run.wait().expect("it ends");
             settled(&api, 9, |_| true).await;
-            moved_before = settled_in(&api, "c").await;
+            moved_before = ready_in(&api, "c").await;
             run = rebalance(&plane);
         }
         let (moves, ended) = report(run).await;
@@ -311,12 +311,12 @@ async fn pods_move_back_to_a_zone_that_returns() {
     end(&mut plane, &api).await;
 }
 
-/// How many pods of the app `web` are on nodes of a zone.
-async fn settled_in(api: &Api, zone: &str) -> usize {
+/// How many pods of the app `web` are ready on nodes of a zone.
+async fn ready_in(api: &Api, zone: &str) -> usize {
     let pods = api.list("Pod").await;
     let is_in = |pod: &&Value| {
         let node = pod["spec"]["nodeName"].as_str();
-        is_web(pod) && node.is_some_and(|node| node.starts_with(zone))
+        is_web(pod) && is_ready(pod) && node.is_some_and(|node| node.starts_with(zone))
     };
     pods.iter().filter(is_in).count()
 }
