@@ -144,11 +144,12 @@ impl Fleet {
         self.clients.clone()
     }
 
-    /// Runs `evenkeel log` on the log of the fleet, of a server that does not run.
+    /// Runs `evenkeel log` on the log of the fleet, of a server that does not run. To write a
+    /// checkpoint it reads up to a quarter of an hour of the log.
     pub(crate) fn log(&self, args: &[&str]) -> Output {
         let mut command = process::command(&["log"]);
         command.args(args).args(self.log_flags());
-        process::run(command)
+        process::run_within(command, 5 * DEADLINE)
     }
 
     /// Runs `evenkeel serve` where it is refused.

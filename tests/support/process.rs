@@ -58,12 +58,17 @@ pub fn serve_on_a_full_disk(before: &str) -> Command {
     shell
 }
 
+/// Runs a command that is to exit by itself within [`DEADLINE`].
+pub fn run(command: Command) -> Output {
+    run_within(command, DEADLINE)
+}
+
 /// Runs a command that is to exit by itself. Its output is read meanwhile: a program whose pipe is
 /// full waits.
 ///
 /// # Panics
-/// When it does not within [`DEADLINE`], with its output up to then.
-pub fn run(mut command: Command) -> Output {
+/// When it does not within this time, with its output up to then.
+pub fn run_within(mut command: Command, most: Duration) -> Output {
     let child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -72,7 +77,7 @@ pub fn run(mut command: Command) -> Output {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let (send, ended) = mpsc::channel();
     thread::spawn(move || send.send(child.wait_with_output()));
-    let output = ended.recv_timeout(DEADLINE).unwrap_or_else(|_| {
+    let output = ended.recv_timeout(most).unwrap_or_else(|_| {
         let _ = kill_process(pid.expect("a child has an id"), Signal::KILL);
         panic!("{command:?} did not exit: {:?}", ended.recv());
     });
