@@ -152,6 +152,15 @@ impl Fleet {
         process::run_within(command, 5 * DEADLINE)
     }
 
+    /// Has a checkpoint written of some snapshots, or of all: tried until it is, because streams may
+    /// be without a leader for longer than the command waits.
+    pub(crate) fn checkpoint(&self, snapshots: &[&str]) {
+        process::until("a checkpoint", || {
+            let written = self.log(&[&["checkpoint"], snapshots].concat());
+            written.status.success().then_some(())
+        });
+    }
+
     /// Runs `evenkeel serve` where it is refused.
     pub(crate) fn serve_with(&self, args: &[&str]) -> Output {
         let mut command = process::command(&["serve", "--listen", "127.0.0.1:0"]);

@@ -145,8 +145,7 @@ async fn asleep_for_too_long(fleet: &mut Fleet, name: &str) {
     fleet.agree(name).await;
     fleet.signal(2, "STOP");
     fill(&clients[..2], name, 5..15).await;
-    let written = fleet.log(&["checkpoint", name]);
-    assert!(written.status.success(), "{written:?}");
+    fleet.checkpoint(&[name]);
     fill(&clients[..2], name, 15..17).await;
     let stream = fleet.brokers.stream(name).await;
     // Up to the checkpoint.
@@ -159,8 +158,7 @@ async fn asleep_for_too_long(fleet: &mut Fleet, name: &str) {
 async fn purged_while_read(fleet: &mut Fleet, name: &str) {
     let clients = fleet.clients();
     fill(&clients, name, 0..100).await;
-    let written = fleet.log(&["checkpoint", name]);
-    assert!(written.status.success(), "{written:?}");
+    fleet.checkpoint(&[name]);
     fill(&clients, name, 100..105).await;
     fleet.signal(2, "KILL");
     let stream = fleet.brokers.stream(name).await;
