@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use async_nats::HeaderMap;
 use async_nats::jetstream::message::PublishMessage;
-use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
+use async_nats::jetstream::stream::Stream;
 use data_encoding::HEXLOWER;
 use futures::StreamExt;
 use futures::stream::{self, TryStreamExt};
@@ -20,6 +20,7 @@ use super::connection::unreachable;
 use super::copies::StreamCopies;
 use super::damages::Damages;
 use super::named::NamedStream;
+use super::stream::of_leader;
 use crate::log::record::digest;
 use crate::log::{self, Blob, Error, Wait};
 
@@ -82,51 +83,38 @@ impl BlobParts {
     }
 }
 
-impl NatsBlobs {
-    /// A blob as the server has it that leads the stream, if it is whole there.
-    async fn of_leader(&self, stream: &Stream, subject: &str) -> Result<Option<Bytes>, Error> {
+/// A blob as the server has it that leads the stream, if it is whole there.
+async fn read_of_leader(stream: &Stream, subject: &str) -> Result<Option<Bytes>, Error> {
+    let mut parts = BlobParts::default();
+    let mut from = 1;
+    while let Some(part) = of_leader(stream.get_first_raw_message_by_subject(subject, from).await)?
+    {
+        from = part.sequence + 1;
+        parts.add(&part.headers, part.payload);
+    }
+    Ok(parts.whole)
+}
+
+/// A blob as any server has it where it is whole.
+async fn read_of_copies(stream: &Stream, name: &str, subject: String) -> Result<Bytes, Error> {
+    let mut copies = StreamCopies::of_subject(stream, subject);
+    let mut asked = 0;
+    while let Some(copy) = copies.next().await {
         let mut parts = BlobParts::default();
-        let mut from = 1;
-        loop {
-            match stream.get_first_raw_message_by_subject(subject, from).await {
-                Ok(part) => {
-                    from = part.sequence + 1;
-                    parts.add(&part.headers, part.payload);
-                }
-                Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => {
-                    return Ok(parts.whole);
-                }
-                Err(error) => return Err(unreachable(error)),
+        let read = copy.each(copy.has, |part| {
+            let headers = part.message.headers.unwrap_or_default();
+            parts.add(&headers, part.message.payload);
+        });
+        if let Ok(Ok(())) = timeout(READING, read).await {
+            asked += 1;
+            if let Some(blob) = parts.whole {
+                return Ok(blob);
             }
         }
     }
-
-    /// A blob as any server has it where it is whole.
-    async fn of_copies(
-        &self,
-        stream: &Stream,
-        name: &str,
-        subject: String,
-    ) -> Result<Bytes, Error> {
-        let mut copies = StreamCopies::of_subject(stream, subject);
-        let mut asked = 0;
-        while let Some(copy) = copies.next().await {
-            let mut parts = BlobParts::default();
-            let read = copy.each(copy.has, |part| {
-                let headers = part.message.headers.unwrap_or_default();
-                parts.add(&headers, part.message.payload);
-            });
-            if let Ok(Ok(())) = timeout(READING, read).await {
-                asked += 1;
-                if let Some(blob) = parts.whole {
-                    return Ok(blob);
-                }
-            }
-        }
-        match asked {
-            0 => Err(Error::Unreachable("no copy can be read".to_owned())),
-            _ => Err(Error::NotFound(name.to_owned())),
-        }
+    match asked {
+        0 => Err(Error::Unreachable("no copy can be read".to_owned())),
+        _ => Err(Error::NotFound(name.to_owned())),
     }
 }
 
@@ -161,11 +149,11 @@ impl log::Blobs for NatsBlobs {
         Box::pin(async move {
             let stream = self.stream.find().await?;
             let subject = self.stream.subject(name);
-            let led = self.of_leader(&stream, &subject).await;
+            let led = read_of_leader(&stream, &subject).await;
             if let Ok(Some(blob)) = led {
                 return Ok(blob);
             }
-            let blob = self.of_copies(&stream, name, subject).await?;
+            let blob = read_of_copies(&stream, name, subject).await?;
             if led.is_ok() {
                 // The leader lacks what another server has.
                 let stream = stream.cached_info().config.name.clone();

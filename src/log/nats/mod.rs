@@ -29,9 +29,8 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::message::{PublishMessage, StreamMessage};
-use async_nats::jetstream::stream::{Config, LastRawMessageErrorKind, Stream};
+use async_nats::jetstream::stream::{Config, Stream};
 use parking_lot::Mutex;
 use prost::bytes::Bytes;
 use tokio::runtime::Handle;
@@ -248,16 +247,8 @@ impl Nats {
 
 /// A message as the server has it that leads a stream.
 async fn read_of_leader(stream: &Stream, sequence: u64) -> Result<Message, Error> {
-    let read = stream.get_raw_message(sequence).await;
-    let read = read.map_err(|error| match error.kind() {
-        LastRawMessageErrorKind::NoMessageFound => Error::NotFound(error.to_string()),
-        LastRawMessageErrorKind::JetStream(refusal)
-            if refusal.error_code() == ErrorCode::NO_MESSAGE_FOUND =>
-        {
-            Error::NotFound(error.to_string())
-        }
-        _ => unreachable(error),
-    })?;
+    let read = stream::of_leader(stream.get_raw_message(sequence).await)?;
+    let read = read.ok_or_else(|| Error::NotFound("no message found".to_owned()))?;
     Ok(message(read))
 }
 

@@ -1,14 +1,14 @@
 //! A stream that keeps something by name, with a subject for each name.
 
 use async_nats::jetstream::message::{PublishMessage, StreamMessage};
-use async_nats::jetstream::stream::{Config, LastRawMessageErrorKind, Stream};
+use async_nats::jetstream::stream::{Config, Stream};
 use futures::StreamExt;
 use tracing::warn;
 
 use super::connection::{Connection, unreachable};
 use super::names::FleetName;
 use super::publish::publish;
-use super::stream::{Keeping, check_count, find, find_or_make, make};
+use super::stream::{Keeping, check_count, find, find_or_make, make, of_leader};
 use crate::log::Error;
 
 /// The stream of what a fleet keeps of a kind.
@@ -81,13 +81,7 @@ impl NamedStream {
         stream: &Stream,
         subject: &str,
     ) -> Result<Option<StreamMessage>, Error> {
-        match stream.get_last_raw_message_by_subject(subject).await {
-            Ok(message) => Ok(Some(message)),
-            Err(error) => match error.kind() {
-                LastRawMessageErrorKind::NoMessageFound => Ok(None),
-                _ => Err(unreachable(error)),
-            },
-        }
+        of_leader(stream.get_last_raw_message_by_subject(subject).await)
     }
 
     /// The names that begin with this, each as what its last message says.

@@ -7,9 +7,11 @@ use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::context::{
     CreateStreamErrorKind, DeleteStreamErrorKind, GetStreamErrorKind,
 };
+use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::response::Response;
 use async_nats::jetstream::stream::{
-    Config, DiscardPolicy, Info, PersistenceMode, RetentionPolicy, StorageType, Stream,
+    Config, DiscardPolicy, Info, PersistenceMode, RawMessageError, RawMessageErrorKind,
+    RetentionPolicy, StorageType, Stream,
 };
 use serde::{Deserialize, Serialize};
 
@@ -228,6 +230,17 @@ pub(super) async fn time(connection: &Connection, name: &str) -> Result<SystemTi
             Err(Error::NotFound(name.to_owned()))
         }
         Response::Err { error } => Err(Error::Unreachable(error.to_string())),
+    }
+}
+
+/// A message that the leader of a stream was asked for; `None` if it has none there.
+pub(super) fn of_leader(
+    asked: Result<StreamMessage, RawMessageError>,
+) -> Result<Option<StreamMessage>, Error> {
+    match asked {
+        Ok(message) => Ok(Some(message)),
+        Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => Ok(None),
+        Err(error) => Err(unreachable(error)),
     }
 }
 
