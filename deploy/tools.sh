@@ -163,15 +163,7 @@ install_kubernetes() {
 }
 
 # find_etcd: etcd of the system, or the one that was installed.
-find_etcd() {
-    command -v etcd && return
-    local binary="$TOOLS/etcd-$ETCD_VERSION/etcd"
-    if [ ! -x "$binary" ]; then
-        echo "etcd is not installed; install_etcd in deploy/tools.sh builds it" >&2
-        return 1
-    fi
-    echo "$binary"
-}
+find_etcd() { command -v etcd || find_tool etcd "$ETCD_VERSION" install_etcd; }
 
 # Builds etcd where the system has none.
 install_etcd() {
@@ -182,16 +174,18 @@ install_etcd() {
     fi
 }
 
-# find_kwok: kwok, if it was installed. Its stages, which say what becomes of nodes and pods, are
-# beside it in stages/.
-find_kwok() {
-    local binary="$TOOLS/kwok-$KWOK_VERSION/kwok"
+# find_tool NAME VERSION INSTALLER: a tool that was installed.
+find_tool() {
+    local binary="$TOOLS/$1-$2/$1"
     if [ ! -x "$binary" ]; then
-        echo "kwok $KWOK_VERSION is not installed; install_kwok in deploy/tools.sh builds it" >&2
+        echo "$1 $2 is not installed; $3 in deploy/tools.sh builds it" >&2
         return 1
     fi
     echo "$binary"
 }
+
+# Its stages, which say what becomes of nodes and pods, are beside it in stages/.
+find_kwok() { find_tool kwok "$KWOK_VERSION" install_kwok; }
 
 # Builds kwok, which does what kubelets do without running anything.
 install_kwok() {
@@ -199,23 +193,14 @@ install_kwok() {
     if ! find_kwok 2>/dev/null; then
         directory="$(download_go_module "$module" "$KWOK_VERSION")" || return 1
         mkdir -p "$stages"
-        cp "$directory"/kustomize/stage/node/fast/node-*.yaml \
+        cp -f "$directory"/kustomize/stage/node/fast/node-*.yaml \
             "$directory"/kustomize/stage/pod/fast/pod-*.yaml "$stages"
         install_go_tool kwok "$KWOK_VERSION" "$module/cmd/kwok"
     fi
 }
 
-# find_nats: the nats-server that was installed. The system's is not asked: the log
-# refuses those that are older.
-find_nats() {
-    local binary="$TOOLS/nats-server-$NATS_VERSION/nats-server"
-    if [ ! -x "$binary" ]; then
-        echo "nats-server $NATS_VERSION is not installed; install_nats in deploy/tools.sh" \
-            "builds it" >&2
-        return 1
-    fi
-    echo "$binary"
-}
+# The system's nats-server is not asked: the log refuses those that are older.
+find_nats() { find_tool nats-server "$NATS_VERSION" install_nats; }
 
 install_nats() {
     install_go_tool nats-server "$NATS_VERSION" github.com/nats-io/nats-server/v2

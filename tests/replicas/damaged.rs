@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use evenkeel::log::{Log, LogCopy};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::sleep;
 
 use crate::brokers::{Brokers, binary, stream_name};
@@ -101,10 +101,9 @@ async fn lead(brokers: &Brokers, number: usize, stream: &str) {
                 return;
             }
         }
-        let subject = format!("STREAM.LEADER.STEPDOWN.{stream}");
-        let request = json!({ "placement": { "preferred": name } });
         // It may have none at the moment.
-        let _: Result<Value, _> = streams.request(subject, &request).await;
+        let request = json!({ "placement": { "preferred": name } });
+        brokers.step_down(stream, &request).await;
         sleep(Duration::from_millis(200)).await;
     }
 }

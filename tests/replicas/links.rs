@@ -6,6 +6,8 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use serde_json::Value;
+
 use crate::brokers::{Brokers, stream_name};
 
 /// Passes on connections to a port, until that is another one.
@@ -141,12 +143,12 @@ impl Brokers {
         number.expect("it has a leader")
     }
 
-    /// Has the leader of the stream of a snapshot step down, if it answers.
-    pub(crate) async fn step_down(&self, snapshot: &str) {
+    /// Asks the leader of a stream to step down for another one, if it answers.
+    pub(crate) async fn step_down(&self, stream: &str, request: &Value) {
         let client = async_nats::connect(self.urls()).await.expect("it runs");
-        let subject = format!("STREAM.LEADER.STEPDOWN.{}", stream_name(snapshot));
+        let subject = format!("STREAM.LEADER.STEPDOWN.{stream}");
         let streams = async_nats::jetstream::new(client);
-        let _: Result<serde_json::Value, _> = streams.request(subject, &()).await;
+        let _: Result<Value, _> = streams.request(subject, request).await;
     }
 
     /// Where the stream of a snapshot ends, as one server says, if that answers.

@@ -10,6 +10,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use tokio::time::sleep;
 
 use crate::brokers::{Brokers, Setup, stream_name};
@@ -118,7 +119,10 @@ impl Harm {
                 self.between(20, 120).await;
                 fleet.brokers.signal(leader, "CONT");
             }
-            Fault::LeaderSteppedDown => fleet.brokers.step_down("default").await,
+            Fault::LeaderSteppedDown => {
+                let stream = stream_name("default");
+                fleet.brokers.step_down(&stream, &json!({})).await;
+            }
             Fault::Restarted => {
                 for number in 0..3 {
                     fleet.brokers.settle().await;
