@@ -2,21 +2,30 @@
 //! nats-servers. No server of the fleet is asked.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use tokio::runtime::Handle;
+use tokio::time::sleep;
 
 use super::exit::{Exit, Unreachable};
 use super::{output, render};
+use crate::backoff::Backoff;
 use crate::log::audit::audit;
 use crate::log::nats::Nats;
 use crate::log::{self, Log};
 use crate::replica::{self, Replica, Waiting};
 use crate::server::ReplicationSettings;
-use crate::snapshot::{Limits, Registry, Unobserved, system_clock};
+use crate::snapshot::Error::NotStored;
+use crate::snapshot::{self, Limits, Registry, Unobserved, system_clock};
 use crate::tasks;
 use crate::visible;
+
+/// The time for which a command tries again to reach the log, and its pauses.
+const PATIENCE: Duration = Duration::from_secs(20);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
 /// A command about a log.
 #[derive(Debug, Subcommand)]
@@ -69,7 +78,7 @@ Exit codes:
   0  done; verify: everything is as it was written
   1  verify: something is missing, damaged or does not follow
   2  the log is not as needed, or the settings are wrong
-  3  the nats-servers cannot be reached";
+  3  the nats-servers could not be reached for 20 s";
 
 impl LogCommand {
     /// Runs the command.
@@ -86,11 +95,30 @@ impl LogCommand {
 async fn connect(settings: &ReplicationSettings) -> Result<Arc<dyn Log>> {
     let shared = settings.shared_log()?;
     let shared = shared.context("--log and --fleet say which log is meant")?;
-    let (access, keeping) = (shared.access, shared.keeping);
-    match Nats::connect(access, shared.fleet, keeping, "evenkeel log").await {
-        Ok(log) => Ok(Arc::new(log)),
-        Err(error) if error.is_temporary() => Err(Unreachable(error.to_string()).into()),
-        Err(error) => Err(error.into()),
+    let connect = async || {
+        let (access, fleet) = (shared.access.clone(), shared.fleet.clone());
+        match Nats::connect(access, fleet, shared.keeping, "evenkeel log").await {
+            Ok(log) => Ok(Arc::new(log) as Arc<dyn Log>),
+            Err(error) if error.is_temporary() => Err(Unreachable(error.to_string()).into()),
+            Err(error) => Err(error.into()),
+        }
+    };
+    insist(connect).await
+}
+
+/// Asks the log, and asks again while it is out of reach: after a fault nats-servers elect
+/// leaders for some seconds.
+async fn insist<T>(ask: impl AsyncFn() -> Result<T>) -> Result<T> {
+    let start = Instant::now();
+    let mut pauses = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
+    loop {
+        match ask().await {
+            Err(error) if error.is::<Unreachable>() && start.elapsed() < PATIENCE => {
+                output::warn(&format!("{error}; trying again"));
+                sleep(pauses.after_failure()).await;
+            }
+            done => return done,
+        }
     }
 }
 
@@ -104,43 +132,57 @@ fn failed(error: log::Error) -> anyhow::Error {
     }
 }
 
+/// An error of a replica as one of a command.
+fn refused(error: snapshot::Error) -> anyhow::Error {
+    match error.is_out_of_reach() {
+        true => Unreachable(error.to_string()).into(),
+        false => error.into(),
+    }
+}
+
 /// The snapshots that are named, or all in order.
-async fn named(log: &dyn Log, names: &[String]) -> Result<Vec<String>> {
+async fn named(log: &Arc<dyn Log>, names: &[String]) -> Result<Vec<String>> {
     if !names.is_empty() {
         return Ok(names.to_vec());
     }
-    let mut names = log.names().await.map_err(failed)?;
-    names.sort_unstable();
-    Ok(names)
+    let discover = |replica: &Replica| replica.discover().map_err(|error| NotStored(error.into()));
+    with_replica(log, discover).await
 }
 
 async fn status(settings: &ReplicationSettings) -> Result<Exit> {
     let log = connect(settings).await?;
-    let checkpoints = replica::newest_checkpoints(&*log).await.map_err(failed)?;
-    let mut rows = Vec::new();
-    for name in named(&*log, &[]).await? {
-        let mut bounds = log.bounds(&name).await.map_err(failed)?;
-        let copies = log.inspect(Some(&name), false).await.map_err(failed)?;
-        bounds.current = copies.iter().filter(|copy| copy.is_whole()).count();
-        let checkpoint = checkpoints.get(&name).copied();
-        rows.push((name, bounds, checkpoint));
-    }
-    log.inspect(None, false).await.map_err(failed)?;
+    let names = named(&log, &[]).await?;
+    let rows = insist(async || rows(&*log, &names).await.map_err(failed)).await?;
     output::print(&render::logs(&rows))?;
     output::print(&render::log_troubles(&log.troubles()))?;
     Ok(Exit::Success)
 }
 
+/// Each log with its bounds, and the sequence that its newest checkpoint covers.
+async fn rows(log: &dyn Log, names: &[String]) -> Result<Vec<render::LogRow>, log::Error> {
+    let checkpoints = replica::newest_checkpoints(log).await?;
+    let mut rows = Vec::new();
+    for name in names {
+        let mut bounds = log.bounds(name).await?;
+        let copies = log.inspect(Some(name), false).await?;
+        bounds.current = copies.iter().filter(|copy| copy.is_whole()).count();
+        rows.push((name.clone(), bounds, checkpoints.get(name).copied()));
+    }
+    log.inspect(None, false).await?;
+    Ok(rows)
+}
+
 async fn verify(settings: &Verify) -> Result<Exit> {
     let log = connect(&settings.some.replication).await?;
     let mut is_whole = true;
-    for name in named(&*log, &settings.some.snapshots).await? {
-        let found = audit(&*log, &name, settings.copies).await.map_err(failed)?;
+    for name in named(&log, &settings.some.snapshots).await? {
+        let audit = async || audit(&*log, &name, settings.copies).await.map_err(failed);
+        let found = insist(audit).await?;
         is_whole &= found.faulty == 0;
         output::print(&render::audited(&name, &found))?;
     }
     if settings.copies {
-        log.inspect(None, true).await.map_err(failed)?;
+        insist(async || log.inspect(None, true).await.map_err(failed)).await?;
         let troubles = log.troubles();
         is_whole &= troubles.is_empty();
         output::print(&render::log_troubles(&troubles))?;
@@ -151,7 +193,7 @@ async fn verify(settings: &Verify) -> Result<Exit> {
 /// Runs `work` with a replica inside this process.
 async fn with_replica<T: Send + 'static>(
     log: &Arc<dyn Log>,
-    work: impl FnOnce(&Replica) -> Result<T> + Send + 'static,
+    work: impl Fn(&Replica) -> Result<T, snapshot::Error> + Clone + Send + 'static,
 ) -> Result<T> {
     let waiting = Waiting::on(Handle::current());
     let name = format!("evenkeel-log-{}", std::process::id());
@@ -160,21 +202,21 @@ async fn with_replica<T: Send + 'static>(
     let registry = Registry::new(Limits::none(), Arc::new(Unobserved));
     let registry = Arc::new(registry.with_journal(Arc::clone(&replica) as _));
     replica.serve(&registry);
-    let work = move || {
-        let done = work(&replica);
-        drop(registry);
-        done
-    };
-    tasks::spawn_blocking(work).await?
+    insist(async || {
+        let (replica, work) = (Arc::clone(&replica), work.clone());
+        let done = tasks::spawn_blocking(move || work(&replica)).await?;
+        done.map_err(refused)
+    })
+    .await
 }
 
 async fn checkpoint(settings: &Snapshots) -> Result<Exit> {
     let log = connect(&settings.replication).await?;
-    for name in named(&*log, &settings.snapshots).await? {
+    for name in named(&log, &settings.snapshots).await? {
         let named = name.clone();
-        let write = move |replica: &Replica| -> Result<_> {
+        let write = move |replica: &Replica| {
             replica.follow(&named, true)?;
-            Ok(replica.checkpoint(&named)?)
+            replica.checkpoint(&named).map_err(NotStored)
         };
         let told = match with_replica(&log, write).await? {
             Some(sequence) => format!(
@@ -193,10 +235,10 @@ async fn checkpoint(settings: &Snapshots) -> Result<Exit> {
 
 async fn trim(settings: &Snapshots) -> Result<Exit> {
     let log = connect(&settings.replication).await?;
-    for name in named(&*log, &settings.snapshots).await? {
+    for name in named(&log, &settings.snapshots).await? {
         let named = name.clone();
-        with_replica(&log, move |replica| Ok(replica.trim(&named)?)).await?;
-        let bounds = log.bounds(&name).await.map_err(failed)?;
+        with_replica(&log, move |replica| replica.trim(&named).map_err(NotStored)).await?;
+        let bounds = insist(async || log.bounds(&name).await.map_err(failed)).await?;
         output::print(&format!(
             "{}: begins at {}, ends at {}\n",
             visible::text(&name),

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::process::{Command, Output};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use evenkeel::proto::v1::change::Object;
@@ -147,18 +148,20 @@ impl Fleet {
     /// Runs `evenkeel log` on the log of the fleet, of a server that does not run. To write a
     /// checkpoint it reads up to a quarter of an hour of the log.
     pub(crate) fn log(&self, args: &[&str]) -> Output {
-        let mut command = process::command(&["log"]);
-        command.args(args).args(self.log_flags());
-        process::run_within(command, 5 * DEADLINE)
+        self.start_log(args).join().expect("it ends in time")
     }
 
-    /// Has a checkpoint written of some snapshots, or of all: tried until it is, because streams may
-    /// be without a leader for longer than the command waits.
+    /// Runs `evenkeel log`, and does not wait for its end.
+    pub(crate) fn start_log(&self, args: &[&str]) -> JoinHandle<Output> {
+        let mut command = process::command(&["log"]);
+        command.args(args).args(self.log_flags());
+        thread::spawn(|| process::run_within(command, 5 * DEADLINE))
+    }
+
+    /// Has a checkpoint written of some snapshots, or of all.
     pub(crate) fn checkpoint(&self, snapshots: &[&str]) {
-        process::until("a checkpoint", || {
-            let written = self.log(&[&["checkpoint"], snapshots].concat());
-            written.status.success().then_some(())
-        });
+        let written = self.log(&[&["checkpoint"], snapshots].concat());
+        assert!(written.status.success(), "{written:?}");
     }
 
     /// Runs `evenkeel serve` where it is refused.

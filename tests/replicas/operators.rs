@@ -1,6 +1,7 @@
 //! `evenkeel log`, on a log that servers use.
 
 use std::process::Output;
+use std::time::Duration;
 
 use evenkeel::proto::v1::{Mode, UpdateSnapshotRequest};
 
@@ -74,6 +75,13 @@ async fn operators_see_check_and_shorten_logs() {
         .await;
     let verified = told(&fleet.log(&["verify", "default"]), 1);
     assert!(verified.contains(": 1 wrong\n  25: "), "{verified}");
+
+    // It waits for a log that comes back.
+    fleet.brokers.signal(0, "KILL");
+    let coming = fleet.start_log(&["trim"]);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    fleet.brokers.run(0);
+    told(&coming.join().expect("it ends"), 0);
 
     fleet.brokers.signal(0, "KILL");
     told(&fleet.log(&["status"]), 3);

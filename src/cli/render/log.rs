@@ -8,7 +8,7 @@ use crate::log::audit::Audit;
 use crate::visible;
 
 /// A log: its snapshot, its bounds, and the end and time of its newest checkpoint.
-type LogRow = (String, Bounds, Option<(u64, SystemTime)>);
+pub(crate) type LogRow = (String, Bounds, Option<(u64, SystemTime)>);
 
 /// A line for each log.
 pub(crate) fn logs(all: &[LogRow]) -> String {
