@@ -170,7 +170,10 @@ impl Server {
         let ledger = self.world.ledger();
         let acknowledged = &ledger.acknowledged[..before];
         let lost = acknowledged.iter().find(|(pod, of, _)| {
-            let may_be_over = *of != epoch && ledger.deleted.contains(of);
+            let may_be_over = ledger
+                .deleted
+                .iter()
+                .any(|(deleted, had)| *deleted != epoch && (deleted == of || had.contains(pod)));
             !may_be_over && !pods.contains(pod)
         });
         let lost = lost.cloned();

@@ -11,7 +11,7 @@ use evenkeel::proto::v1::{Change, Node, ObjectMeta, Pod, PodSpec};
 use evenkeel::snapshot::{Batch, Error, JournalError, Offer, Update};
 
 use crate::server::Server;
-use crate::world::{NAME, NODES};
+use crate::world::{NAME, NODES, pods};
 
 /// A node.
 pub fn node(number: usize) -> Object {
@@ -139,7 +139,10 @@ impl Server {
             return;
         };
         let epoch = snapshot.epoch().to_owned();
-        self.world.ledger().deleted.insert(epoch.clone());
+        let mut ledger = self.world.ledger();
+        let had = ledger.deleted.entry(epoch.clone()).or_default();
+        had.extend(pods(&snapshot));
+        drop(ledger);
         let deleted = self.registry.delete(NAME, &epoch);
         self.told("delete", &deleted);
     }

@@ -54,8 +54,9 @@ pub struct Ledger {
     revisions: HashMap<(String, i64), String>,
     /// Pods that were refused for good.
     pub refused: HashSet<String>,
-    /// Epochs that somebody tried to delete.
-    pub deleted: HashSet<String>,
+    /// Epochs that somebody tried to delete, each with the pods that it had then. A log that lost
+    /// records goes on in another epoch, with pods that were acknowledged in the one before.
+    pub deleted: HashMap<String, HashSet<String>>,
     /// What was seen at each revision of an epoch.
     states: HashMap<(String, i64), String>,
     /// Reservations that were told to clients.
