@@ -265,32 +265,25 @@ impl Brokers {
     /// is to fail two.
     pub(crate) async fn settle(&self) {
         let start = Instant::now();
-        while !self.are_settled().await {
-            assert!(start.elapsed() < DEADLINE, "the copies are not current");
+        while let Err(why) = self.are_settled().await {
+            assert!(start.elapsed() < 5 * DEADLINE, "{why}");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 
-    async fn are_settled(&self) -> bool {
-        let Ok(client) = async_nats::connect(self.urls()).await else {
-            return false;
-        };
+    async fn are_settled(&self) -> anyhow::Result<()> {
+        let client = async_nats::connect(self.urls()).await?;
         let streams = async_nats::jetstream::new(client);
-        let Ok(names) = streams.stream_names().try_collect::<Vec<_>>().await else {
-            return false;
-        };
-        for name in names {
-            let Ok(stream) = streams.get_stream(name).await else {
-                return false;
-            };
+        for name in streams.stream_names().try_collect::<Vec<_>>().await? {
+            let stream = streams.get_stream(&name).await?;
             let cluster = stream.cached_info().cluster.as_ref();
             let others = cluster.map(|cluster| &*cluster.replicas);
-            let mut others = others.unwrap_or_default().iter();
-            if !others.all(|peer| peer.current && !peer.offline) {
-                return false;
+            for peer in others.unwrap_or_default() {
+                let is_whole = peer.current && !peer.offline;
+                anyhow::ensure!(is_whole, "a copy of {name} is not whole: {peer:?}");
             }
         }
-        true
+        Ok(())
     }
 
     /// The stream of a snapshot of the fleet `test`.

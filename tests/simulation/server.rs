@@ -70,7 +70,9 @@ impl Server {
             forged_for: Mutex::default(),
             losses: AtomicU64::new(0),
             stale: Mutex::default(),
+            read_anew: AtomicU64::new(0),
             registry: OnceLock::new(),
+            replica: OnceLock::new(),
             answered: Mutex::default(),
         });
         let clocks = Arc::new(Clocks::new(world));
@@ -87,6 +89,7 @@ impl Server {
         let registry = Arc::new(registry.with_journal(Arc::clone(&replica) as _));
         replica.serve(&registry);
         wire.registry.get_or_init(|| Arc::downgrade(&registry));
+        wire.replica.get_or_init(|| Arc::downgrade(&replica));
         Self {
             number,
             world: Arc::clone(world),

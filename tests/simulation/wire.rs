@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use evenkeel::log::fake::{Call, Fate, Faults, NextCall, StaleLeader};
+use evenkeel::replica::Replica;
 use evenkeel::snapshot::Registry;
 use event_listener::EventListener;
 use prost::bytes::Bytes;
@@ -31,12 +32,16 @@ pub struct Wire {
     pub forged: AtomicU8,
     /// The follower that read the forged message, and where.
     pub forged_for: Mutex<NextCall>,
+    /// How often the server had read a snapshot anew when it read the forged message.
+    pub read_anew: AtomicU64,
     /// How often the connection was lost.
     pub losses: AtomicU64,
     /// The leader that is reached now, if it is one that was cut off.
     pub stale: Mutex<Option<StaleLeader>>,
     /// What answers the clients of the server.
     pub registry: OnceLock<Weak<Registry>>,
+    /// What reads the log for that.
+    pub replica: OnceLock<Weak<Replica>>,
     /// The latest revision of each epoch that the server has answered with.
     pub answered: Mutex<HashMap<String, i64>>,
 }
@@ -49,6 +54,12 @@ impl Wire {
     /// Returns whether what was read last may be forged.
     pub fn is_forged(&self) -> bool {
         self.forged.load(Ordering::Relaxed) > 0
+    }
+
+    /// How often the server has read a snapshot anew.
+    fn bootstraps(&self) -> u64 {
+        let replica = self.replica.get().and_then(Weak::upgrade);
+        replica.map_or(0, |it| it.counts().bootstraps.load(Ordering::Relaxed))
     }
 
     /// A client looks what the server answers with: never with less than before.
@@ -121,11 +132,10 @@ impl Wire {
         }
     }
 
-    /// Returns whether a follower goes on from the forged message that was read last. Others read
-    /// the same log again, and show nothing of it.
+    /// Returns whether a follower is the one that read the forged message last. Others read the
+    /// same log again, and show nothing of it.
     fn goes_on_from_forged(&self, asker: NextCall) -> bool {
-        let of = *self.forged_for.lock().expect("nobody panics here");
-        asker.follower == of.follower || asker.from > of.after
+        asker.follower == self.forged_for.lock().expect("nobody panics here").follower
     }
 
     fn of_next(&self, asker: NextCall) -> Fate {
@@ -138,10 +148,17 @@ impl Wire {
             8 => Fate::Unreachable,
             9 | 10 if may_forge && !forged => {
                 self.forged.store(2, Ordering::Relaxed);
+                self.read_anew.store(self.bootstraps(), Ordering::Relaxed);
                 *self.forged_for.lock().expect("nobody panics here") = asker;
                 Fate::Forged
             }
-            _ if forged && !self.goes_on_from_forged(asker) => Fate::Done,
+            _ if forged && !self.goes_on_from_forged(asker) => {
+                // Until what is read anew takes over, what was read before answers.
+                if self.bootstraps() > self.read_anew.load(Ordering::Relaxed) {
+                    self.forged.store(0, Ordering::Relaxed);
+                }
+                Fate::Done
+            }
             _ if forged && !self.world.has_record_after(asker.after) => Fate::Done,
             _ => {
                 // This one shows whether the one before was forged; that is looked
