@@ -8,10 +8,6 @@ use std::borrow::Cow;
 use std::fmt::Write;
 use std::iter::successors;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
-
 /// A piece of text on one line.
 pub fn text(text: &str) -> Cow<'_, str> {
     escape(text, |_| false, push_debug)
@@ -56,43 +52,6 @@ pub fn styled(text: &str) -> String {
     }
     seen.push_str(&lines(rest));
     seen
-}
-
-/// A message with each of its strings made visible on one line, for a person. `None` when all of
-/// them are so already, and when it cannot be written as JSON and read back.
-pub fn message<T: Serialize + DeserializeOwned>(message: &T) -> Option<T> {
-    let written: &dyn erased_serde::Serialize = message;
-    let mut value = serde_json::to_value(written).ok()?;
-    make_visible(&mut value)
-        .then(|| serde_json::from_value(value).ok())
-        .flatten()
-}
-
-/// Makes strings visible. Returns whether any was changed.
-fn make_visible(value: &mut Value) -> bool {
-    match value {
-        Value::String(string) => match text(string) {
-            Cow::Borrowed(_) => false,
-            Cow::Owned(seen) => {
-                *string = seen;
-                true
-            }
-        },
-        Value::Array(values) => values
-            .iter_mut()
-            .fold(false, |any, v| make_visible(v) | any),
-        Value::Object(fields) => {
-            let hides = fields.keys().any(|key| matches!(text(key), Cow::Owned(_)));
-            if hides {
-                let hidden = std::mem::take(fields).into_iter();
-                fields.extend(hidden.map(|(key, value)| (text(&key).into_owned(), value)));
-            }
-            fields
-                .values_mut()
-                .fold(hides, |any, v| make_visible(v) | any)
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => false,
-    }
 }
 
 fn escape(
@@ -179,6 +138,7 @@ pub fn causes(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value;
 
     #[test]
     fn what_is_not_seen_is_escaped() {

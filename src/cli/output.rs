@@ -1,5 +1,6 @@
 //! Writes answers to standard output, and messages about them to standard error.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 
@@ -9,6 +10,7 @@ use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::render;
 use crate::visible;
@@ -54,7 +56,46 @@ impl AnswerFormat {
 /// Returns the result of `of` for an answer, after control characters in its strings were made
 /// visible: the strings come from outside.
 pub(crate) fn shown<T: Serialize + DeserializeOwned, R>(answer: &T, of: impl FnOnce(&T) -> R) -> R {
-    of(visible::message(answer).as_ref().unwrap_or(answer))
+    of(made_visible(answer).as_ref().unwrap_or(answer))
+}
+
+/// A message with each of its strings made visible on one line, for a person. `None` when all of
+/// them are so already, and when it cannot be written as JSON and read back.
+fn made_visible<T: Serialize + DeserializeOwned>(message: &T) -> Option<T> {
+    let written: &dyn erased_serde::Serialize = message;
+    let mut value = serde_json::to_value(written).ok()?;
+    make_visible(&mut value)
+        .then(|| serde_path_to_error::deserialize(value).ok())
+        .flatten()
+}
+
+/// Makes strings visible. Returns whether any was changed.
+fn make_visible(value: &mut Value) -> bool {
+    match value {
+        Value::String(string) => match visible::text(string) {
+            Cow::Borrowed(_) => false,
+            Cow::Owned(seen) => {
+                *string = seen;
+                true
+            }
+        },
+        Value::Array(values) => values
+            .iter_mut()
+            .fold(false, |any, v| make_visible(v) | any),
+        Value::Object(fields) => {
+            let hides = fields
+                .keys()
+                .any(|key| matches!(visible::text(key), Cow::Owned(_)));
+            if hides {
+                let hidden = std::mem::take(fields).into_iter();
+                fields.extend(hidden.map(|(key, value)| (visible::text(&key).into_owned(), value)));
+            }
+            fields
+                .values_mut()
+                .fold(hides, |any, v| make_visible(v) | any)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 /// Indented JSON that a terminal shows as it is.

@@ -96,7 +96,7 @@ macro_rules! requests {
             fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
                 let Untagged { rpc, request } = Untagged::deserialize(from)?;
                 let read = match &*rpc {
-                    $(stringify!($rpc) => serde_json::from_value(request).map(Self::$rpc),)*
+                    $(stringify!($rpc) => serde_path_to_error::deserialize(request).map(Self::$rpc),)*
                     other => {
                         return Err(D::Error::custom(format!("no decision is called {other:?}")));
                     }
