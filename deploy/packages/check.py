@@ -30,7 +30,7 @@ from programs import (
 )
 
 BIN = pathlib.Path(sys.executable).parent
-LIMIT_BYTES = 28_000_000
+LIMIT_BYTES = 25_000_000
 NEEDED = ("crun", "dpkg", "node", "npm", "qemu-aarch64-static", "rpm")
 
 
