@@ -178,8 +178,8 @@ def main():
     missing = [name for name in NEEDED if not shutil.which(name)]
     if missing or os.getuid() != 0:
         sys.exit(f"the check needs {', '.join(missing) or 'root'}")
-    (path,) = DIST.glob("evenkeel-*-oci.tar")
-    version = path.name.removeprefix("evenkeel-").removesuffix("-oci.tar")
+    (path,) = DIST.glob("evenkeel-*.binpb")
+    version = path.name.removeprefix("evenkeel-").removesuffix(".binpb")
     step = lambda text: print("--", text, flush=True)
     step("sums, bill of materials, provenance")
     profile, _ = check_documents(version)
