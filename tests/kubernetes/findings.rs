@@ -46,8 +46,11 @@ impl Findings {
             let wanted = &decision.feasible;
             let more: Vec<_> = feasible.difference(wanted).collect();
             let less: Vec<_> = wanted.difference(&feasible).collect();
-            self.wrong_sets
-                .push(format!("{more:?} too many, {less:?} missing, of {pod}"));
+            let infeasible = filter.infeasible.iter();
+            let why: Vec<_> = infeasible.filter(|it| wanted.contains(&it.node)).collect();
+            self.wrong_sets.push(format!(
+                "{more:?} too many, {less:?} missing for {why:?}, of {pod}"
+            ));
         }
         if decision.feasible.is_empty() {
             self.pending += 1;
