@@ -18,7 +18,7 @@ use crate::log::{self, Log};
 use crate::replica::{self, Replica, Waiting};
 use crate::server::ReplicationSettings;
 use crate::snapshot::Error::NotStored;
-use crate::snapshot::{self, Limits, Registry, Unobserved, system_clock};
+use crate::snapshot::{self, JournalError, Limits, Registry, Unobserved, system_clock};
 use crate::tasks;
 use crate::visible;
 
@@ -134,24 +134,25 @@ fn failed(error: log::Error) -> anyhow::Error {
 
 /// An error of a replica as one of a command.
 fn refused(error: snapshot::Error) -> anyhow::Error {
-    match error.is_out_of_reach() {
-        true => Unreachable(error.to_string()).into(),
-        false => error.into(),
+    match error {
+        NotStored(JournalError::Unreachable(_)) => Unreachable(error.to_string()).into(),
+        error => error.into(),
     }
 }
 
 /// The snapshots that are named, or all in order.
-async fn named(log: &Arc<dyn Log>, names: &[String]) -> Result<Vec<String>> {
+async fn named(log: &dyn Log, names: &[String]) -> Result<Vec<String>> {
     if !names.is_empty() {
         return Ok(names.to_vec());
     }
-    let discover = |replica: &Replica| replica.discover().map_err(|error| NotStored(error.into()));
-    with_replica(log, discover).await
+    let mut names = insist(async || log.names().await.map_err(failed)).await?;
+    names.sort_unstable();
+    Ok(names)
 }
 
 async fn status(settings: &ReplicationSettings) -> Result<Exit> {
     let log = connect(settings).await?;
-    let names = named(&log, &[]).await?;
+    let names = named(&*log, &[]).await?;
     let rows = insist(async || rows(&*log, &names).await.map_err(failed)).await?;
     output::print(&render::logs(&rows))?;
     output::print(&render::log_troubles(&log.troubles()))?;
@@ -175,7 +176,7 @@ async fn rows(log: &dyn Log, names: &[String]) -> Result<Vec<render::LogRow>, lo
 async fn verify(settings: &Verify) -> Result<Exit> {
     let log = connect(&settings.some.replication).await?;
     let mut is_whole = true;
-    for name in named(&log, &settings.some.snapshots).await? {
+    for name in named(&*log, &settings.some.snapshots).await? {
         let audit = async || audit(&*log, &name, settings.copies).await.map_err(failed);
         let found = insist(audit).await?;
         is_whole &= found.faulty == 0;
@@ -212,7 +213,7 @@ async fn with_replica<T: Send + 'static>(
 
 async fn checkpoint(settings: &Snapshots) -> Result<Exit> {
     let log = connect(&settings.replication).await?;
-    for name in named(&log, &settings.snapshots).await? {
+    for name in named(&*log, &settings.snapshots).await? {
         let named = name.clone();
         let write = move |replica: &Replica| {
             replica.follow(&named, true)?;
@@ -235,7 +236,7 @@ async fn checkpoint(settings: &Snapshots) -> Result<Exit> {
 
 async fn trim(settings: &Snapshots) -> Result<Exit> {
     let log = connect(&settings.replication).await?;
-    for name in named(&log, &settings.snapshots).await? {
+    for name in named(&*log, &settings.snapshots).await? {
         let named = name.clone();
         with_replica(&log, move |replica| replica.trim(&named).map_err(NotStored)).await?;
         let bounds = insist(async || log.bounds(&name).await.map_err(failed)).await?;

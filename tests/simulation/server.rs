@@ -67,7 +67,7 @@ impl Server {
             world: Arc::clone(world),
             may_forge: AtomicBool::new(false),
             forged: AtomicU8::new(0),
-            forged_for: Mutex::default(),
+            forged_for: AtomicU64::new(0),
             losses: AtomicU64::new(0),
             stale: Mutex::default(),
             read_anew: AtomicU64::new(0),

@@ -30,8 +30,8 @@ pub struct Wire {
     pub may_forge: AtomicBool,
     /// Not 0 from a forged message on until it is known to be one.
     pub forged: AtomicU8,
-    /// The follower that read the forged message, and where.
-    pub forged_for: Mutex<NextCall>,
+    /// The follower that read the forged message.
+    pub forged_for: AtomicU64,
     /// How often the server had read a snapshot anew when it read the forged message.
     pub read_anew: AtomicU64,
     /// How often the connection was lost.
@@ -135,7 +135,7 @@ impl Wire {
     /// Returns whether a follower is the one that read the forged message last. Others read the
     /// same log again, and show nothing of it.
     fn goes_on_from_forged(&self, asker: NextCall) -> bool {
-        asker.follower == self.forged_for.lock().expect("nobody panics here").follower
+        asker.follower == self.forged_for.load(Ordering::Relaxed)
     }
 
     fn of_next(&self, asker: NextCall) -> Fate {
@@ -149,7 +149,7 @@ impl Wire {
             9 | 10 if may_forge && !forged => {
                 self.forged.store(2, Ordering::Relaxed);
                 self.read_anew.store(self.bootstraps(), Ordering::Relaxed);
-                *self.forged_for.lock().expect("nobody panics here") = asker;
+                self.forged_for.store(asker.follower, Ordering::Relaxed);
                 Fate::Forged
             }
             _ if forged && !self.goes_on_from_forged(asker) => {

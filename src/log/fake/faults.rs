@@ -61,8 +61,6 @@ pub enum Fate {
 pub struct NextCall {
     /// The number of the follower among all of its log.
     pub follower: u64,
-    /// The sequence after which it began to follow.
-    pub from: u64,
     /// The sequence after which it asks.
     pub after: u64,
 }

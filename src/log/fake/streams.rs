@@ -258,7 +258,6 @@ impl Log for FakeLog {
         Arc::new(FakeFollower {
             asker: NextCall {
                 follower,
-                from,
                 after: from,
             },
             log: self.clone(),

@@ -75,12 +75,6 @@ impl Error {
         *self == Self::NotStored(JournalError::Behind)
     }
 
-    /// Returns whether the log of the servers was out of reach, so that the step may be tried
-    /// again: nothing was recorded.
-    pub fn is_out_of_reach(&self) -> bool {
-        matches!(self, Self::NotStored(JournalError::Unreachable(_)))
-    }
-
     /// Returns whether the step may have been recorded even so.
     pub(super) fn is_doubt(&self) -> bool {
         matches!(self, Self::NotStored(JournalError::UnknownFate(_)))
