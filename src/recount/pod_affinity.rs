@@ -20,6 +20,15 @@ impl Cluster {
         node: &Node,
         coming: &[&Pod],
     ) -> Option<Rejection> {
+        let near = merged(pod, terms(pod, |affinity| &affinity.pod_affinity));
+        let apart = merged(pod, terms(pod, |affinity| &affinity.pod_anti_affinity));
+        // kube-scheduler skips its plugin, and so the nominated pods, where the incoming pod has
+        // no term and no pod on a node keeps it away from a domain.
+        let mut on_nodes = self.pods_on_nodes(node, &[]).into_iter();
+        let keeps_away = |(other, on)| self.keys_kept_from(other, on, pod).next().is_some();
+        if near.is_empty() && apart.is_empty() && !on_nodes.any(keeps_away) {
+            return None;
+        }
         let there = self.pods_on_nodes(node, coming);
         let here = labels(node.metadata.as_ref());
         // The pods on nodes with the same value of the key as this one.
@@ -31,7 +40,6 @@ impl Cluster {
             });
             beside.map(|(pod, _)| *pod).collect::<Vec<&Pod>>()
         };
-        let near = merged(pod, terms(pod, |affinity| &affinity.pod_affinity));
         let joins = |other: &Pod| near.iter().all(|term| self.wants(pod, term, other));
         let has_keys = near
             .iter()
@@ -51,7 +59,6 @@ impl Cluster {
                 reasons,
             ));
         }
-        let apart = merged(pod, terms(pod, |affinity| &affinity.pod_anti_affinity));
         let meets = |term: &PodAffinityTerm| {
             let mut beside = beside(&term.topology_key).into_iter();
             beside.any(|other| self.wants(pod, term, other))
@@ -62,17 +69,24 @@ impl Cluster {
             return Some(refused(ANTI_AFFINITY));
         }
         let kept_away = there.iter().any(|(other, on)| {
-            let on = labels(on.metadata.as_ref());
-            terms(other, |affinity| &affinity.pod_anti_affinity)
-                .iter()
-                .any(|term| {
-                    let value = here.get(&term.topology_key);
-                    value.is_some()
-                        && value == on.get(&term.topology_key)
-                        && self.shuns(other, term, pod)
-                })
+            let mut keys = self.keys_kept_from(other, on, pod);
+            keys.any(|(key, value)| here.get(key) == Some(&value))
         });
         kept_away.then(|| refused(EXISTING))
+    }
+
+    /// The labels of a node, whose domains a pod on it keeps an incoming pod away from.
+    fn keys_kept_from<'a>(
+        &'a self,
+        other: &'a Pod,
+        on: &Node,
+        incoming: &'a Pod,
+    ) -> impl Iterator<Item = (&'a String, String)> {
+        let on = labels(on.metadata.as_ref());
+        let terms = terms(other, |affinity| &affinity.pod_anti_affinity).iter();
+        let against = terms.filter(move |term| self.shuns(other, term, incoming));
+        against
+            .filter_map(move |term| Some((&term.topology_key, on.get(&term.topology_key)?.clone())))
     }
 
     /// The pods that have not finished, each with the known node that it is on, and the pods

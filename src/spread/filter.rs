@@ -51,9 +51,7 @@ impl<'a> Filter<'a> {
             hard,
             checks: all.then(|| Checked::of(&question.checks, read_view)),
             volumes: all.then(|| question.volumes(read_view)).flatten(),
-            pod_terms: all
-                .then(|| PodTerms::of(question, &nominated, read_view))
-                .flatten(),
+            pod_terms: all.then(|| PodTerms::of(question, read_view)).flatten(),
             nominated,
             read_view: *read_view,
         }

@@ -104,12 +104,6 @@ impl<'a> Nominated<'a> {
         places.map(|(at, _)| at).collect()
     }
 
-    /// Returns whether any nominated pod keeps other pods away by its anti-affinity.
-    pub fn keep_away(&self) -> bool {
-        let mut pods = self.on.values().flat_map(NominatedOn::pods);
-        pods.any(|pod| pod.keeps_away.is_some())
-    }
-
     /// Returns whether there are no nominated pods.
     pub fn is_empty(&self) -> bool {
         self.on.is_empty()

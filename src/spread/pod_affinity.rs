@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fixedbitset::FixedBitSet;
 
 use super::judgement::Judgement;
-use super::nominated::{Nominated, NominatedOn};
+use super::nominated::NominatedOn;
 use super::question::Question;
 use super::verdict::Reason;
 use crate::matching::{PodAffinity, PodTerm, Selector};
@@ -142,15 +142,12 @@ impl TermCounts {
 }
 
 impl<'a> PodTerms<'a> {
-    /// Counts the terms that apply to a question; `None` if no term does.
-    pub fn of(
-        question: &'a Question,
-        nominated: &Nominated<'_>,
-        read_view: &ReadView<'a>,
-    ) -> Option<Self> {
+    /// Counts the terms that apply to a question; `None` if the pod has none and no pod on a node
+    /// keeps it away. kube-scheduler skips its plugin then, and so the terms of nominated pods.
+    pub fn of(question: &'a Question, read_view: &ReadView<'a>) -> Option<Self> {
         let rules = &question.affinity;
         let kept_away = kept_away(question, read_view);
-        if rules.is_empty() && kept_away.is_empty() && !nominated.keep_away() {
+        if rules.is_empty() && kept_away.is_empty() {
             return None;
         }
         if !question.reach().is_within() {
@@ -363,7 +360,7 @@ fn counted(
     counts
 }
 
-/// By topology key, the pods whose anti-affinity keeps the pod of a question away.
+/// By topology key, the pods whose anti-affinity keeps the pod of a question away from a domain.
 fn kept_away<'a>(question: &'a Question, read_view: &ReadView<'a>) -> Vec<TermCounts> {
     let mut by_key: BTreeMap<&str, TermCounts> = BTreeMap::new();
     for held in read_view.keeping_away(&question.subject.labels, &question.namespace) {
@@ -379,7 +376,8 @@ fn kept_away<'a>(question: &'a Question, read_view: &ReadView<'a>) -> Vec<TermCo
             counted.add(slot, pods);
         }
     }
-    by_key.into_values().collect()
+    let counted = by_key.into_values();
+    counted.filter(|term| !term.counts.is_empty()).collect()
 }
 
 /// All nodes that have a label, by its value.

@@ -22,7 +22,7 @@ mod joint_fleet;
 mod joint_scores;
 mod kept_questions;
 mod nominated_conformance;
-mod nominated_storage;
+mod nominated_terms;
 mod overlays;
 mod placing;
 mod real_cluster;

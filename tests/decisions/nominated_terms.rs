@@ -1,4 +1,4 @@
-//! Nominated pods with disks and claims, beside a recount.
+//! Nominated pods with disks, claims and affinity, beside a recount.
 
 use evenkeel::proto::v1::{Change, FilterRequest, Pod, View};
 use evenkeel::recount::Cluster;
@@ -110,31 +110,83 @@ async fn nominated_pods_use_their_disks_and_some_of_their_claims() {
             None,
         ),
     ] {
-        let server = Server::start().await;
-        let changes = changes(&there);
-        let mut cluster = Cluster::default();
-        changes
-            .iter()
-            .for_each(|change| model::apply(&mut cluster, change));
-        server.update("", changes).await;
-        let pod = pod(&asked);
-        let request = FilterRequest {
-            pod: Some(pod.clone()),
-            view: View::Full.into(),
-            ..FilterRequest::default()
-        };
-        let answer = server.filter(request).await;
-        let got = answer.infeasible.iter();
-        let got: Vec<_> = got
-            .map(|it| (&*it.node, &*it.reason, it.nominated_pods))
-            .collect();
-        let wanted: Vec<_> = refused.map(|reason| ("a", reason, 1)).into_iter().collect();
-        assert_eq!(got, wanted, "{asked} beside {there}");
-        let question = Question {
-            cluster: &cluster,
-            pod: &pod,
-            place: "beside a nominated pod with storage",
-        };
-        agree::decisions(&server, "", &question).await;
+        judge(&changes(&there), &asked, refused).await;
+    }
+}
+
+/// Asks a server and a recount whether node a is refused for a nominated pod alone, and why.
+async fn judge(changes: &[Change], asked: &Value, refused: Option<&str>) {
+    let server = Server::start().await;
+    let mut cluster = Cluster::default();
+    changes
+        .iter()
+        .for_each(|change| model::apply(&mut cluster, change));
+    server.update("", changes.to_vec()).await;
+    let pod = pod(asked);
+    let request = FilterRequest {
+        pod: Some(pod.clone()),
+        view: View::Full.into(),
+        ..FilterRequest::default()
+    };
+    let answer = server.filter(request).await;
+    let on_a = answer
+        .infeasible
+        .iter()
+        .filter(|it| it.node == "a")
+        .map(|it| (&*it.node, &*it.reason, it.nominated_pods));
+    let wanted: Vec<_> = refused.map(|reason| ("a", reason, 1)).into_iter().collect();
+    assert_eq!(on_a.collect::<Vec<_>>(), wanted, "{asked} with {changes:?}");
+    let question = Question {
+        cluster: &cluster,
+        pod: &pod,
+        place: "beside a nominated pod",
+    };
+    agree::decisions(&server, "", &question).await;
+}
+
+/// Required anti-affinity to pods of `app` within the domains of a topology key.
+fn away_from(app: &str, key: &str) -> Value {
+    let term = json!({"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}});
+    json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}})
+}
+
+/// kube-scheduler skips InterPodAffinity, also for nominated pods, when the incoming pod has no
+/// required terms and no pod on a node keeps it away from a domain.
+#[tokio::test]
+async fn nominated_pods_keep_others_away_where_affinity_is_checked_anyway() {
+    const EXISTING: &str = "node(s) didn't satisfy existing pods anti-affinity rules";
+    let nominated = json!({
+        "metadata": {"name": "first", "uid": "u"},
+        "spec": {"priority": 5, "affinity": away_from("web", "zone")},
+        "status": {"nominatedNodeName": "a"},
+    });
+    let plain = json!({"metadata": {"name": "second", "labels": {"app": "web"}}});
+    let with_terms = json!({
+        "metadata": {"name": "second", "labels": {"app": "web"}},
+        "spec": {"affinity": away_from("other", "zone")},
+    });
+    // A pod on node b, with anti-affinity to pods of an app.
+    let on_b = |app: &str, key: &str| {
+        json!({"pod": {
+            "metadata": {"name": "there"},
+            "spec": {"nodeName": "b", "affinity": away_from(app, key)},
+        }})
+    };
+    for (asked, there, refused) in [
+        (&plain, None, None),
+        (&with_terms, None, Some(EXISTING)),
+        (&plain, Some(on_b("web", "zone")), Some(EXISTING)),
+        (&plain, Some(on_b("other", "zone")), None),
+        // Node b is in no domain of this key.
+        (&plain, Some(on_b("web", "rack")), None),
+    ] {
+        let mut changes = vec![
+            json!({"node": {"metadata": {"name": "a", "labels": {"zone": "x"}}}}),
+            json!({"node": {"metadata": {"name": "b", "labels": {"zone": "y"}}}}),
+            json!({"pod": nominated}),
+        ];
+        changes.extend(there);
+        let changes: Vec<Change> = serde_json::from_value(json!(changes)).expect("changes");
+        judge(&changes, asked, refused).await;
     }
 }
