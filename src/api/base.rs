@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 use tonic::Request;
 
 use super::error::Error;
+use super::executor::Executor;
 use super::kept_questions::KeptQuestions;
-use super::lanes::Lanes;
 use super::request;
 use super::request_context::{AboutSnapshot, OpenedCall, open};
 use super::slots::FairLimiter;
@@ -26,7 +26,7 @@ pub struct Service {
     /// Held by the verification that runs. There is only one, because it copies a whole snapshot.
     pub(super) verifying: FairLimiter,
     /// The threads and limits for long work.
-    pub(super) lanes: Lanes,
+    pub(super) executor: Executor,
     /// The questions that were asked more than once.
     pub(super) questions: Arc<KeptQuestions>,
     /// The runtime of feeds, if they do not run where they are opened.
@@ -45,7 +45,7 @@ impl Service {
     pub fn new(registry: Arc<Registry>, draining: CancellationToken) -> Self {
         let most = registry.limits().max_question_bytes;
         Self {
-            lanes: Lanes::new(registry.limits()),
+            executor: Executor::new(registry.limits()),
             questions: Arc::new(KeptQuestions::new(registry.account(), most)),
             registry,
             draining,
@@ -80,7 +80,7 @@ impl Service {
     #[must_use]
     pub fn with_feeds_on(self, runtime: Handle, changes: Handle) -> Self {
         Self {
-            lanes: self.lanes.with_changes_on(changes, runtime.id()),
+            executor: self.executor.with_changes_on(changes, runtime.id()),
             feeds: Some(runtime),
             ..self
         }

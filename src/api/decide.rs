@@ -10,8 +10,8 @@ use tonic::Response;
 
 use super::dialect::{DecisionTerms, Dialect};
 use super::error::Error;
+use super::executor::Executor;
 use super::kept_questions::CompiledQuestion;
-use super::lanes::Lanes;
 use super::noted::{MeasuredAnswer, try_measured};
 use super::pod_request::DecisionFields;
 use super::read_your_writes::AtLeast;
@@ -129,10 +129,14 @@ impl<A: MeasuredAnswer + Send + 'static> Deciding<A> {
     ///
     /// # Errors
     /// [`Error::OverLimit`], [`Error::Deadline`].
-    pub async fn decide(self, lanes: &Lanes, by: &RequestContext) -> Result<Response<A>, Error> {
+    pub async fn decide(
+        self,
+        executor: &Executor,
+        by: &RequestContext,
+    ) -> Result<Response<A>, Error> {
         match self.at_once(Attempt::First) {
             Ok(answered) => Ok(answered),
-            Err(delay) => self.decide_after(delay, lanes, by).await,
+            Err(delay) => self.decide_after(delay, executor, by).await,
         }
     }
 
@@ -164,7 +168,7 @@ impl<A: MeasuredAnswer + Send + 'static> Deciding<A> {
     pub async fn decide_after(
         self,
         mut delay: Delay,
-        lanes: &Lanes,
+        executor: &Executor,
         by: &RequestContext,
     ) -> Result<Response<A>, Error> {
         let mut waits = HELD_WAITS_MS.into_iter();
@@ -182,21 +186,25 @@ impl<A: MeasuredAnswer + Send + 'static> Deciding<A> {
             let _ = timeout(Duration::from_millis(wait), moved).await;
         }
         match delay {
-            Delay::Held => self.decide_soon(lanes, by).await,
-            Delay::Long | Delay::Full(_) => self.decide_aside(lanes, by, |answer| answer).await,
+            Delay::Held => self.decide_soon(executor, by).await,
+            Delay::Long | Delay::Full(_) => self.decide_aside(executor, by, |answer| answer).await,
         }
     }
 
     /// Decides after the change that holds the lock. The decision is small, so
     /// it does not queue behind long ones.
-    async fn decide_soon(self, lanes: &Lanes, by: &RequestContext) -> Result<Response<A>, Error> {
+    async fn decide_soon(
+        self,
+        executor: &Executor,
+        by: &RequestContext,
+    ) -> Result<Response<A>, Error> {
         let run = move || {
             let answered = self.at_once(Attempt::Waiting);
             answered.map_err(|_| Box::new(self))
         };
-        match lanes.wait(by, run).await? {
+        match executor.wait(by, run).await? {
             Ok(answered) => Ok(answered),
-            Err(left) => left.decide_aside(lanes, by, |answer| answer).await,
+            Err(left) => left.decide_aside(executor, by, |answer| answer).await,
         }
     }
 
@@ -207,7 +215,7 @@ impl<A: MeasuredAnswer + Send + 'static> Deciding<A> {
     /// As for [`Self::decide`].
     pub async fn decide_aside<W: Send + 'static>(
         mut self,
-        lanes: &Lanes,
+        executor: &Executor,
         by: &RequestContext,
         write: impl FnOnce(Response<A>) -> W + Send + 'static,
     ) -> Result<W, Error> {
@@ -219,7 +227,7 @@ impl<A: MeasuredAnswer + Send + 'static> Deciding<A> {
             });
             answered.map(write).map_err(Error::of_aside)
         };
-        lanes.decide(by, run).await?
+        executor.decide(by, run).await?
     }
 
     /// Decides on a read view of the snapshot.

@@ -22,7 +22,7 @@ use super::base::Service;
 use super::deadline;
 use super::decide::AnswerBy;
 use super::error::Error;
-use super::lanes::{LARGE_REQUEST, until};
+use super::executor::{LARGE_REQUEST, until};
 use super::noted::Decision;
 use super::pod_request::PodRequest;
 use super::questions::{Answered, FILTER, SCORE};

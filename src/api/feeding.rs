@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Status, Streaming};
 
 use super::error::Error;
+use super::executor::{Executor, LARGE_BATCH, until};
 use super::feed::{CheckedStep, Feed};
-use super::lanes::{LARGE_BATCH, Lanes, until};
 use super::request_context::RequestContext;
 use crate::proto::encoded::encode;
 use crate::proto::received::{FeedStep, ReceivedStep};
@@ -30,7 +30,7 @@ pub async fn run_feed(
     mut steps: Streaming<Bytes>,
     answers: mpsc::Sender<Result<Bytes, Status>>,
     draining: CancellationToken,
-    lanes: Lanes,
+    executor: Executor,
     by: RequestContext,
 ) {
     loop {
@@ -46,9 +46,9 @@ pub async fn run_feed(
         let StepGroup { taken, size, end } = group;
         let is_large = size >= LARGE_BATCH;
         let check = move || (feed.check(taken), feed);
-        let checked = lanes.unlocked(is_large, &by, check).await;
+        let checked = executor.unlocked(is_large, &by, check).await;
         let answered = match checked {
-            Ok(checked) => take(checked, is_large || is_journaled, &lanes, &by).await,
+            Ok(checked) => take(checked, is_large || is_journaled, &executor, &by).await,
             Err(late) => Err(late),
         };
         let answered = match answered {
@@ -76,14 +76,14 @@ pub async fn run_feed(
 async fn take(
     (checked, mut feed): (Vec<CheckedStep>, Feed),
     is_large: bool,
-    lanes: &Lanes,
+    executor: &Executor,
     by: &RequestContext,
 ) -> Result<(Vec<Result<v1::StreamSnapshotResponse, Error>>, Feed), Error> {
     let only_stages = feed.only_stages(&checked);
     let take = move || (feed.steps(checked), feed);
     match only_stages {
-        true => lanes.unlocked(is_large, by, take).await,
-        false => lanes.change_soon(is_large, by, take).await,
+        true => executor.unlocked(is_large, by, take).await,
+        false => executor.change_soon(is_large, by, take).await,
     }
 }
 

@@ -8,8 +8,8 @@
 //!   `decision_stream` does so for streams, `question_group` for questions on one revision.
 //! - Other reads: `place`, `describe`, `removals`, `export`, `verify`.
 //! - Changes: `update`, `feed`, `reservations`; `retry` recognises repeated requests.
-//! - Threads: `slots` and `lanes` share them among callers, `background` has those of lower
-//!   priority.
+//! - Threads: `executor` runs long work, `slots` shares places among callers, `background` has the
+//!   threads of lower priority.
 //!
 //! # Where work runs
 //!
@@ -48,13 +48,13 @@ mod decision_stream;
 mod describe;
 mod dialect;
 mod error;
+mod executor;
 mod export;
 mod feed;
 mod feeding;
 mod fleet;
 mod kept_questions;
 mod kubernetes;
-mod lanes;
 mod node_names;
 mod noted;
 mod permission;
@@ -91,9 +91,9 @@ pub use decision_stream::{ObserveQuestions, QuestionObserver, STREAMED_METHODS};
 pub use error::Error;
 #[cfg(feature = "cli")]
 pub(crate) use error::{MIN_REVISION_NOT_REACHED, WORKLOAD_NOT_FOUND};
+pub use executor::LARGE_REQUEST;
 pub use export::summary as describe;
 pub use feeding::MAX_GROUP;
-pub use lanes::LARGE_REQUEST;
 pub use noted::{Decision, Size};
 pub use request::parse_snapshot_name;
 pub use step_charges::StepCharges;

@@ -84,16 +84,16 @@ impl Service {
             let run = move |_: &dyn Fn() -> bool| {
                 try_measured(&snapshot, || valid.answer(&snapshot, &stop)).map(write)
             };
-            return self.lanes.decide(&by, run).await?;
+            return self.executor.decide(&by, run).await?;
         }
         let run = move |_: &dyn Fn() -> bool| {
             let answer = try_measured(&snapshot, || valid.answer(&snapshot, &stop));
             answer.map(|answer| (answer, valid, snapshot, stop))
         };
-        let (answer, valid, snapshot, stop) = self.lanes.decide(&by, run).await??;
+        let (answer, valid, snapshot, stop) = self.executor.decide(&by, run).await??;
         // Work that waits for a disk must not take a slot from decisions.
         let hold = move || valid.hold(answer, &snapshot, &stop).map(write);
-        self.lanes.change(&by, hold).await?
+        self.executor.change(&by, hold).await?
     }
 }
 

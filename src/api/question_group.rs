@@ -13,7 +13,7 @@ use super::base::Service;
 use super::decide::{AnswerBy, Deciding};
 use super::decision_stream::{AnswerTag, DecisionStream, QuestionOutcome, STEPS_PER_TURN};
 use super::error::Error;
-use super::lanes::{LARGE_REQUEST, until};
+use super::executor::{LARGE_REQUEST, until};
 use super::noted::logged;
 use super::pod_request::PodRequest;
 use super::questions::{FILTER, SCORE, ValidQuestion};
@@ -290,7 +290,7 @@ impl Service {
             let work = move |is_given_up: &dyn Fn() -> bool| {
                 on_copies(&asked, &on, is_given_up).map(|()| asked)
             };
-            let decided = self.lanes.decide(by, work).await?;
+            let decided = self.executor.decide(by, work).await?;
             asked = decided.map_err(Error::of_aside)?;
         }
         Ok(asked.into_iter().map(|a| a.done()).collect())

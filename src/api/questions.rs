@@ -115,7 +115,7 @@ impl Service {
                     on,
                     answer,
                 };
-                let answer = deciding.decide(&service.lanes, &by).await?;
+                let answer = deciding.decide(&service.executor, &by).await?;
                 Ok(logged(pending, answer))
             })));
         };
@@ -127,9 +127,9 @@ impl Service {
         Ok(match deciding.at_once(Attempt::First) {
             Ok(answer) => Answered::Now(logged(pending, answer)),
             Err(delay) => {
-                let (lanes, by) = (self.lanes.clone(), by.clone());
+                let (executor, by) = (self.executor.clone(), by.clone());
                 Answered::Later(Box::pin(async move {
-                    let answer = deciding.decide_after(delay, &lanes, &by).await?;
+                    let answer = deciding.decide_after(delay, &executor, &by).await?;
                     Ok(logged(pending, answer))
                 }))
             }

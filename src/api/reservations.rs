@@ -37,7 +37,7 @@ impl Service {
         let (call, snapshot) = self.open_on(request, Role::Feeder)?;
         let registry = Arc::clone(&self.registry);
         let change = move || change(call.request, &snapshot, registry.limits()).map(encode);
-        let changed = self.lanes.change(&call.by, change).await??;
+        let changed = self.executor.change(&call.by, change).await??;
         Ok(Response::new(changed))
     }
 }

@@ -12,9 +12,9 @@ use super::decide::Deciding;
 use super::decision_stream::DecisionStream;
 use super::describe::ValidDescription;
 use super::error::Error;
+use super::executor::LARGE_BATCH;
 use super::feed::Feed;
 use super::feeding::run_feed;
-use super::lanes::LARGE_BATCH;
 use super::node_names::ValidNodeList;
 use super::noted::{MeasuredAnswer, logged, try_measured};
 use super::questions::{FILTER, SCORE, ValidQuestion};
@@ -50,7 +50,7 @@ impl Service {
             let answer = try_measured(&snapshot, || answer(&snapshot, is_given_up));
             answer.map(|answer| answer.map(encode))
         };
-        Ok(self.lanes.decide(by, run).await??)
+        Ok(self.executor.decide(by, run).await??)
     }
 }
 
@@ -63,11 +63,11 @@ impl SpreadService for Service {
         let (limits, by) = (Arc::clone(&registry), call.by);
         let is_large = call.request.changes.len() >= LARGE_BATCH;
         let check = move || ValidUpdate::of(call.request, None, arrived, limits.limits());
-        let mut valid = self.lanes.unlocked(is_large, &by, check).await??;
+        let mut valid = self.executor.unlocked(is_large, &by, check).await??;
         valid.fence = fence;
         let is_large = is_large || registry.is_journaled();
         let apply = move || Ok::<_, Error>(encode(update::response(&valid.apply(&registry)?)));
-        let updated = self.lanes.change_soon(is_large, &by, apply);
+        let updated = self.executor.change_soon(is_large, &by, apply);
         Ok(Response::new(updated.await??))
     }
 
@@ -87,7 +87,7 @@ impl SpreadService for Service {
             call.request,
             answers,
             self.draining.clone(),
-            self.lanes.clone(),
+            self.executor.clone(),
             call.by,
         );
         let feeder = self.spawn_feed(async {
@@ -118,7 +118,7 @@ impl SpreadService for Service {
         };
         // Explain decides several times, so it runs beside the threads that serve.
         let write = |answer| logged(pending, answer).map(encode);
-        Ok(deciding.decide_aside(&self.lanes, &by, write).await?)
+        Ok(deciding.decide_aside(&self.executor, &by, write).await?)
     }
 
     async fn place(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
@@ -206,7 +206,7 @@ impl SpreadService for Service {
         let (call, snapshot) =
             self.open_on::<v1::ListReservationsRequest>(request, Role::Reader)?;
         let list = move || reservations::list(&call.request, &snapshot).map(encode);
-        let listed = self.lanes.look(&call.by, list).await??;
+        let listed = self.executor.look(&call.by, list).await??;
         Ok(Response::new(listed))
     }
 
@@ -216,7 +216,7 @@ impl SpreadService for Service {
         let snapshot = self.reach(&valid.snapshot, &valid.at_least, call.by.deadline);
         let snapshot = snapshot.await?;
         let list = move || encode(valid.answer(&snapshot));
-        let listed = self.lanes.look(&call.by, list).await?;
+        let listed = self.executor.look(&call.by, list).await?;
         Ok(Response::new(listed))
     }
 
@@ -226,7 +226,7 @@ impl SpreadService for Service {
             let snapshot = Some(export::summary(&snapshot.summary()));
             encode(v1::GetSnapshotResponse { snapshot })
         };
-        let got = self.lanes.look(&call.by, get).await?;
+        let got = self.executor.look(&call.by, get).await?;
         Ok(Response::new(got))
     }
 
@@ -248,7 +248,7 @@ impl SpreadService for Service {
                 next_page_token: last.map_or(String::new(), |s| s.name().to_owned()),
             })
         };
-        let listed = self.lanes.look(&call.by, list).await?;
+        let listed = self.executor.look(&call.by, list).await?;
         Ok(Response::new(listed))
     }
 
@@ -257,7 +257,7 @@ impl SpreadService for Service {
         let registry = Arc::clone(&self.registry);
         // Dropping a large state takes long.
         let delete = move || registry.delete(snapshot.name(), &call.request.epoch);
-        let deleted = self.lanes.change(&call.by, delete).await?;
+        let deleted = self.executor.change(&call.by, delete).await?;
         deleted.map_err(Error::from)?;
         Ok(Response::new(encode(v1::DeleteSnapshotResponse {})))
     }
@@ -269,13 +269,13 @@ impl SpreadService for Service {
         request: Request<Bytes>,
     ) -> Result<Response<Self::ExportSnapshotStream>, Status> {
         let (call, snapshot) = self.open_on::<v1::ExportSnapshotRequest>(request, Role::Feeder)?;
-        let turn = self.lanes.exporting.take_by(&call.by).await?;
+        let turn = self.executor.exporting.take_by(&call.by).await?;
         snapshot.check_copy().map_err(Error::from)?;
         let freeze = move || (snapshot.freeze(), snapshot);
-        let (frozen, snapshot) = self.lanes.change(&call.by, freeze).await?;
+        let (frozen, snapshot) = self.executor.change(&call.by, freeze).await?;
         let (parts, receiver) = mpsc::channel(export::MAX_WAITING_PARTS);
         let send = export::sender(parts, self.draining.clone(), call.by.deadline);
-        let feeder = self.lanes.export(turn, move || {
+        let feeder = self.executor.export(turn, move || {
             export::parts(snapshot.name(), snapshot.epoch(), &frozen, send)
         });
         Ok(Response::new(streamed(receiver, feeder)))
@@ -292,7 +292,7 @@ impl SpreadService for Service {
             let _turn = turn;
             verify::response(&snapshot, &|| abandoned.is_cancelled())
         };
-        let response = self.lanes.change(&call.by, run).await?;
+        let response = self.executor.change(&call.by, run).await?;
         let response = response.ok_or(Error::Draining)?;
         Ok(Response::new(encode(response)))
     }

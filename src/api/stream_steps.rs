@@ -6,7 +6,7 @@ use prost::Message;
 use prost::bytes::Bytes;
 
 use super::error::Error;
-use super::lanes::LARGE_REQUEST;
+use super::executor::LARGE_REQUEST;
 use crate::matching::{Path, Violations};
 use crate::proto::encoded::Encoded;
 use crate::proto::v1;

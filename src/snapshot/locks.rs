@@ -35,7 +35,7 @@
 //!   copies one that a decision still reads. Nothing is built under the lock of a collection: it is
 //!   built first and inserted afterwards.
 //! - `Place` reads a read view to gather its plan, and picks without a lock. To reserve, it
-//!   continues in a writer's lane: it takes the turn there, and plans again only if the revision
+//!   continues as a change: it takes the turn there, and plans again only if the revision
 //!   has changed meanwhile.
 //! - No lock is held across an `.await`: the core has none.
 //!

@@ -185,7 +185,7 @@ async fn who_writes_nothing_waits_for_no_disk() {
     );
 
     disk.set(Mood::StandsStill);
-    // More than there are lanes for decisions, by far.
+    // Many more than the decisions that may run at once.
     let mut writers = JoinSet::new();
     for i in 0..40 {
         let mut client = server.another_client().await;

@@ -24,9 +24,9 @@ struct Rotation {
     /// The number of connections that have read since all tasks had their turn.
     begun: usize,
     waiting: VecDeque<(Arc<AtomicU8>, Waker)>,
-    /// Wakes the task that lets the next connections read, if it runs.
-    usher: Option<Waker>,
-    has_usher: bool,
+    /// Wakes the task that lets the next connections read, if that task waits.
+    rotating: Option<Waker>,
+    has_task: bool,
 }
 
 /// The place of a connection among those of its thread.
@@ -57,15 +57,15 @@ impl Rotation {
             self.begun += 1;
             return true;
         }
-        if !self.has_usher {
-            self.has_usher = true;
-            tasks::spawn(usher());
+        if !self.has_task {
+            self.has_task = true;
+            tasks::spawn(rotate());
         }
         place.store(WAITS, Ordering::Relaxed);
         self.waiting
             .push_back((Arc::clone(place), context.waker().clone()));
-        if let Some(usher) = self.usher.take() {
-            usher.wake();
+        if let Some(task) = self.rotating.take() {
+            task.wake();
         }
         false
     }
@@ -78,7 +78,7 @@ impl Rotation {
             waker.wake();
         }
         match self.begun {
-            0 => self.usher = Some(context.waker().clone()),
+            0 => self.rotating = Some(context.waker().clone()),
             // Runs after all tasks that wait for the thread by now.
             _ => context.waker().wake_by_ref(),
         }
@@ -87,17 +87,17 @@ impl Rotation {
 
 /// The task that lets connections read. It ends with its runtime; another runtime on the thread has
 /// its own.
-struct Ushering;
+struct RotationTask;
 
-impl Drop for Ushering {
+impl Drop for RotationTask {
     fn drop(&mut self) {
         // There is no rotation where the thread ends as well.
         let _ = ROTATION.try_with(RefCell::take);
     }
 }
 
-async fn usher() {
-    let _ushering = Ushering;
+async fn rotate() {
+    let _task = RotationTask;
     poll_fn(|context| {
         ROTATION.with_borrow_mut(|rotation| rotation.turn(context));
         Poll::<()>::Pending

@@ -36,9 +36,9 @@ const EXPORTS: usize = 4;
 /// The amount by which the priority of long decisions and of exports is lower.
 const NICENESS: i32 = 10;
 
-/// The lanes of a service.
+/// Runs the long work of a service.
 #[derive(Clone)]
-pub struct Lanes {
+pub struct Executor {
     deciding: FairLimiter,
     /// A slot for each decision that runs or waits.
     decisions: CallSlots,
@@ -49,14 +49,14 @@ pub struct Lanes {
     /// The threads of decisions and exports.
     aside: Arc<Background>,
     /// Changes and copies that are running. They may hold locks for long, so meanwhile small calls
-    /// run in a lane, too, and do not wait on a thread that serves.
+    /// run on other threads, too, and do not wait on a thread that serves.
     running: TaskTracker,
     /// The runtime of changes, and the one whose threads must not run them.
     apart: Option<(Handle, Id)>,
 }
 
-impl Lanes {
-    /// Lanes for as many decisions as may run and wait.
+impl Executor {
+    /// An executor for as many decisions as may run and wait.
     pub fn new(limits: &Limits) -> Self {
         let running = limits.max_running_decisions;
         let threads = running.saturating_add(EXPORTS);
@@ -72,7 +72,7 @@ impl Lanes {
         }
     }
 
-    /// The same lanes, with changes moved to another runtime if they are called for in
+    /// The same executor, with changes moved to another runtime if they are called for in
     /// `background`. The threads of that have a lower priority, and a change may hold locks that
     /// other calls wait for.
     #[must_use]
@@ -112,8 +112,8 @@ impl Lanes {
     }
 
     /// Runs a change to a snapshot, or the copying of one, which waits for the batch under way. It
-    /// is never refused for load, because a refused feed would have to begin again. Only work in
-    /// this lane may wait for a disk, so a call that writes nothing never does. It runs at the
+    /// is never refused for load, because a refused feed would have to begin again. Only
+    /// changes may wait for a disk, so a call that writes nothing never does. It runs at the
     /// priority of the threads that serve.
     ///
     /// # Errors
@@ -280,18 +280,18 @@ mod tests {
     fn what_holds_locks_runs_at_the_priority_of_those_that_serve() {
         let background = Background::for_tasks("background", 1, LOWEST).expect("it starts");
         let serving = tokio::runtime::Runtime::new().expect("it starts");
-        let lanes = Lanes::new(&Limits::default());
-        let lanes = lanes.with_changes_on(serving.handle().clone(), background.handle().id());
+        let executor = Executor::new(&Limits::default());
+        let executor = executor.with_changes_on(serving.handle().clone(), background.handle().id());
         let priority = || getpriority_process(None).expect("this thread has one");
         let usual = priority();
         let of_runs = background
             .handle()
             .block_on(background.handle().spawn(async move {
                 let by = RequestContext::default();
-                let small = lanes.change_soon(false, &by, priority).await?;
-                let large = lanes.change_soon(true, &by, priority).await?;
-                let staged = lanes.unlocked(true, &by, priority).await?;
-                let export = lanes.export(lanes.exporting.take_by(&by).await?, priority);
+                let small = executor.change_soon(false, &by, priority).await?;
+                let large = executor.change_soon(true, &by, priority).await?;
+                let staged = executor.unlocked(true, &by, priority).await?;
+                let export = executor.export(executor.exporting.take_by(&by).await?, priority);
                 let exported = export.await.map_err(|_| Error::Internal)?;
                 Ok::<_, Error>([small, large, staged, exported])
             }));
