@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::world::{self, World};
 
-/// How many domains a report lists, as the service does unless it is told.
+/// The number of domains that a report lists, as the service does by default.
 const MAX_DOMAINS: usize = 100;
 
 /// A service in front of a world.

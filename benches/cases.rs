@@ -1,4 +1,4 @@
-//! What is asked.
+//! The questions of the benchmarks.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use evenkeel::synth::{
     HOSTNAME_KEY, INSTANCE_TYPE_KEY, SyntheticCluster, SyntheticWorkload, TAINT_KEY, ZONE_KEY,
 };
 
-/// How many zones there are.
+/// The number of zones.
 pub const ZONES: [usize; 3] = [3, 10, 100];
 
 /// The workload that the questions are about: one of average size.
@@ -19,10 +19,10 @@ pub fn workload(cluster: &SyntheticCluster) -> SyntheticWorkload<'_> {
     nearest.expect("there is a workload")
 }
 
-/// What a pod's constraints are.
+/// The constraints of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Constraints {
-    /// What the tables call it.
+    /// The name in the tables.
     pub name: &'static str,
     /// `DoNotSchedule`, else `ScheduleAnyway`.
     pub is_hard: bool,

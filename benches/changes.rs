@@ -21,13 +21,13 @@ const ELIGIBILITY_SETS: usize = 100;
 /// Selectors that ask about each of them.
 const SELECTORS: usize = 10;
 
-/// What it costs to move pods that three views count, in nanoseconds.
+/// The cost of moving pods that three views count, in nanoseconds.
 pub struct PodChange {
     /// One pod in a batch of its own.
     pub alone_ns: f64,
     /// One pod of `batch_pods` in a batch.
     pub batched_ns: f64,
-    /// How many pods were in the batch.
+    /// The number of pods that were in the batch.
     pub batch_pods: usize,
 }
 

@@ -8,9 +8,9 @@ use criterion::Criterion;
 
 use super::cpu::thread_time;
 
-/// How many samples a median is of.
+/// The number of samples of a median.
 const SAMPLES: usize = 15;
-/// What takes longer than this is timed a few times by hand: criterion would
+/// Work that takes longer than this is timed a few times by hand: criterion would
 /// repeat it for minutes.
 const SLOW: Duration = Duration::from_millis(5);
 /// So many times, but no more often than fits in this.

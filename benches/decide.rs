@@ -1,4 +1,4 @@
-//! What decisions and changes cost, in process, beside the yardsticks.
+//! The cost of decisions and changes, in process, beside the yardsticks.
 //!
 //! ```text
 //! cargo bench --bench decide                      all sizes
@@ -91,7 +91,7 @@ fn main() -> std::io::Result<()> {
     Ok(())
 }
 
-/// What was measured.
+/// The measured figures.
 #[derive(Default)]
 struct Run {
     clock: Clock,
@@ -109,7 +109,7 @@ struct Stage<'a> {
     packed: &'a Packed,
 }
 
-/// What both yardsticks took, in nanoseconds.
+/// The times of both yardsticks, in nanoseconds.
 struct Yardsticks {
     recount_ns: f64,
     scan_ns: f64,

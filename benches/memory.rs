@@ -1,4 +1,4 @@
-//! What a snapshot takes in memory, and how long it takes to apply.
+//! The memory of a snapshot, and the time to apply it.
 //!
 //! ```text
 //! cargo bench --bench memory                      100,000 nodes, 3,000,000 pods
@@ -52,7 +52,7 @@ struct Args {
     bench: bool,
 }
 
-/// What was noted while batches were made.
+/// The figures that were noted while batches were made.
 #[derive(Default)]
 struct Notes {
     making: Duration,

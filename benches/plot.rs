@@ -6,7 +6,7 @@ use super::numbers::{count, time};
 
 /// A named curve: points of (pods, nanoseconds).
 pub struct Curve {
-    /// What the legend says.
+    /// The name in the legend.
     pub name: &'static str,
     /// The points, ascending.
     pub points: Vec<(f64, f64)>,

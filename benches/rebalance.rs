@@ -29,7 +29,7 @@ const ZONES: usize = 10;
 const WORKLOADS: usize = 1_000;
 const PODS_OF_EACH: usize = 150;
 const VIOLATING: usize = 50;
-/// How many pods of a workload that violates are in another zone than they should.
+/// The number of pods that are in a wrong zone, for each workload that violates its constraint.
 const MISPLACED: usize = 5;
 const NAMESPACES: usize = 20;
 /// Decisions in each round, and rounds with and without plans.

@@ -11,7 +11,7 @@ const MAX_DOMAINS_NS: f64 = 1_000.0;
 /// on nodes.
 const LARGE_NODES: usize = 1_000;
 
-/// What was measured of a decision.
+/// The measured part of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
     /// Filter, counts per domain.
@@ -58,19 +58,19 @@ pub struct Row {
     pub constraints: Constraints,
     /// Where it may run.
     pub reach: Reach,
-    /// What was measured.
+    /// The measured figures.
     pub measure: Measure,
     /// From a compiled question.
     pub ns: f64,
     /// From request bytes to answer bytes.
     pub wire_ns: Option<f64>,
-    /// What the plugin would do.
+    /// The time of a recount, as the plugin makes it.
     pub recount_ns: f64,
     /// One pass over packed pods.
     pub scan_ns: f64,
 }
 
-/// What changes cost on one cluster, in nanoseconds.
+/// The cost of changes on one cluster, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct ChangeRow {
     /// The cluster.
@@ -85,7 +85,7 @@ pub struct ChangeRow {
     pub relabel_ns: f64,
 }
 
-/// What can be measured again, when the machine has less other work.
+/// Figures that can be measured again, when the machine has less other work.
 pub trait Figures {
     /// Returns whether both measure the same.
     fn is_of(&self, other: &Self) -> bool;
@@ -217,7 +217,7 @@ impl Default for Targets {
 }
 
 impl Targets {
-    /// What a Filter that counts per domain costs.
+    /// Writes the cost of a Filter that counts per domain.
     fn of_domains(&mut self, domains: &[Row]) {
         let few = || domains.iter().filter(|row| row.size.zones <= 10);
         self.at_most(
@@ -245,7 +245,7 @@ impl Targets {
         );
     }
 
-    /// What answers cost that say something of every node.
+    /// Writes the cost of answers that say something of every node.
     fn of_nodes(&mut self, bitmaps: &[Row], packed: &[Row], top: &[Row]) {
         let large = |row: &&Row| row.size.nodes >= LARGE_NODES;
         let above = bitmaps.iter().filter(large).map(|row| {
@@ -265,7 +265,7 @@ impl Targets {
         self.at_most("top 10 over packed", 1.0, share, ratio);
     }
 
-    /// What changes cost.
+    /// Writes the cost of changes.
     fn of_changes(&mut self, change_rows: &[ChangeRow]) {
         let alone = change_rows.iter().map(|row| row.pod_alone_ns);
         self.at_most(

@@ -1,4 +1,4 @@
-//! What pods of real clusters ask for, besides what is counted.
+//! The requests of pods of real clusters, besides what is counted.
 
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::{

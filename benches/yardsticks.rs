@@ -1,4 +1,4 @@
-//! What the figures are held against: the same answers, got the plain way.
+//! Yardsticks for the figures: the same answers, got the plain way.
 //!
 //! - **Plain recount** is what kube-scheduler's plugin does for every pod that
 //!   it schedules: for every node, for every constraint, look at every pod of
@@ -205,7 +205,7 @@ pub struct Packed {
     sets: Vec<Pod>,
 }
 
-/// What a scan needs to know about a question.
+/// The part of a question that a scan needs.
 pub struct Prepared {
     /// By label set: whether the first constraint's selector matches; the
     /// others have the same.

@@ -29,13 +29,13 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Streaming};
 use tonic_prost::ProstCodec;
 
-/// How often a rate is looked after.
+/// The interval at which a rate is corrected.
 const TICK: Duration = Duration::from_millis(1);
 
-/// What stands in a question of ghz for a number that no other one has.
+/// The text in a question of ghz that stands for a number that no other question has.
 const NUMBER: &str = "{{.RequestNumber}}";
 
-/// What stands there before the number is known.
+/// The text that stands there before the number is known.
 const NO_NUMBER: &str = "##########";
 
 #[derive(Parser)]
@@ -82,7 +82,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// What is asked on a connection.
+/// The questions of a connection.
 struct Questions {
     /// A request, encoded.
     request: Vec<u8>,
@@ -93,7 +93,7 @@ struct Questions {
 }
 
 impl Questions {
-    /// Those of a file of ghz.
+    /// The questions of a file of ghz.
     fn of(config: &Path) -> Result<Self> {
         let text = read_to_string(config).with_context(|| config.display().to_string())?;
         let mut config: Value = serde_json::from_str(&text.replace(NUMBER, NO_NUMBER))?;
@@ -152,7 +152,7 @@ struct Answer {
 /// A call under way, which returns its id.
 type Call = Pin<Box<dyn Future<Output = Result<usize>>>>;
 
-/// How questions are asked on a connection.
+/// The way in which questions are asked on a connection.
 enum Way {
     Calls(Grpc<Channel>, FuturesUnordered<Call>),
     Stream(mpsc::Sender<Step>, Box<Streaming<Answer>>),

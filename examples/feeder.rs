@@ -25,10 +25,10 @@ use tonic::transport::Endpoint;
 /// Changes in a batch of a replace: some hundred KiB.
 const BATCH: usize = 1_000;
 
-/// How long an acknowledgement may take. A large commit takes a second.
+/// The longest time that an acknowledgement may take. A large commit takes a second.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What is fed, and where to.
+/// The directory to feed, and the server.
 #[derive(Debug, Clone, Parser)]
 pub struct Args {
     /// Address of the server

@@ -86,7 +86,7 @@ enum Command {
     },
 }
 
-/// How an API server writes objects.
+/// The encoding in which an API server writes objects.
 #[derive(Clone, Copy, ValueEnum)]
 enum Encoding {
     Json,
@@ -185,7 +185,7 @@ enum Pods {
     InEtcd(Client, Vec<Mutex<Vec<u8>>>),
 }
 
-/// How many pods are changed in etcd: all of them would take gigabytes here.
+/// The number of pods that are changed in etcd: all of them would take gigabytes here.
 const IN_ETCD: usize = 5_000;
 
 impl Pods {

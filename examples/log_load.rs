@@ -21,7 +21,7 @@ use tonic::{Code, Status};
 
 type Client = SpreadServiceClient<Channel>;
 
-/// How long a call is repeated.
+/// The time for which a call is repeated.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Parser)]

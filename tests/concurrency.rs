@@ -24,7 +24,7 @@ const BATCHES: usize = 250;
 /// Every so many batches, one is a replace.
 const REPLACE_EVERY: usize = 40;
 
-/// What the readers and the writer share.
+/// The state that the readers and the writer share.
 #[derive(Default)]
 struct Shared {
     /// By revision: what the snapshot holds. The writer adds an entry before

@@ -22,7 +22,7 @@ use support::server::Server;
 
 const MAX_AGE: Duration = Duration::from_secs(30);
 
-/// What was told about snapshots, in order.
+/// The notices about snapshots, in order.
 #[derive(Default)]
 struct Told(Mutex<Vec<(String, bool)>>);
 
@@ -38,7 +38,7 @@ impl Observer for Told {
 struct World {
     server: Server,
     seconds: Arc<AtomicU64>,
-    /// How far the wall clock is from the time that passes.
+    /// The distance of the wall clock from the time that passes.
     set_by: Arc<AtomicI64>,
     told: Arc<Told>,
 }

@@ -14,25 +14,25 @@ use crate::pods::Scale;
 use crate::questions::{self, Hostile};
 use crate::request::{Request, client, outcome, small};
 
-/// How long an attacker waits for its last answer, when the attack is over. All
+/// The time that an attacker waits for its last answer, when the attack is over. All
 /// attacks together end within ten minutes.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// No two tries of a run have the same.
 static SALT: AtomicUsize = AtomicUsize::new(1);
 
-/// What attackers share.
+/// The context that attackers share.
 pub struct Context {
     /// Where the server listens.
     pub address: String,
-    /// How much of each they ask for.
+    /// The size of their questions.
     pub scale: Scale,
     /// When they end.
     pub end: Instant,
     outcomes: Mutex<BTreeMap<String, usize>>,
 }
 
-/// What is done to a server.
+/// An attack on a server.
 pub enum Attack {
     /// Nothing.
     Nothing,

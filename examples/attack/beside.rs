@@ -22,13 +22,13 @@ use crate::request::{channel_from, client_on, outcome, small};
 /// from the first address of it, so they are other callers than these.
 const OWN_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
-/// How often each of them asks.
+/// The interval between two calls of each client.
 const EVERY: Duration = Duration::from_millis(10);
 
 /// The longest that one waits.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long calls took; those that failed took as long as anybody waits.
+/// The times that calls took; failed ones took as long as anybody waits.
 #[derive(Debug, Clone, Default)]
 pub struct Waits {
     sorted: Vec<Duration>,

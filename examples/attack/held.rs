@@ -27,7 +27,7 @@ const REFLECT: &str = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo
 /// The method that tells of every change of health.
 const WATCH: &str = "/grpc.health.v1.Health/Watch";
 
-/// What runs until the end of an attack.
+/// Work that runs until the end of an attack.
 type Running = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 
 /// One that holds something, by name.

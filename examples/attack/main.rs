@@ -34,10 +34,10 @@ use request::client;
 use server::{Attacked, Memory};
 use table::{Row, Table};
 
-/// How long a server may take to be as it was before an attack.
+/// The longest time that a server may take to be as it was before an attack.
 const RECOVERY: Duration = Duration::from_secs(20);
 
-/// How often what a server has in memory is looked at. What it frees after an attack
+/// The interval between two looks at the memory of a server. What it frees after an attack
 /// was freed when that is the same twice.
 const LOOK: Duration = Duration::from_millis(250);
 

@@ -10,7 +10,7 @@ use evenkeel::synth::{HOSTNAME_KEY, INSTANCE_TYPE_KEY, RACK_KEY, ZONE_KEY};
 /// Constraints that a pod may have by default.
 const CONSTRAINTS: usize = 32;
 
-/// How much of each.
+/// The size of the questions.
 #[derive(Debug, Clone, Copy)]
 pub struct Scale {
     /// Nodes of the cluster.

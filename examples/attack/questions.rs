@@ -10,7 +10,7 @@ use crate::request::Request;
 /// A snapshot of nobody else's, which writers write into.
 pub const OWN: &str = "attacked";
 
-/// What makes the request of a try.
+/// A function that makes the request of a try.
 pub type Make = Box<dyn Fn(&Scale, usize) -> Request + Send + Sync>;
 
 /// A hostile question, or rather all of a kind.
@@ -46,7 +46,7 @@ fn hostile(
     }
 }
 
-/// How many questions a stream has.
+/// The number of questions of a stream.
 const STREAMED: usize = 16;
 
 /// Questions about so many pods over one stream.
@@ -301,7 +301,7 @@ fn places() -> Vec<Hostile> {
     ]
 }
 
-/// Those that read without deciding.
+/// Questions that read without deciding.
 fn readers() -> Vec<Hostile> {
     let describe = |topology_key: &str| v1::DescribeSpreadRequest {
         topology_key: topology_key.to_owned(),
@@ -368,7 +368,7 @@ fn readers() -> Vec<Hostile> {
     ]
 }
 
-/// Those that write, into a snapshot of their own, so that what they did can
+/// Calls that write, into a snapshot of their own, so that what they did can
 /// be told from what they took.
 fn writers() -> Vec<Hostile> {
     let batch = |scale: &Scale, mode, salt| v1::UpdateSnapshotRequest {

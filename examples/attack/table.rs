@@ -1,29 +1,29 @@
-//! What came of the attacks, as a table for a person or as JSON.
+//! The outcome of the attacks, as a table for a person or as JSON.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use crate::beside::Waits;
 
-/// What health may wait, in milliseconds: 99 of 100 calls.
+/// The longest wait of 99 of 100 health checks, in milliseconds.
 const HEALTH_MS: f64 = 50.0;
 
-/// What a small Filter may wait, in times of what it waits beside nothing.
+/// The longest wait of a small Filter, in times of its wait beside nothing.
 const TIMES: f64 = 3.0;
 
 /// One attack.
 pub struct Row {
-    /// What it is called.
+    /// The name of the attack.
     pub name: String,
-    /// How its tries ended, and how many did so.
+    /// The outcomes of its tries, with the number of each.
     pub outcomes: BTreeMap<String, usize>,
-    /// What everybody else waited for health meanwhile.
+    /// The waits of everybody else for health meanwhile.
     pub health: Waits,
     /// And for a small Filter.
     pub filter: Waits,
-    /// What the process had in memory when it was most beyond its account.
+    /// The memory of the process when it was most beyond its account.
     pub resident: i64,
-    /// How far that was, less what it was before the attack.
+    /// The memory beyond the account, less what it was before the attack.
     pub beyond: i64,
 }
 

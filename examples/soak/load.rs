@@ -18,7 +18,7 @@ use tonic::{Code, Status};
 
 use super::server::{Client, SNAPSHOT, Server};
 
-/// How often a feeder replaces all.
+/// The interval at which a feeder replaces all.
 const REPLACE_EVERY: Duration = Duration::from_secs(30);
 
 /// Pods that change in a batch, and how often.

@@ -18,7 +18,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::tally::Tally;
 
-/// How long a start or a drain may take.
+/// The longest time that a start or a drain may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The snapshot that all clients use.
@@ -36,7 +36,7 @@ pub struct Server {
     /// Grows when a restart begins, and when its snapshot was fed again: odd
     /// while it is away.
     phase: AtomicU64,
-    /// What its clients did.
+    /// The tally of its clients.
     pub tally: Arc<Tally>,
 }
 

@@ -1,11 +1,11 @@
-//! What was done, and what went wrong.
+//! A tally of calls and of errors.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use tonic::{Code, Status};
 
-/// How many errors are written out.
+/// The number of errors that are written out.
 const EXPLAINED: usize = 20;
 
 /// The counts of one server.

@@ -12,12 +12,12 @@ use syn::{Item, ItemUse, Macro, UseTree};
 /// A path of segments, as `use` lines write them.
 type Segments = Vec<String>;
 
-/// What a file says of names.
+/// The names that a file defines and uses.
 #[derive(Default)]
 struct File {
     /// Items that it defines.
     defined: BTreeSet<String>,
-    /// Those of them that are types or traits.
+    /// The defined names that are types or traits.
     types: BTreeSet<String>,
     /// Names that its `use` lines bring in, and what they stand for.
     imported: Vec<(String, Segments)>,
@@ -35,7 +35,7 @@ pub struct Crate {
 /// By the file that takes: by the file that is taken from, the names.
 pub type Imports = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
-/// How many `use` lines lead from a name to where it is defined, at most.
+/// The most `use` lines that lead from a name to its definition.
 const HOPS: usize = 16;
 
 impl Crate {

@@ -1,4 +1,4 @@
-//! What an update, a stream and an overlay refuse about their changes.
+//! Changes that an update, a stream and an overlay refuse.
 
 use evenkeel::proto::v1::{
     Change, FilterRequest, IntOrString, LabelSelector, Namespace, Node, NodeSpec, ObjectMeta, Pod,

@@ -260,7 +260,7 @@ async fn constraints_with_the_same_key_and_action() {
     refused(&server().await, decisions("same", &pod, &fields)).await;
 }
 
-/// What the API server itself writes for matchLabelKeys is no fault.
+/// The requirements that the API server itself writes for matchLabelKeys are no fault.
 #[tokio::test]
 async fn match_label_keys_merged_by_the_api_server() {
     let mut merged = hard(1, ZONE, &[("app", "web")]);

@@ -1,4 +1,4 @@
-//! What is over a limit: RESOURCE_EXHAUSTED, and the limit is named.
+//! Requests over a limit: RESOURCE_EXHAUSTED, and the limit is named.
 
 use evenkeel::proto::v1::{Change, FilterRequest, Service, UpdateSnapshotRequest};
 use evenkeel::snapshot::Limits;

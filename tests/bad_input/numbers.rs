@@ -18,10 +18,10 @@ use crate::descriptors::{Call, FieldPath, Protocol, bytes_of, fixed_of, varint_o
 use crate::process::Server;
 use support::build::{having, node, on, pod, requesting};
 
-/// How many calls are under way at once.
+/// The number of calls that are under way at once.
 const AT_ONCE: usize = 16;
 
-/// How long a call may take. Those that wait for a revision wait as long.
+/// The longest time that a call may take. Those that wait for a revision wait as long.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const INTEGERS: [i64; 8] = [

@@ -1,4 +1,4 @@
-//! What is wrong with a request as a whole.
+//! Faults of a request as a whole.
 
 use evenkeel::proto::v1::{
     DeleteSnapshotRequest, Dialect, ExportSnapshotRequest, FilterRequest, GetSnapshotRequest,

@@ -25,13 +25,13 @@ pub(crate) enum Call {
     Score(ScoreRequest),
 }
 
-/// How it must be refused.
+/// The refusal that is expected.
 #[derive(Debug, Clone)]
 pub(crate) struct Refusal {
     pub(crate) code: Code,
     /// Paths of all field violations; none for other errors.
     pub(crate) fields: Vec<String>,
-    /// What the message must name.
+    /// The text that the message must contain.
     pub(crate) mentions: &'static str,
 }
 

@@ -24,7 +24,7 @@ ZDxCXv5gcGGRwgIhALY4xe5fCdQlwSOH9RYp2SVXRdwZCTAzmKaoE/w+GtUt
 -----END CERTIFICATE-----
 ";
 
-/// What no message may have.
+/// The secret that no message may contain.
 const SECRET: &str = "a-token-that-is-secret";
 
 /// A kubeconfig for the server at `address` with this user, and more of the cluster.

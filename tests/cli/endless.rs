@@ -8,7 +8,7 @@ use crate::evenkeel::{Outcome, Workspace};
 use crate::process;
 use crate::workspace;
 
-/// How long a command may take to refuse one.
+/// The longest time that a command may take to refuse one.
 const SOON: Duration = Duration::from_secs(60);
 
 /// More than one object or line may have.

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::process;
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Debug)]
 pub struct Outcome {
     /// Exit code.

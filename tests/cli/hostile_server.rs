@@ -21,7 +21,7 @@ use crate::workspace;
 /// one of the program's own, and marks that turn the direction of writing.
 const HOSTILE: &str = "a\u{1b}[2J\u{1b}[8mHIDDEN\nFORGED: b\r\u{202e}c\u{9b}1m\u{7}";
 
-/// What the server answers with.
+/// The answers of the server.
 #[derive(Clone)]
 enum Answering {
     /// Every call is refused.

@@ -28,16 +28,16 @@ const PLURALS: [(&str, &str); 13] = [
     ("StorageClass", "storageclasses"),
 ];
 
-/// What is refused.
+/// The refusals of the API server.
 #[derive(Clone, Copy, Default)]
 pub struct Refusals {
     /// The resource that may not be read at all.
     pub forbidden: &'static str,
-    /// Whether what is in namespaces may be read in the namespace `shop` alone.
+    /// True if what is in namespaces may be read in the namespace `shop` alone.
     pub elsewhere: bool,
     /// The token without which nothing is answered.
     pub token: &'static str,
-    /// How many evictions are refused at first, as by a budget.
+    /// The number of evictions that are refused at first, as by a budget.
     pub evictions: usize,
 }
 
@@ -98,17 +98,17 @@ pub fn kubeconfig(address: &str) -> String {
     config.to_string()
 }
 
-/// What it holds now.
+/// The objects that it holds now.
 #[derive(Default)]
 pub struct Held {
     pub objects: Vec<Value>,
-    /// How many evictions are still refused.
+    /// The number of evictions that are still refused.
     refused: usize,
-    /// How many pods were evicted.
+    /// The number of pods that were evicted.
     pub evicted: usize,
-    /// Whether successors stay on no node.
+    /// True if successors stay on no node.
     pub is_paused: bool,
-    /// What else happens to the successor of an evicted pod.
+    /// A further change to the successor of an evicted pod.
     pub beside: Option<fn(&mut Value, &mut Vec<Value>)>,
 }
 

@@ -194,7 +194,7 @@ fn on_a_cluster_it_tells_what_holds_a_pod_back() {
     }
 }
 
-/// What a cluster's labels do to constraints that are right by themselves.
+/// The labels of a cluster can make constraints useless that are right by themselves.
 #[test]
 fn on_a_cluster_it_tells_which_labels_are_in_the_way() {
     let node = |name: &str, labels: &str| {

@@ -43,7 +43,7 @@ fn lint_checks_what_a_cluster_has() {
     }
 }
 
-/// What is named and not there is no clean bill, nor is a kind without objects.
+/// An object that is not there, or a kind without objects, is not reported as clean.
 #[test]
 fn lint_says_when_there_is_nothing_to_check() {
     let workspace = workspace();

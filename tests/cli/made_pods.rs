@@ -133,7 +133,7 @@ fn pods_of_files_request_what_they_are_limited_to() {
     );
 }
 
-/// What a workload's own controller makes of its template.
+/// The pod that a workload's own controller makes of its template.
 #[test]
 fn controllers_complete_their_pods() {
     let taint = |key: &str, effect: &str| json!([{ "key": key, "effect": effect }]);

@@ -41,7 +41,7 @@ fn healthcheck_asks_the_health_service() {
     }
 }
 
-/// What pods request is in their containers, ports and volumes.
+/// The requests of pods are in their containers, ports and volumes.
 #[test]
 fn what_pods_take_is_read_from_files() {
     let node =

@@ -306,7 +306,7 @@ fn a_dry_run_evicts_nothing() {
     workspace.run("rebalance --load x.yaml --apply").expect(2);
 }
 
-/// What is not there is named, as by other commands.
+/// Objects that are not there are named, as by other commands.
 #[test]
 fn what_is_not_there_is_refused() {
     let workspace = workspace(objects(&json!({}), &json!([])));

@@ -1,4 +1,4 @@
-//! What is refused, how it is said, and the exit code.
+//! Refusals: their words, and the exit code.
 
 use crate::evenkeel::Workspace;
 use crate::workspace;

@@ -1,4 +1,4 @@
-//! How full each domain is, on a report.
+//! The room of each domain, on a report.
 
 use serde_json::json;
 

@@ -16,7 +16,7 @@ use evenkeel::recount::{
 use proptest::prelude::*;
 use support::server::Server;
 
-/// What pods belong to: namespace, kind, name and labels.
+/// The workload of pods: namespace, kind, name and labels.
 type Key = (String, String, String, LabelMap);
 
 /// What one constraint comes to: its index, key, action and whether it is a

@@ -26,7 +26,7 @@ struct Budget {
     is_of_available: bool,
     share: usize,
     is_percentage: bool,
-    /// What its controller says.
+    /// The number that the controller says.
     said: Option<i32>,
 }
 
@@ -92,7 +92,8 @@ impl Budget {
         budget.change()
     }
 
-    /// How many evictions it allows, with so many pods of which so many are on nodes.
+    /// Returns the number of evictions that it allows, with so many pods, of which `running` are on
+    /// nodes.
     fn allows(&self, pods: usize, running: usize) -> usize {
         if let Some(said) = self.said {
             return said as usize;

@@ -15,7 +15,7 @@ use support::model::Stored;
 use support::server::Server;
 use support::{reasons, vectors};
 
-/// How many cases each file has.
+/// The files, each with the number of its cases.
 const FILES: [(&str, usize); 2] = [("fleet.jsonl.gz", 645), ("fleet-extended.jsonl.gz", 310)];
 
 /// Labels of the placement.

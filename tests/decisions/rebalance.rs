@@ -270,7 +270,7 @@ const KEYS: [&[&str]; 6] = [
     &[ZONE, RACK, HOSTNAME],
 ];
 
-/// How many random cases to try.
+/// Returns the number of random cases to try.
 pub(crate) fn cases() -> u64 {
     let said = std::env::var("CASES").ok();
     said.and_then(|said| said.parse().ok()).unwrap_or(600)
@@ -356,7 +356,7 @@ fn zones() -> Vec<Change> {
     changes
 }
 
-/// What keeps pods where they are, and how the answer says it.
+/// Pods that stay where they are, and the words of the answer.
 #[tokio::test]
 async fn what_is_in_the_way() {
     type Ask = fn(&mut RebalanceRequest);
@@ -606,7 +606,7 @@ async fn a_key_makes_workloads_even_that_have_no_constraint() {
     assert_eq!(moves(&answer), [("p0", "a1", "b1")], "{answer:?}");
 }
 
-/// What never moves, though the zones are uneven.
+/// Pods that never move, though the zones are uneven.
 #[tokio::test]
 async fn what_never_moves() {
     let server = Server::start().await;

@@ -55,7 +55,7 @@ impl<W> Case<W> {
     }
 }
 
-/// What kube-scheduler says of a node.
+/// The verdict of kube-scheduler on a node.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(super) struct Verdict {
     code: String,

@@ -1,4 +1,4 @@
-//! What depends on room besides the verdicts: placing and reserving take it, and
+//! Room besides the verdicts: placing and reserving take it, and
 //! overlays give it back.
 
 use std::time::Duration;

@@ -229,7 +229,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// What a hint suggests admits as many clusters as it says, and no less does.
+/// Checks that a suggestion of a hint admits as many clusters as it says, and that no less does.
 async fn keeps_its_word(server: &Server, request: &ExplainRequest, case: &Case, hint: &Hint) {
     let Some(suggested) = &hint.suggested_constraint else {
         return;

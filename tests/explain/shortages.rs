@@ -1,4 +1,4 @@
-//! What a hint on room says as data.
+//! Hints about room, as data.
 
 use evenkeel::proto::v1::hint::Kind;
 use evenkeel::proto::v1::{Change, ExplainRequest, Shortage};
@@ -19,7 +19,8 @@ fn taken(name: &str, has: &[(&str, &str)], cpu: &str) -> Vec<Change> {
     ]
 }
 
-/// How many nodes a hint on room would let the pod onto, and what it says is missing.
+/// The number of nodes that a hint about room would let the pod onto, and the shortage that it
+/// names.
 type Told = (i64, Shortage);
 
 fn short(

@@ -67,7 +67,7 @@ const READING: [&str; 11] = [
     "Rebalance",
 ];
 
-/// How long a call may take.
+/// The longest time that a call may take.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Room for more methods. Bytes that stand for none are skipped.

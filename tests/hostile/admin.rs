@@ -12,7 +12,7 @@ use crate::process::Server;
 /// Half requests that one address keeps open.
 const HALF_REQUESTS: usize = 300;
 
-/// How long a probe may take.
+/// The longest time that a probe may take.
 const QUICK: Duration = Duration::from_secs(1);
 
 /// A connection from one of this machine's addresses.

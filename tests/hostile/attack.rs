@@ -14,7 +14,7 @@ use crate::metrics::Page;
 use crate::process::{Server, command};
 use crate::world::{Client, assert_answered, assert_healthy, fill, limit_of};
 
-/// What the process may take beside what is accounted and what it took before
+/// The memory that the process may take beside the account and what it took before
 /// the attack: messages of up to 2 MiB that are being decoded, whose objects take
 /// several times that, and stacks of more threads.
 const SPARE: usize = 24 << 20;
@@ -42,7 +42,7 @@ pub(crate) enum AttackStep {
     Stage(Change),
 }
 
-/// What a client does, again and again.
+/// The calls that a client makes again and again.
 pub(crate) struct Attack {
     pub(crate) flags: &'static [&'static str],
     pub(crate) steps: usize,
@@ -56,7 +56,7 @@ pub(crate) struct Scene {
     pub(crate) client: Client,
     pub(crate) feeds: Vec<Feed>,
     staged: usize,
-    /// What was resident before the attack.
+    /// The resident memory before the attack.
     fresh: usize,
 }
 
@@ -199,7 +199,7 @@ impl Attack {
         self.with_little().await;
     }
 
-    /// What is held is on the account.
+    /// Memory that is held is on the account.
     async fn with_all_it_wants(&self) {
         let mut scene = Scene::start(self.flags).await;
         for step in 0..self.steps {
@@ -217,7 +217,7 @@ impl Attack {
         );
     }
 
-    /// What is refused is counted, and decisions are made still.
+    /// Refusals are counted, and decisions are made still.
     async fn with_little(&self) {
         let small = SMALL.to_string();
         let flags = [self.flags, &["--max-memory-bytes", &small]].concat();

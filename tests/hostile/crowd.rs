@@ -8,7 +8,7 @@ use tonic::Code;
 use crate::process::Server;
 use crate::world::{Client, fill, limit_of, question};
 
-/// How many label sets the snapshot may hold.
+/// The number of label sets that the snapshot may hold.
 const LIMIT: usize = 1_000;
 
 fn name(number: usize) -> String {

@@ -30,10 +30,10 @@ const PATIENT: [&str; 12] = [
     "127.0.0.1:0",
 ];
 
-/// How long a stop may take while nobody waits for an answer.
+/// The longest time that a stop may take while nobody waits for an answer.
 const SOON: Duration = Duration::from_secs(3);
 
-/// How long it may take before the test says that it did not stop.
+/// The time after which the test says that the server did not stop.
 const LONG: Duration = Duration::from_secs(40);
 
 /// The preface of HTTP/2 and a first, empty frame of settings.
@@ -43,7 +43,7 @@ const SETTINGS: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 const HALF_A_HEAD: &[u8] =
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x40\x01\x04\0\0\0\x01";
 
-/// What a client has open.
+/// A call that a client has open.
 #[derive(Clone, Copy)]
 enum Held {
     /// It sent these bytes.

@@ -21,7 +21,7 @@ use crate::world::{fill, spread_pod};
 /// Connections that attack at once.
 const ATTACKERS: usize = 6;
 
-/// What anybody may wait on a machine that has other work, in milliseconds.
+/// The longest wait on a machine that has other work, in milliseconds.
 pub(crate) const LONGEST_MS: f64 = 750.0;
 
 /// Held while one attack is measured.

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use crate::process::Server;
 use crate::world::{Client, assert_answered, assert_healthy, fill, question};
 
-/// How many connections; as many as the system lets one process have, if that
+/// The number of connections; as many as the system lets one process have, if that
 /// is fewer.
 const CONNECTIONS: u64 = 10_000;
 

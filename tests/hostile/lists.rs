@@ -18,7 +18,7 @@ use crate::process::{DEADLINE, Server, command, until};
 use crate::request::client;
 use crate::world::{fill, info_of, limit_of};
 
-/// How many calls are under way at once.
+/// The number of calls that are under way at once.
 const AT_ONCE: usize = 2;
 
 /// The limits of lists, as flags of a server that allows this many entries of each.
@@ -37,7 +37,7 @@ const LONG_LISTS: [Limit; 4] = [
     Limit::Replicas,
 ];
 
-/// Those of short ones.
+/// The limits of short lists.
 const SHORT_LISTS: [Limit; 3] = [
     Limit::OverlayChanges,
     Limit::ConstraintsPerPod,

@@ -283,7 +283,7 @@ async fn partitions_while_nodes_come_and_go() {
     attack.run().await;
 }
 
-/// What is deleted is off the account, and what a replace gave up too.
+/// Deleted objects are off the account, and so are those of a replace that was given up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_deleted_is_off_the_account() {
     let scene = &mut Scene::start(&[]).await;

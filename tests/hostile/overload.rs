@@ -134,7 +134,7 @@ async fn a_caller_leaves_room_for_decisions_of_others() {
     placed.expect("no panic").expect("it has room");
 }
 
-/// What one caller asks runs beside what another does, however much that is.
+/// The questions of one caller run beside those of another, however many these are.
 #[tokio::test]
 async fn no_long_decision_waits_for_those_of_another_caller() {
     let server = server_for(2, 14, &[]);

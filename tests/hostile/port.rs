@@ -1,4 +1,4 @@
-//! What holds for calls holds for every service on the port: health and
+//! The rules of calls hold for every service on the port: health and
 //! reflection, which ask nobody for a token.
 
 use std::time::Duration;

@@ -28,7 +28,7 @@ const SCALE: Scale = Scale {
 /// Pods of the cluster.
 const PODS: usize = 5_000;
 
-/// What anybody may wait on a machine that has other work, in milliseconds.
+/// The longest wait on a machine that has other work, in milliseconds.
 const FLOOR: f64 = 750.0;
 
 /// The others wait less than this share of what the hostile question takes.

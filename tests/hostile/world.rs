@@ -1,4 +1,4 @@
-//! What the others do meanwhile.
+//! The other clients of an attacked server.
 
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::{

@@ -1,4 +1,4 @@
-//! What happens to a cluster meanwhile, at random.
+//! Random changes of a cluster.
 
 use std::collections::HashSet;
 

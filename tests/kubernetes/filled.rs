@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use crate::api::{Api, path};
 use crate::objects::{NAMESPACE, controller, node, node_name};
 
-/// Its nodes.
+/// The number of its nodes.
 pub(crate) const NODES: usize = 10;
-/// Its pods: more than a page of a list.
+/// The number of its pods: more than a page of a list.
 pub(crate) const PODS: usize = 600;
 
 /// A cluster whose pods all run, without a scheduler.

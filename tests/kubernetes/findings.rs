@@ -1,4 +1,4 @@
-//! What was compared between the server and kube-scheduler, and what was different.
+//! Comparisons between the server and kube-scheduler, and the differences.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::scheduler::Decision;
 
-/// What was compared, and what was different.
+/// The comparisons, and the differences.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) bound: usize,

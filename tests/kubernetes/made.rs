@@ -15,7 +15,7 @@ use crate::process::{self, until};
 use crate::shadow::read;
 use crate::template_cases::{self, LIMITED, admission, cases, nodes};
 
-/// How long controllers may take. That of CronJobs starts jobs at each full minute.
+/// The longest time that controllers may take. That of CronJobs starts jobs at each full minute.
 const PATIENCE: Duration = Duration::from_secs(150);
 
 /// The controllers whose pods are compared.
@@ -71,7 +71,7 @@ async fn the_pods_that_come_are_those_that_were_decided_about() {
     api.clear().await;
 }
 
-/// What admission looks at.
+/// The objects that admission reads.
 fn around() -> Vec<Value> {
     let namespace =
         json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": LIMITED } });

@@ -11,7 +11,7 @@ pub(crate) const NODES: usize = 60;
 /// The namespace of the pods.
 pub(crate) const NAMESPACE: &str = "default";
 
-/// What pods of controllers wait for.
+/// The scheduling gate that pods of controllers have.
 pub(crate) const GATE: &str = "example.com/asked";
 
 /// The label of a pod with its own name.

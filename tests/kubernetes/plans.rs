@@ -20,7 +20,7 @@ use crate::objects::{NAMESPACE, ZONE, status, topology};
 use crate::process;
 use crate::scheduler::{Defaults, Scheduler};
 
-/// How long a rollout or a run of the command may take.
+/// The longest time that a rollout or a run of the command may take.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
@@ -311,7 +311,7 @@ async fn pods_move_back_to_a_zone_that_returns() {
     end(&mut plane, &api).await;
 }
 
-/// How many pods of the app `web` are ready on nodes of a zone.
+/// Returns the number of pods of the app `web` that are ready on nodes of a zone.
 async fn ready_in(api: &Api, zone: &str) -> usize {
     let pods = api.list("Pod").await;
     let is_in = |pod: &&Value| {

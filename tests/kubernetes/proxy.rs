@@ -28,7 +28,7 @@ pub(crate) enum Cut {
     LaterPages,
 }
 
-/// What goes wrong. By default nothing does.
+/// The faults to inflict. By default there are none.
 pub(crate) struct Faults {
     /// Lose one event in so many, but none about objects named `marker`.
     pub(crate) lose_one_in: Option<usize>,
@@ -40,7 +40,7 @@ pub(crate) struct Faults {
     pub(crate) away: bool,
     /// The token that is accepted; none accepts all.
     pub(crate) token: Option<String>,
-    /// How many seconds the API server's clock is ahead.
+    /// The seconds by which the API server's clock is ahead.
     pub(crate) ahead: i64,
     rng: Rng,
     lost: usize,

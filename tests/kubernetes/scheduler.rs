@@ -32,7 +32,7 @@ pub(crate) enum Defaults {
 pub(crate) struct Decision {
     /// The nodes that the pod may run on.
     pub(crate) feasible: BTreeSet<String>,
-    /// What PodTopologySpread scored them. None where only one node was left,
+    /// The scores of PodTopologySpread. `None` where only one node was left,
     /// which is not scored; empty where the plugin had nothing to score by.
     pub(crate) scores: Option<BTreeMap<String, i64>>,
     /// Where no node was left: how many there are for each reason.

@@ -29,16 +29,17 @@ use crate::storage;
 /// From so many pods on, one is ended for each that is placed.
 const LIVE_PODS: usize = 200;
 
-/// How many pods of a workload are placed.
+/// The number of pods of a workload that are placed.
 const MADE_AT_ONCE: usize = 3;
 
-/// How long the controller of DaemonSets may take to make them, if it makes any.
+/// The longest time that the controller of DaemonSets may take to make them, if it makes any.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long the API server may take for what a controller asked of it before it was paused.
+/// The longest time that the API server may take for a request of a controller that was paused after
+/// it.
 const IN_FLIGHT: Duration = Duration::from_millis(200);
 
-/// What is placed under one configuration of the scheduler.
+/// The pods to place under one configuration of the scheduler.
 struct Round {
     defaults: Defaults,
     pods: usize,
@@ -71,9 +72,9 @@ pub(crate) struct Shadow<'a> {
     /// Pods that controllers have made and that nobody has scheduled yet.
     held: Vec<String>,
     pub(crate) findings: Findings,
-    /// Whether storage has changed since both knew of it.
+    /// True if storage has changed since both knew of it.
     pub(crate) storage_changed: bool,
-    /// Whether the server misses events.
+    /// True if the server misses events.
     pub(crate) is_lossy: bool,
 }
 

@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use crate::api::{Api, path};
 use crate::objects::{NAMESPACE, ZONE, one_in, pick};
 
-/// How many names of claims pods choose from, and how many volumes are made for no claim.
+/// The number of names of claims that pods choose from, and of volumes that are made for no claim.
 const CLAIMS: usize = 16;
 const VOLUMES: usize = 24;
 
-/// How often is looked for what the scheduler wants bound.
+/// The interval between two looks for claims that the scheduler wants bound.
 const BIND_EVERY: Duration = Duration::from_millis(100);
 
 const CLAIM: &str = "PersistentVolumeClaim";

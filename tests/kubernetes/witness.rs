@@ -18,7 +18,7 @@ pub(crate) struct Witness {
     task: JoinHandle<Told>,
 }
 
-/// What a witness was told.
+/// The answers that a witness got.
 #[derive(Debug)]
 pub(crate) struct Told {
     pub(crate) answers: usize,

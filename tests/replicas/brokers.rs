@@ -50,14 +50,14 @@ pub(crate) struct Brokers {
     _turn: Option<MutexGuard<'static, ()>>,
 }
 
-/// How servers are set up.
+/// The setup of the servers.
 #[derive(Default)]
 pub(crate) struct Setup {
-    /// What the configuration of each holds besides.
+    /// Further lines of the configuration of each server.
     pub(crate) more: String,
     /// With this environment each has the configuration of `deploy/nats` instead.
     pub(crate) deployed: Vec<(&'static str, String)>,
-    /// Whether the links between them pass through this process, and the first server of
+    /// True if the links between them pass through this process, and the first server of
     /// the fleet reaches them by a way that does.
     pub(crate) is_linked: bool,
     /// The machines on which they run, each on one; without any all run on this one.

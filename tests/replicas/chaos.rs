@@ -22,7 +22,7 @@ const ZONES: usize = 3;
 const NODES: usize = 9;
 /// Pods that fit on a node.
 const ROOM: i64 = 8;
-/// How unevenly pods may be spread over zones.
+/// The max skew of pods over zones.
 pub(crate) const MAX_SKEW: i32 = 1;
 
 /// Returns how long it goes on: `CHAOS_SECONDS`.

@@ -1,4 +1,4 @@
-//! What a log promises, of the fake one and of NATS alike: one table of cases.
+//! The contract of a log, which the fake one and NATS both keep: one table of cases.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -103,7 +103,7 @@ async fn fault(follower: &dyn Follower, after: u64) -> Error {
     }
 }
 
-/// What was asked for is not there.
+/// Asserts that an answer says that the object is not there.
 #[track_caller]
 fn assert_missing<T: Debug>(answer: Result<T, Error>) {
     assert!(matches!(answer, Err(Error::NotFound(_))), "{answer:?}");

@@ -16,15 +16,15 @@ use crate::http::get;
 use crate::metrics::Page;
 use crate::process::{DEADLINE, until};
 
-/// How long a server may take to start beside a damaged copy.
+/// The longest time that a server may take to start beside a damaged copy.
 const START: Duration = Duration::from_secs(20);
 
 const BLOBS: &str = "EVK_test_BLOBS";
 
-/// What is damaged: of which the copies are counted.
+/// The streams and messages that are damaged, whose copies are counted.
 type Kept<'a> = (&'a str, Option<&'a str>);
 
-/// What a server has of something.
+/// Returns the copy that a server has of a message.
 async fn copy(log: &dyn Log, of: Kept<'_>, server: &str) -> Option<LogCopy> {
     let copies = log.inspect(of.1, false).await.ok()?;
     let of_server = |copy: &LogCopy| copy.server == server && copy.of == of.0;

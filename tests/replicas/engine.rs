@@ -1,4 +1,4 @@
-//! What the log on NATS does when its servers fail, or are not as needed.
+//! The log on NATS when its servers fail, or are not as needed.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;

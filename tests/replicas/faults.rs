@@ -1,4 +1,4 @@
-//! What can be wrong with machines, their networks, disks and clocks.
+//! Faults of machines, their networks, disks and clocks.
 
 use std::fmt;
 use std::path::Path;

@@ -24,7 +24,7 @@ use crate::process::{self, DEADLINE};
 
 pub(crate) type Client = SpreadServiceClient<Channel>;
 
-/// How long a call may take before it is tried elsewhere.
+/// The time after which a call is tried elsewhere.
 const CALL: Duration = Duration::from_secs(10);
 
 /// Servers of a fleet, and the nats-servers that keep its log.
@@ -88,7 +88,7 @@ impl Fleet {
         self.servers[number] = Some(server);
     }
 
-    /// What starts a server.
+    /// The command that starts a server.
     fn serve(&self, number: usize, mut command: Command) -> Command {
         command
             .args(self.brokers.flags_of(number))
@@ -232,7 +232,7 @@ impl Drop for Fleet {
     }
 }
 
-/// What a server holds of a snapshot.
+/// The content of a snapshot on one server.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Held {
     pub(crate) epoch: String,

@@ -14,14 +14,14 @@ use crate::fleet::{Client, batch, put_node, update};
 use crate::hostile::peak;
 use crate::process::{Server, command, until};
 
-/// How many messages come that nobody asked for, each of 1 MiB.
+/// The number of messages that come unasked, each of 1 MiB.
 const MESSAGES: usize = 500;
 
 /// Stands before a nats-server, and sends more than that does.
 #[derive(Default)]
 struct Flood {
     is_on: AtomicBool,
-    /// Whether a subscription was flooded.
+    /// True if a subscription was flooded.
     is_done: AtomicBool,
     /// The subject and the id of the last subscription that was made for messages of a log.
     last: Mutex<Option<(String, String)>>,

@@ -15,7 +15,7 @@ use crate::fleet::{Fleet, batch, described, put_node, update};
 use crate::http::get;
 use crate::process::{DEADLINE, command, until};
 
-/// How large these disks are: a quarter of each is more than a log may take.
+/// The size of these disks: a quarter of each is more than a log may take.
 const MEGABYTES: usize = 512;
 
 /// A disk of its own for a nats-server, in memory.

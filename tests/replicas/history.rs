@@ -15,14 +15,14 @@ pub(crate) struct Event {
     /// When it was first sent, and when it was answered.
     pub(crate) called: Duration,
     pub(crate) answered: Duration,
-    /// Whether it was sent more than once. An earlier try may have been applied.
+    /// True if it was sent more than once. An earlier try may have been applied.
     pub(crate) repeated: bool,
     /// The revision that the answer tells.
     pub(crate) revision: i64,
     pub(crate) what: What,
 }
 
-/// What was asked, and what the answer was.
+/// A call and its answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum What {
     /// These were reserved: ids, each with its node.
@@ -53,12 +53,12 @@ impl Event {
     }
 }
 
-/// What hard constraints allow.
+/// The bounds that hard constraints set.
 #[derive(Debug, Clone)]
 pub(crate) struct Rules {
     /// The zone of each node.
     pub(crate) zones: BTreeMap<String, String>,
-    /// How many fit on a node.
+    /// The number of pods that fit on a node.
     pub(crate) room: i64,
     pub(crate) max_skew: i64,
 }
@@ -105,7 +105,7 @@ fn time_is_kept(history: &[Event], faults: &mut Vec<String>) -> Vec<i64> {
     floors
 }
 
-/// What became of a reservation.
+/// The life of a reservation.
 #[derive(Debug)]
 struct Life<'a> {
     node: &'a str,

@@ -16,16 +16,16 @@ use tokio::time::{sleep, timeout};
 use crate::build::{node, pod};
 use crate::fleet::{Client, Fleet, batch, described, insist, put_node, update};
 
-/// What is held, of which nothing else is done.
+/// The snapshot in which reservations are only held.
 const HOLDS: &str = "holds";
 
-/// How long something is held.
+/// The time that a reservation is held.
 const TTL: Duration = Duration::from_secs(45);
 
-/// How long an answer may take of one who only looks.
+/// The longest time that an answer to a caller who only looks may take.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// What was seen that may not be.
+/// The forbidden sights of a reader.
 #[derive(Default)]
 pub(crate) struct Seen {
     faults: Mutex<Vec<String>>,

@@ -18,9 +18,9 @@ use crate::process::{Server, command, until};
 /// Stands before a nats-server.
 struct Disguise {
     url: String,
-    /// Whether it sends what never ends.
+    /// True if it sends what never ends.
     is_hostile: Arc<AtomicBool>,
-    /// How often it was connected to.
+    /// The number of connections to it.
     asked: Arc<AtomicU32>,
 }
 

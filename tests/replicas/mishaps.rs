@@ -1,4 +1,4 @@
-//! What administrators and disks do to the streams of nats-servers.
+//! Mishaps that administrators and disks cause to the streams of nats-servers.
 
 use crate::brokers::{Brokers, stream_name};
 

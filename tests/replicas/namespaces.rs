@@ -23,10 +23,10 @@ use crate::machines::Machines;
 use crate::process::command;
 use crate::recovery::{Recoveries, recovered};
 
-/// How long each client pauses between two calls.
+/// The pause of each client between two calls.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What tells programs another time.
+/// The library that tells programs another time.
 fn faketime() -> Option<PathBuf> {
     let packaged = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
     let library = std::env::var_os("FAKETIME_LIBRARY").unwrap_or_else(|| packaged.into());
@@ -37,7 +37,7 @@ fn faketime() -> Option<PathBuf> {
     library
 }
 
-/// What is done to a fleet on machines.
+/// The harm that is done to a fleet on machines.
 struct Harm {
     dice: fastrand::Rng,
     disks: Vec<Disk>,
@@ -57,7 +57,7 @@ impl Harm {
         std::fs::write(clock(number), off).expect("it is written");
     }
 
-    /// What starts a server with a clock that can be set.
+    /// The command that starts a server with a clock that can be set.
     fn serve(&self, number: usize) -> Command {
         let mut serve = command(&["serve"]);
         if let Some(library) = &self.faketime {

@@ -1,4 +1,4 @@
-//! What becomes of a fleet when its log fails, is damaged, or is not what it was.
+//! A fleet whose log fails, is damaged, or is not the log that it was.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};

@@ -9,7 +9,7 @@ use crate::brokers::{Brokers, Setup};
 use crate::build::node;
 use crate::fleet::{Client, Fleet, batch, described, put_node, update};
 
-/// How often it is tried until a leader that was cut off answers for long enough.
+/// The number of attempts until a leader that was cut off answers for long enough.
 const ROUNDS: usize = 4;
 
 /// Puts some nodes at the first server; the revision and the epoch afterwards.

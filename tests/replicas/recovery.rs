@@ -1,4 +1,4 @@
-//! How long servers take until they take changes again, by what was wrong.
+//! The time after which servers take changes again, by fault.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,10 +10,10 @@ use tokio::time::{sleep, timeout};
 use crate::build::node;
 use crate::fleet::{Client, batch, put_node};
 
-/// How long one attempt to change something may take.
+/// The longest time that one attempt to change something may take.
 const CHANGE: Duration = Duration::from_secs(3);
 
-/// How long it may take until a change is taken.
+/// The longest time that it may take until a change is taken.
 const MOST: Duration = Duration::from_secs(180);
 
 /// The times that were measured, in the order of what was done.

@@ -12,7 +12,7 @@ use crate::chaos::{nothing_is_lost, seed};
 use crate::fleet::Fleet;
 use crate::process::{command, command_of};
 
-/// How long servers of both releases run side by side.
+/// The time that servers of both releases run side by side.
 const BETWEEN: Duration = Duration::from_secs(3);
 
 fn this() -> Command {

@@ -22,7 +22,7 @@ use crate::history::{Event, What};
 /// A snapshot that one client replaces, again and again.
 pub(crate) const REPLACED: &str = "replaced";
 
-/// What all clients write to.
+/// The notes that all clients write.
 pub(crate) struct Notes {
     start: Instant,
     events: Mutex<Vec<Event>>,
@@ -69,7 +69,7 @@ impl Notes {
     }
 }
 
-/// What a client knows to be there.
+/// The objects that a client knows to be there.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     /// Pods that it put, with their nodes.

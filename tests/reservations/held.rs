@@ -20,7 +20,7 @@ use support::server::Server;
 /// Labels of the workload.
 pub const WEB: [(&str, &str); 1] = [("app", "web")];
 
-/// How long reservations are held unless a test says otherwise.
+/// The time that reservations are held, unless a test says otherwise.
 pub const TTL_SECONDS: u64 = 60;
 
 /// A server with one node in each of two zones.

@@ -1,4 +1,4 @@
-//! What is held counts until it ends.
+//! A reservation counts until it ends.
 
 use evenkeel::proto::v1::{FilterRequest, ListReservationsRequest, PlaceRequest};
 

@@ -14,7 +14,7 @@ use super::held::{Held, TTL_SECONDS, WEB};
 use support::build::{ZONE, node, on, pod};
 use support::model::{Stored, delete};
 
-/// What can happen to one of a few reservations and pods.
+/// An event in the life of one of a few reservations and pods.
 #[derive(Debug, Clone)]
 enum Event {
     Reserve,
@@ -84,12 +84,12 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// What must be held and counted, by the rules in their plainest form.
+/// A model of the reservations that must be held and counted, by the rules in their plainest form.
 #[derive(Default)]
 struct Model {
     now: u64,
     held: Vec<Promise>,
-    /// What was answered to each request, and until when it is answered again.
+    /// The answer to each request, and the time until which it is given again.
     answers: Vec<(PlaceResponse, u64)>,
     pods: BTreeMap<usize, Pod>,
 }

@@ -1,4 +1,4 @@
-//! What is refused, and that nothing is held then.
+//! Refused requests, after which nothing is held.
 
 use std::time::Duration;
 

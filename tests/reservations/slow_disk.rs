@@ -21,11 +21,11 @@ use support::build::{ZONE, node, on, pod};
 use support::model::Stored;
 use support::server::{Client, Server};
 
-/// How long anything may take that waits for no disk. The disk of these tests
+/// The longest time that work may take that waits for no disk. The disk of these tests
 /// stands still until all of it is over, so the figure decides nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What becomes of what is written.
+/// The fate of writes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mood {
     Works,
@@ -38,7 +38,7 @@ pub struct Disk {
     store: Store,
     mood: Mutex<Mood>,
     changed: Condvar,
-    /// How many wait for it.
+    /// The number of threads that wait for the disk.
     waiting: AtomicUsize,
     /// The revision that each entry led to, and the reservations that it ended.
     entries: Mutex<Vec<(i64, Vec<Serial>)>>,
@@ -283,7 +283,7 @@ async fn copies_of_a_request_wait_for_the_first() {
     assert_eq!(server.describe("").await.reservation_count, 1);
 }
 
-/// What the journal did not take has not happened: after a crash it is held
+/// An end that the journal did not take has not happened: after a crash the pod is held
 /// still, and ends then.
 #[test]
 fn an_end_that_was_not_recorded_happens_after_the_crash() {

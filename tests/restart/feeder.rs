@@ -30,7 +30,7 @@ const UNDER_WAY: usize = 8;
 /// Pods in the larger batches: enough that writing them takes a while.
 const BULK: usize = 300;
 
-/// What was fed, and what is known to have arrived.
+/// A feeder: the objects that it fed, and those known to have arrived.
 pub struct Feeder {
     random: TestRunner,
     epoch: String,
@@ -38,9 +38,9 @@ pub struct Feeder {
     acknowledged: watch::Sender<i64>,
     /// The state at that revision, and at those that are on their way.
     states: BTreeMap<i64, Cluster>,
-    /// What was held when last looked at.
+    /// The reservations when last looked at.
     held: BTreeMap<String, HeldPlacement>,
-    /// Whether a call about reservations is on its way.
+    /// True if a call about reservations is on its way.
     reserving: bool,
 }
 

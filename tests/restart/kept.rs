@@ -1,4 +1,4 @@
-//! What was acknowledged is there after a restart, and decides the same.
+//! Acknowledged objects are there after a restart, and decide the same.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use support::model::{Stored, delete, delete_uid};
 
 const WEB: [(&str, &str); 1] = [("app", "web")];
 
-/// How a server ends.
+/// The end of a server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum End {
     Killed,

@@ -1,4 +1,4 @@
-//! What was acknowledged is restored whatever the limits are now.
+//! Acknowledged objects are restored whatever the limits are now.
 
 use std::time::Duration;
 

@@ -85,7 +85,7 @@ fn directory(file: &[u8], record: Option<&[u8]>) -> tempfile::TempDir {
     directory
 }
 
-/// What is in a directory: the file and the record.
+/// The content of a directory: the file and the record.
 type Case<'c> = (&'c str, &'c [u8], Option<&'c [u8]>);
 
 /// Nothing of it passes for what was acknowledged, and it is told once.

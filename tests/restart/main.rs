@@ -1,4 +1,4 @@
-//! What a state directory keeps: across stops, kills, faults and damage.
+//! A state directory keeps its promises across stops, kills, faults and damage.
 
 mod assigned;
 mod crash;

@@ -33,7 +33,7 @@ const ENDED: &str = "web-1";
 /// Some 95 years: what is reserved must not end before the test does.
 const TTL: Duration = Duration::from_secs(3_000_000_000);
 const FLAGS: [&str; 2] = ["--max-reservation-ttl", "3000000000s"];
-/// What a directory has besides the file, which is kept compressed.
+/// The record that a directory has besides the file, which is kept compressed.
 const RECORD: &str = "last-commit";
 
 fn kept(file: &str) -> PathBuf {

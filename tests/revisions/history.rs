@@ -16,7 +16,7 @@ use support::server::Client;
 /// Epoch and revision.
 pub(crate) type Version = (String, i64);
 
-/// What one revision changed.
+/// The change of one revision.
 #[derive(Debug, Clone)]
 pub(crate) enum Moved {
     Batch(Vec<Change>),
@@ -25,11 +25,11 @@ pub(crate) enum Moved {
     Released(Vec<String>),
 }
 
-/// What there was at a revision.
+/// The objects at a revision.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct State {
     cluster: Cluster,
-    /// What is held, by id, as a pod.
+    /// The reservations, by id, as pods.
     held: BTreeMap<String, Pod>,
 }
 
@@ -76,13 +76,13 @@ impl State {
     }
 }
 
-/// What writers and readers share.
+/// The state that writers and readers share.
 #[derive(Default)]
 pub(crate) struct Shared {
     history: Mutex<BTreeMap<Version, Moved>>,
     /// The pods that reservations were confirmed for, by their ids.
     became: Mutex<HashMap<String, String>>,
-    /// How many answers there were.
+    /// The number of answers.
     pub(crate) answered: AtomicUsize,
     pub(crate) done: AtomicBool,
 }

@@ -26,7 +26,7 @@ pub(crate) enum Asked {
     Describe(DescribeSpreadRequest),
 }
 
-/// What it was answered, and of which revision.
+/// An answer, and the revision that it names.
 pub(crate) type Answer = (Version, String);
 
 impl Asked {

@@ -1,4 +1,4 @@
-//! Those who write while others read: one feeds batches, one makes reservations
+//! Clients that write while others read: one feeds batches, one makes reservations
 //! and lets them go.
 
 use std::sync::Arc;
@@ -30,7 +30,7 @@ const DELETE_EVERY: usize = 71;
 /// Answers that are waited for after each batch, so that readers keep up.
 const ANSWERS: usize = 3;
 
-/// How long an answer may take before the test fails.
+/// The longest time that an answer may take before the test fails.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Where reservations are made, which no other pod is in.
@@ -82,7 +82,7 @@ pub(crate) async fn feed(mut client: Client, shared: Arc<Shared>, batches: Vec<V
     }
 }
 
-/// What was placed: the id of each reservation, and its node.
+/// The picks: the id of each reservation, and its node.
 type Picks = Vec<(String, String)>;
 
 /// Reserves, and lets go again in each of the ways that there are.

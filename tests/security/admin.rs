@@ -1,4 +1,4 @@
-//! Who may change something through the admin port: programs on the server's own
+//! Changes through the admin port are for programs on the server's own
 //! machine, but no web page that a browser there shows.
 
 use crate::http::{ask_with, get};

@@ -11,7 +11,7 @@ use tonic_health::pb::health_client::HealthClient;
 
 use crate::process::{self, Server};
 
-/// How often the servers of these tests look at their files.
+/// The interval at which the servers of these tests look at their files.
 const FAST: [&str; 2] = ["--reload-interval", "20ms"];
 
 /// A server with these flags.

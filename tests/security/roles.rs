@@ -1,4 +1,4 @@
-//! What each role may call.
+//! The calls that each role may make.
 
 use std::pin::Pin;
 

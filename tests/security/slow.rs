@@ -22,7 +22,7 @@ use crate::client::{connect, list, serve};
 use crate::pki::{Authority, Files};
 use crate::process::{DEADLINE, Server};
 
-/// How many clients do so at once.
+/// The number of clients that do so at once.
 const MANY: usize = 100;
 
 /// A server that gives nobody much time, and who trusts it.

@@ -1,4 +1,4 @@
-//! What a server refuses to start with.
+//! Settings with which a server refuses to start.
 
 use crate::identity::{Role, rule_text};
 use crate::pki::{Authority, Files};

@@ -1,4 +1,4 @@
-//! What the metrics count: calls, how long they take, and refusals by limit.
+//! Metrics of calls, of the time that they take, and of refusals by limit.
 //! Names, units and help keep to the rules of OpenMetrics.
 
 use evenkeel::proto::v1::{Change, FilterRequest, Mode, PlaceRequest, ScoreRequest, change};

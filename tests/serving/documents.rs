@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How the documents call the binary.
+/// The path under which the documents call the binary.
 const BINARY: &str = "target/debug/evenkeel ";
 
 #[test]

@@ -1,4 +1,4 @@
-//! How a server stops: in the order that loses no call.
+//! A server stops in the order that loses no call.
 
 use std::error::Error as _;
 use std::sync::Arc;

@@ -12,10 +12,10 @@ use serde_json::Value;
 
 use crate::process::{Server, command, until};
 
-/// How a nats-server tells of itself, before it is asked anything.
+/// The greeting of a nats-server.
 const INFO: &str = r#"INFO {"server_id":"X","server_name":"n","version":"2.15.2","proto":1,"headers":true,"jetstream":true,"max_payload":1048576}"#;
 
-/// What is sent before the client has said who it is, and after; in place of `…`
+/// The bytes to send before the client has identified itself, and after; in place of `…`
 /// comes what never ends. Then what the server's log has to say of it.
 const ANSWERS: [(&str, &str, &str); 9] = [
     ("INFO {\"a\":\"…", "", "a line of more than 1048576 bytes"),

@@ -12,10 +12,10 @@ use serde_json::json;
 
 use crate::process::{Server, command, until};
 
-/// What no log may have.
+/// The secret that no log may contain.
 const SECRET: &str = "a-password-of-a-pod";
 
-/// What is answered to lists, and to watches.
+/// An answer to lists, and to watches.
 #[derive(Clone, Copy, PartialEq)]
 enum Answer {
     /// A list that is cut off.

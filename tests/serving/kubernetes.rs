@@ -52,7 +52,7 @@ fn a_snapshot_follows_its_cluster() {
     assert_eq!(nodes("changes"), changes);
 }
 
-/// What happens to a watch, and what makes it right again.
+/// A fault of a watch, and the list that repairs it.
 #[test]
 fn a_gap_is_listed_again_and_becomes_one_batch() {
     for by_status in [false, true] {

@@ -33,11 +33,11 @@ const MANY: usize = 500;
 /// A balancer and its configuration in `deploy/load-balancers`.
 struct Kind {
     file: &'static str,
-    /// How it is started with a configuration in a directory.
+    /// The command that starts it with a configuration in a directory.
     command: fn(&Path) -> Command,
-    /// What the configuration listens on; `{}` is the address or the port.
+    /// The line with the address to listen on; `{}` is the address or the port.
     listens: (&'static str, &'static str),
-    /// How it writes where a server is: host, port and admin port.
+    /// Writes the line of a server: host, port and admin port.
     server: fn(&str, &str, &str) -> String,
 }
 

@@ -1,4 +1,4 @@
-//! What goes over each limit, and the refusal of it.
+//! A request over each limit, and its refusal.
 
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! What nobody needs any more goes, and nothing else.
+//! Data that nobody needs any more goes, and nothing else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -10,7 +10,7 @@ use crate::world::World;
 /// By how much a wall clock is set off, in milliseconds.
 const OFF: [i64; 6] = [-3_600_000, -400, 300, 60_000, 3_600_000, 7_200_000];
 
-/// How fast clocks run, in thousandths.
+/// The speeds of clocks, in thousandths.
 const RATES: [u64; 5] = [500, 990, 1_010, 1_500, 10_000];
 
 /// The clocks of a server.
@@ -19,7 +19,7 @@ pub struct Clocks {
     last: Mutex<Reading>,
 }
 
-/// What they said when they were set last.
+/// The time that they told when they were set last.
 struct Reading {
     real: SystemTime,
     wall: SystemTime,
@@ -28,7 +28,7 @@ struct Reading {
 }
 
 impl Clocks {
-    /// Those of a server that begins, which are wrong now and then.
+    /// The clocks of a server that begins, which are wrong now and then.
     pub fn new(world: &Arc<World>) -> Self {
         let real = world.now();
         let clocks = Self {

@@ -1,4 +1,4 @@
-//! What is held ends by no wrong clock, and on time by the others.
+//! A reservation ends by no wrong clock, and on time by the others.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -10,7 +10,7 @@ use crate::schedule::Actor;
 use crate::server::Server;
 use crate::world::{NAME, World};
 
-/// How many servers want the same snapshot, and how many changes each.
+/// The number of servers that want the same snapshot.
 const SERVERS: usize = 4;
 const CHANGES: usize = 40;
 

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::time::SystemTime;
 
-/// What a client wanted, and what it was told.
+/// A call of a client, and the answer.
 #[derive(Debug, Clone)]
 pub struct Op {
     /// When it asked, and when it was answered, in the order of all that clients do.
@@ -23,7 +23,7 @@ pub struct Op {
     pub did: Did,
 }
 
-/// What was done.
+/// The act that a call asked for.
 #[derive(Debug, Clone)]
 pub enum Did {
     /// Reservations were made, of a request with this key if it can come again.
@@ -45,12 +45,12 @@ pub enum Did {
     },
 }
 
-/// What clients did.
+/// The calls of clients.
 #[derive(Default)]
 pub struct History {
     ops: Vec<Op>,
     ticks: u64,
-    /// How often somebody tried to release a reservation.
+    /// The number of attempts to release each reservation.
     given_up: HashMap<String, usize>,
 }
 

@@ -1,4 +1,4 @@
-//! What clients want of reservations, and what they are told.
+//! Calls of clients about reservations, and their answers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -32,12 +32,12 @@ struct Pair {
     other: Alone,
 }
 
-/// How a server came to what it has.
+/// The way by which a server came to its state.
 #[derive(Debug, PartialEq, Eq)]
 struct Came {
-    /// How many records it read.
+    /// The number of records that it read.
     followed: u64,
-    /// How many snapshots it read anew.
+    /// The number of snapshots that it read anew.
     anew: u64,
 }
 

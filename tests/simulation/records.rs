@@ -37,7 +37,7 @@ fn begun() -> (Place, Uuid) {
     (Place { log_id, ..place }, log_id)
 }
 
-/// Whether a verdict is as expected.
+/// A function that returns whether a verdict is as expected.
 type Expected = fn(&Verdict) -> bool;
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is wanted by somebody who loses the right to it.
+//! Changes by a server that loses the right to make them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -7,13 +7,13 @@ use crate::schedule::Actor;
 use crate::server;
 use crate::world::World;
 
-/// How many seeds are tried. `SEEDS` says otherwise, and `.ci/run` tries more.
+/// The number of seeds that are tried, unless `SEEDS` says otherwise. `.ci/run` tries more.
 const SEEDS: u64 = 1_000;
 
-/// How many servers there are.
+/// The number of servers.
 const SERVERS: usize = 3;
 
-/// How many steps a run has at most: one that goes on is stuck.
+/// The most steps of a run: one that goes on is stuck.
 const STEPS: usize = 100_000;
 
 /// Runs the servers of a seed until all have ended.

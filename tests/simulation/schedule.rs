@@ -46,7 +46,7 @@ pub fn pass() {
     }
 }
 
-/// What runs when it is told to.
+/// An actor, which runs when it is told to.
 pub struct Actor(Generator<'static, bool, ()>);
 
 impl Actor {

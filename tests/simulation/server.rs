@@ -14,10 +14,10 @@ use crate::schedule;
 use crate::wire::{Crash, Wire};
 use crate::world::{NAME, World, pods};
 
-/// How much time is between what servers compare.
+/// The time between two comparisons of servers.
 const COMPARED: Duration = Duration::from_millis(200);
 
-/// How many things the clients of a server want.
+/// The number of calls that the clients of a server make.
 const WISHES: usize = 14;
 
 /// A server, until it crashes.
@@ -100,7 +100,7 @@ impl Server {
         }
     }
 
-    /// Its snapshot, if that answers.
+    /// The snapshot of the server, if that answers.
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
         let found = self.registry.get(NAME).ok();
         found.filter(|snapshot| snapshot.revision() > 0 && snapshot.is_synced())

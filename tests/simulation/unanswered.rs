@@ -1,4 +1,4 @@
-//! What was sent to a log, or is to be, that does not say what became of it.
+//! Messages to a log that does not say whether they landed.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -159,7 +159,7 @@ impl Faults for Hidden {
     }
 }
 
-/// What is done about a snapshot and one of its reservations.
+/// A step on a snapshot and one of its reservations.
 type Step = fn(&Alone, String) -> Result<(), Error>;
 
 /// A server whose own work shows itself later does not tell of it as of the work of others: that a

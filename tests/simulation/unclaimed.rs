@@ -110,7 +110,7 @@ fn nothing_is_refused_by_a_state_that_is_over() {
     assert_eq!((ids.len(), snapshot.revision()), (1, 4));
 }
 
-/// What need not be recorded is answered by all that was acknowledged before: here that a
+/// A change that need not be recorded is answered by all that was acknowledged before: here that a
 /// reservation is held for longer than it is to be renewed.
 #[test]
 fn nothing_is_renewed_that_was_released_elsewhere() {
@@ -122,7 +122,7 @@ fn nothing_is_renewed_that_was_released_elsewhere() {
     assert_eq!((renewed.revision, renewed.unknown), (3, vec![id]));
 }
 
-/// What was recorded is of all that came before it: it is not done a second time because
+/// A recorded change knows all that came before it: it is not made a second time because
 /// something else was not there.
 #[test]
 fn of_what_is_released_together_only_that_is_unknown_which_was_not_held() {

@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 use crate::alone::{Alone, offer};
 use crate::world::{NAME, digest};
 
-/// What a later version writes, on top of what is there.
+/// The record of a later version, with one more field.
 struct LaterRecord {
     name: &'static str,
     message: fn(&Body, EntryRow) -> Bytes,

@@ -1,4 +1,4 @@
-//! What goes wrong between a server and the log.
+//! Faults between a server and the log.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -25,22 +25,22 @@ pub struct Crash;
 pub struct Wire {
     pub number: usize,
     pub world: Arc<World>,
-    /// Whether messages may be forged now: a server that has read one, and
+    /// True if messages may be forged now: a server that has read one, and
     /// appends before it reads another, is not noticed in time.
     pub may_forge: AtomicBool,
     /// Not 0 from a forged message on until it is known to be one.
     pub forged: AtomicU8,
     /// The follower that read the forged message.
     pub forged_for: AtomicU64,
-    /// How often the server had read a snapshot anew when it read the forged message.
+    /// The number of snapshots that the server had read anew when it read the forged message.
     pub read_anew: AtomicU64,
-    /// How often the connection was lost.
+    /// The number of lost connections.
     pub losses: AtomicU64,
     /// The leader that is reached now, if it is one that was cut off.
     pub stale: Mutex<Option<StaleLeader>>,
-    /// What answers the clients of the server.
+    /// The registry that answers the clients of the server.
     pub registry: OnceLock<Weak<Registry>>,
-    /// What reads the log for that.
+    /// The replica that reads the log for the registry.
     pub replica: OnceLock<Weak<Replica>>,
     /// The latest revision of each epoch that the server has answered with.
     pub answered: Mutex<HashMap<String, i64>>,
@@ -56,7 +56,7 @@ impl Wire {
         self.forged.load(Ordering::Relaxed) > 0
     }
 
-    /// How often the server has read a snapshot anew.
+    /// Returns the number of times that the server has read a snapshot anew.
     fn bootstraps(&self) -> u64 {
         let replica = self.replica.get().and_then(Weak::upgrade);
         replica.map_or(0, |it| it.counts().bootstraps.load(Ordering::Relaxed))

@@ -1,4 +1,4 @@
-//! What the clients of a server want.
+//! The calls that the clients of a server want to make.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -18,24 +18,24 @@ use crate::schedule::Dice;
 /// The snapshot that all servers have.
 pub const NAME: &str = "fleet";
 
-/// How many reservations a node has room for.
+/// The number of reservations that a node has room for.
 pub const ROOM: usize = 2;
 
-/// How many nodes there are.
+/// The number of nodes.
 pub const NODES: usize = 3;
 
-/// What all servers share.
+/// The world that all servers share.
 pub struct World {
     pub seed: u64,
     pub dice: Dice,
     pub log: FakeLog,
     pub calm: AtomicBool,
-    /// Whether what happens is noted: `STORY` says so.
+    /// True if what happens is noted: `STORY` says so.
     tells: bool,
     pub finished: AtomicUsize,
-    /// Whether a server has put a pod since nothing goes wrong any more.
+    /// True if a server has put a pod since nothing goes wrong any more.
     pub has_put_last: AtomicBool,
-    /// How much time passes at most with each call to the log, in microseconds.
+    /// The most time that passes with each call to the log, in microseconds.
     pub pace: AtomicUsize,
     /// A leader that is cut off from the others, and for how many calls yet.
     stale: Mutex<Option<(StaleLeader, usize)>>,
@@ -45,7 +45,7 @@ pub struct World {
     ledger: Mutex<Ledger>,
 }
 
-/// What clients were told, and what was seen.
+/// The answers that clients got, and the states that were seen.
 #[derive(Default)]
 pub struct Ledger {
     /// Pods that were acknowledged, with the epoch and the revision.
@@ -57,15 +57,15 @@ pub struct Ledger {
     /// Epochs that somebody tried to delete, each with the pods that it had then. A log that lost
     /// records goes on in another epoch, with pods that were acknowledged in the one before.
     pub deleted: HashMap<String, HashSet<String>>,
-    /// What was seen at each revision of an epoch.
+    /// The state that was seen at each revision of an epoch.
     states: HashMap<(String, i64), String>,
     /// Reservations that were told to clients.
     pub ids: Vec<String>,
-    /// What clients were told of reservations.
+    /// The answers to clients about reservations.
     pub history: History,
-    /// How many pods were named.
+    /// The number of pods that were named.
     pub named: usize,
-    /// What happened, for those who look at a failed run.
+    /// The events of the run, for people who look at a failed one.
     pub story: Vec<String>,
 }
 

@@ -26,7 +26,7 @@ const GHOSTS: usize = 40;
 /// Copies that are held against the truth.
 const COPIES: usize = 12;
 
-/// How long the overlays have to get between the copies, at most.
+/// The longest time that the overlays have to get between the copies.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn in_namespace(change: Change, namespace: &str) -> Change {

@@ -151,7 +151,7 @@ fn a_large_batch_is_seen_whole() {
     assert_eq!(snapshot.summary().views, 2, "they were kept all the time");
 }
 
-/// Who reads waits for a small part of the time that a large change takes.
+/// A reader waits for a small part of the time that a large change takes.
 #[test]
 fn a_large_batch_holds_up_nobody() {
     const PODS: usize = 60_000;

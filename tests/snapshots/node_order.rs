@@ -53,7 +53,7 @@ fn put(name: &str, is_cordoned: bool) -> Change {
     }
 }
 
-/// What a client keeps.
+/// The node order that a client keeps.
 #[derive(Default)]
 struct Reader {
     list: ListNodesResponse,

@@ -12,7 +12,7 @@ use evenkeel::recount::{self, Cluster, LabelMap, labels, selector_matches};
 use super::reasons;
 use super::server::Server;
 
-/// How far two weights may be apart.
+/// The largest difference between two weights that count as equal.
 pub const WEIGHT_TOLERANCE: f64 = 1e-12;
 
 /// The answer to a Filter with VIEW_FULL and `max_domains: 0` is the oracle's.

@@ -13,15 +13,15 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// What a client has connected with.
+/// A connection of a client.
 pub trait Connection: Read + Write {}
 
 impl<C: Read + Write> Connection for C {}
 
-/// What makes a connection of a stream.
+/// A function that makes a connection of a stream.
 pub type Handshake = Arc<dyn Fn(TcpStream) -> Box<dyn Connection> + Send + Sync>;
 
-/// What goes wrong.
+/// The faults to inflict.
 #[derive(Debug, Default)]
 pub struct Faults {
     /// Resources that may not be listed or watched.
@@ -30,13 +30,13 @@ pub struct Faults {
     pub unwatched: BTreeSet<&'static str>,
     /// Resources whose lists wait.
     pub held: BTreeSet<&'static str>,
-    /// How many more continued lists have expired.
+    /// The number of further continued lists that expire.
     pub expired_pages: u32,
-    /// How many more continued lists break off in the middle of an answer.
+    /// The number of further continued lists that break off in the middle of an answer.
     pub cut_pages: u32,
-    /// Whether watches that are too old are refused by status, not by an event.
+    /// True if watches that are too old are refused by status, not by an event.
     pub gone_by_status: bool,
-    /// Whether nothing is answered at all.
+    /// True if nothing is answered at all.
     pub is_away: bool,
     /// The token without which nothing is answered.
     pub token: Option<&'static str>,
@@ -54,13 +54,13 @@ struct State {
     generation: u64,
     /// Bookmarks that were sent to each watch so far.
     bookmarks: u64,
-    /// How often each resource was listed from the start.
+    /// The number of times that each resource was listed from the start.
     lists: BTreeMap<String, u32>,
-    /// How many objects were changed by server-side apply.
+    /// The number of objects that were changed by server-side apply.
     applied: u32,
 }
 
-/// What was stored at a version.
+/// The objects that were stored at a version.
 pub struct Backup(u64, BTreeMap<(&'static str, String), Value>);
 
 type Shared = Arc<(Mutex<State>, Condvar)>;
@@ -146,7 +146,7 @@ impl ApiServer {
         self.shared.1.notify_all();
     }
 
-    /// How many objects were changed by server-side apply.
+    /// Returns the number of objects that were changed by server-side apply.
     pub fn applied(&self) -> u32 {
         lock(&self.shared).applied
     }
@@ -267,7 +267,7 @@ fn apply(
     (200, object)
 }
 
-/// What a manager owns, who wrote one annotation.
+/// The entry of a manager that wrote one annotation.
 pub fn managed(manager: &str, annotation: &str) -> Value {
     let field = format!("f:{annotation}");
     json!({"manager": manager, "operation": "Apply",

@@ -24,10 +24,10 @@ use super::model::Stored;
 /// The key of the zones of [`cluster`].
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// How long a question may take.
+/// The longest time that a question may take.
 pub const PATIENCE: Duration = Duration::from_millis(200);
 
-/// How often a question comes until it is answered from what is kept.
+/// The number of times that a question comes until it is answered as a kept question.
 pub const UNTIL_KEPT: usize = 3;
 
 /// An answer, or what it was refused with.

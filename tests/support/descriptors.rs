@@ -192,7 +192,7 @@ impl FieldPath<'_> {
         is_message(self.field()) && self.field().type_name() == message
     }
 
-    /// Its path as in JSON. Of lists around it, it is in the first element.
+    /// The path of the field as in JSON. Of lists around it, it is in the first element.
     pub fn name(&self) -> String {
         let (last, around) = self.0.split_last().expect("a path is not empty");
         let around = around.iter().map(|field| match field.label() {

@@ -108,7 +108,7 @@ fn plain(message: &str) -> Vec<u8> {
     }
 }
 
-/// Those of `Place`, and of what is reserved.
+/// Examples of `Place`, and of reservations.
 fn of_place(message: &str) -> Vec<u8> {
     match message {
         "NodeBonus" => NodeBonus {

@@ -19,17 +19,17 @@ use super::{generate, model};
 /// One step of a history, and what is asked after it.
 #[derive(Debug, Clone, Default)]
 pub struct Step {
-    /// Whether the changes are the whole state; then none is a deletion.
+    /// True if the changes are the whole state; then none is a deletion.
     pub replace: bool,
     /// At most one per object.
     pub changes: Vec<Change>,
     /// Default constraints to set.
     pub defaults: Option<DefaultConstraints>,
-    /// What is asked afterwards.
+    /// The questions to ask afterwards.
     pub questions: Vec<Asked>,
 }
 
-/// What is asked: Filter and Score about a pod.
+/// A question: Filter and Score about a pod.
 #[derive(Debug, Clone)]
 pub struct Asked {
     pod: Pod,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::http::get;
 
-/// What an admin port tells.
+/// A page of an admin port.
 #[derive(Debug)]
 pub struct Page(String);
 

@@ -14,7 +14,7 @@ use evenkeel::recount::{Cluster, namespace};
 pub trait Stored: Clone {
     /// The kind that a reference names it by.
     const KIND: &'static str;
-    /// Its metadata.
+    /// The metadata of the object.
     fn metadata(&self) -> &ObjectMeta;
     /// The list that holds its kind.
     fn list(cluster: &mut Cluster) -> &mut Vec<Self>;

@@ -23,7 +23,7 @@ pub struct Issued {
     pub key: String,
 }
 
-/// What a certificate says of its owner.
+/// The statements of a certificate about its owner.
 #[derive(Clone, Copy, Default)]
 pub struct Subject<'a> {
     pub common_name: &'a str,
@@ -45,7 +45,7 @@ impl Authority {
         }
     }
 
-    /// Its own certificate, in PEM.
+    /// The authority's own certificate, in PEM.
     pub fn pem(&self) -> &str {
         &self.pem
     }

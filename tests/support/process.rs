@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use tonic::transport::{Channel, Endpoint};
 
-/// How long anything may take before a test fails.
+/// The time after which a test fails that waits for something.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Calls `probe` until it gives a value.

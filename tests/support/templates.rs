@@ -5,18 +5,18 @@ use serde_json::{Value, json};
 /// The namespace whose LimitRange sets requests.
 pub const LIMITED: &str = "limited";
 
-/// How many pods are asked for: two on each node.
+/// The number of pods that are asked for: two on each node.
 pub const WANTED: usize = 12;
 
 /// A template, and how many of twelve pods fit.
 pub struct Case {
-    /// What decides.
+    /// The name of the constraint that decides.
     pub name: &'static str,
     /// The namespace of the pods.
     pub namespace: &'static str,
     /// The pod's spec.
     pub spec: Value,
-    /// How many of [`WANTED`] find a node.
+    /// The number of pods of [`WANTED`] that find a node.
     pub placed: usize,
 }
 

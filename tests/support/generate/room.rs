@@ -1,4 +1,4 @@
-//! What nodes have and pods request: few amounts, so that they often just fit.
+//! The room of nodes and the requests of pods: few amounts, so that they often just fit.
 
 use std::collections::BTreeMap;
 
