@@ -70,7 +70,7 @@ fn the_table_shows_verdicts_reasons_and_what_pins_the_minimum() {
         "a1    unschedulable  node(s) didn't match pod topology spread constraints; zone: skew 3 > 1",
         "a2    unresolvable   node(s) were unschedulable",
         "  counts      pods with app=web",
-        "  minimum     0, pinned by c",
+        "  minimum     0, held by c",
         "  c       0     1     1      no feasible node",
     ] {
         assert!(

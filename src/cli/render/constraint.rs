@@ -116,10 +116,10 @@ fn minimum(report: &ConstraintReport, constraint: &TopologySpreadConstraint) -> 
     let open = !all_listed && at_minimum.len() == report.domains.len();
     match at_minimum.len().saturating_sub(NAMED_AT_MINIMUM) {
         _ if at_minimum.is_empty() => count,
-        0 if open => format!("{count}, pinned by {named} and perhaps more"),
-        0 => format!("{count}, pinned by {named}"),
-        more if open => format!("{count}, pinned by {named} and at least {more} more"),
-        more => format!("{count}, pinned by {named} and {more} more"),
+        0 if open => format!("{count}, held by {named} and perhaps more"),
+        0 => format!("{count}, held by {named}"),
+        more if open => format!("{count}, held by {named} and at least {more} more"),
+        more => format!("{count}, held by {named} and {more} more"),
     }
 }
 

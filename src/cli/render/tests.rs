@@ -61,7 +61,7 @@ x1    unresolvable   node(s) didn't match pod topology spread constraints (missi
 constraint 0: zone, max skew 1, DoNotSchedule
   counts      pods with app=web
   self match  yes: the pod counts for itself
-  minimum     0, pinned by b, c
+  minimum     0, held by b, c
   DOMAIN  PODS  SKEW  NODES  VERDICT
   b       0     1     1      no feasible node
   c       0     1     1      skew 1 <= 1
@@ -71,7 +71,7 @@ constraint 0: zone, max skew 1, DoNotSchedule
 }
 
 #[test]
-fn a_constraint_says_what_it_counts_and_what_pins_the_minimum() {
+fn a_constraint_says_what_it_counts_and_what_holds_the_minimum() {
     let domain = |value: &str, pods: i64| json!({"value": value, "matchingPods": pods});
     let empty =
         |values: &[&str]| -> Vec<Value> { values.iter().map(|value| domain(value, 0)).collect() };
@@ -98,19 +98,19 @@ fn a_constraint_says_what_it_counts_and_what_pins_the_minimum() {
         (
             with(json!({"domainCount": 2, "globalMinimum": 1,
                 "domains": [domain("", 1), domain("b", 2)]})),
-            "  minimum     1, pinned by (no value)",
+            "  minimum     1, held by (no value)",
         ),
         (
             with(json!({"domainCount": 5, "domains": empty(&["a", "b", "c", "d", "e"])})),
-            "  minimum     0, pinned by a, b, c and 2 more",
+            "  minimum     0, held by a, b, c and 2 more",
         ),
         (
             with(json!({"domainCount": 9, "domains": empty(&["a", "b"])})),
-            "  minimum     0, pinned by a, b and perhaps more",
+            "  minimum     0, held by a, b and perhaps more",
         ),
         (
             with(json!({"domainCount": 9, "domains": empty(&["a", "b", "c", "d"])})),
-            "  minimum     0, pinned by a, b, c and at least 1 more",
+            "  minimum     0, held by a, b, c and at least 1 more",
         ),
         (
             saying("labelSelector", None),
