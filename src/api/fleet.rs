@@ -9,7 +9,7 @@ use super::place_options;
 use super::written::Written;
 use crate::explain;
 use crate::matching::{Path, Violations};
-use crate::plan::JointPlacer;
+use crate::plan;
 use crate::proto::v1;
 use crate::snapshot::{Limits, ReadView, Slot, bits};
 use crate::spread::fleet::{self, Judge, PlacementSpec};
@@ -204,11 +204,7 @@ impl Dialect for PlacementSpec {
         options: &PlaceOptions,
         read_view: &ReadView<'_>,
     ) -> Box<dyn Picker> {
-        let picker = fleet::PickN::of(self, checks, options, read_view);
-        match options.jointly {
-            true => Box::new(JointPlacer::of(picker)),
-            false => Box::new(picker),
-        }
+        plan::picker(fleet::PickN::of(self, checks, options, read_view), options)
     }
 
     fn report(&self, report: &Report<'_>) -> v1::ConstraintReport {

@@ -8,7 +8,7 @@ use super::place_options;
 use super::written::Written;
 use crate::explain::{self, Case};
 use crate::matching::{Path, Violations};
-use crate::plan::JointPlacer;
+use crate::plan;
 use crate::proto::v1;
 use crate::snapshot::{Limits, ReadView, Slot};
 use crate::spread::{
@@ -153,11 +153,7 @@ impl Dialect for Question {
         options: &PlaceOptions,
         read_view: &ReadView<'_>,
     ) -> Box<dyn Picker> {
-        let placer = place::Placer::of(self, checks, options, read_view);
-        match options.jointly {
-            true => Box::new(JointPlacer::of(placer)),
-            false => Box::new(placer),
-        }
+        plan::picker(place::Placer::of(self, checks, options, read_view), options)
     }
 
     fn report(&self, report: &Report<'_>) -> v1::ConstraintReport {

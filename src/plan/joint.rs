@@ -5,11 +5,11 @@ use super::best_scored;
 use super::levels::{LevelFlows, PlanPart};
 use super::search;
 use crate::spread::place::{Outlook, PlannedPicker};
-use crate::spread::{Outcome, Picker, Report, SkewRule};
+use crate::spread::{Outcome, Picker, PlaceOptions, Report, SkewRule};
 
 /// Places jointly what does not fit otherwise.
 #[derive(Debug)]
-pub struct JointPlacer<P> {
+struct JointPlacer<P> {
     placer: P,
 }
 
@@ -20,10 +20,11 @@ struct JointPlan {
     bound: usize,
 }
 
-impl<P: PlannedPicker> JointPlacer<P> {
-    /// Places with what was gathered for placing one after the other.
-    pub fn of(placer: P) -> Self {
-        Self { placer }
+/// A picker that picks one after the other, or plans all picks jointly, as the options say.
+pub fn picker<P: PlannedPicker + 'static>(placer: P, options: &PlaceOptions) -> Box<dyn Picker> {
+    match options.jointly {
+        true => Box::new(JointPlacer { placer }),
+        false => Box::new(placer),
     }
 }
 

@@ -34,7 +34,7 @@ mod standing;
 
 pub use blockers::{Blocker, BlockerKind};
 pub use deletion_costs::deletion_costs;
-pub use joint::JointPlacer;
+pub use joint::picker;
 pub use moving::MoveEffect;
 pub use rebalance::{PlannedMove, RebalancePlan, RebalancedWorkload};
 pub use rebalance_options::{RebalanceOptions, StayingPods};

@@ -40,7 +40,7 @@ impl Evenkeel {
     pub(crate) async fn filter(&self, pod: &Pod) -> Result<FilterResponse, Status> {
         let request = FilterRequest {
             pod: Some(pod.clone()),
-            view: View::Basic as i32,
+            view: View::Full as i32,
             max_domains: Some(0),
             ..FilterRequest::default()
         };
@@ -52,7 +52,7 @@ impl Evenkeel {
     pub(crate) async fn score(&self, pod: &Pod) -> Result<ScoreResponse, Status> {
         let request = ScoreRequest {
             pod: Some(pod.clone()),
-            view: View::Basic as i32,
+            view: View::Full as i32,
             ..ScoreRequest::default()
         };
         let answer = self.client.clone().score(request).await;
