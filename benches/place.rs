@@ -16,7 +16,7 @@ mod world;
 use std::collections::BTreeMap;
 
 use evenkeel::matching::Path;
-use evenkeel::plan::JointPlacer;
+use evenkeel::plan;
 use evenkeel::proto::v1;
 use evenkeel::snapshot::{Batch, Limits, ReadView};
 use evenkeel::spread::{NodeChecks, Picker, PlaceOptions, Question, fleet, place};
@@ -93,9 +93,13 @@ fn kubernetes(size: (usize, usize, usize), clock: &mut Clock) {
 
 /// Places with what `placer` gathers, jointly.
 fn jointly(nodes: usize, name: &str, placer: impl Fn() -> place::Placer, clock: &mut Clock) {
+    let options = PlaceOptions {
+        jointly: true,
+        ..PlaceOptions::default()
+    };
     let run = || {
-        let mut plan = JointPlacer::of(placer());
-        plan.run(false, &|| false).expect("nobody cancels")
+        let mut picker = plan::picker(placer(), &options);
+        picker.run(false, &|| false).expect("nobody cancels")
     };
     let outcome = run();
     let bound = outcome.bound.expect("it is asked for");
