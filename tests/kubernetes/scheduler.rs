@@ -39,6 +39,9 @@ pub(crate) struct Decision {
     pub(crate) reasons: BTreeMap<String, i64>,
     /// The log's lines about changes of other objects, from the question until the attempt began.
     pub(crate) changes: Vec<String>,
+    /// True if a claim of the pod was changed by another program while the scheduler bound it. The
+    /// pod is to be tried again then.
+    pub(crate) is_void: bool,
 }
 
 /// A running kube-scheduler.
@@ -170,7 +173,11 @@ fn decision<'a>(lines: impl Iterator<Item = &'a String>, end: &str) -> Decision 
         scores: Some(BTreeMap::new()),
         reasons: BTreeMap::new(),
         changes: Vec::new(),
+        is_void: end.contains("running PreBind plugin") && end.contains("has been modified"),
     };
+    if decision.is_void {
+        return decision;
+    }
     for line in lines {
         let node = || field(line, "node").expect("a node");
         if line.contains("\"Calculated node's final score for pod\"") {

@@ -162,6 +162,11 @@ impl Shadow<'_> {
         let decision = scheduler
             .decides(from, &format!("{NAMESPACE}/{name}"))
             .await;
+        if decision.is_void {
+            self.api.delete(&path, 0).await;
+            self.storage_changed = true;
+            return;
+        }
         self.findings.compare(&object, &decision, &filter, &score);
         // Its claims may have been bound.
         self.storage_changed |= object["spec"]["volumes"].is_array();

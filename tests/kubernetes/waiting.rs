@@ -36,7 +36,8 @@ impl Shadow<'_> {
             let mut binds = false;
             for name in &waiting {
                 let about = format!("{NAMESPACE}/{name}");
-                binds |= !scheduler.decides(0, &about).await.feasible.is_empty();
+                let decision = scheduler.decides(0, &about).await;
+                binds |= decision.is_void || !decision.feasible.is_empty();
             }
             quiet = if binds { 0 } else { quiet + 1 };
         }
