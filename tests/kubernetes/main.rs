@@ -12,6 +12,7 @@ mod filled;
 mod findings;
 mod made;
 mod marks;
+mod nominated;
 mod objects;
 mod plans;
 mod proxy;

@@ -126,6 +126,7 @@ impl Shadow<'_> {
 
     /// Asks about a pod, has it scheduled, and compares.
     async fn place(&mut self, scheduler: &mut Scheduler) {
+        self.ends_nominations().await;
         self.known_to_all(scheduler).await;
         let held = self.held.pop();
         let name = held.clone();
@@ -174,6 +175,18 @@ impl Shadow<'_> {
             self.findings.nominated += 1;
         }
         self.pods.push(name);
+    }
+
+    /// Lets nominated pods go that terminate: the scheduler counts them until it passes over them,
+    /// at a time of its own.
+    pub(crate) async fn ends_nominations(&self) {
+        for pod in self.api.list("Pod").await {
+            let is_nominated = !pod["status"]["nominatedNodeName"].is_null();
+            let terminates = !pod["metadata"]["deletionTimestamp"].is_null();
+            if is_nominated && terminates && pod["spec"]["nodeName"].is_null() {
+                self.api.release("Pod", &pod).await;
+            }
+        }
     }
 
     /// Ends one of the pods that were placed last, so that others find a node.

@@ -26,6 +26,7 @@ impl Shadow<'_> {
             self.api.create(&large).await;
             self.pods.push(name);
         }
+        self.ends_nominations().await;
         let mut waiting = Vec::new();
         // The scheduler takes nominations back pod by pod, so the first pass in which it
         // binds none may still change what pods find.
