@@ -112,9 +112,9 @@ impl Executor {
     }
 
     /// Runs a change to a snapshot, or the copying of one, which waits for the batch under way. It
-    /// is never refused for load, because a refused feed would have to begin again. Only
-    /// changes may wait for a disk, so a call that writes nothing never does. It runs at the
-    /// priority of the threads that serve.
+    /// is never refused for load, because a refused feed would have to begin again. Only changes
+    /// may wait for a disk, so a call that writes nothing never does. It runs at the priority of the
+    /// threads that serve.
     ///
     /// # Errors
     /// [`Error::Deadline`]: the change did not run in time, or it continues without its caller.

@@ -24,12 +24,14 @@ impl Cluster {
         let apart = merged(pod, terms(pod, |affinity| &affinity.pod_anti_affinity));
         // kube-scheduler skips its plugin, and so the nominated pods, where the incoming pod has
         // no term and no pod on a node keeps it away from a domain.
-        let mut on_nodes = self.pods_on_nodes(node, &[]).into_iter();
-        let keeps_away = |(other, on)| self.keys_kept_from(other, on, pod).next().is_some();
-        if near.is_empty() && apart.is_empty() && !on_nodes.any(keeps_away) {
+        let mut there = self.pods_on_nodes();
+        let mut keys = there
+            .iter()
+            .flat_map(|(other, on)| self.keys_kept_from(other, on, pod));
+        if near.is_empty() && apart.is_empty() && keys.next().is_none() {
             return None;
         }
-        let there = self.pods_on_nodes(node, coming);
+        there.extend(coming.iter().map(|pod| (*pod, node)));
         let here = labels(node.metadata.as_ref());
         // The pods on nodes with the same value of the key as this one.
         let beside = |key: &str| {
@@ -89,16 +91,16 @@ impl Cluster {
             .filter_map(move |term| Some((&term.topology_key, on.get(&term.topology_key)?.clone())))
     }
 
-    /// The pods that have not finished, each with the known node that it is on, and the pods
-    /// nominated to a node.
-    fn pods_on_nodes<'a>(&'a self, to: &'a Node, coming: &[&'a Pod]) -> Vec<(&'a Pod, &'a Node)> {
+    /// The pods that have not finished, each with the known node that it is on.
+    fn pods_on_nodes(&self) -> Vec<(&Pod, &Node)> {
         let node = |name_of: &str| {
             let mut nodes = self.nodes.iter();
             nodes.find(|node| name(node.metadata.as_ref()) == name_of)
         };
         let there = self.pods.iter();
-        let there = there.filter_map(|pod| Some((pod, node(node_taken(pod)?)?)));
-        there.chain(coming.iter().map(|pod| (*pod, to))).collect()
+        there
+            .filter_map(|pod| Some((pod, node(node_taken(pod)?)?)))
+            .collect()
     }
 
     /// Returns whether a term of an incoming pod covers another pod. A selector of namespaces finds

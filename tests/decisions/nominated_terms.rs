@@ -110,12 +110,13 @@ async fn nominated_pods_use_their_disks_and_some_of_their_claims() {
             None,
         ),
     ] {
-        judge(&changes(&there), &asked, refused).await;
+        let refused: Vec<_> = refused.map(|reason| ("a", reason, 1)).into_iter().collect();
+        judge(&changes(&there), &asked, &refused).await;
     }
 }
 
-/// Asks a server and a recount whether node a is refused for a nominated pod alone, and why.
-async fn judge(changes: &[Change], asked: &Value, refused: Option<&str>) {
+/// Asks a server and a recount which nodes are refused, why, and for how many nominated pods alone.
+async fn judge(changes: &[Change], asked: &Value, refused: &[(&str, &str, i64)]) {
     let server = Server::start().await;
     let mut cluster = Cluster::default();
     changes
@@ -129,13 +130,11 @@ async fn judge(changes: &[Change], asked: &Value, refused: Option<&str>) {
         ..FilterRequest::default()
     };
     let answer = server.filter(request).await;
-    let on_a = answer
-        .infeasible
-        .iter()
-        .filter(|it| it.node == "a")
-        .map(|it| (&*it.node, &*it.reason, it.nominated_pods));
-    let wanted: Vec<_> = refused.map(|reason| ("a", reason, 1)).into_iter().collect();
-    assert_eq!(on_a.collect::<Vec<_>>(), wanted, "{asked} with {changes:?}");
+    let got = answer.infeasible.iter();
+    let got: Vec<_> = got
+        .map(|it| (&*it.node, &*it.reason, it.nominated_pods))
+        .collect();
+    assert_eq!(got, refused, "{asked} with {changes:?}");
     let question = Question {
         cluster: &cluster,
         pod: &pod,
@@ -173,12 +172,16 @@ async fn nominated_pods_keep_others_away_where_affinity_is_checked_anyway() {
         }})
     };
     for (asked, there, refused) in [
-        (&plain, None, None),
-        (&with_terms, None, Some(EXISTING)),
-        (&plain, Some(on_b("web", "zone")), Some(EXISTING)),
-        (&plain, Some(on_b("other", "zone")), None),
+        (&plain, None, &[][..]),
+        (&with_terms, None, &[("a", EXISTING, 1)]),
+        (
+            &plain,
+            Some(on_b("web", "zone")),
+            &[("a", EXISTING, 1), ("b", EXISTING, 0)],
+        ),
+        (&plain, Some(on_b("other", "zone")), &[]),
         // Node b is in no domain of this key.
-        (&plain, Some(on_b("web", "rack")), None),
+        (&plain, Some(on_b("web", "rack")), &[]),
     ] {
         let mut changes = vec![
             json!({"node": {"metadata": {"name": "a", "labels": {"zone": "x"}}}}),

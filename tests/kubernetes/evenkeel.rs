@@ -36,7 +36,7 @@ impl Evenkeel {
         }
     }
 
-    /// Filter, with the nodes' names and the counts per reason.
+    /// Filter, with the nodes' names, why the others are refused, and the counts per reason.
     pub(crate) async fn filter(&self, pod: &Pod) -> Result<FilterResponse, Status> {
         let request = FilterRequest {
             pod: Some(pod.clone()),
@@ -52,7 +52,7 @@ impl Evenkeel {
     pub(crate) async fn score(&self, pod: &Pod) -> Result<ScoreResponse, Status> {
         let request = ScoreRequest {
             pod: Some(pod.clone()),
-            view: View::Full as i32,
+            view: View::Basic as i32,
             ..ScoreRequest::default()
         };
         let answer = self.client.clone().score(request).await;
