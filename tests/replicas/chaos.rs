@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
+use support::linearizable::{self, Event, Rules};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use crate::build::{ZONE, having, node};
 use crate::fleet::{Client, Fleet, batch, put_node, update};
-use crate::history::{self, Event, Rules};
 use crate::users::{Known, Notes, REPLACED, User};
 
 const CLIENTS: usize = 8;
@@ -89,9 +89,9 @@ pub(crate) async fn nothing_is_lost(
     let history = notes.take();
     let written = write_down(&history, seed);
     check(fleet, &known).await;
-    let faults = history::faults(&history, &rules);
+    let faults = linearizable::faults(&history, Some(&rules));
     assert!(faults.is_empty(), "{written}: {faults:#?}");
-    let repeated = history.iter().filter(|event| event.repeated).count();
+    let repeated = history.iter().filter(|event| event.retried).count();
     println!("{} calls, {repeated} of them repeated", history.len());
     assert!(history.len() > 50, "nothing was asked");
     fleet.verify_log();

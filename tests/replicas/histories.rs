@@ -1,31 +1,54 @@
 //! The checker of histories: what a single server may answer passes, and each kind of
 //! fault is told.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::history::{Event, Rules, What, faults};
+use support::linearizable::{Event, Rules, What, faults};
 
 fn event(called: u64, answered: u64, revision: i64, what: What) -> Event {
     Event {
-        called: Duration::from_secs(called),
-        answered: Duration::from_secs(answered),
-        repeated: false,
+        called,
+        answered,
+        at: seconds(answered),
+        retried: false,
+        epoch: "first".into(),
         revision,
         what,
     }
 }
 
+fn seconds(after: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(after)
+}
+
+/// Reservations that are held for 100 seconds.
+fn reserved(key: Option<u8>, picks: &[(&str, &str)]) -> What {
+    let picks = picks.iter();
+    What::Reserved {
+        picks: picks
+            .map(|(id, node)| ((*id).into(), (*node).into()))
+            .collect(),
+        key,
+        until: seconds(100),
+    }
+}
+
+fn used(known: bool, until: Option<u64>) -> What {
+    What::Used {
+        id: "a".into(),
+        known,
+        until: until.map(seconds),
+    }
+}
+
 #[test]
 fn a_history_of_several_servers_is_told_from_that_of_one() {
-    let reserved = |id: &str, node: &str| What::Reserved(vec![(id.into(), node.into())]);
+    let one = |id: &str, node: &str| reserved(None, &[(id, node)]);
     let released = |known| What::Released {
         id: "a".into(),
         known,
     };
-    let confirmed = |known| What::Confirmed {
-        id: "a".into(),
-        known,
-    };
+    let confirmed = |known| used(known, None);
     let bound = What::Bound {
         id: "a".into(),
         pod: "p".into(),
@@ -38,12 +61,12 @@ fn a_history_of_several_servers_is_told_from_that_of_one() {
         room: 2,
         max_skew: 1,
     };
-    let repeated = |event: Event| Event {
-        repeated: true,
+    let retried = |event: Event| Event {
+        retried: true,
         ..event
     };
-    let made = || event(0, 1, 1, reserved("a", "x1"));
-    let second = |called, revision, node| event(called, called + 1, revision, reserved("b", node));
+    let made = || event(0, 1, 1, one("a", "x1"));
+    let second = |called, revision, node| event(called, called + 1, revision, one("b", node));
     let cases: Vec<(&str, Vec<Event>)> = vec![
         (
             "",
@@ -66,7 +89,7 @@ fn a_history_of_several_servers_is_told_from_that_of_one() {
             "",
             vec![
                 made(),
-                repeated(event(2, 9, 4, released(false))),
+                retried(event(2, 9, 4, released(false))),
                 second(3, 3, "x1"),
             ],
         ),
@@ -80,8 +103,8 @@ fn a_history_of_several_servers_is_told_from_that_of_one() {
                 second(8, 4, "x1"),
             ],
         ),
-        ("two", vec![made(), event(0, 1, 1, reserved("b", "y1"))]),
-        ("twice", vec![made(), event(2, 3, 2, reserved("a", "y1"))]),
+        ("two", vec![made(), event(0, 1, 1, one("b", "y1"))]),
+        ("twice", vec![made(), event(2, 3, 2, one("a", "y1"))]),
         (
             "was told before",
             vec![event(0, 1, 5, What::Fed), event(2, 3, 4, What::Read)],
@@ -119,15 +142,74 @@ fn a_history_of_several_servers_is_told_from_that_of_one() {
             vec![
                 made(),
                 second(2, 2, "y1"),
-                event(4, 5, 3, reserved("c", "x1")),
-                event(6, 7, 4, reserved("d", "y1")),
-                event(8, 9, 5, reserved("e", "x1")),
+                event(4, 5, 3, one("c", "x1")),
+                event(6, 7, 4, one("d", "y1")),
+                event(8, 9, 5, one("e", "x1")),
             ],
         ),
         ("nobody reserved", vec![event(0, 1, 1, released(true))]),
     ];
+    assert_told(cases, Some(&rules));
+}
+
+#[test]
+fn expiry_and_keys_and_epochs_are_those_of_one_server() {
+    let keyed = |ids: &[(&str, &str)]| reserved(Some(1), ids);
+    let made = || event(0, 1, 1, keyed(&[("a", "")]));
+    let again = |ids: &[&str]| What::ReservedBefore {
+        key: 1,
+        ids: ids.iter().map(|id| (*id).into()).collect(),
+    };
+    let of_another = |event: Event| Event {
+        epoch: "second".into(),
+        ..event
+    };
+    let cases = vec![
+        ("", vec![made(), event(100, 101, 1, used(false, None))]),
+        ("lost", vec![made(), event(98, 99, 1, used(false, None))]),
+        (
+            "lost",
+            vec![
+                made(),
+                event(50, 51, 1, used(true, Some(150))),
+                event(120, 121, 1, used(false, None)),
+            ],
+        ),
+        (
+            "",
+            vec![
+                made(),
+                event(2, 2, 0, What::ReleaseUnanswered { id: "a".into() }),
+                event(98, 99, 2, used(false, None)),
+            ],
+        ),
+        ("", vec![made(), event(2, 3, 1, again(&["a"]))]),
+        ("two answers", vec![made(), event(2, 3, 1, again(&["b"]))]),
+        (
+            "reserved twice",
+            vec![made(), event(2, 3, 2, keyed(&[("b", "")]))],
+        ),
+        ("reserved twice", vec![made(), event(2, 3, 1, keyed(&[]))]),
+        ("", vec![made(), event(100, 101, 2, keyed(&[("b", "")]))]),
+        (
+            "",
+            vec![made(), of_another(event(2, 3, 0, used(false, None)))],
+        ),
+        (
+            "",
+            vec![made(), of_another(event(2, 3, 2, keyed(&[("b", "")])))],
+        ),
+        (
+            "twice",
+            vec![made(), of_another(event(2, 3, 2, keyed(&[("a", "")])))],
+        ),
+    ];
+    assert_told(cases, None);
+}
+
+fn assert_told(cases: Vec<(&str, Vec<Event>)>, rules: Option<&Rules>) {
     for (expected, history) in cases {
-        let found = faults(&history, &rules);
+        let found = faults(&history, rules);
         match expected {
             "" => assert!(found.is_empty(), "{found:?} of {history:?}"),
             part => assert!(

@@ -14,7 +14,6 @@ mod fleet;
 mod flooded;
 mod full_disks;
 mod histories;
-mod history;
 mod holders;
 mod hostile;
 mod lease;

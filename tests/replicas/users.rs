@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
 use evenkeel::proto::v1::{Change, UpdateSnapshotResponse};
 use evenkeel::proto::v1::{
@@ -11,16 +11,19 @@ use evenkeel::proto::v1::{
     Pod, ReleaseReservationsRequest, Reservation, ReservedPod, UpdateSnapshotRequest,
     change::Object,
 };
+use support::linearizable::{Event, What};
 use tonic::Status;
 use tonic_types::StatusExt;
 
 use crate::build::{ZONE, hard, on, pod, spread};
 use crate::chaos::MAX_SKEW;
 use crate::fleet::{Client, batch, described, insist, put_pod};
-use crate::history::{Event, What};
 
 /// A snapshot that one client replaces, again and again.
 pub(crate) const REPLACED: &str = "replaced";
+
+/// Longer than a test takes.
+const TTL: Duration = Duration::from_secs(3000);
 
 /// The notes that all clients write.
 pub(crate) struct Notes {
@@ -48,10 +51,16 @@ impl Notes {
     }
 
     fn answered(&self, call: &Call, tries: usize, revision: i64, what: What) {
+        let nanos = |moment: Instant| {
+            let since = (moment - self.start).as_nanos();
+            u64::try_from(since).expect("a test takes no centuries")
+        };
         let event = Event {
-            called: call.called - self.start,
-            answered: self.start.elapsed(),
-            repeated: tries > 1,
+            called: nanos(call.called),
+            answered: nanos(Instant::now()),
+            at: SystemTime::now(),
+            retried: tries > 1,
+            epoch: String::new(),
             revision,
             what,
         };
@@ -134,7 +143,7 @@ impl User {
             replicas: self.dice.i32(1..3),
             reserve: Some(Reservation {
                 owner: format!("client-{}", self.number),
-                ttl: Some(std::time::Duration::from_secs(3000).into()),
+                ttl: Some(TTL.into()),
             }),
             request_id: self.name(),
             ..PlaceRequest::default()
@@ -145,7 +154,11 @@ impl User {
         let picks = placed.placements.into_iter();
         let picks: Vec<_> = picks.map(|pick| (pick.reservation_id, pick.node)).collect();
         self.known.held.extend(picks.iter().cloned());
-        let what = What::Reserved(picks);
+        let what = What::Reserved {
+            picks,
+            key: None,
+            until: SystemTime::now() + TTL,
+        };
         self.notes.answered(&began, tries, placed.revision, what);
     }
 
@@ -167,7 +180,11 @@ impl User {
         };
         let (confirmed, tries) = insist(&self.clients, first, "confirm", call).await;
         let (id, known) = (id.to_owned(), confirmed.unknown_ids.is_empty());
-        let what = What::Confirmed { id, known };
+        let what = What::Used {
+            id,
+            known,
+            until: None,
+        };
         self.notes.answered(&began, tries, confirmed.revision, what);
         known
     }

@@ -9,8 +9,8 @@ use evenkeel::matching::Requests;
 use evenkeel::snapshot::{
     Claim, DecidedPicks, Error, Hold, Reserved, Reserving, Retryable, Snapshot,
 };
+use support::linearizable::{Event, What};
 
-use crate::history::{Did, Op};
 use crate::server::Server;
 use crate::world::{NODES, ROOM, reserved};
 
@@ -54,7 +54,7 @@ impl Server {
             question: [0; 32],
         });
         let holds = [hold(Duration::from_millis(200 + dice.below(20_000) as u64))];
-        let begun = self.world.ledger().history.tick();
+        let begun = self.world.ledger().tick();
         let until = self.world.now() + holds[0].ttl;
         let decide = || DecidedPicks {
             revision: snapshot.revision(),
@@ -71,38 +71,41 @@ impl Server {
         let again = || Ok::<_, Error>(decide());
         let held = snapshot.reserve((&holds, request), &Limits::default(), decided, again, tell);
         self.told(&format!("reserve {key}"), &held);
-        let (revision, did) = match held {
+        let (revision, what) = match held {
             Ok(Reserving::Done(answer)) => {
                 let (revision, ids) = told(&answer);
+                self.world.ledger().ids.extend(ids.iter().cloned());
                 let key = request.map(|_| key);
-                (revision, Did::Reserved { key, ids, until })
+                let picks = ids.into_iter().map(|id| (id, String::new())).collect();
+                (revision, What::Reserved { picks, key, until })
             }
             Ok(Reserving::Repeated(answer)) => {
                 let (revision, ids) = told(&answer);
-                (revision, Did::Repeated { key, ids })
+                self.world.ledger().ids.extend(ids.iter().cloned());
+                (revision, What::ReservedBefore { key, ids })
             }
             Ok(Reserving::KeyTaken) => self.world.fail("the key is of another question"),
             Err(_) => return,
         };
-        if let Did::Reserved { ids, .. } | Did::Repeated { ids, .. } = &did {
-            self.world.ledger().ids.extend(ids.iter().cloned());
-        }
-        self.note(&snapshot, begun, revision, did);
+        self.note(&snapshot, begun, revision, what);
     }
 
-    /// Notes an answer.
-    fn note(&self, snapshot: &Snapshot, begun: u64, revision: i64, did: Did) {
-        let at = self.world.now();
-        let history = &mut self.world.ledger().history;
-        let op = Op {
-            begun,
-            ended: history.tick(),
-            at,
+    /// Notes the end of a call.
+    fn note(&self, snapshot: &Snapshot, called: u64, revision: i64, what: What) {
+        let event = self.event(snapshot, called, revision, what);
+        self.world.ledger().history.push(event);
+    }
+
+    fn event(&self, snapshot: &Snapshot, called: u64, revision: i64, what: What) -> Event {
+        Event {
+            called,
+            answered: self.world.ledger().tick(),
+            at: self.world.now(),
+            retried: false,
             epoch: snapshot.epoch().to_owned(),
             revision,
-            did,
-        };
-        history.note(op);
+            what,
+        }
     }
 
     /// Confirms, renews or releases what somebody reserved.
@@ -118,10 +121,10 @@ impl Server {
             }
             ledger.ids[dice.below(ledger.ids.len())].clone()
         };
-        let begun = self.world.ledger().history.tick();
-        let used = |was_held: bool, until| Did::Used {
+        let begun = self.world.ledger().tick();
+        let used = |known: bool, until| What::Used {
             id: id.clone(),
-            was_held,
+            known,
             until,
         };
         match dice.below(3) {
@@ -133,8 +136,8 @@ impl Server {
                 let confirmed = snapshot.confirm(vec![(id.clone(), claim)]);
                 self.told("confirm", &confirmed);
                 if let Ok(confirmed) = confirmed {
-                    let did = used(confirmed.unknown.is_empty(), None);
-                    self.note(&snapshot, begun, confirmed.revision, did);
+                    let used = used(confirmed.unknown.is_empty(), None);
+                    self.note(&snapshot, begun, confirmed.revision, used);
                 }
             }
             1 => {
@@ -144,8 +147,8 @@ impl Server {
                 let renewed = snapshot.renew(vec![id.clone()], ttl);
                 self.told("renew", &renewed);
                 if let Ok(renewed) = renewed {
-                    let did = used(renewed.unknown.is_empty(), until);
-                    self.note(&snapshot, begun, renewed.revision, did);
+                    let used = used(renewed.unknown.is_empty(), until);
+                    self.note(&snapshot, begun, renewed.revision, used);
                 }
             }
             _ => self.release(&snapshot, id, begun),
@@ -153,18 +156,26 @@ impl Server {
     }
 
     fn release(&self, snapshot: &Snapshot, id: String, begun: u64) {
-        self.world.ledger().history.give_up(&id);
+        // The server may crash before it answers.
+        let unanswered = What::ReleaseUnanswered { id: id.clone() };
+        let unanswered = self.event(snapshot, begun, 0, unanswered);
+        let place = {
+            let history = &mut self.world.ledger().history;
+            history.push(unanswered);
+            history.len() - 1
+        };
         let released = snapshot.release(vec![id.clone()]);
         self.told("release", &released);
         let Ok(released) = released else { return };
-        let was_held = released.unknown.is_empty();
-        if was_held {
+        let known = released.unknown.is_empty();
+        if known {
             let who = format!("release {id}");
             self.world
                 .acknowledge(&who, snapshot.epoch(), released.revision);
         }
-        let did = Did::Released { id, was_held };
-        self.note(snapshot, begun, released.revision, did);
+        let what = What::Released { id, known };
+        let answered = self.event(snapshot, begun, released.revision, what);
+        self.world.ledger().history[place] = answered;
     }
 }
 

@@ -9,7 +9,6 @@ mod ends;
 mod fairness;
 mod golden;
 mod gone;
-mod history;
 mod holding;
 mod local;
 mod records;

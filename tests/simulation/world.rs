@@ -11,8 +11,8 @@ use evenkeel::log::{Body, Place};
 use evenkeel::snapshot::Snapshot;
 use prost::Message;
 use prost::bytes::Bytes;
+use support::linearizable::Event;
 
-use crate::history::History;
 use crate::schedule::Dice;
 
 /// The snapshot that all servers have.
@@ -62,11 +62,21 @@ pub struct Ledger {
     /// Reservations that were told to clients.
     pub ids: Vec<String>,
     /// The answers to clients about reservations.
-    pub history: History,
+    pub history: Vec<Event>,
+    /// The moments that clients told apart.
+    ticks: u64,
     /// The number of pods that were named.
     pub named: usize,
     /// The events of the run, for people who look at a failed one.
     pub story: Vec<String>,
+}
+
+impl Ledger {
+    /// The next moment.
+    pub fn tick(&mut self) -> u64 {
+        self.ticks += 1;
+        self.ticks
+    }
 }
 
 impl World {

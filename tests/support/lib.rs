@@ -12,6 +12,7 @@ pub mod generate;
 pub mod history;
 pub mod http;
 pub mod in_process;
+pub mod linearizable;
 pub mod metrics;
 pub mod model;
 pub mod pki;
