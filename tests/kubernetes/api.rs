@@ -109,8 +109,19 @@ impl Api {
 
     /// All objects of a kind.
     pub(crate) async fn list(&self, kind: &str) -> Vec<Value> {
-        let list = self.get(&all(kind)).await.expect("the kind is known");
-        list["items"].as_array().expect("a list").clone()
+        self.list_at(&all(kind)).await
+    }
+
+    /// The objects of a kind that a field selector selects.
+    pub(crate) async fn list_where(&self, kind: &str, selector: &str) -> Vec<Value> {
+        let selector = selector.replace('=', "%3D").replace('!', "%21");
+        let path = format!("{}?fieldSelector={selector}", all(kind));
+        self.list_at(&path).await
+    }
+
+    async fn list_at(&self, path: &str) -> Vec<Value> {
+        let mut list = self.get(path).await.expect("the kind is known");
+        serde_json::from_value(list["items"].take()).expect("a list")
     }
 
     /// Creates objects, several at a time.

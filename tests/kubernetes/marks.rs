@@ -58,8 +58,8 @@ impl Shadow<'_> {
         }
     }
 
-    /// Waits until both know all claims and volumes. The scheduler does once it knows a claim
-    /// and its volume that were made last: by why it refuses a pod with that claim.
+    /// Waits until both know all claims and volumes, which is once they know a claim and its volume
+    /// that were made last: by why they refuse a pod with that claim.
     async fn knows_storage(&self, scheduler: &mut Scheduler) {
         let name = format!("{MARKER}-{}", self.mark);
         let made = [
@@ -93,6 +93,9 @@ impl Shadow<'_> {
                 "the scheduler does not learn of claims: {decision:?}"
             );
         }
+        if !self.is_lossy {
+            self.evenkeel_knows_claim(&name).await;
+        }
         for object in &made {
             let kind = object["kind"].as_str().expect("a kind");
             let namespace = object["metadata"]["namespace"].as_str();
@@ -100,8 +103,26 @@ impl Shadow<'_> {
             let path = path(kind, namespace.unwrap_or_default(), &name);
             self.api.delete(&path, 0).await;
         }
-        if !self.is_lossy {
-            self.evenkeel.agrees_with(self.api).await;
+    }
+
+    /// Waits until the server refuses a pod with a claim because of the claim's volume.
+    async fn evenkeel_knows_claim(&self, claim: &str) {
+        let question = read(json!({
+            "metadata": { "namespace": MARKER, "name": "question" },
+            "spec": { "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": claim } }] },
+        }));
+        let start = Instant::now();
+        loop {
+            let answer = self.evenkeel.filter(&question).await;
+            let reasons = answer.map(|answer| answer.reasons).unwrap_or_default();
+            if reasons.iter().any(|it| it.reason == storage::NOWHERE) {
+                return;
+            }
+            assert!(
+                start.elapsed() < DEADLINE,
+                "the server does not learn of claims: {reasons:?}"
+            );
+            tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
 }

@@ -180,10 +180,9 @@ impl Shadow<'_> {
     /// Lets nominated pods go that terminate: the scheduler counts them until it passes over them,
     /// at a time of its own.
     pub(crate) async fn ends_nominations(&self) {
-        for pod in self.api.list("Pod").await {
-            let is_nominated = !pod["status"]["nominatedNodeName"].is_null();
-            let terminates = !pod["metadata"]["deletionTimestamp"].is_null();
-            if is_nominated && terminates && pod["spec"]["nodeName"].is_null() {
+        let nominated = "status.nominatedNodeName!=,spec.nodeName=";
+        for pod in self.api.list_where("Pod", nominated).await {
+            if !pod["metadata"]["deletionTimestamp"].is_null() {
                 self.api.release("Pod", &pod).await;
             }
         }
