@@ -9,7 +9,7 @@ use crate::schedule::Actor;
 use crate::server;
 use crate::world::World;
 
-/// The number of seeds that are tried, unless `SEEDS` says otherwise. `.ci/run` tries more.
+/// The number of seeds that are tried, unless `SEEDS` says otherwise.
 const SEEDS: u64 = 1_000;
 
 /// The number of servers.
