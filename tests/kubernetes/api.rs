@@ -114,7 +114,6 @@ impl Api {
 
     /// The objects of a kind that a field selector selects.
     pub(crate) async fn list_where(&self, kind: &str, selector: &str) -> Vec<Value> {
-        let selector = selector.replace('=', "%3D").replace('!', "%21");
         let path = format!("{}?fieldSelector={selector}", all(kind));
         self.list_at(&path).await
     }

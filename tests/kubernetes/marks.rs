@@ -3,7 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use evenkeel::proto::v1::FilterResponse;
+use serde_json::{Value, json};
 
 use crate::api::{Api, path};
 use crate::evenkeel::Evenkeel;
@@ -52,7 +53,7 @@ impl Shadow<'_> {
                 &["Update event for scheduled pod", "pod=\"marker/marker\""],
             )
             .await;
-        marked(self.evenkeel, self.mark).await;
+        knows_mark(self.evenkeel, self.mark).await;
         if std::mem::take(&mut self.storage_changed) {
             self.knows_storage(scheduler).await;
         }
@@ -94,7 +95,7 @@ impl Shadow<'_> {
             );
         }
         if !self.is_lossy {
-            self.evenkeel_knows_claim(&name).await;
+            knows_claim(self.evenkeel, &name).await;
         }
         for object in &made {
             let kind = object["kind"].as_str().expect("a kind");
@@ -104,50 +105,50 @@ impl Shadow<'_> {
             self.api.delete(&path, 0).await;
         }
     }
+}
 
-    /// Waits until the server refuses a pod with a claim because of the claim's volume.
-    async fn evenkeel_knows_claim(&self, claim: &str) {
-        let question = read(json!({
-            "metadata": { "namespace": MARKER, "name": "question" },
-            "spec": { "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": claim } }] },
-        }));
-        let start = Instant::now();
-        loop {
-            let answer = self.evenkeel.filter(&question).await;
-            let reasons = answer.map(|answer| answer.reasons).unwrap_or_default();
-            if reasons.iter().any(|it| it.reason == storage::NOWHERE) {
-                return;
-            }
-            assert!(
-                start.elapsed() < DEADLINE,
-                "the server does not learn of claims: {reasons:?}"
-            );
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    }
+/// Waits until the server refuses a pod with a claim because of the claim's volume.
+async fn knows_claim(evenkeel: &Evenkeel, claim: &str) {
+    let question = json!({
+        "metadata": { "namespace": MARKER, "name": "question" },
+        "spec": { "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": claim } }] },
+    });
+    let knows = |answer: &FilterResponse| {
+        let mut reasons = answer.reasons.iter();
+        reasons.any(|it| it.reason == storage::NOWHERE)
+    };
+    answers(evenkeel, question, knows).await;
 }
 
 /// Waits until the server knows a mark on a node and on a pod.
-async fn marked(evenkeel: &Evenkeel, mark: u64) {
+async fn knows_mark(evenkeel: &Evenkeel, mark: u64) {
     let mark = mark.to_string();
-    let question = read(json!({
+    let question = json!({
         "metadata": { "namespace": MARKER, "name": "question" },
         "spec": { "topologySpreadConstraints": [{
             "maxSkew": 1, "topologyKey": MARK, "whenUnsatisfiable": "DoNotSchedule",
             "labelSelector": { "matchLabels": { MARK: mark } },
         }]},
-    }));
+    });
+    let knows = |answer: &FilterResponse| {
+        let mut domains = answer.constraints.iter().flat_map(|it| &it.domains);
+        domains.any(|domain| domain.value == mark && domain.matching_pods == 1)
+    };
+    answers(evenkeel, question, knows).await;
+}
+
+/// Asks the server until its answer shows that it knows what happened.
+async fn answers(evenkeel: &Evenkeel, question: Value, knows: impl Fn(&FilterResponse) -> bool) {
+    let question = read(question);
     let start = Instant::now();
     loop {
         let answer = evenkeel.filter(&question).await;
-        let reports = answer.map(|answer| answer.constraints).unwrap_or_default();
-        let mut domains = reports.iter().flat_map(|report| &report.domains);
-        if domains.any(|domain| domain.value == mark && domain.matching_pods == 1) {
+        if answer.as_ref().is_ok_and(&knows) {
             return;
         }
         assert!(
             start.elapsed() < DEADLINE,
-            "the server does not learn of changes"
+            "the server does not learn of changes: {answer:?}"
         );
         tokio::time::sleep(Duration::from_millis(2)).await;
     }

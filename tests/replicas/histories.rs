@@ -203,6 +203,30 @@ fn expiry_and_keys_and_epochs_are_those_of_one_server() {
             "twice",
             vec![made(), of_another(event(2, 3, 2, keyed(&[("a", "")])))],
         ),
+        // The first call begins the history, when the clock is at zero.
+        (
+            "lost",
+            vec![
+                event(0, 1, 0, keyed(&[("a", "")])),
+                event(0, 2, 0, used(false, None)),
+            ],
+        ),
+        (
+            "was over",
+            vec![
+                made(),
+                event(
+                    2,
+                    3,
+                    2,
+                    What::Released {
+                        id: "a".into(),
+                        known: true,
+                    },
+                ),
+                of_another(event(4, 5, 3, used(true, None))),
+            ],
+        ),
     ];
     assert_told(cases, None);
 }

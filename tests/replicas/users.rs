@@ -148,6 +148,7 @@ impl User {
             request_id: self.name(),
             ..PlaceRequest::default()
         };
+        let until = SystemTime::now() + TTL;
         let began = Notes::call();
         let call = async |mut client: Client| Ok(client.place(request.clone()).await?.into_inner());
         let (placed, tries) = insist(&self.clients, first, "place", call).await;
@@ -157,7 +158,7 @@ impl User {
         let what = What::Reserved {
             picks,
             key: None,
-            until: SystemTime::now() + TTL,
+            until,
         };
         self.notes.answered(&began, tries, placed.revision, what);
     }

@@ -71,17 +71,20 @@ impl Server {
         let again = || Ok::<_, Error>(decide());
         let held = snapshot.reserve((&holds, request), &Limits::default(), decided, again, tell);
         self.told(&format!("reserve {key}"), &held);
+        let heard = |answer: &[u8]| {
+            let (revision, ids) = told(answer);
+            self.world.ledger().ids.extend(ids.iter().cloned());
+            (revision, ids)
+        };
         let (revision, what) = match held {
             Ok(Reserving::Done(answer)) => {
-                let (revision, ids) = told(&answer);
-                self.world.ledger().ids.extend(ids.iter().cloned());
+                let (revision, ids) = heard(&answer);
                 let key = request.map(|_| key);
                 let picks = ids.into_iter().map(|id| (id, String::new())).collect();
                 (revision, What::Reserved { picks, key, until })
             }
             Ok(Reserving::Repeated(answer)) => {
-                let (revision, ids) = told(&answer);
-                self.world.ledger().ids.extend(ids.iter().cloned());
+                let (revision, ids) = heard(&answer);
                 (revision, What::ReservedBefore { key, ids })
             }
             Ok(Reserving::KeyTaken) => self.world.fail("the key is of another question"),

@@ -91,6 +91,7 @@ pub fn faults(history: &[Event], rules: Option<&Rules>) -> Vec<String> {
     let mut faults = Vec::new();
     let ids = ids(history, &mut faults);
     requests_are_applied_once(history, &mut faults);
+    releases_are_final(history, &mut faults);
     let mut epochs: BTreeMap<&str, Vec<&Event>> = BTreeMap::new();
     for event in history {
         epochs.entry(&event.epoch).or_default().push(event);
@@ -173,6 +174,36 @@ fn requests_are_applied_once(history: &[Event], faults: &mut Vec<String>) {
     }
 }
 
+/// A reservation that was given up is not known at a later revision, even in another epoch.
+fn releases_are_final(history: &[Event], faults: &mut Vec<String>) {
+    let mut ends: HashMap<&str, &Event> = HashMap::new();
+    for event in history {
+        if let What::Released { id, known: true } = &event.what {
+            let first = ends.entry(id).or_insert(event);
+            if event.revision < first.revision {
+                *first = event;
+            }
+        }
+    }
+    for event in history {
+        let (What::Used {
+            id, known: true, ..
+        }
+        | What::Released { id, known: true }) = &event.what
+        else {
+            continue;
+        };
+        if let Some(end) = ends.get(&**id)
+            && end.called != event.called
+            && end.revision <= event.revision
+        {
+            faults.push(format!(
+                "{id} was used when it was over: {end:?} and {event:?}"
+            ));
+        }
+    }
+}
+
 fn revisions_are_told_once(history: &[&Event], faults: &mut Vec<String>) {
     let mut told: HashMap<i64, &Event> = HashMap::new();
     for event in history.iter().filter(|event| event.is_alone()) {
@@ -211,8 +242,10 @@ fn time_is_kept(history: &[&Event], faults: &mut Vec<String>) -> Vec<i64> {
 struct Life<'a> {
     node: &'a str,
     made: i64,
-    /// The time until which it is held at least, with when that was answered.
-    until: Vec<(u64, SystemTime)>,
+    /// The time until which it is held at least, if nobody renews it.
+    until: SystemTime,
+    /// Until when it was renewed, with the moment of the answer.
+    renewed: Vec<(u64, SystemTime)>,
     /// After which revision it may have ended, and with which it had.
     ended: Option<(i64, i64)>,
     /// The same of the place that it held: its pod may have taken it over.
@@ -222,10 +255,9 @@ struct Life<'a> {
 impl Life<'_> {
     /// Returns whether it may have expired when `event` was answered.
     fn may_have_expired(&self, event: &Event) -> bool {
-        let told = self.until.iter();
-        let before = told.filter(|(answered, _)| *answered < event.called);
-        let until = before.map(|(_, until)| *until).max();
-        until.is_none_or(|until| until <= event.at)
+        let renewed = self.renewed.iter();
+        let before = renewed.filter(|(answered, _)| *answered < event.called);
+        before.map(|(_, until)| *until).fold(self.until, Ord::max) <= event.at
     }
 }
 
@@ -302,7 +334,8 @@ fn made<'a>(history: &[&'a Event]) -> HashMap<&'a str, Life<'a>> {
             let life = Life {
                 node,
                 made: event.revision,
-                until: vec![(0, *until)],
+                until: *until,
+                renewed: Vec::new(),
                 ended: None,
                 vacated: None,
             };
@@ -317,7 +350,7 @@ fn made<'a>(history: &[&'a Event]) -> HashMap<&'a str, Life<'a>> {
         } = &event.what
             && let Some(life) = lives.get_mut(&**id)
         {
-            life.until.push((event.answered, *until));
+            life.renewed.push((event.answered, *until));
         }
     }
     lives
