@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// What a hint is about.
+// The subject of a hint.
 type Hint_Kind int32
 
 const (
@@ -154,7 +154,7 @@ func (Hint_Kind) EnumDescriptor() ([]byte, []int) {
 	return file_evenkeel_v1_explain_proto_rawDescGZIP(), []int{0, 0}
 }
 
-// Where the global minimum comes from.
+// The origin of the global minimum.
 type ConstraintInsight_Minimum int32
 
 const (
@@ -276,7 +276,7 @@ func (LeftOut_Cause) EnumDescriptor() ([]byte, []int) {
 // Something that keeps a pod out, would let it in, or is easy to overlook.
 type Hint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the hint is about.
+	// The subject of the hint.
 	Kind Hint_Kind `protobuf:"varint,1,opt,name=kind,proto3,enum=evenkeel.v1.Hint_Kind" json:"kind,omitempty"`
 	// The hint in words, with its numbers.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
@@ -288,10 +288,10 @@ type Hint struct {
 	Domain string `protobuf:"bytes,4,opt,name=domain,proto3" json:"domain,omitempty"`
 	// Index of the other constraint of KIND_CONFLICT; -1 otherwise.
 	OtherConstraintIndex int32 `protobuf:"varint,5,opt,name=other_constraint_index,json=otherConstraintIndex,proto3" json:"other_constraint_index,omitempty"`
-	// How many candidates would be feasible after the suggested change, as
-	// decided with that change; 0 when the hint suggests none. For KIND_ROOM, with
-	// as much more of it as is missing; for KIND_NOMINATED_PODS, with a priority
-	// above that of all pods that are nominated to these nodes.
+	// The number of candidates that would be feasible after the suggested change,
+	// as decided with that change; 0 when the hint suggests none. For KIND_ROOM,
+	// with as much more of it as is missing; for KIND_NOMINATED_PODS, with a
+	// priority above that of all pods that are nominated to these nodes.
 	AdmittedNodeCount int64 `protobuf:"varint,6,opt,name=admitted_node_count,json=admittedNodeCount,proto3" json:"admitted_node_count,omitempty"`
 	// The constraint after the suggested change, with the resolved selector;
 	// absent when the constraint does not change.
@@ -299,7 +299,7 @@ type Hint struct {
 	// The pods that would have to come and go; KIND_FEWER_PODS and
 	// KIND_MORE_PODS.
 	DomainChanges []*DomainChange `protobuf:"bytes,8,rep,name=domain_changes,json=domainChanges,proto3" json:"domain_changes,omitempty"`
-	// What nodes have too little of; KIND_ROOM.
+	// The resource or other thing that nodes have too little of; KIND_ROOM.
 	Shortage      *Shortage `protobuf:"bytes,9,opt,name=shortage,proto3" json:"shortage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -404,11 +404,11 @@ type Shortage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the resource, or `pods` for nodes that have as many as they take.
 	Resource string `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
-	// How much the pod requests of it; `1` for `pods`.
+	// The amount that the pod requests of it; `1` for `pods`.
 	Requested string `protobuf:"bytes,2,opt,name=requested,proto3" json:"requested,omitempty"`
-	// How many candidates have too little of it.
+	// The number of candidates that have too little of it.
 	NodeCount int64 `protobuf:"varint,3,opt,name=node_count,json=nodeCount,proto3" json:"node_count,omitempty"`
-	// How many of these would have too little even without any pod.
+	// The number of these that would have too little even without any pod.
 	TooSmallNodeCount int64 `protobuf:"varint,4,opt,name=too_small_node_count,json=tooSmallNodeCount,proto3" json:"too_small_node_count,omitempty"`
 	// The smallest amount that is missing: on the nodes that refuse the pod for
 	// nothing else, or, if there are none, on any of the nodes.
@@ -498,7 +498,7 @@ type DomainChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Value of the topology key.
 	Value string `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
-	// How many more matching pods; negative for fewer.
+	// The number of matching pods more; negative for fewer.
 	Pods          int64 `protobuf:"varint,2,opt,name=pods,proto3" json:"pods,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -548,22 +548,22 @@ func (x *DomainChange) GetPods() int64 {
 	return 0
 }
 
-// What stands behind the report of one constraint.
+// The numbers behind the report of one constraint.
 type ConstraintInsight struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Index of the constraint, in the pod's or the default constraints.
 	ConstraintIndex int32 `protobuf:"varint,1,opt,name=constraint_index,json=constraintIndex,proto3" json:"constraint_index,omitempty"`
-	// Where the global minimum comes from.
+	// The origin of the global minimum.
 	Minimum ConstraintInsight_Minimum `protobuf:"varint,2,opt,name=minimum,proto3,enum=evenkeel.v1.ConstraintInsight_Minimum" json:"minimum,omitempty"`
 	// The domains with the fewest pods, ascending by value; the first 10.
 	MinimumDomains []string `protobuf:"bytes,3,rep,name=minimum_domains,json=minimumDomains,proto3" json:"minimum_domains,omitempty"`
-	// How many domains have the fewest pods.
+	// The number of domains that have the fewest pods.
 	MinimumDomainCount int64 `protobuf:"varint,4,opt,name=minimum_domain_count,json=minimumDomainCount,proto3" json:"minimum_domain_count,omitempty"`
 	// The most matching pods that a domain may have for the pod to go there:
 	// maxSkew + global_minimum - self_match. May be negative. 0 for a soft
 	// constraint, which has no limit.
 	Limit int64 `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`
-	// How many candidates this constraint admits, ignoring the others.
+	// The number of candidates that this constraint admits, ignoring the others.
 	AdmittedNodeCount int64 `protobuf:"varint,6,opt,name=admitted_node_count,json=admittedNodeCount,proto3" json:"admitted_node_count,omitempty"`
 	// The nodes of the snapshot that the constraint does not count in, by the
 	// first cause.
@@ -665,7 +665,7 @@ type LeftOut struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Why.
 	Cause LeftOut_Cause `protobuf:"varint,1,opt,name=cause,proto3,enum=evenkeel.v1.LeftOut_Cause" json:"cause,omitempty"`
-	// How many nodes.
+	// The number of nodes.
 	NodeCount int64 `protobuf:"varint,2,opt,name=node_count,json=nodeCount,proto3" json:"node_count,omitempty"`
 	// Their names, in node order; the first 10.
 	Nodes []string `protobuf:"bytes,3,rep,name=nodes,proto3" json:"nodes,omitempty"`
@@ -738,7 +738,7 @@ type DomainInsight struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Value of the topology key.
 	Value string `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
-	// What matching_pods would become if the pod went there.
+	// The value that matching_pods would have if the pod went there.
 	MatchingPodsAfter int64 `protobuf:"varint,2,opt,name=matching_pods_after,json=matchingPodsAfter,proto3" json:"matching_pods_after,omitempty"`
 	// Candidates in it that pass the checks besides spread: not cordoned, taints
 	// tolerated, node affinity matched. In Fleet also: that do not hold the

@@ -53,8 +53,8 @@ type ObjectMeta struct {
 	// Version of the object in its own store. Accepted but not interpreted: the
 	// order in which changes are sent decides.
 	ResourceVersion string `protobuf:"bytes,6,opt,name=resource_version,json=resourceVersion,proto3" json:"resource_version,omitempty"`
-	// When the deletion of the object was requested. A pod with any value here is
-	// terminating and is not counted.
+	// The time when the deletion of the object was requested. A pod with any
+	// value here is terminating and is not counted.
 	DeletionTimestamp *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=deletion_timestamp,json=deletionTimestamp,proto3" json:"deletion_timestamp,omitempty"`
 	// Labels. Keys are qualified names, values are at most 63 bytes.
 	Labels map[string]string `protobuf:"bytes,11,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -167,7 +167,7 @@ type OwnerReference struct {
 	Uid string `protobuf:"bytes,4,opt,name=uid,proto3" json:"uid,omitempty"`
 	// API version of the owner, e.g. "apps/v1". Compared exactly.
 	ApiVersion string `protobuf:"bytes,5,opt,name=api_version,json=apiVersion,proto3" json:"api_version,omitempty"`
-	// Whether this owner is the managing controller. Unset means false.
+	// True if this owner is the managing controller. Unset means false.
 	Controller    *bool `protobuf:"varint,6,opt,name=controller,proto3,oneof" json:"controller,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -309,9 +309,9 @@ type Pod struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, namespace, labels and owners of the pod.
 	Metadata *ObjectMeta `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// Where it runs and what it asks for.
+	// The node of the pod, and what the pod asks for.
 	Spec *PodSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
-	// Its status.
+	// The status of the pod.
 	Status *PodStatus `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	// The kind, as JSON of Kubernetes has it. Not read: the field of the message
 	// that the object is in says what it is.
@@ -387,27 +387,27 @@ func (x *Pod) GetApiVersion() string {
 	return ""
 }
 
-// What a pod asks for (core/v1 PodSpec).
+// The requirements of a pod (core/v1 PodSpec).
 type PodSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Storage of the pod: claims, and disks that pods share by rules of their own. Of a
 	// pod that is stored, other volumes are not kept.
 	Volumes []*Volume `protobuf:"bytes,1,rep,name=volumes,proto3" json:"volumes,omitempty"`
-	// What runs in the pod. Read for what it requests of its node. Of a pod that
-	// is stored, only the sum is kept (see Container).
+	// The containers of the pod. Read for what they request of the node. Of a pod
+	// that is stored, only the sum is kept (see Container).
 	Containers []*Container `protobuf:"bytes,2,rep,name=containers,proto3" json:"containers,omitempty"`
 	// Labels that a node must have, all of them, with these values.
 	NodeSelector map[string]string `protobuf:"bytes,7,rep,name=node_selector,json=nodeSelector,proto3" json:"node_selector,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Name of the node that the pod runs on; empty while it has none. When the
 	// incoming pod of a decision names one, all others refuse it.
 	NodeName string `protobuf:"bytes,10,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
-	// Whether the pod is in the network of its node. Read together with
+	// True if the pod is in the network of its node. Read together with
 	// `host_users`. Of a pod that is stored, neither is kept.
 	HostNetwork bool `protobuf:"varint,11,opt,name=host_network,json=hostNetwork,proto3" json:"host_network,omitempty"`
-	// Which nodes the pod may run on, and which it prefers.
+	// The nodes that the pod may run on, and those that it prefers.
 	Affinity *Affinity `protobuf:"bytes,18,opt,name=affinity,proto3" json:"affinity,omitempty"`
-	// What runs before the containers or, with `restart_policy: Always`, beside
-	// them. The order counts for what the pod requests.
+	// The containers that run before `containers` or, with `restart_policy:
+	// Always`, beside them. Their order counts for what the pod requests.
 	InitContainers []*Container `protobuf:"bytes,20,rep,name=init_containers,json=initContainers,proto3" json:"init_containers,omitempty"`
 	// Taints that the pod tolerates.
 	Tolerations []*Toleration `protobuf:"bytes,22,rep,name=tolerations,proto3" json:"tolerations,omitempty"`
@@ -415,29 +415,31 @@ type PodSpec struct {
 	// then the answer names it in `unchecked` if nominated pods are there to be
 	// compared with. Of a pod that is stored it is not kept.
 	PriorityClassName string `protobuf:"bytes,24,opt,name=priority_class_name,json=priorityClassName,proto3" json:"priority_class_name,omitempty"`
-	// How important the pod is; unset is 0. A node to which other pods are
+	// The importance of the pod; unset is 0. A node to which other pods are
 	// nominated (PodStatus.nominated_node_name) is judged as if those of at least
 	// this priority were there.
 	Priority *int32 `protobuf:"varint,25,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
-	// What running the pod takes beside its containers. Added to what they
-	// request.
+	// The resources that running the pod takes beside its containers. Added to
+	// what these request.
 	Overhead map[string]*wrapperspb.StringValue `protobuf:"bytes,32,rep,name=overhead,proto3" json:"overhead,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// How the pod wants to be spread. Limited by `--max-constraints-per-pod`.
+	// The topology spread constraints of the pod. Limited by
+	// `--max-constraints-per-pod`.
 	TopologySpreadConstraints []*TopologySpreadConstraint `protobuf:"bytes,33,rep,name=topology_spread_constraints,json=topologySpreadConstraints,proto3" json:"topology_spread_constraints,omitempty"`
 	// Containers that were added to the pod to look at it. Read for the options of
 	// their mounts. Of a pod that is stored they are not kept.
 	EphemeralContainers []*EphemeralContainer `protobuf:"bytes,34,rep,name=ephemeral_containers,json=ephemeralContainers,proto3" json:"ephemeral_containers,omitempty"`
-	// Whether the pod has the user namespace of its node; unset is true. With false
-	// and `host_network`, its node has to declare the feature
+	// True if the pod has the user namespace of its node; unset is true. With
+	// false and `host_network`, its node has to declare the feature
 	// "UserNamespacesHostNetworkSupport" from Kubernetes 1.36 on.
 	HostUsers *bool `protobuf:"varint,37,opt,name=host_users,json=hostUsers,proto3,oneof" json:"host_users,omitempty"`
-	// What has to happen before the pod is scheduled. An incoming pod that has
-	// any is refused by all nodes. Of a pod that is stored they are not kept.
+	// The gates that have to be removed before the pod is scheduled. An incoming
+	// pod that has any is refused by all nodes. Of a pod that is stored they are
+	// not kept.
 	SchedulingGates []*PodSchedulingGate `protobuf:"bytes,38,rep,name=scheduling_gates,json=schedulingGates,proto3" json:"scheduling_gates,omitempty"`
 	// Devices that the pod claims. Decisions do not check them: they are named
 	// in `unchecked` of the answer.
 	ResourceClaims []*PodResourceClaim `protobuf:"bytes,39,rep,name=resource_claims,json=resourceClaims,proto3" json:"resource_claims,omitempty"`
-	// What the pod requests as a whole: replaces what its containers request of
+	// The requests of the pod as a whole: replaces what its containers request of
 	// "cpu", "memory" and "hugepages-*".
 	Resources     *ResourceRequirements `protobuf:"bytes,40,opt,name=resources,proto3" json:"resources,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -601,8 +603,8 @@ type PodStatus struct {
 	Phase string `protobuf:"bytes,1,opt,name=phase,proto3" json:"phase,omitempty"`
 	// Conditions. Read for "PodResizePending" alone, the first one.
 	Conditions []*PodCondition `protobuf:"bytes,2,rep,name=conditions,proto3" json:"conditions,omitempty"`
-	// What the containers have on their node. While a pod is resized it takes
-	// the larger of that and of what its spec requests.
+	// The resources that the containers have on their node. While a pod is
+	// resized it takes the larger of these and of what its spec requests.
 	ContainerStatuses []*ContainerStatus `protobuf:"bytes,8,rep,name=container_statuses,json=containerStatuses,proto3" json:"container_statuses,omitempty"`
 	// The same of init containers; until Kubernetes 1.36 read of those that are
 	// sidecars.
@@ -613,10 +615,11 @@ type PodStatus struct {
 	// for incoming pods of at most its priority. Of the incoming pod it is not
 	// read.
 	NominatedNodeName string `protobuf:"bytes,11,opt,name=nominated_node_name,json=nominatedNodeName,proto3" json:"nominated_node_name,omitempty"`
-	// What the node set aside for the pod as a whole. Read from Kubernetes 1.36 on,
-	// where `resources` is set (docs/semantics.md, "Room").
+	// The resources that the node set aside for the pod as a whole. Read from
+	// Kubernetes 1.36 on, where `resources` is set (docs/semantics.md, "Room").
 	AllocatedResources map[string]*wrapperspb.StringValue `protobuf:"bytes,19,rep,name=allocated_resources,json=allocatedResources,proto3" json:"allocated_resources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// What the pod as a whole runs with. Read from Kubernetes 1.36 on.
+	// The resources that the pod as a whole runs with. Read from Kubernetes 1.36
+	// on.
 	Resources     *ResourceRequirements `protobuf:"bytes,20,opt,name=resources,proto3" json:"resources,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -704,7 +707,7 @@ func (x *PodStatus) GetResources() *ResourceRequirements {
 // A condition of a pod (core/v1 PodCondition).
 type PodCondition struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it is about. Only "PodResizePending" is read.
+	// The subject of the condition. Only "PodResizePending" is read.
 	Type string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
 	// Why. With "Infeasible" the pod takes what it has, not what it asks for.
 	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -765,14 +768,14 @@ type Container struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Ports of the container. Those of ordinary init containers are not read.
 	Ports []*ContainerPort `protobuf:"bytes,6,rep,name=ports,proto3" json:"ports,omitempty"`
-	// What the container requests.
+	// The requests of the container.
 	Resources *ResourceRequirements `protobuf:"bytes,8,opt,name=resources,proto3" json:"resources,omitempty"`
-	// Where volumes are in the container. Read for the options of mounts.
+	// The mounts of volumes in the container. Read for their options.
 	VolumeMounts []*VolumeMount `protobuf:"bytes,9,rep,name=volume_mounts,json=volumeMounts,proto3" json:"volume_mounts,omitempty"`
 	// Of an init container: "Always" makes it a sidecar. Anything else, and on
 	// an ordinary container everything, means nothing here.
 	RestartPolicy string `protobuf:"bytes,24,opt,name=restart_policy,json=restartPolicy,proto3" json:"restart_policy,omitempty"`
-	// What an exit of the container leads to.
+	// The rules that say what an exit of the container leads to.
 	RestartPolicyRules []*ContainerRestartRule `protobuf:"bytes,25,rep,name=restart_policy_rules,json=restartPolicyRules,proto3" json:"restart_policy_rules,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -850,10 +853,11 @@ func (x *Container) GetRestartPolicyRules() []*ContainerRestartRule {
 	return nil
 }
 
-// What an exit of a container leads to (core/v1 ContainerRestartRule).
+// A rule that says what an exit of a container leads to (core/v1
+// ContainerRestartRule).
 type ContainerRestartRule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What is done. "RestartAllContainers" needs a node that declares the feature
+	// The action. "RestartAllContainers" needs a node that declares the feature
 	// "RestartAllContainersOnContainerExits", from Kubernetes 1.36 on.
 	Action        string `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -897,7 +901,7 @@ func (x *ContainerRestartRule) GetAction() string {
 	return ""
 }
 
-// Where a volume is in a container (core/v1 VolumeMount).
+// The mount of a volume in a container (core/v1 VolumeMount).
 type VolumeMount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Options with which it is mounted. Any needs a node that declares the feature
@@ -1065,7 +1069,7 @@ func (x *ContainerPort) GetHostIp() string {
 	return ""
 }
 
-// What is requested (core/v1 ResourceRequirements). Limits are not read.
+// The requested resources (core/v1 ResourceRequirements). Limits are not read.
 type ResourceRequirements struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Quantities by name of the resource. Names that kube-scheduler does not
@@ -1112,15 +1116,15 @@ func (x *ResourceRequirements) GetRequests() map[string]*wrapperspb.StringValue 
 	return nil
 }
 
-// What a container has on its node (core/v1 ContainerStatus).
+// The status of a container on its node (core/v1 ContainerStatus).
 type ContainerStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the container.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// What the node set aside for the container. Until Kubernetes 1.36 not read
-	// where `resources` is not set.
+	// The resources that the node set aside for the container. Until Kubernetes
+	// 1.36 not read where `resources` is not set.
 	AllocatedResources map[string]*wrapperspb.StringValue `protobuf:"bytes,10,rep,name=allocated_resources,json=allocatedResources,proto3" json:"allocated_resources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// What the container runs with.
+	// The resources that the container runs with.
 	Resources     *ResourceRequirements `protobuf:"bytes,11,opt,name=resources,proto3" json:"resources,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1177,7 +1181,8 @@ func (x *ContainerStatus) GetResources() *ResourceRequirements {
 	return nil
 }
 
-// What has to happen before a pod is scheduled (core/v1 PodSchedulingGate).
+// A condition that has to be met before a pod is scheduled (core/v1
+// PodSchedulingGate).
 type PodSchedulingGate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the gate.
@@ -1275,7 +1280,7 @@ type Volume struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the volume. The claim of an ephemeral one is called after it.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Where it comes from.
+	// The source of the volume.
 	VolumeSource *VolumeSource `protobuf:"bytes,2,opt,name=volume_source,json=volumeSource,proto3" json:"volume_source,omitempty"`
 	// As VolumeSource.gce_persistent_disk.
 	GcePersistentDisk *GCEPersistentDiskSource `protobuf:"bytes,103,opt,name=gce_persistent_disk,json=gcePersistentDisk,proto3" json:"gce_persistent_disk,omitempty"`
@@ -1388,8 +1393,8 @@ func (x *Volume) GetEphemeral() *EphemeralSource {
 	return nil
 }
 
-// Where storage comes from (core/v1 VolumeSource): the kinds that decide where
-// a pod can run.
+// The source of a pod's volume (core/v1 VolumeSource): the kinds that decide
+// where a pod can run.
 type VolumeSource struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A disk of Google Compute Engine.
@@ -1579,8 +1584,8 @@ func (*CSISource) Descriptor() ([]byte, []int) {
 // after the pod and the volume: "POD-VOLUME".
 type EphemeralSource struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the claim is made of. Read of an incoming pod without a uid, whose claim is
-	// yet to be made.
+	// The template of the claim. Read of an incoming pod without a uid, whose
+	// claim is yet to be made.
 	VolumeClaimTemplate *ClaimTemplate `protobuf:"bytes,1,opt,name=volume_claim_template,json=volumeClaimTemplate,proto3" json:"volume_claim_template,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
@@ -1623,10 +1628,10 @@ func (x *EphemeralSource) GetVolumeClaimTemplate() *ClaimTemplate {
 	return nil
 }
 
-// What a claim is made of (core/v1 PersistentVolumeClaimTemplate).
+// The template of a claim (core/v1 PersistentVolumeClaimTemplate).
 type ClaimTemplate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What is claimed.
+	// The spec of the claim.
 	Spec          *PersistentVolumeClaimSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1675,7 +1680,7 @@ type GCEPersistentDiskSource struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the disk.
 	PdName string `protobuf:"bytes,1,opt,name=pd_name,json=pdName,proto3" json:"pd_name,omitempty"`
-	// Whether the pod only reads it. Unset means false.
+	// True if the pod only reads it. Unset means false.
 	ReadOnly      bool `protobuf:"varint,4,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1787,7 +1792,7 @@ type ISCSISource struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the target: disks of one target are taken as one.
 	Iqn string `protobuf:"bytes,2,opt,name=iqn,proto3" json:"iqn,omitempty"`
-	// Whether the pod only reads it. Unset means false.
+	// True if the pod only reads it. Unset means false.
 	ReadOnly      bool `protobuf:"varint,6,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1848,7 +1853,7 @@ type RBDSource struct {
 	Image string `protobuf:"bytes,2,opt,name=image,proto3" json:"image,omitempty"`
 	// Name of the pool.
 	Pool string `protobuf:"bytes,4,opt,name=pool,proto3" json:"pool,omitempty"`
-	// Whether the pod only reads it. Unset means false.
+	// True if the pod only reads it. Unset means false.
 	ReadOnly      bool `protobuf:"varint,8,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1918,9 +1923,9 @@ type PersistentVolumeClaim struct {
 	// Name, namespace, uid, owners and annotations of the claim, and when its deletion
 	// was requested: then pods wait for it in vain.
 	Metadata *ObjectMeta `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// What is claimed.
+	// The spec of the claim.
 	Spec *PersistentVolumeClaimSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
-	// Its status.
+	// The status of the claim.
 	Status *PersistentVolumeClaimStatus `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	// As Pod.kind.
 	Kind string `protobuf:"bytes,101,opt,name=kind,proto3" json:"kind,omitempty"`
@@ -1995,17 +2000,18 @@ func (x *PersistentVolumeClaim) GetApiVersion() string {
 	return ""
 }
 
-// What is claimed (core/v1 PersistentVolumeClaimSpec).
+// The spec of a claim (core/v1 PersistentVolumeClaimSpec).
 type PersistentVolumeClaimSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How the storage is to be used: "ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany" or
-	// "ReadWriteOncePod". A volume has to have all of them.
+	// The ways in which the storage is to be used: "ReadWriteOnce",
+	// "ReadOnlyMany", "ReadWriteMany" or "ReadWriteOncePod". A volume has to have
+	// all of them.
 	AccessModes []string `protobuf:"bytes,1,rep,name=access_modes,json=accessModes,proto3" json:"access_modes,omitempty"`
-	// How much: `requests`, under "storage". Missing is 0.
+	// The amount: `requests`, under "storage". Missing is 0.
 	Resources *ResourceRequirements `protobuf:"bytes,2,opt,name=resources,proto3" json:"resources,omitempty"`
 	// The volume that the claim is bound to, or is to be bound to; empty without one.
 	VolumeName string `protobuf:"bytes,3,opt,name=volume_name,json=volumeName,proto3" json:"volume_name,omitempty"`
-	// Which volumes, by their labels. Unset means any.
+	// The labels that the volume must have. Unset means any.
 	Selector *LabelSelector `protobuf:"bytes,4,opt,name=selector,proto3" json:"selector,omitempty"`
 	// The class of the storage. Unset is that of an annotation, else none.
 	StorageClassName *string `protobuf:"bytes,5,opt,name=storage_class_name,json=storageClassName,proto3,oneof" json:"storage_class_name,omitempty"`
@@ -2149,9 +2155,9 @@ type PersistentVolume struct {
 	// Name, labels and annotations of the volume, and when its deletion was requested:
 	// then no claim is bound to it. Its own namespace is ignored.
 	Metadata *ObjectMeta `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// What it is.
+	// The spec of the volume.
 	Spec *PersistentVolumeSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
-	// Its status.
+	// The status of the volume.
 	Status *PersistentVolumeStatus `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	// As Pod.kind.
 	Kind string `protobuf:"bytes,101,opt,name=kind,proto3" json:"kind,omitempty"`
@@ -2226,22 +2232,23 @@ func (x *PersistentVolume) GetApiVersion() string {
 	return ""
 }
 
-// What a volume is (core/v1 PersistentVolumeSpec).
+// The spec of a volume (core/v1 PersistentVolumeSpec).
 type PersistentVolumeSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How much it holds, under "storage". Missing is 0.
+	// The amount that it holds, under "storage". Missing is 0.
 	Capacity map[string]*wrapperspb.StringValue `protobuf:"bytes,1,rep,name=capacity,proto3" json:"capacity,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Where it comes from, as Kubernetes' protobuf has it.
+	// The source of the storage, as Kubernetes' protobuf has it.
 	PersistentVolumeSource *PersistentVolumeSource `protobuf:"bytes,2,opt,name=persistent_volume_source,json=persistentVolumeSource,proto3" json:"persistent_volume_source,omitempty"`
-	// How it can be used, as PersistentVolumeClaimSpec.access_modes.
+	// The ways in which it can be used, as
+	// PersistentVolumeClaimSpec.access_modes.
 	AccessModes []string `protobuf:"bytes,3,rep,name=access_modes,json=accessModes,proto3" json:"access_modes,omitempty"`
 	// The claim that it is bound to, or kept for.
 	ClaimRef *ClaimReference `protobuf:"bytes,4,opt,name=claim_ref,json=claimRef,proto3" json:"claim_ref,omitempty"`
-	// Its class; empty without one.
+	// The storage class; empty without one.
 	StorageClassName string `protobuf:"bytes,6,opt,name=storage_class_name,json=storageClassName,proto3" json:"storage_class_name,omitempty"`
 	// "Filesystem" (also when unset) or "Block".
 	VolumeMode *string `protobuf:"bytes,8,opt,name=volume_mode,json=volumeMode,proto3,oneof" json:"volume_mode,omitempty"`
-	// Which nodes reach it. Unset means all.
+	// The nodes that reach it. Unset means all.
 	NodeAffinity *VolumeNodeAffinity `protobuf:"bytes,9,opt,name=node_affinity,json=nodeAffinity,proto3" json:"node_affinity,omitempty"`
 	// As PersistentVolumeClaimSpec.volume_attributes_class_name.
 	VolumeAttributesClassName *string `protobuf:"bytes,10,opt,name=volume_attributes_class_name,json=volumeAttributesClassName,proto3,oneof" json:"volume_attributes_class_name,omitempty"`
@@ -2344,8 +2351,8 @@ func (x *PersistentVolumeSpec) GetCsi() *CSISource {
 	return nil
 }
 
-// Where a volume comes from (core/v1 PersistentVolumeSource): only whether a CSI
-// driver provides it is read.
+// The source of a volume (core/v1 PersistentVolumeSource). Only read for
+// whether a CSI driver provides it.
 type PersistentVolumeSource struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A CSI driver provides it: nodes may limit how many of its volumes they take, which
@@ -2456,7 +2463,7 @@ func (x *ClaimReference) GetUid() string {
 	return ""
 }
 
-// Which nodes reach a volume (core/v1 VolumeNodeAffinity).
+// The nodes that reach a volume (core/v1 VolumeNodeAffinity).
 type VolumeNodeAffinity struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The nodes, by their labels. Names of nodes are not compared. Unset means all.
@@ -2548,17 +2555,20 @@ func (x *PersistentVolumeStatus) GetPhase() string {
 	return ""
 }
 
-// How storage of a class is made (storage.k8s.io/v1 StorageClass).
+// A class of storage: how volumes of it are made (storage.k8s.io/v1
+// StorageClass).
 type StorageClass struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the class. Its own namespace is ignored.
 	Metadata *ObjectMeta `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// What makes volumes; "kubernetes.io/no-provisioner" if nothing does.
+	// The name of the program that makes volumes; "kubernetes.io/no-provisioner"
+	// if none does.
 	Provisioner string `protobuf:"bytes,2,opt,name=provisioner,proto3" json:"provisioner,omitempty"`
 	// "Immediate" or "WaitForFirstConsumer": whether claims wait for a pod. An API
 	// server sets it; without one kube-scheduler fails.
 	VolumeBindingMode *string `protobuf:"bytes,7,opt,name=volume_binding_mode,json=volumeBindingMode,proto3,oneof" json:"volume_binding_mode,omitempty"`
-	// Where volumes are made: on nodes that match one of these. None means anywhere.
+	// The nodes where volumes are made: those that match one of these. None means
+	// anywhere.
 	AllowedTopologies []*TopologySelectorTerm `protobuf:"bytes,8,rep,name=allowed_topologies,json=allowedTopologies,proto3" json:"allowed_topologies,omitempty"`
 	// As Pod.kind.
 	Kind string `protobuf:"bytes,101,opt,name=kind,proto3" json:"kind,omitempty"`
@@ -2750,7 +2760,7 @@ type Node struct {
 	Metadata *ObjectMeta `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
 	// Taints and whether it is cordoned.
 	Spec *NodeSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
-	// What it has.
+	// The status of the node.
 	Status *NodeStatus `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	// As Pod.kind.
 	Kind string `protobuf:"bytes,101,opt,name=kind,proto3" json:"kind,omitempty"`
@@ -2825,13 +2835,14 @@ func (x *Node) GetApiVersion() string {
 	return ""
 }
 
-// What a node has (core/v1 NodeStatus).
+// The status of a node (core/v1 NodeStatus).
 type NodeStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What pods may request, by name of the resource, and under "pods" how many
-	// there may be. What is missing is 0. Once any node of a snapshot has this
-	// set, nodes are checked for room. Kept rounded up to what decisions compare:
-	// thousandths of "cpu", whole units of everything else.
+	// The amounts that pods may request, by name of the resource, and under
+	// "pods" the number of pods. A resource that is missing is 0. Once any node
+	// of a snapshot has this set, nodes are checked for room. Kept rounded up to
+	// what decisions compare: thousandths of "cpu", whole units of everything
+	// else.
 	Allocatable map[string]*wrapperspb.StringValue `protobuf:"bytes,2,rep,name=allocatable,proto3" json:"allocatable,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Names of features that the node says it has. Kept are those that decisions
 	// know: "RestartAllContainersOnContainerExits",
@@ -2885,11 +2896,11 @@ func (x *NodeStatus) GetDeclaredFeatures() []string {
 	return nil
 }
 
-// What keeps pods off a node (core/v1 NodeSpec).
+// The spec of a node: what keeps pods off it (core/v1 NodeSpec).
 type NodeSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether the node is cordoned. Checked by NODE_CHECKS_UNSPECIFIED, never
-	// by the spread rules themselves.
+	// True if the node is cordoned. Checked by NODE_CHECKS_UNSPECIFIED, never by
+	// the spread rules themselves.
 	Unschedulable bool `protobuf:"varint,4,opt,name=unschedulable,proto3" json:"unschedulable,omitempty"`
 	// Taints of the node.
 	Taints        []*Taint `protobuf:"bytes,5,rep,name=taints,proto3" json:"taints,omitempty"`
@@ -3006,7 +3017,7 @@ func (x *Taint) GetEffect() string {
 	return ""
 }
 
-// What taints a pod tolerates (core/v1 Toleration).
+// The taints that a pod tolerates (core/v1 Toleration).
 type Toleration struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Key of the taint; empty, with the operator "Exists", tolerates all keys.
@@ -3019,7 +3030,8 @@ type Toleration struct {
 	Value string `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
 	// Effect that is tolerated; empty means every effect.
 	Effect string `protobuf:"bytes,4,opt,name=effect,proto3" json:"effect,omitempty"`
-	// How long a "NoExecute" taint is tolerated, in seconds. Not interpreted.
+	// The time for which a "NoExecute" taint is tolerated, in seconds. Not
+	// interpreted.
 	TolerationSeconds *int64 `protobuf:"varint,5,opt,name=toleration_seconds,json=tolerationSeconds,proto3,oneof" json:"toleration_seconds,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -3215,7 +3227,7 @@ func (x *PodAffinity) GetPreferredDuringSchedulingIgnoredDuringExecution() []*We
 // A rule that should hold (core/v1 WeightedPodAffinityTerm).
 type WeightedPodAffinityTerm struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How much it counts. Not interpreted.
+	// The weight of the term. Not interpreted.
 	Weight int32 `protobuf:"varint,1,opt,name=weight,proto3" json:"weight,omitempty"`
 	// The rule.
 	PodAffinityTerm *PodAffinityTerm `protobuf:"bytes,2,opt,name=pod_affinity_term,json=podAffinityTerm,proto3" json:"pod_affinity_term,omitempty"`
@@ -3270,7 +3282,7 @@ func (x *WeightedPodAffinityTerm) GetPodAffinityTerm() *PodAffinityTerm {
 // A rule about other pods (core/v1 PodAffinityTerm).
 type PodAffinityTerm struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which pods, by their labels. Unset means none, `{}` all.
+	// The selector of the pods that are meant. Unset means none, `{}` all.
 	LabelSelector *LabelSelector `protobuf:"bytes,1,opt,name=label_selector,json=labelSelector,proto3" json:"label_selector,omitempty"`
 	// The namespaces of these pods, together with those of `namespace_selector`.
 	// Empty means, without a `namespace_selector`, that of the pod itself.
@@ -3763,19 +3775,19 @@ func (x *LabelSelectorRequirement) GetValues() []string {
 	return nil
 }
 
-// How pods are spread over the domains of a topology
-// (core/v1 TopologySpreadConstraint; KEP-895, KEP-3022, KEP-3094, KEP-3243).
+// A rule for the spread of pods over the domains of a topology (core/v1
+// TopologySpreadConstraint; KEP-895, KEP-3022, KEP-3094, KEP-3243).
 type TopologySpreadConstraint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// By how much a domain may exceed the global minimum; at least 1. Fleet: 0
-	// means unset, which is 1.
+	// The pods by which a domain may exceed the global minimum; at least 1.
+	// Fleet: 0 means unset, which is 1.
 	MaxSkew int32 `protobuf:"varint,1,opt,name=max_skew,json=maxSkew,proto3" json:"max_skew,omitempty"`
 	// Label key of nodes whose values are the domains. Required.
 	TopologyKey string `protobuf:"bytes,2,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
 	// "DoNotSchedule" (hard: Filter) or "ScheduleAnyway" (soft: Score).
 	// Required. Fleet: unset is hard.
 	WhenUnsatisfiable string `protobuf:"bytes,3,opt,name=when_unsatisfiable,json=whenUnsatisfiable,proto3" json:"when_unsatisfiable,omitempty"`
-	// Which pods are counted. Absent counts none. Must be absent in default
+	// The pods that are counted. Absent counts none. Must be absent in default
 	// constraints. Fleet: absent counts the pods that have all labels of the
 	// incoming pod.
 	LabelSelector *LabelSelector `protobuf:"bytes,4,opt,name=label_selector,json=labelSelector,proto3" json:"label_selector,omitempty"`
@@ -3955,7 +3967,7 @@ func (x *Service) GetApiVersion() string {
 	return ""
 }
 
-// What a service selects (core/v1 ServiceSpec).
+// The spec of a service: the pods that it selects (core/v1 ServiceSpec).
 type ServiceSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Labels that a pod must have. Empty selects nothing.
@@ -4074,10 +4086,10 @@ func (x *ReplicaSet) GetApiVersion() string {
 	return ""
 }
 
-// What a replica set selects (apps/v1 ReplicaSetSpec).
+// The spec of a replica set: the pods that it selects (apps/v1 ReplicaSetSpec).
 type ReplicaSetSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which pods belong to the replica set.
+	// The pods that belong to the replica set.
 	Selector      *LabelSelector `protobuf:"bytes,2,opt,name=selector,proto3" json:"selector,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4193,10 +4205,11 @@ func (x *StatefulSet) GetApiVersion() string {
 	return ""
 }
 
-// What a stateful set selects (apps/v1 StatefulSetSpec).
+// The spec of a stateful set: the pods that it selects (apps/v1
+// StatefulSetSpec).
 type StatefulSetSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which pods belong to the stateful set.
+	// The pods that belong to the stateful set.
 	Selector      *LabelSelector `protobuf:"bytes,2,opt,name=selector,proto3" json:"selector,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4239,15 +4252,17 @@ func (x *StatefulSetSpec) GetSelector() *LabelSelector {
 	return nil
 }
 
-// How many of some pods may be evicted (policy/v1 PodDisruptionBudget). Plans that
-// move pods read it, no decision does. Its field numbers are those of Kubernetes.
+// A limit on how many of some pods may be evicted (policy/v1
+// PodDisruptionBudget). Plans that move pods read it, no decision does. Its
+// field numbers are those of Kubernetes.
 type PodDisruptionBudget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name and namespace of the budget.
 	Metadata *ObjectMeta `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// Which pods it is about, and how many have to stay.
+	// The pods that the budget is about, and how many of them have to stay.
 	Spec *PodDisruptionBudgetSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
-	// How many evictions it allows now, where its controller has said so.
+	// The number of evictions that the budget allows now, where its controller
+	// has set it.
 	Status *PodDisruptionBudgetStatus `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	// As Pod.kind.
 	Kind string `protobuf:"bytes,101,opt,name=kind,proto3" json:"kind,omitempty"`
@@ -4322,16 +4337,16 @@ func (x *PodDisruptionBudget) GetApiVersion() string {
 	return ""
 }
 
-// What a budget asks for (policy/v1 PodDisruptionBudgetSpec). One of the two
-// numbers at most; without any, no eviction is allowed.
+// The spec of a budget (policy/v1 PodDisruptionBudgetSpec). At most one of the
+// two numbers is set; without any, no eviction is allowed.
 type PodDisruptionBudgetSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many of its pods have to be available at least: a number, or a percentage
+	// The least of its pods that have to be available: a number, or a percentage
 	// of all of them, rounded up.
 	MinAvailable *IntOrString `protobuf:"bytes,1,opt,name=min_available,json=minAvailable,proto3" json:"min_available,omitempty"`
 	// The pods of its namespace that it is about. Absent selects none, `{}` all.
 	Selector *LabelSelector `protobuf:"bytes,2,opt,name=selector,proto3" json:"selector,omitempty"`
-	// How many of its pods may be unavailable at most, as min_available.
+	// The most of its pods that may be unavailable, as min_available.
 	MaxUnavailable *IntOrString `protobuf:"bytes,3,opt,name=max_unavailable,json=maxUnavailable,proto3" json:"max_unavailable,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -4388,11 +4403,12 @@ func (x *PodDisruptionBudgetSpec) GetMaxUnavailable() *IntOrString {
 	return nil
 }
 
-// What the controller of budgets says of one (policy/v1 PodDisruptionBudgetStatus).
+// The status of a budget, which the controller of budgets writes (policy/v1
+// PodDisruptionBudgetStatus).
 type PodDisruptionBudgetStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many of its pods may be evicted now. Where it is absent, as in a manifest,
-	// the pods that run are counted.
+	// The number of its pods that may be evicted now. Where it is absent, as in a
+	// manifest, the pods that run are counted.
 	DisruptionsAllowed *int32 `protobuf:"varint,3,opt,name=disruptions_allowed,json=disruptionsAllowed,proto3,oneof" json:"disruptions_allowed,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -4439,7 +4455,7 @@ func (x *PodDisruptionBudgetStatus) GetDisruptionsAllowed() int32 {
 // the text itself.
 type IntOrString struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which of the two it is: 0 a number, 1 a text.
+	// The kind of the value: 0 a number, 1 a text.
 	Type int64 `protobuf:"varint,1,opt,name=type,proto3" json:"type,omitempty"`
 	// The number, at least 0.
 	IntVal int32 `protobuf:"varint,2,opt,name=int_val,json=intVal,proto3" json:"int_val,omitempty"`
@@ -4573,7 +4589,8 @@ func (x *ReplicationController) GetApiVersion() string {
 	return ""
 }
 
-// What a replication controller selects (core/v1 ReplicationControllerSpec).
+// The spec of a replication controller: the pods that it selects (core/v1
+// ReplicationControllerSpec).
 type ReplicationControllerSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Labels that a pod must have.

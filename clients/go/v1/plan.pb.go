@@ -25,7 +25,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// What it is.
+// The kind of the blocker.
 type MoveBlocker_Kind int32
 
 const (
@@ -104,18 +104,19 @@ type RankRemovalsRequest struct {
 	// The workload: a Deployment stands for the pods of all its replica sets.
 	// Required.
 	Workload *WorkloadName `protobuf:"bytes,3,opt,name=workload,proto3" json:"workload,omitempty"`
-	// How many pods should go. Required, at least 1, at most `--max-replicas`.
-	// With as many pods as the workload has, or more, all of them go.
+	// The number of pods that should go. Required, at least 1, at most
+	// `--max-replicas`. With as many pods as the workload has, or more, all of
+	// them go.
 	Count int32 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
-	// What the controller of the pods reads of them and the snapshot does not keep.
-	// At most one for each pod; others than those of the workload are ignored. Of a
-	// pod without any, only its node, its phase and its name are known. Limited by
-	// `--max-list-entries`.
+	// The facts about pods that their controller reads and the snapshot does not
+	// keep. At most one for each pod; others than those of the workload are
+	// ignored. Of a pod without any, only its node, its phase and its name are
+	// known. Limited by `--max-list-entries`.
 	Pods []*PodFacts `protobuf:"bytes,5,rep,name=pods,proto3" json:"pods,omitempty"`
 	// Wait, within the call's deadline, until the snapshot has reached this
 	// revision. 0 does not wait.
 	MinRevision int64 `protobuf:"varint,6,opt,name=min_revision,json=minRevision,proto3" json:"min_revision,omitempty"`
-	// How many domains each topology lists: unset means 100, 0 means all.
+	// The most domains that each topology lists: unset means 100, 0 means all.
 	MaxDomains *int32 `protobuf:"varint,7,opt,name=max_domains,json=maxDomains,proto3,oneof" json:"max_domains,omitempty"`
 	// The epoch that min_revision is of: wait for that too, where servers share a
 	// log. ABORTED when the snapshot has another epoch, whose revisions say nothing
@@ -211,17 +212,18 @@ func (x *RankRemovalsRequest) GetEpoch() string {
 	return ""
 }
 
-// What a ReplicaSet's controller reads of a pod to choose which one to delete,
-// besides its node and its phase.
+// The facts about a pod that a ReplicaSet's controller reads to choose which
+// pod to delete, besides the pod's node and phase.
 type PodFacts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the pod, in the namespace of the request. Required.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Its uid. When set, a pod of the same name with another uid is not meant.
+	// The uid of the pod. When set, a pod of the same name with another uid is
+	// not meant.
 	Uid string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
-	// Whether its condition "Ready" is "True".
+	// True if the pod's condition "Ready" is "True".
 	Ready bool `protobuf:"varint,3,opt,name=ready,proto3" json:"ready,omitempty"`
-	// Since when it is ready: the last transition of that condition.
+	// The time since which it is ready: the last transition of that condition.
 	ReadyTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=ready_time,json=readyTime,proto3" json:"ready_time,omitempty"`
 	// Value of its annotation "controller.kubernetes.io/pod-deletion-cost"; 0 when
 	// there is none or it is not valid.
@@ -230,7 +232,7 @@ type PodFacts struct {
 	Restarts int32 `protobuf:"varint,6,opt,name=restarts,proto3" json:"restarts,omitempty"`
 	// The most restarts of one of its sidecars.
 	SidecarRestarts int32 `protobuf:"varint,7,opt,name=sidecar_restarts,json=sidecarRestarts,proto3" json:"sidecar_restarts,omitempty"`
-	// When it was created.
+	// The time when it was created.
 	CreationTime  *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=creation_time,json=creationTime,proto3" json:"creation_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -322,7 +324,7 @@ func (x *PodFacts) GetCreationTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// Which pods should go.
+// The pods that should go.
 type RankRemovalsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Revision that the answer is about.
@@ -334,26 +336,26 @@ type RankRemovalsResponse struct {
 	// node first, then by the hard constraints, then by the soft ones, then in the
 	// order in which a ReplicaSet deletes pods (docs/planning.md).
 	Removals []*Removal `protobuf:"bytes,3,rep,name=removals,proto3" json:"removals,omitempty"`
-	// How many pods the workload has, without terminating and finished ones.
+	// The number of pods of the workload, without terminating and finished ones.
 	PodCount int64 `protobuf:"varint,4,opt,name=pod_count,json=podCount,proto3" json:"pod_count,omitempty"`
-	// How its pods are spread now: one for each distinct constraint in force, as in
-	// DescribeSpread.
+	// The spread of its pods now: one for each distinct constraint in force, as
+	// in DescribeSpread.
 	Before []*TopologySpread `protobuf:"bytes,5,rep,name=before,proto3" json:"before,omitempty"`
 	// The same without the pods that should go.
 	After []*TopologySpread `protobuf:"bytes,6,rep,name=after,proto3" json:"after,omitempty"`
-	// Of how many pods of the workload the request had no facts.
+	// The number of pods of the workload about which the request had no facts.
 	UnknownPodCount int64 `protobuf:"varint,7,opt,name=unknown_pod_count,json=unknownPodCount,proto3" json:"unknown_pod_count,omitempty"`
-	// Whether no other choice leaves the pods more evenly spread. Not set when the
-	// domains of three or more constraints overlap without one containing the
-	// other: then no exchange of two pods does.
+	// True if no other choice leaves the pods more evenly spread. Not set when
+	// the domains of three or more constraints overlap without one containing the
+	// other: then it is only known that no exchange of two pods does.
 	Optimal bool `protobuf:"varint,8,opt,name=optimal,proto3" json:"optimal,omitempty"`
-	// Why some pods were not judged by their constraints: the first fault in their
-	// spec.
+	// The reason why some pods were not judged by their constraints: the first
+	// fault in their spec.
 	Fault string `protobuf:"bytes,9,opt,name=fault,proto3" json:"fault,omitempty"`
-	// How long ago the snapshot's last batch was applied; an empty batch counts.
-	// Set when the snapshot has a maximum age (`--max-age`).
+	// The time since the snapshot's last batch was applied; an empty batch
+	// counts. Set when the snapshot has a maximum age (`--max-age`).
 	Age *durationpb.Duration `protobuf:"bytes,15,opt,name=age,proto3" json:"age,omitempty"`
-	// Which default constraints the snapshot has, for pods without constraints of
+	// The default constraints of the snapshot, for pods without constraints of
 	// their own.
 	Defaults      DefaultsKind `protobuf:"varint,20,opt,name=defaults,proto3,enum=evenkeel.v1.DefaultsKind" json:"defaults,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -472,7 +474,7 @@ type Removal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the pod.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Its uid; empty when unknown.
+	// The uid of the pod; empty when unknown.
 	Uid string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
 	// The node that it is on; empty when it is on none.
 	Node string `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
@@ -545,7 +547,7 @@ type RemovalDomain struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Label key of nodes whose values are the domains.
 	TopologyKey string `protobuf:"bytes,1,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
-	// Its value; empty also when the node is in no domain.
+	// The value of the key; empty also when the node is in no domain.
 	Value string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
 	// Matching pods in it before the pod goes. 0 when the node is in no domain.
 	MatchingPods  int64 `protobuf:"varint,3,opt,name=matching_pods,json=matchingPods,proto3" json:"matching_pods,omitempty"`
@@ -622,14 +624,15 @@ type RebalanceRequest struct {
 	// Label key of nodes over whose values workloads without any constraint are made
 	// even, with max skew 1. Empty: these are left as they are.
 	TopologyKey string `protobuf:"bytes,6,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
-	// How many moves there may be; 0 means `--max-replicas`, which is also the most.
+	// The most moves; 0 means `--max-replicas`, which is also the most.
 	MaxMoves int32 `protobuf:"varint,7,opt,name=max_moves,json=maxMoves,proto3" json:"max_moves,omitempty"`
-	// How many moves there may be of each workload; 0 means any number.
+	// The most moves of each workload; 0 means any number.
 	MaxMovesPerWorkload int32 `protobuf:"varint,8,opt,name=max_moves_per_workload,json=maxMovesPerWorkload,proto3" json:"max_moves_per_workload,omitempty"`
-	// How many pods may leave each node; 0 means any number.
+	// The most pods that may leave each node; 0 means any number.
 	MaxMovesPerNode int32 `protobuf:"varint,9,opt,name=max_moves_per_node,json=maxMovesPerNode,proto3" json:"max_moves_per_node,omitempty"`
-	// How many pods of a workload may be unavailable at a time that no pod disruption
-	// budget is about; unset means 1. Pods that are on no node are unavailable.
+	// The most pods of a workload that may be unavailable at a time, where no pod
+	// disruption budget is about it; unset means 1. Pods that are on no node are
+	// unavailable.
 	MaxUnavailable *int32 `protobuf:"varint,10,opt,name=max_unavailable,json=maxUnavailable,proto3,oneof" json:"max_unavailable,omitempty"`
 	// Move pods without a controller too: somebody has to create them again.
 	Bare bool `protobuf:"varint,11,opt,name=bare,proto3" json:"bare,omitempty"`
@@ -641,7 +644,7 @@ type RebalanceRequest struct {
 	// Wait, within the call's deadline, until the snapshot has reached this
 	// revision. 0 does not wait.
 	MinRevision int64 `protobuf:"varint,14,opt,name=min_revision,json=minRevision,proto3" json:"min_revision,omitempty"`
-	// How many domains each topology lists: unset means 100, 0 means all.
+	// The most domains that each topology lists: unset means 100, 0 means all.
 	MaxDomains *int32 `protobuf:"varint,15,opt,name=max_domains,json=maxDomains,proto3,oneof" json:"max_domains,omitempty"`
 	// As RankRemovalsRequest.epoch.
 	Epoch         string `protobuf:"bytes,16,opt,name=epoch,proto3" json:"epoch,omitempty"`
@@ -795,9 +798,9 @@ func (x *RebalanceRequest) GetEpoch() string {
 // storage on its node.
 type StayingPod struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its namespace. Empty means "default".
+	// The namespace of the pod. Empty means "default".
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// Its name. Required.
+	// The name of the pod. Required.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// Why, for the answer. At most `--max-string-bytes`.
 	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -856,7 +859,7 @@ func (x *StayingPod) GetReason() string {
 	return ""
 }
 
-// Which pods to move.
+// The pods to move, in order.
 type RebalanceResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Revision that the answer is about.
@@ -869,15 +872,15 @@ type RebalanceResponse struct {
 	Moves []*PodMove `protobuf:"bytes,3,rep,name=moves,proto3" json:"moves,omitempty"`
 	// The workloads that violate a constraint that was to be repaired.
 	Workloads []*RebalancedWorkload `protobuf:"bytes,4,rep,name=workloads,proto3" json:"workloads,omitempty"`
-	// Whether no plan with fewer moves satisfies as much. Not set where the search
-	// ended before it knew that.
+	// True if no plan with fewer moves satisfies as much. Not set where the
+	// search ended before it knew that.
 	Optimal bool `protobuf:"varint,5,opt,name=optimal,proto3" json:"optimal,omitempty"`
-	// Whether more moves would help than there may be.
+	// True if more moves than allowed would help.
 	Capped bool `protobuf:"varint,6,opt,name=capped,proto3" json:"capped,omitempty"`
-	// How long ago the snapshot's last batch was applied; an empty batch counts.
-	// Set when the snapshot has a maximum age (`--max-age`).
+	// The time since the snapshot's last batch was applied; an empty batch
+	// counts. Set when the snapshot has a maximum age (`--max-age`).
 	Age *durationpb.Duration `protobuf:"bytes,15,opt,name=age,proto3" json:"age,omitempty"`
-	// Which default constraints the snapshot has, for pods without constraints of
+	// The default constraints of the snapshot, for pods without constraints of
 	// their own.
 	Defaults      DefaultsKind `protobuf:"varint,20,opt,name=defaults,proto3,enum=evenkeel.v1.DefaultsKind" json:"defaults,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -977,7 +980,7 @@ type PodMove struct {
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Name of the pod.
 	Pod string `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
-	// Its uid; empty when unknown.
+	// The uid of the pod; empty when unknown.
 	Uid string `protobuf:"bytes,3,opt,name=uid,proto3" json:"uid,omitempty"`
 	// The node that it leaves.
 	From string `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
@@ -1080,7 +1083,7 @@ func (x *PodMove) GetSuccessorOf() int32 {
 	return 0
 }
 
-// What a move does to the counts of a constraint.
+// The effect of a move on the counts of a constraint.
 type MoveEffect struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Label key of nodes whose values are the domains.
@@ -1165,7 +1168,7 @@ func (x *MoveEffect) GetToPods() int64 {
 // A workload that violates a constraint.
 type RebalancedWorkload struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its namespace.
+	// The namespace of the workload.
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Kind of the controller of its pods; empty when they have none.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
@@ -1173,13 +1176,13 @@ type RebalancedWorkload struct {
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	// Labels of pods without a controller.
 	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// How many of its pods move.
+	// The number of its pods that move.
 	MoveCount int64 `protobuf:"varint,5,opt,name=move_count,json=moveCount,proto3" json:"move_count,omitempty"`
-	// How its pods are spread now, as in DescribeSpread.
+	// The spread of its pods now, as in DescribeSpread.
 	Before []*TopologySpread `protobuf:"bytes,6,rep,name=before,proto3" json:"before,omitempty"`
 	// The same after all moves.
 	After []*TopologySpread `protobuf:"bytes,7,rep,name=after,proto3" json:"after,omitempty"`
-	// What keeps it from being even, where it is not after the moves.
+	// The reasons why it is not even after the moves, if it is not.
 	Blockers []*MoveBlocker `protobuf:"bytes,8,rep,name=blockers,proto3" json:"blockers,omitempty"`
 	// Why some of its pods were not judged: the first fault in their spec.
 	Fault         string `protobuf:"bytes,9,opt,name=fault,proto3" json:"fault,omitempty"`
@@ -1283,16 +1286,16 @@ func (x *RebalancedWorkload) GetFault() string {
 // Something that keeps a workload from being even.
 type MoveBlocker struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it is.
+	// The kind of the blocker.
 	Kind MoveBlocker_Kind `protobuf:"varint,1,opt,name=kind,proto3,enum=evenkeel.v1.MoveBlocker_Kind" json:"kind,omitempty"`
 	// Label key of the constraint; empty when it is about no domain.
 	TopologyKey string `protobuf:"bytes,2,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
 	// The domain with too many pods that stay, or with nodes that refuse them; empty
 	// when it is about none.
 	Domain string `protobuf:"bytes,3,opt,name=domain,proto3" json:"domain,omitempty"`
-	// What it says, in kube-scheduler's words where a node refuses.
+	// The reason in words: kube-scheduler's where a node refuses.
 	Text string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
-	// How many pods or nodes it is about.
+	// The number of pods or nodes that it is about.
 	Count         int64 `protobuf:"varint,5,opt,name=count,proto3" json:"count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

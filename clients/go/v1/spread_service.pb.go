@@ -29,7 +29,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// How a batch relates to the snapshot's state.
+// The relation of a batch to the snapshot's state.
 type Mode int32
 
 const (
@@ -78,7 +78,7 @@ func (Mode) EnumDescriptor() ([]byte, []int) {
 	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{0}
 }
 
-// Which rules decide.
+// The rules that decide.
 type Dialect int32
 
 const (
@@ -131,7 +131,7 @@ func (Dialect) EnumDescriptor() ([]byte, []int) {
 	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{1}
 }
 
-// What a node is checked for.
+// The properties that a node is checked for.
 type NodeChecks int32
 
 const (
@@ -184,7 +184,7 @@ func (NodeChecks) EnumDescriptor() ([]byte, []int) {
 	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{2}
 }
 
-// How much of an answer to return.
+// The part of an answer to return.
 type View int32
 
 const (
@@ -246,7 +246,7 @@ func (View) EnumDescriptor() ([]byte, []int) {
 	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{3}
 }
 
-// How final a refusal is, as in kube-scheduler.
+// The finality of a refusal, as in kube-scheduler.
 type Code int32
 
 const (
@@ -299,8 +299,8 @@ func (Code) EnumDescriptor() ([]byte, []int) {
 	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{4}
 }
 
-// Why a node is refused, for programs. Each text of a `reason` has one of these
-// codes.
+// The reason why a node is refused, for programs. Each text of a `reason` has
+// one of these codes.
 type ReasonCode int32
 
 const (
@@ -441,7 +441,7 @@ const (
 	HolderState_HOLDER_STATE_UNSPECIFIED HolderState = 0
 	// Picked, not yet in effect. Scaling down removes these first.
 	HolderState_HOLDER_STATE_SCHEDULED HolderState = 1
-	// In effect.
+	// The placement is in effect.
 	HolderState_HOLDER_STATE_BOUND HolderState = 2
 )
 
@@ -486,7 +486,7 @@ func (HolderState) EnumDescriptor() ([]byte, []int) {
 	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{6}
 }
 
-// What becomes of picks when some replicas find no node.
+// The fate of picks when some replicas find no node.
 type Completeness int32
 
 const (
@@ -540,7 +540,7 @@ func (Completeness) EnumDescriptor() ([]byte, []int) {
 	return file_evenkeel_v1_spread_service_proto_rawDescGZIP(), []int{7}
 }
 
-// How replicas are planned.
+// The way in which replicas are planned.
 type Planning int32
 
 const (
@@ -996,7 +996,7 @@ type UpdateSnapshotRequest struct {
 	// The changes, at most one per object. Limited by
 	// `--max-changes-per-batch`.
 	Changes []*Change `protobuf:"bytes,2,rep,name=changes,proto3" json:"changes,omitempty"`
-	// Whether the changes are a delta or the whole state.
+	// The relation of the changes to the state: a delta, or all of it.
 	Mode Mode `protobuf:"varint,3,opt,name=mode,proto3,enum=evenkeel.v1.Mode" json:"mode,omitempty"`
 	// Apply only if this is the snapshot's revision (0 for one that does not
 	// exist yet).
@@ -1005,9 +1005,9 @@ type UpdateSnapshotRequest struct {
 	// too. A new snapshot has Kubernetes' own (`system`), unless its first batch
 	// or replace sets others; empty ones are none.
 	DefaultConstraints *DefaultConstraints `protobuf:"bytes,5,opt,name=default_constraints,json=defaultConstraints,proto3" json:"default_constraints,omitempty"`
-	// How old the knowledge behind this batch is: the snapshot is at least as old.
-	// For feeds that hear of their source in parts, of which one may be silent while
-	// others change. 0 when absent.
+	// The age of the knowledge behind this batch: the snapshot is at least as
+	// old. For feeds that hear of their source in parts, where one part may be
+	// silent while others change. 0 when absent.
 	Age *durationpb.Duration `protobuf:"bytes,6,opt,name=age,proto3" json:"age,omitempty"`
 	// The version of Kubernetes whose rules decide, such as "1.37" or "v1.37.2":
 	// those of a version between or after the ones that are known are the rules of
@@ -1099,7 +1099,7 @@ func (x *UpdateSnapshotRequest) GetKubernetesVersion() string {
 	return ""
 }
 
-// What a batch did.
+// The effect of a batch.
 type UpdateSnapshotResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Revision of the snapshot after the batch. Grows by one for each applied
@@ -1107,10 +1107,10 @@ type UpdateSnapshotResponse struct {
 	Revision int64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
 	// Identifies the snapshot's history. Never compare revisions of two epochs.
 	Epoch string `protobuf:"bytes,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// How many changes made a difference. In a replace: how many objects are new
-	// or other than in the state that it replaces.
+	// The number of changes that made a difference. In a replace: the number of
+	// objects that are new or other than in the state that it replaces.
 	ChangedCount int64 `protobuf:"varint,3,opt,name=changed_count,json=changedCount,proto3" json:"changed_count,omitempty"`
-	// How many changes made no difference.
+	// The number of changes that made no difference.
 	UnchangedCount int64 `protobuf:"varint,4,opt,name=unchanged_count,json=unchangedCount,proto3" json:"unchanged_count,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1279,7 +1279,7 @@ func (x *CommitReplace) GetExpectedRevision() int64 {
 // One step of a feed.
 type StreamSnapshotRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What to do. Required.
+	// The step to take. Required.
 	//
 	// Types that are valid to be assigned to Step:
 	//
@@ -1385,7 +1385,7 @@ func (*StreamSnapshotRequest_CommitReplace) isStreamSnapshotRequest_Step() {}
 // Acknowledges one StreamSnapshotRequest, in order.
 type StreamSnapshotResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the step did.
+	// The effect of the step.
 	Update        *UpdateSnapshotResponse `protobuf:"bytes,1,opt,name=update,proto3" json:"update,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1486,9 +1486,9 @@ type FilterRequest struct {
 	// Nodes to decide about; absent means all nodes of the snapshot. The answer
 	// reports names that the snapshot does not hold in unknown_candidates.
 	Candidates *NodeNames `protobuf:"bytes,3,opt,name=candidates,proto3" json:"candidates,omitempty"`
-	// What to check nodes for.
+	// The properties to check nodes for.
 	NodeChecks NodeChecks `protobuf:"varint,4,opt,name=node_checks,json=nodeChecks,proto3,enum=evenkeel.v1.NodeChecks" json:"node_checks,omitempty"`
-	// How much of the answer to return.
+	// The part of the answer to return.
 	View View `protobuf:"varint,5,opt,name=view,proto3,enum=evenkeel.v1.View" json:"view,omitempty"`
 	// Wait, within the call's deadline, until the snapshot has reached this
 	// revision: read your own writes. 0 does not wait.
@@ -1496,9 +1496,10 @@ type FilterRequest struct {
 	// Decide as if these changes had been applied (what-if). Nothing is stored.
 	// Limited by `--max-overlay-changes`.
 	Overlay []*Change `protobuf:"bytes,7,rep,name=overlay,proto3" json:"overlay,omitempty"`
-	// Which rules decide.
+	// The rules that decide.
 	Dialect Dialect `protobuf:"varint,8,opt,name=dialect,proto3,enum=evenkeel.v1.Dialect" json:"dialect,omitempty"`
-	// How many domains a constraint report lists: unset means 100, 0 means all.
+	// The most domains that a constraint report lists: unset means 100, 0 means
+	// all.
 	MaxDomains *int32 `protobuf:"varint,9,opt,name=max_domains,json=maxDomains,proto3,oneof" json:"max_domains,omitempty"`
 	// The epoch that min_revision is of: wait for that too, where servers share a
 	// log. ABORTED when the snapshot has another epoch, whose revisions say nothing
@@ -1608,7 +1609,7 @@ func (x *FilterRequest) GetEpoch() string {
 	return ""
 }
 
-// Which nodes are feasible.
+// The feasible nodes, and why the others are not.
 type FilterResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Revision that the decision saw.
@@ -1628,17 +1629,17 @@ type FilterResponse struct {
 	// of the node order, is feasible. Candidates that the snapshot does not
 	// hold have a bit, never set. VIEW_BITMAP.
 	FeasibleBitmap []byte `protobuf:"bytes,7,opt,name=feasible_bitmap,json=feasibleBitmap,proto3" json:"feasible_bitmap,omitempty"`
-	// How many nodes are feasible.
+	// The number of feasible nodes.
 	FeasibleCount int64 `protobuf:"varint,8,opt,name=feasible_count,json=feasibleCount,proto3" json:"feasible_count,omitempty"`
-	// How many nodes were judged: the known candidates.
+	// The number of nodes that were judged: the known candidates.
 	NodeCount int64 `protobuf:"varint,9,opt,name=node_count,json=nodeCount,proto3" json:"node_count,omitempty"`
 	// Candidates that the snapshot does not hold, in order.
 	UnknownCandidates []string `protobuf:"bytes,10,rep,name=unknown_candidates,json=unknownCandidates,proto3" json:"unknown_candidates,omitempty"`
 	// Id of the decision in the server's decision log; empty when it is not
 	// logged.
 	DecisionId string `protobuf:"bytes,11,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
-	// How long ago the snapshot's last batch was applied; an empty batch counts.
-	// Set when the snapshot has a maximum age (`--max-age`).
+	// The time since the snapshot's last batch was applied; an empty batch
+	// counts. Set when the snapshot has a maximum age (`--max-age`).
 	Age *durationpb.Duration `protobuf:"bytes,15,opt,name=age,proto3" json:"age,omitempty"`
 	// Fields of the pod that decide where it can run and that were not checked,
 	// e.g. "spec.volumes": what the pod requests and its host ports too, while no
@@ -1648,7 +1649,7 @@ type FilterResponse struct {
 	// Deletes of the overlay that hit nothing, in its order: the snapshot holds no
 	// such object, or one with another uid.
 	UnknownDeletes []*ObjectReference `protobuf:"bytes,17,rep,name=unknown_deletes,json=unknownDeletes,proto3" json:"unknown_deletes,omitempty"`
-	// Which default constraints the snapshot has. They hold for a pod without
+	// The default constraints of the snapshot. They hold for a pod without
 	// constraints of its own, but not with DIALECT_FLEET.
 	Defaults DefaultsKind `protobuf:"varint,20,opt,name=defaults,proto3,enum=evenkeel.v1.DefaultsKind" json:"defaults,omitempty"`
 	// The revision at which nodes were last added or removed, or a later one. VIEW_BITMAP without
@@ -1802,12 +1803,12 @@ func (x *FilterResponse) GetNodeOrderRevision() int64 {
 	return 0
 }
 
-// Why a node is not feasible.
+// The reasons why a node is not feasible.
 type NodeVerdict struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the node.
 	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	// How final the refusal is.
+	// The finality of the refusal.
 	Code Code `protobuf:"varint,2,opt,name=code,proto3,enum=evenkeel.v1.Code" json:"code,omitempty"`
 	// The reason in Kubernetes' words; with DIALECT_FLEET those of KubeFleet.
 	// Several things that a node has too little of are joined with ", ".
@@ -1819,13 +1820,13 @@ type NodeVerdict struct {
 	MatchingPods int64 `protobuf:"varint,5,opt,name=matching_pods,json=matchingPods,proto3" json:"matching_pods,omitempty"`
 	// Skew of the node's domain if the pod went there; 0 without a domain.
 	Skew int64 `protobuf:"varint,6,opt,name=skew,proto3" json:"skew,omitempty"`
-	// What `reason` says, for programs: one entry for each thing that it names,
-	// in its order.
+	// The content of `reason` for programs: one entry for each thing that
+	// `reason` names, in its order.
 	Reasons []*RefusalReason `protobuf:"bytes,7,rep,name=reasons,proto3" json:"reasons,omitempty"`
-	// How many pods that are nominated to the node keep the incoming pod off it:
+	// The number of pods nominated to the node that keep the incoming pod off it:
 	// those that were counted there, if the node would be feasible without them,
-	// else 0. `matching_pods` and `skew` include what the constraint counts of
-	// them.
+	// else 0. `matching_pods` and `skew` include those that the constraint
+	// counts.
 	NominatedPods int64 `protobuf:"varint,8,opt,name=nominated_pods,json=nominatedPods,proto3" json:"nominated_pods,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1973,13 +1974,13 @@ func (x *RefusalReason) GetResource() string {
 	return ""
 }
 
-// How many nodes share a reason. A node that has too little of several things
-// is counted for each.
+// The number of nodes that share a reason. A node that has too little of
+// several things is counted for each.
 type ReasonCount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The reason in Kubernetes' words.
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	// How many nodes.
+	// The number of nodes.
 	Count int64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
 	// The reason for programs.
 	Code ReasonCode `protobuf:"varint,3,opt,name=code,proto3,enum=evenkeel.v1.ReasonCode" json:"code,omitempty"`
@@ -2056,9 +2057,9 @@ type ConstraintReport struct {
 	// The constraint as evaluated: unset fields filled in, the selector fully
 	// resolved with match_label_keys merged, or deduced for a default one.
 	Constraint *TopologySpreadConstraint `protobuf:"bytes,2,opt,name=constraint,proto3" json:"constraint,omitempty"`
-	// Whether it is one of the default constraints.
+	// True if it is one of the default constraints.
 	FromDefaults bool `protobuf:"varint,3,opt,name=from_defaults,json=fromDefaults,proto3" json:"from_defaults,omitempty"`
-	// How many domains there are. In Score, the size behind the weight.
+	// The number of domains. In Score, the size behind the weight.
 	DomainCount int64 `protobuf:"varint,4,opt,name=domain_count,json=domainCount,proto3" json:"domain_count,omitempty"`
 	// The smallest count of a domain; 0 with fewer domains than min_domains.
 	GlobalMinimum int64 `protobuf:"varint,5,opt,name=global_minimum,json=globalMinimum,proto3" json:"global_minimum,omitempty"`
@@ -2068,7 +2069,7 @@ type ConstraintReport struct {
 	Domains []*Domain `protobuf:"bytes,7,rep,name=domains,proto3" json:"domains,omitempty"`
 	// Weight of a count in Score; 0 in Filter.
 	Weight float64 `protobuf:"fixed64,8,opt,name=weight,proto3" json:"weight,omitempty"`
-	// Whether there are fewer domains than min_domains.
+	// True if there are fewer domains than min_domains.
 	MinDomainsUnmet bool `protobuf:"varint,9,opt,name=min_domains_unmet,json=minDomainsUnmet,proto3" json:"min_domains_unmet,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -2178,7 +2179,7 @@ type Domain struct {
 	// Skew of the domain if the pod went there:
 	// matching_pods + self_match - global_minimum.
 	Skew int64 `protobuf:"varint,3,opt,name=skew,proto3" json:"skew,omitempty"`
-	// Whether the constraint admits the pod in it. Always true in Score.
+	// True if the constraint admits the pod in it. Always true in Score.
 	Feasible bool `protobuf:"varint,4,opt,name=feasible,proto3" json:"feasible,omitempty"`
 	// Nodes in it that are eligible under the constraint. In Score, the
 	// candidates in it that are not ignored.
@@ -2274,9 +2275,9 @@ type ExplainRequest struct {
 	// Nodes to decide about; absent means all nodes of the snapshot. The answer
 	// reports names that the snapshot does not hold in unknown_candidates.
 	Candidates *NodeNames `protobuf:"bytes,3,opt,name=candidates,proto3" json:"candidates,omitempty"`
-	// What to check nodes for.
+	// The properties to check nodes for.
 	NodeChecks NodeChecks `protobuf:"varint,4,opt,name=node_checks,json=nodeChecks,proto3,enum=evenkeel.v1.NodeChecks" json:"node_checks,omitempty"`
-	// How much of the answer to return. Unset means VIEW_FULL. VIEW_BASIC omits
+	// The part of the answer to return. Unset means VIEW_FULL. VIEW_BASIC omits
 	// the infeasible nodes. VIEW_DOMAINS and VIEW_BITMAP name nodes only in hints
 	// and insights.
 	View View `protobuf:"varint,5,opt,name=view,proto3,enum=evenkeel.v1.View" json:"view,omitempty"`
@@ -2286,9 +2287,10 @@ type ExplainRequest struct {
 	// Decide as if these changes had been applied. Nothing is stored. Limited
 	// by `--max-overlay-changes`.
 	Overlay []*Change `protobuf:"bytes,7,rep,name=overlay,proto3" json:"overlay,omitempty"`
-	// Which rules decide.
+	// The rules that decide.
 	Dialect Dialect `protobuf:"varint,8,opt,name=dialect,proto3,enum=evenkeel.v1.Dialect" json:"dialect,omitempty"`
-	// How many domains a constraint report lists: unset means 100, 0 means all.
+	// The most domains that a constraint report lists: unset means 100, 0 means
+	// all.
 	MaxDomains *int32 `protobuf:"varint,9,opt,name=max_domains,json=maxDomains,proto3,oneof" json:"max_domains,omitempty"`
 	// The epoch that min_revision is of: wait for that too, where servers share a
 	// log. ABORTED when the snapshot has another epoch, whose revisions say nothing
@@ -2398,7 +2400,7 @@ func (x *ExplainRequest) GetEpoch() string {
 	return ""
 }
 
-// Why a pod may run where it may.
+// An explanation of where a pod may run and why.
 type ExplainResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Revision that the decisions saw.
@@ -2414,25 +2416,25 @@ type ExplainResponse struct {
 	Reasons []*ReasonCount `protobuf:"bytes,5,rep,name=reasons,proto3" json:"reasons,omitempty"`
 	// The infeasible nodes, in the order of the candidates, else in node order.
 	Infeasible []*NodeVerdict `protobuf:"bytes,6,rep,name=infeasible,proto3" json:"infeasible,omitempty"`
-	// What keeps the pod out, would let it in, or is easy to overlook; the most
-	// useful first.
+	// The causes that keep the pod out, the changes that would let it in, and
+	// facts that are easy to overlook; the most useful first.
 	Hints []*Hint `protobuf:"bytes,7,rep,name=hints,proto3" json:"hints,omitempty"`
-	// How many nodes are feasible.
+	// The number of feasible nodes.
 	FeasibleCount int64 `protobuf:"varint,8,opt,name=feasible_count,json=feasibleCount,proto3" json:"feasible_count,omitempty"`
-	// How many nodes were judged: the known candidates.
+	// The number of nodes that were judged: the known candidates.
 	NodeCount int64 `protobuf:"varint,9,opt,name=node_count,json=nodeCount,proto3" json:"node_count,omitempty"`
 	// Names of the feasible nodes, in the order of the candidates, else in node
 	// order.
 	Feasible []string `protobuf:"bytes,10,rep,name=feasible,proto3" json:"feasible,omitempty"`
-	// What stands behind each of `constraints`, in their order.
+	// The numbers behind each of `constraints`, in their order.
 	Insights []*ConstraintInsight `protobuf:"bytes,11,rep,name=insights,proto3" json:"insights,omitempty"`
 	// Candidates that the snapshot does not hold, in order.
 	UnknownCandidates []string `protobuf:"bytes,12,rep,name=unknown_candidates,json=unknownCandidates,proto3" json:"unknown_candidates,omitempty"`
 	// Id of the decision in the server's decision log; empty when it is not
 	// logged.
 	DecisionId string `protobuf:"bytes,13,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
-	// How long ago the snapshot's last batch was applied; an empty batch counts.
-	// Set when the snapshot has a maximum age (`--max-age`).
+	// The time since the snapshot's last batch was applied; an empty batch
+	// counts. Set when the snapshot has a maximum age (`--max-age`).
 	Age *durationpb.Duration `protobuf:"bytes,15,opt,name=age,proto3" json:"age,omitempty"`
 	// Fields of the pod that decide where it can run and that were not checked,
 	// e.g. "spec.volumes": what the pod requests and its host ports too, while no
@@ -2442,7 +2444,7 @@ type ExplainResponse struct {
 	// Deletes of the overlay that hit nothing, in its order: the snapshot holds no
 	// such object, or one with another uid.
 	UnknownDeletes []*ObjectReference `protobuf:"bytes,17,rep,name=unknown_deletes,json=unknownDeletes,proto3" json:"unknown_deletes,omitempty"`
-	// Which default constraints the snapshot has. They hold for a pod without
+	// The default constraints of the snapshot. They hold for a pod without
 	// constraints of its own, but not with DIALECT_FLEET.
 	Defaults      DefaultsKind `protobuf:"varint,20,opt,name=defaults,proto3,enum=evenkeel.v1.DefaultsKind" json:"defaults,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2608,9 +2610,9 @@ type ScoreRequest struct {
 	Pod *Pod `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
 	// Nodes to score; absent means those that pass Filter under this request.
 	Candidates *NodeNames `protobuf:"bytes,3,opt,name=candidates,proto3" json:"candidates,omitempty"`
-	// What Filter checks nodes for, when candidates are absent.
+	// The properties that Filter checks nodes for, when candidates are absent.
 	NodeChecks NodeChecks `protobuf:"varint,4,opt,name=node_checks,json=nodeChecks,proto3,enum=evenkeel.v1.NodeChecks" json:"node_checks,omitempty"`
-	// How much of the answer to return.
+	// The part of the answer to return.
 	View View `protobuf:"varint,5,opt,name=view,proto3,enum=evenkeel.v1.View" json:"view,omitempty"`
 	// Wait, within the call's deadline, until the snapshot has reached this
 	// revision. 0 does not wait.
@@ -2618,9 +2620,10 @@ type ScoreRequest struct {
 	// Decide as if these changes had been applied. Nothing is stored. Limited
 	// by `--max-overlay-changes`.
 	Overlay []*Change `protobuf:"bytes,7,rep,name=overlay,proto3" json:"overlay,omitempty"`
-	// Which rules decide.
+	// The rules that decide.
 	Dialect Dialect `protobuf:"varint,8,opt,name=dialect,proto3,enum=evenkeel.v1.Dialect" json:"dialect,omitempty"`
-	// How many domains a constraint report lists: unset means 100, 0 means all.
+	// The most domains that a constraint report lists: unset means 100, 0 means
+	// all.
 	MaxDomains *int32 `protobuf:"varint,9,opt,name=max_domains,json=maxDomains,proto3,oneof" json:"max_domains,omitempty"`
 	// Return only the best n; 0 means all.
 	Top int32 `protobuf:"varint,10,opt,name=top,proto3" json:"top,omitempty"`
@@ -2739,14 +2742,14 @@ func (x *ScoreRequest) GetEpoch() string {
 	return ""
 }
 
-// How good nodes are.
+// The scores of nodes.
 type ScoreResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Revision that the decision saw.
 	Revision int64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
 	// Epoch of that revision.
 	Epoch string `protobuf:"bytes,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// Whether there was nothing to score by: no soft constraint, or no node. Then
+	// True if there was nothing to score by: no soft constraint, or no node. Then
 	// all scores are 0.
 	Skipped bool `protobuf:"varint,3,opt,name=skipped,proto3" json:"skipped,omitempty"`
 	// With `top`, best first and equal ones in node order. Otherwise in the order
@@ -2765,8 +2768,8 @@ type ScoreResponse struct {
 	// Id of the decision in the server's decision log; empty when it is not
 	// logged.
 	DecisionId string `protobuf:"bytes,9,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
-	// How long ago the snapshot's last batch was applied; an empty batch counts.
-	// Set when the snapshot has a maximum age (`--max-age`).
+	// The time since the snapshot's last batch was applied; an empty batch
+	// counts. Set when the snapshot has a maximum age (`--max-age`).
 	Age *durationpb.Duration `protobuf:"bytes,15,opt,name=age,proto3" json:"age,omitempty"`
 	// As in FilterResponse, and the preferred terms of affinity between pods, which
 	// are not scored: those of the pod, and "spec.affinity (of pods that run)".
@@ -2775,7 +2778,7 @@ type ScoreResponse struct {
 	// Deletes of the overlay that hit nothing, in its order: the snapshot holds no
 	// such object, or one with another uid.
 	UnknownDeletes []*ObjectReference `protobuf:"bytes,17,rep,name=unknown_deletes,json=unknownDeletes,proto3" json:"unknown_deletes,omitempty"`
-	// Which default constraints the snapshot has. They hold for a pod without
+	// The default constraints of the snapshot. They hold for a pod without
 	// constraints of its own, but not with DIALECT_FLEET.
 	Defaults DefaultsKind `protobuf:"varint,20,opt,name=defaults,proto3,enum=evenkeel.v1.DefaultsKind" json:"defaults,omitempty"`
 	// The revision at which nodes were last added or removed, or a later one. VIEW_BITMAP without
@@ -2915,7 +2918,7 @@ func (x *ScoreResponse) GetNodeOrderRevision() int64 {
 	return 0
 }
 
-// How good a node is.
+// The score of a node.
 type NodeScore struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the node.
@@ -2926,7 +2929,7 @@ type NodeScore struct {
 	// The sum before normalization to 0..100; lower is better. Fleet: equal to
 	// score.
 	Raw int64 `protobuf:"varint,3,opt,name=raw,proto3" json:"raw,omitempty"`
-	// Whether the node was ignored because it lacks a topology key. Then its
+	// True if the node was ignored because it lacks a topology key. Then its
 	// score is 0.
 	Ignored       bool `protobuf:"varint,4,opt,name=ignored,proto3" json:"ignored,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2998,13 +3001,13 @@ type PlaceRequest struct {
 	Snapshot string `protobuf:"bytes,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
 	// The template of what is placed. Required, unless there are `workloads`.
 	Pod *Pod `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
-	// How many replicas to place. Required, at least 1, unless there are `workloads`.
-	// Fleet: the wanted total, including clusters that already hold the placement; 0
-	// means that none is to hold it. At most `--max-replicas`.
+	// The number of replicas to place. Required, at least 1, unless there are
+	// `workloads`. Fleet: the wanted total, including clusters that already hold
+	// the placement; 0 means that none is to hold it. At most `--max-replicas`.
 	Replicas int32 `protobuf:"varint,3,opt,name=replicas,proto3" json:"replicas,omitempty"`
 	// Nodes to choose from; absent means all nodes of the snapshot.
 	Candidates *NodeNames `protobuf:"bytes,4,opt,name=candidates,proto3" json:"candidates,omitempty"`
-	// What to check nodes for.
+	// The properties to check nodes for.
 	NodeChecks NodeChecks `protobuf:"varint,5,opt,name=node_checks,json=nodeChecks,proto3,enum=evenkeel.v1.NodeChecks" json:"node_checks,omitempty"`
 	// Wait, within the call's deadline, until the snapshot has reached this
 	// revision. 0 does not wait.
@@ -3012,30 +3015,31 @@ type PlaceRequest struct {
 	// Decide as if these changes had been applied (what-if). Nothing is stored.
 	// Excludes `reserve`. Limited by `--max-overlay-changes`.
 	Overlay []*Change `protobuf:"bytes,7,rep,name=overlay,proto3" json:"overlay,omitempty"`
-	// Which rules decide.
+	// The rules that decide.
 	Dialect Dialect `protobuf:"varint,8,opt,name=dialect,proto3,enum=evenkeel.v1.Dialect" json:"dialect,omitempty"`
 	// The caller's own preferences, at most one per node. Other nodes have 0.
 	// Kubernetes: added to the score. Fleet: the affinity score, which ranks
 	// clusters of equal topology spread score.
 	Bonuses []*NodeBonus `protobuf:"bytes,9,rep,name=bonuses,proto3" json:"bonuses,omitempty"`
-	// How many more fit on a node; a node that is not named takes any number for
-	// which it has room.
-	// At most one per node. Kubernetes only: in Fleet a cluster takes one.
+	// The number of replicas that still fit on a node. A node that is not named
+	// takes any number for which it has room. At most one per node. Kubernetes
+	// only: in Fleet a cluster takes one.
 	Capacities []*NodeCapacity `protobuf:"bytes,10,rep,name=capacities,proto3" json:"capacities,omitempty"`
 	// Hold the picks for the caller. If absent, the call only plans.
 	Reserve *Reservation `protobuf:"bytes,11,opt,name=reserve,proto3" json:"reserve,omitempty"`
-	// What the caller knows about clusters that hold the placement, for scaling
+	// The caller's knowledge about clusters that hold the placement, for scaling
 	// down. The snapshot says which clusters hold it: those with a counting pod
 	// that has all labels of `pod`. At most one entry per node. Fleet only.
 	Holders []*Holder `protobuf:"bytes,12,rep,name=holders,proto3" json:"holders,omitempty"`
 	// Clusters that held the placement under an earlier policy. They win over
 	// equal ones in the first step. No duplicates. Fleet only.
 	Sticky []string `protobuf:"bytes,13,rep,name=sticky,proto3" json:"sticky,omitempty"`
-	// How much of the answer to return. VIEW_FULL also lists every step (Fleet),
+	// The part of the answer to return. VIEW_FULL also lists every step (Fleet),
 	// limited by `--max-step-scores`. VIEW_DOMAINS omits the placements.
 	// VIEW_BITMAP is refused.
 	View View `protobuf:"varint,14,opt,name=view,proto3,enum=evenkeel.v1.View" json:"view,omitempty"`
-	// How many domains a constraint report lists: unset means 100, 0 means all.
+	// The most domains that a constraint report lists: unset means 100, 0 means
+	// all.
 	MaxDomains *int32 `protobuf:"varint,15,opt,name=max_domains,json=maxDomains,proto3,oneof" json:"max_domains,omitempty"`
 	// Makes a call with `reserve` safe to send again when its answer was lost.
 	// Within the ttl of the reservation the same caller gets the same answer for
@@ -3048,7 +3052,7 @@ type PlaceRequest struct {
 	// log. ABORTED when the snapshot has another epoch, whose revisions say nothing
 	// about this one. Empty: any. At most `--max-string-bytes`.
 	Epoch string `protobuf:"bytes,17,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// How the replicas are planned.
+	// The way in which the replicas are planned.
 	Planning Planning `protobuf:"varint,18,opt,name=planning,proto3,enum=evenkeel.v1.Planning" json:"planning,omitempty"`
 	// Several workloads that are placed together, instead of `pod` and `replicas`.
 	// Each is placed on what those before it leave, where their picks count as
@@ -3057,7 +3061,7 @@ type PlaceRequest struct {
 	// them together. At most 100, and of all together `--max-replicas` replicas.
 	// Kubernetes only.
 	Workloads []*WorkloadReplicas `protobuf:"bytes,19,rep,name=workloads,proto3" json:"workloads,omitempty"`
-	// What becomes of the picks when some replicas find no node. Kubernetes only.
+	// The fate of the picks when some replicas find no node. Kubernetes only.
 	Completeness  Completeness `protobuf:"varint,20,opt,name=completeness,proto3,enum=evenkeel.v1.Completeness" json:"completeness,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3238,7 +3242,7 @@ type WorkloadReplicas struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The template of its pods. Required.
 	Pod *Pod `protobuf:"bytes,1,opt,name=pod,proto3" json:"pod,omitempty"`
-	// How many replicas to place. Required, at least 1.
+	// The number of replicas to place. Required, at least 1.
 	Replicas      int32 `protobuf:"varint,2,opt,name=replicas,proto3" json:"replicas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3344,13 +3348,13 @@ func (x *NodeBonus) GetScore() int64 {
 	return 0
 }
 
-// How many more replicas fit on a node.
+// The number of replicas that still fit on a node.
 type NodeCapacity struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the node. Required. One that the snapshot does not hold has no
 	// effect.
 	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	// How many; not negative.
+	// The number; not negative.
 	Replicas      int32 `protobuf:"varint,2,opt,name=replicas,proto3" json:"replicas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3400,14 +3404,14 @@ func (x *NodeCapacity) GetReplicas() int32 {
 	return 0
 }
 
-// Who holds the picks, and for how long.
+// The owner who holds the picks, and for how long.
 type Reservation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who holds the picks: a name that the caller chooses. Required. At most
-	// `--max-string-bytes`.
+	// The owner who holds the picks: a name that the caller chooses. Required. At
+	// most `--max-string-bytes`.
 	Owner string `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
-	// How long the picks are held, unless they are confirmed or released before.
-	// Required, positive, at most `--max-reservation-ttl`.
+	// The time for which the picks are held, unless they are confirmed or
+	// released before. Required, positive, at most `--max-reservation-ttl`.
 	Ttl           *durationpb.Duration `protobuf:"bytes,2,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3462,13 +3466,13 @@ type Holder struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the cluster. Required.
 	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	// Its state.
+	// The state of the cluster.
 	State HolderState `protobuf:"varint,2,opt,name=state,proto3,enum=evenkeel.v1.HolderState" json:"state,omitempty"`
-	// Its topology spread score when it was picked. Scaling down removes a
-	// cluster without a score before any other.
+	// The topology spread score of the cluster when it was picked. Scaling down
+	// removes a cluster without a score before any other.
 	SpreadScore *int64 `protobuf:"varint,3,opt,name=spread_score,json=spreadScore,proto3,oneof" json:"spread_score,omitempty"`
-	// Its bonus (affinity score) when it was picked. Scaling down removes a
-	// cluster without a bonus before any other.
+	// The bonus (affinity score) of the cluster when it was picked. Scaling down
+	// removes a cluster without a bonus before any other.
 	Bonus         *int64 `protobuf:"varint,4,opt,name=bonus,proto3,oneof" json:"bonus,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3532,7 +3536,7 @@ func (x *Holder) GetBonus() int64 {
 	return 0
 }
 
-// Where replicas should go.
+// The nodes where replicas should go.
 type PlaceResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Revision that the decision saw; with `reserve`, the one that holds the
@@ -3542,11 +3546,11 @@ type PlaceResponse struct {
 	Epoch string `protobuf:"bytes,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// The picks, in order. Not in VIEW_DOMAINS.
 	Placements []*Placement `protobuf:"bytes,3,rep,name=placements,proto3" json:"placements,omitempty"`
-	// How many replicas are not placed, of all workloads.
+	// The number of replicas that are not placed, of all workloads.
 	Unplaced int32 `protobuf:"varint,4,opt,name=unplaced,proto3" json:"unplaced,omitempty"`
-	// Why some found no node: how many nodes were refused after the last pick,
-	// per reason, largest count first, then by reason. Of several workloads see
-	// `workloads`.
+	// The reasons why some found no node: how many nodes were refused after the
+	// last pick, per reason, largest count first, then by reason. Of several
+	// workloads see `workloads`.
 	Reasons []*ReasonCount `protobuf:"bytes,5,rep,name=reasons,proto3" json:"reasons,omitempty"`
 	// The constraints after the last pick, hard and soft, in the order of the
 	// pod's or the default constraints. Of several workloads see `workloads`.
@@ -3560,13 +3564,13 @@ type PlaceResponse struct {
 	Steps []*PlacementStep `protobuf:"bytes,9,rep,name=steps,proto3" json:"steps,omitempty"`
 	// Candidates that the snapshot does not hold, in order.
 	UnknownCandidates []string `protobuf:"bytes,10,rep,name=unknown_candidates,json=unknownCandidates,proto3" json:"unknown_candidates,omitempty"`
-	// When the reservations end. Only with `reserve`.
+	// The time when the reservations end. Only with `reserve`.
 	ReservedUntil *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=reserved_until,json=reservedUntil,proto3" json:"reserved_until,omitempty"`
 	// Id of the decision in the server's decision log; empty when it is not
 	// logged.
 	DecisionId string `protobuf:"bytes,12,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
-	// How long ago the snapshot's last batch was applied; an empty batch counts.
-	// Set when the snapshot has a maximum age (`--max-age`).
+	// The time since the snapshot's last batch was applied; an empty batch
+	// counts. Set when the snapshot has a maximum age (`--max-age`).
 	Age *durationpb.Duration `protobuf:"bytes,15,opt,name=age,proto3" json:"age,omitempty"`
 	// Fields of the pod that decide where it can run and that were not checked,
 	// e.g. "spec.volumes": what the pod requests and its host ports too, while no
@@ -3584,10 +3588,10 @@ type PlaceResponse struct {
 	// and bonuses, in the Fleet dialect of scores, than this. It is the sum of these
 	// placements where that is known to be the largest. Not with several workloads.
 	ScoreBound *int64 `protobuf:"varint,21,opt,name=score_bound,json=scoreBound,proto3,oneof" json:"score_bound,omitempty"`
-	// Which default constraints the snapshot has. They hold for a pod without
+	// The default constraints of the snapshot. They hold for a pod without
 	// constraints of its own, but not with DIALECT_FLEET.
 	Defaults DefaultsKind `protobuf:"varint,20,opt,name=defaults,proto3,enum=evenkeel.v1.DefaultsKind" json:"defaults,omitempty"`
-	// Of each of the workloads of the request, in its order.
+	// One entry for each workload of the request, in its order.
 	Workloads     []*WorkloadPlacement `protobuf:"bytes,22,rep,name=workloads,proto3" json:"workloads,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3756,14 +3760,14 @@ func (x *PlaceResponse) GetWorkloads() []*WorkloadPlacement {
 	return nil
 }
 
-// What became of one of several workloads.
+// The outcome for one of several workloads.
 type WorkloadPlacement struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many of its replicas are placed.
+	// The number of its replicas that are placed.
 	PlacedCount int32 `protobuf:"varint,1,opt,name=placed_count,json=placedCount,proto3" json:"placed_count,omitempty"`
-	// How many are not.
+	// The number of its replicas that are not placed.
 	Unplaced int32 `protobuf:"varint,2,opt,name=unplaced,proto3" json:"unplaced,omitempty"`
-	// Why some found no node, as in the answer about one workload.
+	// The reasons why some found no node, as in the answer about one workload.
 	Reasons []*ReasonCount `protobuf:"bytes,3,rep,name=reasons,proto3" json:"reasons,omitempty"`
 	// The constraints after its last pick.
 	Constraints []*ConstraintReport `protobuf:"bytes,4,rep,name=constraints,proto3" json:"constraints,omitempty"`
@@ -3872,12 +3876,12 @@ type Placement struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the node.
 	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	// Its score when it was picked, without the bonus: 0 to 100; Fleet: the
-	// topology spread score.
+	// The score of the node when it was picked, without the bonus: 0 to 100;
+	// Fleet: the topology spread score.
 	Score int64 `protobuf:"varint,2,opt,name=score,proto3" json:"score,omitempty"`
 	// The reservation that holds it; empty without `reserve`.
 	ReservationId string `protobuf:"bytes,3,opt,name=reservation_id,json=reservationId,proto3" json:"reservation_id,omitempty"`
-	// Its workload: the place in `workloads` of the request, from 0.
+	// The workload: its place in `workloads` of the request, from 0.
 	Workload      int32 `protobuf:"varint,4,opt,name=workload,proto3" json:"workload,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4020,13 +4024,13 @@ type HeldPlacement struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the reservation, unique in its snapshot.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Who holds it.
+	// The owner who holds it.
 	Owner string `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
 	// Namespace in which it counts.
 	Namespace string `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Name of the node.
 	Node string `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`
-	// When it expires.
+	// The time when it expires.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// The pod that it was confirmed with; absent before the confirmation.
 	Pod *ReservedPod `protobuf:"bytes,6,opt,name=pod,proto3" json:"pod,omitempty"`
@@ -4121,7 +4125,7 @@ type ReservedPod struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the pod, in the namespace of the reservation.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Its uid.
+	// The uid of the pod.
 	Uid           string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4179,7 +4183,7 @@ type ReservePodsRequest struct {
 	// The pods, each at most once. All are reserved or none. Limited by
 	// `--max-replicas`.
 	Pods []*AssignedPod `protobuf:"bytes,2,rep,name=pods,proto3" json:"pods,omitempty"`
-	// For whom they are reserved, and for how long. Required.
+	// The owner for whom they are reserved, and for how long. Required.
 	Reserve       *Reservation `protobuf:"bytes,3,opt,name=reserve,proto3" json:"reserve,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4294,7 +4298,7 @@ func (x *AssignedPod) GetNode() string {
 	return ""
 }
 
-// What was reserved for pods.
+// The reservations for pods.
 type ReservePodsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Revision that holds the reservations. Send it as `min_revision` of the next question.
@@ -4304,7 +4308,7 @@ type ReservePodsResponse struct {
 	// The ids of the reservations, in the order of the pods. Empty for a pod that the snapshot
 	// has on a node already.
 	ReservationIds []string `protobuf:"bytes,3,rep,name=reservation_ids,json=reservationIds,proto3" json:"reservation_ids,omitempty"`
-	// When the first of them ends. Absent when there are none.
+	// The time when the first of them ends. Absent when there are none.
 	ReservedUntil *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=reserved_until,json=reservedUntil,proto3" json:"reserved_until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4480,7 +4484,7 @@ func (x *Confirmation) GetPod() *ReservedPod {
 	return nil
 }
 
-// What was confirmed.
+// The reservations that were confirmed.
 type ConfirmReservationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Revision of the snapshot afterwards.
@@ -4552,10 +4556,10 @@ type RenewReservationsRequest struct {
 	Snapshot string `protobuf:"bytes,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
 	// The reservations, each at most once. Limited by `--max-replicas`.
 	Ids []string `protobuf:"bytes,2,rep,name=ids,proto3" json:"ids,omitempty"`
-	// How long they are held from now on; also the time that a confirmation gives
-	// from then on. A reservation that would end later than that anyway stays as it
-	// is. Absent: as long as they were to be held before. Positive, at most
-	// `--max-reservation-ttl`.
+	// The time for which they are held from now on; also the time that a
+	// confirmation gives from then on. A reservation that would end later than
+	// that anyway stays as it is. Absent: as long as they were to be held before.
+	// Positive, at most `--max-reservation-ttl`.
 	Ttl           *durationpb.Duration `protobuf:"bytes,3,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4612,7 +4616,7 @@ func (x *RenewReservationsRequest) GetTtl() *durationpb.Duration {
 	return nil
 }
 
-// What was renewed.
+// The reservations that were renewed.
 type RenewReservationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Revision of the snapshot afterwards. Renewing does not move it.
@@ -4622,7 +4626,7 @@ type RenewReservationsResponse struct {
 	// Reservations that had already ended, in the order of the request. Their
 	// places are no longer held.
 	UnknownIds []string `protobuf:"bytes,3,rep,name=unknown_ids,json=unknownIds,proto3" json:"unknown_ids,omitempty"`
-	// When the first of the others ends. Absent when there are none.
+	// The time when the first of the others ends. Absent when there are none.
 	ReservedUntil *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=reserved_until,json=reservedUntil,proto3" json:"reserved_until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4741,7 +4745,7 @@ func (x *ReleaseReservationsRequest) GetIds() []string {
 	return nil
 }
 
-// What was given up.
+// The reservations that were released.
 type ReleaseReservationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Revision of the snapshot afterwards.
@@ -4810,7 +4814,7 @@ type ListReservationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the snapshot; empty means "default".
 	Snapshot string `protobuf:"bytes,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
-	// How many at most: 1 to 1000; 0 means 100, more means 1000.
+	// The most entries of a page: 1 to 1000; 0 means 100, more means 1000.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the previous page; empty for the first.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
@@ -4883,7 +4887,7 @@ type ListReservationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The reservations, oldest first.
 	Reservations []*HeldPlacement `protobuf:"bytes,1,rep,name=reservations,proto3" json:"reservations,omitempty"`
-	// Where the next page starts; empty on the last.
+	// The token of the next page; empty on the last.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4938,7 +4942,8 @@ type ListNodesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the snapshot; empty means "default".
 	Snapshot string `protobuf:"bytes,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
-	// How many at most; 0 means as many as a page holds. A page has 3 MiB of names at most.
+	// The most names of a page; 0 means as many as a page holds. A page has 3 MiB
+	// of names at most.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the previous page; empty for the first.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
@@ -5027,9 +5032,9 @@ type ListNodesResponse struct {
 	NodeOrderRevision int64 `protobuf:"varint,3,opt,name=node_order_revision,json=nodeOrderRevision,proto3" json:"node_order_revision,omitempty"`
 	// The names, ascending by their bytes.
 	Names []string `protobuf:"bytes,4,rep,name=names,proto3" json:"names,omitempty"`
-	// Where the next page starts; empty on the last.
+	// The token of the next page; empty on the last.
 	NextPageToken string `protobuf:"bytes,5,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// How many nodes the snapshot has.
+	// The number of nodes of the snapshot.
 	NodeCount     int64 `protobuf:"varint,6,opt,name=node_count,json=nodeCount,proto3" json:"node_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5206,31 +5211,31 @@ type Snapshot struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Identifies its history.
 	Epoch string `protobuf:"bytes,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// Its version; 0 before the first batch.
+	// The version of the snapshot; 0 before the first batch.
 	Revision int64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Whether decisions are answered: from the first batch on, or from the first
+	// True if decisions are answered: from the first batch on, or from the first
 	// replace on if the server expects the snapshot (`--expect-snapshot`).
 	Synced bool `protobuf:"varint,4,opt,name=synced,proto3" json:"synced,omitempty"`
-	// How many nodes it holds.
+	// The number of nodes that it holds.
 	NodeCount int64 `protobuf:"varint,5,opt,name=node_count,json=nodeCount,proto3" json:"node_count,omitempty"`
-	// How many pods it holds, counted or not.
+	// The number of pods that it holds, counted or not.
 	PodCount int64 `protobuf:"varint,6,opt,name=pod_count,json=podCount,proto3" json:"pod_count,omitempty"`
-	// How many live reservations it holds.
+	// The number of live reservations that it holds.
 	ReservationCount int64 `protobuf:"varint,7,opt,name=reservation_count,json=reservationCount,proto3" json:"reservation_count,omitempty"`
-	// Its default constraints.
+	// The default constraints of the snapshot.
 	DefaultConstraints *DefaultConstraints `protobuf:"bytes,8,opt,name=default_constraints,json=defaultConstraints,proto3" json:"default_constraints,omitempty"`
 	// Estimate of its memory, in bytes.
 	MemoryBytes int64 `protobuf:"varint,9,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
-	// When it was created.
+	// The time when it was created.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	// When the last batch was applied.
+	// The time when the last batch was applied.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
-	// How many distinct (namespace, labels) its pods have.
+	// The number of distinct (namespace, labels) of its pods.
 	LabelSetCount int64 `protobuf:"varint,12,opt,name=label_set_count,json=labelSetCount,proto3" json:"label_set_count,omitempty"`
-	// How long ago the last batch was applied; an empty batch counts. Set when
+	// The time since the last batch was applied; an empty batch counts. Set when
 	// the snapshot has a maximum age (`--max-age`).
 	Age *durationpb.Duration `protobuf:"bytes,15,opt,name=age,proto3" json:"age,omitempty"`
-	// Whether it is older than that. Then its health is NOT_SERVING.
+	// True if it is older than that. Then its health is NOT_SERVING.
 	Stale bool `protobuf:"varint,16,opt,name=stale,proto3" json:"stale,omitempty"`
 	// The version of Kubernetes whose rules decide. Empty where no update has set
 	// one: the newest that the server knows.
@@ -5377,7 +5382,7 @@ func (x *Snapshot) GetKubernetesVersion() string {
 // Asks for a page of snapshots.
 type ListSnapshotsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many at most: 1 to 1000; 0 means 100, more means 1000.
+	// The most entries of a page: 1 to 1000; 0 means 100, more means 1000.
 	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the previous page; empty for the first.
 	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
@@ -5434,7 +5439,7 @@ type ListSnapshotsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The snapshots, ascending by name.
 	Snapshots []*Snapshot `protobuf:"bytes,1,rep,name=snapshots,proto3" json:"snapshots,omitempty"`
-	// Where the next page starts; empty on the last.
+	// The token of the next page; empty on the last.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5804,26 +5809,26 @@ func (x *VerifySnapshotRequest) GetSnapshot() string {
 	return ""
 }
 
-// What was verified, and what differed.
+// The numbers that were verified, and those that differed.
 type VerifySnapshotResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Revision that was verified.
 	Revision int64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
 	// Epoch of that revision.
 	Epoch string `protobuf:"bytes,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// How many nodes it has.
+	// The number of nodes that it has.
 	NodeCount int64 `protobuf:"varint,3,opt,name=node_count,json=nodeCount,proto3" json:"node_count,omitempty"`
-	// How many pods it has, counted or not.
+	// The number of pods that it has, counted or not.
 	PodCount int64 `protobuf:"varint,4,opt,name=pod_count,json=podCount,proto3" json:"pod_count,omitempty"`
-	// How many tables of pods per label set were compared.
+	// The number of tables of pods per label set that were compared.
 	LabelSetCount int64 `protobuf:"varint,5,opt,name=label_set_count,json=labelSetCount,proto3" json:"label_set_count,omitempty"`
-	// How many partitions were compared: sets of eligible nodes by domain, which
-	// questions share.
+	// The number of partitions that were compared: sets of eligible nodes by
+	// domain, which questions share.
 	PartitionCount int64 `protobuf:"varint,6,opt,name=partition_count,json=partitionCount,proto3" json:"partition_count,omitempty"`
-	// How many views were compared: counts per domain that the server keeps for
-	// questions that were asked before.
+	// The number of views that were compared: counts per domain that the server
+	// keeps for questions that were asked before.
 	ViewCount int64 `protobuf:"varint,7,opt,name=view_count,json=viewCount,proto3" json:"view_count,omitempty"`
-	// How many numbers differ. 0 means that everything is right.
+	// The number of numbers that differ. 0 means that everything is right.
 	MismatchCount int64 `protobuf:"varint,8,opt,name=mismatch_count,json=mismatchCount,proto3" json:"mismatch_count,omitempty"`
 	// The first 100 of them.
 	Mismatches    []*Mismatch `protobuf:"bytes,9,rep,name=mismatches,proto3" json:"mismatches,omitempty"`
@@ -5929,9 +5934,10 @@ type Mismatch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Namespace of the number; empty if all namespaces share it.
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// What has the number, for a person: a view, a partition, a label set.
+	// The thing that has the number, for a person: a view, a partition, a label
+	// set.
 	Subject string `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
-	// Which number it is, for a person, e.g. `count of domain "a"`.
+	// The name of the number, for a person, e.g. `count of domain "a"`.
 	Aspect string `protobuf:"bytes,3,opt,name=aspect,proto3" json:"aspect,omitempty"`
 	// The kept value.
 	Kept string `protobuf:"bytes,4,opt,name=kept,proto3" json:"kept,omitempty"`
@@ -6167,11 +6173,11 @@ type Question struct {
 	// Names it in its answer. Any number that no unanswered question of the stream
 	// has; otherwise INVALID_ARGUMENT.
 	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// How long the answer may take from when the question is read, and no longer than
-	// until the deadline of the call: then DEADLINE_EXCEEDED. Unset: only that deadline
-	// counts. Must be positive.
+	// The time that the answer may take from when the question is read, and no
+	// longer than until the deadline of the call: then DEADLINE_EXCEEDED. Unset:
+	// only that deadline counts. Must be positive.
 	Timeout *durationpb.Duration `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	// What is asked. Required.
+	// The question. Required.
 	//
 	// Types that are valid to be assigned to Ask:
 	//
@@ -6389,17 +6395,17 @@ type isDecideResponse_Answer interface {
 }
 
 type DecideResponse_Filter struct {
-	// To filter.
+	// The answer to filter.
 	Filter *FilterResponse `protobuf:"bytes,2,opt,name=filter,proto3,oneof"`
 }
 
 type DecideResponse_Score struct {
-	// To score.
+	// The answer to score.
 	Score *ScoreResponse `protobuf:"bytes,3,opt,name=score,proto3,oneof"`
 }
 
 type DecideResponse_Place struct {
-	// To place.
+	// The answer to place.
 	Place *PlaceResponse `protobuf:"bytes,4,opt,name=place,proto3,oneof"`
 }
 
@@ -6417,8 +6423,8 @@ func (*DecideResponse_Place) isDecideResponse_Answer() {}
 
 func (*DecideResponse_Error) isDecideResponse_Answer() {}
 
-// Why a question of a stream is refused: what a call would have ended with.
-// The fields are those of google.rpc.Status.
+// The error of a refused question of a stream: the status with which a call
+// would have ended. The fields are those of google.rpc.Status.
 type QuestionError struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of the gRPC code.
