@@ -190,7 +190,6 @@ async fn replace(
             _ = events.recv_many(&mut taken, AT_ONCE) => {}
             () = pulses.any() => {}
         }
-        following.hear(pulses);
         for event in taken.drain(..) {
             following.take(event)?;
             let waits = &mut following.pending;
@@ -200,6 +199,9 @@ async fn replace(
                 following.done(batch, done)?;
             }
         }
+        // After the events: a watch that is heard before the end of its list has been taken is not
+        // heard again for up to 30 seconds.
+        following.hear(pulses);
     }
     let batch = take(&mut following.pending);
     let done = replace.update(batch.changes.clone()).await;

@@ -134,7 +134,7 @@ impl<'a> FollowedKinds<'a> {
                 }
             }
             Ok(Event::InitApply(watched)) => self.put(kind, watched.object, false)?,
-            Ok(Event::InitDone) => self.complete(kind)?,
+            Ok(Event::InitDone) => self.complete(kind, event.at)?,
             Ok(Event::Apply(watched)) => {
                 counts.event();
                 self.put(kind, watched.object, true)?;
@@ -147,7 +147,7 @@ impl<'a> FollowedKinds<'a> {
                 self.remove(kind, namespace, name, uid);
                 self.recovered(kind);
             }
-            Err(error) => self.failed(kind, &error),
+            Err(error) => self.failed(kind, &error, event.at),
         }
         Ok(())
     }
@@ -219,7 +219,7 @@ impl<'a> FollowedKinds<'a> {
     }
 
     /// Takes the end of a list: objects that it did not name are gone.
-    fn complete(&mut self, wanted: ObjectKind) -> Result<(), Broken> {
+    fn complete(&mut self, wanted: ObjectKind, at: Instant) -> Result<(), Broken> {
         let gone = self.kind(wanted).known.unlisted();
         for reference in gone {
             self.pending_of(wanted).delete(reference);
@@ -229,17 +229,17 @@ impl<'a> FollowedKinds<'a> {
         if let ListPhase::Again(pending) = std::mem::replace(&mut kind.phase, ListPhase::Follows) {
             self.pending.append(pending);
         }
-        self.kind(wanted).known_at = Some(Instant::now());
+        self.kind(wanted).known_at = Some(at);
         self.recovered(wanted);
         Ok(())
     }
 
     /// Records that a list or a watch failed.
-    fn failed(&mut self, wanted: ObjectKind, error: &Error) {
+    fn failed(&mut self, wanted: ObjectKind, error: &Error, at: Instant) {
         self.counts.of(wanted.as_str()).failed();
         let may_miss = !matches!(wanted, ObjectKind::Node | ObjectKind::Pod) && error.is_refusal();
         let kind = self.kind(wanted);
-        kind.failed = Some(Instant::now());
+        kind.failed = Some(at);
         kind.is_missing |= may_miss;
         let what = match may_miss {
             true => {

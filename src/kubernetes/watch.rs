@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::pin::pin;
+use std::time::Instant;
 
 use futures::StreamExt;
 use kube::Api;
@@ -89,6 +90,8 @@ pub(super) struct KindEvent {
     pub(super) happened: Result<Event<Watched>, Error>,
     /// The reason why a list begins, if one does.
     pub(super) reason: ListReason,
+    /// The time when it happened. It may be taken later than a pulse that came after it.
+    pub(super) at: Instant,
 }
 
 /// Follows the objects of `kind` until the receiver is gone.
@@ -127,6 +130,7 @@ pub(super) async fn follow(cluster: ClusterClient, kind: ObjectKind, to: mpsc::S
                 kind,
                 happened,
                 reason,
+                at: Instant::now(),
             };
             if to.send(event).await.is_err() {
                 return;

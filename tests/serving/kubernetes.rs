@@ -104,6 +104,23 @@ fn a_first_list_that_breaks_is_taken_whole_or_not_at_all() {
     assert!(cluster.lists("pods") >= 3);
 }
 
+/// The end of a list and the first sign of its watch arrive at the same time, in any order.
+#[test]
+fn a_start_is_ready_by_the_first_watches() {
+    // More pods than a batch takes, so that a batch is applied while their list ends.
+    let start = || {
+        let cluster = one_node();
+        for number in 0..1_200 {
+            cluster.put("pods", pod(&format!("p{number:04}"), json!({})));
+        }
+        let _watching = Watching::started(&cluster, &[]);
+        for resource in ["nodes", "pods", "services"] {
+            assert_eq!(cluster.watches(resource), 1, "{resource}");
+        }
+    };
+    std::thread::scope(|scope| (0..6).for_each(|_| drop(scope.spawn(start))));
+}
+
 #[test]
 fn a_list_after_a_gap_that_breaks_off_loses_nothing() {
     let cluster = ApiServer::start();

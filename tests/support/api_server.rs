@@ -56,6 +56,8 @@ struct State {
     bookmarks: u64,
     /// The number of times that each resource was listed from the start.
     lists: BTreeMap<String, u32>,
+    /// The number of watches that were granted of each resource.
+    watches: BTreeMap<String, u32>,
     /// The number of objects that were changed by server-side apply.
     applied: u32,
 }
@@ -211,6 +213,11 @@ impl ApiServer {
     /// Returns how often a resource was listed from its start.
     pub fn lists(&self, resource: &str) -> u32 {
         lock(&self.shared).lists.get(resource).copied().unwrap_or(0)
+    }
+
+    /// Returns how many watches of a resource were granted.
+    pub fn watches(&self, resource: &str) -> u32 {
+        lock(&self.shared).watches.get(resource).copied().unwrap_or(0)
     }
 }
 
@@ -442,6 +449,7 @@ fn watch<'a>(
         let _ = stream.write_all((head + &gone).as_bytes());
         return;
     }
+    *state.watches.entry(resource.to_owned()).or_default() += 1;
     let head =
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
     if stream.write_all(head.as_bytes()).is_err() {
