@@ -77,19 +77,29 @@ impl DecodedSizes {
         RequestLayout(layout): RequestLayout,
         message: &WholeMessage,
     ) -> Result<usize, Violations> {
-        let mut scan = Scan {
-            layouts: &self.layouts,
-            blocks: message.blocks(),
-            block: &[],
-            read: 0,
-            weight: self.layouts[layout].size,
-            lists: ListCounts::new(self.lists),
-            over: None,
+        let scan_of = |counts_all| {
+            let mut scan = Scan {
+                layouts: &self.layouts,
+                blocks: message.blocks(),
+                block: &[],
+                read: 0,
+                weight: self.layouts[layout].size,
+                counts_all,
+                element_bytes: message.len(),
+                lists: ListCounts::new(self.lists),
+                over: None,
+            };
+            // The bytes after a fault are not decoded either.
+            let _ = scan
+                .skip(HEAD)
+                .and_then(|()| scan.message(layout, message.len(), 0));
+            scan
         };
-        // The bytes after a fault are not decoded either.
-        let _ = scan
-            .skip(HEAD)
-            .and_then(|()| scan.message(layout, message.len(), 0));
+        let mut scan = scan_of(false);
+        if scan.over.is_some() {
+            // The path names the entries around the list, so these are counted, too.
+            scan = scan_of(true);
+        }
         let Some(LongList { list, path }) = scan.over else {
             return Ok(scan.weight);
         };
@@ -109,6 +119,11 @@ struct Scan<'a, I> {
     /// The number of bytes that were read.
     read: usize,
     weight: usize,
+    /// True if lists are counted that are too short in bytes to exceed their limits.
+    counts_all: bool,
+    /// The bytes of the innermost list element that is being read, or of the message. A list of it
+    /// has no more entries.
+    element_bytes: usize,
     lists: ListCounts,
     over: Option<LongList>,
 }
@@ -190,9 +205,14 @@ impl<'a, I: Iterator<Item = &'a Bytes>> Scan<'a, I> {
 
     /// Adds the memory of a message in a field that ends at `end`.
     fn inner(&mut self, field: &Field, layout: usize, end: usize, depth: usize) -> Option<()> {
-        let element = field.list.is_some().then(|| self.lists.enter());
+        let bytes = self.element_bytes;
+        let element = field.list.is_some().then(|| {
+            self.element_bytes = end - self.read;
+            self.lists.enter()
+        });
         let read = self.message(layout, end, depth);
         if let Some(outer) = element {
+            self.element_bytes = bytes;
             self.lists.leave(&outer);
         }
         if let Some(over) = &mut self.over {
@@ -202,8 +222,11 @@ impl<'a, I: Iterator<Item = &'a Bytes>> Scan<'a, I> {
     }
 
     /// Counts an entry of a field, if that is a list; `None` if there are too many.
+    #[inline]
     fn count(&mut self, field: &Field) -> Option<()> {
-        let Some(list) = field.list.filter(|list| !self.lists.count(list)) else {
+        let (all, bytes) = (self.counts_all, self.element_bytes);
+        let counted = field.list.filter(|list| all || list.most < bytes);
+        let Some(list) = counted.filter(|list| !self.lists.count(list)) else {
             return Some(());
         };
         let path = field.name.clone();
@@ -272,7 +295,9 @@ impl<'a, I: Iterator<Item = &'a Bytes>> Scan<'a, I> {
 /// innermost list element around it, or to the message: if a message has a list in several parts, a
 /// decoder puts them into one.
 struct ListCounts {
-    /// The counts, by the number of the list.
+    /// The number of lists of the protocol.
+    lists: usize,
+    /// The counts, by the number of the list; empty until an entry is counted.
     counts: Vec<ListCount>,
     /// The element that is being read; 0 is the message.
     element: usize,
@@ -299,7 +324,8 @@ impl ListCounts {
     /// Empty counts of so many lists.
     fn new(lists: usize) -> Self {
         Self {
-            counts: vec![ListCount::default(); lists],
+            lists,
+            counts: Vec::new(),
             element: 0,
             begun: 0,
             around: Vec::new(),
@@ -308,6 +334,9 @@ impl ListCounts {
 
     /// Counts an entry. Returns whether it is within the limit.
     fn count(&mut self, list: &ListLimit) -> bool {
+        if self.counts.is_empty() {
+            self.counts.resize(self.lists, ListCount::default());
+        }
         let count = &mut self.counts[list.number];
         if count.element != self.element {
             self.around.push((list.number, *count));
