@@ -1,4 +1,5 @@
-//! An answer in brief: enough to tell whether another one is the same, and to show the differences.
+//! An answer in brief. Two briefs tell whether their answers are the same, and show the
+//! differences.
 
 use std::hash::Hasher;
 use std::iter::zip;
@@ -8,7 +9,7 @@ use twox_hash::XxHash3_64;
 
 use crate::proto::v1;
 
-/// The number of nodes that are named.
+/// The largest number of nodes that a brief names.
 const NAMED_NODES: usize = 10;
 
 /// An answer in brief.
@@ -80,7 +81,7 @@ impl Brief {
         }
     }
 
-    /// The brief of an answer to Explain: of the decision, not of its words.
+    /// The brief of an answer to Explain: it covers the decision, not the words that explain it.
     pub fn of_explain(answer: &v1::ExplainResponse) -> Self {
         let mut digest = Digest::default();
         digest.verdicts(&answer.feasible, &answer.infeasible);
@@ -156,7 +157,7 @@ impl Brief {
 
     /// Returns the parts in words, each with its name, with so many constraints.
     fn parts(&self, constraints: usize) -> Vec<(String, String)> {
-        // The words include everything that the code tells.
+        // The reason's words say everything that its code says.
         let reasons = self.reasons.iter();
         let reasons = reasons.map(|ReasonBrief(reason, count, _)| format!("{count} {reason}"));
         let names = self.nodes.iter().map(|(node, score)| match score {
@@ -232,7 +233,7 @@ fn names(nodes: &[String]) -> Vec<(String, Option<i64>)> {
     named.map(|node| (node.clone(), None)).collect()
 }
 
-/// A hash that is the same in every version: logs outlive the program.
+/// A hash that stays the same in every version of Evenkeel: logs outlive a version.
 #[derive(Default)]
 struct Digest(XxHash3_64);
 

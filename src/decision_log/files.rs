@@ -28,9 +28,9 @@ pub(super) struct RotatedFiles {
 #[derive(Debug)]
 struct OpenFile {
     file: File,
-    /// The number of bytes in whole lines, with earlier content.
+    /// The number of bytes in whole lines, including lines from before the file was opened.
     whole: u64,
-    /// True if part of a line follows them.
+    /// True if part of a line follows the whole lines.
     is_torn: bool,
 }
 
@@ -43,10 +43,10 @@ impl RotatedFiles {
     }
 
     /// Writes whole lines to one file, and removes written ones from the front of `lines`. A line
-    /// that was written in part is removed from the file, so that no reader takes half a line, or
-    /// two as one.
+    /// that was written in part is removed from the file, so that no reader sees half a line, or
+    /// two lines as one.
     pub(super) fn write(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
-        // This comes first, because a full file is not written any more.
+        // Mends before rotating, because a full file is not written any more.
         self.open.as_mut().map_or(Ok(()), OpenFile::mend)?;
         if self.is_full() {
             self.rotate()?;
@@ -70,7 +70,7 @@ impl RotatedFiles {
         open.whole += whole as u64;
         if whole < written {
             open.is_torn = true;
-            // If it cannot be mended now, the next write tries again.
+            // If the file cannot be mended now, the next write tries again.
             let _ = open.mend();
         }
         result
@@ -92,8 +92,8 @@ impl RotatedFiles {
         Ok(self.open.as_mut().expect("it was just opened"))
     }
 
-    /// Moves every file one on; the last one is overwritten, or deleted when
-    /// it is the only one.
+    /// Renames every file to the next number. The last file is overwritten, or deleted when it is
+    /// the only one.
     fn rotate(&mut self) -> io::Result<()> {
         let path = &self.settings.path;
         if self.settings.max_files <= 1 {
@@ -127,8 +127,8 @@ impl OpenFile {
         })
     }
 
-    /// Cuts off the part after the last whole line. A file that is not a regular one keeps it, as a
-    /// line that cannot be read.
+    /// Cuts off the part after the last whole line. A file that is not a regular one keeps that
+    /// part, as a line that cannot be read.
     fn mend(&mut self) -> io::Result<()> {
         if self.is_torn {
             if self.file.metadata()?.is_file() {
@@ -142,8 +142,8 @@ impl OpenFile {
     }
 }
 
-/// Returns whether a file ends within a line. A file that cannot be read is taken to
-/// end with a whole one.
+/// Returns whether a file ends within a line. A file that cannot be read is taken to end with a
+/// whole line.
 fn ends_within_a_line(path: &Path) -> bool {
     let last = || {
         let mut file = File::open(path)?;

@@ -1,4 +1,4 @@
-//! The log as decisions see it.
+//! The decision log as its callers use it: they begin a record, and finish it with the answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -34,11 +34,11 @@ pub struct Pending {
 }
 
 impl DecisionLog {
-    /// A log and the thread that writes it, which runs until it is closed.
+    /// Starts a log and the thread that writes it, which runs until [`Writer::close`].
     ///
     /// # Errors
-    /// When the thread cannot be started. A file that cannot be opened is no
-    /// error: that is tried again.
+    /// When the thread cannot be started. A file that cannot be opened is no error: the writer
+    /// tries again.
     pub fn start(settings: Settings) -> std::io::Result<(Self, Writer)> {
         let (queue, receiver) = sync_channel(MAX_WAITING);
         let prefix = Uuid::new_v4().simple().to_string();
@@ -55,7 +55,7 @@ impl DecisionLog {
         Ok((log, writer))
     }
 
-    /// Begins to record a decision if it is to be logged: then with its request.
+    /// Begins to record a decision if it is in the sample. Only then it calls `request`.
     pub fn begin(&self, request: impl FnOnce() -> Option<LoggedRequest>) -> Option<Pending> {
         let sampled = self.0.sample >= 1.0 || fastrand::f64() < self.0.sample;
         if !sampled {
@@ -82,9 +82,9 @@ impl DecisionLog {
 }
 
 impl Pending {
-    /// Hands the record over, and returns its id for the response. A record that is dropped has an
-    /// id, too. `took` is the time of deciding, if it was measured; else the time since the
-    /// beginning counts.
+    /// Hands the record over, and returns its id for the response. A dropped record has an id, too.
+    /// `took` is the time of deciding, if it was measured; otherwise the time since
+    /// [`DecisionLog::begin`] counts.
     pub fn finish(
         self,
         epoch: String,

@@ -1,4 +1,4 @@
-//! A line of the log.
+//! The record of a decision, and the line of the log that holds it.
 
 use std::time::{Duration, SystemTime};
 
@@ -28,9 +28,9 @@ pub struct DecisionRecord {
     pub answer: Brief,
 }
 
-/// The most bytes of memory that a valid request takes per byte on the wire,
-/// apart from the changes of an overlay: a toleration of all keys has 11 bytes
-/// there, and takes 112 and its operator.
+/// The most bytes of memory that a valid request takes per byte on the wire, apart from the changes
+/// of an overlay: a toleration of all keys has 11 bytes on the wire, and takes 112 bytes of memory
+/// and its operator.
 const MEMORY_PER_BYTE: usize = 16;
 
 macro_rules! requests {
@@ -169,7 +169,7 @@ impl Line {
     /// Reads a line.
     ///
     /// # Errors
-    /// The fault of the line.
+    /// The line is not a valid record.
     pub fn parse(text: &str) -> Result<Self, LineError> {
         Ok(serde_json::from_str(text)?)
     }

@@ -20,8 +20,8 @@ const MAX_WAITING_BYTES: usize = 64 << 20;
 /// The number of bytes that are gathered before they are written.
 const GATHERED_BYTES: usize = 64 << 10;
 
-/// The pause of the writer when no record waits. Decisions do not wake it: that would cost each of
-/// them more than the record does.
+/// The pause of the writer when no record waits. Decisions do not wake the writer: a wake-up would
+/// cost a decision more than its record does.
 const REST: Duration = Duration::from_millis(50);
 
 /// The pause after a failed attempt to write.
@@ -60,8 +60,7 @@ pub struct LogCounts {
     /// Decisions that should have been logged and were not: the queue was full, or the file could
     /// not be written until the end.
     pub dropped: u64,
-    /// Attempts to open, write or rotate a file that failed. Each is made
-    /// again.
+    /// Failed attempts to open, write or rotate a file. Each is repeated.
     pub write_errors: u64,
     /// Bytes written.
     pub bytes: u64,
@@ -146,7 +145,7 @@ struct WriterLoop {
     failing: bool,
     /// The time of the last warning that the log cannot be written, or is incomplete.
     warned: Option<Instant>,
-    /// The number of records that were missing then.
+    /// The number of dropped records that the last warning told.
     told: u64,
 }
 
@@ -183,7 +182,7 @@ impl WriterLoop {
             self.lines.push(b'\n');
             self.whole += 1;
         } else {
-            // JSON cannot express the time; requests are checked for that earlier.
+            // JSON cannot express a time in the record; requests are checked for that earlier.
             self.lines.truncate(before);
             self.shared.counts.dropped.fetch_add(1, Ordering::Relaxed);
         }

@@ -1,4 +1,4 @@
-//! Reads a log whole, and says what of it does not prove its place.
+//! Reads a whole log, and reports each message that does not prove its place.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,11 +9,11 @@ use super::interface::{Bounds, Error, Log, Message};
 use super::record::{Hash, Place, Verdict, digest};
 use crate::backoff::Backoff;
 
-/// The longest wait for a message that is there, and for a log that cannot be reached: its servers
-/// may be about to elect a leader.
+/// The longest wait for a message that the log should have, and for a log that cannot be reached:
+/// its servers may be electing a leader.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The pauses before it is asked again.
+/// The pauses before the log is asked again.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -30,29 +30,29 @@ pub struct Audit {
     pub bounds: Bounds,
     /// The number of records that count.
     pub records: u64,
-    /// Messages that count for nobody: their writers lost against others.
+    /// Messages that no reader applies: another server's message came before them.
     pub voids: u64,
     /// The servers whose copies were compared.
     pub copies: BTreeSet<String>,
     /// The number of faults.
     pub faulty: u64,
-    /// The first of them.
+    /// The first of the faults.
     pub faults: Vec<Fault>,
 }
 
-/// Something of a log that is not as it was written.
+/// A fault in a log: a message that is not as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// The message.
+    /// The sequence of the message.
     pub sequence: u64,
-    /// The server whose copy is meant; that of the leader if none.
+    /// The server whose copy has the fault; `None` for the copy that readers get.
     pub copy: Option<String>,
-    /// The fault.
+    /// The fault, in words.
     pub what: String,
 }
 
-/// Reads the log of a snapshot up to its present end; with `copies` also message
-/// by message as each server has it.
+/// Reads the log of a snapshot up to its present end. With `copies`, also compares each server's
+/// copy with it.
 ///
 /// # Errors
 /// The log cannot be read now, or there is none.
@@ -71,7 +71,7 @@ pub async fn audit(log: &dyn Log, name: &str, copies: bool) -> Result<Audit, Err
         let next = async || follower.next(after, PATIENCE).await?.ok_or_else(no_message);
         let mut message = patiently(next).await?;
         if message.sequence > after + 1 {
-            // Who follows it reads any copy.
+            // A follower reads any copy, which may lack messages. The leader is asked itself.
             let own = async || log.read(name, after + 1).await;
             match patiently(own).await {
                 Ok(own) => message = own,
@@ -96,7 +96,7 @@ pub async fn audit(log: &dyn Log, name: &str, copies: bool) -> Result<Audit, Err
     Ok(audit)
 }
 
-/// Asks a log again that cannot be reached, until it can or [`PATIENCE`] is over.
+/// Repeats a question while the log cannot be reached, until [`PATIENCE`] is over.
 async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T, Error>) -> Result<T, Error> {
     let end = Instant::now() + PATIENCE;
     let mut pauses = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
@@ -122,8 +122,8 @@ impl Audit {
         }
     }
 
-    /// Judges a message, and returns the place after it. Where the beginning of the
-    /// log is not kept, the first record is believed.
+    /// Judges a message, and returns the place after it. If the beginning of the log is not kept,
+    /// the place that the first record names is believed.
     fn judge(&mut self, place: Option<Place>, message: &Message) -> Place {
         let place = place
             .filter(|place| place.sequence + 1 == message.sequence)
@@ -152,11 +152,11 @@ impl Audit {
                 self.note(sequence, None, what);
             }
         }
-        // What comes after it is judged by what it says itself.
+        // The next message is judged by the place that this message names itself.
         Place::before(message).unwrap_or(place).after(message)
     }
 
-    /// Compares messages with what the copies have, by their hashes.
+    /// Compares messages with those in each server's copy, by their hashes.
     async fn compare(
         &mut self,
         log: &dyn Log,

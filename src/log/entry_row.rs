@@ -1,5 +1,5 @@
-//! Entries as records hold them, in protobuf. Objects and reservations are
-//! encoded as they are everywhere: on the wire and in the state directory.
+//! Entries as records hold them, in protobuf. Objects and reservations are encoded as they are on
+//! the wire and in the state directory.
 
 use prost::Message;
 use prost::bytes::Bytes;
@@ -9,7 +9,7 @@ use crate::proto::v1;
 use crate::snapshot::held_row::nanos;
 use crate::snapshot::{Batch, Change, Defaults, Entry, HeldRow, ValidChange};
 
-/// An entry: what [`Entry`] says.
+/// The protobuf form of an [`Entry`].
 #[derive(Clone, PartialEq, Message)]
 pub struct EntryRow {
     /// The epoch of the snapshot.
@@ -24,7 +24,7 @@ pub struct EntryRow {
     /// The time when the snapshot was created, in nanoseconds since 1970.
     #[prost(int64, tag = "4")]
     pub created: i64,
-    /// The time when its last batch was applied, likewise.
+    /// The time when the snapshot's last batch was applied, in nanoseconds since 1970.
     #[prost(int64, tag = "5")]
     pub updated: i64,
     /// True if decisions are answered afterwards.
@@ -36,7 +36,7 @@ pub struct EntryRow {
     /// The changes of a batch: a [`ChangesRow`], still encoded.
     #[prost(bytes = "bytes", tag = "8")]
     pub changes: Bytes,
-    /// The objects of a replace.
+    /// The blobs that hold the objects of a replace or a rewrite.
     #[prost(message, optional, tag = "9")]
     pub aside: Option<AsideRow>,
     /// Default constraints, where they are set.
@@ -115,7 +115,7 @@ pub struct PartRow {
 }
 
 impl EntryRow {
-    /// Returns the row of an entry; its replace, if it is one, was written as `aside`.
+    /// Returns the row of an entry. `aside` names the blobs of a replace or a rewrite.
     pub fn of(entry: &Entry<'_>, aside: Option<AsideRow>) -> Self {
         let (happened, changes) = match entry.change {
             Change::Batch(batch) => {

@@ -1,4 +1,4 @@
-//! What an engine offers that keeps logs, and why it does not do what was asked.
+//! The interface of an engine that keeps logs, and the errors of its calls.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use prost::bytes::Bytes;
 
 use crate::visible;
 
-/// A result that is waited for.
+/// A result that the caller awaits.
 pub type Wait<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
 /// Keeps one log for each snapshot, blobs beside them, and a few keys. All
@@ -43,35 +43,35 @@ pub trait Log: Send + Sync {
         within: Duration,
     ) -> Wait<'a, u64>;
 
-    /// Follows the log of a snapshot from the message after a sequence. It
-    /// returns at once, and connects when it is asked.
+    /// Follows the log of a snapshot from the message after a sequence. This returns at once. The
+    /// follower connects when it is asked for a message.
     fn follow(&self, name: &str, after: u64) -> Arc<dyn Follower>;
 
-    /// The number of the connection to the engine: another one after each time that it
-    /// was lost. Whatever may have happened to a log meanwhile is not known.
+    /// The number of the connection to the engine. It changes each time that the connection was
+    /// lost: anything may have happened to a log meanwhile.
     fn connection(&self) -> u64;
 
-    /// Which messages the log of a snapshot holds. The answer is that of the
-    /// servers that decide: a message that was acknowledged before is in it.
+    /// The range of messages that the log of a snapshot holds. The leader answers: every message
+    /// that was acknowledged before is in the range.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Unreachable`] and [`Error::Full`].
     fn bounds<'a>(&'a self, name: &'a str) -> Wait<'a, Bounds>;
 
-    /// The time of the server that decides on the log of a snapshot, by its clock.
+    /// The time of the leader of a snapshot's log, by the leader's clock.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Unreachable`] and [`Error::Full`].
     fn time<'a>(&'a self, name: &'a str) -> Wait<'a, SystemTime>;
 
-    /// Reads one message, as the server has it that decides.
+    /// Reads one message from the leader's copy.
     ///
     /// # Errors
     /// [`Error::NotFound`] and [`Error::Unreachable`].
     fn read<'a>(&'a self, name: &'a str, sequence: u64) -> Wait<'a, Message>;
 
-    /// Reads so many messages from a sequence on, as each server has them that keeps the
-    /// log and can be reached: those that it has of them, in order.
+    /// Reads `most` messages from a sequence on, from the copy of each server that keeps the log
+    /// and can be reached. A copy yields those of the messages that it has, in order.
     ///
     /// # Errors
     /// [`Error::NotFound`] and [`Error::Unreachable`].
@@ -82,10 +82,9 @@ pub trait Log: Send + Sync {
         most: u64,
     ) -> Wait<'a, Vec<(String, Vec<Message>)>>;
 
-    /// Counts what each server has that keeps the log of a snapshot; without a name, of
-    /// what is kept besides the logs; `reads` all of it if told to, and does not count what is
-    /// damaged. Where the server that decides lacks something that another one has, that one
-    /// decides from then on.
+    /// Counts the messages in each server's copy of a snapshot's log; without a name, in the copies
+    /// of the blobs and keys. With `reads`, it reads all messages and does not count damaged ones.
+    /// If the leader lacks something that another server has, that server leads from then on.
     ///
     /// # Errors
     /// [`Error::NotFound`] and [`Error::Unreachable`].
@@ -94,22 +93,22 @@ pub trait Log: Send + Sync {
     /// Returns the known damages of copies, in words for people.
     fn troubles(&self) -> Vec<String>;
 
-    /// Drops the messages before a sequence. The sequences of the others stay.
+    /// Drops the messages before a sequence. The other messages keep their sequences.
     ///
     /// # Errors
     /// [`Error::NotFound`] and [`Error::Unreachable`].
     fn trim<'a>(&'a self, name: &'a str, before: u64) -> Wait<'a, ()>;
 
-    /// Deletes the log of a snapshot if it ends with a message, after which nobody
-    /// appends. A log that was made anew under the name is never deleted, however
-    /// late the call arrives.
+    /// Deletes the log of a snapshot if it ends with the message `last`, after which nobody
+    /// appends. A log that was made anew under the name is never deleted, however late the call
+    /// arrives.
     ///
     /// # Errors
-    /// [`Error::Conflict`] if it ends otherwise, [`Error::NotFound`] and
+    /// [`Error::Conflict`] if the log ends with another message, [`Error::NotFound`] and
     /// [`Error::Unreachable`].
     fn remove_if<'a>(&'a self, name: &'a str, last: &'a Message) -> Wait<'a, ()>;
 
-    /// Returns what is too large for messages.
+    /// Returns the blobs: data that is too large for messages.
     fn blobs(&self) -> &dyn Blobs;
 
     /// A few small values that change by compare-and-set.
@@ -118,25 +117,23 @@ pub trait Log: Send + Sync {
 
 /// Follows one log. Several threads may ask at the same time.
 pub trait Follower: Send + Sync {
-    /// The first message after a sequence, once there is one; `None` when none
-    /// came in time. It stays until somebody asks with its sequence or a
-    /// higher one. So `after` never decreases, except that of callers who only
-    /// wait and do not use the message.
+    /// The first message after a sequence, once there is one; `None` when none came in time. The
+    /// message stays until somebody asks with its sequence or a higher one. So `after` never
+    /// decreases, except for callers that only wait and do not use the message.
     ///
-    /// A message is handed over as it was received. It may be damaged, or not
-    /// be the next one: its reader has to know.
+    /// A message is handed over as it was received. It may be damaged, or not be the next one: the
+    /// reader has to check it.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::Unreachable`], [`Error::Trimmed`] and
-    /// [`Error::Shorter`]. All may pass; the caller asks again after a pause.
+    /// [`Error::NotFound`], [`Error::Unreachable`], [`Error::Trimmed`] and [`Error::Shorter`]. All
+    /// may be temporary; the caller asks again after a pause.
     fn next(&self, after: u64, within: Duration) -> Wait<'_, Option<Message>>;
 }
 
-/// Keeps blobs by name, of up to some 8 MiB each. What is kept under a name
-/// never changes.
+/// Keeps blobs by name, of up to some 8 MiB each. The blob under a name never changes.
 pub trait Blobs: Send + Sync {
-    /// Keeps a blob. It is on as many disks as the engine promises when this
-    /// returns. To put the same again does no harm.
+    /// Keeps a blob. It is on as many disks as the engine promises when this returns. Putting the
+    /// same blob again does no harm.
     ///
     /// # Errors
     /// [`Error::Unreachable`], [`Error::UnknownFate`] and [`Error::Full`].
@@ -169,8 +166,8 @@ pub trait Keys: Send + Sync {
     /// [`Error::Unreachable`].
     fn get<'a>(&'a self, key: &'a str) -> Wait<'a, Option<(Bytes, u64)>>;
 
-    /// Sets a value whose revision is `revision`, or that does not exist where
-    /// that is `None`; returns its revision afterwards.
+    /// Sets a value if its revision is `revision`, or if it does not exist and `revision` is
+    /// `None`. Returns the new revision.
     ///
     /// # Errors
     /// [`Error::Conflict`], [`Error::Unreachable`] and [`Error::UnknownFate`].
@@ -194,7 +191,7 @@ pub enum Error {
     /// The log cannot be reached. Nothing was done.
     #[error("the log cannot be reached: {}", visible::brief(.0))]
     Unreachable(String),
-    /// No answer came: it may have been done, or may still be.
+    /// No answer came: the call may have been done, or may still be done.
     #[error("the log did not answer: {}", visible::brief(.0))]
     UnknownFate(String),
     /// The log may not grow. Nothing was done.
@@ -203,12 +200,12 @@ pub enum Error {
     /// There is no log of this snapshot, no such message or blob.
     #[error("not in the log: {}", visible::brief(.0))]
     NotFound(String),
-    /// Messages that follow on the caller's place are no longer kept; the log
-    /// begins with this sequence.
+    /// Messages right after the caller's place are no longer kept; the log begins with this
+    /// sequence.
     #[error("the log begins at {0}")]
     Trimmed(u64),
-    /// The log ends before the caller's place, because it lost its end, or was deleted
-    /// and made anew: then it may end anywhere. The sequence of its last message.
+    /// The log ends before the caller's place, because it lost its end, or was deleted and made
+    /// anew: then it may end anywhere. Holds the sequence of its last message.
     #[error("the log ends at {0}, before what was read of it")]
     Shorter(u64),
     /// Anything else, such as a missing permission. Nothing was done.
@@ -240,14 +237,14 @@ pub struct Bounds {
     pub max_bytes: u64,
     /// The number of servers that keep the log.
     pub copies: usize,
-    /// The number of these that have all of it now. The others do not count yet where a leader has
-    /// to be elected.
+    /// The number of these servers that have the whole log now. The other servers do not count yet
+    /// when a leader has to be elected.
     pub current: usize,
 }
 
 impl Bounds {
-    /// Returns whether enough servers keep the log now for a record to be acknowledged. One
-    /// that leads without them goes on telling what it has.
+    /// Returns whether enough servers keep the log now for a record to be acknowledged. A leader
+    /// without a majority still answers reads.
     pub fn has_majority(&self) -> bool {
         2 * self.current > self.copies
     }
@@ -264,17 +261,17 @@ pub struct LogCopy {
     pub has: u64,
     /// The number of messages that it has to have.
     pub wanted: u64,
-    /// True if the copy has followed the one that decides up to its end.
+    /// True if the copy has followed the leader's copy up to its end.
     pub is_current: bool,
 }
 
 impl LogCopy {
-    /// Returns whether it has all.
+    /// Returns whether the copy has all messages.
     pub fn is_whole(&self) -> bool {
         self.is_current && self.has >= self.wanted
     }
 
-    /// Returns whether it lacks what it does not get any more.
+    /// Returns whether the copy lacks messages that it will not get any more.
     pub fn is_damaged(&self) -> bool {
         self.is_current && self.has < self.wanted
     }

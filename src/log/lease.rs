@@ -1,8 +1,8 @@
-//! A right that one server of a fleet has at a time, for as long as it renews it.
+//! A lease: a right that one server of a fleet has at a time, for as long as it renews it.
 //!
-//! No clocks are compared. Whoever waits measures by its own clock how long the
-//! lease was not renewed; the holder measures by its own how long ago it asked for
-//! the last renewal, and gives up earlier than others take over.
+//! The clocks of two servers are never compared. A waiting server measures by its own clock how
+//! long the lease was not renewed. The holder measures by its own clock how long ago it asked for
+//! the last renewal, and gives up before others take over.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -20,11 +20,11 @@ use crate::backoff::Backoff;
 /// The times after which a lease is renewed, given up and taken.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
-    /// The time after which the holder renews it, and others look at it.
+    /// The time between two renewals by the holder, and between two looks by the others.
     pub renew: Duration,
-    /// The time after a renewal at which the holder gives up.
+    /// The time after the last renewal at which the holder gives up the lease.
     pub holds: Duration,
-    /// The time for which others see it unchanged before they take it. Longer than `holds`.
+    /// The time for which others see the lease unchanged before they take it. Longer than `holds`.
     pub expires: Duration,
 }
 
@@ -57,7 +57,7 @@ struct Known {
     until: Option<Instant>,
     /// The server that held the lease when it was last read; none if empty.
     holder: Bytes,
-    /// The number of times that this server tried to take it.
+    /// The number of times that this server was about to take the lease.
     taken: u64,
 }
 
@@ -76,7 +76,7 @@ impl fmt::Debug for Lease {
 }
 
 impl Known {
-    /// Notes that this server no longer has it.
+    /// Notes that this server no longer has the lease.
     fn end(&mut self) {
         self.until = None;
         self.holder = Bytes::new();
@@ -96,7 +96,7 @@ impl Lease {
         }
     }
 
-    /// The same lease, which this server takes and keeps only while it is able to use it.
+    /// The same lease, which this server takes and keeps only while `is_able` returns true.
     #[must_use]
     pub fn while_able(self, is_able: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self {
@@ -105,28 +105,28 @@ impl Lease {
         }
     }
 
-    /// Returns whether this server has it now, by its own clock. Where it does not, others
-    /// may.
+    /// Returns whether this server has the lease now, by its own clock. If not, another server may
+    /// have it.
     pub fn is_held(&self) -> bool {
         self.tenure().is_some()
     }
 
-    /// A number of the time since it was taken, which no other such time has; `None`
-    /// when this server does not have it.
+    /// The number of this server's present tenure, which none of its other tenures has; `None` when
+    /// it does not have the lease.
     pub fn tenure(&self) -> Option<u64> {
         let known = self.known.lock();
         let until = known.until.filter(|until| Instant::now() < *until);
         until.map(|_| known.taken)
     }
 
-    /// The server that has it, as far as is known; `None` when it is free.
+    /// The server that has the lease, as far as is known; `None` when the lease is free.
     pub fn holder(&self) -> Option<String> {
         let holder = self.known.lock().holder.clone();
         (!holder.is_empty()).then(|| String::from_utf8_lossy(&holder).into_owned())
     }
 
-    /// Does `work` whenever this server has the lease. When it has lost it, the work
-    /// is dropped, and begins anew once it has it again.
+    /// Does `work` whenever this server has the lease. When the server loses the lease, the work is
+    /// dropped. It begins anew once the server has the lease again.
     pub async fn while_held<F>(&self, mut work: impl FnMut() -> F) -> Infallible
     where
         F: Future<Output = Infallible>,
@@ -140,21 +140,21 @@ impl Lease {
         }
     }
 
-    /// Gives the lease up, so that others need not wait for its end. It is not held
-    /// from the call on, whatever becomes of that.
+    /// Gives up the lease, so that others need not wait until it expires. This server does not hold
+    /// it from the call on, even if the call fails.
     pub async fn release(&self) {
         self.known.lock().end();
         let keys = self.log.keys();
         if let Ok(Some((holder, revision))) = keys.get(&self.key).await
             && holder == self.own
         {
-            // It expires otherwise.
+            // If this fails, the lease expires.
             let _ = keys.set_if(&self.key, Some(revision), Bytes::new()).await;
         }
     }
 
-    /// Waits until the lease is free, and takes it. Whoever has it calls
-    /// [`Self::lost`], which keeps it.
+    /// Waits until the lease is free, and takes it. The new holder calls [`Self::lost`], which
+    /// renews it.
     pub async fn acquire(&self) -> Held {
         let mut seen: Option<(Option<u64>, Instant)> = None;
         loop {
@@ -170,7 +170,8 @@ impl Lease {
                 {
                     let mut known = self.known.lock();
                     known.holder = holder;
-                    // Before it is taken: nobody sees an old number with a new right.
+                    // The number grows before the lease is taken: nobody sees an old number with a
+                    // new tenure.
                     known.taken += 1;
                 }
                 if (self.is_able)()
@@ -194,7 +195,7 @@ impl Lease {
             }
             match timeout_at(held.until, self.renew(held.revision)).await {
                 Ok(Some(renewed)) => held = renewed,
-                // Others may have it, or take it soon.
+                // Another server may have the lease, or take it soon.
                 Ok(None) | Err(_) => break,
             }
         }
@@ -202,8 +203,7 @@ impl Lease {
         warn!(lease = self.key, "this server has lost the lease");
     }
 
-    /// Renews the lease, however often it has to try; nothing if somebody else
-    /// has it.
+    /// Renews the lease, however often it has to try; returns `None` if another server has it.
     async fn renew(&self, revision: u64) -> Option<Held> {
         let mut revision = revision;
         let mut pauses = Backoff::new(self.pace.renew / 8, self.pace.renew);
@@ -211,7 +211,7 @@ impl Lease {
             if let Some(renewed) = self.set(Some(revision)).await {
                 return Some(renewed);
             }
-            // A try of which no answer came may have done it.
+            // An attempt without an answer may have renewed the lease.
             match self.log.keys().get(&self.key).await {
                 Ok(Some((holder, found))) if holder == self.own => revision = found,
                 Ok(_) => return None,
@@ -221,7 +221,7 @@ impl Lease {
         }
     }
 
-    /// Sets the key to this server, if its revision is this one.
+    /// Writes this server into the key, if the key's revision is `revision`.
     async fn set(&self, revision: Option<u64>) -> Option<Held> {
         let until = Instant::now() + self.pace.holds;
         let keys = self.log.keys();

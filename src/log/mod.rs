@@ -1,11 +1,11 @@
-//! The log that several servers share: somebody else keeps it, and every
-//! server applies the same records in the same order.
+//! The log that several servers share. An engine outside of them keeps it, and every server applies
+//! the same records in the same order.
 //!
-//! [`Log`] is what an engine has to offer. It is not trusted: each
-//! [record](Body) proves its place when it is read ([`record`]).
+//! [`Log`] is the interface of an engine. The engine is not trusted: each [record](Body) proves its
+//! place when it is read ([`record`]).
 //!
 //! `lease` is a right that one server of a fleet has at a time, `audit` reads a log whole, and
-//! `fake` is a log in memory that loses, delays, repeats and damages on demand.
+//! `fake` is a log in memory that loses, delays, repeats and damages messages on demand.
 
 pub mod audit;
 pub mod entry_row;

@@ -1,10 +1,9 @@
-//! Records: what messages of a log are made of, and how each proves its place.
+//! Records: the content of a log's messages, and the proof of each record's place in the log.
 //!
-//! A message is a frame: four bytes `EVKL`, one byte of format, the SHA-256 of
-//! what follows, and the [`Body`] as protobuf, compressed with zstd. A record
-//! names the log that it is of, the sequence that it follows on, and the hash
-//! of all messages up to there. So a message that was damaged, skipped, put elsewhere
-//! or taken from another log is known by whoever reads it.
+//! A message is a frame: four bytes `EVKL`, one byte of format, the SHA-256 of what follows, and
+//! the [`Body`] as protobuf, compressed with zstd. A record names its log, the sequence of the
+//! message that it follows on, and the hash of all messages up to there. So every reader notices a
+//! message that was damaged, skipped, moved or taken from another log.
 
 use prost::bytes::Bytes;
 use ring::digest::{Context, SHA256};
@@ -16,9 +15,9 @@ use super::interface::Message;
 /// Starts each message.
 const MAGIC: [u8; 4] = *b"EVKL";
 
-/// The format that this version writes: one that the release before reads too, so that
-/// servers of both share a log while they are upgraded one by one. What a format means
-/// never changes. What earlier versions do not know of is a new format.
+/// The format that this version writes. The release before reads it, too, so that servers of both
+/// can share a log while they are upgraded one by one. The meaning of a format never changes. A
+/// change that earlier versions do not know needs a new format.
 pub const FORMAT: u8 = 1;
 
 /// The bytes that a message may take: engines take up to 1 MiB.
@@ -47,7 +46,7 @@ pub struct Body {
     /// Identifies the log: a uuid that the first record draws.
     #[prost(bytes = "vec", tag = "1")]
     pub log_id: Vec<u8>,
-    /// The sequence of the message that it follows on.
+    /// The sequence of the message that the record follows on.
     #[prost(uint64, tag = "2")]
     pub after: u64,
     /// The hash of the log up to that message.
@@ -57,10 +56,10 @@ pub struct Body {
     /// and never before the record that it follows on.
     #[prost(int64, tag = "4")]
     pub at: i64,
-    /// The server that wrote it.
+    /// The server that wrote the record.
     #[prost(string, tag = "5")]
     pub writer: String,
-    /// A uuid that no other record has, by which its writer knows it.
+    /// A uuid that no other record has, by which the writer recognizes it.
     #[prost(bytes = "vec", tag = "6")]
     pub nonce: Vec<u8>,
     /// The steps of the snapshot, in order; all of them happen or none.
@@ -69,7 +68,8 @@ pub struct Body {
     /// The place of the entries if they are too large for a message: an [`Entries`] in blobs.
     #[prost(message, optional, tag = "8")]
     pub outside: Option<AsideRow>,
-    /// True if nothing is appended after it: the log is removed. It has no entries.
+    /// True if nothing is appended after this record, because the log is removed. It has no
+    /// entries.
     #[prost(bool, tag = "9")]
     pub closes: bool,
 }
@@ -89,9 +89,9 @@ pub struct Place {
     pub log_id: Uuid,
     /// The sequence of the message; 0 before the first.
     pub sequence: u64,
-    /// The hash of the log up to it: SHA-256 of that up to the message before, and of
-    /// this message, whether it is a record or not. So what counts for nobody hides
-    /// no difference that was before it.
+    /// The hash of the log up to this message: SHA-256 of the hash up to the message before, and of
+    /// this message, record or not. So a message that no reader applies cannot hide an earlier
+    /// difference.
     pub hash: Hash,
 }
 
@@ -100,14 +100,14 @@ pub struct Place {
 pub enum Verdict {
     /// The next record.
     Valid(Box<Body>),
-    /// It counts for nobody: its writer followed on something else. The log
-    /// goes on after it.
+    /// No reader applies it: its writer wanted it to follow on another message. The log goes on
+    /// after it.
     Void,
     /// It was damaged on its way, or where it is kept.
     Damaged(Unreadable),
     /// A later version has written it.
     Later(Unreadable),
-    /// It is not the one that comes next.
+    /// It is not the next message.
     Gap,
     /// It is of another log under the same name.
     OtherLog,
@@ -127,7 +127,7 @@ pub enum Unreadable {
     /// It is of a later version.
     #[error("a record has the unknown format {0}")]
     Format(u8),
-    /// It is of a later version, which does not say so.
+    /// It has fields of a later version, although its format is known.
     #[error("a record says something that this version does not know")]
     Unknown,
     /// The checksum is right, but the record cannot be read.
@@ -153,13 +153,13 @@ impl Place {
         }
     }
 
-    /// The place after a record, as the record itself says: for whoever begins in
-    /// the middle of a log. `None` of what is no record, or counts for nobody.
+    /// The place after a record, as the record itself says, for a reader that begins in the middle
+    /// of a log. `None` for a message that is no record, or that no reader applies.
     pub fn told_by(message: &Message) -> Option<Self> {
         Some(Self::before(message)?.after(message))
     }
 
-    /// The place before a record, likewise.
+    /// The place before a record, as the record itself says.
     pub fn before(message: &Message) -> Option<Self> {
         let body = Body::read(&message.bytes).ok()?;
         let before = Self {
@@ -170,8 +170,8 @@ impl Place {
         (body.after == before.sequence).then_some(before)
     }
 
-    /// Returns what a message is at this place. A record is valid if and only if it
-    /// says that it follows on this sequence, in this log, with this hash.
+    /// Judges a message at this place. A record is valid if and only if it says that it follows on
+    /// this sequence, in this log, with this hash.
     pub fn judge(&self, message: &Message) -> Verdict {
         if message.sequence != self.sequence + 1 {
             return Verdict::Gap;
@@ -197,12 +197,12 @@ impl Place {
 }
 
 impl Body {
-    /// The message that says it; larger than [`MAX_BYTES`] perhaps.
+    /// The body as a message, which may be larger than [`MAX_BYTES`].
     pub fn write(&self) -> Bytes {
         seal(self)
     }
 
-    /// Returns what a message says.
+    /// Reads the body of a message.
     ///
     /// # Errors
     /// [`Unreadable`].
@@ -210,13 +210,13 @@ impl Body {
         open(message)
     }
 
-    /// The log that it is of; nil when it says none.
+    /// The log of the record; nil when it names none.
     pub fn log_id(&self) -> Uuid {
         Uuid::from_slice(&self.log_id).unwrap_or_default()
     }
 }
 
-/// The frame around a message of protobuf, as it is written.
+/// Puts a protobuf message into a frame.
 pub fn seal(message: &impl prost::Message) -> Bytes {
     let compressed = compress(&message.encode_to_vec());
     let mut frame = Vec::with_capacity(BODY + compressed.len());
@@ -227,7 +227,7 @@ pub fn seal(message: &impl prost::Message) -> Bytes {
     frame.into()
 }
 
-/// The message of protobuf in a frame.
+/// Takes the protobuf message out of a frame.
 ///
 /// # Errors
 /// [`Unreadable`].
@@ -248,29 +248,29 @@ pub fn open<M: prost::Message + Default>(frame: &[u8]) -> Result<M, Unreadable> 
     decode(&bytes.map_err(|error| Unreadable::Malformed(error.to_string()))?)
 }
 
-/// A message of protobuf of which nothing is unknown: to leave something out would be to
-/// come to another state than its writer.
+/// Decodes a protobuf message that has no unknown fields. A reader that ignored some would come to
+/// another state than the writer.
 ///
 /// # Errors
 /// [`Unreadable::Malformed`] and [`Unreadable::Unknown`].
 pub fn decode<M: prost::Message + Default>(bytes: &[u8]) -> Result<M, Unreadable> {
     let decoded = M::decode(bytes).map_err(|error| Unreadable::Malformed(error.to_string()))?;
-    // What is unknown is dropped, and would be missing if it were written again.
+    // Decoding drops unknown fields, so the message would be shorter when encoded again.
     match decoded.encoded_len() == bytes.len() {
         true => Ok(decoded),
         false => Err(Unreadable::Unknown),
     }
 }
 
-/// Compresses what goes into a log.
+/// Compresses bytes for a log.
 pub fn compress(bytes: &[u8]) -> Vec<u8> {
     zstd::bulk::compress(bytes, LEVEL).expect("zstd compresses into memory")
 }
 
-/// Decompresses what is read of a log.
+/// Decompresses bytes of a log.
 ///
 /// # Errors
-/// It is damaged, or would take more than 256 MiB.
+/// The bytes are damaged, or would take more than 256 MiB.
 pub fn decompress(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     let size = zstd::zstd_safe::get_frame_content_size(bytes)
         .ok()

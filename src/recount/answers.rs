@@ -52,7 +52,7 @@ impl Rejection {
 pub struct ConstraintRecount {
     /// The constraint as evaluated.
     pub constraint: ResolvedConstraint,
-    /// 1 when it counts the incoming pod itself, else 0.
+    /// 1 when the constraint counts the incoming pod itself, else 0.
     pub self_match: i64,
     /// The global minimum.
     pub minimum: i64,
@@ -67,7 +67,7 @@ pub struct ConstraintRecount {
 /// The count of a constraint in one domain.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DomainRecount {
-    /// Matching pods on its nodes.
+    /// Matching pods on the domain's nodes.
     pub matching_pods: i64,
     /// Eligible nodes; in Score, scored candidates.
     pub nodes: i64,
@@ -115,7 +115,7 @@ impl FilterRecount {
         passed.map(|v| v.node.clone()).collect()
     }
 
-    /// Counts the feasible ones of all nodes in each domain.
+    /// Counts the feasible nodes in each domain.
     pub(super) fn with_feasible_in_domains(mut self, nodes: &[Node]) -> Self {
         let feasible = self.feasible();
         let is_feasible =

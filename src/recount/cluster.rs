@@ -1,4 +1,4 @@
-//! All that exists, as plain lists of wire objects.
+//! The state of a cluster, as plain lists of wire objects.
 
 use crate::proto::v1::{
     DefaultConstraints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
@@ -6,7 +6,7 @@ use crate::proto::v1::{
     Toleration,
 };
 
-/// All that exists.
+/// The objects and the settings of a cluster.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cluster {
     /// Nodes, in any order.

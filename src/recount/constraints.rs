@@ -20,7 +20,7 @@ pub struct ResolvedConstraint {
     pub index: i32,
     /// True if this is one of the default constraints.
     pub from_defaults: bool,
-    /// As written, with unset fields filled in and the selector resolved.
+    /// The constraint as written, with unset fields filled in and the selector resolved.
     pub spec: TopologySpreadConstraint,
 }
 
@@ -58,7 +58,7 @@ impl Cluster {
     }
 
     /// The selector of default constraints, from the services that select the pod and from its
-    /// controller. Absent when these have none.
+    /// controller. Absent when these have no selector.
     fn deduced_selector(&self, pod: &Pod) -> Option<LabelSelector> {
         let here = namespace(pod.metadata.as_ref());
         let mut selector = LabelSelector::default();
@@ -154,7 +154,7 @@ fn equals(key: &str, value: &str) -> LabelSelectorRequirement {
     }
 }
 
-/// ANDs the requirements of an owner's selector; an absent one has none.
+/// ANDs the requirements of an owner's selector; an absent selector has none.
 fn and(selector: &mut LabelSelector, theirs: Option<LabelSelector>) {
     let theirs = theirs.unwrap_or_default();
     let pairs = theirs.match_labels.iter();

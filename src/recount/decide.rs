@@ -147,7 +147,7 @@ impl Cluster {
         }
     }
 
-    /// The named nodes that exist in the given order, or all by name.
+    /// The named nodes that exist, in the given order, or all nodes by name.
     fn candidates(&self, names: Option<&[String]>) -> Vec<&Node> {
         let by_name: BTreeMap<&str, &Node> = self
             .nodes
@@ -243,7 +243,7 @@ impl Cluster {
 }
 
 /// The number of pods nominated to a node that the constraint counts for the incoming pod. An empty
-/// selector counts them, too, and terminating ones count.
+/// selector counts them, too, and terminating pods count.
 fn count_coming(coming: &[&Pod], incoming: &Pod, spec: &TopologySpreadConstraint) -> i64 {
     let counted = coming.iter().filter(|pod| {
         let metadata = pod.metadata.as_ref();

@@ -1,4 +1,4 @@
-//! Disks of a pod that attach to one node.
+//! Disks that two pods may not use on one node.
 
 use crate::proto::v1::{Pod, VolumeSource};
 
@@ -14,7 +14,7 @@ pub(super) fn is_disk(source: &VolumeSource) -> bool {
         || source.rbd.is_some()
 }
 
-/// Returns whether two pods may not use these on one node.
+/// Returns whether these are one disk that two pods may not use on one node.
 pub(super) fn is_one_disk(one: &VolumeSource, other: &VolumeSource) -> bool {
     let gce = |a: &VolumeSource, b: &VolumeSource| {
         let (a, b) = (

@@ -1,5 +1,5 @@
-//! The copies of the logs: three servers keep each, and one of them may lack messages without
-//! a word, so that it depends on the copy what is read.
+//! The copies of the fake logs. Three servers keep each log. One copy may lack messages silently,
+//! so that an answer depends on the copy that is read.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ fn server(copy: usize) -> String {
 }
 
 impl FakeLog {
-    /// Has one copy lack some of the messages that there are, and the others none.
+    /// Makes one copy lack some of the present messages, and the other copies none.
     pub fn damage(&self, copy: usize, mut lacks: impl FnMut(u64) -> bool) {
         let mut lacking = BTreeSet::new();
         for (name, stream) in &self.shared.streams.lock().by_name {
@@ -26,12 +26,12 @@ impl FakeLog {
         self.shared.copies.lock().damaged = Some((copy % COPIES, lacking));
     }
 
-    /// Has the server with this copy decide, whatever that lacks.
+    /// Makes the server with this copy the leader, whatever the copy lacks.
     pub fn lead(&self, copy: usize) {
         self.shared.copies.lock().leader = copy % COPIES;
     }
 
-    /// Returns whether the server that decides lacks a message.
+    /// Returns whether the leader's copy lacks a message.
     pub(super) fn leader_lacks(&self, name: &str, sequence: u64) -> bool {
         let copies = self.shared.copies.lock();
         copies.lacks(copies.leader, name, sequence)
@@ -43,7 +43,7 @@ impl FakeLog {
         copies.lacks(copy % COPIES, name, sequence)
     }
 
-    /// The messages from a sequence on, as each server has them.
+    /// Returns those of the messages that each server's copy has.
     pub(super) fn of_each_copy(
         &self,
         name: &str,
@@ -57,8 +57,8 @@ impl FakeLog {
         (0..COPIES).map(of_copy).collect()
     }
 
-    /// Counts what each copy of a log has. Where the server that decides lacks something,
-    /// another one decides from then on.
+    /// Counts the messages in each copy of a log. If the leader's copy lacks some, a server with
+    /// more messages leads from then on.
     pub(super) fn count_copies(&self, name: &str) -> Result<Vec<LogCopy>, Error> {
         let messages = self.with_log(name, |stream| Ok(stream.messages.clone()))?;
         let counted = self.of_each_copy(name, &messages);

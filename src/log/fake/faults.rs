@@ -1,4 +1,4 @@
-//! What can go wrong between a server and a log.
+//! The faults that tests put between a server and a log.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,86 +13,84 @@ use crate::log::interface::{Error, Message};
 /// A call to a fake log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
-    /// Something is asked of it.
+    /// Something is read.
     Read,
-    /// The next message is asked for, while there is one.
+    /// A follower asks for the next message, and there is one.
     Next,
     /// A message is appended.
     Append,
-    /// Something else is changed.
+    /// Something else is changed, such as a blob or a key.
     Write,
 }
 
 /// The fate of a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Fate {
-    /// It is done.
+    /// The call is done.
     #[default]
     Done,
-    /// It is not done, and the caller learns that.
+    /// The call is not done, and the caller learns that.
     Unreachable,
-    /// It is done, and the answer is lost.
+    /// The call is done, and the answer is lost.
     AnswerLost,
-    /// It is lost.
+    /// The call is lost: it is not done, and no answer comes.
     Lost,
-    /// No answer comes, and the call arrives later: when
-    /// [`super::FakeLog::arrive`] says so. Of an append.
+    /// Only for an append. No answer comes, and the call arrives when [`super::FakeLog::arrive`] is
+    /// called.
     Late,
-    /// It is done, and arrives a second time later. Of an append.
+    /// Only for an append. The call is done, and arrives a second time later.
     Twice,
-    /// The log has no room. Of an append.
+    /// Only for an append. The log has no room.
     Full,
-    /// The message is not there yet. Of a `Next`.
+    /// Only for a `Next`. The message is not there yet.
     NotYet,
-    /// The message is passed over. Of a `Next`.
+    /// Only for a `Next`. The message is skipped: the one after it comes.
     Skipped,
-    /// It is done although the log does not end there: the engine breaks its
-    /// promise. Of an append.
+    /// Only for an append. The call is done although the log does not end where the caller said:
+    /// the engine breaks its promise.
     Unchecked,
-    /// Another message comes in the place of one: one that was refused there. Of a
-    /// `Next`.
+    /// Only for a `Next`. Another message comes instead: one that was refused at this sequence.
     Forged,
-    /// A bit of the message is flipped on its way. Of a `Next`.
+    /// Only for a `Next`. A bit of the message is flipped on its way.
     Flipped,
 }
 
-/// The follower that asks for the next message.
+/// A follower's question for the next message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NextCall {
-    /// The number of the follower among all of its log.
+    /// The number of the follower among all followers of the log.
     pub follower: u64,
-    /// The sequence after which it asks.
+    /// The sequence after which the follower asks.
     pub after: u64,
 }
 
-/// Decides what goes wrong. Each server has its own.
+/// Decides what goes wrong. Each server has its own faults.
 pub trait Faults: Send + Sync {
-    /// Returns what becomes of a call. May take its time: whatever happens meanwhile
-    /// happens before the call.
+    /// Returns the fate of a call. May block: whatever happens meanwhile happens before the call.
     fn fate(&self, call: Call) -> Fate;
 
-    /// Returns what becomes of appending a message.
+    /// Returns the fate of appending a message.
     fn fate_of_append(&self, _: &Bytes) -> Fate {
         self.fate(Call::Append)
     }
 
-    /// Returns what becomes of asking for the next message.
+    /// Returns the fate of asking for the next message.
     fn fate_of_next(&self, _: NextCall) -> Fate {
         self.fate(Call::Next)
     }
 
-    /// Returns how many of three servers keep the log now. Where one is left it goes on leading,
-    /// and tells what it has.
+    /// Returns how many of the three servers keep the log now. A single server that is left goes on
+    /// leading, and answers reads.
     fn keepers(&self) -> usize {
         3
     }
 
-    /// The leader that is reached now, where that is one which was cut off from the others.
+    /// The leader that this server reaches, if that leader was cut off from the other servers.
     fn stale_leader(&self) -> Option<StaleLeader> {
         None
     }
 
-    /// The copy that a follower reads now, of three.
+    /// The copy that a follower reads now, one of three.
     fn copy(&self) -> usize {
         0
     }
@@ -102,25 +100,25 @@ pub trait Faults: Send + Sync {
         0
     }
 
-    /// Is told that a call is over. May take its time: whatever happens
-    /// meanwhile happens after the call, and before the caller knows.
+    /// Is called when a call is over. May block: whatever happens meanwhile happens after the call,
+    /// and before the caller knows its result.
     fn over(&self, call: Call) {
         let _ = call;
     }
 
-    /// Is told that somebody waited for an answer to an append for so long, in vain.
+    /// Is called when a caller has waited this long for the answer to an append, in vain.
     fn silent(&self, within: Duration) {
         let _ = within;
     }
 
-    /// Waits for something to happen to the log, for this long at most.
+    /// Waits until the log changes, for this long at most.
     fn wait<'a>(
         &'a self,
         changed: EventListener,
         within: Duration,
     ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
         Box::pin(async move {
-            // Whether anything has happened is looked up.
+            // The result does not matter: the caller looks at the log again.
             let _ = tokio::time::timeout(within, changed).await;
         })
     }
@@ -138,7 +136,7 @@ pub(super) fn lost() -> Error {
     Error::UnknownFate("the answer was lost".to_owned())
 }
 
-/// The message with a bit flipped: which one, its sequence says.
+/// The message with one bit flipped. Its sequence selects the bit.
 pub(super) fn flipped(message: Message) -> Message {
     let mut bytes = message.bytes.to_vec();
     if !bytes.is_empty() {
@@ -151,7 +149,7 @@ pub(super) fn flipped(message: Message) -> Message {
     }
 }
 
-/// Nothing goes wrong.
+/// With `()` nothing goes wrong.
 impl Faults for () {
     fn fate(&self, _: Call) -> Fate {
         Fate::Done

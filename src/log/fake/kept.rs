@@ -1,4 +1,4 @@
-//! What a fake log keeps.
+//! The messages, blobs and keys that a fake log keeps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::log::interface::{Error, Message};
 #[derive(Default)]
 pub(super) struct Streams {
     pub by_name: BTreeMap<String, Stream>,
-    /// Appends on their way.
+    /// Appends that were sent and have not arrived yet.
     pub late: Vec<Append>,
     /// Messages that were refused, by the log and the sequence that they
     /// would have had.
@@ -27,9 +27,9 @@ pub(super) const COPIES: usize = 3;
 /// The faults of copies.
 #[derive(Default)]
 pub(super) struct KeptCopies {
-    /// The copy of the server that decides.
+    /// The copy of the leader.
     pub leader: usize,
-    /// A copy, and what it lacks: messages by the snapshot and the sequence.
+    /// The damaged copy, and the messages that it lacks, by snapshot and sequence.
     pub damaged: Option<(usize, BTreeSet<(String, u64)>)>,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct BlobsAndKeys {
     pub revision: u64,
 }
 
-/// The messages that a leader had when it was cut off.
+/// The state that a leader had when it was cut off.
 #[derive(Clone)]
 pub struct StaleLeader {
     pub(super) streams: Arc<BTreeMap<String, Stream>>,

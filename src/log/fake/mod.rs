@@ -1,5 +1,5 @@
-//! A log inside the process, for tests: it keeps its promises, and breaks them
-//! where [`Faults`] say so.
+//! A log inside the process, for tests: it keeps the promises of an engine, except where [`Faults`]
+//! break them.
 
 mod beside;
 mod copies;

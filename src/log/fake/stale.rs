@@ -1,5 +1,5 @@
-//! A leader that was cut off from the others: it goes on answering with what it had, and
-//! takes nothing.
+//! A leader that was cut off from the other servers. It goes on answering with the state that it
+//! had, and takes no changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::streams::FakeLog;
 use crate::log::interface::Error;
 
 impl FakeLog {
-    /// A leader that is cut off now.
+    /// Returns a leader that is cut off from now on.
     pub fn cut_off(&self) -> StaleLeader {
         let streams = self.shared.streams.lock().by_name.clone();
         StaleLeader {
@@ -19,7 +19,7 @@ impl FakeLog {
         }
     }
 
-    /// Looks at the logs that the leader has which is reached.
+    /// Looks at the logs of the leader that this server reaches.
     pub(super) fn with_logs<T>(&self, look: impl FnOnce(&BTreeMap<String, Stream>) -> T) -> T {
         match self.faults.stale_leader() {
             Some(stale) => look(&stale.streams),
@@ -27,7 +27,7 @@ impl FakeLog {
         }
     }
 
-    /// Looks at a log, likewise.
+    /// Looks at one log of that leader.
     pub(super) fn with_log<T>(
         &self,
         name: &str,
@@ -39,7 +39,7 @@ impl FakeLog {
         })
     }
 
-    /// Looks at blobs and keys, likewise.
+    /// Looks at the blobs and keys of that leader.
     pub(super) fn with_keeping<T>(&self, look: impl FnOnce(&BlobsAndKeys) -> T) -> T {
         match self.faults.stale_leader() {
             Some(stale) => look(&stale.keeping),
@@ -47,8 +47,8 @@ impl FakeLog {
         }
     }
 
-    /// Returns what an append comes to at a leader that was cut off. It may arrive later all the
-    /// same: that leader may come to lead the others again.
+    /// Returns the error of an append to a leader that was cut off. The append may still arrive
+    /// later: that leader may lead the other servers again.
     pub(super) fn refuse(
         stale: &StaleLeader,
         append: Append,
@@ -60,7 +60,7 @@ impl FakeLog {
             return Error::Conflict;
         }
         match fate {
-            // It looks how much it has itself, and asks nobody.
+            // The leader checks its own space, and asks no other server.
             Fate::Full => return full(),
             Fate::Late => streams.late.push(append),
             _ => {}

@@ -53,7 +53,7 @@ impl FakeLog {
         }
     }
 
-    /// Returns the same log as a server sees it that has these faults on its way.
+    /// Returns the same log for a server whose calls meet these faults.
     #[must_use]
     pub fn seen_with(&self, faults: Arc<dyn Faults>) -> Self {
         Self {
@@ -71,7 +71,7 @@ impl FakeLog {
         self.shared.streams.lock().late.len()
     }
 
-    /// Has one of the appends arrive that are on their way.
+    /// Lets one of the appends that are on their way arrive.
     pub fn arrive(&self, index: usize) {
         let mut streams = self.shared.streams.lock();
         if index < streams.late.len() {
@@ -98,7 +98,7 @@ impl FakeLog {
         self.shared.changed.notify(usize::MAX);
     }
 
-    /// Puts another message in the place of one: the log has been tampered with.
+    /// Replaces the bytes of a message, as somebody who tampers with the log does.
     pub fn tamper(&self, name: &str, sequence: u64, message: Bytes) {
         let mut streams = self.shared.streams.lock();
         let stream = streams.by_name.get_mut(name);
@@ -111,8 +111,8 @@ impl FakeLog {
         }
     }
 
-    /// Loses the messages after a sequence, as a broker does that acknowledged
-    /// what was not yet on its disks.
+    /// Loses the messages after a sequence, as a broker does that acknowledged messages before they
+    /// were on its disks.
     pub fn lose_after(&self, name: &str, last: u64) {
         let mut streams = self.shared.streams.lock();
         if let Some(stream) = streams.by_name.get_mut(name) {
@@ -122,14 +122,14 @@ impl FakeLog {
         self.shared.changed.notify(usize::MAX);
     }
 
-    /// Returns what a log holds, to look at.
+    /// Returns the messages of a log, for tests to look at.
     pub fn messages(&self, name: &str) -> Vec<Message> {
         let streams = self.shared.streams.lock();
         let messages = streams.get(name).map(|stream| stream.messages.clone());
         messages.unwrap_or_default()
     }
 
-    /// Does what is asked, and has go wrong what goes wrong.
+    /// Does a call, or lets it go wrong as [`Faults`] decide.
     pub(super) fn call<'a, T: 'a>(
         &'a self,
         call: Call,
@@ -163,7 +163,7 @@ impl FakeLog {
                 Err(lost())
             }
             Fate::AnswerLost => {
-                // Refused or not, the caller does not learn it.
+                // The caller does not learn whether the append was refused.
                 let _ = streams.append(&append, self.now());
                 Err(lost())
             }
@@ -367,7 +367,7 @@ struct FakeFollower {
     asker: NextCall,
     log: FakeLog,
     name: String,
-    /// The number of the log that it follows.
+    /// The number of the stream that it follows.
     stream: Mutex<Option<u64>>,
 }
 

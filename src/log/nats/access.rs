@@ -1,4 +1,4 @@
-//! Where the nats-servers of a fleet are, and why there is no connection to them.
+//! The addresses of the nats-servers of a fleet, and the errors of connecting to them.
 
 use std::path::PathBuf;
 
@@ -6,16 +6,15 @@ use super::version::TooOld;
 use crate::log::Error;
 use crate::visible;
 
-/// The addresses of the nats-servers, and the proof of who connects.
+/// The addresses of the nats-servers, and the credentials to connect with.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
-    /// Addresses: `nats://host:port`, or `tls://host:port` for TLS. One that can be
-    /// reached is enough, it tells the others.
+    /// Addresses: `nats://host:port`, or `tls://host:port` for TLS. One server that can be reached
+    /// is enough: it names the others.
     pub servers: Vec<String>,
     /// A credentials file of NATS, or a file with the seed of an nkey.
     pub credentials: Option<PathBuf>,
-    /// Authorities of the servers' certificates, in PEM; without it those of
-    /// the system.
+    /// Authorities of the servers' certificates, in PEM; `None` for those of the system.
     pub ca: Option<PathBuf>,
     /// The certificate to present and its key, in PEM.
     pub certificate: Option<(PathBuf, PathBuf)>,
@@ -24,22 +23,22 @@ pub struct Access {
 /// The reason why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// An address cannot be right.
+    /// An address is not valid.
     #[error("{0:?} is no address of a nats-server: {1}")]
     BadAddress(String, String),
-    /// A file cannot be read, or holds something else.
+    /// A file cannot be read, or its content is wrong.
     #[error("{0}: {1}")]
     BadFile(String, String),
     /// A server is too old.
     #[error(transparent)]
     TooOld(#[from] TooOld),
-    /// A server keeps no streams, or not at present: its disk may be full.
+    /// A server runs without JetStream, or has turned it off for now: its disk may be full.
     #[error("the nats-server {} runs without JetStream", visible::brief(.0))]
     NoJetStream(String),
-    /// The servers know nobody with these credentials.
+    /// The servers refuse the credentials.
     #[error("the nats-servers refuse the credentials: {}", visible::brief(.0))]
     Refused(String),
-    /// A stream of the fleet is not as needed.
+    /// A stream of the fleet cannot be used as it is.
     #[error("{}", visible::brief(.0))]
     BadStream(String),
     /// No server can be reached, or not yet.

@@ -1,8 +1,8 @@
-//! What is too large for messages, in parts: a stream with a subject for each blob.
+//! Blobs: data that is too large for one message. One stream keeps them, with a subject for each
+//! blob and a message for each part of it.
 //!
-//! NATS' object store is not used: it leaves a message behind for each blob that
-//! was dropped, reads from servers that are behind, and its client tells why
-//! something failed in words alone.
+//! NATS' object store is not used: it leaves a message behind for each blob that was dropped, reads
+//! from servers that are behind, and its client reports the cause of an error only as text.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -24,8 +24,8 @@ use super::stream::of_leader;
 use crate::log::record::digest;
 use crate::log::{self, Blob, Error, Wait};
 
-/// The size of a part. Each is on the disks before it is acknowledged, so small
-/// parts are slow.
+/// The size of a part. Each part is on the disks before it is acknowledged, so small parts are
+/// slow.
 const PART_BYTES: usize = 512 << 10;
 
 /// The number of parts that are under way at a time.
@@ -34,8 +34,8 @@ const IN_FLIGHT: usize = 4;
 /// The longest time that it may take to read the parts of a blob from one server.
 const READING: Duration = Duration::from_secs(20);
 
-/// Headers of a part: its number from 0, how many there are, and the size and the
-/// SHA-256 of the blob.
+/// Headers of a part: its number from 0, the number of parts, and the size and the SHA-256 of the
+/// blob.
 const PART: &str = "Evk-Part";
 const PARTS: &str = "Evk-Parts";
 const BYTES: &str = "Evk-Bytes";
@@ -47,7 +47,7 @@ pub(super) struct NatsBlobs {
     pub damages: Damages,
 }
 
-/// The header of a part: the blob that it belongs to.
+/// The headers of a part that describe its blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct BlobHead {
     parts: usize,
@@ -55,8 +55,8 @@ struct BlobHead {
     sha256: String,
 }
 
-/// The parts of a blob in the order in which a server has them. Some may be missing or damaged:
-/// the blob is being put, was given up, or the copy is not whole.
+/// The parts of a blob in the order in which a server has them. Some may be missing or damaged: the
+/// blob is still being put, its put was given up, or the copy is not whole.
 #[derive(Default)]
 struct BlobParts {
     begun: Option<(BlobHead, BTreeMap<usize, Bytes>)>,
@@ -83,7 +83,7 @@ impl BlobParts {
     }
 }
 
-/// A blob as the server has it that leads the stream, if it is whole there.
+/// Reads a blob from the leader of the stream; `None` if it is not whole there.
 async fn read_of_leader(stream: &Stream, subject: &str) -> Result<Option<Bytes>, Error> {
     let mut parts = BlobParts::default();
     let mut from = 1;
@@ -95,7 +95,7 @@ async fn read_of_leader(stream: &Stream, subject: &str) -> Result<Option<Bytes>,
     Ok(parts.whole)
 }
 
-/// A blob as any server has it where it is whole.
+/// Reads a blob from the first server that has it whole.
 async fn read_of_copies(stream: &Stream, name: &str, subject: String) -> Result<Bytes, Error> {
     let mut copies = StreamCopies::of_subject(stream, subject);
     let mut asked = 0;
@@ -133,7 +133,8 @@ impl log::Blobs for NatsBlobs {
                     .header(SHA256, head.sha256.as_str());
                 self.stream.publish(name, message)
             };
-            // The last one is sent when the others are there: it says that they are.
+            // The last part is sent after the others have arrived: its presence tells that all are
+            // there.
             let (others, last) = (0..head.parts - 1, head.parts - 1);
             stream::iter(others.map(send))
                 .buffer_unordered(IN_FLIGHT)
@@ -143,8 +144,8 @@ impl log::Blobs for NatsBlobs {
         })
     }
 
-    /// Any copy that proves itself is enough. The leader is asked first: to read another one takes
-    /// a consumer, which all nats-servers have to agree on.
+    /// Any copy with the right hash is enough. The leader is asked first: reading another copy
+    /// takes a consumer, on which all nats-servers have to agree.
     fn get<'a>(&'a self, name: &'a str) -> Wait<'a, Bytes> {
         Box::pin(async move {
             let stream = self.stream.find().await?;
@@ -155,7 +156,7 @@ impl log::Blobs for NatsBlobs {
             }
             let blob = read_of_copies(&stream, name, subject).await?;
             if led.is_ok() {
-                // The leader lacks what another server has.
+                // The leader lacks a blob that another server has.
                 let stream = stream.cached_info().config.name.clone();
                 self.damages.suspect_soon(stream);
             }
@@ -195,7 +196,7 @@ impl BlobHead {
             bytes: number(headers, BYTES)?,
             sha256: headers.get(SHA256)?.as_str().to_owned(),
         };
-        // What is wrong here would ask for memory.
+        // Wrong numbers could make a reader reserve too much memory.
         (head.parts == head.bytes.div_ceil(PART_BYTES).max(1)).then_some(head)
     }
 }

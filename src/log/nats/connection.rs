@@ -21,29 +21,30 @@ use crate::backoff::Backoff;
 use crate::log::Error;
 use crate::visible::causes;
 
-/// The longest time that a request may take. A leader that dies costs up to 9 seconds, but a
-/// request that it got is never answered, so a longer wait wins nothing.
+/// The longest time that a request may take. A new leader may take up to 9 seconds, but it never
+/// answers a request that the dead leader got. So a longer wait gains nothing.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The number of requests for something that was just made, and the pauses in between: not all
-/// nats-servers know it yet.
+/// The number of requests for something that was just made, and the pauses between them: some
+/// nats-servers may not know it yet.
 const TRIES: u32 = 10;
 const SHORTEST_RETRY: Duration = Duration::from_millis(20);
 const LONGEST_RETRY: Duration = Duration::from_millis(100);
 
-/// The longest time that an attempt to connect may take: the relay's limits are shorter.
+/// The longest time that the client waits for a connection. The relay has shorter limits of its
+/// own.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// The time after which a silent connection is asked for a sign of life. The third question without
-/// an answer ends it.
+/// The time after which a silent connection is pinged. The third ping without an answer ends the
+/// connection.
 const PING_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The number of messages that wait for the reader of a subscription. A nats-server may send more
-/// than was asked for, of up to 2 MiB each: messages that find no room are dropped.
+/// The number of messages that may wait for the reader of a subscription. A nats-server may send
+/// more messages than requested, of up to 2 MiB each. Messages that find no room are dropped.
 const SUBSCRIPTION_MESSAGES: usize = 64;
 
 /// The number of messages that may be asked for at a time. When half of them have come, as many
-/// again are asked for, and news of the request itself needs room too.
+/// again are requested. Status messages of the request need room, too.
 pub(super) const REQUEST_MESSAGES: usize = SUBSCRIPTION_MESSAGES / 2;
 
 /// The shortest pause between attempts to connect again.
@@ -51,7 +52,7 @@ const MIN_PAUSE: Duration = Duration::from_millis(20);
 /// The longest pause between attempts to connect again.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
-/// A connection, which renews itself for ever.
+/// A connection that connects again for ever when it is lost.
 #[derive(Clone)]
 pub(super) struct Connection {
     /// The client that sends requests.
@@ -62,8 +63,8 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects once, to these servers and those of which they tell. `name` is what the
-    /// servers list the connection as.
+    /// Connects once, to one of these servers or of those that they announce. The servers list the
+    /// connection as `name`.
     pub(super) async fn open(access: &Access, name: &str) -> Result<Self, ConnectError> {
         let relay = Relay::start(access, name).await?;
         let options = options(access, &relay).await?;
@@ -74,7 +75,7 @@ impl Connection {
                     ConnectError::Refused(said)
                 }
                 _ if is_of_server(&error) => ConnectError::Unreachable(said),
-                // To the client the relay only hangs up.
+                // The client sees only that the relay hangs up. The relay knows the cause.
                 _ => ConnectError::Unreachable(relay.fault().unwrap_or(said)),
             }
         })?;
@@ -141,7 +142,7 @@ impl Retries {
         }
     }
 
-    /// Waits before another attempt; false when there were enough.
+    /// Waits before another attempt; returns false when there were enough.
     pub(super) async fn again(&mut self) -> bool {
         if self.tries == TRIES {
             return false;
@@ -155,21 +156,21 @@ impl Retries {
 async fn options(access: &Access, relay: &Relay) -> Result<ConnectOptions, ConnectError> {
     let pauses = Mutex::new(Backoff::new(MIN_PAUSE, MAX_PAUSE));
     let mut options = ConnectOptions::new()
-        // The relay says what the connection is called.
+        // The relay expects its secret here, and puts the real name in its place.
         .name(relay.secret())
         .ignore_discovered_servers()
         .subscription_capacity(SUBSCRIPTION_MESSAGES)
         .connection_timeout(CONNECT_TIMEOUT)
         .request_timeout(Some(REQUEST_TIMEOUT))
         .ping_interval(PING_INTERVAL)
-        // By time, not by attempts: those begin anew with each connection, however soon it
-        // ends.
+        // The pauses follow time, not the number of attempts: that number begins anew with each
+        // connection, however soon it ends.
         .reconnect_delay_callback(move |_| pauses.lock().before_attempt())
         .event_callback(|event| async move { tell(&event) });
     if let Some(path) = &access.credentials {
         options = with_credentials(options, path).await?;
     }
-    // The relay reads them.
+    // The relay reads these files; here they are only looked for.
     let certificate = access.certificate.iter().flat_map(|(own, key)| [own, key]);
     for path in access.ca.iter().chain(certificate) {
         check_readable(path).await?;
@@ -198,7 +199,7 @@ async fn with_credentials(
     }
 }
 
-/// Checks that a file can be read, so that one that is missing is told by its name.
+/// Checks that a file is there, so that the error names a missing file.
 async fn check_readable(path: &Path) -> Result<(), ConnectError> {
     let found = tokio::fs::metadata(path).await;
     found.map(drop).map_err(|error| bad_file(path, error))
@@ -208,7 +209,7 @@ fn bad_file(path: &Path, why: impl ToString) -> ConnectError {
     ConnectError::BadFile(path.display().to_string(), why.to_string())
 }
 
-/// Returns whether a nats-server has said what an error is.
+/// Returns whether a nats-server itself reported the error.
 fn is_of_server(error: &async_nats::ConnectError) -> bool {
     let source = std::error::Error::source(error);
     source.is_some_and(|source| source.is::<ServerError>())
@@ -218,7 +219,7 @@ fn tell(event: &Event) {
     match event {
         Event::Connected => info!("the connection to the log is up"),
         Event::Disconnected => warn!("the connection to the log is lost"),
-        // The relay has said why.
+        // The relay has logged the cause.
         Event::ClientError(ClientError::Other(_)) => {}
         Event::SlowConsumer(_) | Event::ServerError(_) | Event::ClientError(_) => {
             warn!(%event, "the connection to the log reports a fault");

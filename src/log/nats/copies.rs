@@ -1,6 +1,6 @@
-//! The copies of a stream, one by one. A consumer with one replica reads what the server has
-//! that keeps it, which the nats-servers choose: consumers are made until each server keeps
-//! one. Direct reads are no way to a certain copy: any server answers them.
+//! The copies of a stream, read one by one. A consumer with one replica reads the copy of the
+//! server that keeps the consumer. The nats-servers choose that server, so consumers are made until
+//! each server has kept one. Direct reads cannot select a copy: any server answers them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -79,7 +79,7 @@ impl<'a> StreamCopies<'a> {
         Self {
             stream,
             config,
-            // It may not say who keeps it.
+            // A single server may not name itself as the keeper.
             is_single: servers.len() == 1,
             servers,
             tries: 0,
@@ -87,7 +87,7 @@ impl<'a> StreamCopies<'a> {
         }
     }
 
-    /// Returns a copy that was not read yet; none once all were, or no other can be reached.
+    /// Returns a copy that was not read yet; `None` once all were read, or no other can be reached.
     pub(super) async fn next(&mut self) -> Option<StreamCopy> {
         while !self.servers.is_empty() && self.tries < TRIES && self.failures < FAILURES {
             self.tries += 1;
@@ -116,8 +116,8 @@ impl<'a> StreamCopies<'a> {
 }
 
 impl StreamCopy {
-    /// Reads so many messages at most. Those come that it has and that are not damaged: of
-    /// others nothing is said.
+    /// Reads at most `most` messages. Messages that the copy lacks or that are damaged do not come,
+    /// without an error.
     pub(super) async fn each(
         &self,
         most: u64,
@@ -144,7 +144,7 @@ impl StreamCopy {
                 left = left.saturating_sub(1);
             }
             match fault {
-                // A consumer that was just made is not known everywhere yet.
+                // Some nats-servers may not know a consumer yet that was just made.
                 Some(fault) if left != before || !retries.again().await => return Err(fault),
                 None if left == before => break,
                 _ => {}
@@ -153,14 +153,14 @@ impl StreamCopy {
         Ok(())
     }
 
-    /// The messages that come of so many.
+    /// Reads at most `most` messages, as [`Self::each`] does.
     pub(super) async fn read(&self, most: u64) -> Result<Vec<jetstream::Message>, Error> {
         let mut read = Vec::new();
         self.each(most, |message| read.push(message)).await?;
         Ok(read)
     }
 
-    /// Returns how many messages it has that are damaged: they do not come.
+    /// Counts the damaged messages of the copy: those that do not come.
     pub(super) async fn count_damaged(&self) -> Result<u64, Error> {
         let mut damaged = self.has;
         self.each(self.has, |_| damaged = damaged.saturating_sub(1))
@@ -169,8 +169,8 @@ impl StreamCopy {
     }
 }
 
-/// The servers that keep a stream and can be reached; one without a name where it is not
-/// one of several.
+/// The servers that keep a stream and can be reached; one without a name if the server is not in a
+/// cluster.
 fn servers(info: &Info) -> BTreeSet<String> {
     let Some(cluster) = &info.cluster else {
         return BTreeSet::from([String::new()]);
@@ -180,8 +180,8 @@ fn servers(info: &Info) -> BTreeSet<String> {
     others.chain(cluster.leader.clone()).collect()
 }
 
-/// Returns how a consumer is made of the messages from a sequence on, in order. It is
-/// kept by one server, in memory.
+/// Returns the configuration of a consumer that reads the messages from a sequence on, in order.
+/// One server keeps it, in memory.
 pub(super) fn reading(from: u64) -> pull::Config {
     pull::Config {
         deliver_policy: DeliverPolicy::ByStartSequence {

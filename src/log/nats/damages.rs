@@ -1,7 +1,8 @@
-//! Finds out which copies of streams lack messages, and has no server lead that does.
+//! Finds copies of streams that lack messages, and lets no server with such a copy lead.
 //!
-//! What a nats-server finds damaged in its store does not come, or it drops all that comes
-//! after that in the same file. It says nothing of that, and counts as current.
+//! A nats-server does not deliver a message that it finds damaged in its store, or it drops all
+//! messages after that one in the same file. It does not report this, and its copy counts as
+//! current.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -20,15 +21,15 @@ use super::stream::find;
 use crate::log::{Error, LogCopy};
 use crate::tasks;
 
-/// The number of times in a row that a copy has to lack something, and the pauses in between: the
-/// copies that are counted may be changing, and copies follow.
+/// The number of counts in a row in which a copy has to lack something, and the pauses between
+/// them: messages may come during a count, and copies lag behind the leader.
 const ROUNDS: usize = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The time for which a look at the copies counts, where somebody misses something.
+/// The time for which a count of the copies stays valid when somebody misses a message.
 const COUNTED: Duration = Duration::from_secs(60);
 
-/// The longest wait for another server to lead.
+/// The longest wait for another server to lead, and the pause between two looks.
 const STEPPING_DOWN: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -41,10 +42,9 @@ pub(super) struct Damages {
 
 #[derive(Default)]
 struct KnownDamages {
-    /// The damage of a server's copy of a stream, by both, and true if it was found by reading the
-    /// copy.
+    /// The damage of each copy, by stream and server, and true if reading the copy found it.
     found: BTreeMap<(String, String), (String, bool)>,
-    /// The moments when the copies of streams were counted.
+    /// The moment of the last count of the copies, by stream.
     counted: HashMap<String, Instant>,
 }
 
@@ -62,7 +62,7 @@ impl Damages {
         known.found.values().map(|(told, _)| told.clone()).collect()
     }
 
-    /// Counts the copies of a stream, unless that was done lately: something is missing.
+    /// Counts the copies of a stream because something is missing, unless they were counted lately.
     pub(super) async fn suspect(&self, stream: &str, reads: bool) -> Result<(), Error> {
         let before = self.known.lock().counted.get(stream).copied();
         if before.is_some_and(|before| before.elapsed() < COUNTED) {
@@ -71,18 +71,18 @@ impl Damages {
         self.inspect(stream, reads).await.map(drop)
     }
 
-    /// Reads the copies of a stream likewise, without waiting for it.
+    /// Reads the copies of a stream, as [`Self::suspect`] does, without waiting for the result.
     pub(super) fn suspect_soon(&self, stream: String) {
         let damages = self.clone();
         tasks::spawn(async move {
-            // What cannot be found out now is when it is missed again.
+            // If this fails, the next miss tries again.
             let _ = damages.suspect(&stream, true).await;
         });
     }
 
-    /// Counts the copies of a stream; `reads` them whole if told to, or if one was found
-    /// damaged by that. If that of the leader lacks something, the server with the most leads
-    /// from then on.
+    /// Counts the copies of a stream. Reads them whole with `reads`, or if reading found one
+    /// damaged before. If the leader's copy lacks something, the server with the most messages
+    /// leads from then on.
     pub(super) async fn inspect(&self, stream: &str, reads: bool) -> Result<Vec<LogCopy>, Error> {
         let reads = {
             let mut known = self.known.lock();
@@ -112,7 +112,7 @@ impl Damages {
         }
     }
 
-    /// Counts the copies once; also which server leads.
+    /// Counts the copies once, and returns the leader with them.
     async fn count(&self, name: &str, reads: bool) -> Result<(String, Vec<LogCopy>), Error> {
         let stream = find(&self.connection, name).await?;
         let before = stream.cached_info().clone();
@@ -127,7 +127,7 @@ impl Damages {
         }
         let after = find(&self.connection, name).await?.cached_info().clone();
         let leader = leader(&after);
-        // Messages may be added or dropped meanwhile.
+        // Messages may have been added or dropped during the count.
         let (a, b) = (before.state.messages, after.state.messages);
         let (least, most) = (a.min(b), a.max(b));
         let wanted_of_leader = found.iter().map(|(_, has, _)| *has).max().unwrap_or(0);
@@ -165,7 +165,7 @@ impl Damages {
         }
     }
 
-    /// Has another server lead a stream.
+    /// Makes another server lead a stream.
     async fn step_down(&self, stream: &str, from: &str, to: &str) -> Result<(), Error> {
         let request = json!({ "placement": { "preferred": to } });
         let subject = format!("STREAM.LEADER.STEPDOWN.{stream}");
@@ -203,7 +203,7 @@ fn leader(info: &Info) -> String {
     leader.unwrap_or_default()
 }
 
-/// Returns whether a server has followed the leader of a stream.
+/// Returns whether a server is online and has followed the leader of a stream to its end.
 fn follows(info: &Info, server: &str) -> bool {
     let cluster = info.cluster.iter();
     let mut others = cluster.flat_map(|cluster| &cluster.replicas);

@@ -1,4 +1,4 @@
-//! Follows a log: a task reads ahead, and readers take from what it has read.
+//! The follower of a log: a task reads ahead, and readers take the messages that it has read.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,18 +24,18 @@ use crate::backoff::Backoff;
 use crate::log::{self, Error, Message, Wait};
 use crate::tasks;
 
-/// The time that a request for messages waits for them at the server. Ordered consumers wait for 30
-/// seconds, and notice no earlier that their server is gone.
+/// The time that a request for messages waits for them at the server. The client's ordered
+/// consumers wait for 30 seconds, and only then notice that their server is gone.
 const EXPIRES: Duration = Duration::from_secs(2);
 
-/// The interval at which the server says that it is there. Two that are missing end a session.
+/// The interval of the server's heartbeats. Two missing heartbeats end a session.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// The silence after which the end of the log is asked for: a consumer that is stuck is as silent
-/// as a log to which nothing is added.
+/// The silence after which the follower asks for the end of the log: a consumer that is stuck is as
+/// silent as a log to which nothing is added.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// The longest wait for that answer.
+/// The longest wait for that answer, and for a new consumer.
 const ANSWER: Duration = Duration::from_secs(2);
 
 /// The pauses before the next session.
@@ -63,9 +63,9 @@ struct FollowerState {
     arrived: Notify,
     /// Messages were taken.
     taken: Notify,
-    /// The place to read on from is a later one.
+    /// The place to read on from has moved forward.
     moved: Notify,
-    /// Somebody wants to know whether what was wrong still is.
+    /// A reader wants to know whether the last error still holds.
     asked: Notify,
 }
 
@@ -74,13 +74,13 @@ struct FollowerState {
 struct Ahead {
     messages: VecDeque<Message>,
     bytes: usize,
-    /// The sequence of the last message that was read, or that nobody wants.
+    /// The sequence of the last message that was read, or that no reader wants any more.
     read: u64,
     /// The time when the stream was created.
     created: Option<SystemTime>,
     /// The reason why nothing comes at present.
     error: Option<Error>,
-    /// The number of errors.
+    /// The number of errors so far.
     errors: u64,
 }
 
@@ -114,7 +114,7 @@ impl NatsFollower {
                 reading.fail(error);
                 let pause = pauses.after_failure();
                 sleep(pause.min(SHORTEST_PAUSE)).await;
-                // Whoever asks learns what is so now.
+                // A reader that asks ends the pause, so that it learns the present state.
                 let _ = timeout(pause, reading.asked.notified()).await;
             }
         });
@@ -152,8 +152,7 @@ impl log::Follower for NatsFollower {
 }
 
 impl FollowerState {
-    /// Has it looked again at once whether what was wrong still is; how many errors
-    /// there were until now.
+    /// Begins the next session at once if there was an error. Returns the number of errors so far.
     fn ask(&self) -> u64 {
         let ahead = self.ahead.lock();
         if ahead.error.is_some() {
@@ -162,8 +161,8 @@ impl FollowerState {
         ahead.errors
     }
 
-    /// The first message after a sequence, or why there is none: an error that is
-    /// newer than some.
+    /// The first message after a sequence, or else the error, if it came after the first `old`
+    /// errors.
     fn take(&self, after: u64, old: u64) -> Option<Result<Message, Error>> {
         let mut ahead = self.ahead.lock();
         while let Some(message) = ahead.messages.pop_front_if(|first| first.sequence <= after) {
@@ -210,8 +209,7 @@ impl FollowerState {
         self.arrived.notify_waiters();
     }
 
-    /// Reads until something is wrong. Without an error the next session may do
-    /// better.
+    /// Reads until something is wrong. If it returns no error, the next session may succeed.
     async fn session(
         &self,
         connection: &Connection,
@@ -236,7 +234,7 @@ impl FollowerState {
                     }
                     delivered = number;
                     if message.sequence != read + 1 {
-                        // The server that is read lacks something.
+                        // The server that keeps the consumer lacks messages.
                         damages.suspect_soon(stream.to_owned());
                     }
                     read = message.sequence;
@@ -254,8 +252,8 @@ impl FollowerState {
         }
     }
 
-    /// The sequences of the last message that was read, and of the last one there
-    /// is, if the log continues after the former.
+    /// The sequences of the last message that was read and of the last message of the log; an error
+    /// if the log does not continue after the former.
     async fn place(&self, connection: &Connection, stream: &str) -> Result<(u64, u64), Error> {
         let found = timeout(ANSWER, find(connection, stream)).await;
         let silent = |elapsed| {
@@ -269,7 +267,7 @@ impl FollowerState {
         let bounds = bounds(info);
         let mut ahead = self.ahead.lock();
         let read = ahead.read;
-        // Of a stream that was made anew the end may be the same.
+        // A stream that was made anew may end at the same sequence.
         let created = SystemTime::from(info.created);
         let is_other = read > 0 && ahead.created.is_some_and(|before| before != created);
         if !is_other {
@@ -285,8 +283,8 @@ impl FollowerState {
     }
 }
 
-/// Asks for the messages after a sequence. When the server is lost that keeps the
-/// consumer, the next session has another.
+/// Asks for the messages after a sequence. If the server that keeps the consumer is lost, the next
+/// session makes another consumer.
 async fn open(connection: &Connection, stream: &str, after: u64) -> Result<pull::Stream, Error> {
     let config = pull::Config {
         inactive_threshold: INACTIVE,

@@ -1,20 +1,20 @@
-//! The bounds of what a nats-server sends: it is read as a client of NATS reads it, but
-//! nothing of it is kept except the beginning of a line.
+//! Bounds on the bytes that a nats-server sends. They are read as a client of NATS reads them, but
+//! only the beginning of a line is kept.
 
-/// The beginning of the line in which a server tells of itself.
+/// The beginning of the line in which a server describes itself.
 const INFO: &[u8] = b"INFO ";
 
 /// The longest INFO in bytes: it lists the addresses of a cluster.
 pub(super) const MAX_INFO_BYTES: usize = 1 << 20;
-/// The longest of the other lines. Those of clients may have 4 KiB.
+/// The longest of the other lines in bytes. Lines of clients may have 4 KiB.
 const MAX_LINE_BYTES: usize = 16 << 10;
-/// The headers of a message.
+/// The longest headers of a message in bytes.
 const MAX_HEADER_BYTES: usize = 64 << 10;
-/// A message with its headers. A stream takes messages of 1 MiB, which a leader answers
-/// in base64.
+/// The largest message with its headers in bytes. A stream takes messages of 1 MiB, which its
+/// leader returns in base64.
 const MAX_MESSAGE_BYTES: usize = 2 << 20;
 
-/// A nats-server sends what no nats-server sends.
+/// The error for bytes that no nats-server should send.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Breach {
     #[error("it sends a line of more than {0} bytes")]
@@ -32,12 +32,12 @@ pub(super) enum Breach {
 pub(super) struct Framing {
     /// The bytes of a line that have come.
     line: Vec<u8>,
-    /// The number of bytes of a message that are to come.
+    /// The number of bytes of a message that are still to come.
     message: usize,
 }
 
 impl Framing {
-    /// Reads on.
+    /// Reads the next bytes.
     ///
     /// # Errors
     /// As soon as a bound is passed. The stream is of no use afterwards.
@@ -58,7 +58,7 @@ impl Framing {
         Ok(())
     }
 
-    /// Adds to a line what comes of it.
+    /// Adds bytes to the line.
     fn add(&mut self, part: &[u8]) -> Result<(), Breach> {
         let room = (MAX_INFO_BYTES + 1).saturating_sub(self.line.len());
         self.line.extend_from_slice(&part[..part.len().min(room)]);
@@ -73,7 +73,7 @@ impl Framing {
     }
 }
 
-/// Returns how many bytes follow a line.
+/// Returns how many bytes of a message follow a line.
 fn message_bytes(line: &[u8]) -> Result<usize, Breach> {
     let alone: [&[u8]; 5] = [b"+OK", b"PING", b"PONG", b"-ERR", INFO];
     if alone.iter().any(|verb| line.starts_with(verb)) {
@@ -94,7 +94,7 @@ fn message_bytes(line: &[u8]) -> Result<usize, Breach> {
     if headers > MAX_HEADER_BYTES {
         return Err(Breach::LargeHeaders(headers));
     }
-    // The end of its line follows.
+    // A line end of 2 bytes follows the message.
     Ok(bytes + 2)
 }
 
@@ -102,7 +102,7 @@ fn message_bytes(line: &[u8]) -> Result<usize, Breach> {
 mod tests {
     use super::*;
 
-    /// Reads in pieces of any size.
+    /// Reads the bytes whole and in pieces, and checks that the results are the same.
     fn taken(bytes: &[u8]) -> Result<(), Breach> {
         let whole = Framing::default().take(bytes);
         for size in [1, 2, 3, 7] {

@@ -1,7 +1,7 @@
 //! Finds out whether nats-servers cannot be reached because their disks are full.
 //!
-//! A nats-server whose disk is full shuts down what keeps streams. It says so in its own log, and
-//! to whoever connects to it; those that are connected find that nobody answers.
+//! A nats-server whose disk is full shuts down JetStream. It says so in its own log, and to new
+//! connections. Clients that are connected already get no answers.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::connection::Connection;
 use crate::log::Error;
 
-/// The time for which an answer of the servers counts: many callers may wait for the same one.
+/// The time for which an answer of the servers stays valid: many callers may want it at once.
 const COUNTS: Duration = Duration::from_secs(1);
 
 /// The knowledge of nats-servers that have ceased to keep streams.
@@ -32,8 +32,8 @@ impl Fullness {
         }
     }
 
-    /// Says of an error that the disks are full, if that is why nothing was done: most of the
-    /// servers that keep a stream have ceased to.
+    /// Turns [`Error::Unreachable`] into [`Error::Full`] if most of the servers that keep a stream
+    /// have shut down JetStream.
     pub(super) async fn explain(&self, error: Error) -> Error {
         let Error::Unreachable(why) = error else {
             return error;

@@ -1,8 +1,9 @@
-//! Which of the streams that a snapshot had one after the other has its log now.
+//! The generations of a snapshot's log. Each generation is a stream of its own, and a key tells the
+//! present one.
 //!
-//! NATS deletes a stream by its name, and on no condition. So the stream of a log that
-//! is made anew has another name, with the next number: what is deleted late is never
-//! the new one. The number is a key, which changes before the stream is deleted.
+//! NATS deletes a stream by its name, without a condition. So the stream of a log that is made anew
+//! has another name, with the next number: a late deletion never deletes the new stream. A key
+//! holds the number, and changes before the stream is deleted.
 
 use std::collections::HashMap;
 
@@ -20,11 +21,11 @@ pub(super) struct Generations {
     connection: Connection,
     fleet: FleetName,
     keys: NatsKeys,
-    /// The highest that is known to be the present one.
+    /// The highest known generation of each snapshot.
     known: Mutex<HashMap<String, u64>>,
 }
 
-/// A generation as it was read.
+/// A generation, as its key tells it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Generation {
     /// The number of the generation, from 0.
@@ -46,7 +47,7 @@ impl Generations {
     /// The stream of a snapshot, as far as is known.
     ///
     /// # Errors
-    /// [`Error::Unreachable`], where nothing is known yet.
+    /// [`Error::Unreachable`], if no generation is known yet.
     pub(super) async fn stream(&self, snapshot: &str) -> Result<String, Error> {
         let number = self.number(snapshot).await?;
         Ok(self.fleet.log_stream(snapshot, number))
@@ -64,7 +65,7 @@ impl Generations {
         }
     }
 
-    /// Asks for the present generation anew where its stream was not found.
+    /// Forgets the known generation, because its stream was not found. The next call reads it anew.
     pub(super) fn note_missing(&self, snapshot: &str) {
         self.known.lock().remove(snapshot);
     }
@@ -75,10 +76,10 @@ impl Generations {
         known.get(snapshot).is_some_and(|known| *known > number)
     }
 
-    /// The present generation.
+    /// Reads the present generation.
     ///
     /// # Errors
-    /// [`Error::Unreachable`], also of a key that this version cannot read.
+    /// [`Error::Unreachable`], also for a key that this version cannot read.
     pub(super) async fn read(&self, snapshot: &str) -> Result<Generation, Error> {
         let found = self.keys.get(&self.fleet.generation_key(snapshot)).await?;
         let (number, revision) = match found {
@@ -89,8 +90,8 @@ impl Generations {
         Ok(Generation { number, revision })
     }
 
-    /// The generation of the newest stream that a snapshot has, where no key tells it: all of
-    /// them may be lost. 0 without a stream.
+    /// The generation of the newest stream of a snapshot, for when no key tells it: all keys may be
+    /// lost. 0 without a stream.
     async fn newest(&self, snapshot: &str) -> Result<u64, Error> {
         let streams = names(&self.connection, &self.fleet.log_subjects()).await?;
         let generation = |stream: &String| {
@@ -101,8 +102,8 @@ impl Generations {
         Ok(streams.iter().filter_map(generation).max().unwrap_or(0))
     }
 
-    /// Says which generation is the present one: that which was read, still, or the
-    /// next one, so that the former has ended.
+    /// Sets the present generation: again the one that was read, or the next one, which ends the
+    /// former.
     ///
     /// # Errors
     /// [`Error::Conflict`] if somebody else was first, and [`Error::Unreachable`].
@@ -119,7 +120,7 @@ impl Generations {
                 self.note(snapshot, number);
                 Ok(())
             }
-            // Whether it was set is read when it is tried again.
+            // The next attempt reads whether the key was set.
             Err(Error::UnknownFate(why)) => Err(Error::Unreachable(why)),
             Err(error) => Err(error),
         }

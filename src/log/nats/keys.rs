@@ -7,9 +7,8 @@ use prost::bytes::Bytes;
 use super::named::NamedStream;
 use crate::log::{self, Wait};
 
-/// The keys of a fleet. NATS' own key-value store is a stream like this. Its client
-/// reads from any server, also from one that is behind, and does not tell all
-/// codes of a conflict.
+/// The keys of a fleet. NATS' own key-value store is a stream like this. Its client reads from any
+/// server, also from one that is behind, and does not recognize all error codes of a conflict.
 #[derive(Clone)]
 pub(super) struct NatsKeys(pub NamedStream);
 

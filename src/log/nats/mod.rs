@@ -1,11 +1,12 @@
-//! The log on NATS JetStream: a stream for each snapshot, one for blobs and one
-//! for keys. Nothing of NATS is known outside of here.
+//! The log on NATS JetStream: a stream for each snapshot, one for blobs and one for keys. No other
+//! module knows of NATS.
 //!
-//! `connection` connects through a `relay` of this process, which bounds what a nats-server
-//! sends (`framing`). `generations` knows which stream is the log of a snapshot now. `publish`
-//! is the one way in, `follower` reads ahead of its readers, `copies` reads what single
-//! servers have, `damages` finds out what they lack, and `fullness` whether their disks are full. `blobs` and `keys` are streams too (`named`), because the stores of NATS
-//! read from servers that may be behind.
+//! `connection` connects through a `relay` of this process, which bounds what a nats-server sends
+//! (`framing`). `generations` knows which stream is the log of a snapshot now. Only `publish`
+//! writes messages, `follower` reads ahead of its readers, `copies` reads the copies of single
+//! servers, `damages` finds messages that they lack, and `fullness` finds full disks. `blobs` and
+//! `keys` are streams too (`named`), because the stores of NATS read from servers that may be
+//! behind.
 
 mod access;
 mod blobs;
@@ -70,11 +71,11 @@ pub struct Nats {
 }
 
 impl Nats {
-    /// Connects, and makes what the fleet shares unless it is there. `name` is what
-    /// the nats-servers list the connection as.
+    /// Connects, and makes the streams that the fleet shares if they are absent. The nats-servers
+    /// list the connection as `name`.
     ///
     /// # Errors
-    /// [`ConnectError`]; some may pass, see [`ConnectError::is_temporary`].
+    /// [`ConnectError`]; some are temporary, see [`ConnectError::is_temporary`].
     pub async fn connect(
         access: Access,
         fleet: FleetName,
@@ -104,7 +105,7 @@ impl Nats {
         })
     }
 
-    /// Returns how the stream of a snapshot has to be, of a generation.
+    /// Returns the settings that the stream of a snapshot has to have in a generation.
     fn config(&self, name: &str, generation: u64) -> Config {
         let stream = self.fleet.log_stream(name, generation);
         let subject = self.fleet.log_subject(name, generation);
@@ -123,8 +124,8 @@ impl Nats {
         Ok(config)
     }
 
-    /// The settings of the stream of a snapshot, which is made unless it is there: the
-    /// first record of a log is to be written.
+    /// The settings of the stream of a snapshot. Makes the stream if it is absent, because the
+    /// first record of the log is to be written.
     async fn begin(&self, name: &str) -> Result<Config, Error> {
         loop {
             let generation = self.generations.read(name).await?;
@@ -133,7 +134,7 @@ impl Nats {
                 Err(Error::NotFound(_)) => {}
                 found => return found.map(|()| config),
             }
-            // A stream that was not found before this was never there.
+            // If this succeeds, the generation has not ended: its stream was never there.
             match self
                 .generations
                 .set(name, generation, generation.number)
@@ -174,20 +175,20 @@ impl Nats {
         }
         match self.damages.suspect(&stream, false).await {
             Ok(()) => find(&self.connection, &stream).await,
-            // It may be that no other server has them, or may lead.
+            // Perhaps no other server has the messages, or none can lead.
             Err(_) => Ok(found),
         }
     }
 
-    /// Notes what an error says of the stream of a snapshot.
+    /// Notes that the stream of a snapshot is missing, if the error says so.
     fn note(&self, name: &str, error: &Error) {
         if matches!(error, Error::NotFound(_)) {
             self.generations.note_missing(name);
         }
     }
 
-    /// Deletes the stream of a snapshot that ends with a message. From then on the
-    /// next one is the log of the snapshot, whatever becomes of the deletion.
+    /// Deletes the stream of a snapshot if it ends with the message `last`. From then on the next
+    /// generation is the log of the snapshot, even if the deletion fails.
     async fn remove(&self, name: &str, last: &Message) -> Result<(), Error> {
         let generation = self.generations.read(name).await?;
         let stream = self.fleet.log_stream(name, generation.number);
@@ -204,8 +205,8 @@ impl Nats {
         stream::delete(&self.connection, &stream).await
     }
 
-    /// The snapshots of streams. Of a stream that ended, and that somebody could not
-    /// delete, none: it is deleted.
+    /// The snapshots whose logs these streams are. A stream whose generation has ended was not
+    /// deleted then: it is left out, and deleted now.
     async fn snapshots(&self, streams: &[String]) -> Result<BTreeSet<String>, Error> {
         let mut names = BTreeSet::new();
         for stream in streams {
@@ -224,8 +225,8 @@ impl Nats {
         Ok(names)
     }
 
-    /// The name of the snapshot whose log a stream is, where the name of the stream does
-    /// not tell it.
+    /// The name of the snapshot whose log a stream is. The metadata tells it if the name of the
+    /// stream does not.
     async fn snapshot_of(
         &self,
         stream: &str,
@@ -245,7 +246,7 @@ impl Nats {
     }
 }
 
-/// A message as the server has it that leads a stream.
+/// Reads a message from the leader of a stream.
 async fn read_of_leader(stream: &Stream, sequence: u64) -> Result<Message, Error> {
     let read = stream::of_leader(stream.get_raw_message(sequence).await)?;
     let read = read.ok_or_else(|| Error::NotFound("no message found".to_owned()))?;
@@ -277,7 +278,8 @@ impl Log for Nats {
         within: Duration,
     ) -> Wait<'a, u64> {
         Box::pin(async move {
-            // What is sent without a connection is sent later, after its time.
+            // Without a connection the client would send the message later, after the caller's
+            // limit.
             self.connection.check_up()?;
             match timeout(within, self.append(name, after, message)).await {
                 Ok(Err(error)) => Err(self.fullness.explain(error).await),
@@ -335,7 +337,7 @@ impl Log for Nats {
             let mut read = Vec::new();
             let mut copies = StreamCopies::of(&stream, from);
             while let Some(copy) = copies.next().await {
-                // Of a server that does not answer it is not known what it has.
+                // Nothing is known of the copy of a server that does not answer.
                 let Ok(messages) = copy.read(most).await else {
                     continue;
                 };

@@ -1,4 +1,4 @@
-//! A stream that keeps something by name, with a subject for each name.
+//! A stream that keeps blobs or keys by name, with a subject for each name.
 
 use async_nats::jetstream::message::{PublishMessage, StreamMessage};
 use async_nats::jetstream::stream::{Config, Stream};
@@ -11,7 +11,7 @@ use super::publish::publish;
 use super::stream::{Keeping, check_count, find, find_or_make, make, of_leader};
 use crate::log::Error;
 
-/// The stream of what a fleet keeps of a kind.
+/// The stream with all blobs or all keys of a fleet.
 #[derive(Clone)]
 pub(super) struct NamedStream {
     connection: Connection,
@@ -21,8 +21,8 @@ pub(super) struct NamedStream {
 }
 
 impl NamedStream {
-    /// The stream, which is made if it is absent. It keeps the last `most` messages of
-    /// each name; with 0 all of them.
+    /// Opens the stream, and makes it if it is absent. It keeps the last `most` messages of each
+    /// name; with 0 all of them.
     pub(super) async fn open(
         connection: &Connection,
         fleet: &FleetName,
@@ -44,7 +44,7 @@ impl NamedStream {
         &self.config.name
     }
 
-    /// The stream as it is. It is made again if it is gone.
+    /// Looks up the stream. It is made again if it is gone.
     pub(super) async fn find(&self) -> Result<Stream, Error> {
         match find(&self.connection, self.name()).await {
             Err(Error::NotFound(_)) => {
@@ -69,7 +69,7 @@ impl NamedStream {
         let message = message.expected_stream(self.name());
         let sent = publish(&self.connection, self.subject(name), message).await;
         if matches!(sent, Err(Error::UnknownFate(_))) {
-            // It may be gone: whoever sends the same again finds it made.
+            // The stream may be gone. It is made again, so that the next attempt finds it.
             self.find().await?;
         }
         sent
@@ -84,7 +84,7 @@ impl NamedStream {
         of_leader(stream.get_last_raw_message_by_subject(subject).await)
     }
 
-    /// The names that begin with this, each as what its last message says.
+    /// The names that begin with `prefix`, each as `told` by its last message.
     pub(super) async fn list<T>(
         &self,
         prefix: &str,

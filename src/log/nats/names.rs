@@ -1,4 +1,4 @@
-//! The names of what a fleet keeps on its nats-servers.
+//! The names of the streams, subjects and keys of a fleet on its nats-servers.
 
 use std::fmt::Write;
 use std::str::FromStr;
@@ -17,7 +17,7 @@ const READABLE: usize = 96;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FleetName(String);
 
-/// Not a name of a fleet.
+/// The error for a text that is not a name of a fleet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected 1 to 32 letters, digits and \"-\"")]
 pub struct BadFleet;
@@ -42,13 +42,13 @@ impl std::fmt::Display for FleetName {
 }
 
 impl FleetName {
-    /// The stream with the log of a snapshot, of a generation.
+    /// The name of the stream with a generation of a snapshot's log.
     pub(super) fn log_stream(&self, snapshot: &str, generation: u64) -> String {
         let number = numbered(generation, "");
         format!("EVK_{self}_LOG{number}_{}", shortened(snapshot))
     }
 
-    /// Returns what a stream has the log of; none for other streams.
+    /// Returns the log that a stream holds; `None` for other streams.
     pub(super) fn log_of(&self, stream: &str) -> Option<NamedLog> {
         let rest = stream.strip_prefix(&format!("EVK_{self}_LOG"))?;
         let (number, encoded) = rest.split_once('_')?;
@@ -62,7 +62,7 @@ impl FleetName {
         })
     }
 
-    /// The subject of the records of a snapshot, of a generation.
+    /// The subject of the records in a generation of a snapshot's log.
     pub(super) fn log_subject(&self, snapshot: &str, generation: u64) -> String {
         let number = numbered(generation, ".");
         format!("evk.{self}.log.{}{number}", shortened(snapshot))
@@ -78,12 +78,12 @@ impl FleetName {
         format!("generation/{}", shortened(snapshot))
     }
 
-    /// The stream of what is kept of a kind, by name.
+    /// The name of the stream of a kind: blobs or keys.
     pub(super) fn stream(&self, kind: &str) -> String {
         format!("EVK_{self}_{}", kind.to_ascii_uppercase())
     }
 
-    /// The subject of a name of a kind.
+    /// The subject for a name of a kind.
     pub(super) fn subject(&self, kind: &str, name: &str) -> String {
         format!("evk.{self}.{kind}.{}", encode(name))
     }
@@ -93,7 +93,7 @@ impl FleetName {
         format!("evk.{self}.{kind}.*")
     }
 
-    /// The name of a subject of a kind.
+    /// The name that a subject of a kind stands for.
     pub(super) fn name_of(&self, kind: &str, subject: &str) -> Option<String> {
         decode(subject.strip_prefix(&format!("evk.{self}.{kind}."))?)
     }
@@ -102,13 +102,13 @@ impl FleetName {
 /// The parts of the name of a stream with a log.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NamedLog {
-    /// The snapshot of the log; none where there is only a hash of its name.
+    /// The snapshot of the log; `None` if the stream has only a hash of its name.
     pub snapshot: Option<String>,
     /// The number of logs that the snapshot had before.
     pub generation: u64,
 }
 
-/// The number of a generation in a name; nothing of the first one.
+/// The number of a generation as a part of a name; empty for the first generation.
 fn numbered(generation: u64, before: &str) -> String {
     match generation {
         0 => String::new(),
@@ -116,8 +116,8 @@ fn numbered(generation: u64, before: &str) -> String {
     }
 }
 
-/// A name as part of a subject, and of the name of a stream: letters, digits, `-`
-/// and `_`. Different names differ.
+/// A name as part of a subject, and of the name of a stream: letters, digits, `-` and `_`.
+/// Different names are encoded differently.
 fn encode(name: &str) -> String {
     let mut encoded = String::with_capacity(name.len());
     for c in name.chars() {
@@ -132,8 +132,7 @@ fn encode(name: &str) -> String {
     encoded
 }
 
-/// An encoded name that is short enough for a stream: of a long one, a hash and its
-/// beginning.
+/// An encoded name that is short enough for a stream. A long name becomes a hash and its beginning.
 fn shortened(name: &str) -> String {
     let encoded = encode(name);
     if encoded.len() <= MAX_ENCODED {
@@ -144,7 +143,7 @@ fn shortened(name: &str) -> String {
     format!("_h{hash}_{}", &encoded[..READABLE])
 }
 
-/// The name that was encoded; none if only a hash of it is there.
+/// The name that was encoded; `None` if only a hash of it is there.
 fn decode(encoded: &str) -> Option<String> {
     let mut name = String::with_capacity(encoded.len());
     let mut rest = encoded.chars();

@@ -17,8 +17,7 @@ pub(super) async fn publish(
     subject: String,
     message: PublishMessage,
 ) -> Result<u64, Error> {
-    // Not by the context's own call: of its errors those that count are not told
-    // apart.
+    // The context's own call is not used, because its errors do not tell the important cases apart.
     let mut retries = Retries::new();
     let answer = loop {
         let message = message.clone().outbound_message(subject.clone());
@@ -32,8 +31,8 @@ pub(super) async fn publish(
             .await;
         match sent {
             Ok(answer) => break answer,
-            // A stream that was just made is not known everywhere yet. To send the
-            // same again does no harm: its conditions are the same.
+            // Some nats-servers may not know a stream yet that was just made. Sending the message
+            // again does no harm: its conditions are the same.
             Err(error) => {
                 let is_unknown = error.kind() == RequestErrorKind::NoResponders;
                 if !(is_unknown && retries.again().await) {
@@ -49,18 +48,18 @@ pub(super) async fn publish(
     }
 }
 
-/// Returns what it says of a message that there was no answer.
+/// Returns the error for a message that got no answer.
 fn unanswered(error: &async_nats::RequestError) -> Error {
     match error.kind() {
         RequestErrorKind::InvalidSubject | RequestErrorKind::MaxPayloadExceeded => {
             Error::Refused(causes(error))
         }
-        // It may still get there.
+        // The message may still arrive.
         _ => Error::UnknownFate(causes(error)),
     }
 }
 
-/// Returns what the error code of an answer says of the message.
+/// Returns the error for the error code of an answer.
 fn refusal(code: ErrorCode, text: String) -> Error {
     match code {
         ErrorCode::STREAM_WRONG_LAST_SEQUENCE | ErrorCode::STREAM_WRONG_LAST_SEQUENCE_CONSTANT => {

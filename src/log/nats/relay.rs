@@ -1,9 +1,9 @@
-//! Stands between the client of NATS and the nats-servers, in this process: that client
-//! takes lines and messages of any size, and connects to addresses and to nothing else.
+//! A relay in this process between the client of NATS and the nats-servers. It bounds what the
+//! servers send, because the client takes lines and messages of any size.
 //!
-//! It listens on the loopback interface, and TLS to the nats-servers begins and ends here.
-//! Whoever else connects to it is told what anybody is told by a nats-server, and nothing
-//! is sent for them: a client says a secret where its name is to be.
+//! The client can connect only to an address, so the relay listens on the loopback interface. TLS
+//! to the nats-servers begins and ends here. Anybody else who connects to the relay gets the INFO
+//! of a nats-server, and nothing is sent for them: the client has to give a secret as its name.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -28,7 +28,7 @@ use super::upstreams::{CONNECT_TIMEOUT, Duplex, LinkError, Upstream, Upstreams, 
 use crate::tasks::{self, OwnedTask};
 use crate::visible;
 
-/// The longest CONNECT of a client in bytes: it has a token.
+/// The longest CONNECT of a client in bytes: it contains a token.
 const MAX_CONNECT_BYTES: usize = 64 << 10;
 
 /// The pause after a connection was not accepted.
@@ -50,15 +50,15 @@ struct RelayState {
     secret: String,
     /// The name of the connection in the lists of the nats-servers.
     name: String,
-    /// True if there was a connection. Before that, a caller that wants one is told why there is
-    /// none, and tells it.
+    /// True if there was a connection. Before that, the caller that connects gets the fault and
+    /// reports it.
     was_open: AtomicBool,
     /// The reason why there is no connection to a nats-server.
     fault: Mutex<Option<String>>,
 }
 
 impl Relay {
-    /// A relay to nats-servers, and to those of which they tell.
+    /// Starts a relay to these nats-servers and to those that they announce.
     pub(super) async fn start(access: &Access, name: &str) -> Result<Self, ConnectError> {
         let shared = Arc::new(RelayState {
             upstreams: Upstreams::new(access)?,
@@ -81,7 +81,8 @@ impl Relay {
                         let shared = Arc::clone(&relaying);
                         tasks::spawn(async move { shared.relay(client).await });
                     }
-                    // Of one connection, or of files that are open: others come.
+                    // The fault is of one connection, or of too many open files: later connections
+                    // may work.
                     Err(_) => sleep(PAUSE).await,
                 }
             }
@@ -93,18 +94,18 @@ impl Relay {
         })
     }
 
-    /// Returns where it listens.
+    /// Returns the address on which the relay listens.
     pub(super) fn address(&self) -> String {
         format!("nats://{}", self.address)
     }
 
-    /// Returns what its client has to be called.
+    /// Returns the secret that the client has to give as its name.
     pub(super) fn secret(&self) -> &str {
         &self.shared.secret
     }
 
-    /// Notes that the client is connected to a nats-server: what happens from now on is
-    /// logged.
+    /// Notes that the client is connected to a nats-server: faults are logged as warnings from now
+    /// on.
     pub(super) fn note_open(&self) {
         self.shared.was_open.store(true, Ordering::Relaxed);
     }
@@ -121,7 +122,7 @@ impl Relay {
 }
 
 impl RelayState {
-    /// Connects a client to a nats-server until one of them ends.
+    /// Connects a client to a nats-server until one of them ends the connection.
     async fn relay(&self, client: TcpStream) {
         let (address, ended) = match self.upstreams.connect().await {
             Err((address, error)) => (address, error),
@@ -159,7 +160,7 @@ impl RelayState {
         let introduced = timeout(CONNECT_TIMEOUT, introduced).await;
         let introduced = introduced.map_err(|_| LinkError::Silent)??;
         let Some(introduced) = self.introduce(&introduced, upstream.is_encrypted) else {
-            // It is not of this process.
+            // The client is not of this process.
             return Ok(());
         };
         let (from_server, mut to_server) = split(upstream.stream);
@@ -170,7 +171,8 @@ impl RelayState {
         }
     }
 
-    /// Returns what to send of a client's CONNECT: with the name, and without the secret.
+    /// Returns a client's CONNECT with the name in place of the secret; `None` if the secret is
+    /// wrong.
     fn introduce(&self, line: &[u8], is_encrypted: bool) -> Option<Vec<u8>> {
         let mut connect: Value = serde_json::from_slice(line.strip_prefix(b"CONNECT ")?).ok()?;
         if connect["name"] != *self.secret {

@@ -23,7 +23,7 @@ use crate::visible::causes;
 /// Metadata of a stream: the name of its snapshot.
 pub(super) const SNAPSHOT: &str = "evenkeel.snapshot";
 
-/// Metadata that nats-servers add: the version of the one that answers.
+/// Metadata that nats-servers add: the version of the server that answers.
 const SERVER_VERSION: &str = "_nats.ver";
 
 /// The largest message that a stream takes.
@@ -43,7 +43,8 @@ pub struct Keeping {
 }
 
 impl Keeping {
-    /// A stream that keeps all that it took, and refuses more when it is full.
+    /// The settings of a stream that keeps all messages that it took, and refuses more when it is
+    /// full.
     pub(super) fn log(&self, name: String, subject: String, snapshot: &str) -> Config {
         Config {
             max_bytes: self.max_bytes,
@@ -53,8 +54,8 @@ impl Keeping {
         }
     }
 
-    /// A stream from which subjects are dropped one by one. It keeps the last `most`
-    /// messages of each; with 0 all of them.
+    /// The settings of a stream from which subjects are dropped one by one. It keeps the last
+    /// `most` messages of each subject; with 0 all of them.
     pub(super) fn named(&self, name: String, subjects: String, most: i64) -> Config {
         Config {
             max_messages_per_subject: most,
@@ -80,7 +81,7 @@ impl Keeping {
     }
 }
 
-/// A stream as it is, or an error if it is not there.
+/// Looks up a stream, and checks the versions of its servers.
 pub(super) async fn find(connection: &Connection, name: &str) -> Result<Stream, Error> {
     let found = connection.streams.get_stream(name).await;
     let stream = found.map_err(|error| match error.kind() {
@@ -98,7 +99,7 @@ pub(super) async fn find(connection: &Connection, name: &str) -> Result<Stream, 
     Ok(stream)
 }
 
-/// Makes a stream unless it is there, with these settings.
+/// Makes a stream with these settings if it is absent. The settings of a present one are checked.
 pub(super) async fn find_or_make(connection: &Connection, wanted: &Config) -> Result<(), Error> {
     match find_checked(connection, wanted).await {
         Err(Error::NotFound(_)) => make(connection, wanted).await,
@@ -112,7 +113,7 @@ pub(super) async fn find_checked(connection: &Connection, wanted: &Config) -> Re
     check(wanted, stream.cached_info())
 }
 
-/// The streams with any of these subjects.
+/// The names of the streams with any of these subjects.
 pub(super) async fn names(connection: &Connection, subjects: &str) -> Result<Vec<String>, Error> {
     let mut found = Vec::new();
     loop {
@@ -139,7 +140,7 @@ pub(super) async fn names(connection: &Connection, subjects: &str) -> Result<Vec
     }
 }
 
-/// Checks that a list goes on that the nats-servers send page by page.
+/// Checks that a list is not too long that the nats-servers send page by page.
 pub(super) fn check_count(listed: usize) -> Result<(), Error> {
     match listed > MOST_LISTED {
         true => Err(Error::Refused(format!(
@@ -171,7 +172,7 @@ struct NamesRequest<'a> {
     subject: &'a str,
 }
 
-/// A page of them; no list when it is empty.
+/// A page of names. An empty page has no list.
 #[derive(Deserialize)]
 struct NamesPage {
     total: usize,
@@ -183,7 +184,7 @@ pub(super) async fn make(connection: &Connection, wanted: &Config) -> Result<(),
     match connection.streams.create_stream(wanted).await {
         Ok(stream) => check(wanted, stream.cached_info()),
         Err(error) => match error.kind() {
-            // Another server of the fleet was first, and its settings are checked.
+            // Another server of the fleet made the stream first. Its settings are checked.
             CreateStreamErrorKind::JetStream(refusal)
                 if refusal.error_code() == ErrorCode::STREAM_NAME_EXIST =>
             {
@@ -233,7 +234,7 @@ pub(super) async fn time(connection: &Connection, name: &str) -> Result<SystemTi
     }
 }
 
-/// A message that the leader of a stream was asked for; `None` if it has none there.
+/// The leader's answer to a request for a message; `None` if it has no such message.
 pub(super) fn of_leader(
     asked: Result<StreamMessage, RawMessageError>,
 ) -> Result<Option<StreamMessage>, Error> {
@@ -247,7 +248,7 @@ pub(super) fn of_leader(
 /// Returns the range of messages that a stream holds.
 pub(super) fn bounds(info: &Info) -> Bounds {
     let state = &info.state;
-    // Besides the leader, which answers.
+    // The servers besides the leader. The leader answers, so it is current.
     let others = info.cluster.as_ref().map(|cluster| &*cluster.replicas);
     let others = others.unwrap_or_default();
     let current = others.iter().filter(|peer| peer.current && !peer.offline);
@@ -264,7 +265,7 @@ pub(super) fn bounds(info: &Info) -> Bounds {
     }
 }
 
-/// Checks the server that is connected, and the one that leads the stream.
+/// Checks the versions of the connected server and of the leader of the stream.
 fn check_versions(connection: &Connection, info: &Info) -> Result<(), Error> {
     let refuse = |error: version::TooOld| Error::Refused(error.to_string());
     connection.check_version().map_err(refuse)?;
@@ -278,14 +279,14 @@ fn check_versions(connection: &Connection, info: &Info) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns what of a stream is not as promised. Its administrator may have changed how
-/// much it takes, and put it on more servers.
+/// Returns the settings of a stream that break its promises. An administrator may have changed its
+/// maximum of bytes, and put it on more servers.
 fn faults(wanted: &Config, found: &Config) -> Vec<&'static str> {
     let is_async = matches!(found.persist_mode, Some(PersistenceMode::Async));
     let per_subject = |config: &Config| config.max_messages_per_subject.max(0);
     let has_source = found.mirror.is_some() || found.sources.is_some();
     let faults = [
-        // It may lose what it has acknowledged.
+        // With these it may lose messages that it has acknowledged.
         (
             found.storage != StorageType::File,
             "storage other than file",
@@ -305,7 +306,7 @@ fn faults(wanted: &Config, found: &Config) -> Vec<&'static str> {
         ),
         (found.allow_rollup, "rollups"),
         (is_async, "asynchronous persistence"),
-        // It may drop or refuse what it is to keep.
+        // With these it may drop or refuse messages that it is to keep.
         (found.max_age != Duration::ZERO, "a maximum age"),
         (found.max_messages > 0, "a maximum of messages"),
         (
@@ -321,7 +322,7 @@ fn faults(wanted: &Config, found: &Config) -> Vec<&'static str> {
             "messages of less than 1 MiB",
         ),
         (found.sealed, "sealed"),
-        // It does not take, give or drop messages as it is asked to.
+        // With these it does not take, return or drop messages as requested.
         (found.subjects != wanted.subjects, "other subjects"),
         (found.deny_purge, "messages that cannot be purged"),
         (!found.allow_direct, "no direct reads"),
@@ -333,7 +334,7 @@ fn faults(wanted: &Config, found: &Config) -> Vec<&'static str> {
     faults.map(|(_, text)| text).collect()
 }
 
-/// Checks that a stream keeps what is promised.
+/// Checks that a stream keeps its promises.
 fn check(wanted: &Config, info: &Info) -> Result<(), Error> {
     let found = &info.config;
     let faults = faults(wanted, found);

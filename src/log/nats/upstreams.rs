@@ -1,4 +1,4 @@
-//! The nats-servers of a relay: which one is next, and how one is connected to.
+//! The nats-servers of a relay. This file selects the next one, and connects to it.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -26,14 +26,14 @@ use crate::visible::causes;
 /// The longest time that it may take to connect to one server.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The longest wait until a server says that it keeps streams, or that it does not.
+/// The longest wait until a server says whether it keeps streams.
 const ASKING: Duration = Duration::from_secs(1);
 
-/// The pauses before a server is connected to again whose connections end soon.
+/// The pauses before the next connection to a server whose connections end soon.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(400);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// The largest number of known servers: others tell of them.
+/// The largest number of known servers: servers announce others.
 const MOST_KNOWN: usize = 64;
 
 /// Bytes in both directions.
@@ -41,10 +41,10 @@ pub(super) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// A connection to a nats-server, of which INFO was read.
+/// A connection to a nats-server whose INFO was read.
 pub(super) struct Upstream {
     pub(super) stream: BufReader<Box<dyn Duplex>>,
-    /// The line that it sent, for a client that is connected to the relay.
+    /// The server's INFO, as the client of the relay gets it.
     pub(super) info: Vec<u8>,
     pub(super) address: ServerAddr,
     pub(super) is_encrypted: bool,
@@ -121,8 +121,8 @@ impl Upstreams {
         })
     }
 
-    /// Connects to the first server that can be, or says of the last one why not. One that keeps
-    /// no streams is taken where no other can be reached.
+    /// Connects to the first server that can be reached, or returns the error of the last one. A
+    /// server that keeps no streams is taken only if no other can be reached.
     pub(super) async fn connect(&self) -> Result<Upstream, (ServerAddr, LinkError)> {
         let (mut last, mut without) = (None, None);
         for (address, next) in self.in_order() {
@@ -147,7 +147,8 @@ impl Upstreams {
             }
         }
         if let Some(address) = without {
-            // It may have closed the first connection: it waits only seconds for a client to log in.
+            // The server may have closed the first connection: it waits only seconds for a client
+            // to log in.
             let opened = timeout(CONNECT_TIMEOUT, self.open(address.clone())).await;
             let opened = opened.unwrap_or(Err(LinkError::Silent));
             return opened
@@ -157,8 +158,8 @@ impl Upstreams {
         Err(last.expect("at least one server is known"))
     }
 
-    /// The names of the servers that have ceased to keep streams. They say so to whoever
-    /// connects, and to nobody who is connected already.
+    /// The names of the servers that have ceased to keep streams. They say so to new connections
+    /// only.
     pub(super) async fn without_streams(&self) -> BTreeSet<String> {
         let known: Vec<_> = self.in_order().into_iter().map(|(it, _)| it).collect();
         let asked = known.into_iter().map(|it| timeout(ASKING, self.open(it)));
@@ -174,8 +175,8 @@ impl Upstreams {
         });
     }
 
-    /// Returns the servers, those first that may be connected to, and of these those
-    /// that were reached.
+    /// Returns the servers in the order to try them: first those that may be connected to now, and
+    /// of these first those with the fewest failures.
     fn in_order(&self) -> Vec<(ServerAddr, Instant)> {
         let mut known = self.known.lock();
         fastrand::shuffle(&mut known);
@@ -204,8 +205,8 @@ impl Upstreams {
         }
     }
 
-    /// Connects to a server, which is asked for TLS where its address or itself says so;
-    /// also the servers of which it tells.
+    /// Connects to a server, with TLS if its address or the server requires it. Also returns the
+    /// addresses that the server announces.
     async fn open(&self, address: ServerAddr) -> Result<(Upstream, Vec<String>), LinkError> {
         let addresses: Vec<_> = address.socket_addrs().await?.collect();
         let stream = TcpStream::connect(&*addresses).await?;
@@ -218,14 +219,14 @@ impl Upstreams {
         let mut info: Value = serde_json::from_slice(json).map_err(|_| not_nats())?;
         let is_encrypted = address.tls_required() || info["tls_required"] == true;
         if is_encrypted {
-            // What is not encrypted must not pass for what is.
+            // Bytes that came unencrypted must not count as encrypted ones.
             if !stream.buffer().is_empty() {
                 return Err(not_nats().into());
             }
             let name = ServerName::try_from(address.host().to_owned())?;
             let encrypted = self.tls().await?.connect(name, stream.into_inner());
             stream = BufReader::new(Box::new(encrypted.await?));
-            // The client is connected to the relay, which has no certificate.
+            // The client connects to the relay, which has no certificate.
             info["tls_required"] = false.into();
             line = format!("INFO {info}\r\n").into_bytes();
         }
@@ -243,7 +244,7 @@ impl Upstreams {
         Ok((upstream, told))
     }
 
-    /// The files are read each time: certificates are renewed.
+    /// Reads the files each time, because certificates are renewed.
     async fn tls(&self) -> Result<TlsConnector, LinkError> {
         let mut roots = RootCertStore::empty();
         match &self.access.ca {
@@ -273,7 +274,7 @@ impl Upstreams {
     }
 }
 
-/// Returns what a file holds of a kind, at least one.
+/// Returns the PEM items of a kind in a file, at least one.
 async fn pem_file<T: PemObject>(path: &std::path::Path) -> Result<Vec<T>, LinkError> {
     let wrong = |error| LinkError::File(path.display().to_string(), error);
     let content = tokio::fs::read(path).await;

@@ -1,12 +1,12 @@
-//! Which nats-servers are accepted.
+//! Versions of nats-server that are accepted.
 
 use crate::visible;
 
-/// The oldest version that is accepted. Some before it let several writers win
-/// one compare-and-append (nats-server #4320).
+/// The oldest version that is accepted. Some earlier versions let several writers win one
+/// compare-and-append (nats-server #4320).
 const OLDEST: [u64; 3] = [2, 15, 0];
 
-/// A nats-server is too old, or does not tell how old it is.
+/// The error for a nats-server that is too old, or whose version cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the nats-server {} has version \"{}\"; {oldest} or later is needed", visible::brief(server), visible::brief(version), oldest = OLDEST.map(|number| number.to_string()).join("."))]
 pub struct TooOld {
@@ -14,7 +14,7 @@ pub struct TooOld {
     version: String,
 }
 
-/// Checks the version that a server tells.
+/// Checks the version that a server reports.
 pub(super) fn check(server: &str, version: &str) -> Result<(), TooOld> {
     if parse(version).is_some_and(|version| version >= OLDEST) {
         return Ok(());
@@ -25,8 +25,8 @@ pub(super) fn check(server: &str, version: &str) -> Result<(), TooOld> {
     })
 }
 
-/// The numbers of `2.15.2`, also with a suffix. A preview
-/// counts as its release: it has what is needed of it.
+/// The numbers of `2.15.2`, also with a suffix. A preview counts as its release: it has the
+/// features that are needed.
 fn parse(text: &str) -> Option<[u64; 3]> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let numbers = text.split(['-', '+']).next()?;
