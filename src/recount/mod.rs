@@ -1,6 +1,6 @@
-//! A second implementation by brute force: decisions from plain lists of wire
-//! objects, as `docs/semantics.md` words them. It keeps nothing between two
-//! questions, and shares only the wire types with the service.
+//! A second implementation of decisions, by brute force from plain lists of wire objects, as
+//! `docs/semantics.md` words them. It keeps nothing between two questions, and shares only the wire
+//! types with the service.
 //!
 //! Tests compare every answer with it, and [`crate::verify`] every count that a
 //! server keeps. Nothing in the path of a decision may use it: if the two

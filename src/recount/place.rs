@@ -8,7 +8,7 @@ use super::pod_affinity::with_merged_terms;
 use super::rules::name;
 use crate::proto::v1::{NodeChecks, PlaceRequest, Pod};
 
-/// One pick.
+/// A node that Place picked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PickedNode {
     /// Name of the node.
@@ -59,7 +59,7 @@ impl Cluster {
     }
 
     /// Returns for each node the number of pods that the constraints of a pod count, added up over
-    /// them.
+    /// the constraints.
     fn counted_on_nodes(&self, pod: &Pod) -> BTreeMap<String, i64> {
         let kinds = ["DoNotSchedule", "ScheduleAnyway"];
         let constraints = kinds.map(|kind| self.constraints(pod, kind)).concat();

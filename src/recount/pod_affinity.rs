@@ -33,7 +33,7 @@ impl Cluster {
         }
         there.extend(coming.iter().map(|pod| (*pod, node)));
         let here = labels(node.metadata.as_ref());
-        // The pods on nodes with the same value of the key as this one.
+        // The pods on nodes with the same value of the key as this node.
         let beside = |key: &str| {
             let value = here.get(key).cloned();
             let beside = there.iter().filter(move |(_, on)| {
@@ -77,7 +77,7 @@ impl Cluster {
         kept_away.then(|| refused(EXISTING))
     }
 
-    /// The labels of a node, whose domains a pod on it keeps an incoming pod away from.
+    /// The labels of the node `on` whose domains the pod `other` keeps an incoming pod away from.
     fn keys_kept_from<'a>(
         &'a self,
         other: &'a Pod,
@@ -103,9 +103,9 @@ impl Cluster {
             .collect()
     }
 
-    /// Returns whether a term of an incoming pod covers another pod. A selector of namespaces finds
-    /// those that have an object; `{}` finds all. Until 1.36, so does a selector that accepts a
-    /// namespace without labels.
+    /// Returns whether a term of an incoming pod covers another pod. A namespace selector finds
+    /// only namespaces that have an object; `{}` finds all. Until 1.36, a selector that accepts a
+    /// namespace without labels finds all, too.
     fn wants(&self, incoming: &Pod, term: &PodAffinityTerm, other: &Pod) -> bool {
         let of = namespace(other.metadata.as_ref());
         let selector = term.namespace_selector.as_ref();
@@ -175,8 +175,8 @@ pub fn with_merged_terms(pod: &Pod) -> Pod {
 }
 
 /// Terms with the pod's values for their `matchLabelKeys` and `mismatchLabelKeys`, as the API
-/// server merges them. It does so once: if the pod has a uid, or a selector has a single value for
-/// a key already, they are merged.
+/// server merges them. It does so once: terms are merged already if the pod has a uid, or a
+/// selector has a single value for a key.
 fn merged(pod: &Pod, terms: &[PodAffinityTerm]) -> Vec<PodAffinityTerm> {
     let own = labels(pod.metadata.as_ref());
     let is_created = pod.metadata.as_ref().is_some_and(|m| !m.uid.is_empty());

@@ -73,8 +73,8 @@ fn until_1_36(spec: &PodSpec, status: &PodStatus, minor: u32) -> AmountsByName {
     total
 }
 
-/// The largest of three sums: of wanted, of allocated and of present resources. The wanted ones do
-/// not count where the node has refused them.
+/// The largest of three sums: of wanted, of allocated and of present resources. Wanted resources do
+/// not count if the node has refused them.
 fn since_1_37(spec: &PodSpec, status: &PodStatus) -> AmountsByName {
     let wanted = |container: &Container| of(container.resources.as_ref());
     let unless_refused = |container: &Container| match is_infeasible(status) {

@@ -1,4 +1,4 @@
-//! The decisions once the claims of reservations are bound.
+//! Decisions about the cluster after the claims of reservations are bound.
 
 use std::borrow::Cow;
 
@@ -33,8 +33,8 @@ impl Cluster {
         now.score_as_is(pod, candidates, checks)
     }
 
-    /// The cluster with the claims of reservations bound, in the order in which the reservations were
-    /// made. The pods of reservations are named `~` and a number.
+    /// The cluster after the claims of reservations were bound, in the order of the reservations.
+    /// The pods of reservations are named `~` and a number.
     pub(super) fn with_held_storage(&self) -> Cow<'_, Self> {
         let number = |pod: &Pod| -> Option<u64> {
             let number = name(pod.metadata.as_ref()).strip_prefix('~')?;
@@ -51,7 +51,7 @@ impl Cluster {
         let mut now = self.clone();
         for (number, pod) in reserved {
             let mut pod = pod.clone();
-            // The uid is that of an assigned pod, whose claims are read as those of a new pod.
+            // An assigned pod has a uid, but its claims are to be read as those of a new pod.
             pod.metadata.get_or_insert_default().uid.clear();
             if let Some(node) = node_taken(&pod) {
                 now.bind_storage(&pod, node, &format!("reservation-{number}"));

@@ -24,7 +24,7 @@ const BETA: &str = "failure-domain.beta.kubernetes.io";
 const NEW: &str = "topology.kubernetes.io";
 
 impl Cluster {
-    /// The rejection by all nodes, because of the pod's storage.
+    /// The rejection by all nodes because of the pod's storage.
     pub(super) fn storage_not_ready(&self, pod: &Pod) -> Option<Rejection> {
         let is_gated = pod
             .spec
@@ -235,7 +235,7 @@ impl Cluster {
     }
 
     /// Returns whether a node is in the zones of the volumes' labels. A node without any such label
-    /// counts as being there.
+    /// counts as being in all zones.
     fn is_in_zones(&self, used: &[Used], node: &Node) -> bool {
         let here = labels(node.metadata.as_ref());
         let keys = [BETA, NEW].map(|prefix| ["zone", "region"].map(|it| format!("{prefix}/{it}")));

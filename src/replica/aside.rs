@@ -1,4 +1,4 @@
-//! What is too large for a record goes to blobs, and comes back.
+//! Writes data that is too large for a record to blobs, and reads it back.
 
 use prost::Message;
 use prost::bytes::Bytes;
@@ -16,7 +16,7 @@ use crate::snapshot::{Aside, Batch, JournalError};
 const PART: usize = 4 << 20;
 
 impl Replica {
-    /// Does something with a state aside. The lock of all is not held while somebody
+    /// Does something with a state aside. The lock of all states aside is not held while the caller
     /// waits for the log.
     pub(super) fn with_aside<T>(
         &self,
@@ -30,18 +30,19 @@ impl Replica {
         done
     }
 
-    /// Adds a batch.
+    /// Adds a batch to a state aside.
     pub(super) fn add_batch(
         &self,
         writing: &mut Writing,
         batch: &Batch,
     ) -> Result<(), JournalError> {
         let batches = vec![encode_changes(batch.changes())];
-        // Messages one after another are one message with all of their lists.
+        // Protobuf messages one after another decode as one message with the items of all their
+        // lists.
         self.add(writing, &PartRow { batches }.encode_to_vec())
     }
 
-    /// Adds bytes.
+    /// Adds bytes, and puts a part once there are enough.
     fn add(&self, writing: &mut Writing, bytes: &[u8]) -> Result<(), JournalError> {
         writing.begun.extend_from_slice(bytes);
         match writing.begun.len() >= PART {
@@ -50,12 +51,12 @@ impl Replica {
         }
     }
 
-    /// Completes what is written, as often as asked; where it is.
+    /// Completes a state aside, and returns the row that names its parts. May be called again.
     pub(super) fn finish(&self, writing: &mut Writing) -> Result<AsideRow, JournalError> {
         if !writing.begun.is_empty() {
             self.put_part(writing)?;
         }
-        // Its first parts may be dropped by the time that a record names them.
+        // The first parts may be dropped before a record names them.
         let is_late = (self.clock)().steady.since(writing.since) >= MAX_WRITING;
         match is_late || !self.has_parts(writing)? {
             true => Err(JournalError::LostAside),
@@ -63,8 +64,8 @@ impl Replica {
         }
     }
 
-    /// Returns whether all that was written is there: what a record names nobody drops, but before
-    /// that the nats-servers, or somebody else, may.
+    /// Returns whether all written parts are there. Nobody drops parts that a record names, but
+    /// before that the nats-servers or somebody else may.
     fn has_parts(&self, writing: &Writing) -> Result<bool, JournalError> {
         let folder = part_folder(&writing.uuid);
         let listed = self.waiting.insist(|| self.log.blobs().list(&folder))?;
@@ -96,8 +97,7 @@ impl Replica {
         self.finish(&mut writing)
     }
 
-    /// Reads parts back, each in its order. They prove to be what was written only
-    /// once all are read.
+    /// Reads parts back, in order. Only after the last part it is known that they are as written.
     pub(super) fn read_parts(
         &self,
         row: &AsideRow,

@@ -18,10 +18,10 @@ use crate::snapshot::{Aside, Change, JournalError, Registry, Restoring, Standing
 /// The prefix of the names of checkpoints.
 const CHECKPOINTS: &str = "checkpoint/";
 
-/// The least time for which the log keeps messages, whatever checkpoints cover.
+/// The least time for which the log keeps messages, even those that checkpoints cover.
 const KEPT: Duration = Duration::from_secs(600);
 
-/// Returns where checkpoints of a snapshot are. Its name may hold any character.
+/// Returns the prefix of a snapshot's checkpoints. The name of a snapshot may hold any character.
 fn folder(name: &str) -> String {
     format!("{CHECKPOINTS}{}/", HEXLOWER.encode(name.as_bytes()))
 }
@@ -53,8 +53,8 @@ fn parse(blob: &str) -> Option<(String, u64)> {
 }
 
 impl Replica {
-    /// Writes a checkpoint of a snapshot; the sequence that it covers, or nothing
-    /// where there is nothing new. Batches wait only while a copy is made.
+    /// Writes a checkpoint of a snapshot. Returns the sequence that it covers, or `None` if there
+    /// is nothing new. Batches wait only while a copy is made.
     ///
     /// # Errors
     /// It cannot be written now.
@@ -83,8 +83,8 @@ impl Replica {
         Ok(Some(sequence))
     }
 
-    /// The place of a snapshot in its log; `None` where there is something to read
-    /// first, or it has not begun.
+    /// The place of a snapshot in its log; `None` if there are entries to apply first, or the
+    /// snapshot has not begun.
     pub(super) fn place_of(&self, track: &Track, at: Standing<'_>) -> Option<CheckpointRow> {
         let reading = track.reading.lock();
         let is_current = reading.is_of(at) && reading.ready.is_empty();
@@ -92,7 +92,7 @@ impl Replica {
         (is_current && has_begun).then(|| CheckpointRow::of(&reading))
     }
 
-    /// Writes the objects of a snapshot aside; the entry that makes it anew.
+    /// Writes the objects of a snapshot aside. Returns the entry that makes the snapshot anew.
     pub(super) fn write_whole(&self, whole: &Whole) -> Result<EntryRow, JournalError> {
         let mut writing = Writing::new((self.clock)().steady);
         for batch in whole.frozen.batches() {
@@ -138,7 +138,7 @@ impl Replica {
     /// The log cannot be reached now.
     pub fn trim(&self, name: &str) -> Result<(), JournalError> {
         let checkpoints = self.checkpoints(name)?;
-        // Both times are those of the log: no server's clock trims it.
+        // Both times are of the log's clock, so that no server's wrong clock trims it.
         let now = self.waiting.insist(|| self.log.time(name))?;
         let is_old = |blob: &&Blob| now.duration_since(blob.at).is_ok_and(|age| age >= KEPT);
         let Some(covering) = checkpoints.iter().skip(1).find(is_old) else {
@@ -159,15 +159,15 @@ impl Replica {
         Ok(())
     }
 
-    /// The parts in blobs that records up to a sequence need, and nothing else does.
+    /// The parts in blobs that only records up to a sequence need.
     fn trimmed_parts(&self, name: &str, last: u64) -> Result<Vec<String>, JournalError> {
         let first = self.waiting.insist(|| self.log.bounds(name))?.first;
         let mut parts = Vec::new();
         for sequence in first..=last {
-            // Another server may have trimmed it.
+            // Another server may have trimmed the message.
             let message = self.read_kept(name, sequence)?;
             let body = message.and_then(|message| Body::read(&message.bytes).ok());
-            // What counts for nobody may have been sent again.
+            // A record that no reader applies may have been sent again, with the same parts.
             if let Some(body) = body.filter(|body| body.after + 1 == sequence) {
                 parts.extend(named_parts(&body));
             }

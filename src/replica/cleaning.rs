@@ -1,5 +1,4 @@
-//! Drops what nobody needs any more: parts of blobs that no record names, and the logs of
-//! snapshots that were deleted.
+//! Drops parts in blobs that no record names, and the logs of snapshots that were deleted.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
@@ -22,8 +21,7 @@ const ORPHANED: Duration = Duration::from_secs(6 * 3_600);
 const DELETED: Duration = Duration::from_secs(24 * 3_600);
 
 impl Replica {
-    /// Drops blobs that were written for a replace which was given up, or of which the
-    /// log is gone; how many.
+    /// Drops blobs of a replace that was given up, or whose log is gone. Returns how many.
     ///
     /// # Errors
     /// It cannot be found out now if a blob is needed. Such blobs are kept.
@@ -33,7 +31,7 @@ impl Replica {
             return Ok(0);
         }
         let names = self.waiting.insist(|| self.log.names())?;
-        // A copy that lacks something does not name all that is needed.
+        // A copy that lacks records does not name all needed parts.
         self.inspect(&names)?;
         if let Some(trouble) = self.log.troubles().into_iter().next() {
             return Err(unreachable(trouble));
@@ -51,7 +49,7 @@ impl Replica {
         Ok(orphans.len())
     }
 
-    /// The parts to which none was added lately.
+    /// The parts of states aside that have not changed for [`ORPHANED`].
     fn old_parts(&self) -> Result<HashSet<String>, JournalError> {
         let listed = self.waiting.insist(|| self.log.blobs().list(PARTS))?;
         let now = (self.clock)().steady;
@@ -99,7 +97,7 @@ impl Replica {
         for sequence in bounds.first..=bounds.last {
             let Some(message) = self.read_kept(name, sequence)? else {
                 if self.waiting.insist(|| self.log.bounds(name))?.first > sequence {
-                    // Another server has trimmed it: no copy has it.
+                    // Another server has trimmed the message: no copy has it.
                     continue;
                 }
                 let why = format!("message {sequence} of the log of {name} cannot be read");
@@ -113,10 +111,10 @@ impl Replica {
         Ok(())
     }
 
-    /// Removes the log of a snapshot that was deleted a day ago; whether it is removed.
-    /// Before that the log is closed by a record, so that nobody appends to what is being
-    /// removed. `may_remove` is asked right before: of several servers one removes logs. If two do
-    /// all the same, neither removes a log that was made anew under the name.
+    /// Removes the log of a snapshot that was deleted a day ago. Returns whether it is removed. A
+    /// record closes the log first, so that nobody appends to it any more. `may_remove` is asked
+    /// right before the removal: only one of several servers removes logs. If two do all the same,
+    /// neither removes a log that was made anew under the name.
     ///
     /// # Errors
     /// It cannot be done now.
@@ -154,7 +152,7 @@ impl Replica {
         let last = self.waiting.until(read)?;
         match Place::told_by(&last) == Some(end) {
             true => self.waiting.until(self.log.remove_if(name, &last)),
-            // It was made anew.
+            // The log was made anew.
             false => Err(Error::Conflict),
         }
     }
@@ -168,7 +166,7 @@ impl Replica {
         follows && is_over && reading.place.sequence > 0 && is_due
     }
 
-    /// Reads a log that is gone, or will be, from the beginning of the next one.
+    /// Goes on at the beginning of the next log, because this log is gone or will be removed.
     pub(super) fn read_anew(&self, track: &Track, reading: &mut Reading) {
         let mut next = Reading::from(Place::START, &*self.log, &track.name);
         next.succeed(reading);

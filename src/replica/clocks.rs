@@ -1,9 +1,9 @@
-//! Whether the clocks of this server are right: they are compared with that of the log.
+//! Checks of this server's clocks: they are compared with the clock of the log.
 //!
-//! No clock says when something ends that another server keeps as well: each server measures time
-//! spans by its own monotonic clock. A server whose wall clock is wrong appends nothing, for what
-//! it tells would be wrong. One whose monotonic clock was found not to run as that of the log does
-//! measures anew what it has measured before.
+//! No wall clock decides when something ends that several servers keep: each server measures time
+//! spans by its own monotonic clock. A server whose wall clock is wrong appends nothing, because
+//! the times in its records would be wrong. A server whose monotonic clock runs otherwise than the
+//! clock of the log measures its time spans anew.
 
 use std::time::{Duration, SystemTime};
 
@@ -15,18 +15,17 @@ use crate::snapshot::{JournalError, Moment, Now};
 /// The largest difference between the wall clock and the clock of the log.
 const MAX_SKEW: Duration = Duration::from_millis(500);
 
-/// The largest difference between the time that has passed by the monotonic clock and by that of
-/// the log.
+/// The largest difference between the time that has passed by the monotonic clock and by the clock
+/// of the log.
 const MAX_DRIFT: Duration = Duration::from_millis(250);
 
-/// The longest time that a comparison may take that says how much time has passed.
+/// The longest time that a comparison may take to tell how much time has passed.
 const QUICK: Duration = Duration::from_millis(250);
 
-/// The largest error of a time span that was measured between two moments while both clocks are as
-/// right as that.
+/// The largest error of a time span that was measured while both clocks kept to these limits.
 pub const GRACE: Duration = Duration::from_secs(1);
 
-/// The time for which a comparison counts, unless the wall clock is set.
+/// The time for which a comparison stays valid, unless the wall clock is set.
 const COUNTS: Duration = Duration::from_secs(10);
 
 /// The last comparisons of the clocks of this server.
@@ -36,10 +35,10 @@ pub struct ClockWatch(Mutex<KnownClocks>);
 #[derive(Default)]
 struct KnownClocks {
     compared: Option<WallComparison>,
-    /// The nanoseconds by which the clock of the log was ahead of the monotonic one when it was
-    /// first compared, or last found to run otherwise.
+    /// The nanoseconds by which the clock of the log was ahead of the monotonic clock at the first
+    /// comparison, or when it was last found to run otherwise.
     ahead: Option<i64>,
-    /// The moment when that was found.
+    /// The moment of that comparison.
     since: Moment,
 }
 
@@ -53,7 +52,7 @@ struct WallComparison {
 }
 
 impl WallComparison {
-    /// Compares with the time of the log between two moments.
+    /// Compares the wall clock with the time that the log told between two moments.
     fn of(told: SystemTime, from: Now, to: Now) -> Self {
         let ahead = from.wall.duration_since(told).unwrap_or_default();
         let behind = told.duration_since(to.wall).unwrap_or_default();
@@ -72,7 +71,7 @@ impl WallComparison {
         is_off.then(|| format!("the clock of this server is {skew} {way} that of the log"))
     }
 
-    /// Returns whether it still counts.
+    /// Returns whether the comparison is still valid.
     fn is_of(&self, now: Now) -> bool {
         let passed = now.steady.since(self.at.steady);
         let expected = self.at.wall + passed;
@@ -83,7 +82,8 @@ impl WallComparison {
 }
 
 impl ClockWatch {
-    /// Notes the time of the log between two moments; whether that says how much time has passed.
+    /// Notes the time that the log told between two moments. Returns whether that was quick enough
+    /// to tell how much time has passed.
     pub fn note(&self, told: SystemTime, from: Now, to: Now) -> bool {
         let mut known = self.0.lock();
         let comparison = WallComparison::of(told, from, to);
@@ -113,7 +113,7 @@ impl ClockWatch {
         true
     }
 
-    /// Returns what is wrong, for people.
+    /// Returns the fault of the wall clock, in words for people.
     pub fn trouble(&self) -> Option<String> {
         let compared = self.0.lock().compared;
         compared.and_then(|comparison| comparison.trouble())
@@ -128,13 +128,13 @@ impl ClockWatch {
     /// Checks that the wall clock was found right, if it was compared.
     ///
     /// # Errors
-    /// By how much it is wrong.
+    /// The wall clock is wrong; the error says by how much.
     pub fn check(&self) -> Result<(), JournalError> {
         self.trouble()
             .map_or(Ok(()), |why| Err(JournalError::WrongClock(why)))
     }
 
-    /// The moment since which the monotonic clock runs as that of the log does.
+    /// The moment since which the monotonic clock runs as the clock of the log does.
     pub fn right_since(&self) -> Moment {
         self.0.lock().since
     }

@@ -1,6 +1,6 @@
-//! Servers compare what they hold. After the same record of a log each copies the
-//! snapshot, and tells the others the digest of it. Whoever holds something else than
-//! the others reads the snapshot anew.
+//! Servers compare their snapshots. After the same record of a log, each server copies the snapshot
+//! and tells the others its digest. A server with another digest than the others reads the snapshot
+//! anew.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -18,28 +18,29 @@ use crate::log::Error;
 use crate::snapshot::held_row::nanos;
 use crate::snapshot::{Registry, Standing, Whole};
 
-/// The number of rounds that a server waits for the others after it has said what it held. Before
-/// all have said so it is not known what most hold.
+/// The number of rounds that a server waits for the others after it told its digest. Before all
+/// have told theirs, the digest of the majority is not known.
 const ROUNDS: u8 = 4;
 
-/// The number of attempts to say so while others do.
+/// The number of attempts to tell a digest while other servers tell theirs.
 const TRIES: usize = 8;
 
-/// Returns where the digests of a snapshot are. Its name may hold any character.
+/// Returns the key of a snapshot's digests. The name of a snapshot may hold any character.
 fn key(name: &str) -> String {
     format!("digest/{}", HEXLOWER.encode(name.as_bytes()))
 }
 
 impl Replica {
-    /// Notes that what the last record leads to is compared, if that is due. `before` is
-    /// the time at which the engine took the one before it; the record ends with this entry.
+    /// Notes that servers compare the snapshot after the last record, if that is due. `before` is
+    /// the time at which the engine took the record before it. The last record ends with this
+    /// entry.
     pub(super) fn note_milestone(
         &self,
         reading: &mut Reading,
         before: Option<SystemTime>,
         (epoch, entry): (&str, u64),
     ) {
-        // The engine's times are the same for all that read. Those in records are of many clocks.
+        // The engine's times are the same for all readers. The times in records are of many clocks.
         let every = i64::try_from(self.compares_every.as_nanos()).unwrap_or(i64::MAX);
         let period = |at: SystemTime| nanos(at) / every;
         if before.map(period) != reading.taken.map(period) && before.is_some() {
@@ -52,7 +53,8 @@ impl Replica {
         }
     }
 
-    /// Copies a snapshot whose turn somebody has, if it stands where it is to be compared.
+    /// Copies a snapshot if it stands at the record after which it is to be compared. The caller
+    /// has its turn.
     pub(super) fn copy_if_due(&self, at: Standing<'_>, copy: &dyn Fn() -> Whole) {
         let track = self.track(at.snapshot);
         let (milestone, since) = {
@@ -66,19 +68,17 @@ impl Replica {
         }
     }
 
-    /// Has a snapshot copied that stands where it is to be compared while nobody
-    /// changes it.
+    /// Copies a snapshot that is due to be compared, even if nobody changes it.
     pub fn copy_for_comparing(&self, name: &str) {
         let track = self.track(name);
         let is_due = track.reading.lock().milestone.is_some();
         if let Some(registry) = self.registry().filter(|_| is_due) {
-            // What cannot be read is told by those that follow.
+            // The task that follows the log reports errors of reading it.
             let _ = registry.catch_up(name, false);
         }
     }
 
-    /// A round: compares what this server holds of all snapshots with what the others do,
-    /// where that is due.
+    /// Does a round: compares this server's snapshots with those of the others, where that is due.
     pub fn compare_all(&self) {
         for lag in self.lags() {
             let name = &lag.snapshot;
@@ -88,7 +88,7 @@ impl Replica {
         }
     }
 
-    /// The same for one snapshot.
+    /// Does a round for one snapshot.
     ///
     /// # Errors
     /// The log cannot be asked now. The same may be tried again.
@@ -117,7 +117,7 @@ impl Replica {
                 }
                 true
             }
-            // The others may compare something later by now.
+            // The others may compare a later record by now.
             ROUNDS => self.tell(name, &ballot)?.is_none(),
             _ => false,
         };
@@ -131,7 +131,8 @@ impl Replica {
         Ok(())
     }
 
-    /// Says what this server held; what all have said of the same record.
+    /// Tells this server's digest. Returns what all servers told of the same record; `None` if they
+    /// compare a later one.
     fn tell(&self, name: &str, ballot: &Ballot) -> Result<Option<DigestsRow>, Error> {
         let (key, log_id) = (key(name), ballot.at.log_id.as_bytes());
         for _ in 0..TRIES {
@@ -140,7 +141,7 @@ impl Replica {
                 Some((bytes, revision)) => (DigestsRow::decode(bytes), Some(revision)),
                 None => (Ok(DigestsRow::default()), None),
             };
-            // What is not readable is replaced.
+            // An unreadable row is replaced.
             let mut row = row.unwrap_or_default();
             let is_same_log = row.log_id == log_id;
             if is_same_log && row.sequence > ballot.at.sequence {
@@ -168,8 +169,8 @@ impl Replica {
         Err(Error::Conflict)
     }
 
-    /// Compares what was told. If what this server held is in doubt the snapshot answers
-    /// nothing more until it was read anew.
+    /// Compares the votes. If this server's digest is in doubt, the snapshot answers nothing more
+    /// until it was read anew.
     fn judge(
         &self,
         registry: &Registry,
@@ -189,12 +190,12 @@ impl Replica {
         tracing::error!(snapshot = name, sequence, ?votes, "servers differ");
         if told.doubts(own) {
             let mut reading = track.reading.lock();
-            // It may have been read anew meanwhile.
+            // The snapshot may have been read anew meanwhile.
             if reading.condition == Condition::Following && reading.since == ballot.vote.since {
                 let why = format!("of {servers} servers some held something else at {sequence}");
                 let _ = self.stop(track, &mut reading, Condition::Quarantined(why));
                 drop(reading);
-                // It is told that it cannot be trusted.
+                // The snapshot learns here that it cannot be trusted.
                 let _ = registry.catch_up(name, false);
             }
         }

@@ -1,31 +1,31 @@
-//! Whether the log of a snapshot can be followed.
+//! The condition of a snapshot's log, which says whether it can be followed.
 
 use crate::snapshot::JournalError;
 
 /// The condition of a log, which says if it can be followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
-    /// It can.
+    /// The log can be followed.
     Following,
-    /// The next record is not kept any more.
+    /// The log does not keep the next record any more.
     Behind,
     /// The log ends with this sequence, before what was read of it.
     Ahead(u64),
-    /// There is no log any more, and nobody has closed it. What was read of it answers
-    /// until there is one again.
+    /// The log is gone, and no record has closed it. The snapshot answers from what was read until
+    /// there is a log again.
     Gone,
-    /// The log does not continue what was read, or the records that were read do not fit: nothing
-    /// is answered before it was read anew.
+    /// The log does not continue what was read, or the records that were read do not fit: the
+    /// snapshot answers nothing before it was read anew.
     Quarantined(String),
-    /// A later version has written to it: why that is seen.
+    /// A later version has written to the log. Holds the sign of that.
     Later(String),
 }
 
 impl Condition {
-    /// That the log can be followed.
+    /// Checks that the log can be followed.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// The reason why it cannot.
     pub fn check(&self) -> Result<(), JournalError> {
         match self {
             Self::Following => Ok(()),
@@ -33,7 +33,7 @@ impl Condition {
         }
     }
 
-    /// Returns what those are told who want to change the snapshot.
+    /// Returns the error for callers that want to change the snapshot.
     pub fn refusal(&self) -> JournalError {
         let trouble = self.told();
         match self {
@@ -50,11 +50,11 @@ impl Condition {
         }
     }
 
-    /// Returns what is wrong, for people.
+    /// Returns the fault, in words for people.
     pub fn trouble(&self) -> Option<String> {
         match self {
             Self::Following => None,
-            // A leader that was cut off says so too, for some seconds.
+            // A leader that was cut off also reports an older end, for some seconds.
             Self::Ahead(_) => None,
             Self::Behind => Some("what comes next is no longer in the log".to_owned()),
             Self::Gone => Some("the log is gone: somebody has deleted it".to_owned()),

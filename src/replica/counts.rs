@@ -1,4 +1,4 @@
-//! What a replica counts, for telemetry.
+//! The counts of a replica, for telemetry.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,11 +11,11 @@ pub struct Counts {
     pub followed: AtomicU64,
     /// Appends that lost against those of others.
     pub conflicts: AtomicU64,
-    /// Appends of which no answer came.
+    /// Appends that got no answer.
     pub unknown_fates: AtomicU64,
-    /// Messages that count for nobody.
+    /// Messages that no reader applies.
     pub voids: AtomicU64,
-    /// Messages that were missing or damaged, and were found elsewhere.
+    /// Messages that were missing or damaged, and were found in another copy.
     pub reread: AtomicU64,
     /// The number of times that a message that was there did not come in time.
     pub stalls: AtomicU64,
@@ -23,7 +23,7 @@ pub struct Counts {
     pub quarantines: AtomicU64,
     /// Snapshots that were read anew, from a checkpoint or from the beginning.
     pub bootstraps: AtomicU64,
-    /// The number of times that servers held different things after the same record.
+    /// The number of times that servers held different snapshots after the same record.
     pub differences: AtomicU64,
     /// Checkpoints that were written.
     pub checkpoints: AtomicU64,

@@ -1,4 +1,4 @@
-//! Entries of records, as snapshots apply them.
+//! Decodes the entries of records into the form that snapshots apply.
 
 use std::sync::Arc;
 
@@ -19,19 +19,19 @@ use crate::snapshot::{
 /// The reason why an entry cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum Decoding {
-    /// Data that it needs cannot be read now.
+    /// Data that the entry needs cannot be read now.
     #[error("{0}")]
     Unreachable(String),
-    /// A later version has written it.
+    /// A later version has written the entry.
     #[error("{0}")]
     Later(String),
-    /// It never can be.
+    /// The entry can never be decoded.
     #[error("{0}")]
     Impossible(String),
 }
 
 impl Decoding {
-    /// Blobs are not what was written.
+    /// The error for blobs that are not as they were written.
     pub fn damaged() -> Self {
         Self::Impossible("what it keeps outside of the log is damaged".to_owned())
     }
@@ -76,7 +76,7 @@ impl Decoded {
             ended,
             ..
         } = &self.entry;
-        // What is nowhere is refused there.
+        // The directory refuses a state aside that does not exist.
         let aside = self.local.unwrap_or(Aside(u64::MAX));
         let change = match (change, self.happened) {
             (OwnedChange::Batch(batch), _) => Change::Batch(Some(batch)),
@@ -167,7 +167,7 @@ impl Replica {
     }
 }
 
-/// Changes that somebody accepted: limits do not apply again.
+/// Decodes changes that a server has accepted: limits do not apply again.
 fn batch(changes: &[u8]) -> Result<Batch, Decoding> {
     let row = ChangesRow::decode(changes);
     let row = row.map_err(|error| Decoding::Impossible(format!("it cannot be read: {error}")))?;
@@ -198,7 +198,7 @@ pub fn saved(name: &str, row: EntryRow) -> Result<SavedSnapshot, Decoding> {
     })
 }
 
-/// Reservations and answers.
+/// Decodes reservations and answers.
 fn held_rows(rows: Vec<NumberedRow>) -> Result<HeldRows, Decoding> {
     let (mut held, mut answers) = (Vec::new(), Vec::new());
     for NumberedRow { serial, row } in rows {

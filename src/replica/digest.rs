@@ -1,4 +1,4 @@
-//! What servers tell each other of what they hold, to see whether it is the same.
+//! The digests by which servers find out whether they hold the same snapshot.
 
 use std::collections::BTreeMap;
 
@@ -31,22 +31,23 @@ pub struct DigestVote {
     /// SHA-256 of its snapshot.
     #[prost(bytes = "vec", tag = "2")]
     pub digest: Vec<u8>,
-    /// The sequence from which on it has read the log: it began with a checkpoint of
-    /// that, or with nothing.
+    /// The sequence from which on the server has read the log: that of the checkpoint with which it
+    /// began, or 0.
     #[prost(uint64, tag = "3")]
     pub since: u64,
 }
 
 impl DigestsRow {
-    /// Returns whether all that have voted held the same.
+    /// Returns whether all votes have the same digest.
     pub fn agree(&self) -> bool {
         let mut pairs = self.votes.windows(2);
         pairs.all(|pair| pair[0].digest == pair[1].digest)
     }
 
-    /// Returns whether what a server held is what the fewest held; of as few, what a server held
-    /// that has read the log for longest. So of two servers first one is in doubt, and, if
-    /// they still differ once that has read all anew, the other.
+    /// Returns whether the digest of a server is in doubt: the one that the fewest servers have. Of
+    /// equally rare digests, it is that of the server that has read the log for longest. So of two
+    /// servers first one is in doubt and then, if they still differ after that one has read all
+    /// anew, the other.
     pub fn doubts(&self, server: &str) -> bool {
         let mut held: BTreeMap<&[u8], Vec<(u64, &str)>> = BTreeMap::new();
         for vote in &self.votes {
@@ -60,8 +61,8 @@ impl DigestsRow {
     }
 }
 
-/// SHA-256 of all that entries say of a snapshot. When it was changed last is left out:
-/// a checkpoint may be older than the last sign of life.
+/// SHA-256 of all that entries say of a snapshot. The time of its last change is left out: a
+/// checkpoint may be older than the last sign of life.
 pub fn digest_of(whole: &Whole) -> Vec<u8> {
     let mut hash = Context::new(&SHA256);
     let mut bytes = Vec::new();
@@ -93,7 +94,7 @@ mod tests {
             ("a:x:0 b:x:0 c:x:9", ""),
             ("a:x:0 b:y:0 c:x:0", "b"),
             ("a:y:9 b:x:0 c:x:0", "a"),
-            // One that has read for longest.
+            // The server that has read for longest is in doubt.
             ("a:x:7 b:y:0", "b"),
             ("a:x:7 b:y:9", "a"),
             ("a:x:7 b:y:7", "a"),

@@ -13,25 +13,26 @@ use crate::store::{Store, StoredSnapshot};
 /// A state directory beside the log.
 pub struct Local {
     pub store: Arc<Store>,
-    /// Snapshots of which the directory has not everything: they are written whole
-    /// before it takes records again.
+    /// Snapshots that the directory has only in part: they are written whole before it takes their
+    /// records again.
     pub behind: Mutex<HashSet<String>>,
     /// The restored snapshots and their places, until their logs are followed.
     pub found: Mutex<Vec<(StoredSnapshot, CheckpointRow)>>,
 }
 
 impl Local {
-    /// Returns whether it has not everything of a snapshot.
+    /// Returns whether the directory has a snapshot only in part.
     pub fn is_behind(&self, snapshot: &str) -> bool {
         self.behind.lock().contains(snapshot)
     }
 
-    /// Has a snapshot written whole before anything else of it.
+    /// Notes that a snapshot has to be written whole before any more of its records.
     pub fn note_behind(&self, snapshot: &str) {
         self.behind.lock().insert(snapshot.to_owned());
     }
 
-    /// Begins a state aside; `None` where there is no use in it.
+    /// Begins a state aside; `None` if the snapshot has to be written whole anyway, or the store
+    /// fails.
     pub fn open(&self, snapshot: &str) -> Option<Aside> {
         if self.is_behind(snapshot) {
             return None;

@@ -1,4 +1,4 @@
-//! How a snapshot is read anew where its log does not continue what was read.
+//! Reads a snapshot anew if its log does not continue what was read.
 
 use std::sync::atomic::Ordering;
 
@@ -14,12 +14,11 @@ use crate::log::{Bounds, Error, Message, Place, Verdict};
 use crate::snapshot::{JournalError, Registry, Restoring, Whole};
 
 impl Replica {
-    /// Has the log of a snapshot followed again where it cannot be any more; whether that
-    /// was so. Nothing is read anew of a log that goes on where it was read up to. Otherwise
-    /// the snapshot is read anew, aside: from a checkpoint that the log continues or from
-    /// the first record. It answers once all was read that was acknowledged, and if that
-    /// is not less than was answered before. A snapshot that is ahead of a log which lost its
-    /// end is written to it anew.
+    /// Follows the log of a snapshot again if it could not be followed any more. Returns whether
+    /// that was so. If the log goes on where it was read up to, nothing is read anew. Otherwise the
+    /// snapshot is read anew, aside: from a checkpoint that the log continues, or from the first
+    /// record. It answers once everything acknowledged was read, and if it is not behind earlier
+    /// answers. A snapshot that is ahead of a log which lost its end is written to the log anew.
     ///
     /// # Errors
     /// It is not possible now.
@@ -44,8 +43,8 @@ impl Replica {
         Ok(true)
     }
 
-    /// Follows a log on that goes on where it was read up to, as it is there again or a
-    /// leader answers that was not cut off; whether it does.
+    /// Follows a log again that goes on where it was read up to: the log is there again, or a
+    /// leader answers that was not cut off. Returns whether the log goes on there.
     fn is_back(&self, track: &Track, bounds: Bounds) -> Result<bool, JournalError> {
         let mut reading = track.reading.lock();
         let is_back = self.continues(track, &CheckpointRow::of(&reading), bounds)?;
@@ -56,8 +55,8 @@ impl Replica {
         Ok(is_back)
     }
 
-    /// Has a snapshot of which nothing was read begin with its newest checkpoint: the
-    /// log may hold much more than is left of it. Whether it has.
+    /// Begins a snapshot of which nothing was read with its newest checkpoint: the log may hold
+    /// much more than the checkpoint. Returns whether it did so.
     ///
     /// # Errors
     /// It is not possible now.
@@ -69,23 +68,22 @@ impl Replica {
             Err(Error::NotFound(_)) => return Ok(false),
             bounds => bounds?,
         };
-        // Without a checkpoint it is read from its first record.
+        // Without a checkpoint the log is read from its first record.
         if self.checkpoints(&track.name)?.is_empty() {
             return Ok(false);
         }
         self.read_aside(registry, track, bounds).map(|()| true)
     }
 
-    /// Reads a log from a place on.
+    /// Makes a track go on with another reading of its log.
     pub(super) fn read_from(track: &Track, reading: Reading) {
         let sequence = reading.place.sequence;
         *track.reading.lock() = reading;
         track.applied.store(sequence, Ordering::Relaxed);
     }
 
-    /// Reads a snapshot anew while the one that was read before answers, up to the end of
-    /// its log, and puts it in the place of that. What was read so far is read on from the
-    /// next time.
+    /// Reads a snapshot anew up to the end of its log, and then replaces the former snapshot, which
+    /// answers meanwhile. If this fails, the next call goes on from what was read so far.
     fn read_aside(
         &self,
         registry: &Registry,
@@ -114,7 +112,7 @@ impl Replica {
             let Some(whole) = anew.snapshot.whole() else {
                 break;
             };
-            // The log has lost what was answered before. It goes on, as another history.
+            // The log has lost records on which answers were based. It goes on under a new epoch.
             let written = self.write_anew(&anew.track, &whole)?;
             if let Some(place) = written {
                 anew = self.anew(registry, (&track.name, place), None);
@@ -124,7 +122,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Has a snapshot that was read aside answer from now on.
+    /// Makes a snapshot that was read aside answer from now on.
     fn take_over(&self, registry: &Registry, track: &Track, anew: ReadAside) {
         if let Some(local) = &self.local {
             local.note_behind(&track.name);
@@ -162,8 +160,7 @@ impl Replica {
         }
     }
 
-    /// Begins a snapshot aside at a place of a log, as it was restored or without any
-    /// history.
+    /// Begins a snapshot aside at a place of a log, as it was restored, or empty.
     fn anew(
         &self,
         registry: &Registry,
@@ -188,14 +185,16 @@ impl Replica {
         if let Some(begun) = self.begin_at(registry, track, bounds)? {
             return Ok(begun);
         }
-        // The server that decides may lack what others have, which decide from then on.
+        // The leader may lack messages that another server has. After the inspection that server
+        // leads.
         self.inspect(std::slice::from_ref(&track.name))?;
         let bounds = self.waiting.until(self.log.bounds(&track.name))?;
         let begun = self.begin_at(registry, track, bounds)?;
         begun.ok_or_else(|| unreachable("the log has no beginning, and no checkpoint continues it"))
     }
 
-    /// As [`Self::begin_anew`]; nothing where neither is there.
+    /// As [`Self::begin_anew`]; `None` if the log has neither such a checkpoint nor its first
+    /// record.
     fn begin_at(
         &self,
         registry: &Registry,
@@ -252,13 +251,13 @@ impl Replica {
                 Some(Verdict::Valid(_) | Verdict::Void | Verdict::Later(_))
             ));
         }
-        // Nothing comes after it: it is of the message itself.
+        // Nothing comes after the place, so its own message is compared.
         let own = self.read_kept(&track.name, place.sequence)?;
         Ok(own.is_some_and(|message| row.is_after(&message)))
     }
 
-    /// The place after the last message of a log, as its last records tell it: the
-    /// last one that counts, and what comes after that and does not.
+    /// The place after the last message of a log, as told by its last record that counts and by the
+    /// messages after that record.
     fn told_place(&self, track: &Track, bounds: Bounds) -> Result<Option<Place>, Error> {
         let mut later: Vec<Message> = Vec::new();
         for sequence in (bounds.first.max(1)..=bounds.last).rev() {
@@ -274,9 +273,8 @@ impl Replica {
         Ok(None)
     }
 
-    /// Writes a snapshot anew to its log which has lost its end, if that is so: a record of
-    /// this server lands there. The first server that comes wins. The place before what was
-    /// written.
+    /// Writes a snapshot anew to its log if the log has lost its end: then a record of this server
+    /// lands there. The first server wins. Returns the place before the written record.
     fn write_own(
         &self,
         registry: &Registry,
@@ -295,7 +293,7 @@ impl Replica {
         let aside = Track::aside(&track.name, &*self.log, reading);
         let goes_on = self.confirm_end(&aside, &mut aside.reading.lock())?;
         if goes_on {
-            // It goes on after all.
+            // The log goes on after all.
             return Err(unreachable("its end was not known to its leader"));
         }
         let snapshot = registry.get(&track.name).ok();
@@ -307,8 +305,8 @@ impl Replica {
         }
     }
 
-    /// Writes a snapshot anew where a log ends, under a new epoch; the place before it.
-    /// `None` where another server was first: what that wrote is read instead.
+    /// Writes a snapshot anew at the end of a log, under a new epoch. Returns the place before it;
+    /// `None` if another server was first: its record is read instead.
     fn write_anew(&self, aside: &Track, whole: &Whole) -> Result<Option<Place>, JournalError> {
         let mut entry = self.write_whole(whole)?;
         entry.epoch = Uuid::new_v4().to_string();

@@ -1,5 +1,5 @@
-//! A replica is the journal of its registry: to record an entry is to append it
-//! to the log of its snapshot.
+//! The replica as the journal of its registry: it records an entry by appending it to the log of
+//! the snapshot.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ impl Journal for Replica {
         }
         for entry in entries {
             if let Change::Replaced(aside) | Change::Rewritten(aside) = entry.change {
-                // It is still there where the directory is behind.
+                // The directory still has the state aside if it is behind.
                 self.drop_local(self.asides.close(aside));
             }
         }
@@ -60,7 +60,7 @@ impl Journal for Replica {
     }
 
     fn open_aside(&self) -> Result<Aside, JournalError> {
-        // Of which snapshot it will be is not known yet.
+        // The snapshot that will take the state is not known yet.
         Ok(self.asides.open(self.open_local(""), (self.clock)().steady))
     }
 
@@ -106,7 +106,7 @@ impl Journal for Replica {
         let mut reading = track.reading.lock();
         while let Some((_, until)) = reading.owed {
             let left = until.since((self.clock)().steady);
-            // What cannot be read is told when something is appended.
+            // The next append reports errors of reading.
             let read = self.read_some(&track, &mut reading, left, 1);
             if left.is_zero() || read != Ok(1) {
                 reading.owed = None;
@@ -123,7 +123,7 @@ impl Journal for Replica {
 }
 
 impl Replica {
-    /// An entry as it is appended.
+    /// The row of an entry, as it is appended.
     fn row(&self, entry: &Entry<'_>) -> Result<EntryRow, JournalError> {
         let aside = match entry.change {
             Change::Replaced(aside) | Change::Rewritten(aside) => {
@@ -145,8 +145,8 @@ impl Replica {
         Entry { change, ..entry }
     }
 
-    /// The next entries of a log: those that have arrived, or with `all` those of all that
-    /// was acknowledged before.
+    /// The next entries of a log: those that have arrived, or with `all` those that were
+    /// acknowledged before the call.
     pub(super) fn read_on(
         &self,
         track: &Track,
@@ -159,8 +159,8 @@ impl Replica {
                 .read_some(track, reading, Duration::ZERO, AT_ONCE)
                 .map(|read| read == AT_ONCE),
         };
-        // What was read is handed out whatever came of the rest, which is asked for
-        // again.
+        // Entries that were read are handed out even if reading the rest failed. The next call
+        // reads on.
         let has_more = match reading.ready.is_empty() {
             true => read?,
             false => read.unwrap_or(true),
@@ -172,8 +172,7 @@ impl Replica {
         })
     }
 
-    /// Reads what has arrived, up to a number of records; how many messages
-    /// that were.
+    /// Reads the messages that have arrived, `most` at most. Returns how many they were.
     fn read_some(
         &self,
         track: &Track,
@@ -193,9 +192,9 @@ impl Replica {
         Ok(most)
     }
 
-    /// Reads everything that was acknowledged before, or a number of records of it; whether
-    /// there is more. Where the log ends, a record tells: one without entries that this
-    /// server appends. A leader that was cut off says an older end, and takes no record.
+    /// Reads everything that was acknowledged before the call, or [`AT_ONCE`] records of it.
+    /// Returns whether there is more. The end of the log is proved by a record without entries that
+    /// this server appends: a leader that was cut off reports an older end, but takes no record.
     fn read_all(&self, track: &Track, reading: &mut Reading) -> Result<bool, JournalError> {
         let last = match self.waiting.until(self.log.bounds(&track.name)) {
             Err(Error::NotFound(_)) => return self.miss(track, reading).map(|()| false),
@@ -203,7 +202,7 @@ impl Replica {
         };
         self.prove_end(track, reading, PROVING)?;
         while reading.place.sequence < last && reading.ready.len() < AT_ONCE {
-            // One by one: after the last one there is nothing to wait for.
+            // Reads one message at a time: after the last one there is nothing to wait for.
             if self.read_some(track, reading, PATIENCE, 1)? == 0 {
                 note(&self.counts.stalls);
                 return Err(unreachable("its end was not read in time"));

@@ -1,7 +1,7 @@
-//! What a replica keeps in a state directory of its own: all that it has read of the
-//! logs, each record in one transaction with its place. A server that starts again reads
-//! that, and then only what the logs hold after it. Nothing is promised by it: what is
-//! not there is read from the log.
+//! The use of a replica's own state directory: it holds all that the replica has read of the logs,
+//! each record in one transaction with its place. A server that starts again reads the directory,
+//! and then only later records of the logs. No promise depends on it: records that it lacks are
+//! read from the log.
 
 use prost::Message;
 
@@ -17,10 +17,10 @@ pub enum Unusable {
     /// The log cannot be asked now. The same may be tried again.
     #[error("{0}")]
     Unreachable(Error),
-    /// It cannot be read.
+    /// The state directory cannot be read.
     #[error("{0}")]
     Unreadable(StoreError),
-    /// A server of its own has written it.
+    /// A server without a log has written it.
     #[error(
         "the state directory holds snapshot {0:?} of a server without a log: save it with \
          `evenkeel snapshot save`, or give an empty directory"
@@ -71,7 +71,7 @@ impl Replica {
         }
     }
 
-    /// Returns whether a snapshot of the state directory is to be restored from it.
+    /// Returns whether a snapshot is to be restored from the state directory.
     pub fn is_local(&self, snapshot: &str) -> bool {
         let local = self.local.as_ref();
         local.is_some_and(|local| {
@@ -113,8 +113,8 @@ impl Replica {
         self.local.as_ref()?.open(snapshot)
     }
 
-    /// Adds to a state aside in the state directory, if there is one. What cannot be
-    /// written shows when it is to become a snapshot's.
+    /// Adds to a state aside in the state directory, if there is one. A failure shows when the
+    /// state is to become a snapshot's.
     pub(super) fn add_local(&self, aside: Option<Aside>, batch: &Batch) {
         if let Some((local, aside)) = self.local.as_ref().zip(aside)
             && local.store.write_aside(aside, batch).is_err()
@@ -151,7 +151,7 @@ impl Replica {
         match mended.flatten() {
             Some(Err(error)) => tracing::warn!(snapshot = name, %error, "no state is kept"),
             Some(Ok(())) => tracing::info!(snapshot = name, "the state directory is up to date"),
-            // There is something to read first.
+            // There are entries to apply first.
             None => {}
         }
     }

@@ -1,4 +1,4 @@
-//! What is being written to blobs, and the names that it has there.
+//! The parts that are being written to blobs, and the names of parts.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,7 +29,7 @@ pub struct OpenAsides {
 pub struct SeenParts {
     /// Their names, in order.
     pub names: Vec<String>,
-    /// The moment since when they are the same.
+    /// The moment since when the names are the same.
     pub since: Moment,
 }
 
@@ -69,13 +69,13 @@ impl Writing {
     }
 }
 
-/// The hash of all parts, by theirs.
+/// The hash of all parts, made from the hash of each part.
 pub fn whole(hashes: &[Hash]) -> Hash {
     let pieces: Vec<&[u8]> = hashes.iter().map(|hash| &hash[..]).collect();
     digest(&pieces)
 }
 
-/// Returns where the parts are that belong together.
+/// Returns the prefix of the names of parts that belong together.
 pub fn part_folder(uuid: &Uuid) -> String {
     format!("{PARTS}{}/", uuid.simple())
 }
@@ -99,7 +99,7 @@ pub fn part_names(row: &AsideRow) -> Vec<String> {
 }
 
 impl OpenAsides {
-    /// Begins one, which is in the state directory as `local`.
+    /// Begins a state aside, whose copy in the state directory is `local`.
     pub fn open(&self, local: Option<Aside>, now: Moment) -> Aside {
         let aside = Aside(self.last.fetch_add(1, Ordering::Relaxed) + 1);
         let writing = Writing {
@@ -110,13 +110,13 @@ impl OpenAsides {
         aside
     }
 
-    /// Returns where one is in the state directory.
+    /// Returns the copy of a state aside in the state directory.
     pub fn local(&self, aside: Aside) -> Option<Aside> {
         self.open.lock().get(&aside)?.local
     }
 
-    /// Forgets one; where it is in the state directory. Its parts go when they are old:
-    /// giving up waits for nothing.
+    /// Forgets a state aside, and returns its copy in the state directory. Its parts are dropped
+    /// when they are old, so that giving up waits for nothing.
     pub fn close(&self, aside: Aside) -> Option<Aside> {
         self.open.lock().remove(&aside)?.local
     }

@@ -1,4 +1,4 @@
-//! Reads a log message by message. Only what proves its place goes on.
+//! Reads a log message by message. Only messages that prove their place are passed on.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(super) const PROVING: Duration = Duration::from_secs(10);
 pub enum NextMessage {
     /// A record, which is not taken yet.
     Record(Box<Body>, Message),
-    /// A message that counts for nobody; the log was read past it.
+    /// A message that no reader applies; the log was read past it.
     Void,
     /// No message came in time.
     Nothing,
@@ -54,10 +54,10 @@ impl Replica {
         self.act_on(track, reading, (verdict, message))
     }
 
-    /// Checks after each loss of the connection that the last message that was read is
-    /// still that of the log: meanwhile the log may have lost its end, and others may have
-    /// written on from there. What is appended after another message poisons the log. Whether
-    /// it is has to be known within some time.
+    /// Checks after each loss of the connection that the last message that was read is still in the
+    /// log: meanwhile the log may have lost its end, and other servers may have written on from
+    /// there. A record that lands after another message than this server has read would poison the
+    /// log. The check has to end in time.
     pub(super) fn prove_end(
         &self,
         track: &Track,
@@ -80,7 +80,7 @@ impl Replica {
                 Err(Error::Shorter(last)) => {
                     return Err(self.stop(track, reading, Condition::Ahead(last)));
                 }
-                // Whoever follows it finds that out.
+                // The follower finds out that the log is gone.
                 Err(Error::NotFound(_)) => return Ok(()),
                 Err(error) => return Err(error.into()),
             }
@@ -105,7 +105,7 @@ impl Replica {
         Ok(self.copies_of(name, sequence).await?.into_iter().next())
     }
 
-    /// As [`Self::read_of_any`]; `None` also where the log ends before it.
+    /// As [`Self::read_of_any`]; `None` also if the log ends before the message.
     pub(super) fn read_kept(&self, name: &str, sequence: u64) -> Result<Option<Message>, Error> {
         match self.waiting.until(self.read_of_any(name, sequence)) {
             Err(Error::Shorter(_)) => Ok(None),
@@ -113,22 +113,21 @@ impl Replica {
         }
     }
 
-    /// A message as the copies have it that have it.
+    /// A message from each copy that has it.
     async fn copies_of(&self, name: &str, sequence: u64) -> Result<Vec<Message>, Error> {
         let copies = self.log.read_copies(name, sequence, 1).await?;
         let messages = copies.into_iter().flat_map(|(_, messages)| messages);
         Ok(messages.collect())
     }
 
-    /// Returns whether a log is not there. While a leader is elected a follower may not find it
-    /// either.
+    /// Returns whether a log is gone. A follower may also not find it while a leader is elected.
     fn is_gone(&self, track: &Track) -> bool {
         let bounds = self.waiting.until(self.log.bounds(&track.name));
         matches!(bounds, Err(Error::NotFound(_)))
     }
 
-    /// Goes on where a log is not there: it begins with the first append, and again
-    /// after it was closed. Otherwise it is gone.
+    /// Goes on without a log. Before the first append, and after it was closed, there is none.
+    /// Otherwise somebody has deleted it.
     pub(super) fn miss(&self, track: &Track, reading: &mut Reading) -> Result<(), JournalError> {
         if reading.place.sequence > 0 {
             if !reading.is_closed {
@@ -169,7 +168,7 @@ impl Replica {
         }
     }
 
-    /// The next message as a copy of the log has it where that is sound.
+    /// The next message from the leader, or else from a copy, if it is sound there.
     fn reread(
         &self,
         track: &Track,
@@ -187,7 +186,7 @@ impl Replica {
                 }
             }
             Err(Error::NotFound(_)) => {}
-            // Whether it is sound is not known.
+            // Nothing has checked the leader's message yet.
             Err(error) => return Err(error.into()),
         }
         let copies = self.waiting.until(self.copies_of(&track.name, sequence))?;
@@ -226,7 +225,7 @@ impl Replica {
     ) -> Result<(), JournalError> {
         let entries = match self.decode(&track.name, body) {
             Ok(entries) => entries,
-            // It is taken once the blobs that it needs can be read.
+            // The record is taken once the blobs that it needs can be read.
             Err(Decoding::Unreachable(why)) => return Err(unreachable(why)),
             Err(Decoding::Later(why)) => {
                 return Err(self.stop(track, reading, Condition::Later(why)));
@@ -254,8 +253,8 @@ impl Replica {
         Ok(())
     }
 
-    /// Hands out the entries that were read, up to the end of the snapshot that
-    /// they are of; whether that has ended otherwise than by its deletion.
+    /// Hands out the entries that were read, up to the end of their snapshot. `is_over` says that
+    /// the snapshot has ended otherwise than by its deletion.
     pub(super) fn hand_out(
         &self,
         track: &Track,
@@ -270,7 +269,7 @@ impl Replica {
                     return Err(self.stop(track, reading, Condition::Quarantined(why)));
                 }
                 if entry.after.revision < reading.came_to(&entry.after.epoch) {
-                    // What was answered before is read again: aside.
+                    // Answers were given at a higher revision: the log is read again, aside.
                     return Err(self.stop(track, reading, Condition::Behind));
                 }
             } else if reading.epoch != entry.after.epoch {
@@ -287,7 +286,7 @@ impl Replica {
                 reading.stand_before((self.clock)().steady);
                 break;
             }
-            // What is compared is of this moment.
+            // Stops at the milestone, so that the snapshot is copied exactly there.
             if reading.stands_at_milestone() {
                 break;
             }
@@ -295,7 +294,7 @@ impl Replica {
         Ok(missed)
     }
 
-    /// Stops following; what to tell those who want to change the snapshot.
+    /// Stops following. Returns the error for callers that want to change the snapshot.
     pub(super) fn stop(
         &self,
         track: &Track,

@@ -19,8 +19,8 @@ use crate::log::{Error, Log};
 use crate::snapshot::{self, Clock, Now, Registry};
 use crate::store::Store;
 
-/// The time, by the clock of the log, between the records after which servers compare what they
-/// hold.
+/// The time, by the clock of the log, between the records after which servers compare their
+/// snapshots.
 const COMPARES_EVERY: Duration = Duration::from_secs(900);
 
 /// One of several servers that share a log.
@@ -33,12 +33,12 @@ pub struct Replica {
     pub(super) registry: OnceLock<Weak<Registry>>,
     tracks: DashMap<String, Arc<Track>>,
     pub(super) asides: OpenAsides,
-    /// The parts of blobs that there were when it was last looked what nobody needs.
+    /// The parts that the last search for orphans found.
     pub(super) seen_parts: Mutex<HashMap<String, SeenParts>>,
     pub(super) counts: Counts,
-    /// The state directory that it keeps besides the log, if it does.
+    /// The state directory besides the log, if there is one.
     pub(super) local: Option<Local>,
-    /// The time between the records after which servers compare what they hold.
+    /// The time between the records after which servers compare their snapshots.
     pub(super) compares_every: Duration,
     pub(super) clocks: ClockWatch,
 }
@@ -79,32 +79,32 @@ impl Replica {
         self
     }
 
-    /// The same replica, which compares what it holds with other servers more often, or
-    /// less. All have to agree on how often.
+    /// The same replica, which compares its snapshots with other servers more often, or less often.
+    /// All servers have to use the same interval.
     #[must_use]
     pub fn comparing_every(mut self, every: Duration) -> Self {
         self.compares_every = every;
         self
     }
 
-    /// Says whose journal it is.
+    /// Sets the registry whose journal the replica is.
     pub fn serve(&self, registry: &Arc<Registry>) {
         self.registry.get_or_init(|| Arc::downgrade(registry));
     }
 
-    /// Returns what it has done.
+    /// Returns the counts of its work.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Returns how far it has come in each log, in any order.
+    /// Returns its progress in each log, in any order.
     pub fn lags(&self) -> Vec<Lag> {
         let clock = self.clocks.trouble();
         let lag = |track: &Track| Lag {
             snapshot: track.name.clone(),
             applied: track.applied.load(Ordering::Relaxed),
             checkpoint: track.checkpoint.load(Ordering::Relaxed),
-            // Whoever holds it follows, or heals.
+            // A holder of the lock follows the log, or heals it.
             trouble: track
                 .reading
                 .try_lock()
@@ -114,8 +114,8 @@ impl Replica {
         self.tracks.iter().map(|track| lag(&track)).collect()
     }
 
-    /// Finds out which copies of the logs of these snapshots, and of the blobs and keys beside
-    /// them, lack something. From then on, servers decide that lack nothing.
+    /// Finds copies that lack something, of the logs of these snapshots and of the blobs and keys
+    /// beside them. From then on, servers lead that lack nothing.
     ///
     /// # Errors
     /// It cannot be found out now.
@@ -123,7 +123,7 @@ impl Replica {
         let logs = names.iter().map(|name| Some(&**name));
         for of in std::iter::once(None).chain(logs) {
             match self.waiting.until(self.log.inspect(of, false)) {
-                // It was removed.
+                // The log was removed.
                 Ok(_) | Err(Error::NotFound(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -140,8 +140,8 @@ impl Replica {
         troubles.chain(self.log.troubles()).collect()
     }
 
-    /// Looks for snapshots that other servers created; all names that have a log, or
-    /// had one of which something was read.
+    /// Looks for snapshots that other servers created. Returns all names that have a log, or had a
+    /// log of which something was read.
     ///
     /// # Errors
     /// The log cannot be reached.
@@ -150,7 +150,7 @@ impl Replica {
         for name in &names {
             self.track(name);
         }
-        // Who follows them finds out what became of their logs.
+        // The follower of each finds out what became of its log.
         let is_read = |track: &Track| track.applied.load(Ordering::Relaxed) > 0;
         let read = self.tracks.iter().filter(|track| is_read(track));
         names.extend(read.map(|track| track.name.clone()));
@@ -159,9 +159,8 @@ impl Replica {
         Ok(names)
     }
 
-    /// Has a snapshot apply what others have appended, or be read anew where that
-    /// is needed; with `all` everything that was acknowledged before. Takes the
-    /// turn of the snapshot.
+    /// Makes a snapshot apply the records of other servers, or reads it anew if needed; with `all`,
+    /// it applies everything that was acknowledged before. Takes the turn of the snapshot.
     ///
     /// # Errors
     /// [`snapshot::Error::NotStored`]: the log cannot be followed now. The same
@@ -172,7 +171,7 @@ impl Replica {
         };
         let track = self.track(name);
         let not_stored = snapshot::Error::NotStored;
-        // What was read from a checkpoint on was read to the end.
+        // A snapshot that began with a checkpoint was read to the end.
         let all = all && !self.begin(&registry, &track).map_err(not_stored)?;
         self.heal(&registry, &track).map_err(not_stored)?;
         let followed = registry.catch_up(name, all);
@@ -182,8 +181,8 @@ impl Replica {
         }
     }
 
-    /// Waits until a snapshot has something to [follow](Self::follow), for so long
-    /// at most; whether it has. Takes no turn.
+    /// Waits until a snapshot has something to [follow](Self::follow), for so long at most. Returns
+    /// whether it has. Takes no turn.
     pub fn wait(&self, name: &str, within: Duration) -> bool {
         let track = self.track(name);
         let (follower, applied) = {
@@ -197,9 +196,9 @@ impl Replica {
         let next = self.waiting.until(follower.next(applied, within));
         match next {
             Ok(message) => message.is_some(),
-            // What is wrong is found out with the turn.
+            // `follow` finds out the fault, with the turn.
             Err(Error::Trimmed(_) | Error::Shorter(_)) => true,
-            // It has not begun, or is gone.
+            // The log has not begun, or is gone.
             Err(Error::NotFound(_)) => applied > 0,
             Err(_) => false,
         }

@@ -1,4 +1,4 @@
-//! How far a replica has come in the log of one snapshot, and how that is kept.
+//! The progress of a replica in the log of one snapshot, and the row that keeps it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,8 +25,7 @@ const FORMER: usize = 16;
 pub struct Track {
     /// Name of the snapshot.
     pub name: String,
-    /// Locked by whoever reads or appends, who has the turn of the snapshot, or
-    /// heals it.
+    /// Locked by whoever has the turn of the snapshot and reads or appends, or heals it.
     pub reading: Mutex<Reading>,
     /// The sequence of the last message that was applied.
     pub applied: AtomicU64,
@@ -34,7 +33,7 @@ pub struct Track {
     pub checkpoint: AtomicU64,
     /// A copy that is to be compared with those of other servers.
     pub copied: Mutex<Option<Copied>>,
-    /// The vote of this server about the last one.
+    /// The vote of this server about the last copy.
     pub ballot: Mutex<Option<Ballot>>,
     /// The snapshot that is read anew, while the one that was read before answers.
     pub anew: Mutex<Option<ReadAside>>,
@@ -52,11 +51,11 @@ pub struct ReadAside {
 
 /// The place up to which a log was read.
 pub struct Reading {
-    /// The place that the next record has to have.
+    /// The place that the next record has to follow on.
     pub place: Place,
     /// The hash of the log up to the message before the last one.
     pub before: Hash,
-    /// The connection by which the last message was found to be still that of the log.
+    /// The connection on which the last message was found to be still in the log.
     pub proved: u64,
     /// The time of the last record, as its writers told it.
     pub at: i64,
@@ -65,7 +64,7 @@ pub struct Reading {
     /// The time when the engine took the last record with entries, by its clock; `None` where none
     /// was read.
     pub taken: Option<SystemTime>,
-    /// The sequence from which on it was read.
+    /// The sequence from which on this log was read.
     pub since: u64,
     /// The last record after which servers compare what they hold, until it was applied.
     pub milestone: Option<Milestone>,
@@ -74,15 +73,15 @@ pub struct Reading {
     pub epoch: String,
     /// The number of that entry.
     pub sequence: u64,
-    /// The revision that it leads to.
+    /// The revision after that entry.
     pub revision: i64,
-    /// The last revision of each of the epochs before, of the last ones.
+    /// The last revision of each of the latest former epochs.
     pub former: VecDeque<(String, i64)>,
     /// Entries that were read, and not handed out yet.
     pub ready: VecDeque<OwnedEntry>,
     /// The condition of the log, which says if it can be followed.
     pub condition: Condition,
-    /// Reads it.
+    /// The follower that reads the log.
     pub follower: Arc<dyn Follower>,
     /// True if the log is closed, and will be removed: nothing is appended to it.
     pub is_closed: bool,
@@ -123,9 +122,9 @@ pub struct Copied {
 pub struct Ballot {
     /// The record.
     pub at: Milestone,
-    /// The digest that it had.
+    /// The digest that this server had.
     pub vote: DigestVote,
-    /// The number of rounds that it still waits for what others say.
+    /// The number of rounds that this server still waits for other votes.
     pub rounds: u8,
 }
 
@@ -157,7 +156,7 @@ impl Track {
 }
 
 impl Reading {
-    /// Reads the log of a snapshot from a place on, where the next entry begins one.
+    /// Reads the log of a snapshot from a place on, where the next entry begins a snapshot.
     pub fn from(place: Place, log: &dyn Log, name: &str) -> Self {
         Self {
             place,
@@ -184,12 +183,12 @@ impl Reading {
 
     /// Returns whether a message is the last one that was read, as far as that can be told.
     pub fn ends_with(&self, message: &Message) -> bool {
-        // Early checkpoints do not tell the hash before.
+        // Checkpoints of early versions do not tell the hash before.
         let is_told = self.before != GENESIS || self.place.sequence == 1;
         !is_told || CheckpointRow::of(self).is_after(message)
     }
 
-    /// Notes that somebody else has appended.
+    /// Notes that another server has appended.
     pub fn note_other(&mut self, writer: &str) {
         if !self.others.iter().any(|other| other == writer) {
             self.others.push(writer.to_owned());
@@ -200,8 +199,8 @@ impl Reading {
         };
     }
 
-    /// Notes that this server has appended at a moment: it lets as many others come
-    /// before it does so again as came since it did so before.
+    /// Notes that this server has appended. Before its next append it lets as many other servers
+    /// append as have done so since its last one.
     pub fn note_own(&mut self, now: Moment) {
         let others = std::mem::take(&mut self.others).len();
         let span = TURN.saturating_mul(u32::try_from(others).unwrap_or(u32::MAX));
@@ -219,7 +218,7 @@ impl Reading {
         self.over = None;
     }
 
-    /// Notes how far an epoch came that is over.
+    /// Notes the last revision of an epoch that is over.
     fn note_former(&mut self, epoch: String, revision: i64) {
         if epoch.is_empty() {
             return;
@@ -240,12 +239,13 @@ impl Reading {
         former.map_or(0, |(_, revision)| *revision)
     }
 
-    /// Returns whether an answer from there would be one with less than before, of the same epoch.
+    /// Returns whether an answer from this reading would be behind earlier answers of the same
+    /// epoch.
     pub fn is_behind(&self, before: &Self) -> bool {
         !self.epoch.is_empty() && self.revision < before.came_to(&self.epoch)
     }
 
-    /// Notes how far another reading of the same name has come, which this one succeeds.
+    /// Takes over the last revisions of the reading that this one succeeds.
     pub fn succeed(&mut self, before: &Self) {
         let own = std::mem::take(&mut self.former);
         for (epoch, revision) in before.former.iter().chain(&own) {
@@ -256,7 +256,7 @@ impl Reading {
         }
     }
 
-    /// Returns whether what was handed out is what servers compare.
+    /// Returns whether entries were handed out exactly up to the milestone.
     pub fn stands_at_milestone(&self) -> bool {
         let milestone = self.milestone.as_ref();
         milestone.is_some_and(|it| it.is_at(&self.epoch, self.sequence))
@@ -268,15 +268,15 @@ impl Reading {
         self.over = Some(now);
     }
 
-    /// Returns whether a snapshot stands where entries were handed out up to. If not, it
-    /// is another one than that of this log, which was read anew.
+    /// Returns whether a snapshot stands at the last entry that was handed out. If not, this log
+    /// belongs to another snapshot, which was read anew.
     pub fn is_of(&self, at: Standing<'_>) -> bool {
         (&*self.epoch, self.sequence) == (at.epoch, at.sequence)
     }
 }
 
 impl Milestone {
-    /// Returns whether a snapshot stands there.
+    /// Returns whether a snapshot stands at the milestone.
     pub fn is_at(&self, epoch: &str, entry: u64) -> bool {
         (&*self.epoch, self.entry) == (epoch, entry)
     }
@@ -288,7 +288,7 @@ pub struct CheckpointRow {
     /// The log.
     #[prost(bytes = "vec", tag = "1")]
     pub log_id: Vec<u8>,
-    /// The sequence of the message that it comes after.
+    /// The sequence of the message that the checkpoint comes after.
     #[prost(uint64, tag = "2")]
     pub sequence: u64,
     /// The hash of the log up to that message.
@@ -318,7 +318,7 @@ impl CheckpointRow {
         }
     }
 
-    /// Reads the log of a snapshot on from there.
+    /// Reads the log of a snapshot on from the checkpoint.
     pub fn reading(&self, log: &dyn Log, name: &str) -> Option<Reading> {
         let reading = Reading::from(self.place()?, log, name);
         Some(Reading {
@@ -328,7 +328,7 @@ impl CheckpointRow {
         })
     }
 
-    /// The place in the log that it is of.
+    /// The place of the checkpoint in the log.
     pub fn place(&self) -> Option<Place> {
         Some(Place {
             log_id: Uuid::from_slice(&self.log_id).ok()?,
@@ -337,7 +337,7 @@ impl CheckpointRow {
         })
     }
 
-    /// Returns whether the message that it comes after is this one.
+    /// Returns whether the checkpoint comes right after this message.
     pub fn is_after(&self, message: &Message) -> bool {
         let before = <[u8; 32]>::try_from(&self.before[..]);
         let place = self.place().zip(before.ok());

@@ -1,4 +1,4 @@
-//! How calls to the log are waited for.
+//! Waits for calls to the log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,19 +12,19 @@ use crate::log::{Error, Wait};
 use crate::snapshot::JournalError;
 use crate::visible;
 
-/// The number of attempts at something that may pass, and the pauses before them: some seconds in
-/// all, which is what an election of the broker takes.
+/// The number of attempts at a call whose error may be temporary, and the pauses before them: some
+/// seconds in all, as long as an election of the broker takes.
 const TRIES: u32 = 10;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1_280);
 
-/// Returns what those are told who want to change a snapshot, while something cannot be had.
+/// Returns the error for callers that want to change a snapshot, while something cannot be reached.
 pub fn unreachable(why: impl ToString) -> JournalError {
     JournalError::Unreachable(why.to_string())
 }
 
-/// Words the errors of calls that change nothing of a snapshot. The sender of a record that was
-/// sent without an answer says if it landed.
+/// Converts the errors of calls that change nothing of a snapshot. For a record that got no answer,
+/// its sender finds out whether it landed.
 impl From<Error> for JournalError {
     fn from(error: Error) -> Self {
         match error {
