@@ -188,10 +188,10 @@ impl Brief {
 pub struct AnswerDifference {
     /// The name of the part.
     pub part: String,
-    /// The text of the one.
+    /// The text in the logged answer.
     #[serde(rename = "was")]
     pub here: String,
-    /// The text of the other.
+    /// The text in the new answer.
     #[serde(rename = "is")]
     pub there: String,
 }

@@ -100,7 +100,8 @@ impl Journal for Replica {
     }
 
     fn let_others(&self, snapshot: &str) {
-        // What is to be asked before something is appended is asked before the log is read.
+        // The append needs a checked clock. The check may ask the log, so it comes before the log
+        // is read.
         let _ = self.check_clock(snapshot);
         let track = self.track(snapshot);
         let mut reading = track.reading.lock();

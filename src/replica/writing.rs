@@ -1,4 +1,4 @@
-//! Appends records: compare, append, and wait until they come back.
+//! Appends records: compares, appends, and waits until they are read back.
 
 use std::time::{Duration, SystemTime};
 
@@ -16,8 +16,8 @@ use crate::log::{Body, EntryRow, Error};
 use crate::snapshot::held_row::nanos;
 use crate::snapshot::{Doubt, JournalError, Moment};
 
-/// The longest time that one append may take, and that its record may take to come back, before
-/// more is done.
+/// The longest time that one append may take, and that its record may then take to come back,
+/// before the next step.
 const TRY: Duration = Duration::from_secs(2);
 
 /// The pause before a record that may be lost is sent again.
@@ -31,7 +31,7 @@ const SENDING: Duration = Duration::from_secs(12);
 /// The result of an append.
 enum AppendOutcome {
     Ours(SystemTime),
-    /// Another message is in its place, where it can never be any more.
+    /// Another message is in the place of the record, which can never land any more.
     Others,
     Nothing,
 }
@@ -45,8 +45,8 @@ fn doubt(why: String, mark: Uuid, reading: &Reading) -> JournalError {
 }
 
 impl Replica {
-    /// Appends entries as one record where everything was read, and returns once it
-    /// was read back.
+    /// Appends entries as one record after the last message that was read, and returns once the
+    /// record was read back.
     pub(super) fn publish(
         &self,
         track: &Track,
@@ -54,7 +54,7 @@ impl Replica {
         entries: Vec<EntryRow>,
     ) -> Result<(), JournalError> {
         if reading.is_closed {
-            // It may be gone by now.
+            // The log may be gone by now.
             self.next(track, reading, Duration::ZERO)?;
         }
         if reading.is_closed {
@@ -62,8 +62,8 @@ impl Replica {
             return Err(unreachable(why));
         }
         if reading.is_unanswered {
-            // While the nats-servers that are left are too few, each change would wait
-            // in vain: it is refused at once.
+            // While too few nats-servers are left, each change would wait in vain: it is refused at
+            // once.
             match self.waiting.until(self.log.bounds(&track.name)) {
                 Ok(bounds) if !bounds.has_majority() => {
                     return Err(unreachable("most of the servers that keep it are away"));
@@ -75,21 +75,21 @@ impl Replica {
         self.append_record(track, reading, entries, false)
     }
 
-    /// Finds out by a record without entries that a log ends where it was read up to;
-    /// whether it goes on.
+    /// Appends a record without entries to find out whether a log ends where it was read up to.
+    /// Returns whether it goes on.
     pub(super) fn confirm_end(
         &self,
         track: &Track,
         reading: &mut Reading,
     ) -> Result<bool, JournalError> {
         if reading.is_closed {
-            // Nothing was appended after that.
+            // Nothing is appended after the closing record.
             return Ok(false);
         }
         match self.publish(track, reading, Vec::new()) {
             Ok(()) => Ok(false),
             Err(JournalError::Behind) => Ok(true),
-            // There is nothing in it that somebody would miss.
+            // The record has no entries that anybody would miss.
             Err(JournalError::UnknownFate(doubt)) if !doubt.is_untrusted => {
                 Err(unreachable(doubt.why))
             }
@@ -97,8 +97,8 @@ impl Replica {
         }
     }
 
-    /// Appends a record with these entries where everything was read. After one that
-    /// `closes` nothing is appended any more.
+    /// Appends a record with these entries after the last message that was read. After a record
+    /// that `closes`, nothing is appended any more.
     pub(super) fn append_record(
         &self,
         track: &Track,
@@ -116,7 +116,8 @@ impl Replica {
             log_id: log_id.as_bytes().to_vec(),
             after: reading.place.sequence,
             chain: reading.place.hash.to_vec(),
-            // Never before that of the last one. What only tells the end tells no time.
+            // Never before the time of the last record. A record that only proves the end tells no
+            // time.
             at: match entries.is_empty() && !closes {
                 true => reading.at,
                 false => reading.at.max(nanos((self.clock)().wall)),
@@ -136,7 +137,7 @@ impl Replica {
         self.land(track, reading, &message, nonce)
     }
 
-    /// Sends a message until it is known what became of it.
+    /// Sends a message until its fate is known.
     fn land(
         &self,
         track: &Track,
@@ -145,7 +146,7 @@ impl Replica {
         nonce: Uuid,
     ) -> Result<(), JournalError> {
         let from = (self.clock)();
-        // Why it is not known whether it has landed, once it may have.
+        // The reason why it is not known whether the message has landed, once it may have.
         let mut unknown = None;
         for _ in 0..SENDS {
             let until = from.steady.after(SENDING);
@@ -164,7 +165,7 @@ impl Replica {
                     return Err(JournalError::Behind);
                 }
                 Ok(AppendOutcome::Nothing) => {}
-                // It was sent, whatever is wrong with reading it.
+                // The message was sent, whatever is wrong with reading the log.
                 Err(JournalError::Unreachable(why) | JournalError::Untrusted(why))
                     if unknown.is_some() =>
                 {
@@ -184,8 +185,8 @@ impl Replica {
         })
     }
 
-    /// Sends a message once, and looks what is in its place. Waits for both until some moment
-    /// at most.
+    /// Sends a message once, and looks which message is in its place. Waits for both until the
+    /// moment `until` at most.
     fn send(
         &self,
         track: &Track,
@@ -200,13 +201,13 @@ impl Replica {
             .log
             .append_if(&track.name, after, message.clone(), within);
         let within = self.wait_after(self.waiting.until(append), unknown)?;
-        // Before it is looked, which would take more time for that.
+        // Checked before looking: `next` would allow more time for the check.
         self.prove_end(track, reading, left())?;
         self.look(track, reading, nonce, within.min(left()))
     }
 
-    /// Returns how long to wait for a record after it was sent, which came to this. Notes why it
-    /// is not known whether it has landed.
+    /// Returns how long to wait for a record after this result of sending it. Notes why it is not
+    /// known whether the record has landed.
     fn wait_after(
         &self,
         sent: Result<u64, Error>,
@@ -223,7 +224,7 @@ impl Replica {
                 *unknown = Some(why);
                 Ok(AGAIN)
             }
-            // What was sent before may be there all the same.
+            // An earlier attempt may have landed all the same.
             Err(error) if unknown.is_some() => {
                 *unknown = Some(error.to_string());
                 Ok(AGAIN)
@@ -232,7 +233,7 @@ impl Replica {
         }
     }
 
-    /// Looks what is where a record was to be.
+    /// Looks which message is in the place of a record.
     fn look(
         &self,
         track: &Track,
@@ -257,7 +258,7 @@ impl Replica {
     /// Checks that the wall clock is right, before something is appended.
     ///
     /// # Errors
-    /// It is wrong, or that cannot be found out now.
+    /// The clock is wrong, or that cannot be found out now.
     pub fn check_clock(&self, name: &str) -> Result<(), JournalError> {
         if !self.clocks.is_right((self.clock)()) {
             self.compare_clock(name)?;
@@ -265,23 +266,24 @@ impl Replica {
         self.clocks.check()
     }
 
-    /// Returns whether the wall clock is not known to be wrong: it appends then.
+    /// Returns whether the wall clock is not known to be wrong: then this server appends.
     pub fn has_right_clock(&self) -> bool {
         self.clocks.trouble().is_none()
     }
 
-    /// Compares the clocks with that of a log; whether that says how much time has passed.
+    /// Compares the clocks with that of a log. Returns whether that was quick enough to tell how
+    /// much time has passed.
     fn compare_clock(&self, name: &str) -> Result<bool, JournalError> {
         let from = (self.clock)();
         match self.waiting.until(self.log.time(name)) {
             Ok(told) => Ok(self.clocks.note(told, from, (self.clock)())),
-            // It begins with what is appended.
+            // The log begins with the first append.
             Err(Error::NotFound(_)) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// The moment since which the monotonic clock runs as that of the log does.
+    /// The moment since which the monotonic clock runs as the clock of the log does.
     ///
     /// # Errors
     /// The wall clock is wrong, or the log does not tell the time soon enough.

@@ -1,4 +1,4 @@
-//! Transactions: entries and states aside become rows.
+//! Transactions: they write entries and states aside as rows.
 
 use std::collections::HashSet;
 
@@ -49,8 +49,8 @@ impl Transacted {
     }
 }
 
-/// Does all work in one transaction, which gets a number. With `buffers` it need
-/// not be in the file when this returns.
+/// Does all work in one transaction, which gets a number. With `buffers` the transaction need not
+/// be in the file when this returns.
 pub(super) fn write(
     file: &File,
     works: &[Transacted],

@@ -56,7 +56,7 @@ impl StoreCounts {
         }
     }
 
-    /// The reason why updates are refused; none while they are taken.
+    /// The reason why updates are refused; `None` while they are taken.
     pub fn trouble(&self) -> Option<JournalError> {
         self.trouble.lock().clone()
     }

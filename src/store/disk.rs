@@ -33,7 +33,7 @@ pub enum Durability {
 pub(super) struct Disk {
     file: FileBackend,
     syncs: bool,
-    /// The changes that would be written, of a file that is only read.
+    /// The changes to a file that is only read, which are not written.
     unwritten: Option<Mutex<Unwritten>>,
     counts: Arc<StoreCounts>,
 }

@@ -31,8 +31,8 @@ pub(super) const DRAFT: &str = "evenkeel.redb.new";
 /// The prefix of the names of files that a repair kept aside.
 pub(super) const KEPT_ASIDE: &str = "evenkeel.redb.damaged-";
 
-/// The format that this version writes, and the newest that it reads. The first
-/// one knew no batches, the second one no namespaces.
+/// The format that this version writes, and the newest that it reads. Format 1 had no batches, and
+/// format 2 no namespaces.
 const FORMAT: u32 = 3;
 
 /// The name of the fact that contains the format.
@@ -308,7 +308,7 @@ impl File {
         Ok(largest.map_or(1, |largest| largest + 1))
     }
 
-    /// Returns whether the entries are of one snapshot.
+    /// Returns whether the file holds these entries of one snapshot.
     pub fn holds(&self, entries: &[EncodedEntry]) -> bool {
         let Some(last) = entries.last() else {
             return true;

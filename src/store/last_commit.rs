@@ -17,7 +17,7 @@ pub(super) const RECORD: &str = "last-commit";
 /// Acknowledged updates that are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Loss {
-    /// The last commits, so many of them.
+    /// The last commits are missing, this many.
     #[error("the last commits are missing, {0} in all: what they held was acknowledged")]
     Commits(u64),
     /// Unknown: the record is missing or damaged.
@@ -72,7 +72,7 @@ impl LastCommit {
         }
     }
 
-    /// The recorded number; none when there is none or it is damaged.
+    /// The recorded number; `None` if the record has none or is damaged.
     pub fn noted(&self, directory: &Path) -> Result<Option<u64>, StoreError> {
         let mut text = String::new();
         let mut file = &self.0;

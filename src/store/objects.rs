@@ -29,9 +29,9 @@ pub(super) struct EncodedChanges {
 /// A change of an object.
 #[derive(Clone, Copy)]
 pub(super) enum RowChange<'a> {
-    /// Key and value.
+    /// Stores this value under this key.
     Put(&'a [u8], &'a [u8]),
-    /// Key, and the uid that the object must have unless it is empty.
+    /// Deletes the object of this key if it has this uid, or if the uid is empty.
     Delete(&'a [u8], &'a str),
 }
 

@@ -66,7 +66,7 @@ impl Store {
         left.map_err(StoreError::redb(&self.directory))
     }
 
-    /// Opens the file, or reads it as it is.
+    /// Opens the file, or reads it as it is when the disk is full.
     fn open_first(&self) -> Result<(), StoreError> {
         let mut inner = self.inner.lock();
         let Err(error) = self.open_file(&mut inner) else {

@@ -1,4 +1,4 @@
-//! Reading snapshots back.
+//! Reads snapshots back from the file.
 
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;

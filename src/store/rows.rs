@@ -24,7 +24,7 @@ pub(super) const HELD: TableDefinition<'_, (&str, u64), &[u8]> =
 /// The objects of a state, by kind, namespace and name.
 pub(super) type ObjectsTable<'n> = TableDefinition<'n, &'static [u8], &'static [u8]>;
 
-/// The prefix of the names of those tables.
+/// The prefix of the names of the tables of objects.
 pub(super) const OBJECTS: &str = "objects/";
 
 /// The name of the table of a state's objects.
@@ -68,7 +68,7 @@ pub(super) struct SnapshotRow {
     /// The number of objects under their keys.
     #[prost(uint64, tag = "10")]
     pub objects: u64,
-    /// The number of changes in batches that are to be moved there.
+    /// The number of changes in batches that are to be moved under their keys.
     #[prost(uint64, tag = "11")]
     pub pending: u64,
     /// The place in the log, for a server that shares one.

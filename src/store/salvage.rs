@@ -27,7 +27,7 @@ const PART: usize = 50_000;
 /// The result of a repair.
 #[derive(Debug, Default)]
 pub struct Repaired {
-    /// The path of the damaged file after the repair; none when nothing was damaged.
+    /// The path of the damaged file after the repair; `None` when nothing was damaged.
     pub kept_aside: Option<PathBuf>,
     /// The snapshots that are whole.
     pub whole: Vec<String>,

@@ -99,8 +99,8 @@ fn at_in_block(at: u64) -> usize {
     (at % BLOCK as u64) as usize
 }
 
-/// Splits a range into parts of one block each: the offset of each, and the bytes of the whole that
-/// it has.
+/// Splits a range into parts of one block each: the offset of each part, and its place in the
+/// range.
 fn parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {

@@ -43,7 +43,7 @@ pub struct Verification {
     pub label_sets: usize,
     /// The number of partitions that were compared with the nodes.
     pub partitions: usize,
-    /// The number of live views that were compared with both.
+    /// The number of live views that were compared with the pods and the nodes.
     pub views: usize,
     /// The counts that differed.
     pub findings: Findings,

@@ -23,7 +23,7 @@ pub fn compare(
         let Some(node) = room::node_taken(pod) else {
             return;
         };
-        // Every decision compares the reading of a term with a recount.
+        // The reading of a term is not checked here: tests compare every decision with a recount.
         let no_faults = &mut Violations::default();
         let keeps_away = PodTerm::compile_existing(pod, Path::root("pod"), no_faults);
         for (terms, found) in [keeps_away, PodTerm::scored(pod)].iter().zip(&mut found) {

@@ -32,7 +32,7 @@ pub fn compare(
         let sum = sums.entry(node.to_owned()).or_default();
         sum.pods += 1;
         sum.ports += room::ports(pod).len() as i64;
-        // The versions do not differ for a stored pod.
+        // For a stored pod, all versions of Kubernetes count the same requests.
         for (resource, amount) in requests(pod, u32::MAX) {
             *sum.amounts.entry(resource).or_default() += amount;
         }
