@@ -55,7 +55,7 @@ impl DecisionLog {
         Ok((log, writer))
     }
 
-    /// Begins to record a decision if it is in the sample. Only then it calls `request`.
+    /// Begins to record a decision if it is in the sample. It calls `request` only then.
     pub fn begin(&self, request: impl FnOnce() -> Option<LoggedRequest>) -> Option<Pending> {
         let sampled = self.0.sample >= 1.0 || fastrand::f64() < self.0.sample;
         if !sampled {

@@ -63,10 +63,10 @@ pub struct EntryRow {
 pub enum Happened {
     /// The changes are applied, in order; there may be none.
     Batch = 0,
-    /// The objects become those that were written aside.
+    /// The objects become the ones that were written aside.
     Replaced = 1,
-    /// The snapshot becomes what was written aside, with only the reservations
-    /// of the entry: it begins a new epoch.
+    /// The snapshot becomes the state that was written aside, with only the reservations of the
+    /// entry: it begins a new epoch.
     Rewritten = 2,
     /// The snapshot ends.
     Deleted = 3,

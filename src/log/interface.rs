@@ -180,8 +180,7 @@ pub trait Keys: Send + Sync {
     fn list<'a>(&'a self, prefix: &'a str) -> Wait<'a, Vec<(String, Bytes)>>;
 }
 
-/// The reason why a log does not do what was asked. The kinds differ in what the caller knows
-/// afterwards.
+/// The reason why a call to a log failed. The kinds differ in what the caller knows afterwards.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The log does not end where the caller said, or a key does not have the

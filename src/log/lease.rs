@@ -45,7 +45,7 @@ pub struct Lease {
     /// Identifies this server: no other has this value.
     own: Bytes,
     pace: Pace,
-    /// Returns true if this server can do what the lease is for.
+    /// Returns true if this server can do the work that the lease is for.
     is_able: Box<dyn Fn() -> bool + Send + Sync>,
     known: Mutex<Known>,
 }
@@ -57,7 +57,7 @@ struct Known {
     until: Option<Instant>,
     /// The server that held the lease when it was last read; none if empty.
     holder: Bytes,
-    /// The number of times that this server was about to take the lease.
+    /// A number that grows with each look at the lease before this server takes it.
     taken: u64,
 }
 

@@ -82,7 +82,7 @@ pub struct Entries {
     pub entries: Vec<EntryRow>,
 }
 
-/// The place after a message: what the next record has to follow on.
+/// The place after a message: the next record has to follow on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// The log; nil before its first record.
@@ -100,34 +100,34 @@ pub struct Place {
 pub enum Verdict {
     /// The next record.
     Valid(Box<Body>),
-    /// No reader applies it: its writer wanted it to follow on another message. The log goes on
-    /// after it.
+    /// No reader applies the record: its writer wanted it to follow on another message. The log
+    /// goes on after it.
     Void,
-    /// It was damaged on its way, or where it is kept.
+    /// The message was damaged on its way, or where it is kept.
     Damaged(Unreadable),
     /// A later version has written it.
     Later(Unreadable),
-    /// It is not the next message.
+    /// The message is not the next one.
     Gap,
-    /// It is of another log under the same name.
+    /// The message is of another log under the same name.
     OtherLog,
-    /// It follows on another message than the one that was read.
+    /// The record follows on another message than the one that was read.
     Fork,
 }
 
 /// The reason why a message cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
-    /// It is not a record.
+    /// The message is not a record.
     #[error("a message is no record")]
     NoRecord,
-    /// It was damaged.
+    /// The record was damaged.
     #[error("the checksum of a record is wrong")]
     Checksum,
-    /// It is of a later version.
+    /// The record has the format of a later version.
     #[error("a record has the unknown format {0}")]
     Format(u8),
-    /// It has fields of a later version, although its format is known.
+    /// The record has fields of a later version, although its format is known.
     #[error("a record says something that this version does not know")]
     Unknown,
     /// The checksum is right, but the record cannot be read.

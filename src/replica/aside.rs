@@ -97,7 +97,7 @@ impl Replica {
         self.finish(&mut writing)
     }
 
-    /// Reads parts back, in order. Only after the last part it is known that they are as written.
+    /// Reads parts back, in order. It is known only after the last part that all are as written.
     pub(super) fn read_parts(
         &self,
         row: &AsideRow,

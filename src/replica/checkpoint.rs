@@ -57,7 +57,7 @@ impl Replica {
     /// is nothing new. Batches wait only while a copy is made.
     ///
     /// # Errors
-    /// It cannot be written now.
+    /// The checkpoint cannot be written now.
     pub fn checkpoint(&self, name: &str) -> Result<Option<u64>, JournalError> {
         let Some(snapshot) = self.registry().and_then(|registry| registry.get(name).ok()) else {
             return Ok(None);

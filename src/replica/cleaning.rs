@@ -24,7 +24,7 @@ impl Replica {
     /// Drops blobs of a replace that was given up, or whose log is gone. Returns how many.
     ///
     /// # Errors
-    /// It cannot be found out now if a blob is needed. Such blobs are kept.
+    /// It cannot be found out now whether a blob is needed. Such blobs are kept.
     pub fn drop_orphans(&self) -> Result<usize, JournalError> {
         let mut orphans = self.old_parts()?;
         if orphans.is_empty() {
@@ -117,7 +117,7 @@ impl Replica {
     /// neither removes a log that was made anew under the name.
     ///
     /// # Errors
-    /// It cannot be done now.
+    /// The log cannot be removed now.
     pub fn remove_deleted(
         &self,
         name: &str,

@@ -131,8 +131,8 @@ impl Replica {
         Ok(())
     }
 
-    /// Tells this server's digest. Returns what all servers told of the same record; `None` if they
-    /// compare a later one.
+    /// Tells this server's digest. Returns the votes of all servers about the same record; `None`
+    /// if they compare a later one.
     fn tell(&self, name: &str, ballot: &Ballot) -> Result<Option<DigestsRow>, Error> {
         let (key, log_id) = (key(name), ballot.at.log_id.as_bytes());
         for _ in 0..TRIES {

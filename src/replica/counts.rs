@@ -19,7 +19,7 @@ pub struct Counts {
     pub reread: AtomicU64,
     /// The number of times that a message that was there did not come in time.
     pub stalls: AtomicU64,
-    /// The number of times that a snapshot was given up because of what its log said.
+    /// The number of times that a snapshot was given up because of the content of its log.
     pub quarantines: AtomicU64,
     /// Snapshots that were read anew, from a checkpoint or from the beginning.
     pub bootstraps: AtomicU64,

@@ -44,10 +44,10 @@ impl DigestsRow {
         pairs.all(|pair| pair[0].digest == pair[1].digest)
     }
 
-    /// Returns whether the digest of a server is in doubt: the one that the fewest servers have. Of
-    /// equally rare digests, it is that of the server that has read the log for longest. So of two
-    /// servers first one is in doubt and then, if they still differ after that one has read all
-    /// anew, the other.
+    /// Returns whether the digest of a server is in doubt: it is the one that the fewest servers
+    /// have. Of equally rare digests, it is that of the server that has read the log for longest.
+    /// So of two servers first one is in doubt and then, if they still differ after that one has
+    /// read all anew, the other.
     pub fn doubts(&self, server: &str) -> bool {
         let mut held: BTreeMap<&[u8], Vec<(u64, &str)>> = BTreeMap::new();
         for vote in &self.votes {

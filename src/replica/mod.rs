@@ -18,10 +18,10 @@
 //!   after all acknowledged records. If nothing is recorded, as for a refusal or for a reservation
 //!   that is held for long enough already, the answer is final only once all acknowledged records
 //!   are applied.
-//! - No server is believed where a log ends: `Replica::confirm_end` in `replica/writing.rs`: a
-//!   leader that was cut off from the others goes on telling an older end for some seconds. So a
-//!   server appends a record without entries: all acknowledged records come before it. A server
-//!   does so when it starts, refuses a change, or reads a snapshot anew.
+//! - No server's word on the end of a log is believed: `Replica::confirm_end` in
+//!   `replica/writing.rs`: a leader that was cut off from the others goes on telling an older end
+//!   for some seconds. So a server appends a record without entries: all acknowledged records come
+//!   before it. A server does so when it starts, refuses a change, or reads a snapshot anew.
 //! - No server goes back within an epoch: `replica/healing.rs`: a snapshot that is read anew
 //!   (`Successor`) is hidden until it was read to the end. It answers if it is not behind earlier
 //!   answers (`Reading::is_behind`). Otherwise the log has lost records, and goes on under a new
@@ -103,7 +103,7 @@
 //!   log, and is not done. `docs/scaling-out.md` says how to begin with a new log.
 //!
 //! `track` holds the progress of a server, `reading` reads message by message, `writing` appends,
-//! `healing` reads a snapshot anew, `comparing` compares what servers hold, `checkpoint` and
+//! `healing` reads a snapshot anew, `comparing` compares the snapshots of servers, `checkpoint` and
 //! `cleaning` trim and drop, `local` keeps a state directory as well, `parts` and `aside` put data
 //! into blobs that is too large for a record.
 

@@ -57,7 +57,7 @@ impl Replica {
     /// Checks after each loss of the connection that the last message that was read is still in the
     /// log: meanwhile the log may have lost its end, and other servers may have written on from
     /// there. A record that lands after another message than this server has read would poison the
-    /// log. The check has to end in time.
+    /// log. The check takes no longer than `within`.
     pub(super) fn prove_end(
         &self,
         track: &Track,

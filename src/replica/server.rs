@@ -68,7 +68,7 @@ impl Replica {
         }
     }
 
-    /// The same replica, which keeps what it reads in a state directory as well.
+    /// The same replica, which keeps the records that it reads in a state directory as well.
     #[must_use]
     pub fn with_local(mut self, store: Arc<Store>) -> Self {
         self.local = Some(Local {

@@ -66,7 +66,7 @@ pub struct Reading {
     pub taken: Option<SystemTime>,
     /// The sequence from which on this log was read.
     pub since: u64,
-    /// The last record after which servers compare what they hold, until it was applied.
+    /// The last record after which servers compare their snapshots, until it was applied.
     pub milestone: Option<Milestone>,
     /// The epoch of the last entry that was handed out; empty where the next one
     /// begins a snapshot.
@@ -94,7 +94,7 @@ pub struct Reading {
     pub owed: Option<(usize, Moment)>,
 }
 
-/// A record after which servers compare what they hold.
+/// A record after which servers compare their snapshots.
 #[derive(Debug, Clone)]
 pub struct Milestone {
     /// The epoch of its last entry.

@@ -1,5 +1,4 @@
-//! The file of a state directory: how it is created and opened, and what it
-//! contains.
+//! The file of a state directory: it is created, opened and read here.
 
 use std::collections::HashSet;
 use std::fs;

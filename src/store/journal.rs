@@ -111,7 +111,7 @@ impl Store {
     /// Records entries with the place in the log that they come from: all of them or none.
     ///
     /// # Errors
-    /// Those of [`Journal::append`].
+    /// The errors of [`Journal::append`].
     pub fn append_at(&self, entries: &[Entry<'_>], place: Vec<u8>) -> Result<(), JournalError> {
         let encode = |entry| {
             let mut encoded = self.encode(entry);

@@ -17,7 +17,7 @@ pub(super) const RECORD: &str = "last-commit";
 /// Acknowledged updates that are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Loss {
-    /// The last commits are missing, this many.
+    /// This many of the last commits are missing.
     #[error("the last commits are missing, {0} in all: what they held was acknowledged")]
     Commits(u64),
     /// Unknown: the record is missing or damaged.

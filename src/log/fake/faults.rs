@@ -136,7 +136,7 @@ pub(super) fn lost() -> Error {
     Error::UnknownFate("the answer was lost".to_owned())
 }
 
-/// The message with one bit flipped. Its sequence selects the bit.
+/// The message with one bit flipped. Its sequence selects the byte.
 pub(super) fn flipped(message: Message) -> Message {
     let mut bytes = message.bytes.to_vec();
     if !bytes.is_empty() {

@@ -12,8 +12,8 @@ use super::faults::{Call, Fate, Faults, NextCall, fault, flipped, full, lost};
 use super::kept::{Append, BlobsAndKeys, KeptCopies, Stream, Streams};
 use crate::log::interface::{Blobs, Bounds, Error, Follower, Keys, Log, LogCopy, Message, Wait};
 
-/// A log inside the process. Clones made by [`Self::seen_with`] share what it
-/// holds, as servers share a log.
+/// A log inside the process. Clones made by [`Self::seen_with`] share its content, as servers share
+/// a log.
 #[derive(Clone)]
 pub struct FakeLog {
     pub(super) shared: Arc<Shared>,

@@ -3,7 +3,8 @@
 //!
 //! The client can connect only to an address, so the relay listens on the loopback interface. TLS
 //! to the nats-servers begins and ends here. Anybody else who connects to the relay gets the INFO
-//! of a nats-server, and nothing is sent for them: the client has to give a secret as its name.
+//! of a nats-server, and nothing that they send is passed on: the client has to give a secret as
+//! its name.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
