@@ -13,7 +13,7 @@ use crate::limits::{Exceeded, Limit};
 /// The purpose of a charge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// Objects of the states that answer, with their label sets and owners.
+    /// Objects of published states, with their label sets and owners.
     Objects,
     /// Objects of states that are built aside, and copies that are written out.
     Staged,
@@ -159,7 +159,7 @@ impl Account {
     }
 }
 
-/// A number of bytes on the account, until this is dropped. Many threads may change it.
+/// Bytes that stay on the account until this charge is dropped. Many threads may change it.
 #[derive(Debug)]
 pub struct Charge {
     account: Arc<Account>,
@@ -173,7 +173,7 @@ impl Charge {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// The account with the charge.
+    /// Returns the account that this is charged to.
     pub fn account(&self) -> &Arc<Account> {
         &self.account
     }
@@ -187,7 +187,7 @@ impl Charge {
         if bytes == 0 {
             return Ok(());
         }
-        // Charged first and checked then, so that no two callers take the same room.
+        // Charges before it checks, so that two callers never take the same room.
         self.account.add(self.part, bytes);
         let used = self.account.used();
         let reserve = self.account.reserve(self.part);
@@ -206,8 +206,8 @@ impl Charge {
 
     /// Records that existing data grew or shrank from `before` to `after`, whatever the limit.
     pub fn change(&self, before: usize, after: usize) {
-        // Sums wrap around as those of the account do: additions and subtractions of several
-        // callers may be recorded in any order.
+        // Additions and subtractions of several callers may be recorded in any order, so this sum
+        // wraps around, as the account's sums do.
         let more = after.wrapping_sub(before);
         if more != 0 {
             self.bytes.fetch_add(more, Ordering::Relaxed);
@@ -215,8 +215,8 @@ impl Charge {
         }
     }
 
-    /// Sets the charge to the size of existing data, whatever the limit. Only one caller at a time
-    /// may change it then.
+    /// Sets the charge to the size of existing data, whatever the limit. No other caller may change
+    /// the charge at the same time.
     pub fn set(&self, bytes: usize) {
         self.change(self.bytes(), bytes);
     }

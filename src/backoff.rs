@@ -38,8 +38,8 @@ impl Backoff {
         pause
     }
 
-    /// The pause before an attempt that is right unless it comes too often: none for the first one,
-    /// and none when the previous one has lasted.
+    /// Returns the pause before an attempt that does harm only if it comes too often. It is zero
+    /// for the first attempt, and when the previous attempt has lasted.
     pub(crate) fn before_attempt(&mut self) -> Duration {
         let now = Instant::now();
         match self.was_calm(now) {
@@ -58,7 +58,7 @@ impl Backoff {
     }
 }
 
-/// A pause that was doubled so many times, up to the longest.
+/// The shortest pause, doubled `doublings` times, up to the longest.
 pub(crate) fn doubled(shortest: Duration, longest: Duration, doublings: u32) -> Duration {
     longest.min(shortest.saturating_mul(1 << doublings.min(16)))
 }

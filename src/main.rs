@@ -27,19 +27,19 @@ fn main() -> ExitCode {
 }
 
 /// Keeps memory in pages of 4 KiB. The allocator asks Linux for pages of 2 MiB. The system clears a
-/// whole one as soon as a byte of it is used, so thousands of half-sent messages would take
+/// whole page as soon as a byte of it is used, so thousands of half-sent messages would take
 /// gigabytes and most of the processors' time. A large snapshot takes a fifth less memory in small
 /// pages, and 3 % more time to load.
 fn use_small_pages() {
-    // A system without large pages refuses: it does not use them anyway.
+    // A system without large pages refuses the call. No harm is done.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
-/// Makes the allocator return memory as soon as it is free. By default it keeps it for a second,
-/// and then returns all of it at once, on whatever thread asks next: with gigabytes, the callers of
-/// this thread wait. The allocator reads its settings before `main`, so the program starts again
-/// with this one in its environment, unless the user has set it.
+/// Makes the allocator return memory as soon as it is free. By default the allocator keeps memory
+/// for a second, and then returns all of it at once, on the thread that asks next. With gigabytes,
+/// the callers of that thread wait. The allocator reads its settings before `main`, so the program
+/// starts again with this setting in its environment, unless the user has set it.
 fn return_memory_at_once() {
     #[cfg(unix)]
     {

@@ -15,8 +15,8 @@ pub(crate) fn topology_key_hint(key: &str) -> String {
     hint(key, WELL_KNOWN_KEYS)
 }
 
-/// The name in `known` that `name` was probably meant to be; `None` if it is too far from all of
-/// them, or one of them.
+/// The name in `known` that `name` was probably meant to be; `None` if `name` is one of them, or is
+/// too far from all of them.
 pub(crate) fn did_you_mean<'k>(
     name: &str,
     known: impl IntoIterator<Item = &'k str>,
@@ -24,7 +24,7 @@ pub(crate) fn did_you_mean<'k>(
     let lower = name.to_lowercase();
     let distances = known.into_iter().filter_map(|known| {
         let most = known.len() / 3;
-        // Whole dumps are searched: most names differ in length already.
+        // A whole dump may be searched, so the length rules out most names first.
         let may_be = name.len().abs_diff(known.len()) <= most;
         let distance = || strsim::damerau_levenshtein(&lower, &known.to_lowercase());
         let distance = may_be.then(distance)?;

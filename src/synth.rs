@@ -62,7 +62,7 @@ pub struct Shape {
     /// One node in this many has the taint `dedicated=batch:NoSchedule`; 0 =
     /// none.
     pub taint_every: usize,
-    /// The seed of its random numbers.
+    /// The seed of the cluster's random numbers.
     pub seed: u64,
 }
 
@@ -70,7 +70,7 @@ pub struct Shape {
 #[derive(Debug, Clone)]
 pub struct SyntheticCluster {
     shape: Shape,
-    /// Each node as often as the pods that it takes: a pod draws one.
+    /// Each node, repeated in proportion to the pods that it takes. A pod draws one entry.
     tickets: Vec<u32>,
     /// `starts[i]..starts[i + 1]` are the pods of workload i.
     starts: Vec<usize>,
@@ -104,8 +104,8 @@ impl SyntheticCluster {
     }
 
     /// The same cluster with resources: nodes have cpu, memory, ephemeral-storage and pods by their
-    /// size, and all pods of a workload request the same cpu and memory. The places of pods stay,
-    /// so with many pods per node some nodes have too little for theirs.
+    /// size, and all pods of a workload request the same cpu and memory. The pods stay where they
+    /// are, so with many pods per node some nodes have too little for their pods.
     #[must_use]
     pub fn with_resources(self) -> Self {
         Self {
@@ -150,8 +150,8 @@ impl SyntheticCluster {
         }
     }
 
-    /// The zone of a node: each zone has one of the first nodes, the others
-    /// are drawn.
+    /// The zone of a node. Each zone gets one of the first nodes; the zones of the other nodes are
+    /// drawn.
     fn zone(&self, index: usize) -> usize {
         if index < self.shape.zones {
             return index;
@@ -221,7 +221,7 @@ impl<'a> SyntheticWorkload<'a> {
         format!("team-{:03}", self.index % self.cluster.shape.namespaces)
     }
 
-    /// Returns the number of its pods.
+    /// Returns the number of the workload's pods.
     pub fn replicas(self) -> usize {
         self.cluster.starts[self.index + 1] - self.cluster.starts[self.index]
     }
@@ -261,7 +261,7 @@ impl<'a> SyntheticWorkload<'a> {
         })
     }
 
-    /// The labels of its pods of one rollout.
+    /// The labels of the workload's pods that have one template hash.
     fn labels(self, hash: &str) -> BTreeMap<String, String> {
         let labels = [
             ("app", self.name()),
@@ -295,7 +295,7 @@ impl NameSuffixes {
         }
         Self {
             next: rng.u64(..words),
-            // The base is a power of three.
+            // The base is a power of three, so such a step has no factor in common with it.
             step: rng.u64(..words / 3) * 3 + 1,
             words,
             left: count,
@@ -319,13 +319,13 @@ impl Iterator for NameSuffixes {
 }
 
 fn node_name(index: usize) -> String {
-    // Names have the length of those of cloud providers.
+    // Names are as long as those of cloud providers.
     format!("node-{index:06}.eu-west-1.compute.internal")
 }
 
 /// The index of a node's type among the instance types.
 fn instance_type(index: usize) -> usize {
-    // Racks are bought whole.
+    // All nodes of a rack have the same type.
     index / RACK_NODES % INSTANCE_TYPES.len()
 }
 
@@ -361,7 +361,7 @@ fn starts(pods: usize, workloads: usize) -> Vec<usize> {
 
 /// The random numbers for one object of a cluster.
 fn rng(seed: u64, index: usize) -> Rng {
-    // Nearby seeds must not draw alike.
+    // Nearby seeds must not give similar numbers.
     Rng::with_seed(
         Rng::with_seed(seed).u64(..) ^ (index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15),
     )

@@ -41,7 +41,7 @@ pub fn spawn_in<T: Send + 'static>(
     set.spawn(task)
 }
 
-/// Runs work on a thread that may wait, of the runtime that this is called on.
+/// Runs work on a blocking thread of the runtime that this is called on.
 ///
 /// # Panics
 /// Outside of a runtime.
@@ -49,7 +49,7 @@ pub fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
     spawn_blocking_on(&Handle::current(), work)
 }
 
-/// Runs work on a thread that may wait, of another runtime.
+/// Runs work on a blocking thread of another runtime.
 pub fn spawn_blocking_on<T: Send + 'static>(
     runtime: &Handle,
     work: impl FnOnce() -> T + Send + 'static,
@@ -62,7 +62,7 @@ type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 type Erased = Box<dyn Any + Send>;
 
-/// A task that was started, or blocking work, which returns a `T`. It runs on when this is dropped.
+/// A started task, or blocking work, that returns a `T`. It continues when this handle is dropped.
 #[derive(Debug)]
 pub struct Task<T> {
     running: JoinHandle<Erased>,
@@ -75,12 +75,13 @@ impl<T> Task<T> {
         Self { running, result }
     }
 
-    /// Returns the task in a form that ends it when it is dropped. Work that has begun does not.
+    /// Returns the task in a form that ends it when it is dropped. Blocking work that has begun
+    /// continues.
     pub fn owned(self) -> OwnedTask<T> {
         OwnedTask(self)
     }
 
-    /// Returns a handle that ends the task early. Work that has begun does not end.
+    /// Returns a handle that ends the task early. Blocking work that has begun continues.
     pub fn abort_handle(&self) -> AbortHandle {
         self.running.abort_handle()
     }
@@ -98,7 +99,7 @@ impl<T: 'static> Future for Task<T> {
     }
 }
 
-/// A task that ends when this is dropped.
+/// A task that ends when this handle is dropped.
 #[derive(Debug)]
 pub struct OwnedTask<T>(Task<T>);
 

@@ -35,8 +35,8 @@ pub fn json(text: &str) -> Cow<'_, str> {
     escape(text, |c| c == '\n', push_json)
 }
 
-/// Lines of this program with its styles, whatever else got into them. A style that hides text, or
-/// shows it as something else, is not one of them.
+/// Lines of this program: keeps its styles, and escapes everything else that is not visible. A
+/// style that hides or disguises text is not one of its styles.
 pub fn styled(text: &str) -> String {
     let mut seen = String::with_capacity(text.len());
     let mut rest = text;
@@ -84,9 +84,9 @@ fn push_json(seen: &mut String, c: char) {
     }
 }
 
-/// Returns whether a character is seen as it is. Beyond ASCII this is the judgement of the standard
-/// library: control and format characters, odd spaces and line ends, and unassigned characters are
-/// not. Marks that belong to the letter before are.
+/// Returns whether a character is seen as it is. Beyond ASCII the standard library decides: control
+/// and format characters, odd spaces and line ends, and unassigned characters are not visible.
+/// Marks that belong to the letter before are visible.
 fn is_visible(c: char) -> bool {
     if c.is_ascii() {
         return !c.is_ascii_control();
@@ -97,9 +97,9 @@ fn is_visible(c: char) -> bool {
     after_a_letter.is_ok_and(|text| text.escape_debug().nth(1) == Some(c))
 }
 
-/// Returns the length of the style at the start of a text: `ESC [`, numbers and semicolons, `m`. 0
-/// if there is none, or one that this program does not use: it has bold, dimmed, italic and
-/// underlined text, and coloured text.
+/// Returns the length of the style at the start of a text: `ESC [`, numbers and semicolons, `m`.
+/// Returns 0 if there is no style, or one that this program does not use. It uses bold, dimmed,
+/// italic, underlined and coloured text.
 fn style_len(text: &str) -> usize {
     let Some(numbers) = text.strip_prefix("\u{1b}[") else {
         return 0;
@@ -120,7 +120,7 @@ fn is_colour(number: &str) -> bool {
     matches!(number, Ok(30..=37 | 90..=97))
 }
 
-/// The messages of an error and its causes, without those that only repeat.
+/// The messages of an error and its causes, without messages that an earlier one contains.
 pub fn causes(error: &dyn std::error::Error) -> String {
     let mut text = String::new();
     for error in successors(Some(error), |error| error.source()) {

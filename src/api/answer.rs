@@ -24,8 +24,8 @@ pub struct Candidates<'a> {
     pub unknown: Vec<String>,
     /// A bit per candidate, set if it is among the known; `None` when all are.
     held: Option<FixedBitSet>,
-    /// A revision at or after the last change of the candidates' order; 0 where the caller gave it,
-    /// or an overlay changes it.
+    /// A revision at or after the last change of the candidates' order; 0 if the caller gave the
+    /// order, or an overlay changes it.
     pub ordered_at: i64,
 }
 
@@ -58,13 +58,13 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// Keeps only the candidates that `pass`. All of them have to be known.
+    /// Keeps only the candidates that `pass`. All candidates have to be known.
     pub fn keep(&mut self, pass: FixedBitSet) {
         self.known = pass.ones().map(|at| self.known[at]).collect();
         self.held = Some(pass);
     }
 
-    /// Sorts named candidates by name. Afterwards the bitmaps are void.
+    /// Sorts named candidates by name. Afterwards the bitmaps no longer match the candidates.
     pub fn sort_by_name(&mut self, nodes: &Nodes) {
         self.known
             .to_mut()
@@ -97,7 +97,7 @@ impl<'a> Candidates<'a> {
     }
 }
 
-/// Packs bits: bit i is bit i % 8 of byte i / 8.
+/// Packs bits into bytes: bit i is bit i % 8 of byte i / 8.
 fn pack(bits: &FixedBitSet) -> Bytes {
     let words = bits.as_slice();
     let mut bytes = Vec::with_capacity(size_of_val(words));
@@ -108,7 +108,7 @@ fn pack(bits: &FixedBitSet) -> Bytes {
     bytes.into()
 }
 
-/// A refused node.
+/// A refused node, for the wire.
 pub fn node_verdict(node: String, refusal: &NodeRefusal) -> v1::NodeVerdict {
     v1::NodeVerdict {
         node,
@@ -122,7 +122,7 @@ pub fn node_verdict(node: String, refusal: &NodeRefusal) -> v1::NodeVerdict {
     }
 }
 
-/// Returns the code of a refusal: whether other pods could resolve it.
+/// Returns the code of a refusal, which says whether removing other pods could resolve it.
 pub fn code(refusal: &NodeRefusal) -> v1::Code {
     match refusal.is_resolvable {
         true => v1::Code::Unschedulable,
@@ -130,7 +130,7 @@ pub fn code(refusal: &NodeRefusal) -> v1::Code {
     }
 }
 
-/// A reason for programs.
+/// A reason of a refusal, in a form for programs.
 fn refusal_reason(reason: &Reason) -> v1::RefusalReason {
     v1::RefusalReason {
         code: reason.code().into(),

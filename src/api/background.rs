@@ -8,13 +8,13 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use super::error::Error;
 use crate::tasks;
 
-/// Threads of a lower priority. They end when this is dropped, which does not wait for them.
+/// Threads of a lower priority. Dropping this ends them, without waiting for them.
 #[derive(Debug)]
 pub struct Background(Option<Runtime>);
 
 impl Background {
-    /// So many threads for tasks that wait now and then. Their priority is lower by `niceness`, as
-    /// in `nice(1)`.
+    /// `threads` threads for tasks that wait now and then. Their priority is lower by `niceness`,
+    /// as in `nice(1)`.
     ///
     /// # Errors
     /// When the threads cannot be started.
@@ -34,8 +34,8 @@ impl Background {
     }
 
     fn build(builder: &mut Builder, name: &str, niceness: i32) -> io::Result<Self> {
-        // The priority of the thread that builds this counts. The thread that starts another may
-        // have a lower one already.
+        // Starts from the priority of the thread that builds the runtime. A thread that starts
+        // another one may already have a lower priority.
         let priority = priority_here().saturating_add(niceness);
         let runtime = builder
             .thread_name(name)

@@ -23,7 +23,8 @@ use crate::tasks::{self, Task};
 pub struct Service {
     pub(super) registry: Arc<Registry>,
     pub(super) draining: CancellationToken,
-    /// Held by the verification that runs. There is only one, because it copies a whole snapshot.
+    /// Held by the running verification. Only one runs at a time, because it copies a whole
+    /// snapshot.
     pub(super) verifying: FairLimiter,
     /// The threads and limits for long work.
     pub(super) executor: Executor,
@@ -75,8 +76,8 @@ impl Service {
     }
 
     /// The same service with its feeds on a runtime of their own, where decoding their messages
-    /// delays no other call. Changes of feeds run on threads of the runtime `changes`. These have
-    /// the priority of the threads that serve.
+    /// delays no other call. Changes of feeds run on threads of the runtime `changes`. Those
+    /// threads have the priority of the threads that serve.
     #[must_use]
     pub fn with_feeds_on(self, runtime: Handle, changes: Handle) -> Self {
         Self {
@@ -116,7 +117,8 @@ impl Service {
         log.begin(|| Some(request()?.into()))
     }
 
-    /// Opens a call that decides nothing, and finds its snapshot. The caller needs a role on that.
+    /// Opens a call that decides nothing, and finds its snapshot. The caller needs `role` on that
+    /// snapshot.
     pub(super) fn open_on<M: AboutSnapshot>(
         &self,
         request: Request<Bytes>,

@@ -23,7 +23,7 @@ pub type Transport = BoxCloneSyncService<
 
 impl Service {
     /// Takes calls from this process. Callers are not told apart, and access rules do not apply:
-    /// the port enforces those.
+    /// only the port enforces them.
     pub fn in_process(self) -> Transport {
         let server = SpreadServiceServer::new(self)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)

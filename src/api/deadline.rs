@@ -8,11 +8,13 @@ use tokio::time::Instant;
 /// The time that a call without a deadline may wait for a revision.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// The time before its deadline at which a call is answered that it is too late, at most. At the
-/// deadline the gRPC library ends the call with a status that tells less.
+/// The longest time before its deadline at which a call is answered with the error that the
+/// deadline has passed. At the deadline itself the gRPC library ends the call with a status that
+/// tells less.
 const MARGIN: Duration = Duration::from_millis(5);
 
-/// The longest timeout that counts as one: clocks count that far, whatever a client asks for.
+/// The longest timeout that is used, whatever a client asks for. Every clock can count that far
+/// ahead.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// The moment `timeout` from now.

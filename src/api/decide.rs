@@ -22,7 +22,7 @@ use crate::proto::v1;
 use crate::snapshot::{Attempt, Batch, Delay, Limits, Reach, ReadView, Snapshot};
 
 /// The times that a decision waits here for a lock, one after the other, in milliseconds. Most
-/// batches take no longer. A decision that has to wait longer gets a thread of its own.
+/// batches hold the lock no longer. A decision that has to wait longer gets a thread of its own.
 const HELD_WAITS_MS: [u64; 5] = [1, 2, 4, 8, 16];
 
 /// The cost of looking up a candidate, in units.

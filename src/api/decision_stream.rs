@@ -206,7 +206,7 @@ impl DecisionStream {
         Ok((question.ask.ok_or(Error::Internal)?, timeout))
     }
 
-    /// The asker of a question with its own timeout.
+    /// The context of a question with its own timeout.
     pub(super) fn asker_within(&self, timeout: Duration) -> RequestContext {
         let at = deadline::after(timeout);
         RequestContext {
@@ -329,7 +329,8 @@ impl DecisionStream {
             Err(status) => {
                 tell(Err(&status));
                 bytes.int(1, tag.id.cast_signed());
-                // The field is an encoded google.rpc.Status; the error has its fields.
+                // The details are an encoded google.rpc.Status, whose fields the answer's error
+                // shares.
                 bytes.item(5, status.details());
             }
         }

@@ -131,8 +131,8 @@ impl ValidDescription {
         }
     }
 
-    /// Reads the workloads of a namespace. They must not be judged by a topology key that no node
-    /// has.
+    /// Reads the workloads of a namespace. Fails if they are to be judged by a topology key that no
+    /// node has.
     fn survey<T>(
         &self,
         at: Looking<'_>,
@@ -247,7 +247,7 @@ impl ValidDescription {
             let judged = survey.judge_one(&named.kind, &named.name, &self.by);
             let is_told =
                 |judged: &JudgedWorkload| !judged.balances.is_empty() || judged.fault.is_some();
-            // The caller did not ask for zones, so where no node has one they are not mentioned.
+            // The caller did not ask for zones, so they are left out if no node has one.
             if judged.as_ref().is_none_or(is_told) || check_key(ZONE, read_view).is_err() {
                 return Ok(judged);
             }

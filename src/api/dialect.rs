@@ -140,7 +140,7 @@ impl DecisionTerms {
     }
 }
 
-/// The question about a pod, if it is valid.
+/// The question about a pod, or the faults of the pod.
 type CompiledDialect = Result<Box<dyn Dialect>, Violations>;
 
 /// The checks of a dialect's requests.

@@ -19,7 +19,7 @@ const DOMAIN: &str = "evenkeel";
 
 /// Reason of the `ErrorInfo` when a snapshot did not reach `min_revision` in time.
 pub(crate) const MIN_REVISION_NOT_REACHED: &str = "MIN_REVISION_NOT_REACHED";
-/// The reason of a question about a workload that has no pods.
+/// Reason of the `ErrorInfo` when a question is about a workload that has no pods.
 pub(crate) const WORKLOAD_NOT_FOUND: &str = "WORKLOAD_NOT_FOUND";
 
 /// The most bytes of violations in a status. Details travel in a header, and common clients take no
@@ -131,7 +131,7 @@ impl Error {
         faults.into()
     }
 
-    /// The error for a decision aside that was not made.
+    /// The error for a decision on another thread that was not made.
     pub fn of_aside(delay: Delay) -> Self {
         match delay {
             Delay::Full(exceeded) => Self::OverLimit(exceeded),
@@ -227,7 +227,8 @@ impl From<Error> for Status {
         }
         let message = match &error {
             Error::Invalid(violations) => describe(violations, &mut details),
-            // A server that only follows a log answers the same, and has changed nothing.
+            // A server that only follows a log returns this error, too. It has not applied the
+            // update either.
             Error::Snapshot(snapshot::Error::NotStored(
                 JournalError::Unreachable(_)
                 | JournalError::Untrusted(_)
@@ -250,7 +251,7 @@ fn describe(violations: &Violations, details: &mut ErrorDetails) -> String {
             .len()
             .saturating_add(violation.description.len());
         bytes = length.saturating_add(bytes);
-        // The first violation is listed at any length, since names are limited.
+        // The first violation is always listed: names are limited, so it is short enough.
         if listed > 0 && bytes > MAX_VIOLATION_BYTES {
             break;
         }

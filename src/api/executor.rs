@@ -51,7 +51,7 @@ pub struct Executor {
     /// Changes and copies that are running. They may hold locks for long, so meanwhile small calls
     /// run on other threads, too, and do not wait on a thread that serves.
     running: TaskTracker,
-    /// The runtime of changes, and the one whose threads must not run them.
+    /// The runtime of changes, and the id of the runtime whose threads must not run them.
     apart: Option<(Handle, Id)>,
 }
 
@@ -73,8 +73,8 @@ impl Executor {
     }
 
     /// The same executor, with changes moved to another runtime if they are called for in
-    /// `background`. The threads of that have a lower priority, and a change may hold locks that
-    /// other calls wait for.
+    /// `background`. The threads of `background` have a lower priority, and a change may hold locks
+    /// that other calls wait for.
     #[must_use]
     pub fn with_changes_on(self, runtime: Handle, background: Id) -> Self {
         let apart = Some((runtime, background));
@@ -111,10 +111,10 @@ impl Executor {
         until(deadline, done).await?
     }
 
-    /// Runs a change to a snapshot, or the copying of one, which waits for the batch under way. It
-    /// is never refused for load, because a refused feed would have to begin again. Only changes
-    /// may wait for a disk, so a call that writes nothing never does. It runs at the priority of the
-    /// threads that serve.
+    /// Runs a change to a snapshot, or the copying of a snapshot, which waits for the batch under
+    /// way. This work is never refused for load, because a refused feed would have to begin again.
+    /// Only this work may wait for a disk, so a call that writes nothing never does. It runs at the
+    /// priority of the threads that serve.
     ///
     /// # Errors
     /// [`Error::Deadline`]: the change did not run in time, or it continues without its caller.
@@ -202,7 +202,7 @@ impl Executor {
         done(by.deadline, tasks::spawn_blocking(work)).await
     }
 
-    /// Runs `work` on a thread that may wait, once there is a place for it.
+    /// Runs `work` on a blocking thread, once there is a place for it.
     async fn waiting<T: Send + 'static>(
         &self,
         places: &FairLimiter,
@@ -211,8 +211,8 @@ impl Executor {
     ) -> Result<T, Error> {
         let work = holding(places.take_by(by).await?, work);
         match &self.apart {
-            // A thread inherits the priority of the one that starts it, so a thread of the other
-            // runtime has to start this one.
+            // A thread inherits the priority of the thread that starts it, so a thread of the other
+            // runtime has to start the thread for this work.
             Some((runtime, _)) if self.is_in_background() => {
                 let start = async { tasks::spawn_blocking(work).await };
                 let started = tasks::spawn_on(runtime, start);

@@ -28,8 +28,8 @@ const PART_CHANGES: usize = 500;
 /// The most parts of an export that wait for its client.
 pub const MAX_WAITING_PARTS: usize = 1;
 
-/// The time that a client may leave a part unread before its export is given up: a copy of the
-/// whole snapshot waits with it.
+/// The time that a client may leave a part unread before its export is given up. An export keeps a
+/// copy of the whole snapshot.
 const MAX_UNREAD: Duration = Duration::from_secs(60);
 
 /// Encodes and sends the parts of an export from a thread for blocking work, on the

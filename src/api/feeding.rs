@@ -87,8 +87,8 @@ async fn take(
     }
 }
 
-/// The first step. With a journal, also the steps that have arrived since: they
-/// are stored together.
+/// Returns the first step and, with a journal, the steps that have arrived since. They are stored
+/// together.
 async fn gather(
     first: Result<Bytes, Status>,
     steps: &mut Streaming<Bytes>,

@@ -39,7 +39,7 @@ impl Dialect for PlacementSpec {
             let rule = "must not be COMPLETENESS_ALL_OR_NOTHING in the Fleet dialect";
             faults.add(Path::root("completeness"), rule);
         }
-        // With 0 replicas all holders are to give up the placement.
+        // 0 replicas are allowed: all holders then give up the placement.
         let options = place_options::common(request, 0, limits, faults);
         PlaceOptions {
             holders: place_options::holders(&request.holders, limits, faults),

@@ -19,7 +19,7 @@ use super::dialect::Dialect;
 use super::pod_request::Outline;
 use crate::account::{Account, Charge, Part, heap};
 
-/// The number of questions that are remembered as asked once, each by a hash in its own place.
+/// The number of places for hashes of questions that were asked once.
 const PLACES: usize = 1_024;
 
 /// The bytes of a question's entry in the tables of the cache.

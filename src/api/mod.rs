@@ -1,11 +1,12 @@
-//! The one room that knows gRPC: requests in, plain calls, responses out, errors to status.
+//! The part that knows gRPC. It turns requests into plain calls, results into responses, and errors
+//! into statuses.
 //!
 //! - A call: `service` names it, `request_context` finds its caller and deadline, `permission`
 //!   alone checks what the caller may do, `error` alone chooses codes, reasons and details. `noted`
 //!   has the facts about an answer for metrics and the decision log.
-//! - A question: `questions` has it read (`pod_request`), waits for its revision
-//!   (`read_your_writes`) and decides (`decide`) in its `dialect`; `written` encodes the answer.
-//!   `decision_stream` does so for streams, `question_group` for questions on one revision.
+//! - A question: `questions` reads it (`pod_request`), waits for its revision (`read_your_writes`)
+//!   and decides (`decide`) in its `dialect`; `written` encodes the answer. `decision_stream` does
+//!   the same for streams, `question_group` for questions on one revision.
 //! - Other reads: `place`, `describe`, `removals`, `export`, `verify`.
 //! - Changes: `update`, `feed`, `reservations`; `retry` recognises repeated requests.
 //! - Threads: `executor` runs long work, `slots` shares places among callers, `background` has the

@@ -16,7 +16,7 @@ use crate::snapshot::Snapshot;
 pub struct Decision {
     /// The moment when the decision began.
     pub started: Instant,
-    /// The time that it took.
+    /// The time that the decision took.
     pub took: Duration,
     /// The size of the decision.
     pub size: Size,

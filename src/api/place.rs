@@ -30,7 +30,7 @@ impl Service {
     /// Places the replicas of a request.
     ///
     /// # Errors
-    /// The reason why it is refused.
+    /// The reason why the request is refused.
     pub(super) async fn placed(
         &self,
         request: v1::PlaceRequest,
@@ -106,7 +106,7 @@ struct ValidPlacement {
     at_least: AtLeast,
     placing: Placing,
     overlay: Batch,
-    /// Whether the picks are reserved.
+    /// True if the picks are reserved.
     reserves: bool,
     retry: Option<Retryable>,
 }
@@ -223,7 +223,7 @@ impl ValidPlacement {
         Ok(answer)
     }
 
-    /// Writes the reservations into an answer; returns the bytes to keep of it.
+    /// Writes the reservations into an answer. Returns the bytes to keep for a repeated request.
     fn tell(&self, answer: &mut v1::PlaceResponse, reserved: Reserved) -> Vec<u8> {
         answer.revision = reserved.revision;
         answer.reserved_until = Some(timestamp(reserved.until));

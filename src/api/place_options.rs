@@ -33,8 +33,8 @@ pub fn hold(
     Some((wire.owner.clone(), ttl))
 }
 
-/// Returns the options that all dialects read from a request. It has to ask for `least` replicas or
-/// more.
+/// Returns the options that all dialects read from a request. The request has to ask for `least`
+/// replicas or more.
 pub fn common(
     request: &v1::PlaceRequest,
     least: i32,
@@ -56,14 +56,14 @@ fn is_joint(request: &v1::PlaceRequest, faults: &mut Violations) -> bool {
     planning == v1::Planning::Joint
 }
 
-/// Returns whether none is to be placed where some find no node.
+/// Returns whether no replica is to be placed if some replicas find no node.
 pub fn is_all_or_nothing(request: &v1::PlaceRequest, faults: &mut Violations) -> bool {
     let path = Path::root("completeness");
     let asked: v1::Completeness = request::known(request.completeness, path, faults);
     asked == v1::Completeness::AllOrNothing
 }
 
-/// Returns how many are wanted, of all workloads. A request that does not say so wants 0.
+/// Returns the number of replicas of all workloads together; 0 for a request without a number.
 fn replicas(
     request: &v1::PlaceRequest,
     least: i32,

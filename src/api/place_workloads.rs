@@ -1,5 +1,5 @@
-//! The workloads of a `Place` request: one, or several that are placed together, each on what
-//! those before it leave.
+//! The workloads of a `Place` request: one, or several that are placed together. Each of these is
+//! placed on the room that the workloads before it leave.
 
 use std::collections::HashSet;
 
@@ -15,14 +15,14 @@ const ORDERS: usize = 8;
 /// A workload that is placed.
 #[derive(Debug)]
 pub struct ValidWorkload {
-    /// Its pod.
+    /// The workload's pod, checked.
     pub question: Box<dyn Dialect>,
-    /// How many are wanted.
+    /// The number of replicas to place.
     pub replicas: usize,
 }
 
-/// Checks the workloads of a request, of which there is one or a list; nothing where one is
-/// not valid.
+/// Checks the one workload of a request, or its list of workloads. Returns nothing if any of them
+/// is not valid.
 pub fn workloads(
     wire: &mut v1::PlaceRequest,
     checker: Checker,
@@ -46,16 +46,16 @@ pub fn workloads(
         let path = list.index(index);
         valid(it.pod.take(), it.replicas, path.field("pod"))
     });
-    // Every fault of each, before it is said whether all are valid.
+    // Collects the faults of all workloads before the result tells whether all are valid.
     let all: Vec<_> = all.collect();
     all.into_iter().collect::<Option<_>>().unwrap_or_default()
 }
 
-/// Orders in which workloads are placed: those of which replicas were left over come first in
-/// the next one.
+/// Orders in which workloads are placed. Workloads with replicas left over come first in the next
+/// order.
 #[derive(Debug)]
 pub struct WorkloadOrders {
-    /// The next one.
+    /// The next order.
     pub next: Vec<usize>,
     tried: HashSet<Vec<usize>>,
 }
@@ -69,8 +69,8 @@ impl WorkloadOrders {
         }
     }
 
-    /// Returns whether there is another one to try, after one in which replicas of some workloads
-    /// were left over.
+    /// Returns whether there is another order to try, after one that left replicas of some
+    /// workloads over.
     pub fn goes_on(&mut self, left_over: impl Fn(usize) -> bool) -> bool {
         let (first, then): (Vec<_>, Vec<_>) = self.next.iter().partition(|it| left_over(**it));
         let is_last = first.is_empty();
@@ -80,8 +80,8 @@ impl WorkloadOrders {
     }
 }
 
-/// The answer about several workloads: what came of each, by its place in the request, in the order
-/// in which they were placed.
+/// The answer about several workloads, from the answer about each with its index in the request, in
+/// the order in which they were placed.
 pub fn answer_of(mut answers: Vec<(usize, v1::PlaceResponse)>) -> v1::PlaceResponse {
     let mut all = v1::PlaceResponse::default();
     if let Some((_, first)) = answers.first_mut() {
@@ -118,7 +118,8 @@ pub fn answer_of(mut answers: Vec<(usize, v1::PlaceResponse)>) -> v1::PlaceRespo
     all
 }
 
-/// Places nothing of what an answer has: all replicas are unplaced, for the reasons that it says.
+/// Takes all placements of an answer back: every replica is unplaced, for the reasons in the
+/// answer.
 pub fn place_nothing(answer: &mut v1::PlaceResponse) {
     answer.unplaced = wanted(answer);
     answer.placements.clear();
@@ -134,7 +135,7 @@ pub fn place_nothing(answer: &mut v1::PlaceResponse) {
     }
 }
 
-/// How many replicas were asked for.
+/// Returns the number of replicas that were asked for.
 fn wanted(answer: &v1::PlaceResponse) -> i32 {
     let placed = i32::try_from(answer.placements.len()).unwrap_or(i32::MAX);
     placed.saturating_add(answer.unplaced)

@@ -1,4 +1,5 @@
-//! Placing what a `Place` request asks for: one workload, or several on one copy of the snapshot.
+//! Places the replicas of a `Place` request: of one workload, or of several on one copy of the
+//! snapshot.
 
 use super::answer;
 use super::error::Error;
@@ -8,24 +9,24 @@ use crate::proto::v1;
 use crate::snapshot::{Batch, Hold, Imagined, Limits, ReadView, Snapshot};
 use crate::spread::{NodeChecks, Pick, PickStep, Picker, PlaceOptions};
 
-/// What is placed, and how.
+/// The workloads to place, and the options for that.
 #[derive(Debug)]
 pub struct Placing {
     /// One workload, or a list.
     pub workloads: Vec<ValidWorkload>,
-    /// Whether it is a list, even of one.
+    /// True if the request has a list of workloads, even of one.
     pub is_list: bool,
-    /// What the picks of each count as.
+    /// The form in which the picks of each workload count.
     pub holds: Vec<Hold>,
-    /// Whether nothing is placed where some replicas find no node.
+    /// True if nothing is placed when some replicas find no node.
     pub all_or_nothing: bool,
-    /// The options for all of them together.
+    /// The options for all workloads together.
     pub options: PlaceOptions,
-    /// What nodes are checked for.
+    /// The checks that nodes have to pass.
     pub checks: NodeChecks,
-    /// How much of the answer to write.
+    /// The extent of the answer.
     pub view: v1::View,
-    /// How many domains a report lists.
+    /// The number of domains that a report lists.
     pub max_domains: usize,
     /// The limits of the server.
     pub limits: Limits,
@@ -35,8 +36,8 @@ impl Placing {
     /// Places all workloads, and answers without the epoch and age of the snapshot.
     ///
     /// # Errors
-    /// [`Error::Deadline`] when `cancelled` said so, and
-    /// [`Error::OverLimit`] for too many steps to list.
+    /// [`Error::Deadline`] when `cancelled` returned true, and [`Error::OverLimit`] for too many
+    /// steps to list.
     pub fn answer(
         &self,
         snapshot: &Snapshot,
@@ -53,8 +54,7 @@ impl Placing {
         Ok(answer)
     }
 
-    /// Gathers what picking needs from a read view, and picks after that is
-    /// closed.
+    /// Gathers the data for picking from a read view, and picks after the read view is closed.
     fn place_one(
         &self,
         workload: &ValidWorkload,
@@ -70,8 +70,8 @@ impl Placing {
         self.pick(workload, picker, response, cancelled)
     }
 
-    /// Places several workloads: in their order, and where that leaves replicas over and all are
-    /// planned together, in others. The most replicas are taken.
+    /// Places several workloads in their order. If this leaves replicas over and all workloads are
+    /// planned together, tries other orders, and takes the one that places the most replicas.
     fn place_list(
         &self,
         snapshot: &Snapshot,
@@ -96,7 +96,7 @@ impl Placing {
         }
     }
 
-    /// Places workloads in this order, each on what those before it leave of one revision.
+    /// Places workloads in this order on one revision, each on the room that those before it leave.
     fn place_in(
         &self,
         order: &[usize],
@@ -131,7 +131,7 @@ impl Placing {
         placed.map_err(Error::of_aside)?
     }
 
-    /// Picks with what was gathered, and completes the response.
+    /// Picks with the gathered data, and completes the response.
     fn pick(
         &self,
         workload: &ValidWorkload,
@@ -165,7 +165,8 @@ impl Placing {
         })
     }
 
-    /// Returns what is gathered from a read view: a picker, and what can be answered already.
+    /// Returns a picker with the data from a read view, and the fields of the response known
+    /// already.
     fn plan(
         &self,
         workload: &ValidWorkload,

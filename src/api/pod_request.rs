@@ -97,7 +97,7 @@ pub struct Outline<'a> {
 
 impl<'a> Outline<'a> {
     /// The outline of a request, whose other fields are skipped. `None` if the request has to be
-    /// decoded for that: it has no pod, or parts of one that decoding merges.
+    /// decoded for that: it has no pod, or parts of a pod that decoding merges.
     pub fn of(bytes: &'a [u8]) -> Option<Self> {
         let mut pod = None;
         let mut outline = Self {

@@ -27,8 +27,8 @@ use crate::matching::{Path, Violations};
 use crate::proto::encoded::Encoded;
 use crate::snapshot::{Attempt, Delay, Reach, ReadView, Snapshot};
 
-/// The number of times that a group is asked question by question. If batches come in between each
-/// time, it is asked on copies.
+/// The number of attempts to answer a group question by question. If a batch comes in between each
+/// time, the group is answered on copies.
 const ATTEMPTS: usize = 3;
 
 /// The questions of a group, after only their ids and timeouts were checked.
@@ -38,7 +38,7 @@ struct Group {
     asks: Vec<Ask>,
     /// The total bytes of their requests.
     bytes: usize,
-    /// The asker with the least timeout.
+    /// The asker with the earliest deadline.
     by: Option<RequestContext>,
 }
 
@@ -185,10 +185,10 @@ struct PodDecision<A> {
 }
 
 impl Service {
-    /// A valid question of a group; the other questions are about a snapshot of this name.
+    /// Checks a question of a group. It must be about the snapshot of this name, if there is one.
     ///
     /// # Errors
-    /// The reason why it is refused.
+    /// The reason why the question is refused.
     fn member<M: PodRequest, A: Writable + 'static>(
         &self,
         encoded: &Encoded<M>,
@@ -268,7 +268,7 @@ impl Service {
     /// Decides the valid questions of a group on one revision.
     ///
     /// # Errors
-    /// The reason why none is answered.
+    /// The reason why no question is answered.
     async fn decide_group(
         &self,
         members: Vec<GroupQuestion>,
@@ -297,7 +297,7 @@ impl Service {
     }
 }
 
-/// Returns whether all could be decided at once, on one revision.
+/// Returns whether all questions could be decided at once, on one revision.
 fn decided_at_once(asked: &mut [Box<dyn GroupDecision>]) -> bool {
     for _ in 0..ATTEMPTS {
         let revisions: Result<Vec<i64>, Delay> = asked.iter_mut().map(|a| a.at_once()).collect();

@@ -78,7 +78,7 @@ impl Service {
     /// Answers a call about one pod.
     ///
     /// # Errors
-    /// The reason why it is refused.
+    /// The reason why the request is refused.
     pub(super) async fn answer<M: PodRequest, A: Writable + 'static>(
         &self,
         request: Request<Bytes>,
@@ -93,7 +93,7 @@ impl Service {
     /// Answers a question about one pod.
     ///
     /// # Errors
-    /// The reason why it is refused.
+    /// The reason why the question is refused.
     pub(super) fn ask<M, A>(
         &self,
         encoded: &Encoded<M>,
@@ -139,7 +139,7 @@ impl Service {
     /// A valid question about one pod, by a caller that may ask it.
     ///
     /// # Errors
-    /// The reason why it is refused.
+    /// The reason why the question is refused.
     pub(super) fn question<M: PodRequest>(
         &self,
         encoded: &Encoded<M>,

@@ -39,7 +39,7 @@ impl AtLeast {
     }
 
     fn is_reached(&self, snapshot: &Snapshot) -> bool {
-        // The epoch comes first: a revision is that of its epoch.
+        // The epoch comes first, because revisions of two epochs cannot be compared.
         self.is_epoch_of(snapshot) && snapshot.revision() >= self.revision
     }
 

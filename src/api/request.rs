@@ -56,7 +56,7 @@ pub fn check_snapshot_name(name: &str, path: Path<'_>, faults: &mut Violations) 
     }
 }
 
-/// A snapshot's name as [`snapshot_name`] checks it, where nothing else can be
+/// A snapshot's name as [`snapshot_name`] checks it, for requests in which nothing else can be
 /// wrong.
 ///
 /// # Errors

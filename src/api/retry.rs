@@ -34,7 +34,8 @@ pub fn retryable(wire: &v1::PlaceRequest, caller: Option<&Caller>) -> Option<Ret
     key.update(&(caller.len() as u64).to_le_bytes());
     key.update(caller.as_bytes());
     key.update(id.as_bytes());
-    // The snapshot keeps it, and it may wait for another revision each time.
+    // The snapshot keeps the hash, so its name is left out. A repetition may wait for another
+    // revision.
     let question = v1::PlaceRequest {
         snapshot: String::new(),
         min_revision: 0,
@@ -53,7 +54,7 @@ fn hash(bytes: &[u8]) -> [u8; 32] {
     hash
 }
 
-/// The answer after reserving: the new one, or that of the first time with the present ids of its
+/// The answer after reserving: the new answer, or the first answer with the current ids of its
 /// reservations. A server that may have lost updates begins a new epoch, and ids belong to an
 /// epoch.
 ///

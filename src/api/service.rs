@@ -32,7 +32,7 @@ use crate::proto::v1;
 use crate::proto::v1::spread_service_server::SpreadService;
 use crate::snapshot::Snapshot;
 
-/// Acknowledgements that wait for a slow reader before its feed pauses.
+/// The number of acknowledgements that wait for a slow reader before its feed pauses.
 pub(super) const MAX_WAITING_ANSWERS: usize = 16;
 
 impl Service {
@@ -284,7 +284,7 @@ impl SpreadService for Service {
     async fn verify_snapshot(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
         let (call, snapshot) = self.open_on::<v1::VerifySnapshotRequest>(request, Role::Admin)?;
         let turn = self.verifying.take_by(&call.by).await?;
-        // Cancelled when this future is dropped, because the caller is gone.
+        // The token is cancelled when this future is dropped, because then the caller is gone.
         snapshot.check_copy().map_err(Error::from)?;
         let abandoned = self.draining.child_token();
         let _abandon = abandoned.clone().drop_guard();

@@ -22,7 +22,8 @@ pub enum CallerKey {
     Known(CallerIdentity),
     /// A caller that is known only by its address.
     Somewhere(IpAddr),
-    /// A caller without either, as in this process. Such callers are not told apart.
+    /// A caller without an identity or address, as in this process. Such callers are not told
+    /// apart.
     #[default]
     Nobody,
 }
@@ -34,7 +35,7 @@ impl CallerKey {
             (Some(known @ (CallerIdentity::Token(_) | CallerIdentity::Certificate(_))), _) => {
                 Self::Known(known.clone())
             }
-            // One machine usually has 64 bits of such addresses.
+            // One machine usually has a whole IPv6 network with a prefix of 64 bits.
             (_, Some(IpAddr::V6(address))) if address.to_ipv4_mapped().is_none() => {
                 let net = address.to_bits() >> 64 << 64;
                 Self::Somewhere(Ipv6Addr::from_bits(net).into())
@@ -64,12 +65,12 @@ struct HeldSlots {
 }
 
 impl CallSlots {
-    /// So many slots as a limit allows, all free.
+    /// As many slots as a limit allows, all free.
     pub fn new(limit: Limit, limits: &Limits) -> Self {
         Self::and_more(limit, limits, 0)
     }
 
-    /// So many slots as a limit allows, and `more`, all free.
+    /// As many slots as a limit allows, and `more`, all free.
     pub fn and_more(limit: Limit, limits: &Limits, more: usize) -> Self {
         let most = limits.get(limit);
         Self(Arc::new(LimitSlots {
@@ -88,7 +89,7 @@ impl CallSlots {
         self.0.held.lock().all
     }
 
-    /// A slot, until it is dropped.
+    /// Takes a slot, until the slot is dropped.
     ///
     /// # Errors
     /// [`Error::OverLimit`] when no slot is free, or the caller holds more slots than are free.
@@ -130,9 +131,9 @@ impl Drop for CallSlot {
     }
 }
 
-/// A limit on how much work of a kind runs at once. A caller runs at most half of that. It queues
-/// with only one piece of work for each place that it may have, so a thousand requests of one
-/// caller do not all come before the next request of another.
+/// A limit on how much work of a kind runs at once. A caller runs at most half of that work. A
+/// caller queues with only one piece of work for each place that it may have, so a thousand
+/// requests of one caller do not all come before the next request of another.
 #[derive(Clone)]
 pub struct FairLimiter {
     count: usize,
@@ -145,7 +146,7 @@ pub struct FairLimiter {
 pub type WorkPlace = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
 impl FairLimiter {
-    /// So many places, all free.
+    /// `count` places, all free.
     pub fn new(count: usize) -> Self {
         Self {
             count,
@@ -222,7 +223,7 @@ mod tests {
         }
     }
 
-    /// Returns how many pieces of work of each caller run, when each caller has so many.
+    /// Returns how many pieces of work of each caller run, when each caller asks for this many.
     async fn running(places: usize, work: &[(CallerKey, usize)]) -> Vec<usize> {
         let (limiter, ran) = (FairLimiter::new(places), Arc::new(Mutex::new(Vec::new())));
         for (number, (who, count)) in work.iter().enumerate() {

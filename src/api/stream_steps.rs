@@ -201,7 +201,7 @@ impl Ask {
     }
 }
 
-/// The next field, which has bytes: its number and these.
+/// Reads the next field, which must hold bytes. Returns the field's number and bytes.
 fn message_field<'a>(fields: &mut WireFields<'a>) -> Option<(u32, &'a [u8])> {
     let field = fields.next()??;
     Some((field.number, fields.content(&field)?))
@@ -244,8 +244,8 @@ mod tests {
     }
 
     proptest! {
-        /// A step that is read without decoding reads as if it were decoded, unless the decoder
-        /// refuses the request, which is refused later then.
+        /// A step is read without decoding as it is decoded, unless the decoder refuses the
+        /// request. Such a request is refused later.
         #[test]
         fn a_step_is_read_as_it_is_decoded(parts in vec(part(), 0..4), more in vec(any::<u8>(), 0..3)) {
             let question = parts.concat();

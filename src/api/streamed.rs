@@ -15,8 +15,7 @@ use crate::tasks::Task;
 /// A stream of answers.
 pub type BoxStream = Pin<Box<dyn Stream<Item = Result<Bytes, Status>> + Send>>;
 
-/// Returns the messages that `feeder` sends, then the way in which it ended: well, with its own
-/// error, or by a panic, which is an error, too.
+/// Returns the messages that `feeder` sends, then its error if it failed. A panic is an error, too.
 pub fn streamed(
     answers: mpsc::Receiver<Result<Bytes, Status>>,
     feeder: Task<Result<(), Error>>,

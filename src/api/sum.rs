@@ -51,7 +51,7 @@ impl ExportSum {
     }
 
     fn add_line(&mut self, message: &impl Serialize) {
-        // Made a value first, so that the fields of each object are sorted.
+        // Converts to a value first, so that the fields of each object are sorted.
         let value = serde_json::to_value(message).expect("messages have a JSON form");
         let mut line = value.to_string();
         line.push('\n');

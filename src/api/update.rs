@@ -26,7 +26,7 @@ pub struct ValidUpdate {
     pub version: Option<KubernetesVersion>,
     /// True if the changes are the whole state.
     pub replaces: bool,
-    /// The revision to apply at.
+    /// The revision that the snapshot must have.
     pub expected_revision: Option<i64>,
     /// The right that the update needs, if it needs one.
     pub fence: Option<Fence>,
@@ -38,7 +38,7 @@ pub struct ValidUpdate {
 
 impl ValidUpdate {
     /// Checks a request that arrived at the moment `arrived`. `parent` is the field of another
-    /// request that it is in; `None` if it is a request itself.
+    /// request that contains this one; `None` if none does.
     ///
     /// # Errors
     /// Every fault of the request.
@@ -117,7 +117,7 @@ impl ValidUpdate {
         Ok(staged.apply(&self.batch, self.defaults.clone(), limits)?)
     }
 
-    /// The name of its snapshot, and the offer to that, for an update that does not replace.
+    /// Returns the name of the snapshot and the offer to it, for an update that does not replace.
     pub fn into_offer(self) -> (String, Offer) {
         let offer = Offer {
             batch: Arc::new(self.batch),

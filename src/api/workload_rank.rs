@@ -32,12 +32,13 @@ impl WorkloadRank {
         }
     }
 
-    /// Returns whether it violates a hard constraint.
+    /// Returns whether the workload violates a hard constraint.
     pub fn violates(&self) -> bool {
         self.hard_excess.0 > 0
     }
 
-    /// Returns whether it violates no hard constraint, and exceeds the max skew of a soft one.
+    /// Returns whether the workload violates no hard constraint, and exceeds the max skew of a soft
+    /// one.
     pub fn exceeds(&self) -> bool {
         !self.violates() && self.soft_excess.0 > 0
     }

@@ -35,11 +35,11 @@ pub struct Written<M> {
 
 /// A message whose answers can be written.
 pub trait Writable: Message + Default + Loggable {
-    /// The tag of its constraints.
+    /// The tag of the constraints.
     const CONSTRAINTS: u32;
     /// The tag of the candidates that the snapshot does not hold.
     const UNKNOWN_CANDIDATES: u32;
-    /// The tag of its id in the decision log.
+    /// The tag of the answer's id in the decision log.
     const DECISION_ID: u32;
 }
 
@@ -127,7 +127,7 @@ impl Written<v1::FilterResponse> {
         self.bytes.message(4, &RefusalFields { node, refusal });
     }
 
-    /// Writes a bit per candidate, and the revision of their order.
+    /// Writes a bit per candidate, and the revision of the candidates' order.
     pub fn bitmap(&mut self, bits: &[u8], ordered_at: i64) {
         if !bits.is_empty() {
             self.bytes.item(7, bits);
@@ -162,13 +162,14 @@ impl Written<v1::ScoreResponse> {
     /// Writes scores of 0 to 100 without the nodes.
     pub fn packed(&mut self, scores: &[u8]) {
         if !scores.is_empty() {
-            // One pass writes both the scores and the bits of the nodes that they belong to.
+            // Makes room for both the scores and the bits of the nodes that they belong to.
             let bytes = scores
                 .len()
                 .saturating_add(scores.len().div_ceil(8))
                 .saturating_add(USUAL_BYTES);
             self.bytes.reserve(bytes);
-            // Numbers below 128 are bytes of a packed field as they stand.
+            // A number below 128 is encoded as one equal byte, so the scores are a packed field
+            // already.
             self.bytes.item(6, scores);
         }
         self.note_scored(scores.len());
@@ -182,7 +183,7 @@ impl Written<v1::ScoreResponse> {
         self.note_scored(scores.len());
     }
 
-    /// Writes a bit for each candidate with a score, and the revision of their order.
+    /// Writes a bit for each candidate with a score, and the revision of the candidates' order.
     pub fn bitmap(&mut self, bits: &[u8], ordered_at: i64) {
         if !bits.is_empty() {
             self.bytes.item(8, bits);

@@ -6,13 +6,13 @@ use super::settings::Config;
 /// Settings that are each right and together wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum Conflict {
-    /// Half of what TLS needs.
+    /// Only one of the two files that TLS needs is given.
     #[error("--tls-cert and --tls-key need each other: give both, or neither")]
     HalfTls,
-    /// Client certificates without TLS.
+    /// A CA for client certificates is given without TLS.
     #[error("--tls-client-ca needs --tls-cert and --tls-key")]
     ClientCaWithoutTls,
-    /// Plain text for everybody to read.
+    /// The server would serve plain text to other machines.
     #[error(
         "--listen {0} would serve plain text to other machines: give --tls-cert and --tls-key, or \
          --allow-plaintext where a proxy or mesh encrypts"
