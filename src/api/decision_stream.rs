@@ -329,8 +329,7 @@ impl DecisionStream {
             Err(status) => {
                 tell(Err(&status));
                 bytes.int(1, tag.id.cast_signed());
-                // The details are an encoded google.rpc.Status, whose fields the answer's error
-                // shares.
+                // The details encode a google.rpc.Status; the error has the same fields.
                 bytes.item(5, status.details());
             }
         }

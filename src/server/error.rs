@@ -26,7 +26,7 @@ pub enum Error {
     /// The log that the server shares with others cannot be used.
     #[error("{0}")]
     Log(BoxError),
-    /// The files that were to be loaded could not be.
+    /// The files to load could not be loaded.
     #[error("cannot load: {0}")]
     Preload(BoxError),
     /// Certificates or rules are bad.

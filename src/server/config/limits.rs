@@ -178,7 +178,7 @@ fn summary(help: &str) -> String {
 
 /// A value that a limit may have.
 fn parse(row: &Row, text: &str) -> Result<usize, String> {
-    // At most so many as semaphores can count.
+    // A semaphore can count no further.
     let most = row.most.min(Semaphore::MAX_PERMITS);
     match text.parse() {
         Ok(value) if (row.least..=most).contains(&value) => return Ok(value),

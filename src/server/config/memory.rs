@@ -24,10 +24,11 @@ pub fn limit() -> Option<u64> {
     let read = |file: &Path| {
         let text = std::fs::read_to_string(file).ok()?;
         let limit = text.trim().parse::<u64>().ok()?;
-        // Version 1 has this value when there is no limit.
+        // Version 1 reports a larger value when there is no limit.
         (limit < i64::MAX as u64 / 2).then_some(limit)
     };
-    // Each group is within those above it. In a container of its own it is the root.
+    // The limits of the groups above a group bind it, too. In a container the process's group is
+    // the root.
     let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let own = own.lines().find_map(|line| line.strip_prefix("0::/"));
     let root = Path::new("/sys/fs/cgroup");

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::log::nats::{Access, FleetName, Keeping};
 
-/// Where the log of a fleet is, and how it is kept.
+/// The log of a fleet, and the way in which it is kept.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Replication")]
 pub struct ReplicationSettings {
@@ -78,25 +78,25 @@ pub struct ReplicationSettings {
 /// Settings of a log that are each right and together wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum LogConflict {
-    /// Nobody knows who shares the log.
+    /// A log is given without the fleet that shares it.
     #[error("--log needs --fleet, the name of the servers that share the log")]
     WithoutFleet,
-    /// A setting of a log, without one.
+    /// A setting of a log is given without a log.
     #[error("{0} needs --log")]
     WithoutLog(&'static str),
-    /// Half of a certificate.
+    /// Only one of the certificate and its key is given.
     #[error("--log-certificate and --log-key need each other: give both, or neither")]
     HalfCertificate,
 }
 
-/// A log, its fleet and how it is kept, where there is one.
+/// A log, its fleet and the way in which the log is kept.
 #[derive(Debug, Clone)]
 pub struct SharedLog {
     /// The nats-servers.
     pub access: Access,
-    /// The servers that share it.
+    /// The servers that share the log.
     pub fleet: FleetName,
-    /// The way in which it is kept.
+    /// The way in which the log is kept.
     pub keeping: Keeping,
 }
 

@@ -81,7 +81,7 @@ pub struct SecuritySettings {
     pub handshake_timeout: Duration,
 }
 
-/// Whether a client must have a certificate.
+/// The rule about the certificates of clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum ClientAuth {
     /// It must.

@@ -126,7 +126,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Returns how many threads serve connections.
+    /// Returns the number of threads that serve connections.
     pub fn threads(&self) -> usize {
         self.connections.threads.unwrap_or_else(processors)
     }
@@ -172,8 +172,7 @@ pub struct ConnectionSettings {
     pub keepalive_timeout: Duration,
 }
 
-/// How the server stops on SIGTERM or Ctrl-C. A second signal exits at once,
-/// with 143 or 130.
+/// The settings of a stop on SIGTERM or Ctrl-C. A second signal exits at once, with 143 or 130.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Stopping")]
 pub struct DrainSettings {
@@ -231,7 +230,7 @@ pub struct StateSettings {
     pub durability: Durability,
 }
 
-/// How long views are kept.
+/// The time for which views are kept.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub struct ViewSettings {

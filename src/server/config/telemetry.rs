@@ -38,7 +38,7 @@ pub struct LogSettings {
     pub log_level: Option<String>,
 }
 
-/// How log lines look.
+/// The form of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
     /// `human` on a terminal, else `json`.
@@ -137,7 +137,7 @@ fn ratio(text: &str) -> Result<f64, &'static str> {
     }
 }
 
-/// Where decisions are logged, and how many of them.
+/// The file to which decisions are logged, and the share of them that is logged.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Decision log")]
 pub struct DecisionLogSettings {

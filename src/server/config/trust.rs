@@ -8,7 +8,7 @@ use super::values::positive_duration;
 use crate::api;
 use crate::snapshot::MaxAges;
 
-/// When answers are not to be trusted.
+/// The settings by which answers count as untrustworthy.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Trust")]
 pub struct TrustSettings {
@@ -63,7 +63,7 @@ pub struct MaxAge {
     age: Option<Duration>,
 }
 
-/// What to do with decisions on a snapshot that is too old.
+/// The treatment of decisions on a snapshot that is too old.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Stale {
     /// They are answered.

@@ -12,7 +12,7 @@ use crate::backoff::Backoff;
 use crate::snapshot::{Registry, Snapshot};
 use crate::tasks;
 
-/// The pause after the journal refused, for instance because the disk is full.
+/// The shortest pause after the journal refused a change, for instance because the disk is full.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -59,15 +59,15 @@ pub async fn run(registry: Arc<Registry>) {
                 Ok((name, failed)) => {
                     paces.insert(name, failed);
                 }
-                // The snapshot of the failed task is unknown.
+                // A failed task does not tell its snapshot, so each snapshot may be tried again.
                 Err(_) => paces.clear(),
             }
         }
     }
 }
 
-/// Ends the due reservations of a snapshot. Returns its name once it may be tried again, and the
-/// pauses if it failed.
+/// Ends the due reservations of a snapshot. Returns the snapshot's name once it may be tried again,
+/// and the pauses if the end was not stored.
 async fn end(
     registry: Arc<Registry>,
     snapshot: Arc<Snapshot>,

@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The time that a thread waits for a message before it checks whether it should end.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// The time of a round of comparing.
+/// The time between two rounds of comparing.
 const COMPARING_ROUND: Duration = Duration::from_secs(15);
 
 /// The amount by which the priority of comparing is lower, as in `nice(1)`: no call waits for it.
@@ -55,7 +55,7 @@ const CHECKPOINT_BYTES: u64 = 256 << 20;
 
 /// Follows all logs, as long as it is polled.
 pub async fn follow_all(member: Membership) {
-    // A thread for each log, where it waits for messages.
+    // Each log has a thread, which waits for messages.
     let mut threads = HashMap::new();
     let mut looks = interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -67,7 +67,7 @@ pub async fn follow_all(member: Membership) {
                 member.tails.note_reached(true);
                 follow(&mut threads, &member, names);
             }
-            // The known logs are followed even so.
+            // The known logs are still followed.
             Ok(Err(_)) => member.tails.note_reached(false),
             Err(_) => error!("looking for snapshots failed"),
         }
@@ -106,7 +106,7 @@ struct Following {
 }
 
 impl Following {
-    /// Follows until it is told to end.
+    /// Follows the log until the thread is told to end.
     fn run(self) {
         let name = &*self.name;
         let Membership {
@@ -123,7 +123,7 @@ impl Following {
                 asked = Instant::now();
                 let bounds = self.runtime.block_on(log.bounds(name));
                 tails.note(name, bounds.ok().map(|bounds| bounds.last));
-                // The check reports its own fault.
+                // `check_clock` reports its fault itself.
                 let _ = replica.check_clock(name);
                 replica.mend_local(name);
                 replica.copy_for_comparing(name);
@@ -134,7 +134,7 @@ impl Following {
                     thread::sleep(pauses.after_failure());
                 }
             } else if begun.elapsed() < SHORTEST_PAUSE {
-                // The log cannot be asked.
+                // `wait` returned early, because the log cannot be asked.
                 thread::sleep(pauses.after_failure());
             }
         }
@@ -163,13 +163,13 @@ impl Following {
     }
 }
 
-/// Writes checkpoints and trims logs, whenever this server is the one that does.
+/// Writes checkpoints and trims logs, while this server holds the lease for that.
 pub async fn keep_checkpoints(member: Membership) -> Infallible {
     let lease = member.lease("checkpoints");
     lease.while_held(|| checkpoints(member.clone())).await
 }
 
-/// The time of the last checkpoint of a log, and the length of the log then.
+/// The time of the last checkpoint of a log, and the growth of the log since.
 struct LastCheckpoint {
     at: Instant,
     /// The bytes that were appended since.
@@ -193,7 +193,7 @@ async fn checkpoints(member: Membership) -> Infallible {
             let last = written
                 .entry(name.clone())
                 .or_insert_with(|| LastCheckpoint {
-                    // A server that begins does not know the time.
+                    // A server that has just started does not know the time of the last checkpoint.
                     at: Instant::now(),
                     grown: bounds.bytes,
                     bytes: bounds.bytes,
@@ -264,8 +264,8 @@ pub async fn watch_copies(member: Membership) -> Infallible {
     }
 }
 
-/// Drops blobs that nothing names, and the logs of deleted snapshots, whenever this server is the
-/// one that does.
+/// Drops blobs that nothing names, and the logs of deleted snapshots, while this server holds the
+/// lease for that.
 pub async fn clean(member: Membership) -> Infallible {
     let lease = Arc::new(member.lease("cleaning"));
     let work = async || loop {

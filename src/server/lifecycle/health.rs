@@ -212,7 +212,7 @@ impl Stream for Statuses {
 
 impl Drop for Statuses {
     fn drop(&mut self) {
-        // Watches join only under this lock, so the last one knows that it is the last.
+        // Watches join only under this lock, so the count shows whether this is the last watch.
         let mut watched = self.health.0.lock();
         if Arc::strong_count(&self.sender) == 2 {
             watched.watches.remove(self.name.as_str());
@@ -236,8 +236,8 @@ impl Readiness for HealthState {
         reasons
     }
 
-    /// Stale snapshots do not make the server unready: all servers with the same feed would be so
-    /// at once.
+    /// Stale snapshots do not make the server unready, because all servers with the same feed would
+    /// become unready at once.
     fn stale(&self) -> Vec<String> {
         self.0.lock().facts.stale.iter().cloned().collect()
     }

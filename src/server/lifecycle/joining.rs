@@ -152,7 +152,7 @@ impl Membership {
         Ok(())
     }
 
-    /// Repeats a task of the replica, on a thread that may wait, until it succeeds.
+    /// Repeats a task of the replica, on a blocking thread, until it succeeds.
     async fn insist<T, E>(
         &self,
         health: &HealthState,

@@ -33,8 +33,8 @@ const STREAM_WINDOW_BYTES: u32 = 512 << 10;
 /// The bytes that may be unread over all streams of a connection.
 const CONNECTION_WINDOW_BYTES: u32 = STREAM_WINDOW_BYTES;
 
-/// The largest piece that a client may send at once: as much as is read from a connection in one
-/// turn. HTTP/2 starts with pieces of 16 KiB, which cost a batch twice the reads.
+/// The largest frame that a client may send: as much as is read from a connection in one turn.
+/// HTTP/2 starts with frames of 16 KiB, which cost a batch twice the reads.
 const FRAME_BYTES: u32 = 64 << 10;
 
 /// The services of a port.

@@ -1,7 +1,7 @@
 //! Files that are read again when they change.
 //!
-//! Their contents are compared, not their times: Kubernetes swaps secrets by symbolic links, whose
-//! times tell little.
+//! The contents of the files are compared, not their times: Kubernetes swaps secrets by symbolic
+//! links, whose times tell little.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub enum ReloadError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// Their content is bad.
+    /// The content of the files is bad.
     #[error("{0}")]
     Bad(#[from] BoxError),
 }
@@ -112,7 +112,7 @@ pub async fn run(mut all: Vec<WatchedFiles>, period: Duration) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        // A file may be on a disk that does not answer.
+        // A blocking thread reads the files: they may be on a disk that does not answer.
         let looked = tasks::spawn_blocking(move || {
             all.iter_mut().for_each(WatchedFiles::look);
             all
@@ -132,7 +132,7 @@ fn read(paths: &[PathBuf]) -> FileContents {
     paths.iter().map(read).collect()
 }
 
-/// The contents of files all of which could be read.
+/// Returns the contents of the files, if all files could be read.
 fn whole(paths: &[PathBuf], contents: &FileContents) -> Result<Vec<Vec<u8>>, ReloadError> {
     let whole = paths.iter().zip(contents).map(|(path, content)| {
         content

@@ -10,11 +10,10 @@ use crate::server::error::{BoxError, Error};
 use crate::server::telemetry::feeds::FeedCounts;
 use crate::server::telemetry::logging;
 
-/// Runs `evenkeel serve` to its end and returns the exit code: 0 after a
-/// drain, 1 when it cannot serve, 64 when settings do not go together or
-/// `RUST_LOG` is bad, 130 or 143 when
-/// a second signal cut the drain short. Errors are one line on standard
-/// error, of the log if that is JSON.
+/// Runs `evenkeel serve` to its end and returns the exit code: 0 after a drain, 1 when it cannot
+/// serve, 64 when settings do not go together or `RUST_LOG` is bad, 130 or 143 when a second signal
+/// cut the drain short. An error is one line on standard error, in the form of the log if that is
+/// JSON.
 ///
 /// See [`serve`] for `feeds` and `preload`. Logging must not have been started, and the
 /// caller should exit at once: calls that did not end in time may still run.

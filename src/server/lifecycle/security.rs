@@ -11,11 +11,11 @@ use crate::server::telemetry::counts::SecurityCounts;
 use crate::server::transport::identity::{self, Guard};
 use crate::server::transport::tls::{CertificateFiles, Tls};
 
-/// The access rules, certificates and ports that follow from the settings of security.
+/// TLS and the guard of access, as the security settings say.
 pub struct Security {
     pub tls: Option<Arc<Tls>>,
     pub guard: Option<Guard>,
-    /// The files of these, which are read again when they change.
+    /// The files of both, which are read again when they change.
     pub watched: Vec<WatchedFiles>,
 }
 

@@ -1,5 +1,4 @@
-//! From the first setting to the end of the drain: the parts of a server, and the order in which it
-//! starts and stops them.
+//! The parts of a server, and the order in which it starts and stops them.
 
 use std::sync::Arc;
 
@@ -34,9 +33,9 @@ use crate::tasks;
 
 /// Serves until SIGTERM or Ctrl-C, then drains.
 ///
-/// The admin port is opened first: it shows the health of the server while that waits for its log.
-/// The kept state is restored before anything else is answered. Health is NOT_SERVING before the
-/// address is bound and until `preload` is done and all expected snapshots are synced. Draining
+/// The admin port is opened first: it shows the health of the server while the server waits for its
+/// log. The kept state is restored before anything else is answered. Health is NOT_SERVING before
+/// the address is bound and until `preload` is done and all expected snapshots are synced. Draining
 /// sets health to NOT_SERVING, continues to answer for the configured pause, ends the streams,
 /// accepts no more connections and waits for the calls under way, up to the configured timeout.
 ///
@@ -103,7 +102,7 @@ where
     let drained = drain(&config, &health, &draining, workers, telemetry);
     let ended = unless_told(drained, &mut signals).await;
     decisions.close().await;
-    // Only when no call is under way any more.
+    // The store is closed only when no call is under way any more.
     if let Some(store) = kept.store.filter(|_| ended.is_ok()) {
         state::close(store).await;
     }
@@ -206,7 +205,7 @@ impl KeptSnapshots {
         }
     }
 
-    /// Returns the figures that telemetry reads from this and from the rest of the server.
+    /// Returns the figures that telemetry reads from the snapshots and from the rest of the server.
     fn sources(
         &self,
         port: &Port,
@@ -248,7 +247,7 @@ async fn until_told<E: Into<BoxError>>(
     }
 }
 
-/// The order matters: balancers stop sending before calls are refused, and
+/// Drains the server. The order matters: balancers stop sending before calls are refused, and
 /// connections can only close once their streams have ended.
 async fn drain(
     config: &Config,

@@ -12,7 +12,7 @@ use crate::snapshot::Registry;
 use crate::store::Store;
 use crate::tasks;
 
-/// Opens the state directory, if there is to be one.
+/// Opens the state directory, if one is configured.
 pub async fn open(settings: &StateSettings) -> Result<Option<Arc<Store>>, Error> {
     let Some(directory) = settings.state_dir.clone() else {
         return Ok(None);
@@ -55,7 +55,7 @@ pub async fn close(store: Arc<Store>) {
     }
 }
 
-/// Waits for a disk on a thread that may wait.
+/// Runs work that waits for a disk, on a blocking thread.
 async fn aside<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
     let done = tasks::spawn_blocking(run).await;
     done.map_err(Error::serve)

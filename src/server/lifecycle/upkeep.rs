@@ -43,7 +43,7 @@ pub async fn sweep(registry: Arc<Registry>, store: Option<Arc<Store>>, view_idle
     }
 }
 
-/// Verifies a namespace every `interval`, or less often where that takes long, for as long as the
+/// Verifies a namespace every `interval`, or less often if that takes long, for as long as the
 /// runtime lives. An interval of zero means never.
 pub async fn verify(registry: Arc<Registry>, interval: Duration) {
     if interval.is_zero() {

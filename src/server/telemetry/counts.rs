@@ -16,8 +16,8 @@ pub struct Tails {
 }
 
 impl Tails {
-    /// Records the sequence of the last message of a log. Without one, the length is left as it
-    /// was.
+    /// Records the sequence of the last message of a log. After a failed query, which is `None`,
+    /// the known length stays.
     pub fn note(&self, snapshot: &str, last: Option<u64>) {
         self.note_reached(last.is_some());
         if let Some(last) = last {
@@ -40,7 +40,7 @@ impl Tails {
         self.last.get(snapshot).map_or(0, |last| *last)
     }
 
-    /// Returns whether the nats-servers answered the last time.
+    /// Returns whether the nats-servers answered the last query.
     pub(super) fn is_reachable(&self) -> bool {
         !self.is_away.load(Ordering::Relaxed)
     }

@@ -91,7 +91,7 @@ pub struct FeedCounts {
     pub(super) kinds: Vec<(&'static str, KindCounts)>,
     /// The present troubles, by subject.
     troubles: Mutex<BTreeMap<&'static str, String>>,
-    /// The right to feed, where servers share it.
+    /// The lease of the server that feeds, where servers share that work.
     lease: OnceLock<Arc<Lease>>,
 }
 
@@ -107,7 +107,7 @@ impl FeedCounts {
         }
     }
 
-    /// Records that one of several servers feeds at a time: the one with this lease.
+    /// Records that one of several servers feeds at a time: the server that holds this lease.
     pub fn share(&self, lease: Arc<Lease>) {
         self.lease.get_or_init(|| lease);
     }
@@ -148,8 +148,8 @@ impl FeedCounts {
         }
     }
 
-    /// Returns the present troubles, a line each. While another server feeds there are none: the
-    /// troubles here are over, or unknown.
+    /// Returns the present troubles, a line each. Returns none while another server feeds, because
+    /// the troubles of this server are then over, or unknown.
     pub fn troubles(&self) -> Vec<String> {
         if self.other_feeder().is_some() {
             return Vec::new();

@@ -70,7 +70,8 @@ impl Totals {
         self.nanoseconds as f64 / SECOND
     }
 
-    /// Upper bounds in seconds, each with the number of durations between the one before and it.
+    /// Upper bounds in seconds, each with the number of durations between the previous bound and
+    /// it.
     pub(super) fn buckets(&self) -> Vec<(f64, u64)> {
         let bounds = BOUNDS.iter().map(|bound| *bound as f64 / SECOND);
         let bounds = bounds.chain([f64::INFINITY]);

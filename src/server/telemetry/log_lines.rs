@@ -20,8 +20,8 @@ const MAX_FIELD_BYTES: usize = 4 << 10;
 /// The most bytes of all fields of a line together.
 const MAX_LINE_BYTES: usize = 16 << 10;
 
-/// The highest levels at which libraries may log that otherwise log the bytes that they read or
-/// send, and so the content of pods, tokens and headers. The first entry that fits counts.
+/// The most detailed levels at which some libraries may log; `None` silences a library. Beyond that
+/// they log the bytes that they read or send, and so the content of pods, tokens and headers.
 const LIBRARIES: [(&str, Option<Level>); 9] = [
     ("kube_client", None),
     ("kube_runtime", None),

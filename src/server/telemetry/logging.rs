@@ -62,8 +62,8 @@ pub fn init(format: LogFormat, filter: Option<&str>) -> Result<Levels, FilterErr
     let lines = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(&filter))
         .with_ansi(terminal)
-        // Such an error would be written to standard error, and panic: a server outlives the reader
-        // of its logs.
+        // An internal error would be written to standard error, and panic if that is closed. A
+        // server outlives the reader of its log.
         .log_internal_errors(false)
         .event_format(LogLines {
             are_json: is_json(format),

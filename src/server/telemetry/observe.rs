@@ -43,7 +43,7 @@ impl CallObserver {
     }
 }
 
-/// A call under way. When it is dropped it has ended.
+/// A call under way. The call has ended when this is dropped.
 pub struct ObservedCall {
     observer: Arc<CallObserver>,
     /// The method; none for a call that is not recorded.
@@ -56,7 +56,7 @@ pub struct ObservedCall {
 }
 
 impl ObservedCall {
-    /// Takes the beginning of the call's answer. Without a body the call is over.
+    /// Takes the beginning of the call's answer. An answer without a body has its status there.
     pub fn answered<B>(&mut self, response: &Response<B>) {
         self.decision = response.extensions().get().copied();
         self.status(response.headers());
@@ -96,7 +96,7 @@ impl api::ObserveQuestions for CallObserver {
 impl Drop for ObservedCall {
     fn drop(&mut self) {
         let Some(method) = self.method else { return };
-        // Without a status the caller is gone.
+        // A call without a status ended because its caller is gone.
         let code = self.code.unwrap_or(Code::Cancelled);
         let CallObserver { recorder, tracer } = &*self.observer;
         recorder.ended(method, self.arrived, code, self.decision.as_ref());

@@ -79,7 +79,7 @@ pub(super) fn start(address: SocketAddr, pages: Pages) -> Result<AdminPort, Erro
                     () = stopped.cancelled() => {}
                 }
             });
-            // A page under way may wait for a batch.
+            // Does not wait for a page under way, which may wait for a batch.
             runtime.shutdown_background();
         })
         .map_err(Error::Runtime)?;
@@ -110,8 +110,8 @@ async fn serve(listener: TcpListener, router: Router) -> io::Result<Infallible> 
             // A slower client is cut off.
             let _ = timeout(MAX_DURATION, answer(stream, peer, router)).await;
         });
-        // The bytes that have arrived on the connection are read before others are accepted that
-        // may close it.
+        // The bytes that have arrived on this connection are read before another connection is
+        // accepted, which may close this one.
         yield_now().await;
     }
 }

@@ -11,8 +11,8 @@ use crate::api::slots::CallerKey;
 use crate::tasks;
 
 /// Connections, each answered by a task. At the limit a new connection closes the oldest one of the
-/// caller that holds most. So a probe from any address is always accepted: it is answered long
-/// before so many other connections come after it.
+/// caller that holds most. So a probe from any address is always accepted. It is answered long
+/// before enough other connections come to close it.
 pub(super) struct OpenConnections {
     limit: usize,
     /// The connections, the oldest first.

@@ -51,8 +51,8 @@ fn own_host(parts: &Parts) -> Option<Authority> {
     is_own.then_some(host)
 }
 
-/// The value of a header, if the request has it. An error if it has several, or one that
-/// is no text.
+/// The value of a header, if the request has it. An error if the request has several values, or a
+/// value that is no text.
 fn header<'r>(parts: &'r Parts, name: &HeaderName) -> Result<Option<&'r str>, ()> {
     let mut values = parts.headers.get_all(name).iter();
     match (values.next(), values.next()) {

@@ -117,11 +117,12 @@ async fn readyz(State(pages): PagesState) -> (StatusCode, String) {
         ))
     });
     lines.extend(others);
-    // Decisions continue, even when the disks of all servers are full.
+    // Trouble with the store leaves the server ready: decisions continue, even when all disks are
+    // full.
     let store = pages.restored.get().and_then(|it| it.store.as_ref());
     let trouble = store.and_then(|counts| counts.trouble());
     lines.extend(trouble.map(|why| format!("read-only: {why}")));
-    // A single whole copy of the log is enough.
+    // Trouble with the log leaves it ready, too: a single whole copy of the log is enough.
     let shared = pages.restored.get().and_then(|it| it.shared_log.as_ref());
     lines.extend(shared.iter().flat_map(|shared| shared.replica.troubles()));
     (status, lines.into_iter().map(|line| line + "\n").collect())

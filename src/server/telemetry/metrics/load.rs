@@ -50,7 +50,7 @@ pub(super) fn encode(
     let busy = sources.threads.busy().into_iter();
     let busy = busy.map(|(index, busy)| ([("thread", index.to_string())], busy));
     BUSY.counters(encoder, busy)?;
-    // Rates need a zero to start from.
+    // Limits without refusals are listed, too: rates need a zero to start from.
     let refused = Limit::refusing().map(|limit| ([("limit", limit.name())], refusals.count(limit)));
     REFUSALS.counters(encoder, refused)?;
     let all = Limit::ALL.iter();

@@ -1,5 +1,5 @@
 //! The content of `/metrics`. Each file reads one part of the server when it is asked. The parts
-//! themselves keep plain counts and know nothing of this.
+//! themselves keep plain counts and know nothing of metrics.
 
 mod calls;
 mod family;
@@ -78,8 +78,8 @@ impl fmt::Debug for ServerParts {
 impl Collector for ServerParts {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let (encoder, sources) = (&mut encoder, &self.sources);
-        // The port is read before the calls that have ended: a call that has left the port is
-        // counted among these.
+        // The port is read before the calls that have ended, so a call that leaves the port in
+        // between is counted as ended.
         let port = (sources.port)();
         self.calls.encode(encoder)?;
         load::encode(

@@ -93,7 +93,7 @@ const TROUBLES: Family = plain(
     "Logs that cannot be followed now, and copies of them that lack something; /readyz says which",
 );
 
-/// Writes the figures of a server's part in a fleet; so many snapshots have their own label.
+/// Writes the figures of a server's part in a fleet; `labelled` snapshots have their own label.
 pub(super) fn encode(
     encoder: &mut DescriptorEncoder<'_>,
     SharedLogSource { replica, tails }: &SharedLogSource,

@@ -1,6 +1,6 @@
-//! Snapshots: their size, age and memory. Each of the largest has its own label. The others share
-//! one, so that a client that creates many does not make the scrape large. Also the work of all
-//! snapshots together.
+//! Snapshots: their size, age and memory, and the work of all together. Each of the largest has its
+//! own label. The others share one label, so that a client that creates many does not make the
+//! scrape large.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -73,7 +73,7 @@ const REPAIRS: Family = plain(
     "Snapshots that were rebuilt because a number had drifted",
 );
 
-/// The summaries of so many snapshots, and of all others together.
+/// The summaries of `labelled` snapshots, and one summary of all others together.
 fn told(registry: &Registry, labelled: usize) -> Vec<Summary> {
     let size = |summary: &Summary| summary.sizes.nodes + summary.sizes.pods;
     // Expected snapshots come first, whatever their size.
@@ -110,7 +110,7 @@ fn label(told: &Summary) -> [(&str, &str); 1] {
     [("snapshot", told.name.as_str())]
 }
 
-/// Writes the figures of each snapshot; so many have a label of their own.
+/// Writes the figures of each snapshot; `labelled` snapshots have a label of their own.
 pub(super) fn encode(
     encoder: &mut DescriptorEncoder<'_>,
     registry: &Registry,
