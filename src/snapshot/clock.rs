@@ -18,8 +18,8 @@ pub struct Now {
 }
 
 impl Now {
-    /// The moment when the wall clock showed this time, as far as can be told. Of a time before
-    /// this process only the wall clock is known.
+    /// The moment when the wall clock showed this time. The wall clock alone tells how long ago
+    /// that was, because the monotonic clock knows no time before this process.
     pub(super) fn back_to(self, wall: SystemTime) -> Self {
         let ago = self.wall.duration_since(wall).unwrap_or_default();
         Self {
@@ -81,8 +81,8 @@ pub fn system() -> impl Fn() -> Now + Send + Sync {
     }
 }
 
-/// The time for which a machine has been running, by a clock that goes on while it sleeps, and that
-/// cannot be set.
+/// The time for which a machine has been running, by a clock that goes on while the machine sleeps,
+/// and that cannot be set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Uptime {
     /// Identifies this boot of the machine.
@@ -110,7 +110,7 @@ pub fn uptime() -> Option<Uptime> {
     })
 }
 
-/// A wall clock that is never set.
+/// A moment on both clocks, as if the wall clock were never set.
 impl From<SystemTime> for Now {
     fn from(wall: SystemTime) -> Self {
         let since = wall.duration_since(UNIX_EPOCH).unwrap_or_default();

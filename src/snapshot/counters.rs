@@ -1,5 +1,5 @@
 //! Counters of the work of snapshots since the server started, for metrics. They cover all
-//! snapshots together, so that none of them ever falls.
+//! snapshots together, so that no counter ever falls.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -19,7 +19,7 @@ pub struct SnapshotCounters {
     pub question_misses: Striped,
     /// Views that were dropped: idle, out of room, or cheaper to build again.
     pub views_dropped: AtomicU64,
-    /// Batches applied, a replace being one.
+    /// Batches applied, replaces among them.
     pub batches: AtomicU64,
     /// Replaces among the batches.
     pub replaces: AtomicU64,

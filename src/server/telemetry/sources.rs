@@ -12,7 +12,7 @@ use crate::store::StoreCounts;
 
 /// Tells whether the server may be sent calls.
 pub trait Readiness: Send + Sync {
-    /// The reasons why it is not ready; none when it is.
+    /// The reasons why the server is not ready; none when it is.
     fn unready(&self) -> Vec<String>;
 
     /// The snapshots that are older than their maximum age.

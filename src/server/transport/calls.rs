@@ -114,7 +114,7 @@ impl SharedLimits {
     fn admit(&self, kind: CallKind, request: &mut Request<Body>) -> Result<Admitted, api::Error> {
         match &self.guard {
             Some(guard) if kind.is_spread() => guard.identify(request)?,
-            // Open to everybody, but not for every snapshot.
+            // This service is open to everybody, but not for every snapshot.
             Some(guard) => guard.greet(request),
             None => {}
         }
@@ -213,7 +213,7 @@ where
         Ok(admitted) => admitted,
         Err(error) => return Ok(refused(error, call)),
     };
-    // Dropped before the slot, so a call whose slot is free has been counted.
+    // `call` is dropped before the slot, so a call whose slot is free has been counted.
     let mut call = call;
     let last_moment = api::last_moment(request.headers());
     // Pinned in place: the state of an answer is large, and moving it would cost more than most
@@ -254,7 +254,7 @@ fn refused(error: api::Error, call: Option<ObservedCall>) -> Response<Body> {
     refused
 }
 
-/// The answer to a request, from its thread, once the request has arrived.
+/// Receives a request, and answers it on a thread for requests of its size.
 async fn answer<S>(
     inner: S,
     request: Request<Body>,

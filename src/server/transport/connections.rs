@@ -46,7 +46,7 @@ pub struct ConnectionCounts {
 }
 
 impl ConnectionCounts {
-    /// Open now.
+    /// Returns the number of open connections.
     pub fn open(&self) -> usize {
         self.max_connections - self.slots.available_permits()
     }
@@ -139,7 +139,7 @@ impl Listener {
         }
         self.full = full;
         let slot = slot?;
-        // Otherwise an answer waits until the previous one is acknowledged.
+        // With a delay an answer would wait until the previous one is acknowledged.
         let stream = stream.set_nodelay(true).and_then(|()| stream.into_std());
         let stream = stream.inspect_err(|error| {
             debug!(%error, "connection was closed before it was served");
@@ -328,7 +328,7 @@ impl AsyncRead for AcceptedConnection {
         let read = self.poll_in_time(context, buffer);
         if read.is_pending() {
             self.peer.calls.connection.register(context);
-            // The signal may have been raised meanwhile.
+            // The signal may have been raised before it was registered.
             if self.peer.calls.connection.is_raised() {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }

@@ -2,7 +2,7 @@
 //!
 //! Two bytes on the wire can become a struct of hundreds: an empty message in a list. So the fields
 //! of a message are counted first, by the protocol's descriptors. The result is an upper bound. A
-//! message with any list that is longer than its limit is refused there.
+//! message with any list that is longer than its limit is refused at that point.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ const MAX_DEPTH: usize = 100;
 /// The sizes of the protocol's messages.
 pub struct DecodedSizes {
     layouts: Vec<Layout>,
-    /// The number of lists in all of them.
+    /// The number of lists in all layouts.
     lists: usize,
     /// The layout of the request of each method, by its path.
     requests: HashMap<String, usize>,
@@ -181,7 +181,8 @@ impl<'a, I: Iterator<Item = &'a Bytes>> Scan<'a, I> {
                             self.skip(length)?;
                         }
                         Some(Content::Number(bytes)) => {
-                            // Packed entries have at least one byte each, and the list doubles.
+                            // Packed entries have at least one byte each, and a list grows by
+                            // doubling.
                             self.add(length.saturating_mul(16));
                             while self.read < inner {
                                 self.count(field?)?;
@@ -238,7 +239,7 @@ impl<'a, I: Iterator<Item = &'a Bytes>> Scan<'a, I> {
         self.weight = self.weight.saturating_add(bytes);
     }
 
-    /// Most numbers have one byte, in the current block.
+    /// Reads a number. Most numbers have one byte, in the current block.
     #[inline]
     fn varint(&mut self) -> Option<u64> {
         match self.block.split_first() {
@@ -321,7 +322,7 @@ struct OuterElement {
 }
 
 impl ListCounts {
-    /// Empty counts of so many lists.
+    /// Empty counts of `lists` lists.
     fn new(lists: usize) -> Self {
         Self {
             lists,

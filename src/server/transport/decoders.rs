@@ -14,7 +14,7 @@ use crate::limits::processors;
 use crate::tasks;
 
 /// Requests above this size are received and decoded here. 32 KiB are decoded and validated in some
-/// 100 µs. So long one call may wait for another.
+/// 100 µs. One call may wait that long for another.
 pub const LARGE: usize = api::LARGE_REQUEST;
 
 /// The amount by which the priority of the decoding threads is lower. It is small, because they may
@@ -73,8 +73,8 @@ pub struct DecodersHandle {
 }
 
 impl DecodersHandle {
-    /// Runs the work of a caller. The part before it first waits is done in the caller's turn;
-    /// callers take turns. The work ends with this future.
+    /// Runs the work of a caller. The part of the work before its first wait runs in the caller's
+    /// turn; callers take turns. The work ends with this future.
     ///
     /// # Errors
     /// When it panicked.

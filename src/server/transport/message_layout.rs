@@ -11,13 +11,13 @@ use crate::limits::{Limit, Limits};
 /// The bytes of a list, a map or a text in the struct that it is a field of.
 const HANDLE: usize = 24;
 
-/// The bytes of a `bytes` field there.
+/// The bytes of a `bytes` field in its struct.
 const BYTES_HANDLE: usize = 32;
 
 /// Entries that a node of an ordered map has room for.
 const MAP_NODE: usize = 11;
 
-/// Entries that such a node has at least, if there are many.
+/// Entries that such a node has at least, in a map of several nodes.
 const MAP_NODE_MIN: usize = 5;
 
 /// A message.
@@ -57,8 +57,8 @@ pub enum Content {
     /// A number, which has this many bytes where lists of them are packed; 0 if that
     /// differs from number to number.
     Number(usize),
-    /// A text, or a message of numbers and so many texts: at most as many bytes as on the wire, in
-    /// so many pieces.
+    /// A text, or a message of numbers and this many texts. It takes at most as many bytes as on
+    /// the wire, in this many pieces.
     Texts(usize),
     Message(usize),
 }
@@ -72,7 +72,7 @@ pub struct LayoutPlan<'a> {
 }
 
 impl<'a> LayoutPlan<'a> {
-    /// Adds a message that is declared in a scope, and those within it.
+    /// Adds a message that is declared in a scope, and the messages within it.
     pub fn add(&mut self, scope: &str, message: &'a DescriptorProto) {
         let name = format!("{scope}.{}", message.name());
         let number = self.number(&name);
@@ -129,9 +129,9 @@ impl<'a> LayoutPlan<'a> {
         self.messages[number].map_or(&[], |message| &message.field)
     }
 
-    /// The limit of the entries of a list. A list that is not named here has the general limit. So
-    /// have the constraints of a pod: only those of a question have a lower limit, which is checked
-    /// later, and stored ones are kept as they are.
+    /// The limit of the entries of a list. A list that is not named here has the general limit. The
+    /// constraints of a pod have it, too: only questions have a lower limit, which is checked
+    /// later, and stored pods keep all constraints.
     fn limit(&self, within: usize, field: &FieldDescriptorProto) -> Limit {
         let message = self.messages[within].map_or("", DescriptorProto::name);
         match (message, field.name()) {
@@ -148,7 +148,7 @@ impl<'a> LayoutPlan<'a> {
         }
     }
 
-    /// The message that a field is of, if it is of one.
+    /// The message type of a field, if it has one.
     fn message(&self, field: &FieldDescriptorProto) -> Option<usize> {
         let is_message = matches!(field.r#type(), Type::Message | Type::Group);
         let number = || self.numbers.get(field.type_name()).copied();
@@ -207,7 +207,7 @@ impl<'a> LayoutPlan<'a> {
         Some(texts)
     }
 
-    /// Returns whether a message within another can contain that one again, so that it is boxed.
+    /// Returns whether `message` can contain the message `within` again, so that it is boxed.
     fn is_boxed(&self, within: usize, message: usize) -> bool {
         let mut looked_at = vec![message];
         let mut next = 0;

@@ -22,7 +22,7 @@ use crate::account::{Account, Charge, Part};
 use crate::api;
 use crate::limits::{Exceeded, Limit};
 
-/// The header of each message: whether it is compressed, and its length.
+/// The header of each message: a flag for compression, and the length.
 pub(super) const HEAD: usize = 5;
 
 /// The least and the most that is reserved at once for bytes to come.
@@ -210,7 +210,7 @@ impl Messages {
             .late
             .get_or_insert_with(|| Box::pin(sleep(receive_timeout)));
         ready!(late.as_mut().poll(context));
-        // A client that asks nothing more has all its answers.
+        // The client has all its answers, so its silence is no fault.
         if is_between && self.kind == CallKind::Reflection {
             return Poll::Ready(Ok(()));
         }
@@ -263,7 +263,7 @@ impl WholeMessage {
 }
 
 /// A partly arrived message, copied to its own blocks: a slice of a connection's buffer would keep
-/// all of that in memory.
+/// the whole buffer in memory.
 #[derive(Default)]
 pub(super) struct Partial {
     full: VecDeque<Bytes>,

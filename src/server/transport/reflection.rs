@@ -31,8 +31,8 @@ fn builder() -> Builder<'static> {
     Builder::configure()
         .include_reflection_service(false)
         .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
-        // The messages of error details: a client that knows the protocol only by reflection could
-        // not show them otherwise.
+        // A client that knows the protocol only by reflection needs these messages to show the
+        // details of an error.
         .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)

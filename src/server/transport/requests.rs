@@ -46,7 +46,7 @@ pub struct StreamTerms {
     pub decoders: DecodersHandle,
     /// The caller in whose turn they are weighed.
     pub who: CallerKey,
-    /// The receiver of their charges; none if they are kept here until the call is done with the
+    /// The receiver of the charges; none if the request keeps them until the call is done with the
     /// messages.
     pub charges: Option<StepCharges>,
 }
@@ -94,7 +94,7 @@ impl IncomingRequest {
     /// comes.
     ///
     /// # Errors
-    /// The status with which the call ends without one.
+    /// The status with which the call ends without a message.
     pub async fn expected(&mut self) -> Result<usize, Status> {
         poll_fn(|context| self.messages.poll_expected(context)).await
     }
@@ -102,7 +102,7 @@ impl IncomingRequest {
     /// Waits for the first message.
     ///
     /// # Errors
-    /// The status with which the call ends without one.
+    /// The status with which the call ends without a message.
     pub async fn first(&mut self) -> Result<(), Status> {
         let next = poll_fn(|context| self.messages.poll_next(context, &mut self.charge)).await;
         match next.transpose()? {
@@ -123,14 +123,14 @@ impl IncomingRequest {
     }
 
     fn charge_decoded(&mut self, decoded: Result<usize, api::Error>) -> Result<(), Status> {
-        // Health checks have their own memory.
+        // Health checks have their own slots, which also limit their memory.
         if self.messages.kind == CallKind::Check || self.current.is_empty() {
             return Ok(());
         }
         // Decoders gather a message before they decode it.
         let takes = decoded?.saturating_add(self.current.len());
-        // The message is then compiled into something of its size, and an answer may repeat its
-        // content. Questions of a stream are decoded one by one, and kept compiled.
+        // The message is then compiled into data of its size, and an answer may repeat its content.
+        // Questions of a stream are decoded one by one, and kept compiled.
         let times = match self.messages.kind {
             CallKind::Decisions => 1,
             _ => 2,
@@ -153,7 +153,7 @@ impl IncomingRequest {
     ) -> Poll<Option<Result<(), Status>>> {
         if self.given.weighing.is_none() {
             if std::mem::take(&mut self.given.waited) {
-                // A call that asks again is done with the last message.
+                // A call that asks for the next message is done with the last one.
                 self.given.charges.clear();
             }
             let Poll::Ready(next) = self.messages.poll_next(context, &mut self.charge) else {
@@ -212,7 +212,7 @@ impl IncomingRequest {
     }
 
     /// The next message. The request of a call that is no stream must end here, without a second
-    /// one.
+    /// message.
     fn poll_message(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<(), Status>>> {
         if let Some(stream) = self.stream.take() {
             let next = self.poll_more(context, &stream);
@@ -250,7 +250,7 @@ impl http_body::Body for IncomingRequest {
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let this = &mut *self;
         loop {
-            // The decoder copies each part to gather the message, so other tasks run between its
+            // The decoder copies each part to gather the message, so other tasks run between the
             // parts.
             if this.passed >= PARTS_PER_TURN {
                 this.passed = 0;

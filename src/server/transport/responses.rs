@@ -56,7 +56,7 @@ impl EncodedAnswer {
     /// When there is no memory for it.
     pub fn begin(rest: Body, account: Arc<Account>) -> Result<Self, Status> {
         let mut begun = Self::empty(rest, account);
-        // The next poll is woken when there is more.
+        // This poll needs no waker: the next poll sets one.
         let mut context = Context::from_waker(Waker::noop());
         if let Poll::Ready(Some(frame)) = Pin::new(&mut begun.rest).poll_frame(&mut context) {
             let frame = frame?;
@@ -106,7 +106,7 @@ impl OutgoingAnswer {
         }
     }
 
-    /// A frame as it is sent.
+    /// Returns a frame in the form in which it is sent.
     fn amend(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
         match frame.into_data() {
             Ok(data) => match self.encoded.charge(data.len()) {

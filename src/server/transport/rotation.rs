@@ -79,7 +79,7 @@ impl Rotation {
         }
         match self.begun {
             0 => self.rotating = Some(context.waker().clone()),
-            // Runs after all tasks that wait for the thread by now.
+            // The next turn comes after all tasks that wait for the thread now.
             _ => context.waker().wake_by_ref(),
         }
     }
@@ -91,7 +91,7 @@ struct RotationTask;
 
 impl Drop for RotationTask {
     fn drop(&mut self) {
-        // There is no rotation where the thread ends as well.
+        // If the thread ends as well, its rotation is gone already.
         let _ = ROTATION.try_with(RefCell::take);
     }
 }

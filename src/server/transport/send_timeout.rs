@@ -61,8 +61,8 @@ pub struct Answers {
 
 /// An answer that is being sent.
 struct Sending {
-    /// The check from which on its client could read it. `None` while the server has nothing to
-    /// send.
+    /// The check since which the client could read the answer. `None` while the server has nothing
+    /// to send.
     offered: Option<u64>,
     close: Arc<CloseSignal>,
 }

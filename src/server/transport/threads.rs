@@ -21,7 +21,7 @@ use crate::server::error::Error;
 use crate::server::telemetry::counts::Threads;
 use crate::tasks::{self, Task};
 
-/// Accepted connections that wait for a busy thread before accepting pauses.
+/// The number of accepted connections that wait for a busy thread before accepting pauses.
 const MAX_WAITING_CONNECTIONS: usize = 64;
 
 /// The number of task turns before a thread checks again which connections have bytes to read. A
@@ -114,7 +114,7 @@ async fn accept(
             None => {
                 let next = turns.next().expect("there are threads");
                 if next.send(accepted).await.is_err() {
-                    // The thread has ended, and tells why.
+                    // The thread has ended, and reports its error itself.
                     return;
                 }
             }

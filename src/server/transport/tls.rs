@@ -77,7 +77,7 @@ pub struct CertificateFiles {
 }
 
 impl CertificateFiles {
-    /// Returns the certificates of the settings; none without a certificate.
+    /// Returns the files that the settings name; none without a certificate.
     pub fn of(settings: &SecuritySettings) -> Option<Self> {
         let (Some(cert), Some(key)) = (&settings.tls_cert, &settings.tls_key) else {
             return None;
@@ -90,7 +90,7 @@ impl CertificateFiles {
         })
     }
 
-    /// Their paths.
+    /// The paths of the files.
     pub fn paths(&self) -> Vec<PathBuf> {
         let mut paths = vec![self.cert.clone(), self.key.clone()];
         paths.extend(self.client_ca.clone());
@@ -184,9 +184,8 @@ fn fault(
     }
 }
 
-/// The names of a client's certificate, which the handshake has verified: its
-/// DNS names and URIs, or its common name when it has none of those. Issuers
-/// take more care of the former.
+/// The names of a client's certificate, which the handshake has verified: its DNS names and URIs,
+/// or its common name when it has none of those. Issuers check DNS names and URIs with more care.
 pub fn names(certificate: &CertificateDer<'_>) -> Vec<CertificateName> {
     let Ok((_, certificate)) = X509Certificate::from_der(certificate) else {
         return Vec::new();

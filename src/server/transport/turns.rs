@@ -39,14 +39,14 @@ pub struct ReadingTurn {
     read: Option<usize>,
     /// The most that may be read in the turn. It grows from turn to turn while no calls arrive.
     most: usize,
-    /// The number of calls that had arrived before.
+    /// The number of calls that had arrived before this turn.
     arrived: usize,
     /// The place of the connection, which tells when its turn is.
     place: RotationPlace,
 }
 
 impl ReadingTurn {
-    /// Returns the number of bytes that a connection may read now, with so many connections open;
+    /// Returns the number of bytes that a connection may read now, with this many connections open;
     /// `None` when its turn is over. A turn begins calls that have arrived. The next turn begins
     /// after all other tasks that wait for this thread had theirs. The bytes are parsed after the
     /// turn. Nothing is read while more calls have arrived than a turn begins.
@@ -155,7 +155,7 @@ impl CallTurns {
         self.is_blocked.store(is_blocked, Ordering::Relaxed);
     }
 
-    /// Lets so many calls begin.
+    /// Lets `most` calls begin in this turn.
     fn begin(&self, most: usize, context: &Context<'_>) {
         self.left
             .add_permits(most.saturating_sub(self.left.available_permits()));
@@ -218,8 +218,8 @@ pub(super) mod tests {
         .await;
     }
 
-    /// Lets so many calls arrive on one of so many connections, and gives up every third. Returns
-    /// the largest number of calls between two turns of other tasks, and the number of all.
+    /// Lets calls arrive on one of several connections, and gives up every third call. Returns the
+    /// largest number of calls between two turns of other tasks, and the number of all.
     async fn begun(calls: usize, connections: usize) -> (usize, usize) {
         let turns = Arc::new(CallTurns::default());
         let count = Arc::new(AtomicUsize::new(0));
@@ -241,7 +241,7 @@ pub(super) mod tests {
                 })
             })
             .collect();
-        // Stands for another connection.
+        // This task stands for another connection.
         let other = tokio::spawn(async move {
             let (mut most, mut before, mut idle) = (0, 0, 0);
             while idle < 20 {
@@ -259,8 +259,8 @@ pub(super) mod tests {
         other.await.expect("it does not panic")
     }
 
-    /// Returns the numbers of bytes that one of so many connections reads in its turns, if there
-    /// are always enough, and so many bytes are a call.
+    /// Returns the numbers of bytes that one of several connections reads in its turns, if there
+    /// are always enough, and each call has `bytes_of_call` bytes.
     async fn read_in_turns(connections: usize, bytes_of_call: usize) -> Vec<usize> {
         let (calls, mut turn) = (Arc::<CallTurns>::default(), ReadingTurn::default());
         let context = Context::from_waker(Waker::noop());
@@ -315,7 +315,7 @@ pub(super) mod tests {
             (300, 5_000, MIN_CALLS),
         ] {
             let (most, all) = begun(calls, connections).await;
-            // A turn of a call that is given up goes to the next one, a little later.
+            // The turn of a call that is given up goes to the next call, a little later.
             assert!(most <= 2 * expected, "{most} of {calls}, {connections}");
             let begun_first = calls.min(expected);
             let given_up = (calls - begun_first) / 3;

@@ -1,8 +1,8 @@
 //! Values that were removed under a lock, until a thread without the lock drops them.
 //!
 //! Dropping a large selector or partition takes milliseconds. The thread that removes it holds a
-//! lock that other threads wait for, or serves connections. So it is put here. Writers, long
-//! decisions and the sweep drop it, once they have released their locks.
+//! lock that other threads wait for, or serves connections. So that thread puts it here. Writers,
+//! long decisions and the sweep drop it, once they have released their locks.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl Discarded {
         }
     }
 
-    /// Adds a value of so many bytes.
+    /// Adds a value of this many bytes.
     pub fn add(&self, gone: impl Any + Send + Sync, bytes: usize) {
         let charge = self.account.open(Part::Views);
         charge.set(bytes);

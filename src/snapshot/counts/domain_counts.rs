@@ -49,7 +49,7 @@ impl<'a> DomainCounts<'a> {
         self.view.smallest(&self.in_use.partition)
     }
 
-    /// The smallest count of a domain, if there were `more` pods more in one of them.
+    /// The smallest count of a domain, if `domain` had `more` pods more.
     pub fn smallest_with(&self, domain: DomainId, more: u32) -> u32 {
         self.view
             .smallest_with(&self.in_use.partition, domain, more)

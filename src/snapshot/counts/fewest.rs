@@ -1,5 +1,5 @@
-//! Finds the domains with the fewest matching pods: as many as a report lists, among as many as
-//! there are nodes.
+//! Finds the domains with the fewest matching pods, as many as a report lists. There may be as many
+//! domains as nodes.
 
 use std::collections::BTreeMap;
 
@@ -111,10 +111,10 @@ impl Search<'_> {
         self.domains.len() >= self.bound.total
     }
 
-    /// Returns whether one of a row of numbers may be wanted.
+    /// Returns whether a domain with one of these numbers may be wanted.
     fn may_be_in(&self, numbers: std::ops::Range<usize>) -> bool {
         let most = match self.bound.at_count {
-            // Only counts below are wanted now. There are such, because the list is not full.
+            // Only smaller counts are wanted now. Some are left, because the list is not full.
             0 => self.bound.count.saturating_sub(1),
             _ => self.bound.count,
         };

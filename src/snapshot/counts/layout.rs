@@ -24,7 +24,7 @@ pub struct NodeLayout {
 enum NodeShape {
     /// There are few domains: the nodes of each, by domain.
     Few(Vec<FixedBitSet>),
-    /// Each node's domain has the number after that of the node before it; the first has this one.
+    /// The numbers of the nodes' domains go up by one from node to node, from this number.
     Consecutive(usize),
     /// Neither of the two.
     Mixed,
@@ -117,7 +117,7 @@ pub fn bits<T>(values: &[T], is_set: impl Fn(&T) -> bool) -> FixedBitSet {
         }
         pack(&set)
     };
-    // Separate, so that the compiler knows the length of whole words.
+    // The rest is separate, so that the compiler knows the length of whole words.
     let (whole, rest) = values.as_chunks::<WORD>();
     let rest = (!rest.is_empty()).then(|| word(rest));
     let words = whole.iter().map(|values| word(values)).chain(rest);

@@ -97,7 +97,7 @@ impl Key {
         Self::of(topology, Eligibility::default())
     }
 
-    /// Returns its bytes in memory as the key of a partition.
+    /// Returns the bytes in memory of the key of a partition.
     pub fn memory_bytes(&self) -> usize {
         // A partition is in a list and in a map, which grow by doubling.
         const PLACES: usize = 192;
@@ -158,8 +158,8 @@ impl Eligibility {
         tolerations.is_none_or(|t| t.tolerate_all(node.taints()))
     }
 
-    /// Returns whether a node would be eligible by its taints without its cordon: cordoning taints
-    /// it, too.
+    /// Returns whether a node would be eligible by its taints without its cordon. A cordoned node
+    /// also has a taint.
     pub fn admits_taints_uncordoned(&self, node: NodeRef<'_>) -> bool {
         let of_others = |taint: &&Taint| taint.repels() && &*taint.key != UNSCHEDULABLE_TAINT;
         let mut taints = node.taints().iter().filter(of_others);
@@ -216,7 +216,7 @@ impl Partition {
         Some(partition)
     }
 
-    /// A partition without nodes, with room for those of so many slots.
+    /// A partition without nodes, with room for the nodes of this many slots.
     pub fn empty(key: Key, topology: &Topology, slots: usize) -> Self {
         Self {
             key_bytes: key.memory_bytes(),
@@ -338,7 +338,7 @@ impl Partition {
         self.eligible_nodes.len()
     }
 
-    /// Returns its bytes in memory.
+    /// Returns the partition's bytes in memory.
     pub fn memory_bytes(&self) -> usize {
         self.key_bytes
             + heap::shared(size_of::<Self>())

@@ -36,8 +36,8 @@ pub struct PartitionInUse {
 }
 
 impl PartitionInUse {
-    /// A partition that is not kept. Another one has another number, even if it is made for the
-    /// same decision.
+    /// A partition that is not kept. Each of these has its own number, even if several are made for
+    /// the same decision.
     pub(in crate::snapshot) fn unkept(topology: Arc<Topology>, partition: Arc<Partition>) -> Self {
         Self {
             id: PartitionId {

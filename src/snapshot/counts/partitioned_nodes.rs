@@ -1,5 +1,5 @@
-//! The nodes of a state with the partitions of them that are in use: changed together, and shared
-//! together by copies.
+//! The nodes of a state and their partitions that are in use. They change together, and copies
+//! share them together.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::snapshot::objects::slots::Slot;
 pub struct PartitionedNodes {
     nodes: Nodes,
     partitions: RwLock<PartitionsInUse>,
-    /// The partitions that these were copied from, if following the changes since is cheaper than
+    /// The nodes that these were copied from, if following the changes since is cheaper than
     /// checking all nodes.
     base: Option<Base>,
 }
@@ -32,7 +32,7 @@ pub struct PartitionedNodes {
 struct Base {
     nodes: Arc<PartitionedNodes>,
     changed: Vec<Slot>,
-    /// Their topologies, each with its successor.
+    /// The topologies of the earlier nodes, each with its successor.
     topologies: Mutex<Vec<(Arc<Topology>, Arc<Topology>)>>,
 }
 
@@ -56,9 +56,9 @@ const MAX_PARTITIONS: usize = 4_096;
 /// The change of the partitions with the nodes.
 #[derive(Debug)]
 pub enum Followed {
-    /// They are up to date; these nodes moved between domains.
+    /// The partitions are up to date; these nodes moved between domains.
     Moved(Vec<Moves>),
-    /// Too much changed, so they were dropped.
+    /// Too much changed, so the partitions were dropped.
     Dropped,
 }
 
@@ -108,14 +108,15 @@ impl PartitionedNodes {
             if let Some(in_use) = self.partitions.read().find(key, now, by) {
                 return Some(in_use);
             }
-            // Made without a lock, so that other decisions can look up theirs.
+            // The partition is made without a lock, so that other decisions can look up theirs.
             let (topology, partition) = match &self.base {
                 Some(base) => self.follow_base(base, key, (upkeep, by), budget)?,
                 None => self.look(key, budget)?,
             };
             let mut partitions = write_between_reads(&self.partitions);
             let bytes = partition.memory_bytes();
-            // Those of an imagined copy are dropped with the decision.
+            // Partitions of an imagined copy do not count, because they are dropped with the
+            // decision.
             let counts = self.base.is_none();
             if partitions.len() >= MAX_PARTITIONS || !upkeep.has_partition_room(bytes) {
                 partitions.drop_half(upkeep.discarded());
@@ -158,7 +159,7 @@ impl PartitionedNodes {
         Some((topology, Arc::new(partition)))
     }
 
-    /// Returns the changes of the base's partition of a key.
+    /// Returns the base's partition of a key after the changes of the nodes.
     fn follow_base(
         &self,
         base: &Base,
@@ -213,7 +214,7 @@ impl PartitionedNodes {
         Arc::get_mut(this).expect("it is shared with nobody, or was just made")
     }
 
-    /// A copy with the partitions, to change it while these are read.
+    /// A copy with the partitions, which can be changed while the original is read.
     pub fn fork(&self) -> Self {
         Self {
             nodes: self.nodes.clone(),

@@ -128,14 +128,14 @@ impl PartitionsInUse {
         Some(self.in_use(entry))
     }
 
-    /// Returns the cost for all of them to follow one node, in units.
+    /// Returns the cost for all partitions to follow one node, in units.
     pub fn units_per_node(&self) -> usize {
         let all = self.entries.iter();
         all.map(|(_, entry)| entry.partition.key().eligibility.units_per_node())
             .sum()
     }
 
-    /// Drops those whose cost of following one node is more than `units`.
+    /// Drops partitions whose cost of following one node is more than `units`.
     pub fn drop_costly(&mut self, units: usize, discarded: &Discarded) {
         self.retain(discarded, |entry| {
             entry.partition.key().eligibility.units_per_node() <= units
@@ -172,7 +172,7 @@ impl PartitionsInUse {
                 });
             }
         }
-        // Views that follow these are useless afterwards, and harmless.
+        // Views of these partitions are useless afterwards, and harmless.
         let topologies = self.topology.iter();
         let grown = topologies.filter(|(_, topology)| topology.is_overgrown());
         let grown: Vec<usize> = grown.map(|(index, _)| index).collect();
@@ -193,7 +193,7 @@ impl PartitionsInUse {
         self.entries.is_empty()
     }
 
-    /// Drops all of them.
+    /// Drops all partitions.
     pub fn clear(&mut self, discarded: &Discarded) {
         self.retain(discarded, |_| false);
     }
@@ -214,7 +214,7 @@ impl PartitionsInUse {
         let (middle, mut spared) = (uses.len() / 2, uses.len().div_ceil(2));
         let (_, median, _) = uses.select_nth_unstable(middle);
         let median = *median;
-        // Among those with the median worth, some are dropped.
+        // Some of the partitions with the median worth are dropped, too.
         spared -= uses.iter().filter(|worth| **worth > median).count();
         self.retain(discarded, |entry| {
             let stays = entry.usage.worth() == median && spared > 0;
@@ -248,7 +248,7 @@ impl PartitionsInUse {
             .sum()
     }
 
-    /// Returns their bytes in memory.
+    /// Returns the bytes of partitions and topologies in memory.
     pub fn memory_bytes(&self) -> usize {
         let topologies = self.topology.iter().map(|(_, t)| t.memory_bytes());
         topologies.sum::<usize>() + self.bytes

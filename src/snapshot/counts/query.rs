@@ -30,7 +30,7 @@ pub struct RecentQueries {
 }
 
 impl RecentQueries {
-    /// Returns their bytes in memory.
+    /// Returns the bytes of the hashes in memory.
     pub fn memory_bytes(&self) -> usize {
         heap::list::<u32>(self.places.capacity())
     }

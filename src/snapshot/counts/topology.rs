@@ -226,7 +226,7 @@ impl Topology {
         })
     }
 
-    /// Returns its bytes in memory.
+    /// Returns the topology's bytes in memory.
     pub fn memory_bytes(&self) -> usize {
         heap::shared(size_of::<Self>())
             + self.text_bytes

@@ -125,7 +125,7 @@ fn a_list_in_several_parts_is_one() {
     let told = "pod.spec.tolerations: has too many entries, over max-list-entries of 3";
     let two = |to: &mut Vec<u8>| encode(&two, to);
     assert_eq!(refusal("Filter", &[&two, &two]), told);
-    // The same if parts of another pod come in between.
+    // The result is the same if parts of another pod come in between.
     let other = overlaid(with_tolerations(3));
     let other = |to: &mut Vec<u8>| encode(&other, to);
     assert_eq!(refusal("Filter", &[&two, &other]), "");
@@ -165,7 +165,7 @@ fn maps_and_packed_numbers_are_lists() {
         ..Limits::default()
     };
     let mut weights = DecodedSizes::new(&limits).expect("descriptors");
-    // No request has such a list yet.
+    // No request has a packed list yet, so the test takes an answer.
     let at = weights.layouts.iter().position(|layout| {
         let fields = layout.fields.iter().flatten();
         fields.clone().any(|field| field.name == "packedScores")
