@@ -34,7 +34,7 @@ pub struct Service {
     feeds: Option<Handle>,
     /// The log of decisions, if there is one.
     decision_log: Option<DecisionLog>,
-    /// The right that feeds need, if that may end.
+    /// The right that feeds need, if they need one.
     fence: Option<Fence>,
 }
 
@@ -87,7 +87,7 @@ impl Service {
         }
     }
 
-    /// The right that a feed needs that begins now, if it needs one.
+    /// The right for a feed that begins now, if feeds need one.
     pub(super) fn fence(&self) -> Option<Fence> {
         self.fence.as_ref().map(Fence::of_now)
     }

@@ -23,7 +23,7 @@ pub struct Feed {
     registry: Arc<Registry>,
     /// The caller that feeds; `None` where callers are not told apart.
     caller: Option<Caller>,
-    /// The right to feed, if that may end.
+    /// The right to feed, if feeds need one.
     fence: Option<Fence>,
     /// The replaces that are being built, by snapshot.
     staged: HashMap<String, Staged>,

@@ -6,15 +6,15 @@
 //! # Locks
 //! | lock | protects | held |
 //! |---|---|---|
-//! | `Snapshot::position` | the turn to apply a batch; whether the snapshot is deleted | for a whole batch, or a copy |
+//! | `Snapshot::position` | the turn to apply a batch; the mark of a deleted snapshot | for a whole batch, or a copy |
 //! | `Snapshot::reservations` | the reservations; changed only with the turn | to look something up or change it |
-//! | `Snapshot::live` | which state answers | to clone the `Arc`, or swap it |
+//! | `Snapshot::live` | the reference to the live state | to clone the `Arc`, or swap it |
 //! | `Shard::namespace`, one per namespace | pods, label sets, owners | read: for a decision that is over at once, or to fork; write: for a batch, some 5 ms at most |
 //! | `State::shared` | nodes and default constraints | read: as above; write: while a batch changes nodes or defaults |
-//! | `State::requested` | how many pods name a node, what they request of it, by which terms they keep others away and what storage they use, together with the revision | to clone the `Arc`, or to apply a batch |
+//! | `State::requested` | for each node the number of pods that name it, their requests, the terms by which they keep others away and the storage that they use, together with the revision | to clone the `Arc`, or to apply a batch |
 //! | `PartitionedNodes::partitions` | topologies and partitions | to find or insert one |
 //! | `Namespace::views` | views | to find or insert one |
-//! | the maps of `dashmap` | which namespaces and snapshots there are | to clone an `Arc` out, to insert, to remove |
+//! | the maps of `dashmap` | the sets of namespaces and snapshots | to clone an `Arc` out, to insert, to remove |
 //!
 //! They are taken in this order:
 //!
@@ -32,8 +32,8 @@
 //!   batch that empties it removes it afterwards. So a namespace that is not found while the
 //!   revision stays the same does not exist at that revision.
 //! - Views and partitions are behind `Arc`s, so a decision reads them without their lock. A change
-//!   copies one that a decision still reads. Nothing is built under the lock of a collection: it is
-//!   built first and inserted afterwards.
+//!   copies a view or partition that a decision still reads. Nothing is built under the lock of a
+//!   collection: it is built first and inserted afterwards.
 //! - `Place` reads a read view to gather its plan, and picks without a lock. To reserve, it
 //!   continues as a change: it takes the turn there, and plans again only if the revision
 //!   has changed meanwhile.
@@ -88,7 +88,7 @@ mod tests {
         thread::scope(|scope| {
             let reading = lock.read();
             let writer = scope.spawn(|| *write_between_reads(&lock) += 1);
-            // The reader waits, and by now a queued writer would be there as well.
+            // By now a writer that queues for the lock would hold up other readers.
             thread::sleep(PAUSE * 20);
             assert!(!writer.is_finished());
             assert!(lock.try_read().is_some(), "readers are held up");

@@ -88,7 +88,7 @@ impl Upkeep {
         self.partition_bytes.bytes()
     }
 
-    /// Records the bytes of topologies and partitions. Call it with them locked.
+    /// Records the bytes of topologies and partitions. The caller has locked the partitions.
     pub fn note_partitions(&self, bytes: usize) {
         self.partition_bytes.set(bytes);
     }

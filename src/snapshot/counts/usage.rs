@@ -46,8 +46,8 @@ impl Clone for Usage {
 }
 
 impl Usage {
-    /// The usage of a view or partition that was made for a decision at tick `now`, after so many
-    /// serial numbers.
+    /// The usage of a view or partition that was made for a decision at tick `now`, when `found_at`
+    /// was the next serial number.
     pub fn new((now, by): (u64, DecisionId), found_at: u64) -> Self {
         Self {
             last_used: AtomicU64::new(now),
@@ -57,7 +57,7 @@ impl Usage {
         }
     }
 
-    /// Records that a decision used it again, at tick `now`.
+    /// Records that a decision used the view or partition again, at tick `now`.
     pub fn touch(&self, now: u64, by: DecisionId) {
         // A store of the same value would still take the cache line away from other readers.
         for (kept, new) in [(&self.last_used, now), (&self.found_at, unused_serial())] {
@@ -70,7 +70,7 @@ impl Usage {
         }
     }
 
-    /// The tick of its last use.
+    /// The tick of the last use.
     pub fn last_used(&self) -> u64 {
         self.last_used.load(Ordering::Relaxed)
     }

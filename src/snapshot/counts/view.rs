@@ -9,7 +9,7 @@ use super::usage::{DecisionId, Usage};
 use crate::account::heap;
 use crate::snapshot::objects::slots::Slot;
 
-/// The number of domains from which on the counts are also kept in order, so that the smallest is
+/// The number of domains above which the counts are also kept in order, so that the smallest is
 /// known without reading all of them.
 const MANY_DOMAINS: usize = 64;
 
@@ -98,7 +98,7 @@ impl View {
         }
     }
 
-    /// The smallest count of a domain, if there were `more` pods more in one of them.
+    /// The smallest count of a domain, if `domain` had `more` pods more.
     pub fn smallest_with(&self, partition: &Partition, domain: DomainId, more: u32) -> u32 {
         let own = self.count(domain);
         let others = match &self.levels {
@@ -189,13 +189,13 @@ impl View {
         }
     }
 
-    /// Returns whether there are so many more domains than at its making that a new view would keep
-    /// its counts in order.
+    /// Returns whether there are now so many more domains that a new view would keep its counts in
+    /// order.
     pub fn is_outgrown(&self, domain_count: usize) -> bool {
         self.levels.is_none() && domain_count > 4 * MANY_DOMAINS
     }
 
-    /// Returns its bytes in memory.
+    /// Returns the view's bytes in memory.
     pub fn memory_bytes(&self) -> usize {
         self.bytes
     }

@@ -27,7 +27,7 @@ pub struct Views {
     version: u64,
     /// The kept views. Only [`Self::change`] adds and drops views.
     pub(in crate::snapshot) watched: WatchedSelectors,
-    /// Their bytes, as [`Upkeep`] has recorded them.
+    /// The bytes of the views, as [`Upkeep`] has recorded them.
     noted: usize,
     /// The parts that a running [`Self::change`] has removed.
     gone: Vec<Box<dyn Any + Send + Sync>>,
@@ -66,8 +66,8 @@ impl Views {
         }
         let version = upkeep.version();
         self.change(upkeep, |views| views.sync(version));
-        // A namespace has a few views for any query. Beyond these a query must come twice: a view
-        // whose query never comes again would cost every change, and displace a useful one.
+        // A namespace keeps its first views for any query. Beyond these a query must come twice: a
+        // view whose query never comes again would cost every change, and displace a useful one.
         let admits = |views: &mut Self| views.count() < FREE_VIEWS || views.recent.note(query);
         if !self.change(upkeep, admits) {
             return Arc::new(view);
@@ -77,8 +77,8 @@ impl Views {
             self.change(upkeep, Self::evict_some);
         }
         if !upkeep.has_view_room(bytes) {
-            // Other namespaces have taken the room: this view answers without being kept, and all
-            // namespaces give some up.
+            // Other namespaces have taken the room. This view answers without being kept, and all
+            // namespaces give up some views.
             upkeep.note_want();
             return Arc::new(view);
         }
@@ -129,7 +129,7 @@ impl Views {
         }
     }
 
-    /// Returns their recorded bytes and count.
+    /// Returns the recorded bytes and the count of the views.
     pub fn noted(&self) -> (usize, usize) {
         (self.noted, self.count())
     }
@@ -235,7 +235,7 @@ impl Views {
         self.watched.view_count()
     }
 
-    /// Returns their bytes in memory. The counts of views have the size of the time when one was
+    /// Returns the bytes of the views in memory. The counts of a view are measured when a view was
     /// last added or dropped, or nodes moved.
     pub fn memory_bytes(&self) -> usize {
         self.watched.memory_bytes() + self.recent.memory_bytes()

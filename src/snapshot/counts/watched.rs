@@ -289,8 +289,8 @@ impl WatchedSelectors {
         self.count
     }
 
-    /// Returns their bytes in memory. The counts of views have the size of the time when one was
-    /// last added or dropped, or nodes moved.
+    /// Returns the bytes of selectors and views in memory. The counts of a view are measured when a
+    /// view was last added or dropped, or nodes moved.
     pub fn memory_bytes(&self) -> usize {
         let watchers = heap::list::<Vec<Watcher>>(self.watchers.capacity());
         self.bytes + watchers + self.matches * MATCH

@@ -53,9 +53,9 @@ struct Commit<'s> {
     changes: usize,
     /// The results of each job.
     outcomes: Vec<Vec<Result<Update, Error>>>,
-    /// True if all that others had appended when the turn began was read.
+    /// True if every entry that others had appended when the turn began has been read.
     knows_all: bool,
-    /// The number of times that others came first since something was recorded.
+    /// The number of times in a row that others came first.
     attempts: usize,
 }
 
@@ -109,17 +109,17 @@ impl Commit<'_> {
         let fits =
             changes <= MAX_GROUP_CHANGES && is_roomy(&self.turn.live, changes, bytes, self.limits);
         let mut planned = self.plan(job, offer);
-        // On its own it is judged by the state itself.
+        // Without a group before it, the work is judged by the state itself.
         if !self.group.is_empty() && (!fits || planned.is_err()) {
             self.carry_out();
             if self.is_refused(job) {
                 return;
             }
-            // Its room in memory is reserved again later.
+            // `plan` reserves the room in memory again.
             drop(planned);
             planned = self.plan(job, offer);
         }
-        // A refusal is final only where nothing was missed.
+        // A refusal is final only if no entry of others was missed.
         if planned.is_err() && !self.knows_all {
             drop(planned);
             planned = match self.turn.catch_up(true) {
@@ -142,7 +142,7 @@ impl Commit<'_> {
         self.outcomes[job].last().is_some_and(Result::is_err)
     }
 
-    /// Checks the work after the group. `None` when there is nothing to do.
+    /// Checks work that follows the group. `None` when there is nothing to do.
     fn plan(&self, job: usize, offer: Option<&Offer>) -> Result<Option<Planned>, Error> {
         let snapshot = self.turn.snapshot;
         let live = &self.turn.live;
@@ -232,7 +232,7 @@ impl Commit<'_> {
         if let Err(error) = self.turn.catch_up(false) {
             return self.refuse(group, &error);
         }
-        // Their room in memory is reserved again.
+        // `add` reserves the room in memory again.
         let wants: Vec<_> = group.into_iter().map(|p| (p.job, p.offer)).collect();
         for (job, offer) in &wants {
             self.add(*job, offer.as_ref());
@@ -245,8 +245,8 @@ impl Commit<'_> {
         }
     }
 
-    /// The outcomes. Where the snapshot is over, jobs that have not begun begin
-    /// with the next one of its name.
+    /// The outcomes. If the snapshot is over, jobs that have not begun begin again with the next
+    /// snapshot of its name.
     fn finish(self, jobs: &[Job]) -> Vec<Outcomes> {
         let is_over = self.turn.position.deleted;
         let name = self.turn.snapshot.name();
@@ -307,7 +307,7 @@ impl Commit<'_> {
         let batch = snapshot.with_deletions(&batch, &ended);
         let live = &self.turn.live;
         let mut applied = live.apply(&batch, defaults, revision);
-        // The caller did not end the reservations.
+        // The ends of reservations are no changes of the caller.
         applied.changed = applied.changed.saturating_sub(ended.len());
         snapshot.forget(&ended);
         snapshot.fed(at, offer.arrived, offer.age);

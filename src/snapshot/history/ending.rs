@@ -13,7 +13,7 @@ use crate::snapshot::objects::reservation::Serial;
 
 impl WriteTurn<'_> {
     /// Makes sure that the clock is right before reservations end by it. Times that were measured
-    /// while it was wrong are measured again.
+    /// while the clock was wrong are measured again.
     ///
     /// # Errors
     /// [`Error::NotStored`]: it is unknown whether the clock is right.
@@ -56,8 +56,8 @@ impl Snapshot {
     }
 
     /// Ends all reservations that are due at this moment, or whose caller was never told, in one
-    /// entry, together with the batches of waiting callers. They count until that is recorded. It
-    /// waits for the journal, so that readers need not.
+    /// entry, together with the batches of waiting callers. They count until the entry is recorded.
+    /// This call waits for the journal, so that readers need not.
     ///
     /// # Errors
     /// [`Error::NotStored`]. Then they still count.
@@ -70,8 +70,8 @@ impl Snapshot {
         let ended = outcomes.try_for_each(|outcome| outcome.map(drop));
         let mut unclaimed = self.unclaimed.lock();
         if !unclaimed.made.is_empty() {
-            // Read under the lock: no reservation can be added to it that the table does not have
-            // yet.
+            // The table is read under the lock of `unclaimed`, so it has every reservation that
+            // `made` can have.
             let reservations = self.reservation_table();
             unclaimed.made.retain(|serial| reservations.holds(*serial));
         }

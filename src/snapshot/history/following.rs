@@ -51,8 +51,8 @@ impl WriteTurn<'_> {
         Ok(())
     }
 
-    /// Applies the entries that have arrived, before something is recorded. Where others are to
-    /// come first, it waits for them, for a moment.
+    /// Applies the entries that have arrived, before something is recorded. If others are to come
+    /// first, waits for them for a moment.
     ///
     /// # Errors
     /// [`Error::NotStored`].
@@ -65,15 +65,15 @@ impl WriteTurn<'_> {
         self.catch_up(false)
     }
 
-    /// Attempts a change until no other server comes first: each attempt is made on everything that
-    /// others have appended. The entry of an attempt that recorded something comes right after
-    /// that, so its result is final. An attempt that recorded nothing may have seen an older state:
-    /// its result is final only where nothing was missed. `None` when the snapshot is over.
+    /// Attempts a change until no other server comes first. Each attempt is made on everything that
+    /// others have appended. If an attempt recorded an entry, that entry comes right after, so the
+    /// result is final. An attempt that recorded nothing may have seen an older state, so its
+    /// result is final only if no entry was missed. `None` when the snapshot is over.
     ///
     /// # Errors
     /// Those of the attempt, [`Error::NotStored`], and [`Error::Contended`] when others came first
-    /// too often. An attempt whose entry may still be recorded is the last one: another one might
-    /// find its own work done, and would tell of that as of the work of others.
+    /// too often. An attempt whose entry may still be recorded is the last one: the next one might
+    /// find that entry, and report its own work as that of others.
     pub fn attempt<T>(
         &mut self,
         mut attempt: impl FnMut(&mut Self) -> Result<T, Error>,
@@ -104,7 +104,7 @@ impl WriteTurn<'_> {
 /// Applies an entry, and records which of its reservations were never told to their caller.
 ///
 /// # Errors
-/// The reason why it does not fit; then nothing was changed.
+/// The reason why the entry does not fit; then nothing was changed.
 pub(super) fn follow(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), String> {
     let (sequence, mark) = (entry.after.sequence, entry.mark);
     apply(turn, entry)?;
@@ -189,7 +189,7 @@ fn check(turn: &WriteTurn<'_>, entry: &OwnedEntry) -> Result<(), String> {
     let snapshot = turn.snapshot;
     let (epoch, sequence) = (snapshot.epoch(), turn.position.sequence);
     let after = &entry.after;
-    // The first entry of all.
+    // Without an epoch this is the first entry of all.
     if epoch.is_empty() {
         return Ok(());
     }

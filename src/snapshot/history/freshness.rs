@@ -13,11 +13,11 @@ use crate::snapshot::clock::{Moment, Now};
 /// The maximum ages of snapshots, and the treatment of older ones.
 #[derive(Debug, Clone, Default)]
 pub struct MaxAges {
-    /// For snapshots that are not named; `None` for any age.
+    /// The maximum age of snapshots that are not named; `None` for any age.
     pub default: Option<Duration>,
-    /// By name; `None` for any age.
+    /// The maximum ages by name; `None` for any age.
     pub by_name: HashMap<String, Option<Duration>>,
-    /// True if decisions on older ones are refused.
+    /// True if decisions on older snapshots are refused.
     pub refuse: bool,
 }
 
@@ -35,7 +35,7 @@ pub struct Freshness {
     fed: AtomicI64,
     /// The time that the last batch took from its arrival until it was applied, in microseconds.
     lag: AtomicU64,
-    /// The last announcement. Locked while announcing, so that it is true.
+    /// The last announcement. Locked while it is made, so that it is true.
     announced: Mutex<Announced>,
 }
 

@@ -46,7 +46,7 @@ impl<J, O> GroupCommit<J, O> {
         let waiting = std::mem::take(&mut *self.waiting.lock());
         let (tickets, jobs): (Vec<u64>, Vec<J>) = waiting.into_iter().unzip();
         let mut outcomes = tickets.into_iter().zip(lead(jobs));
-        // Its own job is mostly the first: others come while it waits.
+        // The leader's own job is mostly the first: others come while the leader waits.
         let mut own = None;
         let mut done = self.done.lock();
         for (other, outcome) in &mut outcomes {

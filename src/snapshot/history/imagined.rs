@@ -17,11 +17,11 @@ pub struct Imagined<'s> {
     budget: &'s Budget<'s>,
     names: Vec<Box<str>>,
     is_changed: bool,
-    /// How many picks count in it.
+    /// The number of picks that count in it.
     held: Serial,
 }
 
-/// What picks are called in a plan: more than any reservation that is made.
+/// The number of the first pick in a plan: higher than that of any reservation that is made.
 const FIRST_SERIAL: Serial = 1 << 63;
 
 impl Snapshot {
@@ -86,8 +86,7 @@ impl Imagined<'_> {
         self.names.clone()
     }
 
-    /// Reads one of the namespaces with the imagined changes; `None` where there is none of this
-    /// name.
+    /// Reads a namespace with the imagined changes; `None` if no namespace has this name.
     pub fn read<T>(&mut self, namespace: &str, read: impl FnOnce(ReadView<'_>) -> T) -> Option<T> {
         let is_there = self.fork.turn_to(namespace);
         is_there.then(|| read(self.fork.read_view(self.budget)))
@@ -98,7 +97,7 @@ impl Imagined<'_> {
         self.step(&Batch::trusted(objects));
     }
 
-    /// Has picks on nodes count as they do while they are held. The namespace is there.
+    /// Makes picks on nodes count as they do while they are held. Their namespace must exist.
     pub fn hold<'n>(&mut self, hold: &Hold, nodes: impl Iterator<Item = &'n str>) {
         let serials = FIRST_SERIAL + self.held..;
         let pods: Vec<Object> = serials

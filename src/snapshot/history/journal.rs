@@ -60,8 +60,8 @@ pub trait Journal: Send + Sync {
         false
     }
 
-    /// The moment since which the monotonic clock of this server is known to be right. It is asked
-    /// before something ends because its time is over.
+    /// The moment since which the monotonic clock of this server is known to be right. Callers ask
+    /// before they end something because its time is over.
     ///
     /// # Errors
     /// Nothing may end by this clock at present.
@@ -124,13 +124,14 @@ pub struct Missed {
     pub entries: Vec<OwnedEntry>,
     /// True if there are more entries than were returned.
     pub has_more: bool,
-    /// True if the snapshot is over after these entries: another one has its name, or none.
+    /// True if the snapshot is over after these entries: another snapshot has its name, or none
+    /// has.
     pub is_over: bool,
 }
 
 /// A step of a snapshot that another server took: the content of an [`Entry`].
 pub struct OwnedEntry {
-    /// The snapshot afterwards, with only the new ones of its defaults, reservations and answers.
+    /// The snapshot afterwards, with only those defaults, reservations and answers that are new.
     pub after: SavedSnapshot,
     /// The change of its objects.
     pub change: OwnedChange,
@@ -212,7 +213,7 @@ impl Entry<'_> {
 pub struct Whole {
     /// The snapshot's objects.
     pub frozen: Frozen,
-    /// The rest.
+    /// Everything else of the snapshot.
     pub saved: SavedSnapshot,
 }
 
@@ -285,8 +286,8 @@ pub struct Doubt {
     pub is_untrusted: bool,
 }
 
-/// A snapshot as a journal keeps it, without its objects. In an [`OwnedEntry`], it has only the new
-/// ones of its defaults, reservations and answers.
+/// A snapshot as a journal keeps it, without its objects. In an [`OwnedEntry`], it has only those
+/// defaults, reservations and answers that are new.
 #[derive(Debug, Clone)]
 pub struct SavedSnapshot {
     /// The snapshot's name.
@@ -314,7 +315,7 @@ pub struct SavedSnapshot {
 }
 
 impl SavedSnapshot {
-    /// The step that leads to it.
+    /// The step that leads to this snapshot.
     pub fn entry<'a>(&'a self, change: Change<'a>) -> Entry<'a> {
         Entry {
             snapshot: &self.name,

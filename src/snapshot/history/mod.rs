@@ -1,7 +1,7 @@
 //! The changes of named snapshots: batches, replaces, reservations, the journal.
 //!
-//! - `registry` has the named snapshots (`named`), `reads` the questions of readers to one;
-//!   `imagined` is one as a plan would change it.
+//! - `registry` has the named snapshots (`named`); `reads` answers the questions of readers;
+//!   `imagined` is a snapshot as a plan would change it.
 //! - A change is an `offer`; `commit` checks it with the `turn`, records it in the `journal`, and
 //!   applies it, several at once in `group_commit`.
 //! - `following` applies steps that other servers took. `replacing` replaces the live state,

@@ -75,7 +75,7 @@ pub(super) struct Surroundings {
     /// The journal, which records every step before it is taken; none for snapshots that are only
     /// in memory.
     pub journal: Option<Arc<dyn Journal>>,
-    /// The counters of the work of all of them.
+    /// The counters of the work of all snapshots.
     pub counters: Arc<SnapshotCounters>,
 }
 
@@ -101,13 +101,13 @@ impl Surroundings {
 /// The position of a snapshot in its journal.
 #[derive(Debug, Default)]
 pub(super) struct JournalPosition {
-    /// True if the snapshot is deleted: later updates look for another one of the name.
+    /// True if the snapshot is deleted: later updates look for another snapshot of the name.
     pub(super) deleted: bool,
     /// The number of its last entry.
     pub(super) sequence: u64,
 }
 
-/// A batch is applied with the position locked.
+/// A batch is applied only with the position locked, so this guard keeps batches away.
 impl NoBatch for MutexGuard<'_, JournalPosition> {}
 
 impl Snapshot {
@@ -196,7 +196,7 @@ impl Snapshot {
         self.origin.get().unwrap_or(&self.draft)
     }
 
-    /// Begins its history, unless it has begun.
+    /// Begins the snapshot's history, unless it has begun.
     pub(super) fn begin(&self, epoch: &str, created: SystemTime) {
         self.origin.get_or_init(|| Origin {
             epoch: epoch.to_owned(),
@@ -209,7 +209,7 @@ impl Snapshot {
         self.synced.load(Ordering::Acquire)
     }
 
-    /// Returns whether the server expects it (`--expect-snapshot`).
+    /// Returns whether the server expects the snapshot (`--expect-snapshot`).
     pub fn is_expected(&self) -> bool {
         self.expected
     }
@@ -231,7 +231,8 @@ impl Snapshot {
     /// Reports if the snapshot became stale or stopped being so, and starts a new tick for the
     /// views of the live state; see [`State::sweep`].
     pub(super) fn sweep(&self, idle_ticks: u64) {
-        // Without the turn: its holder may wait for a disk, and meanwhile a snapshot grows old.
+        // The turn is not taken: its holder may wait for a disk, and meanwhile a snapshot grows
+        // old.
         if self.is_synced() {
             let tell = |stale| self.tell_stale(stale);
             self.freshness.look(self.now().steady, tell);
@@ -266,7 +267,7 @@ impl Snapshot {
         }
     }
 
-    /// Wakes callers that wait for the snapshot to move: another one has its name.
+    /// Wakes callers that wait for the snapshot to move, because another snapshot has its name.
     pub(super) fn note_replaced(&self) {
         self.freshness.end();
         self.moved.notify(usize::MAX);
@@ -314,7 +315,7 @@ impl Snapshot {
     /// Checks that decisions on the snapshot are answered.
     ///
     /// # Errors
-    /// [`Error::NotSynced`], and [`Error::Stale`] when decisions on a stale one are refused.
+    /// [`Error::NotSynced`], and [`Error::Stale`] when decisions on a stale snapshot are refused.
     pub(super) fn check_answers(&self) -> Result<(), Error> {
         if !self.is_synced() {
             return Err(Error::NotSynced(self.name().to_owned()));
@@ -346,7 +347,7 @@ impl Snapshot {
     }
 
     /// Changes this many reservations in the table. The caller has the turn. A look-up never waits
-    /// for many changes: those are made in a copy.
+    /// for many changes: they are made in a copy.
     pub(super) fn change_reservations(
         &self,
         count: usize,

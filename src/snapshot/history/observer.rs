@@ -1,7 +1,7 @@
-//! The observer of snapshots: it learns when one starts or stops being able to answer.
+//! The observer of snapshots, which learns when one starts or stops being able to answer.
 
-/// Told when a snapshot starts or stops being able to answer. Called in the
-/// middle of a change of the snapshot, so it must not wait for anything.
+/// Learns when a snapshot starts or stops being able to answer. It is called in the middle of a
+/// change of the snapshot, so it must not wait for anything.
 pub trait Observer: Send + Sync {
     /// The snapshot exists; `synced` says whether decisions on it are answered.
     fn snapshot_changed(&self, name: &str, synced: bool);

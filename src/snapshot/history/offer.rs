@@ -20,7 +20,7 @@ pub struct Offer {
     pub defaults: Option<Arc<Defaults>>,
     /// The version of Kubernetes to set.
     pub version: Option<KubernetesVersion>,
-    /// The revision to apply at.
+    /// The revision that the snapshot must have.
     pub expected_revision: Option<i64>,
     /// The right that the batch needs, if it needs one.
     pub fence: Option<Fence>,
@@ -46,8 +46,8 @@ impl Offer {
 }
 
 /// A right to change a snapshot that may end, such as a lease. It is checked each time a change is
-/// checked, after the entries of others were read. So where it ends before another server gets it,
-/// nothing of the former holder comes after the entries of the new one.
+/// checked, after the entries of others were read. So if the right ends before another server gets
+/// it, nothing of the former holder comes after the entries of the new holder.
 #[derive(Clone)]
 pub struct Fence {
     /// Returns the number of the present tenure, if there is one.
@@ -57,7 +57,7 @@ pub struct Fence {
 }
 
 impl Fence {
-    /// A right that is held while `tenure` gives a number, each time another one.
+    /// A right that is held while `tenure` returns a number. Each tenure has a new number.
     pub fn new(tenure: impl Fn() -> Option<u64> + Send + Sync + 'static) -> Self {
         Self {
             tenure: Arc::new(tenure),

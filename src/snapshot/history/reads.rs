@@ -26,9 +26,9 @@ const FREE_ATTEMPTS: usize = 16;
 /// A summary of a snapshot, at one moment.
 #[derive(Debug, Clone)]
 pub struct Summary {
-    /// Name.
+    /// The snapshot's name.
     pub name: String,
-    /// Identifies its history.
+    /// The epoch: the id of the snapshot's history.
     pub epoch: String,
     /// The snapshot's version.
     pub revision: i64,
@@ -50,7 +50,7 @@ pub struct Summary {
     pub created: SystemTime,
     /// The time when the last batch was applied; when the snapshot was created if none was.
     pub updated: SystemTime,
-    /// The time since then, even if the wall clock was set.
+    /// The time since the last batch, even if the wall clock was set.
     pub unchanged_for: Duration,
     /// The time since its feed was heard. `None` when it has no maximum age.
     pub age: Option<Duration>,
@@ -76,8 +76,7 @@ pub struct NodePage {
 }
 
 impl Snapshot {
-    /// The nodes after a name, at most so many, and of at most so many bytes, but at least
-    /// one.
+    /// The nodes after a name: at most `most` nodes with at most this many bytes, but at least one.
     pub fn nodes_after(&self, name: &str, most: usize, bytes: usize) -> NodePage {
         let live = self.live();
         let shared = live.shared.read();
@@ -177,7 +176,7 @@ impl Snapshot {
 
     /// Copies several parts of a state that is or was live, all of one revision. Copying is first
     /// tried without the turn, because its holder may wait for a disk. If batches come between two
-    /// parts each time, they have to wait at last.
+    /// parts each time, this takes the turn at last, and batches wait.
     pub(super) fn at_one_revision<'l, T>(
         &self,
         live: &'l State,

@@ -127,8 +127,8 @@ impl Registry {
     }
 
     /// Applies entries to a snapshot that others have appended; with `all` every one that was
-    /// acknowledged before. The snapshot is created if needed, and is gone afterwards if they
-    /// deleted it. Limits do not apply: they were checked where the entries were accepted.
+    /// acknowledged before. The snapshot is created if needed, and is gone afterwards if an entry
+    /// deletes it. Limits do not apply: they were checked where the entries were accepted.
     ///
     /// # Errors
     /// [`Error::NotStored`].
@@ -147,8 +147,7 @@ impl Registry {
         }
     }
 
-    /// A state to be built aside and swapped in by [`Self::replace`] as that of a
-    /// snapshot.
+    /// A state to be built aside. [`Self::replace`] swaps it in as the state of a snapshot.
     ///
     /// # Errors
     /// [`Error::OverLimit`] and [`Error::NotStored`].
@@ -213,8 +212,8 @@ impl Registry {
         Ok(snapshot)
     }
 
-    /// Checks ages, and starts a new tick for all views: drops those that were not used for
-    /// `idle_ticks` of them, and more while they take too much room. It is meant to be called at a
+    /// Checks ages, and starts a new tick for all views: drops views that were not used for
+    /// `idle_ticks` ticks, and more while views take too much room. It is meant to be called at a
     /// steady pace.
     pub fn sweep(&self, idle_ticks: u64) {
         self.retired.drop_unread();
@@ -282,7 +281,7 @@ impl Registry {
                 }
                 return Ok(outcomes);
             }
-            // Another server may have deleted the snapshot, so it is still in the map here.
+            // If another server deleted the snapshot, it is still in the map here.
             self.remove(&snapshot);
         }
     }
@@ -307,7 +306,8 @@ impl Registry {
             if replaced.is_err() {
                 self.remove_if_unused(&snapshot);
             }
-            // It may have been deleted meanwhile. Then there is another one.
+            // `None` means that the snapshot was deleted meanwhile. The next round looks for
+            // another one.
             if let Some(replaced) = replaced.transpose() {
                 return replaced;
             }
@@ -332,7 +332,7 @@ impl Registry {
         Ok(self.found_or_created(name))
     }
 
-    /// Forgets a snapshot; with an epoch, only if it is its own.
+    /// Deletes a snapshot; with an epoch, only if the snapshot has that epoch.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::EpochMismatch`] and [`Error::NotStored`].

@@ -98,8 +98,8 @@ impl Snapshot {
     }
 }
 
-/// Replaces the live state by a new one. It gets the reservations, except those that its pods take
-/// over.
+/// Replaces the live state by a new one. The new state gets the reservations, except those that its
+/// pods take over.
 pub(super) fn swap_in(
     turn: &mut WriteTurn<'_>,
     mut state: State,

@@ -4,7 +4,7 @@ use super::named::Snapshot;
 use crate::snapshot::objects::reservation::Serial;
 
 impl Snapshot {
-    /// Returns the id of a reservation. Ids are unique across restarts: an epoch is.
+    /// Returns the id of a reservation. Ids are unique across restarts, because epochs are.
     pub(super) fn id(&self, serial: Serial) -> String {
         format!("{}-{serial}", self.id_prefix())
     }
@@ -17,8 +17,8 @@ impl Snapshot {
             .ok()
     }
 
-    /// Returns the present id of the reservation that got this one, in this epoch of the
-    /// snapshot or an earlier one.
+    /// Returns the present id of the reservation that got `id`, in this epoch of the snapshot or an
+    /// earlier one.
     pub fn current_id(&self, id: &str) -> String {
         let serial = id.rsplit('-').next().and_then(|serial| serial.parse().ok());
         serial.map_or_else(|| id.to_owned(), |serial| self.id(serial))

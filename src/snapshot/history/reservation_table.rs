@@ -156,7 +156,7 @@ impl ReservationTable {
         serials.iter().filter_map(held).collect()
     }
 
-    /// The deletions of those pods.
+    /// The deletions of the pods of reservations.
     pub fn deletions(&self, serials: &[Serial]) -> Vec<Object> {
         let deletion = |serial: &Serial| Some(self.get(*serial)?.deletion(*serial));
         serials.iter().filter_map(deletion).collect()
@@ -206,9 +206,9 @@ impl ReservationTable {
     }
 
     /// A reservation that is held for `ttl` from now on, or for as long as before; unchanged if
-    /// that would end earlier. The flag tells whether it is to be put in: it has changed, or
-    /// `others` measure its time as well, and may have measured more of it. `None` when it is not
-    /// live.
+    /// that would end it earlier. The flag tells whether the reservation is to be put in: it has
+    /// changed, or `others` measure its time as well, and may have measured more of it. `None` when
+    /// the reservation is not live.
     pub fn renewed(
         &self,
         serial: Serial,
@@ -280,7 +280,7 @@ impl ReservationTable {
         self.by_expiry.first().map(|(at, _)| *at)
     }
 
-    /// The reservations after one, oldest first.
+    /// The reservations after a number, oldest first.
     pub fn after(&self, serial: Serial) -> impl Iterator<Item = (Serial, &Reservation)> {
         let later = self.held.range(serial.saturating_add(1)..);
         later.map(|(serial, (held, _))| (*serial, held))

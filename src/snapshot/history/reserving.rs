@@ -37,11 +37,11 @@ pub struct Listed {
     pub id: String,
     /// The reservation's number, for paging.
     pub serial: Serial,
-    /// The rest.
+    /// The reservation itself.
     pub held: Reservation,
 }
 
-/// The results for reservations.
+/// The result of confirming or releasing reservations.
 #[derive(Debug)]
 pub struct Ended {
     /// The revision afterwards.
@@ -57,7 +57,7 @@ pub struct Renewed {
     pub revision: i64,
     /// Ids that were not live, in order.
     pub unknown: Vec<String>,
-    /// The time when the first of the others ends by itself.
+    /// The time when the first renewed reservation ends by itself.
     pub until: Option<SystemTime>,
 }
 
@@ -75,7 +75,7 @@ pub enum Reserving<T> {
 /// The picks that are to be reserved, and the answer about them.
 #[derive(Debug)]
 pub struct DecidedPicks<T> {
-    /// The revision that it was decided on.
+    /// The revision on which the picks were decided.
     pub revision: i64,
     /// The picks: for each the index of its hold, and the node.
     pub picks: Vec<(usize, Box<str>)>,
@@ -100,7 +100,7 @@ impl Snapshot {
 
     /// Reserves picks for `holds`, with no change between deciding and reserving: if the snapshot
     /// changed since `decided`, `again` decides once more. `tell` writes the reservations into the
-    /// answer. For a request that may be repeated, its bytes are kept in the same entry as the
+    /// answer. If the request may be repeated, the answer is kept in the same entry as the
     /// reservations, so both are there or neither. Waits for other writers and for the journal.
     /// Where others append to the journal, too, the answer that nothing can be reserved is based on
     /// everything that was acknowledged before.
@@ -122,7 +122,7 @@ impl Snapshot {
             if let Some(request) =
                 request.filter(|it| self.reservation_table().answer(it).is_some())
             {
-                // Only a right clock can tell that its time is over.
+                // Only a right clock can tell that the time of the answer is over.
                 turn.trust_clock()?;
                 if let Some(answered) = self.answered(&request) {
                     return Ok(Ok(answered));
@@ -203,8 +203,8 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Records the entry of reservations. If it stays unknown whether it is recorded, and the
-    /// request will not be repeated, they are released if it is.
+    /// Records the entry of reservations. If it stays unknown whether the entry is recorded, and
+    /// the request will not be repeated, the reservations are released in case it is.
     pub(super) fn record_held(
         &self,
         turn: &mut WriteTurn<'_>,
@@ -313,8 +313,8 @@ impl Snapshot {
         })
     }
 
-    /// Up to `count` live reservations after one, oldest first; of one owner
-    /// unless that is empty.
+    /// Up to `count` live reservations after a number, oldest first; those of one owner, unless
+    /// `owner` is empty.
     pub fn reservations(&self, after: Serial, owner: &str, count: usize) -> Vec<Listed> {
         let reservations = self.reservation_table();
         let all = reservations.after(after);

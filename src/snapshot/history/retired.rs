@@ -20,7 +20,7 @@ impl<T> Default for Retired<T> {
 }
 
 impl<T> Retired<T> {
-    /// Adds one that cannot be found any more, and drops all without a reader.
+    /// Adds a value that cannot be found any more, and drops all without a reader.
     pub(in crate::snapshot) fn add(&self, gone: Arc<T>) {
         self.0.lock().push(gone);
         self.drop_unread();

@@ -71,7 +71,7 @@ impl Staged {
         self.written.as_ref().map(|written| written.aside)
     }
 
-    /// The state and its counts of changes; the journal has its own.
+    /// Takes the state and its counts of changes. The journal keeps its own copy of the state.
     pub(super) fn into_state(mut self) -> (State, Applied) {
         if let Some(written) = &mut self.written {
             written.is_kept = true;

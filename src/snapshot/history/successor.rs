@@ -1,4 +1,4 @@
-//! A snapshot that is built beside the one of its name, which answers meanwhile.
+//! A snapshot that is built beside the current one of its name, which answers meanwhile.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::observer::Unobserved;
 use super::registry::Registry;
 use super::turn::WriteTurn;
 
-/// An unpublished snapshot. [`Registry::supersede`] replaces the one of its name by it.
+/// An unpublished snapshot. [`Registry::supersede`] replaces the current one of its name by it.
 pub struct Successor {
     snapshot: Snapshot,
     /// The services of the registry, except its observer.
@@ -34,7 +34,7 @@ impl Successor {
         self.snapshot = Snapshot::new(name, expected, Arc::clone(&self.around));
     }
 
-    /// Applies entries. One that ends the snapshot is the last one.
+    /// Applies entries. An entry that ends the snapshot is the last one.
     ///
     /// # Errors
     /// The reason why an entry does not fit. Then the successor is useless.
@@ -79,8 +79,8 @@ impl Registry {
         successor
     }
 
-    /// Replaces the snapshot of its name, which is over. `then` is called before either of them can
-    /// change.
+    /// Replaces the snapshot of its name, which is over. `then` is called before the old or the new
+    /// snapshot can change.
     pub fn supersede(&self, successor: Successor, then: impl FnOnce()) {
         let has_begun = successor.has_begun();
         let mut snapshot = successor.snapshot;

@@ -1,5 +1,5 @@
-//! The turn of a snapshot. A caller that changes a snapshot takes it first,
-//! records each change in the journal and then applies it.
+//! The turn of a snapshot. A caller that changes a snapshot takes the turn first, records each
+//! change in the journal and then applies it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -118,7 +118,7 @@ impl<'s> WriteTurn<'s> {
         }
         if appended.is_ok() {
             self.position.sequence += entries.len() as u64;
-            // An earlier entry with one of these numbers was not recorded.
+            // A doubtful entry with one of these numbers was never recorded.
             let unclaimed = &self.snapshot.unclaimed;
             unclaimed.lock().settle(self.position.sequence, Uuid::nil());
             let Origin { epoch, created } = self.snapshot.origin();
@@ -186,7 +186,7 @@ impl<'s> WriteTurn<'s> {
 
 impl Snapshot {
     /// Copies the whole snapshot. `mark` gets the journal position of the copy, and may refuse it.
-    /// `None` then, and when the snapshot is deleted.
+    /// `None` if it does, or if the snapshot is deleted.
     pub fn whole<M>(&self, mark: impl FnOnce(Standing<'_>) -> Option<M>) -> Option<(Whole, M)> {
         let turn = WriteTurn::take_unless_deleted(self)?;
         let mark = mark(turn.standing())?;

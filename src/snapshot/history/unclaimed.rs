@@ -33,8 +33,8 @@ impl Unclaimed {
         });
     }
 
-    /// Learns which entry has a number. Returns whether it made reservations whose caller was never
-    /// told.
+    /// Learns which entry has a number. Returns whether that entry made reservations whose caller
+    /// was never told.
     pub fn settle(&mut self, sequence: u64, mark: Uuid) -> bool {
         let before = self.made.len();
         self.doubtful.retain_mut(|doubt| {

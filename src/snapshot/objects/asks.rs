@@ -51,8 +51,8 @@ pub struct AskedFields {
 enum KeptAffinity {
     None = 0,
     Whole = 1,
-    /// Without the fields that name the node of the pod: those of daemon sets, whose pods could
-    /// share nothing otherwise.
+    /// The affinity without the fields that name the pod's node. Pods of a daemon set have such
+    /// fields, and could share nothing with them.
     Pinned = 2,
 }
 
@@ -279,8 +279,8 @@ fn selects_by_name(pod: &v1::Pod) -> bool {
     terms.any(|term| !term.match_fields.is_empty())
 }
 
-/// Affinity without the fields that name a node, if each of its required terms
-/// names this one and no other.
+/// Affinity without the fields that name a node, if each of its required terms names this node and
+/// no other.
 fn without_pin(affinity: &v1::Affinity, node_name: &str) -> Option<v1::Affinity> {
     let pins = |term: &v1::NodeSelectorTerm| match &*term.match_fields {
         [field] => {

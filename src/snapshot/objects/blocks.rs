@@ -59,7 +59,7 @@ impl<T, const SIZE: usize> Blocks<T, SIZE> {
         changed.map(|(i, (mine, _))| i * SIZE..i * SIZE + mine.len())
     }
 
-    /// Returns spare room for blocks.
+    /// Gives back spare room for blocks.
     pub fn shrink(&mut self) {
         self.0.shrink_to_fit();
     }

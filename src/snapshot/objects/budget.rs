@@ -7,7 +7,7 @@ use crate::proto::v1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DisruptionBudget {
     bound: BudgetBound,
-    /// The number of evictions that its controller allows at present.
+    /// The number of evictions that the budget's controller allows at present.
     allowed: Option<i32>,
 }
 
@@ -70,7 +70,7 @@ impl DisruptionBudget {
         }
     }
 
-    /// The budget that allows so many pods of a workload to be unavailable.
+    /// The budget that allows this many pods of a workload to be unavailable.
     pub fn of_unavailable(pods: i32) -> Self {
         Self {
             bound: BudgetBound::MaxUnavailable(BudgetShare::Count(pods)),
@@ -78,8 +78,8 @@ impl DisruptionBudget {
         }
     }
 
-    /// Returns how many of its pods may be evicted at present: the number of its controller, else
-    /// one from the numbers of all and of running pods.
+    /// Returns the number of pods that may be evicted at present: the number of the controller, or
+    /// else a number computed from all and from running pods.
     pub fn allows(&self, pods: usize, running: usize) -> usize {
         if let Some(allowed) = self.allowed {
             return usize::try_from(allowed).unwrap_or(0);
@@ -135,7 +135,7 @@ impl BudgetShare {
         }
     }
 
-    /// The share of so many pods. A percentage is rounded up.
+    /// The share of this many pods. A percentage is rounded up.
     fn of(self, pods: usize) -> usize {
         match self {
             Self::Count(count) => usize::try_from(count).unwrap_or(0),
