@@ -67,7 +67,7 @@ pub struct ObjectId<'a> {
 pub struct ValidChange<'a> {
     /// The object.
     pub id: ObjectId<'a>,
-    /// The change of it.
+    /// The change of the object.
     pub form: Form<'a>,
     change: &'a CheckedChange,
 }
@@ -111,7 +111,7 @@ impl Batch {
         Self::check_all(changes.into_iter().map(Received::read), limits, path)
     }
 
-    /// Checks that changes can be decoded which are too many to be checked.
+    /// Checks that changes can be decoded, when they are too many for any other check.
     ///
     /// # Errors
     /// The first change that cannot be decoded.
@@ -212,7 +212,7 @@ impl Batch {
     }
 
     /// The batch with the requests of pods by these rules. The rules were unknown when the pods
-    /// were checked, because the snapshot has the version.
+    /// were checked, because they follow from the version of the snapshot.
     pub fn under(&self, rules: &VersionRules) -> Cow<'_, Self> {
         if !self.differs_by_version {
             return Cow::Borrowed(self);

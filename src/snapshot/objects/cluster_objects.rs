@@ -80,7 +80,7 @@ impl ClusterObjects {
         }
     }
 
-    /// All of them as objects: namespaces, ascending by name, then storage.
+    /// All objects for the wire: namespaces, ascending by name, then storage.
     pub fn to_wire(&self) -> impl Iterator<Item = Object> {
         let namespaces = self.namespaces.iter().map(|(name, it)| {
             Object::Namespace(v1::Namespace {

@@ -125,7 +125,7 @@ fn check_reference(
     check_text(&reference.uid, limits, path.field("uid"), faults);
 }
 
-/// Checks the name of an object, or of one of no known kind.
+/// Checks the name of an object, or of an object of no known kind.
 fn check_name(
     kind: Option<ObjectKind>,
     name: &str,

@@ -12,7 +12,7 @@ use crate::proto::v1;
 pub struct Defaults {
     /// The constraints, without selectors.
     pub constraints: Vec<Constraint>,
-    /// True if they are Kubernetes' own.
+    /// True if the constraints are Kubernetes' own.
     pub system: bool,
     /// The version, where one was set.
     pub version: Option<KubernetesVersion>,
@@ -118,7 +118,8 @@ impl Defaults {
         }
     }
 
-    /// Kubernetes' own (kube-scheduler's PodTopologySpread, `systemDefaultConstraints`).
+    /// Kubernetes' own constraints (kube-scheduler's PodTopologySpread,
+    /// `systemDefaultConstraints`).
     fn system_constraints() -> Vec<Constraint> {
         vec![
             Constraint::soft("kubernetes.io/hostname", 3),

@@ -38,13 +38,13 @@ pub struct HeldRow {
     /// The reservation's requests.
     #[prost(message, optional, tag = "8")]
     pub requests: Option<v1::Container>,
-    /// The answer. With one, only `ttl` and `expires` have a meaning besides.
+    /// The answer. A row with an answer uses only `ttl` and `expires` besides.
     #[prost(message, optional, tag = "9")]
     pub answer: Option<AnswerRow>,
     /// The terms by which it keeps other pods away.
     #[prost(message, repeated, tag = "10")]
     pub keeps_away: Vec<v1::PodAffinityTerm>,
-    /// See [`Reservation`].
+    /// The [`Reservation::decided`].
     #[prost(string, tag = "11")]
     pub decided: String,
     /// In a state directory: the end of its time by a clock that cannot be set.
@@ -69,10 +69,10 @@ pub struct MeasuredRow {
 /// An answer to a request that may be repeated.
 #[derive(Clone, PartialEq, Message)]
 pub struct AnswerRow {
-    /// See [`Retryable`].
+    /// The [`Retryable::key`].
     #[prost(bytes = "vec", tag = "1")]
     pub key: Vec<u8>,
-    /// See [`Retryable`].
+    /// The [`Retryable::question`].
     #[prost(bytes = "vec", tag = "2")]
     pub question: Vec<u8>,
     /// The answer.
@@ -126,7 +126,7 @@ impl HeldRow {
         }
     }
 
-    /// The same row, whose whole time is left at this moment.
+    /// The same row, measured by the clock of this boot. The whole time is left now.
     #[must_use]
     pub fn measured_from(self, now: &Uptime) -> Self {
         let ends = now.passed + UPTIME_STEP + self.whole();

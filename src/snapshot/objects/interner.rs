@@ -6,8 +6,8 @@ use super::blocks::Blocks;
 use super::shrink;
 use crate::account::heap;
 
-/// Entries by number, found by a hash of their content. A change of an entry copies `BLOCK` of
-/// them.
+/// Entries by number, found by a hash of their content. A change of an entry copies `BLOCK`
+/// entries.
 ///
 /// Numbers are reused. The last entry is always in use.
 #[derive(Debug, Clone, Default)]
@@ -25,7 +25,7 @@ impl<E, const BLOCK: usize> Interner<E, BLOCK> {
         &self.hasher
     }
 
-    /// The number of the entry with this hash that is the `same`.
+    /// The number of the entry with this hash for which `same` returns true.
     pub fn find(&self, hash: u64, same: impl Fn(u32) -> bool) -> Option<u32> {
         self.by_hash.find(hash, |number| same(*number)).copied()
     }
@@ -108,8 +108,8 @@ impl<E: Clone + Default, const BLOCK: usize> Interner<E, BLOCK> {
         entry
     }
 
-    /// A number to give out again. As long as there is one, `entries` does not grow, so a number
-    /// past its end never comes back into it.
+    /// A number to give out again. As long as `free` has one, `entries` does not grow, so a number
+    /// past the end never comes back into use.
     fn pop_free(&mut self) -> Option<u32> {
         let len = self.entries.len();
         std::iter::from_fn(|| self.free.pop()).find(|number| (*number as usize) < len)

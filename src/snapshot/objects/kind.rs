@@ -76,7 +76,7 @@ impl ObjectKind {
         Self::parse(name).filter(|kind| kind.api_version() == api_version)
     }
 
-    /// The kind of an object; `None` of a delete of an unknown one.
+    /// The kind of an object; `None` for a delete of an unknown kind.
     pub fn of(object: &Object) -> Option<Self> {
         match object {
             Object::Node(_) => Some(Self::Node),
@@ -131,7 +131,7 @@ impl ObjectKind {
         matches!(self, Self::Pod | Self::Owner(_))
     }
 
-    /// The API version that has it.
+    /// The API version of the kind.
     pub fn api_version(self) -> &'static str {
         match self {
             Self::Owner(OwnerKind::ReplicaSet | OwnerKind::StatefulSet) => "apps/v1",
@@ -247,7 +247,7 @@ pub fn encode_object(object: &Object, bytes: &mut Vec<u8>) {
 /// The object of a kind whose message is in `bytes`.
 ///
 /// # Errors
-/// They are no such message.
+/// The bytes are no such message.
 pub fn decode_object(kind: ObjectKind, bytes: &[u8]) -> Result<Object, prost::DecodeError> {
     Ok(of_kind!(kind, prost::Message::decode(bytes)?))
 }

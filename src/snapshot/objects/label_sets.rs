@@ -59,7 +59,7 @@ pub struct LabelSet {
 }
 
 impl LabelSets {
-    /// The bytes of its empty parts on the heap.
+    /// The bytes of the empty parts of a table on the heap.
     pub const EMPTY_BYTES: usize = heap::shared(size_of::<HashMap<(LabelSetId, Slot), u32>>());
 
     /// The id of a label set, if a pod has it.
@@ -102,7 +102,7 @@ impl LabelSets {
     }
 
     /// Counts one more pod of a label set. Returns the set's id, and whether this is its first pod;
-    /// `known` is the id that it was found under.
+    /// `known` is the id of the set if it was found.
     pub fn acquire(&mut self, known: Option<LabelSetId>, labels: Labels<'_>) -> (LabelSetId, bool) {
         if let Some(id) = known {
             self.sets.get_mut(id.0).pods += 1;
@@ -203,7 +203,7 @@ impl LabelSets {
             .map(|(number, _)| LabelSetId(number))
     }
 
-    /// The cost of matching a selector against all of them.
+    /// The cost of matching a selector against all label sets.
     pub fn units(&self, selector: &Selector) -> usize {
         let each = UNITS_PER_SET + selector.len();
         let all = self.sets.bound().saturating_mul(each);
@@ -221,7 +221,8 @@ impl LabelSets {
         pairs
     }
 
-    /// As [`Self::matching`], only among the few sets with a pair, where the selector requires one.
+    /// As [`Self::matching`]. If the selector requires a pair, only the few sets with that pair are
+    /// matched.
     pub fn matching_of(
         &self,
         selector: &Selector,

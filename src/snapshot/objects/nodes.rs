@@ -133,8 +133,7 @@ impl Nodes {
         }
     }
 
-    /// Restores node order, after a run of changes that leads to a revision, or with 0
-    /// to none.
+    /// Restores node order after a run of changes. They lead to this revision, or with 0 to none.
     pub fn settle(&mut self, revision: i64) {
         if self.has_removed || !self.added.is_empty() {
             self.ordered_at = revision;
@@ -167,7 +166,7 @@ impl Nodes {
         }
     }
 
-    /// Frees the slots of names that neither a node nor a pod has. The nodes are settled.
+    /// Frees the slots of names that neither a node nor a pod has. The nodes must be settled.
     pub fn free_unnamed(&mut self, has_pods: impl Fn(Slot) -> bool) {
         if self.slots.in_use() > self.len() {
             let Self { nodes, slots, .. } = self;
@@ -255,7 +254,7 @@ impl Nodes {
             .is_none_or(|nodes| *nodes < self.len())
     }
 
-    /// The existing node of a name, with its slot.
+    /// The slot of the existing node of a name.
     pub fn find(&self, name: &str) -> Option<Slot> {
         self.slot(name).filter(|slot| self.get(*slot).is_some())
     }

@@ -1,5 +1,5 @@
-//! Nominated pods: pods for which room is reserved on a node. They are on no node yet, and count
-//! there for pods of at most their priority.
+//! Nominated pods: pods for which room is reserved on a node. They are on no node yet, and count on
+//! that node for pods of at most their priority.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -158,7 +158,7 @@ impl Nominations {
         }
     }
 
-    /// Forgets a reservation, unless there is another one for its pod.
+    /// Forgets a reservation, unless another one was decided for its pod.
     fn undo(&mut self, reservation: ObjectId<'_>, uid: &str) {
         let key = key_of(reservation);
         if self.decided.get(uid) == Some(&key) {

@@ -23,15 +23,15 @@ pub struct Owners {
 
 type ByName = BTreeMap<(OwnerKind, Box<str>), Arc<Owner>>;
 
-/// The services and controllers of a namespace at one time. It does not keep them.
+/// The services and controllers of a namespace at one time. This does not keep them in memory.
 #[derive(Debug, Clone)]
 pub struct OwnersVersion(Weak<ByName>);
 
 impl OwnersVersion {
     /// Returns whether the owners are the same as then.
     pub fn is_of(&self, owners: &Owners) -> bool {
-        // A change while there is a weak reference moves them elsewhere, and the old address is not
-        // used again as long as the reference exists.
+        // While a weak reference exists, a change moves the owners elsewhere, and the old address
+        // is not used again.
         self.0.as_ptr() == Arc::as_ptr(&owners.by_name)
     }
 }
@@ -191,7 +191,7 @@ impl Owner {
             OwnerSelector::Labels(labels) => (labels.clone(), None),
             OwnerSelector::Selector(selector) => (BTreeMap::new(), selector.to_wire()),
         };
-        // Its kind decides whether it has labels or a selector.
+        // The kind of the owner decides whether it has labels or a selector.
         let object = match kind {
             OwnerKind::Service => Object::Service(v1::Service {
                 metadata,
@@ -257,7 +257,7 @@ impl Owners {
         true
     }
 
-    /// Their present version, to find out later whether they changed.
+    /// The present version of the owners, to find out later whether they changed.
     pub fn version(&self) -> OwnersVersion {
         OwnersVersion(Arc::downgrade(&self.by_name))
     }

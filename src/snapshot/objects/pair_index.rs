@@ -52,7 +52,7 @@ impl PairIndex {
     pub fn bytes_of(selector: &Selector) -> usize {
         selector.required_pair().map_or(0, |(key, value)| {
             let place = heap::entry::<((Box<str>, Box<str>), Vec<usize>)>();
-            // The least room of a list.
+            // A list has room for at least four.
             let list = heap::list::<usize>(4);
             place + heap::block(key.len()) + heap::block(value.len()) + list
         })

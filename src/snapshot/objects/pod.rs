@@ -160,7 +160,7 @@ pub enum Phase {
     Unknown,
 }
 
-/// A part of a valid pod.
+/// A part of a valid pod, as text.
 fn text(part: &[u8]) -> &str {
     std::str::from_utf8(part).expect("the parts of a valid pod are texts")
 }
@@ -198,7 +198,7 @@ impl Life {
     pub fn of(parts: &PodParts<'_>) -> Option<Self> {
         let phase = Phase::parse(parts.phase)?;
         let uid_text = parts.uid;
-        // Most have a UUID in its usual form.
+        // Most pods have a UUID in its usual form.
         let may_be_usual =
             uid_text.len() == Hyphenated::LENGTH && !uid_text.iter().any(u8::is_ascii_uppercase);
         let uid = Some(uid_text).filter(|_| may_be_usual);

@@ -116,7 +116,7 @@ impl PodBlock {
         self.pods.len()
     }
 
-    /// Makes room for so many pods.
+    /// An empty block with room for this many pods.
     pub fn with_capacity(pods: usize) -> Self {
         Self {
             pods: Vec::with_capacity(pods),
@@ -163,7 +163,7 @@ impl PodBlock {
         }
     }
 
-    /// The index of a pod's rare fields, or where they would be.
+    /// The index of a pod's rare fields, or else the index at which they would be inserted.
     fn rare_of(&self, at: usize) -> Result<usize, usize> {
         let number = |(number, _): &(u8, Arc<Rare>)| usize::from(*number);
         self.rare.binary_search_by_key(&at, number)
@@ -223,7 +223,7 @@ impl PodBlock {
     /// Replaces a pod by one of another name.
     pub fn replace(&mut self, at: usize, name: &str, pod: PodRecord) {
         self.free(self.pods[at].suffix());
-        // If the text is rebuilt, nothing is left of the old name.
+        // The old name is cleared, so that a rebuilt text does not have it.
         self.pods[at].suffix_length = 0;
         let (phase_and_prefix, suffix) = self.add_name(name);
         let packed = &mut self.pods[at];
@@ -254,7 +254,7 @@ impl PodBlock {
         (number << 4, suffix)
     }
 
-    /// The number of a prefix, which is kept if there is room; 0 if there is none.
+    /// The number of a prefix, which is added if there is room; 0 stands for no prefix.
     fn prefix_number(&mut self, prefix: &str) -> u8 {
         if prefix.len() < MIN_PREFIX {
             return 0;
@@ -301,7 +301,7 @@ impl PodBlock {
         self.unused = 0;
     }
 
-    /// Returns spare room for names: by a copy, because allocators shrink in place.
+    /// Gives back spare room for names. This takes a copy, because allocators shrink in place.
     pub fn fit(&mut self) {
         self.text = self.text.clone();
         self.prefixes = self.prefixes.clone();

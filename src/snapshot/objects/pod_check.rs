@@ -46,7 +46,7 @@ impl<'l> PodCheck<'l> {
     /// Checks and compiles an encoded pod, whose field is at `path`. `None` when it has a fault.
     ///
     /// # Errors
-    /// It cannot be decoded.
+    /// The pod cannot be decoded.
     pub fn check(
         &mut self,
         bytes: &[u8],

@@ -1,9 +1,9 @@
 //! Finds the parts of an encoded pod, without decoding it. A feed has hundreds of thousands of pods
 //! a second, and nearly all of them consist of a name, labels and a node.
 //!
-//! It reads the form that every encoder writes. Where a field comes twice, or anything else is
-//! unusual, it finds nothing, and the pod is decoded instead. So the rules of decoding are those of
-//! `prost` alone.
+//! This code reads the form that every encoder writes. Where a field comes twice, or anything else
+//! is unusual, it finds nothing, and the pod is decoded instead. So the rules of decoding are those
+//! of `prost` alone.
 
 use prost::Message;
 
@@ -123,7 +123,7 @@ impl<'a> PodParts<'a> {
             |labels: &[(Span, Span)]| labels.windows(2).all(|two| key(&two[0]) < key(&two[1]));
         if !ascend(labels) {
             labels.sort_unstable_by(|a, b| key(a).cmp(key(b)));
-            // If a key came twice, the last value would count.
+            // The last value of a key that comes twice counts, so such a pod is decoded.
             return ascend(labels).then_some(());
         }
         Some(())

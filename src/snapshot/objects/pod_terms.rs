@@ -45,7 +45,7 @@ pub struct TermTable {
 /// A term of pods.
 #[derive(Debug, Clone, Default)]
 pub struct HeldTerm {
-    /// `None` where the number is free.
+    /// The key of the term; `None` where the number is free.
     key: Option<Arc<TermKey>>,
     /// The number of pods with the term, by node.
     counted: HashMap<Slot, u32>,

@@ -6,7 +6,7 @@ use crate::matching::names;
 /// Namespace, name, node and labels of a valid pod.
 #[derive(Debug, Clone)]
 pub struct PodTexts {
-    /// All texts, in this order.
+    /// Namespace, name, node and labels, in this order.
     all: Box<str>,
     /// The ends of namespace, name and node.
     ends: [u32; 3],

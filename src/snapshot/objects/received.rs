@@ -37,7 +37,7 @@ impl Received {
     /// An encoded change, decoded unless it is a pod. Pods are checked for validity later.
     ///
     /// # Errors
-    /// It cannot be decoded.
+    /// The change cannot be decoded.
     pub fn read(mut bytes: Bytes) -> Result<Self, prost::DecodeError> {
         match only_field(&bytes) {
             Some((POD_FIELD, start)) => {

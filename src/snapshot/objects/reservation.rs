@@ -1,6 +1,6 @@
 //! A reservation: a pick that is held for its owner. It counts because the state has a pod for it,
-//! under a name that no client can give. The answer that made it is kept as long, so that the same
-//! request gets it again and nothing is reserved twice.
+//! under a name that no client can give. The answer to the request that made it is kept as long, so
+//! that a repeated request gets the same answer and nothing is reserved twice.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,17 +20,17 @@ const MARK: char = '~';
 pub struct Hold {
     /// The owner.
     pub owner: Arc<str>,
-    /// The time for which they are held.
+    /// The time for which the picks are held.
     pub ttl: Duration,
-    /// Namespace that they count in.
+    /// The namespace that the picks count in.
     pub namespace: Arc<str>,
-    /// Labels that they count with.
+    /// The labels that the picks count with.
     pub labels: Arc<BTreeMap<String, String>>,
-    /// The requests of each.
+    /// The requests of each pick.
     pub requests: Arc<Requests>,
-    /// The terms by which each keeps other pods away.
+    /// The terms by which each pick keeps other pods away.
     pub keeps_away: Arc<[PodTerm]>,
-    /// The claims and disks that each uses.
+    /// The claims and disks that each pick uses.
     pub volumes: Arc<[v1::Volume]>,
 }
 
@@ -80,8 +80,7 @@ fn pod_name(serial: Serial) -> String {
     format!("{MARK}{serial}")
 }
 
-/// Returns the number of the reservation that a pod of this name stands for; `None` of a
-/// real pod.
+/// Returns the number of the reservation that a pod of this name stands for; `None` for a real pod.
 pub fn serial_of(pod_name: &str) -> Option<Serial> {
     pod_name.strip_prefix(MARK)?.parse().ok()
 }
@@ -143,20 +142,20 @@ impl Hold {
         })
     }
 
-    /// Returns an address that distinguishes it from equal ones.
+    /// Returns an address that distinguishes this hold from equal ones.
     pub fn place(&self) -> usize {
         Arc::as_ptr(&self.owner).cast::<u8>() as usize
     }
 }
 
 impl Reservation {
-    /// Returns its bytes in memory where it is kept, without shared ones.
+    /// Returns the bytes in memory of a kept reservation, without shared ones.
     pub fn memory_bytes(&self) -> usize {
-        // It is in two trees, which are half full at worst.
+        // A reservation is in two trees, which are half full at worst.
         const PLACES: usize = 2 * (size_of::<Reservation>() + 64);
         let claim = self.claim.as_ref().map_or(0, |claim| {
             let (name, uid) = (heap::block(claim.name.len()), heap::block(claim.uid.len()));
-            // One of them finds it, in its namespace.
+            // The name or the uid finds the reservation, in its namespace.
             let list = heap::list::<Serial>(4) + 2 * size_of::<(Box<str>, PodIdentity)>();
             2 * (name + uid) + heap::block(self.hold.namespace.len()) + list
         });
@@ -205,9 +204,9 @@ pub struct KeptAnswer {
 }
 
 impl KeptAnswer {
-    /// Returns its bytes in memory where it is kept.
+    /// Returns the bytes in memory of a kept answer.
     pub fn memory_bytes(&self) -> usize {
-        // It is in two trees, half full at worst, and found by its key.
+        // An answer is in two trees, half full at worst, and found by its key.
         const PLACES: usize = 2 * (size_of::<KeptAnswer>() + 64) + 2 * size_of::<([u8; 32], u64)>();
         PLACES + heap::shared(self.answer.len())
     }

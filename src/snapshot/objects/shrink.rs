@@ -4,9 +4,8 @@
 /// Below this capacity no table returns memory.
 const MIN_CAPACITY: usize = 256;
 
-/// The capacity to which a table of `len` with room for `capacity` should
-/// shrink, if it should. It is twice its length, so that the removals before
-/// pay for the move.
+/// The capacity to which a table of `len` with room for `capacity` should shrink, if it should.
+/// This is twice the length, so that the removals before pay for the move.
 pub fn shrunk(len: usize, capacity: usize) -> Option<usize> {
     (capacity > MIN_CAPACITY && len < capacity / 8).then_some(len * 2)
 }

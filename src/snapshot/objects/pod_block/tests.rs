@@ -84,7 +84,7 @@ fn names_that_begin_alike_share_that() {
 
 #[test]
 fn what_went_leaves_nothing_behind() {
-    // No room for names.
+    // Replaced names take no room.
     let mut block = PodBlock::default();
     block.push("first", pod(1));
     block.push("last", pod(1));

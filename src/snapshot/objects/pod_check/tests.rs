@@ -46,7 +46,7 @@ impl Pieces<'_> {
         }
     }
 
-    /// Returns true once in so many times.
+    /// Returns true once in `times` calls on average.
     fn seldom(&mut self, times: usize) -> bool {
         self.rng.usize(..times) == 0
     }
@@ -121,7 +121,7 @@ fn metadata(rng: &mut Rng) -> Vec<u8> {
     if pieces.seldom(10) {
         let time = pbjson_types::Timestamp { seconds, nanos: 5 };
         pieces.bytes(9, &time.encode_to_vec());
-        // The other part of a time that comes in two.
+        // A time may come in two parts.
         if pieces.seldom(4) {
             pieces.bytes(9, &[8, 7]);
         }
