@@ -138,8 +138,8 @@ impl Upkeep {
             || self.is_process_full()
     }
 
-    /// Records that a copy replaces views with these bytes and count. The copy has been recorded
-    /// already.
+    /// Records that a copy replaces views with the bytes and count `gone`. The copy was made at
+    /// `at_copy`, and its changes since then have been recorded already.
     pub fn replace_views(&self, gone: (usize, usize), at_copy: (usize, usize)) {
         self.view_bytes.change(gone.0, at_copy.0);
         let more = at_copy.1.wrapping_sub(gone.1);

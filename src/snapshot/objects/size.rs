@@ -38,7 +38,7 @@ pub fn most(object: &Object) -> usize {
 /// Returns the most bytes of a pod in memory.
 pub fn most_of_pod(pod: &CompiledPod) -> usize {
     let node_name = pod.node_name().len();
-    // The entry of a node for the pods that name it.
+    // The named node has an entry for the pods that name it.
     let in_use = match node_name {
         0 => 0,
         _ => 2 * size_of::<Requested>(),

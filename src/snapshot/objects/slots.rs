@@ -8,8 +8,8 @@ use hashbrown::HashMap;
 
 use crate::account::heap;
 
-/// The number of a node, whether it exists or is only named by pods. Reused
-/// once nothing names it.
+/// The number of a node, whether it exists or is only named by pods. It is reused once nothing
+/// names the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Slot(NonZeroU32);
 
@@ -27,8 +27,8 @@ impl Slot {
     }
 }
 
-/// The slots of all names in use. `requested.rs` counts which nodes pods name, together with their
-/// requests: a decision that only imagines pods shares these slots.
+/// The slots of all names in use. `requested.rs` counts the pods that name each node, together with
+/// their requests, so a decision that only imagines pods shares these slots.
 #[derive(Debug, Clone, Default)]
 pub(in crate::snapshot) struct Slots {
     /// By slot; empty where it is free. Shared by copies.

@@ -39,7 +39,7 @@ pub struct StorageObjects {
     claims: ClusterTable<VolumeClaim>,
     volumes: ClusterTable<PersistentVolume>,
     classes: ClusterTable<StorageClass>,
-    /// The volumes that claims could be bound to, after the key that finds them.
+    /// The keys and names of the volumes that claims could be bound to.
     candidates: BTreeSet<(Box<str>, Box<str>)>,
 }
 
@@ -48,8 +48,8 @@ fn key_of(namespace: &str, claim: &str) -> String {
     format!("{namespace}/{claim}")
 }
 
-/// Returns the key of a volume that claims could be bound to: the claim that it is reserved for, or
-/// its class, which has no slash in front.
+/// Returns the key of a volume that claims could be bound to: the key of the claim that it is
+/// reserved for, or its class after a slash. No key of a claim begins with a slash.
 fn found_by(volume: &PersistentVolume) -> Option<Box<str>> {
     let class = volume.class();
     match &volume.spec().claim_ref {
@@ -161,7 +161,7 @@ impl StorageObjects {
         }
     }
 
-    /// All of them as objects: classes, volumes, then claims, each ascending by name.
+    /// All objects for the wire: classes, volumes, then claims, each ascending by name.
     pub fn to_wire(&self) -> impl Iterator<Item = Object> {
         let named = |metadata: &Option<v1::ObjectMeta>, namespace: &str, name: &str| {
             Some(v1::ObjectMeta {

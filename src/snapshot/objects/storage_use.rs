@@ -24,7 +24,7 @@ pub struct PodUse {
 
 on_heap!(PodUse: namespace, name);
 
-/// The pods that use each claim and disk. Entries go with their last pod.
+/// The pods that use each claim and disk. An entry is removed with its last pod.
 #[derive(Debug, Clone, Default)]
 pub struct StorageUse {
     /// The uses, by the key of the claim or disk.
@@ -46,7 +46,7 @@ pub struct NodeUse {
     pub pods: u32,
 }
 
-/// The key of a claim. Namespaces contain no slash, and each kind of disk has a letter.
+/// The key of a claim. It never equals the key of a disk, which begins with a slash.
 fn claim_key(namespace: &str, claim: &str) -> Box<str> {
     format!("{namespace}/{claim}").into()
 }

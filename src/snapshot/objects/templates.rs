@@ -117,7 +117,7 @@ impl Templates {
         }
     }
 
-    /// Writes the requirements of its template into a pod. The pod names its node.
+    /// Writes the requirements of a template into a pod. The pod names its node.
     pub fn fill(&self, id: TemplateId, pod: &mut v1::Pod) {
         if id != TemplateId::ABSENT {
             asks::fill(self.encoded.text(id), pod);

@@ -95,7 +95,7 @@ impl State {
                 namespace.views_mut().change(&self.upkeep, Views::retire);
                 self.namespaces.remove(name);
             } else {
-                // The views have grown with the label sets.
+                // The views have grown with the label sets, so their size is recorded again.
                 namespace.views_mut().change(&self.upkeep, |_| ());
             }
         }
@@ -120,8 +120,8 @@ impl State {
         let mut shared = self.shared.write();
         let was_empty = shared.nominations.is_empty();
         let changes_others = shared.apply(batch, |_, changed| applied.note(changed));
-        // If no pod is nominated before and after, a reservation that a client decided about
-        // changes no answer.
+        // If no pod is nominated before or after the batch, a reservation that a client decided
+        // about changes no answer.
         let is_looked_at = !(was_empty && shared.nominations.is_empty());
         let changes_answers = defaults.is_some()
             || batch.has_nodes()
@@ -146,7 +146,7 @@ impl State {
         }
         match changes_answers {
             true => LockedObjects::Written(shared),
-            // Slots alone mean nothing to readers.
+            // New slots alone change no answer, so readers may continue.
             false => LockedObjects::Read(RwLockWriteGuard::downgrade(shared)),
         }
     }
@@ -177,8 +177,8 @@ impl State {
         true
     }
 
-    /// Sets another version of the nodes, which the views follow already. The caller has locked
-    /// both.
+    /// Sets another version of the nodes, which the views follow already. The caller has locked the
+    /// nodes and the views.
     pub(in crate::snapshot) fn move_views_on(&self, locked: &mut LockedShards<'_>) {
         let version = self.upkeep.next_version();
         for (_, namespace) in locked {
@@ -186,7 +186,7 @@ impl State {
         }
     }
 
-    /// Records the number of nodes. Call it with them locked.
+    /// Records the number of nodes. The caller has locked the nodes.
     pub(in crate::snapshot) fn note_nodes(&self, nodes: &PartitionedNodes) {
         self.nodes.store(nodes.nodes().len(), Ordering::Relaxed);
         self.upkeep
@@ -251,7 +251,7 @@ impl State {
         let mut names: Vec<(&str, bool)> = named
             .map(|change| (change.id.namespace, adds(change.form)))
             .collect();
-        // Feeds come in runs of one namespace.
+        // Feeds send changes in runs of one namespace.
         names.dedup();
         // Of entries with the same name, the one that adds comes first.
         names.sort_unstable_by(|a, b| a.0.cmp(b.0).then(b.1.cmp(&a.1)));
@@ -287,7 +287,7 @@ pub(in crate::snapshot) fn measure<N: Deref<Target = Namespace>>(
     namespaces: &[(&str, N)],
 ) -> (Sizes, MemoryUse) {
     let (mut sizes, mut memory) = (Sizes::default(), MemoryUse::default());
-    // Empty ones are removed.
+    // Empty namespaces are removed afterwards.
     for (name, namespace) in namespaces.iter().filter(|(_, it)| !it.is_empty()) {
         sizes.pods += namespace.pod_count();
         sizes.label_sets += namespace.label_sets().len();

@@ -50,7 +50,7 @@ impl<'a> ReadView<'a> {
     }
 
     /// Claims, persistent volumes and storage classes; `None` where there is neither a volume nor a
-    /// class: then no feed told of them.
+    /// class, because then no feed reports storage.
     pub fn storage(&self) -> Option<&'a StorageObjects> {
         let storage = &self.shared.cluster.storage;
         storage.is_known().then_some(storage)
@@ -94,7 +94,7 @@ impl<'a> ReadView<'a> {
         self.about(RequestedTable::anti_affinity, labels, namespace)
     }
 
-    /// Returns whether kube-scheduler scores terms of pods on nodes about such a pod.
+    /// Returns whether kube-scheduler scores terms of pods on nodes about a pod with these labels.
     pub fn is_scored_by_pods(
         &self,
         labels: &'a BTreeMap<String, String>,

@@ -30,7 +30,7 @@ use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::requested::{RequestedTable, Shifts};
 
-/// The most views that a fork takes along. If there are more, it takes none and counts again.
+/// The most views that a fork takes along. If there are more, the fork takes none and counts again.
 const MAX_VIEWS: usize = 4_096;
 
 /// The most that bringing a view up to date may cost, in units, while a batch may wait
@@ -108,8 +108,8 @@ impl State {
         })
     }
 
-    /// A fork of all namespaces that a decision reads, as far as its budget goes. No
-    /// batch may come between two of them.
+    /// A fork of all namespaces that a decision reads, as far as its budget goes. No batch may come
+    /// between two of the forks.
     pub(in crate::snapshot) fn fork_all(
         &self,
         reach: Reach<'_>,
@@ -140,8 +140,8 @@ impl Fork<'_> {
         copied_bytes(batch, namespaces.sum()) + self.state.footprint.memory().nodes
     }
 
-    /// Applies an overlay, if the budget allows that. All its namespaces have to be here, and keep
-    /// no views.
+    /// Applies an overlay, if the budget allows that. The fork must have all its namespaces, and
+    /// must keep no views in the state.
     pub(in crate::snapshot) fn overlay(&mut self, overlay: &Batch, budget: &Budget<'_>) {
         if budget.holds(self.bytes_for(overlay)) {
             self.apply(overlay);
@@ -170,7 +170,7 @@ impl Fork<'_> {
         self
     }
 
-    /// Applies changes after which others follow, if the budget allows that. Counts from before are
+    /// Applies changes that others may follow, if the budget allows that. Counts from before are
     /// computed again.
     pub(in crate::snapshot) fn step(
         &mut self,

@@ -23,11 +23,11 @@ use crate::snapshot::objects::reservation::is_reservation;
 use crate::snapshot::objects::slots::Slot;
 use crate::snapshot::objects::storage_use::StorageUse;
 
-/// A copy shares everything with the state until that changes. It is charged for one part in this
-/// many.
+/// A copy shares everything with the state until the state changes. It is charged for one byte of
+/// the state in this many.
 pub(in crate::snapshot) const COPY_SHARE: usize = 8;
 
-/// The number of objects in a batch of them.
+/// The number of objects in each of [`Frozen::batches`].
 const BATCH_OBJECTS: usize = 1_000;
 
 /// A copy of a state, without its counts.
@@ -137,8 +137,7 @@ impl Frozen {
     }
 }
 
-/// Proof that no batch is being applied, and none will be as long as it is
-/// there.
+/// Proof that no batch is applied as long as this exists.
 pub trait NoBatch {}
 
 impl State {
@@ -195,7 +194,7 @@ impl State {
         })
     }
 
-    /// The memory of a copy of a state of this many bytes.
+    /// Charges the memory of a copy of a state of this many bytes.
     fn charge_copy(&self, bytes: usize) -> Charge {
         let charge = self.footprint.account().open(Part::Staged);
         charge.set(bytes / COPY_SHARE);

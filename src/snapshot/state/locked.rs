@@ -79,7 +79,7 @@ impl State {
             let shared = read(&self.shared, how.waits)?;
             let wants_requested = how.has_requested || shared.nodes.nodes().know_room();
             let now = || {
-                // A term that exists at a revision is recorded before that.
+                // `keeps_away` is set before the revision at which the first term exists.
                 let revision = self.revision();
                 match wants_requested || self.keeps_away.load(Ordering::Acquire) {
                     true => {

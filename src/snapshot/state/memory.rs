@@ -80,7 +80,7 @@ impl SubAssign for MemoryUse {
     }
 }
 
-/// The charge for the objects of a state. `counts::upkeep` has that for views and partitions.
+/// The charge for the objects of a state. `counts::upkeep` has the charge for views and partitions.
 #[derive(Debug)]
 pub struct Footprint {
     charge: Charge,
@@ -112,7 +112,7 @@ impl Footprint {
         self.charge.move_to(part);
     }
 
-    /// Records the present bytes of the nodes. Call it with them locked.
+    /// Records the present bytes of the nodes. The caller has locked the nodes.
     pub fn note_nodes(&self, bytes: usize) {
         let mut memory = self.memory.lock();
         self.charge.change(memory.nodes, bytes);

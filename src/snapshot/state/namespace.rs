@@ -35,14 +35,14 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// The bytes of its empty parts on the heap.
+    /// The bytes of the empty parts of a namespace on the heap.
     pub const EMPTY_BYTES: usize = heap::shared(size_of::<PodTable>())
         + heap::shared(size_of::<LabelSets>())
         + LabelSets::EMPTY_BYTES
         + heap::shared(size_of::<Templates>())
         + Owners::EMPTY_BYTES;
 
-    /// Returns whether it has this valid pod already.
+    /// Returns whether the namespace has this valid pod already.
     pub fn has_same_pod(&self, pod: &CompiledPod, nodes: &Nodes) -> bool {
         self.pods.get(pod.name()).is_some_and(|old| {
             let known = self.label_sets.find_near(Some(old.labels), pod.labels());
@@ -54,14 +54,14 @@ impl Namespace {
         })
     }
 
-    /// Returns whether it has a pod of this name with the same requirements; `None` if it has none
-    /// of this name.
+    /// Returns whether the pod of the same name has the same requirements; `None` if there is no
+    /// pod of this name.
     pub fn asks_alike(&self, pod: &CompiledPod) -> Option<bool> {
         let old = self.pods.get(pod.name())?;
         Some(self.templates.find(pod.asks()) == Some(old.life.template))
     }
 
-    /// A copy with views, all of which follow changes on their own.
+    /// A copy with views. The copied views follow changes on their own.
     pub fn with_views(&self) -> Self {
         let mut copy = self.clone();
         *copy.views.get_mut() = self.views.read().fork();
@@ -115,8 +115,8 @@ impl Namespace {
 
     /// Returns which of these reservations were confirmed for pods that are on nodes already.
     pub fn arrived(&self, claims: &[(Serial, &Claim)]) -> Vec<Serial> {
-        // Pods are not kept by uid, so all of them are read once. Reservations may have the uids of
-        // pods that have not arrived.
+        // Pods are not found by uid, so all pods are read once. Reservations are left out, because
+        // they may have the uids of pods that have not arrived.
         let uids = LazyCell::new(|| -> HashSet<String> {
             let bound = self
                 .pods()
@@ -171,7 +171,7 @@ impl Namespace {
         Some(record.life.to_wire(metadata, node_name))
     }
 
-    /// Returns its bytes in memory without its views, whose bytes are known.
+    /// Returns the namespace's bytes in memory without its views, whose bytes are known.
     pub fn memory(&self) -> MemoryUse {
         MemoryUse {
             pods: self.pods.memory_bytes(),

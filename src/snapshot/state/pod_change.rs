@@ -12,8 +12,8 @@ use crate::snapshot::objects::storage_use::PodUse;
 use crate::snapshot::objects::templates::TemplateId;
 
 impl Namespace {
-    /// Creates or updates a valid pod. Returns whether that made a difference. The node that it
-    /// names has a slot.
+    /// Creates or updates a valid pod. Returns whether that made a difference. The node that the
+    /// pod names must have a slot.
     pub fn put_pod(
         &mut self,
         pod: &CompiledPod,

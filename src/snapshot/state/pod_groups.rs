@@ -131,7 +131,7 @@ impl<'a> PodGroups<'a> {
             ..Default::default()
         };
         namespace.templates.fill(group.template, &mut pod);
-        // Names of claims contain the pod's name, and are not needed of a group.
+        // Names of claims contain the pod's name, and are not needed for a group.
         pod.spec.get_or_insert_default().volumes.clear();
         pod
     }

@@ -62,8 +62,8 @@ struct Copies<'s> {
 }
 
 impl State {
-    /// Reserves room in memory for copies, if a batch should be applied to those: in place it would
-    /// delay readers. Without room it is applied in place even so.
+    /// Reserves room in memory for copies, if applying a batch in place would delay readers.
+    /// Without room the batch is applied in place nevertheless.
     pub(in crate::snapshot) fn room_for_copies(
         &self,
         batch: &Batch,
@@ -146,7 +146,7 @@ impl State {
 
     /// Returns the cost for views to follow the pods of a batch.
     fn cost_of_pods(&self, batch: &Batch, shards: &Shards) -> Units {
-        // At most all views count each of them. The exact number is computed only if that is much.
+        // At most all views count each pod. The exact number is computed only if that is too much.
         if UNITS_PER_VIEW * (batch.len() * self.upkeep.view_count()) as Units <= LOCKED {
             return 0;
         }
@@ -172,7 +172,7 @@ impl State {
         defaults: Option<Arc<Defaults>>,
         revision: i64,
     ) -> Applied {
-        // Nothing else changes meanwhile, so these belong to one moment.
+        // The caller has the turn, so nothing changes meanwhile, and these belong to one moment.
         let mut shared = self.shared.read().clone();
         let mut namespaces: Vec<(&str, Box<Namespace>)> = shards.iter().map(copy).collect();
         let noted = |(_, copy): &mut (&str, Box<Namespace>)| copy.views_mut().noted();
@@ -280,7 +280,7 @@ impl State {
         }
     }
 
-    /// Does so for one shard. Returns whether it had such views.
+    /// Does so for one shard. Returns whether the shard had such views.
     fn take_along(&self, shard: &Shard, copy: &mut Namespace, nodes: &PartitionedNodes) -> bool {
         if !shard.viewed.load(Ordering::Relaxed) {
             return false;

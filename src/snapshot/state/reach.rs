@@ -11,7 +11,7 @@ use crate::snapshot::objects::change::Batch;
 /// The namespaces that a decision reads.
 #[derive(Debug, Clone, Copy)]
 pub struct Reach<'q> {
-    /// The namespace of its pod.
+    /// The namespace of the decision's pod.
     pub namespace: &'q str,
     /// The terms that cover other namespaces, too, in two lists.
     pub terms: [&'q [PodTerm]; 2],

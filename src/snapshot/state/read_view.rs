@@ -61,7 +61,7 @@ pub struct ReadView<'a> {
     pub unknown_deletes: &'a [v1::ObjectReference],
 }
 
-/// The defaults and the owners of a namespace, at one revision. It keeps neither.
+/// The defaults and the owners of a namespace, at one revision. This keeps neither in memory.
 #[derive(Debug, Clone)]
 pub struct DeducedFrom {
     defaults: Weak<Defaults>,
@@ -69,7 +69,7 @@ pub struct DeducedFrom {
 }
 
 impl DeducedFrom {
-    /// Returns whether a read view has the same ones.
+    /// Returns whether a read view has the same defaults and owners.
     pub fn holds_on(&self, read_view: &ReadView<'_>) -> bool {
         // As long as a weak reference exists, its address is not used again.
         self.defaults.as_ptr() == Arc::as_ptr(read_view.defaults)
@@ -79,7 +79,7 @@ impl DeducedFrom {
 
 /// The other namespaces that a decision reads.
 pub trait OtherNamespaces {
-    /// All of them, ascending by name.
+    /// All these namespaces, ascending by name.
     fn each<'a>(&'a self) -> Box<dyn Iterator<Item = NamedCounts<'a>> + 'a>;
 }
 

@@ -107,8 +107,8 @@ impl SharedObjects {
             || self.nominations.is_changed_by(batch)
     }
 
-    /// Applies a batch to all of them except the nodes, and tells `note` for each change of an
-    /// object of the cluster whether it made a difference. Returns whether it may have changed
+    /// Applies a batch to all these objects except the nodes, and tells `note` for each change of
+    /// an object of the cluster whether it made a difference. Returns whether it may have changed
     /// anything.
     pub fn apply<'b>(&mut self, batch: &'b Batch, note: impl FnMut(ValidChange<'b>, bool)) -> bool {
         let nominates = self.nominations.is_changed_by(batch);
@@ -143,7 +143,7 @@ impl Applied {
         self.unchanged += other.unchanged;
     }
 
-    /// Records that so many of the changes make no difference after all.
+    /// Records that this many of the changes make no difference after all.
     pub(in crate::snapshot) fn spare(&mut self, alike: usize) {
         let alike = alike.min(self.changed);
         self.changed -= alike;
@@ -197,8 +197,8 @@ impl State {
         (self.revision(), Arc::clone(&requested))
     }
 
-    /// Gives a state its place in a history, before it is read: after `former`, if it replaces
-    /// that.
+    /// Gives a state its place in a history, before it is read. If it replaces `former`, it comes
+    /// after that state.
     pub fn adopt(&mut self, revision: i64, defaults: Arc<Defaults>, former: Option<&Self>) {
         *self.revision.get_mut() = revision;
         *self.told_defaults.get_mut() = Arc::clone(&defaults);
@@ -217,7 +217,7 @@ impl State {
         Arc::clone(&self.told_defaults.read())
     }
 
-    /// Returns the number of its objects.
+    /// Returns the number of the state's objects.
     pub fn sizes(&self) -> Sizes {
         Sizes {
             nodes: self.nodes.load(Ordering::Relaxed),
@@ -341,7 +341,7 @@ pub fn state_bytes() -> usize {
     // its own.
     const MAP_PART: usize = 128;
     let map = (4 * processors()).next_power_of_two() * MAP_PART;
-    // The epoch and the name of its snapshot, and its waiters.
+    // The epoch and the name of the snapshot, and its waiters.
     const NAMES: usize = 512;
     let snapshot = heap::shared(SNAPSHOT_BYTES) + NAMES;
     let shared = heap::shared(size_of::<PartitionedNodes>())
