@@ -122,7 +122,8 @@ pub fn node_verdict(node: String, refusal: &NodeRefusal) -> v1::NodeVerdict {
     }
 }
 
-/// Returns the code of a refusal, which says whether removing other pods could resolve it.
+/// Returns the code of a refusal, which says whether the node would be feasible if other pods
+/// moved.
 pub fn code(refusal: &NodeRefusal) -> v1::Code {
     match refusal.is_resolvable {
         true => v1::Code::Unschedulable,

@@ -287,7 +287,7 @@ impl DecisionStream {
         }))
     }
 
-    /// Reserves room for so many more unanswered questions of the step that is being taken.
+    /// Reserves room for this many more unanswered questions of the step that is being taken.
     ///
     /// # Errors
     /// There is no room.

@@ -27,7 +27,7 @@ pub const LARGE_BATCH: usize = 256;
 const WRITES: usize = 64;
 
 /// The number of small reads of snapshots that run at once beside the threads that serve, including
-/// those that wait for a lock there.
+/// those that wait for a lock.
 const READS: usize = 32;
 
 /// The number of exports that run at once; further ones wait.
@@ -99,7 +99,7 @@ impl Executor {
         work: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
     ) -> Result<T, Error> {
         let (slot, deadline) = (self.decisions.take(&by.who)?, by.deadline);
-        // A cancelled call drops its guard.
+        // A cancelled call drops its guard, which cancels this token.
         let gone = CancellationToken::new();
         let _guard = gone.clone().drop_guard();
         let place = self.deciding.take_by(by).await?;

@@ -214,7 +214,7 @@ impl ValidPlacement {
         let reserved = snapshot.reserve(holds, limits, decided(answer), again, tell);
         let answer = retry::answer(snapshot, reserved?)?;
         if cancelled() && self.retry.is_none() {
-            // The caller is gone and would not learn of the reservations.
+            // The caller is gone and would not learn of the reservations, so they end.
             if snapshot.release(ids.clone()).is_err() {
                 snapshot.abandon(&ids);
             }

@@ -255,7 +255,7 @@ impl SpreadService for Service {
     async fn delete_snapshot(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
         let (call, snapshot) = self.open_on::<v1::DeleteSnapshotRequest>(request, Role::Admin)?;
         let registry = Arc::clone(&self.registry);
-        // Dropping a large state takes long.
+        // Dropping a large state takes long, so it runs as a change.
         let delete = move || registry.delete(snapshot.name(), &call.request.epoch);
         let deleted = self.executor.change(&call.by, delete).await?;
         deleted.map_err(Error::from)?;

@@ -280,7 +280,7 @@ mod tests {
                 let _place = limiter.take(&who).await;
                 ran.send(who).expect("somebody looks");
             });
-            // The work waits.
+            // The work joins the queue.
             tokio::task::yield_now().await;
             if gives_up {
                 waiting.abort();

@@ -149,7 +149,7 @@ impl StreamedQuestion {
                 question.timeout = Some(Message::decode(value).ok()?);
                 continue;
             }
-            // A field that a newer client knows.
+            // Skips a field that only a newer client knows.
             if field.number > 5 && unknown < MAX_UNKNOWN {
                 unknown = unknown.saturating_add(1);
                 continue;
@@ -244,8 +244,8 @@ mod tests {
     }
 
     proptest! {
-        /// A step is read without decoding as it is decoded, unless the decoder refuses the
-        /// request. Such a request is refused later.
+        /// Reading a step without decoding gives the same as decoding, unless the decoder refuses
+        /// the request. Such a request is refused later.
         #[test]
         fn a_step_is_read_as_it_is_decoded(parts in vec(part(), 0..4), more in vec(any::<u8>(), 0..3)) {
             let question = parts.concat();

@@ -64,7 +64,7 @@ impl Moment {
         self.0
     }
 
-    /// The moment of such a number.
+    /// The moment of a number from [`Self::to_number`].
     pub(super) fn of_number(number: i64) -> Self {
         Self(number)
     }

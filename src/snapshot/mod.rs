@@ -58,7 +58,7 @@ pub use objects::kind::{
     ObjectKind, OwnerKind, StorageKind, decode_object, encode_object, metadata_mut, metadata_of,
 };
 pub use objects::pod_terms::{HeldTerm, TermTable};
-// For manifests.
+// Manifests use these macros.
 #[cfg(feature = "cli")]
 pub(crate) use objects::kind::{of_kind, with_message};
 pub use objects::label_sets::{LabelSetId, LabelSets};

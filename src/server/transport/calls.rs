@@ -183,7 +183,7 @@ where
         let kind = CallKind::of(request.uri().path());
         let observer = self.limits.observer.as_ref();
         let call = observer.map(|observer| observer.begin(&request, kind.is_spread()));
-        // The instance that is ready answers this call.
+        // The instance that was polled ready answers this call.
         let ready = self.inner.clone();
         let inner = std::mem::replace(&mut self.inner, ready);
         let limits = self.limits.clone();
@@ -216,7 +216,7 @@ where
     // `call` is dropped before the slot, so a call whose slot is free has been counted.
     let mut call = call;
     let last_moment = api::last_moment(request.headers());
-    // Pinned in place: the state of an answer is large, and moving it would cost more than most
+    // The answer is pinned in place: its state is large, and moving it would cost more than most
     // answers.
     let answer = pin!(answer(inner, request, kind, who, Arc::clone(&shared)));
     let answered = by(last_moment, answer).await;

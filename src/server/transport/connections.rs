@@ -139,13 +139,13 @@ impl Listener {
         }
         self.full = full;
         let slot = slot?;
-        // With a delay an answer would wait until the previous one is acknowledged.
+        // Without this an answer would wait until the previous one is acknowledged.
         let stream = stream.set_nodelay(true).and_then(|()| stream.into_std());
         let stream = stream.inspect_err(|error| {
             debug!(%error, "connection was closed before it was served");
         });
-        // Charged whatever the limit of the account: a health check may come on the connection, and
-        // there are at most max-connections.
+        // The connection is charged whatever the limit of the account: a health check may come on
+        // it, and there are at most max-connections.
         let charge = counts.account.open(Part::Streams);
         charge.set(CONNECTION_BYTES);
         Some(Accepted {

@@ -3,8 +3,8 @@
 use crate::api::slots::CallSlots;
 use crate::limits::{Limit, Limits};
 
-/// The largest request of health and reflection. They hold names, the longest
-/// of which has some hundred bytes.
+/// The largest request of health and reflection. They hold names, and the longest name has some
+/// hundred bytes.
 pub const MAX_NAME_REQUEST_BYTES: usize = 8 << 10;
 
 /// The kind of a call.

@@ -57,7 +57,7 @@ impl Workers {
             thread::Builder::new()
                 .name(format!("serve-{index}"))
                 .spawn(move || {
-                    // If the receiver is gone, the server is gone.
+                    // Sending fails only if the receiver is gone, and with it the server.
                     let serve = |runtime: Runtime| {
                         threads.add(index, runtime.metrics());
                         serve(&runtime, router, connections, handshake, stopped)
@@ -156,7 +156,7 @@ async fn begin(
         let (handshake, begun) = (handshake.clone(), begun.clone());
         tasks::spawn(async move {
             match accepted.adopt(&handshake).await {
-                // Connections are not taken any more once the server stops.
+                // Sending fails once the server stops, because it takes no more connections.
                 Ok(connection) => drop(begun.send(connection).await),
                 Err(error) => debug!(%error, "a connection did not begin"),
             }

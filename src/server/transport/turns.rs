@@ -268,7 +268,7 @@ pub(super) mod tests {
         while turns.len() < 16 {
             let before = all;
             while let Some(piece) = turn.next_piece(&calls, connections, &context) {
-                // Fewer bytes may have arrived.
+                // Reads only half as much, as if fewer bytes had arrived.
                 let length = piece.div_ceil(2);
                 turn.note(Some(length));
                 all += length;

@@ -1,7 +1,7 @@
 //! The counts of the objects: topologies, partitions and views, kept up to date.
 //!
 //! - `topology`: the numbered values of a topology key. `partition`: the nodes that a constraint
-//!   counts in, by domain; `partitioned_nodes` are the nodes with all of these.
+//!   counts in, by domain; `partitioned_nodes` are the nodes with all partitions.
 //! - `view`: matching pods per domain; `views` are those of a namespace, found by a label set
 //!   through `watched` and `selector_index`.
 //! - `query`: a question to the counts, and the decision which questions deserve a view.

@@ -179,7 +179,7 @@ impl PartitionedNodes {
         let topology = match known {
             Some((_, after)) => Arc::clone(after),
             None if self.partitions.read().topology(&key.topology).is_some() => {
-                // Another topology has replaced it in the base.
+                // Another topology has replaced this one in the base.
                 drop(topologies);
                 return self.look(key, budget);
             }

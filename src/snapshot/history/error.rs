@@ -75,7 +75,7 @@ impl Error {
         *self == Self::NotStored(JournalError::Behind)
     }
 
-    /// Returns whether the step may have been recorded even so.
+    /// Returns whether the step may have been recorded in spite of the error.
     pub(super) fn is_doubt(&self) -> bool {
         matches!(self, Self::NotStored(JournalError::UnknownFate(_)))
     }

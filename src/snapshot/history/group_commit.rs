@@ -34,7 +34,7 @@ impl<J, O> GroupCommit<J, O> {
     pub fn join(&self, job: J, lead: impl FnOnce(Vec<J>) -> Vec<O>) -> O {
         let ticket = {
             let mut waiting = self.waiting.lock();
-            // Drawn under the lock, so that tickets are in the order of jobs.
+            // The ticket is drawn under the lock, so that tickets are in the order of jobs.
             let ticket = self.next.fetch_add(1, Ordering::Relaxed);
             waiting.push((ticket, job));
             ticket

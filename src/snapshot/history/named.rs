@@ -244,8 +244,8 @@ impl Snapshot {
     /// Makes a new state the one that answers, and returns it.
     pub(super) fn put_live(&self, state: State) -> Arc<State> {
         let state = Arc::new(state);
-        // The old state is not dropped in the statement that replaces it: decisions wait for that
-        // lock.
+        // The old state is not dropped in the statement that replaces it, because decisions wait
+        // for the lock that this statement holds.
         let old = std::mem::replace(&mut *self.live.write(), Arc::clone(&state));
         self.retired.add(old);
         state

@@ -20,7 +20,7 @@ use crate::snapshot::state::reach::Reach;
 use crate::snapshot::state::read_view::{LockedViews, ReadView, ViewStore};
 use crate::snapshot::state::shards::{Sizes, State};
 
-/// The number of attempts to copy several parts before batches have to wait for that.
+/// The number of attempts to copy several parts before batches have to wait for the copying.
 const FREE_ATTEMPTS: usize = 16;
 
 /// A summary of a snapshot, at one moment.
@@ -216,8 +216,8 @@ impl Snapshot {
     }
 
     /// Reads all pods of all namespaces, ascending by name, of one revision: until `look` fails or
-    /// `is_given_up` returns true. Without any namespace it reads the default one. Batches wait
-    /// while forks are made for that, whose memory is on the account.
+    /// `is_given_up` returns true. Without any namespace it reads the default one. It makes a fork
+    /// of each namespace, whose memory is on the account. Batches may wait meanwhile.
     ///
     /// # Errors
     /// Those of [`Self::read_until`]; inside, that of `look`.

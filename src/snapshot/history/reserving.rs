@@ -204,7 +204,8 @@ impl Snapshot {
     }
 
     /// Records the entry of reservations. If it stays unknown whether the entry is recorded, and
-    /// the request will not be repeated, the reservations are released in case it is.
+    /// the request will not be repeated, the reservations are released if the entry turns out to be
+    /// recorded.
     pub(super) fn record_held(
         &self,
         turn: &mut WriteTurn<'_>,
@@ -355,8 +356,8 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Checks that the table may grow. Returns room in memory for that, to be held until it has
-    /// grown.
+    /// Checks that the table may grow. Returns room in memory for the growth, to be held until the
+    /// table has grown.
     pub(super) fn check_growth(
         &self,
         held: &[(Serial, Reservation)],

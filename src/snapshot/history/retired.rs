@@ -28,7 +28,7 @@ impl<T> Retired<T> {
 
     /// Drops all without a reader, with no lock held.
     pub(in crate::snapshot) fn drop_unread(&self) {
-        // None of them can be found again, so a count of one does not grow.
+        // A retired value cannot be found again, so a count of one does not grow.
         let is_unread = |gone: &mut Arc<T>| Arc::strong_count(gone) == 1;
         let unread: Vec<_> = self.0.lock().extract_if(.., is_unread).collect();
         drop(unread);
@@ -44,7 +44,7 @@ mod tests {
 
     impl Drop for DropTeller {
         fn drop(&mut self) {
-            // The test may be over.
+            // Sending fails if the test is over.
             let _ = self.0.send(std::thread::current().id());
         }
     }

@@ -63,7 +63,7 @@ impl ClusterObjects {
         }
     }
 
-    /// Applies a batch, and tells `note` for each change of such an object whether it made a
+    /// Applies a batch, and tells `note` for each change of one of these objects whether it made a
     /// difference.
     pub fn apply<'b>(&mut self, batch: &'b Batch, mut note: impl FnMut(ValidChange<'b>, bool)) {
         for change in batch.changes() {

@@ -35,7 +35,7 @@ pub struct PodPlace {
     at: Option<u32>,
 }
 
-/// The block of a pod and its number there.
+/// The block of a pod, and the pod's number in that block.
 fn place(at: u32) -> (usize, usize) {
     (at as usize / BLOCK, at as usize % BLOCK)
 }

@@ -92,7 +92,7 @@ pub fn nominated_bytes(pod: &CompiledPod) -> usize {
 /// Returns the bytes of a template with these requirements.
 pub fn template_bytes(asks: &Asks) -> usize {
     let bytes = asks.size_bytes;
-    // The encoded form, with the lengths of its parts.
+    // The encoded form has the lengths of its parts, too.
     heap::block(bytes + bytes / 8) + request_bytes(asks) + term_bytes(asks) + PLACES
 }
 

@@ -256,7 +256,7 @@ impl State {
         self.note_namespaces(copies.before, after);
         self.settle(locked);
         drop(live);
-        // Dropped once nothing is locked.
+        // The old objects are dropped once nothing is locked.
         drop((copies, next));
         self.upkeep.discarded().drop_all();
     }

@@ -93,7 +93,7 @@ fn what_went_leaves_nothing_behind() {
     }
     assert!(block.text.len() < 1_000, "{} bytes", block.text.len());
 
-    // No rare fields are left.
+    // Rare fields of a removed pod take no room.
     let memory_after = |block: &mut PodBlock, last: u128| {
         block.push("more", pod(last));
         block.pop();
