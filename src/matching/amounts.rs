@@ -12,8 +12,7 @@ use crate::proto::v1;
 /// The prefix of the names of huge pages.
 const HUGE_PAGES: &str = "hugepages-";
 
-/// A resource that nodes have and pods request, in the order in which shortages
-/// are told.
+/// A resource that nodes have and pods request. The order is that in which shortages are reported.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Resource {
     /// Processor time, in thousandths of a processor.
@@ -26,19 +25,19 @@ pub enum Resource {
     Named(Arc<str>),
 }
 
-/// An amount of each resource; of most, none.
+/// An amount of each resource. Most amounts are zero.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Amounts<N> {
     /// The amounts of the resources that every pod may request, in the order of
     /// [`Resource::COMMON`].
     pub(super) common: [N; 3],
-    /// The amounts of other resources, ascending by name, without those of which there is none.
+    /// The amounts of other resources that are not zero, ascending by name.
     pub(super) named: Box<[(Arc<str>, N)]>,
 }
 
 on_heap!(Amounts<N>: named; N);
 
-/// Exact sums by resource.
+/// The exact sum for each resource, not rounded yet.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sums(BTreeMap<Resource, Quantity>);
 
@@ -46,7 +45,7 @@ impl Resource {
     /// The resources that have no domain in their names.
     const COMMON: [Self; 3] = [Self::Cpu, Self::Memory, Self::EphemeralStorage];
 
-    /// The resource of a name. `None` for those that the scheduler passes over.
+    /// The resource with this name. `None` if the scheduler ignores resources of this name.
     pub fn parse(name: &str) -> Option<Self> {
         let common = Self::COMMON.iter().find(|known| known.as_str() == name);
         common
@@ -101,7 +100,7 @@ fn is_scheduled(name: &str) -> bool {
     if name.starts_with(HUGE_PAGES) || name.starts_with("attachable-volumes-") {
         return true;
     }
-    // An extended resource needs a quota of its name.
+    // An extended resource is valid only if `requests.NAME`, the name of its quota, is valid.
     name.contains("kubernetes.io/")
         || name.contains('/')
             && !name.starts_with("requests.")
@@ -114,7 +113,7 @@ impl Amounts<i64> {
         Sums::from(wire).rounded()
     }
 
-    /// As quantities by name.
+    /// The positive amounts, as quantities by name.
     pub fn to_wire(&self) -> BTreeMap<String, v1::Quantity> {
         let quantity = |(resource, amount): (Resource, i64)| {
             let string = resource.quantity(amount.into());
@@ -128,7 +127,7 @@ impl Amounts<i64> {
 }
 
 impl Amounts<i128> {
-    /// Adds amounts `times` times; a negative number takes them away.
+    /// Adds `amounts` multiplied by `times`, which may be negative.
     pub(super) fn add(&mut self, amounts: &Amounts<i64>, times: i128) {
         for (sum, amount) in self.common.iter_mut().zip(amounts.common) {
             *sum += i128::from(amount) * times;
@@ -141,8 +140,8 @@ impl Amounts<i128> {
     }
 }
 
-/// Adds changes to the sums in a list, and leaves out sums that become zero. Both are ascending by
-/// key.
+/// Adds changes to the sums in a list, and drops sums that become zero. The list and the changes
+/// are ascending by key.
 pub(super) fn add_to_each<'k, K, N>(
     list: &mut Box<[(K, N)]>,
     changes: impl ExactSizeIterator<Item = (&'k K, N)>,
@@ -234,7 +233,8 @@ impl Sums {
             .extend(other.filter(|(resource, _)| resource.is_of_pods()));
     }
 
-    /// Keeps only the resources that `wire` names; those that are missing here become zero.
+    /// Keeps only the resources that `wire` names. A resource that has no sum yet gets the sum
+    /// zero.
     pub fn restrict_to(&mut self, wire: &BTreeMap<String, v1::Quantity>) {
         let named = read(wire).map(|(resource, _)| {
             let known = self.0.get(&resource).copied();

@@ -18,7 +18,7 @@ pub enum Action {
     ScheduleAnyway,
 }
 
-/// A setting of a constraint: whether nodes on which the pod could not run are counted.
+/// The setting of a constraint that says if nodes on which the pod cannot run are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Policy {
     /// Such nodes are left out.
@@ -57,7 +57,7 @@ impl Action {
         action
     }
 
-    /// Kubernetes' word for it.
+    /// The value in Kubernetes' API.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::DoNotSchedule => "DoNotSchedule",
@@ -79,7 +79,7 @@ impl Policy {
         }
     }
 
-    /// Kubernetes' word for it.
+    /// The value in Kubernetes' API.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Honor => "Honor",

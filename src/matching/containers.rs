@@ -1,4 +1,4 @@
-//! The containers of a pod, and what they request together.
+//! The containers of a pod and the sum of their requests.
 
 use std::collections::BTreeMap;
 
@@ -28,9 +28,9 @@ impl Sums {
     }
 }
 
-/// Sums up the containers of a pod: those that run as long as the pod, or those that run while it
-/// starts, if these request more. `figure` returns the requests of a container, and is told whether
-/// the container runs as long as the pod.
+/// Sums up the containers of a pod. Per resource, this is the larger of two sums: of the containers
+/// that run as long as the pod, and of those that run at once while it starts. `figure` returns the
+/// requests of a container; its flag is true if the container runs as long as the pod.
 pub(super) fn sum(spec: &v1::PodSpec, figure: impl Fn(&v1::Container, bool) -> Sums) -> Sums {
     let mut all = Sums::default();
     for container in &spec.containers {

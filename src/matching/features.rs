@@ -1,9 +1,8 @@
-//! Features that a pod needs of its node, and that nodes declare (`docs/semantics.md`,
-//! "Node checks").
+//! Features that pods need and nodes declare (`docs/semantics.md`, "Node checks").
 
 use crate::proto::v1;
 
-/// Some of the features that decisions know.
+/// A set of the features that decisions know.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Features(u8);
 
@@ -42,20 +41,20 @@ const KNOWN: [KnownFeature; 3] = [
 impl Features {
     /// The empty set.
     pub const NONE: Self = Self(0);
-    /// Rules by which the exit of one container restarts all.
+    /// Restart rules by which the exit of one container restarts all containers.
     pub const RESTART_ALL_CONTAINERS: Self = Self(1);
     /// User namespaces of pods in the node's network.
     pub const USER_NAMESPACES_OF_HOST_NETWORK: Self = Self(2);
     /// Options with which volumes are mounted in containers.
     pub const BIND_MOUNT_OPTIONS: Self = Self(4);
 
-    /// Returns the features that a pod needs, in any version.
+    /// Returns the features that a pod needs, by the rules of any version.
     pub fn needed(spec: &v1::PodSpec) -> Self {
         let needed = KNOWN.iter().filter(|known| (known.is_needed)(spec));
         Self::union(needed.map(|known| known.feature))
     }
 
-    /// Returns the features that a node declares. Unknown ones are passed over.
+    /// Returns the features that a node declares. Unknown features are ignored.
     pub fn declared(names: &[String]) -> Self {
         let declared = KNOWN
             .iter()

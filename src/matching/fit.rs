@@ -1,5 +1,4 @@
-//! Is there room on a node for what a pod requests (`docs/semantics.md`,
-//! "Room")?
+//! The check that a node has room for the requests of a pod (`docs/semantics.md`, "Room").
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -12,7 +11,7 @@ use super::violations::{Path, Violations};
 use crate::account::heap::on_heap;
 use crate::proto::v1;
 
-/// The name under which nodes say how many pods they take.
+/// The name under which nodes report the number of pods that they take.
 const PODS: &str = "pods";
 
 /// The resources that a node has for pods.
@@ -94,7 +93,7 @@ impl Allocatable {
         })
     }
 
-    /// As quantities by name.
+    /// The allocatable resources, as quantities by name.
     pub fn to_wire(&self) -> BTreeMap<String, v1::Quantity> {
         let mut wire = self.amounts.to_wire();
         let string = self.pods.to_string();
@@ -102,7 +101,7 @@ impl Allocatable {
         wire
     }
 
-    /// The resources of the node, without those that every node has.
+    /// The named resources that the node has, which excludes those that every node has.
     pub fn named(&self) -> impl Iterator<Item = &Arc<str>> {
         let positive = self.amounts.named.iter().filter(|(_, amount)| *amount > 0);
         positive.map(|(name, _)| name)
@@ -151,7 +150,7 @@ impl Requested {
         self.amounts.iter()
     }
 
-    /// Returns whether another pod can have these ports as well.
+    /// Returns whether these ports are free for another pod.
     pub fn has_free(&self, ports: &[HostPort]) -> bool {
         let taken = |port: &HostPort| {
             let lower = |(other, _): &(HostPort, i32)| other.number() < port.number();
@@ -187,7 +186,7 @@ impl Requested {
         let Some(has) = has else { return 0 };
         let mut most = i128::from(has.pods) - i128::from(self.pods);
         if !requests.ports.is_empty() {
-            // A second such pod would want the same host ports.
+            // A second pod with these requests would need the same host ports.
             most = most.min(i128::from(self.has_free(&requests.ports)));
         }
         for (resource, asked) in requests.amounts.iter().filter(|(_, asked)| *asked > 0) {
@@ -197,8 +196,8 @@ impl Requested {
         u32::try_from(most.max(0)).unwrap_or(u32::MAX)
     }
 
-    /// Returns the shortages of a node for one more pod, after it took so many pods with the same
-    /// requests. They come in the order in which kube-scheduler reports them.
+    /// Returns the shortages of a node for one more pod, after the node took `more` pods with the
+    /// same requests. The order is that in which kube-scheduler reports them.
     pub fn shortages_after(
         &self,
         more: u32,

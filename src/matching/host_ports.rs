@@ -1,14 +1,13 @@
-//! Ports of the node that pods take for themselves (`docs/semantics.md`,
-//! "Room").
+//! Host ports: ports of the node that a pod takes (`docs/semantics.md`, "Room").
 
 use super::violations::{Path, Violations};
 use crate::account::heap::on_heap;
 use crate::proto::v1;
 
-/// The address that stands for all of a node.
+/// The address that stands for all addresses of a node.
 const ANY: &str = "0.0.0.0";
 
-/// The most bytes that an address has.
+/// The largest length of an address, in bytes.
 const MAX_ADDRESS_BYTES: usize = 45;
 
 /// A port of the node that a pod takes.
@@ -16,7 +15,7 @@ const MAX_ADDRESS_BYTES: usize = 45;
 pub struct HostPort {
     port: u16,
     protocol: Protocol,
-    /// The address of the node; empty is any.
+    /// The address of the node; empty means any address.
     address: Box<str>,
 }
 
@@ -47,8 +46,7 @@ impl Protocol {
 }
 
 impl HostPort {
-    /// The port of the node that a container's port takes, if it takes one. The container's port
-    /// has to be valid.
+    /// The host port that a container's port takes, if any. The container's port has to be valid.
     pub(super) fn of(wire: &v1::ContainerPort) -> Option<Self> {
         let port = u16::try_from(wire.host_port)
             .ok()
@@ -78,7 +76,7 @@ impl HostPort {
         }
     }
 
-    /// The key that orders ports before their addresses do.
+    /// The first part of the sort key of ports; the address is the second.
     pub(super) fn number(&self) -> impl Ord + use<> {
         (self.port, self.protocol)
     }

@@ -1,5 +1,4 @@
-//! Keys of maps: copies share the value, and it is hashed only once, however
-//! large it is.
+//! Map keys whose copies share one value. The value is hashed only once, because it may be large.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::ops::Deref;
@@ -12,7 +11,7 @@ use crate::account::heap::on_heap;
 /// The seed is random, so clients cannot choose values with the same hash.
 static SEED: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
 
-/// A value and its hash. Copies share it.
+/// A value and its hash. Copies share both.
 #[derive(Debug, Clone)]
 pub(super) struct Keyed<T>(Arc<(u64, T)>);
 

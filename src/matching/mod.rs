@@ -6,10 +6,11 @@
 //! object and the path of its field, adds every fault to [`Violations`], and
 //! returns a form that can no longer fail.
 //!
-//! A rule of Kubernetes has one file. `requirement` is `key operator values`, shared by
-//! selectors and node affinity. `version` is the one table of rules in which versions of
-//! Kubernetes differ. `requests`, `containers` and `resizing` say what a pod requests, `fit`
-//! and `host_ports` whether a node has room for it, `features` what it has to declare.
+//! A rule of Kubernetes has one file. `requirement` is `key operator values`, shared by selectors
+//! and node affinity. `version` is the one table of rules in which versions of Kubernetes differ.
+//! `requests`, `containers` and `resizing` compute the requests of a pod. `fit` and `host_ports`
+//! check that a node has room for the pod, and `features` that the node declares the features that
+//! the pod needs.
 
 mod amounts;
 mod constraint;

@@ -21,7 +21,7 @@ const LABEL_KEY: &str = "must be a label key: 1 to 63 letters, digits, \"-\", \"
 const LABEL_VALUE: &str = "must be a label value: at most 63 letters, digits, \"-\", \"_\" and \
      \".\", with a letter or digit at both ends";
 
-/// The namespace that `name` means: empty means the default one.
+/// The namespace that `name` means. An empty name means the default namespace.
 pub fn namespace_or_default(name: &str) -> &str {
     if name.is_empty() {
         DEFAULT_NAMESPACE
@@ -35,7 +35,7 @@ pub fn check_name(name: &str, path: Path<'_>, faults: &mut Violations) {
     check_required(name, is_name(name), SUBDOMAIN, path, faults);
 }
 
-/// Checks the required name of a node, by the names that nodes may have.
+/// Checks the required name of a node; `which` says which names nodes may have.
 pub fn check_node_name(name: &str, which: NodeNames, path: Path<'_>, faults: &mut Violations) {
     let rule = match which {
         NodeNames::Dns => NODE_NAME,
@@ -71,8 +71,8 @@ pub fn check_label_value(value: &str, path: Path<'_>, faults: &mut Violations) {
     }
 }
 
-/// Checks a map of labels. As in Kubernetes, a fault of a key or a value is
-/// reported for the whole map.
+/// Checks a map of labels. As in Kubernetes, the path of a fault in a key or a value is that of the
+/// map.
 pub fn check_labels(labels: &BTreeMap<String, String>, path: Path<'_>, faults: &mut Violations) {
     for (key, value) in labels {
         if !is_label_key(key) {
@@ -113,7 +113,7 @@ pub fn is_node_name(name: impl AsRef<[u8]>, which: NodeNames) -> bool {
     let name = name.as_ref();
     match which {
         NodeNames::Dns => is_name(name),
-        // It can be told from others on a line, and from its kind in `node/NAME`.
+        // The name stays on one line, and `node/NAME` has only one slash.
         NodeNames::Any => std::str::from_utf8(name).is_ok_and(|name| {
             let is_told_apart = !name.contains(|c: char| c == '/' || c.is_control());
             (1..=253).contains(&name.len()) && is_told_apart
@@ -131,8 +131,8 @@ fn is_label_name(name: &[u8]) -> bool {
     name.len() <= 63 && is_made_of(name, LOWER | UPPER, LOWER | UPPER | DASH | DOT | UNDERSCORE)
 }
 
-/// Returns whether the first and the last byte are of the classes `ends` and all others
-/// of `inner`, which include `ends`.
+/// Returns whether the first and the last byte belong to the classes `ends`, and all others to
+/// `inner`, which include `ends`.
 fn is_made_of(name: &[u8], ends: u8, inner: u8) -> bool {
     let is = |c: &u8, classes: u8| CLASSES[*c as usize] & classes != 0;
     name.first().is_some_and(|c| is(c, ends))
@@ -147,7 +147,7 @@ const DASH: u8 = 1 << 2;
 const DOT: u8 = 1 << 3;
 const UNDERSCORE: u8 = 1 << 4;
 
-/// The class of each byte: feeds check some hundred bytes a pod.
+/// The class of each byte. A table is fast: feeds check some hundred bytes for each pod.
 static CLASSES: [u8; 256] = {
     let mut classes = [0; 256];
     let mut byte = 0;

@@ -41,9 +41,8 @@ impl<A> NodeTerm<A> {
     }
 }
 
-/// The nodes that a pod may run on: those with all labels of its
-/// `nodeSelector` that also match a term of its required node affinity.
-/// Copies share it.
+/// The rule for the nodes that a pod may run on. A node must have all labels of the pod's
+/// `nodeSelector` and match a term of its required node affinity. Copies share one value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NodeAffinity<A = Box<str>>(Keyed<AffinityRules<A>>);
 
@@ -97,7 +96,7 @@ impl NodeAffinity {
         }))
     }
 
-    /// Compiles the nodes that reach a volume; `path` is that of their selector.
+    /// Compiles the rule for the nodes that reach a volume; `path` is that of the node selector.
     pub fn of_volume(
         wire: &v1::NodeSelector,
         limits: &Limits,
@@ -110,8 +109,8 @@ impl NodeAffinity {
         }))
     }
 
-    /// Writes it for the wire, into the spec of a pod. Omits terms that can match
-    /// no node.
+    /// Writes the rule for the wire, into the spec of a pod. Terms that can match no node are
+    /// missing.
     pub fn write(&self, spec: &mut v1::PodSpec) {
         let pair = |r: &Requirement<Box<str>>| {
             let wire = to_wire(r);
@@ -205,8 +204,8 @@ fn to_wire(requirement: &Requirement<Box<str>>) -> v1::NodeSelectorRequirement {
     }
 }
 
-/// Compiles the terms that can match. One without requirements, or with a
-/// value that does not parse, matches no node and is left out.
+/// Compiles the terms that can match. A term without requirements, or with a value that does not
+/// parse, matches no node and is left out.
 fn compile_terms(
     wire: &v1::NodeSelector,
     limits: &Limits,
@@ -260,7 +259,7 @@ fn canonical(all: Vec<Option<Requirement<Box<str>>>>) -> Option<Box<[Requirement
     Some(all.into())
 }
 
-/// `None` when the requirement is invalid, or does not parse.
+/// Compiles a requirement on labels. `None` if it is invalid or a value does not parse.
 fn compile_expression(
     wire: &v1::NodeSelectorRequirement,
     path: Path<'_>,

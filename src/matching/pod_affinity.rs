@@ -13,7 +13,7 @@ use crate::account::heap::on_heap;
 use crate::limits::{Limit, Limits};
 use crate::proto::v1;
 
-/// The field of the terms that a pod requires.
+/// The field with the terms that a pod requires.
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
 /// A term of required affinity or anti-affinity: it selects pods, and its topology key defines the
@@ -75,7 +75,7 @@ impl PodAffinity {
         }
     }
 
-    /// Returns whether it requires nothing.
+    /// Returns whether the pod requires nothing of other pods.
     pub fn is_empty(&self) -> bool {
         self.near.is_empty() && self.apart.is_empty()
     }
@@ -98,9 +98,9 @@ impl PodAffinity {
 }
 
 impl PodTerm {
-    /// Checks and compiles the terms of the required anti-affinity of a pod that is
-    /// there; `path` is that of the pod. Keys of `matchLabelKeys` are merged into the
-    /// selectors since it was created.
+    /// Checks and compiles the terms of the required anti-affinity of an existing pod; `path` is
+    /// that of the pod. The API server merged the keys of `matchLabelKeys` into the selectors when
+    /// the pod was created.
     pub fn compile_existing(
         pod: &v1::Pod,
         path: Path<'_>,
@@ -162,7 +162,7 @@ impl PodTerm {
                 if is_match && wire.mismatch_label_keys.contains(key) {
                     faults.add(path, "is in mismatchLabelKeys too");
                 }
-                // A pod with a uid was created, and its terms are merged.
+                // A pod with a uid exists already: the API server merged the keys into its terms.
                 let value = metadata.labels.get(key).filter(|_| metadata.uid.is_empty());
                 let (Some(value), Some(selector)) = (value, &wire.label_selector) else {
                     continue;
@@ -238,7 +238,7 @@ impl PodTerm {
             || labels.is_some_and(|labels| self.namespace_selector.matches_labels(labels))
     }
 
-    /// Returns whether the term, as one of an incoming pod, covers the pods of all namespaces.
+    /// Returns whether the term covers the pods of all namespaces if an incoming pod has the term.
     pub fn is_about_all(&self, rules: &VersionRules) -> bool {
         let selector = &self.namespace_selector;
         selector.is_empty()
@@ -257,8 +257,8 @@ impl PodTerm {
     }
 }
 
-/// Returns whether a key of `matchLabelKeys` is already merged into a selector, which then has one
-/// value for it.
+/// Returns whether a key of `matchLabelKeys` is already merged into a selector. The selector then
+/// has an `In` with one value for the key.
 fn is_merged(key: &str, selector: &v1::LabelSelector) -> bool {
     let mut of_key = selector.match_expressions.iter().filter(|e| e.key == key);
     of_key.any(|e| e.operator == "In" && e.values.len() == 1)

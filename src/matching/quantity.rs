@@ -3,10 +3,10 @@
 
 use std::ops::AddAssign;
 
-/// Kubernetes keeps nothing finer than this part of a unit.
+/// The number of parts in a unit. Kubernetes keeps nothing finer than such a part.
 const PARTS_PER_UNIT: i128 = 1_000_000_000;
 
-/// A milli of a unit.
+/// The number of parts in a thousandth of a unit.
 const PARTS_PER_MILLI: i128 = PARTS_PER_UNIT / 1_000;
 
 /// The largest quantity, in units.
@@ -70,7 +70,7 @@ impl AddAssign for Quantity {
 }
 
 /// A whole number as Kubernetes writes it: with the largest suffix that leaves a whole number. Each
-/// suffix stands for `times` times the one before it.
+/// suffix stands for `times` times the suffix before it.
 pub(super) fn written(mut number: i128, times: i128, suffixes: &[&str]) -> String {
     let mut suffixes = suffixes.iter();
     let mut suffix = suffixes.next().copied().unwrap_or_default();

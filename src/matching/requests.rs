@@ -1,4 +1,5 @@
-//! The requests of a pod to its node, summed as Kubernetes sums them (`docs/semantics.md`, "Room").
+//! The resources that a pod requests of its node, summed as in Kubernetes (`docs/semantics.md`,
+//! "Room").
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,8 +38,8 @@ pub struct RequestsByVersion {
 }
 
 impl Requests {
-    /// Checks and sums up the pod of a request, whose spec is at `path`. Its status is not read,
-    /// because the pod does not run yet.
+    /// Checks and sums up the requests of an incoming pod, whose spec is at `path`. Its status is
+    /// not read, because the pod does not run yet.
     pub fn compile(spec: &v1::PodSpec, path: Path<'_>, faults: &mut Violations) -> Self {
         let before = faults.total();
         check_spec(spec, path, faults);
@@ -48,8 +49,8 @@ impl Requests {
         }
     }
 
-    /// Returns the requests of a valid pod that exists. While its node resizes it, they are the
-    /// larger of its present and its wanted resources.
+    /// Returns the requests of a valid pod that exists. While its node resizes the pod, each is the
+    /// larger of the present and the wanted amount.
     pub fn of_existing(pod: &v1::Pod, resizing: Resizing) -> Self {
         let spec = pod.spec.as_ref();
         spec.map_or_else(Self::default, |spec| {
@@ -57,7 +58,7 @@ impl Requests {
         })
     }
 
-    /// Returns the requests of a pod whose only container is this valid one.
+    /// Returns the requests of a pod that has only this container, which has to be valid.
     pub fn of_one(container: v1::Container) -> Self {
         let spec = v1::PodSpec {
             containers: vec![container],
@@ -82,13 +83,13 @@ impl Requests {
         }
     }
 
-    /// Returns the number of requested ports and named resources, which most pods do not request.
+    /// Returns the number of requested ports and named resources. For most pods it is 0.
     pub fn rare_len(&self) -> usize {
         self.amounts.named.len() + self.ports.len()
     }
 
-    /// The names of the extended resources that the pod requests. Device plugins and the like
-    /// provide these.
+    /// The names of the extended resources that the pod requests, for example those of device
+    /// plugins.
     pub fn extended(&self) -> impl Iterator<Item = &Arc<str>> {
         let named = self.amounts.named.iter().filter(|(_, amount)| *amount > 0);
         named.map(|(name, _)| name).filter(|name| {
@@ -102,8 +103,7 @@ impl Requests {
         *self == Self::default()
     }
 
-    /// A container that requests the same; none where there is nothing to
-    /// request.
+    /// A container with the same requests; `None` if there are none.
     pub fn to_wire(&self) -> Option<v1::Container> {
         (!self.is_empty()).then(|| v1::Container {
             ports: self.ports.iter().map(HostPort::to_wire).collect(),
@@ -201,7 +201,7 @@ fn check_resources(
     check_quantities(requests_of(resources), path.field("requests"), faults);
 }
 
-/// Checks quantities by name. As in Kubernetes, any name will do.
+/// Checks quantities by name. As in Kubernetes, any name is allowed.
 pub(super) fn check_quantities(
     wire: &BTreeMap<String, v1::Quantity>,
     path: Path<'_>,

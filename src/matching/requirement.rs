@@ -1,5 +1,4 @@
-//! One requirement on a labelled thing: the rule shared by label selectors
-//! and node affinity.
+//! A requirement on the labels of an object, which label selectors and node affinity share.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -8,10 +7,10 @@ use super::names;
 use super::violations::{Path, Violations};
 use crate::account::heap::{OnHeap, on_heap};
 
-/// A requirement on the value that a key has, if it has one.
+/// A requirement on the value of a key, which may have no value.
 ///
-/// Generic in how strings are represented: as text when a request is compiled,
-/// as interned symbols when it is matched against many label sets.
+/// `A` represents a string: a text when a request is compiled, an interned symbol when the
+/// requirement is matched against many label sets.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Requirement<A> {
     /// The label key, or the name of a field.
@@ -75,7 +74,7 @@ impl<A> Requirement<A> {
         }
     }
 
-    /// The same requirement with its strings represented in another way.
+    /// The same requirement with another representation of its strings.
     pub fn map<B: Ord>(&self, mut f: impl FnMut(&A) -> B) -> Requirement<B> {
         let mut set = |values: &[A]| {
             let mut set: Vec<B> = values.iter().map(&mut f).collect();
@@ -99,7 +98,7 @@ impl<A> Requirement<A> {
 }
 
 impl<A> Operator<A> {
-    /// The only value that satisfies the requirement, if there is just one.
+    /// The value of an `In` that has only one value.
     pub(super) fn only(&self) -> Option<&A> {
         match self {
             Self::In(values) => match &**values {
@@ -110,7 +109,7 @@ impl<A> Operator<A> {
         }
     }
 
-    /// Returns the number of the requirement's values; 1 without values.
+    /// Returns the number of the requirement's values, or 1 if it has none.
     pub(super) fn size(&self) -> usize {
         match self {
             Self::In(values) | Self::NotIn(values) => values.len(),
@@ -128,9 +127,9 @@ pub(super) fn parse_int(text: &str) -> Option<i64> {
 /// The kind of object whose labels a requirement matches.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum LabelsOf {
-    /// Labels of pods: a label selector, which names faults of its values itself.
+    /// Labels of pods: the requirement is part of a label selector, which checks its values itself.
     Pods,
-    /// Labels of nodes. Their values may be compared as numbers; a value that is no valid label
+    /// Labels of nodes. Values may be compared as numbers. A requirement with an invalid label
     /// value matches nothing.
     Nodes,
 }
@@ -211,7 +210,7 @@ impl Requirement<Box<str>> {
         }
     }
 
-    /// The requirements that all of these labels are there.
+    /// The requirements that an object has all of these labels.
     pub(super) fn pairs(labels: &BTreeMap<String, String>) -> impl Iterator<Item = Self> {
         labels.iter().map(|(key, value)| Self::equals(key, value))
     }

@@ -1,4 +1,4 @@
-//! The requests of a pod that its node may be resizing, by the rules of each version
+//! The requests of a pod that may be in the middle of a resize, by the rules of each version
 //! (`docs/semantics.md`, "Room").
 
 use std::collections::{BTreeMap, HashMap};
@@ -8,7 +8,7 @@ use super::containers::{self, requests_of};
 use super::version::Resizing;
 use crate::proto::v1;
 
-/// The status that a node reports of a pod that it runs.
+/// The status that a node reports for a pod that it runs.
 struct Running<'a> {
     status: &'a v1::PodStatus,
     /// The statuses of the containers, by name.
@@ -52,7 +52,7 @@ pub(super) fn sum(spec: &v1::PodSpec, status: &v1::PodStatus, resizing: Resizing
 
 impl<'a> Running<'a> {
     fn of(status: &'a v1::PodStatus) -> Self {
-        // Of entries with the same name the first counts, and ordinary containers come first.
+        // If two entries have the same name, the first counts. Ordinary containers come first.
         let all = status.container_statuses.iter();
         let all = all.chain(&status.init_container_statuses).rev();
         Self {
@@ -70,8 +70,8 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Returns the requests of a container: the largest of its figures. The status is not read of
-    /// ordinary init containers, nor where it mentions no resources.
+    /// Returns the requests of a container: the largest of the spec, the actual and the allocated
+    /// resources. The status is ignored for ordinary init containers, and if it has no `resources`.
     fn largest_of(&self, container: &v1::Container, stays: bool) -> Sums {
         let wanted = Sums::of(container.resources.as_ref());
         let entry = self.containers.get(&*container.name);
@@ -100,7 +100,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// The largest of the figures of the pod as a whole.
+    /// The largest of the wanted, actual and allocated resources of the pod as a whole.
     fn largest_of_pod(&self, named: &BTreeMap<String, v1::Quantity>) -> Sums {
         let mut largest = self.wanted(named.into());
         largest.raise_to(Sums::of(self.status.resources.as_ref()));
@@ -108,8 +108,9 @@ impl<'a> Running<'a> {
         largest
     }
 
-    /// The largest of three sums: of the spec, of the allocated resources, and of those that the
-    /// containers run with. In each, the figures of the pod as a whole come first.
+    /// The largest of three sums: of the spec, of the allocated resources, and of the actual
+    /// resources of the containers. Figures of the pod as a whole, if there are any, replace these
+    /// sums.
     fn largest_of_sums(&self, spec: &v1::PodSpec) -> Sums {
         let allocated = &self.status.allocated_resources;
         let actual = requests_of(self.status.resources.as_ref());

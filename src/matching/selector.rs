@@ -9,14 +9,13 @@ use super::violations::{Path, Violations};
 use crate::account::heap::OnHeap;
 use crate::proto::v1;
 
-/// A compiled label selector: nothing, or all of its requirements. Views use this form as their
-/// key, and a recount reads it from the wire.
+/// A compiled label selector. Views use this form as their key, and a recount reads it from the
+/// wire.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Selector<A = Box<str>> {
     /// Matches no label set: the selector was absent.
     Nothing,
-    /// Matches the label sets for which all of these hold; sorted, without
-    /// repetitions.
+    /// Matches the label sets that meet all of these requirements; sorted, without repetitions.
     All(Box<[Requirement<A>]>),
 }
 
@@ -72,8 +71,8 @@ impl Selector {
         }
     }
 
-    /// The selector that matches what all of `selectors` match. Without selectors it matches
-    /// everything.
+    /// The selector that matches the label sets that all of `selectors` match. Without selectors it
+    /// matches every label set.
     pub fn all_of<'s>(selectors: impl Iterator<Item = &'s Self>) -> Self {
         selectors.fold(Self::All(Box::default()), |all, one| match one {
             Self::Nothing => Self::Nothing,
@@ -105,8 +104,7 @@ impl Selector {
             .find_map(|requirement| Some((&*requirement.key, &**requirement.operator.only()?)))
     }
 
-    /// Writes the selector for the wire, with `matchLabels` where possible.
-    /// `None` matches nothing.
+    /// The selector for the wire, with `matchLabels` where possible. `None` if it matches nothing.
     pub fn to_wire(&self) -> Option<v1::LabelSelector> {
         let Self::All(requirements) = self else {
             return None;
@@ -154,12 +152,12 @@ impl<A> Selector<A> {
     }
 
     /// Returns whether the selector is `{}`, which matches every label set. Some constraints count
-    /// no pod by it and test for that themselves.
+    /// no pod by `{}`; their callers test for that.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::All(requirements) if requirements.is_empty())
     }
 
-    /// The same selector with its strings represented in another way.
+    /// The same selector with another representation of its strings.
     pub fn map<B: Ord>(&self, mut f: impl FnMut(&A) -> B) -> Selector<B> {
         match self {
             Self::Nothing => Selector::Nothing,
@@ -169,7 +167,7 @@ impl<A> Selector<A> {
         }
     }
 
-    /// Returns whether a label set matches; `get` looks a key up in it.
+    /// Returns whether a label set matches; `get` looks up a key in the label set.
     pub fn matches<'v, V>(&self, get: impl Fn(&V) -> Option<&'v V>) -> bool
     where
         A: Borrow<V>,
@@ -219,8 +217,8 @@ fn compile_expression(
     })
 }
 
-/// A selector in kubectl's notation, e.g. `app=web,tier in (a,b),!canary`. Empty for
-/// the empty selector.
+/// A selector in kubectl's notation, e.g. `app=web,tier in (a,b),!canary`. The empty selector gives
+/// an empty text.
 pub fn selector_text(selector: &v1::LabelSelector) -> String {
     let pairs = selector
         .match_labels

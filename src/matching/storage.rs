@@ -1,5 +1,5 @@
-//! Claims, persistent volumes and classes of storage, and which of them fit together
-//! (`docs/semantics.md`, "Volumes").
+//! Persistent volume claims, persistent volumes and storage classes, and the rules by which they
+//! fit together (`docs/semantics.md`, "Volumes").
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::account::heap::{OnHeap, on_heap};
 use crate::limits::Limits;
 use crate::proto::v1;
 
-/// The resource that claims request and that volumes have a capacity of.
+/// The name of the resource that claims request and that volumes have as their capacity.
 const STORAGE: &str = "storage";
 
 /// The annotation of a claim that is bound to its volume.
@@ -23,10 +23,10 @@ pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// The annotation that gives claims and volumes their class.
 pub const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// The provisioner that provisions nothing.
+/// The name of a provisioner that means that nothing is provisioned.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
-/// The labels that tell the zone and the region of volumes and nodes.
+/// The labels of volumes and nodes for zones and regions, each with its newer name.
 pub const ZONE_LABELS: [(&str, &str); 4] = [
     (
         "failure-domain.beta.kubernetes.io/zone",
@@ -43,7 +43,7 @@ pub const ZONE_LABELS: [(&str, &str); 4] = [
     ),
 ];
 
-/// The metadata that is kept of an object of storage, without its name.
+/// The metadata that is kept of a claim or a volume, without its name.
 fn kept_metadata(wire: Option<&v1::ObjectMeta>) -> v1::ObjectMeta {
     let wire = wire.cloned().unwrap_or_default();
     let read = [BIND_COMPLETED, SELECTED_NODE, BETA_CLASS];
@@ -78,7 +78,8 @@ fn is_block(mode: Option<&String>) -> bool {
     mode.is_some_and(|mode| mode == "Block")
 }
 
-/// Implements [`OnHeap`] for messages, approximately: each of their texts is a block.
+/// Implements [`OnHeap`] for messages. The size is an estimate, because each text of a message is a
+/// block of its own.
 macro_rules! messages_on_heap {
     ($($message:ty),+) => {
         $(impl OnHeap for $message {
@@ -98,7 +99,7 @@ messages_on_heap!(
 /// A claim.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VolumeClaim {
-    /// The fields that are kept of it, without its name.
+    /// The fields that are kept, without the name.
     pub wire: v1::PersistentVolumeClaim,
     /// The storage that the claim requests.
     pub size: Quantity,
@@ -159,7 +160,7 @@ impl VolumeClaim {
             && self.metadata().annotations.contains_key(BIND_COMPLETED)
     }
 
-    /// The node that the claim's volume is being provisioned for.
+    /// The name of the node that the claim's volume is being provisioned for.
     pub fn selected_node(&self) -> Option<&str> {
         let selected = self.metadata().annotations.get(SELECTED_NODE);
         selected.map(String::as_str)
@@ -181,8 +182,8 @@ impl VolumeClaim {
             .any(|mode| mode == "ReadWriteOncePod")
     }
 
-    /// Returns whether the claim could be bound to a volume of its class, apart from the rules that
-    /// depend on the node. Fewer rules apply to a volume that is reserved for the claim.
+    /// Returns whether the claim can be bound to a volume of its class. Rules that depend on the
+    /// node are not checked. Fewer rules apply to a volume that is reserved for the claim.
     pub fn takes(&self, volume: &PersistentVolume, is_kept_for_it: bool) -> bool {
         let (claim, spec) = (self.spec(), volume.spec());
         let attributes = |name: &Option<String>| name.clone().unwrap_or_default();
@@ -207,7 +208,7 @@ pub type ZoneLabel = (&'static str, &'static str, Box<[Box<str>]>);
 /// A persistent volume.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PersistentVolume {
-    /// The fields that are kept of it, without its name.
+    /// The fields that are kept, without the name.
     pub wire: v1::PersistentVolume,
     /// The capacity of the volume.
     pub size: Quantity,
@@ -284,7 +285,7 @@ impl PersistentVolume {
             .is_some_and(|status| status.phase == "Available")
     }
 
-    /// The nodes that reach the volume; `None` where all do.
+    /// The rule for the nodes that reach the volume; `None` if all nodes do.
     pub fn affinity(&self) -> Option<&NodeAffinity> {
         self.affinity.as_ref()
     }
@@ -293,7 +294,7 @@ impl PersistentVolume {
 /// A class of storage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StorageClass {
-    /// The fields that are kept of it, without its name.
+    /// The fields that are kept, without the name.
     pub wire: v1::StorageClass,
 }
 
@@ -316,7 +317,8 @@ impl StorageClass {
         }
     }
 
-    /// Returns whether claims of the class wait for a pod; `None` where the class does not say.
+    /// Returns whether claims of the class wait for a pod before they are bound; `None` if the
+    /// class does not say.
     pub fn waits(&self) -> Option<bool> {
         let mode = self.wire.volume_binding_mode.as_ref();
         mode.map(|mode| mode == "WaitForFirstConsumer")

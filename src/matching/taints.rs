@@ -13,7 +13,7 @@ use crate::proto::v1;
 pub enum Effect {
     /// Keeps new pods off.
     NoSchedule,
-    /// Prefers to keep pods off; no decision reads it.
+    /// Prefers to keep pods off. No decision reads this effect.
     PreferNoSchedule,
     /// Keeps new pods off and evicts running ones.
     NoExecute,
@@ -32,8 +32,7 @@ pub struct Taint {
 
 on_heap!(Taint: key, value);
 
-/// The taints that a pod tolerates; sorted, without repetitions. Everything that
-/// checks nodes for the pod shares it.
+/// The taints that a pod tolerates; sorted, without repetitions. Copies share one value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Tolerations(Keyed<Box<[Toleration]>>);
 
@@ -109,7 +108,7 @@ fn integer(text: &str) -> Option<i64> {
 const EFFECTS: &str = "must be NoSchedule, PreferNoSchedule or NoExecute";
 
 impl Effect {
-    /// Kubernetes' word for it.
+    /// The value in Kubernetes' API.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::NoSchedule => "NoSchedule",
@@ -155,8 +154,8 @@ impl Taint {
 }
 
 impl Tolerations {
-    /// Compiles the tolerations of a pod. Without `compare`, those that compare numbers tolerate
-    /// nothing.
+    /// Compiles the tolerations of a pod. Without `compare`, tolerations that compare numbers
+    /// tolerate nothing.
     pub fn compile(
         wire: &[v1::Toleration],
         compare: bool,
@@ -181,7 +180,7 @@ impl Tolerations {
         self.0.is_empty()
     }
 
-    /// Writes them for the wire. Omits those that tolerate nothing.
+    /// The tolerations for the wire, without those that tolerate nothing.
     pub fn to_wire(&self) -> Vec<v1::Toleration> {
         let text = |text: &Option<Box<str>>| text.as_deref().unwrap_or_default().to_owned();
         let toleration = |t: &Toleration| {
@@ -206,7 +205,7 @@ impl Tolerations {
 
     /// Returns whether any toleration covers a taint of this key, value and effect.
     pub fn tolerate(&self, key: &str, value: &str, effect: Effect) -> bool {
-        // Each of three parts is set or open: eight look-ups.
+        // Key, value and effect are each set or open, so there are eight look-ups.
         let values = [ToleratedValue::Any, ToleratedValue::Equal(value)];
         let is_listed = [None, Some(key)].into_iter().any(|key| {
             values.into_iter().any(|value| {

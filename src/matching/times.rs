@@ -1,9 +1,9 @@
-//! The times that objects may have.
+//! The range of times that objects may have.
 
 use super::violations::{Path, Violations};
 use crate::proto::v1;
 
-/// Seconds from 1970 to the first year, and to the first one with five digits.
+/// The years 1 to 9999, in seconds since 1970.
 const YEARS: std::ops::Range<i64> = -62_135_596_800..253_402_300_800;
 
 /// Returns whether a time, in seconds and nanoseconds, can be written as JSON.

@@ -1,4 +1,4 @@
-//! The storage that pods use: claims, and disks that they share by rules of their own
+//! The storage that pods use: claims, and disks that have their own rules for sharing
 //! (`docs/semantics.md`, "Volumes").
 
 use std::borrow::Cow;
@@ -10,7 +10,7 @@ use super::violations::{Path, Violations};
 use crate::account::heap::on_heap;
 use crate::proto::v1;
 
-/// Kinds of disks that pods on a node share by rules of their own.
+/// Kinds of disks, each with its own rule for pods that share a disk on one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DiskKind {
     /// Google Compute Engine.
@@ -85,8 +85,8 @@ impl PodDisk {
 /// The storage of an existing pod that matters to decisions about other pods.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct UsedStorage {
-    /// The pod's claims, as [`relative`] names them. The pod of a reservation may have claims that
-    /// are yet to be created and have no name.
+    /// The pod's claims, with names from [`relative`]. The pod of a reservation may have claims
+    /// that do not exist yet and have no name.
     pub claims: Box<[PodClaim]>,
     /// The pod's disks.
     pub disks: Box<[PodDisk]>,
@@ -94,8 +94,8 @@ pub struct UsedStorage {
 
 on_heap!(UsedStorage: claims, disks);
 
-/// A claim's name with a slash in place of the name of the pod that it begins with. So the pods of
-/// one workload name their claims alike.
+/// A claim's name, with a slash instead of the name of the pod if it ends with that name. So the
+/// pods of one workload have claims of the same name.
 pub fn relative(claim: &str, pod: &str) -> String {
     match claim.strip_suffix(pod) {
         Some(before) if before.ends_with('-') && !pod.is_empty() => format!("{before}/"),
@@ -111,8 +111,8 @@ pub fn absolute<'c>(claim: &'c str, pod: &str) -> Cow<'c, str> {
     }
 }
 
-/// The volumes of a pod that are kept when it exists, their claims relative to its name. The pod
-/// of a reservation keeps the templates of claims that are yet to be created.
+/// The volumes that are kept of an existing pod, with claim names relative to its name. The pod of
+/// a reservation keeps the templates of claims that do not exist yet.
 pub fn kept_volumes(pod: &v1::Pod, is_reservation: bool) -> Vec<v1::Volume> {
     let name = pod.metadata.as_ref().map_or("", |metadata| &metadata.name);
     let volumes = pod.spec.iter().flat_map(|spec| &spec.volumes);
@@ -138,8 +138,8 @@ fn kept(volume: &v1::Volume, pod: &str, with_template: bool) -> Option<v1::Volum
     })
 }
 
-/// Returns the part of a volume of a pod that a reservation uses. An ephemeral claim has the name
-/// `made`, and exists unless the pod is new.
+/// Returns the part of a pod's volume that a reservation keeps. An ephemeral claim has the name
+/// `made`. The claim exists unless the pod is new.
 fn held_volume(volume: &v1::Volume, made: &str, is_new: bool) -> Option<v1::Volume> {
     let source = volume.source();
     let is_ephemeral = source.persistent_volume_claim.is_none() && source.ephemeral.is_some();
@@ -178,8 +178,8 @@ impl UsedStorage {
     }
 }
 
-/// Checks the claims that a pod names; `path` is that of its spec. Clients of version 0.1 do not
-/// know names of claims, and leave them out.
+/// Checks the claims that a pod names; `path` is that of its spec. Names may be empty, because
+/// clients of version 0.1 do not know them.
 pub fn check_claim_names(spec: &v1::PodSpec, path: Path<'_>, faults: &mut Violations) {
     let list = path.field("volumes");
     for (path, volume) in list.each(&spec.volumes) {
@@ -198,15 +198,15 @@ pub struct PodClaim {
     pub name: Box<str>,
     /// True if the claim is created together with the pod, which then has to own it.
     pub is_ephemeral: bool,
-    /// The template of a claim that does not exist, for a pod that is yet to be created.
+    /// The template of a claim that does not exist yet, because the pod does not.
     pub template: Option<Box<VolumeClaim>>,
 }
 
 on_heap!(PodClaim: name, template);
 
 impl PodClaim {
-    /// The claim of a volume, if it has any, which is at `path`. `made` is the name of one that
-    /// is made with the pod.
+    /// The claim of a volume, if any; the volume is at `path`. `made` returns the name of a claim
+    /// that is created with the pod.
     fn of(
         source: v1::VolumeSource,
         made: impl FnOnce() -> String,
@@ -267,7 +267,7 @@ impl PodStorage {
             let of_pod = format!("{}-{}", metadata.name, volume.name);
             held.extend(held_volume(volume, &of_pod, is_new));
             if let Some(ephemeral) = source.ephemeral.as_mut().filter(|_| !is_new) {
-                // The claim exists as the pod does.
+                // The pod exists, so its ephemeral claim exists too.
                 ephemeral.volume_claim_template = None;
             }
             claims.extend(PodClaim::of(source, || of_pod, path, faults));

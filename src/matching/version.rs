@@ -9,11 +9,12 @@ use super::violations::{Path, Violations};
 /// The rule for the requests of a pod that its node is resizing (`docs/semantics.md`, "Room").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resizing {
-    /// For each container, the larger of its present and its wanted resources.
+    /// For each container, the larger of its present and its wanted resources counts.
     Containers,
-    /// As [`Self::Containers`], and in the same way for the pod as a whole.
+    /// As [`Self::Containers`], and the same for the pod as a whole.
     ContainersAndPod,
-    /// The largest of two sums over all containers: of present and of wanted resources.
+    /// The largest of the sums over all containers counts: of wanted, allocated and actual
+    /// resources.
     Sums,
 }
 
@@ -115,8 +116,8 @@ impl fmt::Display for KubernetesVersion {
 }
 
 impl VersionRules {
-    /// Returns the rules of a version; without one, those of the newest known. A version older than
-    /// the table has the rules of its first row.
+    /// Returns the rules of a version. Without a version, these are the rules of the newest in the
+    /// table. A version older than the table has the rules of the first row.
     pub fn of(version: Option<KubernetesVersion>) -> &'static Self {
         let [first, ..] = &TABLE;
         let holds = |rules: &&Self| version.is_none_or(|version| rules.since <= version.minor);

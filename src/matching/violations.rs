@@ -91,7 +91,7 @@ pub struct Violations {
     kept: Vec<Violation>,
     /// The number of all faults.
     total: usize,
-    /// The number of faults that are no exceeded limits.
+    /// The number of faults other than exceeded limits.
     wrong: usize,
 }
 
@@ -117,7 +117,7 @@ impl Violations {
         self.limited(path, limits, limit, given, || format!("{given} is"))
     }
 
-    /// The refusal of a list with more than `most` entries; the list was not read to its end.
+    /// The fault of a list with more than `most` entries that was not read to its end.
     pub fn too_many(path: Path<'_>, limit: Limit, most: usize) -> Self {
         let mut faults = Self::default();
         let name = limit.name();
@@ -156,7 +156,7 @@ impl Violations {
         }
     }
 
-    /// The value of a result, or `None` with its faults added to these.
+    /// The value of a result. For an error, adds its faults to these and returns `None`.
     pub fn collect<T>(&mut self, result: Result<T, Self>) -> Option<T> {
         let add = |faults: Self| {
             let room = MAX_KEPT - self.kept.len();
