@@ -1,6 +1,5 @@
-//! The constraints that are in force for a pod on one read view of a snapshot: its
-//! own, or the default ones with their deduced selector
-//! (`docs/semantics.md`, "Constraints of a pod").
+//! The constraints that are in force for a pod on a read view of a snapshot: the pod's own, or the
+//! default constraints with their deduced selector (`docs/semantics.md`, "Constraints of a pod").
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -16,8 +15,7 @@ use crate::snapshot::{
     Controller, DeducedFrom, DomainKey, Eligibility, Query, ReadView, partition,
 };
 
-/// The key whose domains are single nodes in Score, where every node is a
-/// domain of its own.
+/// The label of hosts. In Score, every node is a domain of its own under this key.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// The constraints in force.
@@ -25,12 +23,12 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 pub struct Constraints {
     /// The constraints, in order.
     pub all: Vec<Active>,
-    /// True if Score ignores nodes that lack any topology key. Only with Kubernetes' own default
-    /// constraints it does not.
+    /// True if Score ignores nodes that lack any topology key. It is false only for Kubernetes' own
+    /// default constraints.
     pub all_keys_required: bool,
 }
 
-/// No constraints, for the checks besides spread.
+/// The empty constraints, for checks of nodes without spread.
 pub(super) static NO_CONSTRAINTS: Constraints = Constraints {
     all: Vec::new(),
     all_keys_required: true,
@@ -43,8 +41,8 @@ pub struct Active {
     pub index: usize,
     /// The constraint.
     pub constraint: Constraint,
-    /// The constraint's complete selector, as stated. [`Self::counted`] is the selector of the pods
-    /// that it counts.
+    /// The constraint's complete selector. [`Self::counted`] is the selector of the pods that the
+    /// constraint counts.
     pub selector: Selector,
     /// The pods that the constraint counts if its selector is `{}`.
     empty_counts: EmptySelector,
@@ -54,11 +52,10 @@ pub struct Active {
     pub from_defaults: bool,
     /// The nodes that the constraint counts in, by domain.
     pub partition: partition::Key,
-    /// All nodes by value of the topology key, where in `partition` every node is
-    /// a domain.
+    /// All nodes by value of the topology key, if every node is a domain in `partition`.
     pub keyed: Option<partition::Key>,
-    /// The constraint as evaluated, in the encoding of the wire, once it was asked for. A copy may
-    /// be changed.
+    /// The constraint as evaluated, encoded for the wire at first use. Copies do not share the
+    /// encoding, because they may be changed.
     encoded: EmptyOnClone<OnceLock<Box<[u8]>>>,
 }
 
@@ -101,14 +98,14 @@ impl Deref for InForce<'_> {
     }
 }
 
-/// The parts of a pod that decide which nodes its constraints count in.
+/// The parts of a pod that decide on which nodes its constraints count pods.
 #[derive(Debug, Clone)]
 pub struct Subject {
     /// The pod's labels.
     pub labels: BTreeMap<String, String>,
-    /// The nodes that its node selector and required affinity allow.
+    /// The nodes that the pod's node selector and required affinity allow.
     pub affinity: NodeAffinity,
-    /// Taints that it tolerates.
+    /// The taints that the pod tolerates.
     pub tolerations: Tolerations,
 }
 
@@ -135,8 +132,8 @@ impl Constraints {
         Self::new(all, subject, false, true)
     }
 
-    /// These constraints with the one at `index` changed, to decide what the change would do. The
-    /// subject is that of the question.
+    /// These constraints with a change to the constraint at `index`, to try the effect of the
+    /// change. The subject is that of the question.
     pub fn revised(
         &self,
         index: usize,
@@ -215,9 +212,9 @@ impl Constraints {
         self.all.iter().filter(|active| active.constraint.is_hard())
     }
 
-    /// The domains over which a constraint wants existing pods to be even. Score compares
-    /// candidates; this uses the label of hosts, and only eligible nodes, for hard and soft
-    /// constraints alike.
+    /// The domains over which existing pods should be even by a constraint. For hard and soft
+    /// constraints alike, these are domains by label, even for the label of hosts, and only of
+    /// eligible nodes.
     pub fn standing(&self, active: &Active, subject: &Subject) -> partition::Key {
         let alike = self.all.iter().map(|other| &other.constraint);
         let alike = alike.filter(|other| other.is_hard() == active.constraint.is_hard());
@@ -237,8 +234,8 @@ impl Constraints {
     }
 }
 
-/// The nodes that are eligible under a constraint's policies and have these
-/// keys, by value of its topology key.
+/// The partition of the nodes that are eligible under a constraint's policies and have these keys,
+/// by value of the constraint's topology key.
 fn label_partition(
     constraint: &Constraint,
     required_keys: &[Arc<str>],
@@ -288,14 +285,14 @@ impl Active {
         const WORDS: usize = 128;
         let keys = std::iter::once(&self.partition).chain(&self.keyed);
         let selector = self.selector.heap_bytes();
-        // The selector is encoded, and the names of its operators add to it.
+        // The encoding contains the selector and the names of its operators.
         let encoded = heap::block(WORDS + self.constraint.topology_key.len() + 2 * selector);
         let keys: usize = keys.map(partition::Key::memory_bytes).sum();
         size_of::<Self>() + keys + selector + encoded
     }
 
-    /// [`Self::to_wire`] of its dialect in the encoding of the wire. It is
-    /// encoded once.
+    /// The encoding of the constraint for the wire, by the `to_wire` of its dialect. It is made
+    /// only once.
     pub fn encoded(&self, to_wire: fn(&Self) -> v1::TopologySpreadConstraint) -> &[u8] {
         let encode = || to_wire(self).encode_to_vec().into();
         self.encoded.0.get_or_init(encode)
@@ -324,7 +321,7 @@ impl Active {
 }
 
 /// The default constraints that were in force last, and the facts that they were deduced from. They
-/// hold as long as these facts do. A copy begins empty.
+/// are valid as long as the facts stay the same. A copy begins empty.
 #[derive(Debug, Clone, Default)]
 pub struct KeptDefaults {
     kept: EmptyOnClone<Mutex<Option<Deduced>>>,
@@ -336,8 +333,8 @@ impl KeptDefaults {
     /// The most bytes that are kept. Larger constraints are compiled each time.
     pub const MAX_BYTES: usize = 8 << 10;
 
-    /// The constraints in force on a read view; `make` compiles them if the kept ones do not hold
-    /// there.
+    /// The constraints in force on a read view. `make` compiles them if the kept constraints are
+    /// not valid on it.
     pub fn on(
         &self,
         read_view: &ReadView<'_>,

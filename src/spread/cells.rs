@@ -1,11 +1,11 @@
-//! Groups the candidates that no soft constraint tells apart, so that their score is computed once.
+//! Cells of candidates: no soft constraint distinguishes the candidates of a cell, so their score
+//! is computed once.
 
 use super::scoring::round_half_up;
 use super::soft::{Classes, Soft};
 use crate::snapshot::Slot;
 
-/// The cell of the candidates that are left out because they lack a topology
-/// key.
+/// The cell of the candidates that Score ignores because they lack a topology key.
 pub(super) const IGNORED: u32 = 0;
 
 /// The raw score of cells without candidates and of [`IGNORED`].
@@ -28,13 +28,13 @@ impl ScoreCells {
         }
     }
 
-    /// The cells of candidates, of which some are `ignored`.
+    /// The cells of candidates; some candidates may be `ignored`.
     pub(super) fn of(soft: &[Soft<'_>], candidates: &[Slot], ignored: Option<&[bool]>) -> Self {
         let cells = soft
             .iter()
             .try_fold(1_usize, |cells, soft| cells.checked_mul(soft.class_count()));
         match cells {
-            // With fewer candidates than cells there is little to share.
+            // With fewer candidates than cells, hardly any candidates would share a cell.
             Some(cells) if cells <= candidates.len() => Self::shared(soft, candidates, ignored),
             _ => Self::single(soft, candidates, ignored),
         }
@@ -62,7 +62,7 @@ impl ScoreCells {
         let mut sums = vec![0.0];
         for soft in soft {
             let classes = soft.classes();
-            // Fewer cells than candidates, whose number fits.
+            // There are at most as many cells as candidates, so the number fits into 32 bits.
             let stride = sums.len() as u32;
             soft.add_classes(&classes, candidates, stride, &mut of_candidates);
             sums = combine(&sums, &classes);
@@ -93,8 +93,8 @@ impl ScoreCells {
     }
 }
 
-/// The sums of all combinations so far with each class, added up in the order
-/// of the constraints, as the plugin does.
+/// The sums of all combinations so far with each class. As in the plugin, they are added up in the
+/// order of the constraints.
 fn combine(sums: &[f64], classes: &Classes) -> Vec<f64> {
     let parts = classes.parts.iter();
     parts

@@ -1,6 +1,7 @@
-//! The checks of nodes besides spread, in kube-scheduler's order: the pod's scheduling gates,
-//! cordons, the node that the pod names, taints, node affinity, host ports, room, and after spread
-//! and affinity between pods declared features (`docs/semantics.md`, "Node checks").
+//! The checks of nodes other than spread, in kube-scheduler's order: the pod's scheduling gates,
+//! cordons, the node that the pod names, taints, node affinity, host ports and room. Declared
+//! features are checked last, after spread and affinity between pods (`docs/semantics.md`, "Node
+//! checks").
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,9 +30,9 @@ pub struct Checks {
     /// The nodes that pass all checks of labels and taints.
     passing: partition::Key,
     own: OwnPlace,
-    /// The requests of the pod; `None` where room is not checked.
+    /// The requests of the pod; `None` if room is not checked.
     requests: Option<Arc<Requests>>,
-    /// The features that the pod needs, in any version.
+    /// The features that the pod needs, by the rules of any version.
     features: Features,
 }
 
@@ -45,11 +46,11 @@ pub struct Checked<'a> {
     passing: PartitionInUse,
     /// The node that the pod names, if it exists.
     named: Option<Slot>,
-    /// The requests of the pod, where nodes are checked for room.
+    /// The requests of the pod, if nodes are checked for room.
     requests: Option<&'a Requests>,
     /// The features that the pod needs.
     features: Features,
-    /// The reason why nodes are left out before the checks, and the nodes that are not left out.
+    /// The reason why nodes are left out before the checks, and the nodes that remain.
     left_out: Option<(Reason, BTreeSet<Slot>)>,
 }
 
@@ -88,7 +89,7 @@ impl Checks {
         self.requests.as_ref()
     }
 
-    /// The fields of the pod that tell when and where it may run.
+    /// The fields of the pod that say on which node it may run, and when.
     pub fn of_own_place(&self) -> impl Iterator<Item = &'static str> {
         let node = self.own.node.as_ref().map(|_| "spec.nodeName");
         let gates = self.own.gates.as_ref().map(|_| "spec.schedulingGates");
@@ -106,8 +107,7 @@ impl Checks {
         })
     }
 
-    /// The resources that a node lacks and that a device class may provide there, as
-    /// fields of the pod.
+    /// The fields of the pod with resources that a node lacks but a device class may provide there.
     pub fn of_devices(&self, read_view: &ReadView<'_>) -> impl Iterator<Item = String> {
         let may_be = read_view.knows_room() && read_view.defaults.rules().device_classes;
         let requests = self.requests.as_deref().filter(|_| may_be);
@@ -116,8 +116,8 @@ impl Checks {
         lacking.map(|resource| format!("spec.containers.resources.requests[{resource}]"))
     }
 
-    /// The checks of labels and taints in order: the reason of each, and the nodes that pass it and
-    /// all before it.
+    /// The checks of labels and taints in order: the reason of each check, and the nodes that pass
+    /// this check and all checks before it.
     fn stages(&self, read_view: &ReadView<'_>) -> [(Reason, PartitionInUse); 3] {
         let mut open = self.passing.clone();
         open.eligibility.affinity = None;
@@ -205,15 +205,15 @@ impl<'a> Checked<'a> {
         self.checks.own.gates.is_some() || is_final
     }
 
-    /// Returns the cost of checking the room of a node, in units; 0 where room is not checked.
+    /// Returns the cost of checking the room of a node, in units; 0 if room is not checked.
     pub fn units_per_node(&self) -> usize {
         self.requests.map_or(0, |requests| {
             UNITS_PER_ROOM + requests.rare_len() * UNITS_PER_LOOKUP
         })
     }
 
-    /// Judges an existing node, as if nominated pods were there: the first check that it fails
-    /// decides. Costs [`Self::units_per_node`].
+    /// Judges an existing node, as if nominated pods were on it. The first check that the node
+    /// fails decides. Costs [`Self::units_per_node`].
     ///
     /// # Errors
     /// The refusal.
@@ -244,8 +244,8 @@ impl<'a> Checked<'a> {
             .map_or(Ok(()), |requests| self.room(slot, with).judge(requests))
     }
 
-    /// Returns whether an existing node that is cordoned would pass all checks if it were not.
-    /// Costs [`Self::units_per_node`].
+    /// Returns whether an existing node that is cordoned would pass all checks if it were not
+    /// cordoned. Costs [`Self::units_per_node`].
     pub fn passes_uncordoned(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> bool {
         let (own, eligibility) = (&self.checks.own, &self.checks.passing.eligibility);
         let Some(node) = self.read_view.nodes.get(slot) else {
@@ -311,15 +311,15 @@ impl<'a> Checked<'a> {
         }
     }
 
-    /// Returns the resources that an existing node has too little of, as if nominated pods were
-    /// there; none where room is not checked.
+    /// Returns the resources that an existing node has too little of, as if nominated pods were on
+    /// it. Empty if room is not checked.
     pub fn shortages(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> Vec<Shortage> {
         let short = |requests| self.room(slot, with).shortages(requests);
         self.requests.map(short).unwrap_or_default()
     }
 
     /// Returns how many more pods like this one an existing node has room for beside nominated
-    /// pods, and the reasons if these are fewer than `wanted`. `None` where room is not checked.
+    /// pods, and the reasons if this is less than `wanted`. `None` if room is not checked.
     pub fn fitting(
         &self,
         slot: Slot,

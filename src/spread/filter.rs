@@ -20,12 +20,12 @@ const UNITS_PER_NOMINATED: usize = 60;
 /// The hard constraints of a question, counted and ready to judge nodes.
 pub struct Filter<'a> {
     hard: Vec<HardCount<'a>>,
-    /// The checks besides spread.
+    /// The checks other than spread.
     checks: Option<Checked<'a>>,
     nominated: Nominated<'a>,
-    /// The storage of the pod; `None` where no rule depends on it.
+    /// The storage of the pod; `None` if no rule depends on storage.
     volumes: Option<Volumes<'a>>,
-    /// Affinity between pods; `None` where no term matters.
+    /// Affinity between pods; `None` if no term matters.
     pod_terms: Option<PodTerms<'a>>,
     read_view: ReadView<'a>,
 }
@@ -57,7 +57,7 @@ impl<'a> Filter<'a> {
         }
     }
 
-    /// The terms of affinity between pods that matter; `None` where none does.
+    /// The terms of affinity between pods that matter; `None` if no term does.
     pub fn pod_terms(&self) -> Option<&PodTerms<'a>> {
         self.pod_terms.as_ref()
     }
@@ -74,9 +74,9 @@ impl<'a> Filter<'a> {
         self.checks.as_ref().map_or(0, Checked::units_per_node) + volumes
     }
 
-    /// Judges an existing node, as if the pods nominated to it were there: the first
-    /// check, constraint or term that it fails decides. Then judges again without them,
-    /// as kube-scheduler does.
+    /// Judges an existing node, as if the pods nominated to it were on it. The first check,
+    /// constraint or term that the node fails decides. Then judges again without the nominated pods
+    /// if that can matter, as kube-scheduler does.
     ///
     /// # Errors
     /// The refusal.
@@ -108,7 +108,8 @@ impl<'a> Filter<'a> {
                 },
                 ..refusal
             }),
-            // Only affinity can pass because of one more pod.
+            // Only affinity can pass because of a nominated pod, so the node must pass without
+            // these pods too.
             Ok(()) if self.pod_terms.is_some() => judge(None),
             Ok(()) => Ok(()),
         }
@@ -122,7 +123,7 @@ impl<'a> Filter<'a> {
         refusal.map_or(Ok(()), |reason| Err(NodeRefusal::by_node(reason)))
     }
 
-    /// The reason why an existing node is refused for the features that it declares.
+    /// The reason to refuse an existing node that does not declare a needed feature.
     pub fn features_refusal(&self, slot: Slot) -> Option<Reason> {
         let checks = self.checks.as_ref();
         let declares = checks.is_none_or(|checks| checks.declares_needed(slot));
@@ -149,21 +150,20 @@ impl<'a> Filter<'a> {
         hard.try_for_each(|hard| hard.judge(slot, with))
     }
 
-    /// The reason why no node can take the pod, from its storage, unless an earlier check decides:
-    /// as kube-scheduler's PreFilter does.
+    /// The reason in the pod's storage why no node can take the pod, unless an earlier check
+    /// decides. This is a part of kube-scheduler's PreFilter.
     fn not_ready(&self) -> Option<&Reason> {
         let reason = self.volumes.as_ref()?.not_ready()?;
         let checks = self.checks.as_ref();
         Some(reason).filter(|_| !checks.is_some_and(Checked::refuse_all))
     }
 
-    /// The storage of the pod; `None` where no rule depends on it.
+    /// The storage of the pod; `None` if no rule depends on storage.
     pub fn volumes(&self) -> Option<&Volumes<'a>> {
         self.volumes.as_ref()
     }
 
-    /// Returns whether one of the hard constraints, given by its place among them, alone
-    /// admits the pod on an existing node.
+    /// Returns whether the hard constraint at index `at` alone admits the pod on an existing node.
     pub fn constraint_admits(&self, at: usize, slot: Slot) -> bool {
         let with = self.nominated.on(slot);
         self.hard[at].judge(slot, with).is_ok()
@@ -179,13 +179,13 @@ impl<'a> Filter<'a> {
     }
 
     /// Returns how many more pods like this one an existing node has room for, and the reasons if
-    /// these are fewer than `wanted`. `None` where room is not checked.
+    /// this is less than `wanted`. `None` if room is not checked.
     pub fn fitting(&self, slot: Slot, wanted: usize) -> Option<(u32, Vec<Reason>)> {
         let with = self.nominated.on(slot);
         self.checks.as_ref()?.fitting(slot, with, wanted)
     }
 
-    /// Judges existing nodes at once: [`Self::judge`] without the numbers.
+    /// Judges existing nodes at once, as [`Self::judge`], but without the numbers of refusals.
     pub fn judge_all(&self, slots: &[Slot]) -> Judgement {
         let mut judged = self.judge_all_without(slots);
         for at in self.nominated.places(slots, self.read_view.nodes) {
@@ -195,8 +195,8 @@ impl<'a> Filter<'a> {
         judged
     }
 
-    /// Replaces the verdict on a node with nominated pods by the verdict that counts them, in
-    /// `tallies`. Returns whether the node passes.
+    /// Replaces the verdict on a node in `tallies` by the verdict that counts nominated pods.
+    /// Returns whether the node passes.
     fn revise(&self, slot: Slot, tallies: &mut Tallies) -> bool {
         let (before, after) = (self.judge_with(slot, None), self.judge(slot));
         if self.read_view.goes_on() {
@@ -246,9 +246,9 @@ impl<'a> Filter<'a> {
         self.hard.is_empty() && !by_pods && self.checks.as_ref().is_none_or(passes)
     }
 
-    /// Judges all nodes and only counts. With at most one hard constraint, no affinity
-    /// between pods, and no check that looks at each node, the cost depends on the number of domains and
-    /// of nodes that pods are nominated to, not of all nodes.
+    /// Judges all nodes and only counts the verdicts. With at most one hard constraint, no affinity
+    /// between pods, and no check that looks at each node, the cost does not depend on the number
+    /// of all nodes, but on that of domains and of nodes with nominated pods.
     pub fn tally_all(&self) -> Tallies {
         let mut tallies = self.tally_all_without();
         for slot in self.nominated.slots() {
@@ -287,8 +287,8 @@ impl<'a> Filter<'a> {
             let (keyed, skewed) = match &self.checks {
                 Some(checks) if passing < nodes => {
                     let in_use = checks.passing_by(&hard.active.partition.topology);
-                    // A partition that was dropped and built again may number the domains
-                    // differently.
+                    // If a partition was dropped and built again, its domains may have other
+                    // numbers.
                     if !Arc::ptr_eq(&in_use.topology, &hard.counted.in_use().topology) {
                         return judge_all().tallies;
                     }

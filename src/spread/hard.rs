@@ -1,4 +1,4 @@
-//! One hard constraint with its counts: it admits nodes.
+//! A hard constraint with its counts, which admits or refuses nodes.
 
 use fixedbitset::FixedBitSet;
 
@@ -9,7 +9,7 @@ use super::skew::{GlobalMinimum, SkewRule};
 use super::verdict::{NodeRefusal, Reason};
 use crate::snapshot::{DomainCounts, DomainId, Slot};
 
-/// A hard constraint with its counts: it decides which domains admit the pod.
+/// A hard constraint with its counts. It admits the pod in some domains and refuses it in others.
 pub struct HardCount<'a> {
     /// The constraint.
     pub active: &'a Active,
@@ -58,7 +58,7 @@ impl<'a> HardCount<'a> {
         (keyed, skewed)
     }
 
-    /// Judges a node, as if nominated pods were there.
+    /// Judges a node, as if nominated pods were on it.
     pub fn judge(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> Result<(), NodeRefusal> {
         let refusal = |reason, matching_pods, skew| {
             NodeRefusal::by_constraint(reason, self.active.index, matching_pods, skew)
@@ -81,7 +81,7 @@ impl<'a> HardCount<'a> {
         Err(refusal(Reason::Skew, matching_pods, skew))
     }
 
-    /// Returns the rule for the case that a domain had `more` pods more.
+    /// Returns the rule that applies if a domain has `more` additional pods.
     fn rule_with(&self, domain: DomainId, more: u32) -> SkewRule {
         let smallest = self.counted.smallest_with(domain, more);
         let domains = self.counted.domain_count();

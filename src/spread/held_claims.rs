@@ -1,5 +1,5 @@
-//! The volumes that reservations hold: those that the claims of their pods would be bound to, if
-//! the pods arrived in the order in which they were reserved.
+//! The volumes that reservations hold for the claims of their pods. These are the volumes to which
+//! the claims would be bound if the pods arrived in the order of the reservations.
 
 use super::held_volumes::{HeldBinding, HeldVolumes};
 use super::pod_claims::PodClaims;

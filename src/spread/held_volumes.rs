@@ -7,7 +7,7 @@ use crate::matching::storage::PersistentVolume;
 /// A volume with its name.
 pub(super) type NamedVolume<'a> = (&'a str, &'a PersistentVolume);
 
-/// The volume that a claim is bound to when the pod of its reservation arrives.
+/// The volume to which a claim will be bound when the pod of its reservation arrives.
 #[derive(Clone, Copy)]
 pub(super) enum HeldBinding<'a> {
     /// A volume that exists.
@@ -40,8 +40,8 @@ impl<'a> HeldVolumes<'a> {
         self.claims.get(&(namespace, claim)).copied()
     }
 
-    /// Holds a volume for a claim, given by namespace and name; `None` is a claim that is yet to be
-    /// created.
+    /// Holds a volume for a claim, given by namespace and name; `None` means a claim that does not
+    /// exist yet.
     pub(super) fn hold(&mut self, claim: Option<(&'a str, &'a str)>, binding: HeldBinding<'a>) {
         if let HeldBinding::Volume((name, _)) = &binding {
             self.taken.insert(name);

@@ -9,7 +9,7 @@ use super::verdict::{NodeRefusal, Reason};
 /// The number of nodes that pass, and of those that fail, by reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tallies {
-    /// Nodes that were judged.
+    /// The number of nodes that were judged.
     pub judged: usize,
     /// The number of nodes that pass.
     pub feasible: usize,
@@ -65,7 +65,7 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// A judgement of so many nodes, all of which still pass.
+    /// A judgement of this number of nodes, which all pass at first.
     pub(super) fn new(nodes: usize) -> Self {
         let mut pass = FixedBitSet::with_capacity(nodes);
         pass.insert_range(..);
@@ -79,8 +79,8 @@ impl Judgement {
         }
     }
 
-    /// Refuses the nodes that are not among `passing` and were not refused
-    /// before: the first reason decides.
+    /// Refuses the nodes that are not among `passing`. A node that was refused before keeps its
+    /// first reason.
     pub(super) fn narrow(&mut self, reason: Reason, passing: &FixedBitSet) {
         self.pass.intersect_with(passing);
         let left = self.pass.count_ones(..);
@@ -88,7 +88,7 @@ impl Judgement {
         self.tallies.refuse(reason, refused);
     }
 
-    /// Refuses one node that was not refused before, for all resources that it has too little of.
+    /// Refuses one node that was not refused before, for all of these reasons.
     pub(super) fn refuse(&mut self, at: usize, reasons: impl IntoIterator<Item = Reason>) {
         self.pass.remove(at);
         self.tallies.feasible -= 1;

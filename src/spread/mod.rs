@@ -1,11 +1,11 @@
-//! The decisions: which nodes a pod may be put on, how good each is, and the numbers behind that.
-//! Reads one read view of a snapshot, returns plain values.
+//! The decisions: Filter, Score and the numbers behind their verdicts. They read one read view of a
+//! snapshot and return plain values.
 //!
-//! `question` is the incoming pod, compiled, and `active` its constraints in force. `skew` has the
-//! arithmetic of Filter and `scoring` that of Score. Deciding, placing, planning and explaining use
-//! these two, so each rule is in one place. `checks`, `node_room` and `judgement` are the node
-//! checks, `pod_affinity` the terms between pods, `volumes` the rules of storage, and `unchecked`
-//! lists the fields that are not checked.
+//! `question` is the compiled incoming pod, and `active` has its constraints in force. `skew` has
+//! the arithmetic of Filter and `scoring` that of Score. Deciding, placing, planning and explaining
+//! use these two, so each rule is in one place. `checks`, `node_room` and `judgement` are the node
+//! checks, `pod_affinity` is affinity between pods, `volumes` has the rules of storage, and
+//! `unchecked` lists the fields that are not checked.
 
 mod active;
 mod cells;

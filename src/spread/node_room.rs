@@ -1,4 +1,4 @@
-//! The room of one node: its free ports and resources, for more pods.
+//! The room of a node: its free ports and resources for more pods.
 
 use std::borrow::Cow;
 
@@ -7,14 +7,14 @@ use super::verdict::{NodeRefusal, Reason};
 use crate::matching::{Allocatable, Requested, Requests, Shortage};
 use crate::snapshot::{NodeRef, ReadView, Slot};
 
-/// The requests of the pods on a node, and the resources that it has.
+/// The requests of the pods on a node, and the node's resources.
 pub struct NodeRoom<'a> {
     requested: Cow<'a, Requested>,
     has: Option<&'a Allocatable>,
 }
 
 impl<'a> NodeRoom<'a> {
-    /// Returns the room of a node, as if nominated pods were there.
+    /// Returns the room of a node, as if nominated pods were on it.
     pub fn of(read_view: &ReadView<'a>, slot: Slot, with: Option<&NominatedOn<'_>>) -> Self {
         let mut requested = Cow::Borrowed(read_view.requested(slot));
         for pod in with.into_iter().flat_map(NominatedOn::pods) {
@@ -25,10 +25,10 @@ impl<'a> NodeRoom<'a> {
         Self { requested, has }
     }
 
-    /// Returns whether there are free ports and room for a pod.
+    /// Checks that a node has free ports and room for a pod.
     ///
     /// # Errors
-    /// The first of the two that is missing, in kube-scheduler's order.
+    /// The refusal: for ports if these are not free, else for all resources that the node lacks.
     pub fn judge(&self, requests: &Requests) -> Result<(), NodeRefusal> {
         if !self.requested.has_free(&requests.ports) {
             return Err(NodeRefusal::by_node(Reason::HostPorts));
@@ -44,7 +44,7 @@ impl<'a> NodeRoom<'a> {
         self.requested.shortages_after(0, self.has, requests)
     }
 
-    /// Returns how many more pods the node has room for, and the reasons if these are fewer than
+    /// Returns how many more pods the node has room for, and the reasons if this is less than
     /// `wanted`.
     pub fn fitting(&self, requests: &Requests, wanted: usize) -> (u32, Vec<Reason>) {
         let pods = self.requested.fitting(self.has, requests);

@@ -1,5 +1,5 @@
 //! The nominated pods that count for a question (`docs/semantics.md`, "Nominated pods"). Nodes with
-//! nominated pods are judged one by one, as if these pods were there.
+//! nominated pods are judged one by one, as if these pods were on them.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::account::heap::on_heap;
 use crate::proto::v1;
 use crate::snapshot::{Nodes, NominatedPod, Partition, ReadView, Slot, priority_of};
 
-/// The facts about the incoming pod that decide which nominated pods come before it.
+/// The facts about the incoming pod that decide which nominated pods count for it.
 #[derive(Debug, Clone, Default)]
 pub struct Incoming {
     /// Name of the pod; empty while it has none.
@@ -17,7 +17,7 @@ pub struct Incoming {
     uid: String,
     /// Priority of the pod.
     priority: i32,
-    /// True if the pod's priority comes from a priority class, which is not known.
+    /// True if the pod names a priority class and its priority is not known.
     pub has_unknown_priority: bool,
 }
 
@@ -32,9 +32,9 @@ pub struct Nominated<'a> {
 /// The nominated pods of one node. There is at least one.
 #[derive(Default)]
 pub struct NominatedOn<'a> {
-    /// The pods in the namespace of the question: constraints count only these.
+    /// The pods in the namespace of the question. Constraints count only these.
     own: Vec<&'a NominatedPod>,
-    /// The pods in other namespaces. They take room, too.
+    /// The pods in other namespaces. They take room like the others.
     others: Vec<&'a NominatedPod>,
 }
 
@@ -54,15 +54,15 @@ impl Incoming {
         &self.name
     }
 
-    /// The pod's uid; empty if it is yet to be created.
+    /// The pod's uid; empty if the pod does not exist yet.
     pub fn uid(&self) -> &str {
         &self.uid
     }
 }
 
 impl<'a> Nominated<'a> {
-    /// Returns the nominated pods that count for a pod in a namespace: those of at least its
-    /// priority, without the pod itself.
+    /// Returns the nominated pods that count for an incoming pod: those with at least its priority,
+    /// except the pod itself.
     pub fn of(namespace: &str, incoming: &Incoming, read_view: &ReadView<'a>) -> Self {
         let mut on: BTreeMap<Slot, NominatedOn<'a>> = BTreeMap::new();
         for (slot, pod) in read_view.nominated() {
@@ -126,9 +126,9 @@ impl<'a> NominatedOn<'a> {
         self.own.len() + self.others.len()
     }
 
-    /// Returns how many of the node's nominated pods a constraint counts there, if it counts in the
-    /// node. An empty selector counts them, too, and terminating ones count: so kube-scheduler
-    /// does. For pods that are on a node both are different.
+    /// Returns how many of the node's nominated pods a constraint counts, if the node is in its
+    /// partition. As in kube-scheduler, an empty selector counts nominated pods, and terminating
+    /// ones count. Neither is true of pods that are on a node.
     pub fn counted_by(&self, active: &Active, slot: Slot, partition: &Partition) -> u32 {
         if !partition.member(slot).is_some() {
             return 0;

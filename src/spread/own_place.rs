@@ -1,4 +1,5 @@
-//! The fields of a pod that tell when and where it may run, before nodes are checked.
+//! The fields of a pod that say on which node it may run, and when. They are read before nodes are
+//! checked.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,17 +10,17 @@ use crate::limits::NodeNames;
 use crate::matching::{Path, VersionRules, Violations, names};
 use crate::proto::v1;
 
-/// The field of a node by which affinity names it.
+/// The field by which node affinity names nodes.
 const NODE_NAME_FIELD: &str = "metadata.name";
 
-/// The fields of a pod that tell when and where it may run.
+/// The fields of a pod that say on which node it may run, and when.
 #[derive(Debug, Clone, Default)]
 pub struct OwnPlace {
-    /// The scheduling gates that it waits for.
+    /// The scheduling gates that the pod waits for.
     pub(super) gates: Option<Arc<str>>,
     /// The one node that the pod names.
     pub(super) node: Option<Arc<str>>,
-    /// The nodes that the pod's required affinity names, if each term names some.
+    /// The nodes that the pod's required affinity names, if each term names nodes.
     named_by_affinity: Option<Arc<BTreeSet<String>>>,
 }
 
@@ -47,7 +48,7 @@ impl OwnPlace {
     }
 
     /// Returns the rule that leaves nodes out before they are checked, and the names of the nodes
-    /// that it keeps.
+    /// that remain.
     pub(super) fn left_out(&self, rules: &VersionRules) -> Option<(LeftOutBy, BTreeSet<&str>)> {
         let name = self.node.as_deref().filter(|_| rules.node_name_first);
         let affinity = self.named_by_affinity.as_deref();
@@ -65,8 +66,8 @@ impl OwnPlace {
     }
 }
 
-/// The nodes that required affinity names, if each of its terms names some. A term with several
-/// names means nodes that have all of these names, and there are none.
+/// The nodes that required affinity names, if each of its terms names nodes. If the requirements of
+/// a term name different nodes, the term names none, because a node has only one name.
 fn named_by_affinity(spec: &v1::PodSpec) -> Option<BTreeSet<String>> {
     let affinity = spec.affinity.as_ref()?.node_affinity.as_ref()?;
     let required = &affinity.required_during_scheduling_ignored_during_execution;

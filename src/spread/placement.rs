@@ -8,18 +8,17 @@ use super::verdict::{NodeRefusal, Reason};
 /// The options of a caller that places pods.
 #[derive(Debug, Clone, Default)]
 pub struct PlaceOptions {
-    /// The number of pods to place. In the Fleet dialect the wanted total, holders included.
+    /// The number of pods to place. In the Fleet dialect, the wanted number of holders in total.
     pub replicas: usize,
-    /// Nodes to choose from; `None` is all.
+    /// The nodes to choose from; `None` means all.
     pub candidates: Option<Vec<String>>,
-    /// The caller's preferences, by node; 0 for other nodes.
+    /// The caller's preferences, by node. Other nodes have 0.
     pub bonuses: HashMap<String, i64>,
-    /// The number of pods that fit, by node; any number for other nodes. Kubernetes dialect only.
+    /// The number of pods that fit, by node. Other nodes have no limit. Kubernetes dialect only.
     pub capacities: HashMap<String, u32>,
     /// The holders that the caller knows, by cluster. Fleet dialect only.
     pub holders: HashMap<String, Holding>,
-    /// True if all pods are planned together when placing them one after the other leaves some
-    /// unplaced.
+    /// True if pods are planned together when placing them one by one leaves some unplaced.
     pub jointly: bool,
     /// Holders of an earlier policy. Fleet dialect only.
     pub sticky: HashSet<String>,
@@ -28,25 +27,25 @@ pub struct PlaceOptions {
 /// A cluster that holds the placement already.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Holding {
-    /// True if the placement is in effect there. Holders where it is not go first.
+    /// True if the placement is in effect on the cluster. Holders with false are removed first.
     pub bound: bool,
-    /// The cluster's topology spread score when it was picked; holders without one go first.
+    /// The cluster's topology spread score when it was picked. Holders without a score are removed
+    /// first.
     pub spread_score: Option<i64>,
-    /// The cluster's bonus when it was picked; holders without one go first.
+    /// The cluster's bonus when it was picked. Holders without a bonus are removed first.
     pub bonus: Option<i64>,
 }
 
-/// A picker, with all that it needs from a read view. It holds nothing of the snapshot.
+/// A picker, with all data that it needs from a read view. It keeps no reference to the snapshot.
 pub trait Picker {
-    /// Picks, and records every step if `with_steps`. Returns `None` when `cancelled` returned
+    /// Picks, and records every step if `with_steps` is true. `None` when `cancelled` returned
     /// true.
     fn run(&mut self, with_steps: bool, cancelled: &dyn Fn() -> bool) -> Option<Outcome>;
 
     /// Returns the number of scores that all steps would list.
     fn step_scores(&self) -> usize;
 
-    /// The numbers behind the constraints, in the order of the pod's or the
-    /// default ones.
+    /// The numbers behind the constraints, in the order of the pod's or the default constraints.
     fn reports(&self, max_domains: usize) -> Vec<Report<'_>>;
 }
 
@@ -57,18 +56,18 @@ pub struct Outcome {
     pub picks: Vec<Pick>,
     /// The number of pods that found no node.
     pub unplaced: usize,
-    /// The sum of the picks' scores and bonuses; in the Fleet dialect of their scores.
+    /// The sum of the picks' scores and bonuses. In the Fleet dialect, the sum of their scores.
     pub total: i64,
-    /// The most that any plan could place, if it was asked for.
+    /// The most pods that any plan could place, if this was requested.
     pub bound: Option<usize>,
-    /// A sum of scores and bonuses that no plan of as many picks exceeds, if that was asked
-    /// for.
+    /// A sum of scores and bonuses that no plan with this number of picks exceeds, if this was
+    /// requested.
     pub total_bound: Option<i64>,
     /// The reasons against more picks, each with its number of nodes.
     pub reasons: BTreeMap<Reason, usize>,
     /// Every step, if steps are recorded. Fleet dialect only.
     pub steps: Vec<PickStep>,
-    /// Holders that should give the placement up, ascending by name. Fleet dialect only.
+    /// The holders that should give up the placement, ascending by name. Fleet dialect only.
     pub removed: Vec<String>,
 }
 
@@ -85,8 +84,8 @@ pub struct Pick {
 /// One step of the Fleet dialect.
 #[derive(Debug, Default)]
 pub struct PickStep {
-    /// All clusters in node order with their score or the constraint that
-    /// refuses them; empty without constraints.
+    /// All clusters in node order, each with its score or the refusal by a constraint. Empty
+    /// without constraints.
     pub verdicts: Vec<(Box<str>, Result<i64, NodeRefusal>)>,
     /// The nodes that could be picked, best first.
     pub ranking: Vec<Box<str>>,

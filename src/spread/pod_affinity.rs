@@ -1,5 +1,5 @@
-//! Affinity between pods: the nodes that remain under the required terms of the incoming pod and of
-//! the pods that run (`docs/semantics.md`, "Affinity between pods").
+//! Affinity between pods: judges nodes by the required terms of the incoming pod and of the pods
+//! that run (`docs/semantics.md`, "Affinity between pods").
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
 #[derive(Debug)]
 pub struct TermCounts {
     pub(super) topology: Arc<Topology>,
-    /// The counts, by domain; domains past the end have 0.
+    /// The counts, by domain. Domains beyond the end have 0.
     pub(super) counts: Vec<u32>,
 }
 
@@ -37,19 +37,19 @@ pub struct TermCounts {
 pub struct PodTerms<'a> {
     question: &'a Question,
     read_view: ReadView<'a>,
-    /// For each term of the pod's affinity, the pods that match all of the terms.
+    /// For each term of the pod's affinity, by its domains: the pods that match all of the terms.
     pub(super) near: Vec<TermCounts>,
-    /// For each term of the pod's anti-affinity, the pods that match it.
+    /// For each term of the pod's anti-affinity, by its domains: the pods that match the term.
     pub(super) apart: Vec<TermCounts>,
     /// By topology key, the pods whose anti-affinity keeps the pod away.
     pub(super) kept_away: Vec<TermCounts>,
-    /// True if the pod may be the first of its group: it matches all terms of its affinity, and no
-    /// pod on a node with one of their keys does.
+    /// True if the pod may be the first of its group: the pod matches all terms of its affinity,
+    /// and no pod on a node with one of the topology keys matches them.
     pub(super) is_first: bool,
 }
 
 impl TermCounts {
-    /// Counts without a pod in any domain.
+    /// The counts if no domain has a pod.
     pub(super) fn none(in_use: &PartitionInUse) -> Self {
         Self {
             topology: Arc::clone(&in_use.topology),
@@ -88,7 +88,7 @@ impl TermCounts {
                 *sum = sum.saturating_add(*pods);
             }
         } else {
-            // A partition that was dropped and built again may number the domains differently.
+            // If a partition was dropped and built again, its domains may have other numbers.
             for (slot, pods) in read_view
                 .matching_sets(selector)
                 .flat_map(|set| set.counts())
@@ -142,8 +142,9 @@ impl TermCounts {
 }
 
 impl<'a> PodTerms<'a> {
-    /// Counts the terms that apply to a question; `None` if the pod has none and no pod on a node
-    /// keeps it away. kube-scheduler skips its plugin then, and so the terms of nominated pods.
+    /// Counts the terms that apply to a question; `None` if the pod has no terms and no pod on a
+    /// node keeps it away. kube-scheduler then skips its plugin, so the terms of nominated pods
+    /// have no effect either.
     pub fn of(question: &'a Question, read_view: &ReadView<'a>) -> Option<Self> {
         let rules = &question.affinity;
         let kept_away = kept_away(question, read_view);
@@ -187,12 +188,12 @@ impl<'a> PodTerms<'a> {
         &self.question.affinity
     }
 
-    /// Returns whether pods like this one match the term of it.
+    /// Returns whether the pod matches its own term.
     pub(super) fn matches_own(&self, term: &PodTerm) -> bool {
         matches_itself(std::slice::from_ref(term), self.question, &self.read_view)
     }
 
-    /// Returns whether a term of this pod keeps pods like it away, once it runs.
+    /// Returns whether a term of this pod keeps pods like this one away once the pod runs.
     pub(super) fn keeps_own_away(&self, term: &PodTerm) -> bool {
         let own = &*self.question.namespace;
         self.keeps_away(term, own)
@@ -206,7 +207,7 @@ impl<'a> PodTerms<'a> {
             && term.selector.matches_labels(&self.question.subject.labels)
     }
 
-    /// Returns whether any of these terms of the pod covers a nominated pod.
+    /// Returns whether a nominated pod matches all of these terms of the pod.
     fn are_about(&self, terms: &[PodTerm], pod: &NominatedPod) -> bool {
         let own = &*self.question.namespace;
         terms.iter().all(|term| {
@@ -215,8 +216,8 @@ impl<'a> PodTerms<'a> {
         })
     }
 
-    /// The terms of the pod's affinity, each with the domains that have a pod that matches all of
-    /// the terms.
+    /// The terms of the pod's affinity, each with the domains that have a pod that matches all
+    /// terms.
     pub fn near_domains<'v>(
         &'v self,
         read_view: &ReadView<'v>,
@@ -237,7 +238,7 @@ impl<'a> PodTerms<'a> {
         counted.map(move |(term, counted)| (term, counted.values(&read_view)))
     }
 
-    /// The reason why an existing node is refused, as if nominated pods were there.
+    /// The reason why an existing node is refused, as if nominated pods were on it.
     pub fn refusal(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> Option<Reason> {
         let nominated = || with.into_iter().flat_map(NominatedOn::pods);
         let rules = self.rules();
@@ -253,8 +254,8 @@ impl<'a> PodTerms<'a> {
         }
     }
 
-    /// The reason why an existing node is refused for the pods in its domains, if the pod's
-    /// affinity is met there.
+    /// The reason why an existing node is refused because of anti-affinity. The node has to meet
+    /// the pod's affinity.
     pub(super) fn refusal_by_pods(
         &self,
         slot: Slot,
@@ -327,7 +328,7 @@ fn is_about(term: &PodTerm, own: &str, namespace: &str, read_view: &ReadView<'_>
     term.is_about_all(read_view.defaults.rules()) || term.is_about(own, namespace, labels)
 }
 
-/// Returns whether the pod matches its own terms.
+/// Returns whether the pod of a question matches all of these terms of its own.
 fn matches_itself(terms: &[PodTerm], question: &Question, read_view: &ReadView<'_>) -> bool {
     let own = &*question.namespace;
     terms.iter().all(|term| {
@@ -336,8 +337,8 @@ fn matches_itself(terms: &[PodTerm], question: &Question, read_view: &ReadView<'
     })
 }
 
-/// Counts pods by the domains of a topology key: those that match `selector`, which combines the
-/// selectors of all these terms, in the namespaces that all of these terms cover.
+/// Counts pods by the domains of a topology key. The pods match `selector`, which combines the
+/// selectors of these terms, and are in namespaces that all of these terms cover.
 fn counted(
     terms: &[PodTerm],
     selector: &Selector,

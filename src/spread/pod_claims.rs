@@ -1,4 +1,4 @@
-//! The claims of a pod, looked up: which are bound, and which wait for it.
+//! Looks up the claims of a pod and sorts them into bound and waiting claims.
 
 use super::verdict::Reason;
 use super::waiting_claims::{UnboundClaim, reaches};
@@ -15,14 +15,14 @@ pub struct BoundClaim<'a> {
     pub name: &'a str,
     /// The volume; `None` if it does not exist.
     pub volume: Option<&'a PersistentVolume>,
-    /// True if the volume's zones are compared: false for a claim that is created with the pod.
+    /// True if the volume's zones are compared. False for a claim that is created with the pod.
     is_zoned: bool,
 }
 
 /// The claims of a pod, by their state.
 #[derive(Default)]
 pub(super) struct FoundClaims<'a> {
-    /// The claims that only one pod may use, of those that exist.
+    /// The existing claims that only one pod may use.
     pub(super) once: Vec<&'a str>,
     /// The claims that are bound, in order.
     pub(super) bound: Vec<BoundClaim<'a>>,
@@ -30,11 +30,11 @@ pub(super) struct FoundClaims<'a> {
     pub(super) waiting: Vec<UnboundClaim<'a>>,
 }
 
-/// A claim of a pod, with the known facts about it.
+/// A claim of a pod, as found or as its template describes it.
 struct UsedClaim<'a> {
     used: &'a PodClaim,
     claim: &'a VolumeClaim,
-    /// True if the claim is yet to be created from a template.
+    /// True if the claim does not exist yet and will be created from a template.
     is_new: bool,
 }
 
@@ -44,7 +44,7 @@ enum Sorted<'a> {
     Bound(BoundClaim<'a>),
     /// The claim waits for a pod.
     Waits(UnboundClaim<'a>),
-    /// The claim waits for no pod, and is not bound.
+    /// The claim is not bound, although it does not wait for a pod.
     Immediate,
 }
 
@@ -60,7 +60,7 @@ impl<'a> BoundClaim<'a> {
     }
 
     /// Returns whether a node is in the zones and regions of the volume's labels. A node without
-    /// any such label counts as being there.
+    /// any such label is always accepted.
     pub fn is_in_zones(&self, node: NodeRef<'a>) -> bool {
         let has_any = || {
             ZONE_LABELS
@@ -76,7 +76,7 @@ impl<'a> BoundClaim<'a> {
     }
 }
 
-/// The claims of a pod, and where they are looked up.
+/// The claims of a pod, and the storage in which they are looked up.
 pub(super) struct PodClaims<'a> {
     /// Namespace, name and uid of the pod.
     pub(super) name: (&'a str, &'a str, &'a str),
@@ -85,7 +85,7 @@ pub(super) struct PodClaims<'a> {
 }
 
 impl<'a> PodClaims<'a> {
-    /// Returns the known facts about a claim. A missing claim is read from its template.
+    /// Looks up a claim. If the claim does not exist, its template describes it.
     fn look_up(&self, used: &'a PodClaim) -> Option<UsedClaim<'a>> {
         let (namespace, ..) = self.name;
         let there = self.storage.claim(namespace, &used.name);
@@ -96,7 +96,7 @@ impl<'a> PodClaims<'a> {
         })
     }
 
-    /// Looks the claims up, in the order in which the plugins of kube-scheduler do.
+    /// Looks up the claims, in the order of kube-scheduler's plugins.
     ///
     /// # Errors
     /// The reason why no node takes the pod.
@@ -135,7 +135,7 @@ impl<'a> PodClaims<'a> {
     /// Returns the state of a claim.
     ///
     /// # Errors
-    /// The class of the claim does not say whether claims wait.
+    /// The reason, if the class of the claim does not say if claims wait.
     fn sort(&self, used: &UsedClaim<'a>) -> Result<Sorted<'a>, Reason> {
         let claim = used.claim;
         if claim.is_bound() {
@@ -167,7 +167,7 @@ impl<'a> PodClaims<'a> {
         }
     }
 
-    /// Returns a claim that the pod can use.
+    /// Looks up a claim and checks that the pod can use it.
     ///
     /// # Errors
     /// The reason why the pod cannot use the claim.

@@ -1,4 +1,4 @@
-//! The incoming pod of a decision, compiled.
+//! The compiled incoming pod of a decision.
 
 use super::active::{Constraints, InForce, KeptDefaults, Subject};
 use super::checks::Checks;
@@ -30,21 +30,21 @@ pub enum NodeChecks {
 pub struct Question {
     /// Namespace of the pod.
     pub namespace: String,
-    /// The facts that decide which nominated pods come before the pod.
+    /// The facts that decide which nominated pods count for the pod.
     pub incoming: Incoming,
-    /// The parts of the pod that decide which nodes its constraints count in.
+    /// The parts of the pod that decide on which nodes its constraints count pods.
     pub subject: Subject,
     /// The pod's controller.
     pub controller: Option<Controller>,
     /// The pod's own constraints.
     pub constraints: Constraints,
-    /// The checks of nodes besides spread.
+    /// The checks of nodes other than spread.
     pub checks: Checks,
     /// The pod's required affinity to other pods.
     pub affinity: PodAffinity,
     /// The storage that the pod uses.
     pub storage: PodStorage,
-    /// The fields that decide where the pod can run and that are never checked.
+    /// The used fields that affect where the pod can run, but that are never checked.
     pub unchecked: Box<[&'static str]>,
     /// The preferred terms about other pods, which are never scored.
     pub unscored: Box<[&'static str]>,
@@ -120,7 +120,7 @@ impl Question {
         }
     }
 
-    /// The fields that decide where the pod can run and that are not checked on a read view,
+    /// The used fields that affect where the pod can run, but that are not checked on a read view;
     /// ascending.
     pub fn unchecked(&self, checks: NodeChecks, read_view: &ReadView<'_>) -> Vec<String> {
         if checks == NodeChecks::SpreadOnly {
@@ -131,7 +131,7 @@ impl Question {
         let class = self.incoming.has_unknown_priority && read_view.nominated().next().is_some();
         let class = class.then_some("spec.priorityClassName");
         let all = self.unchecked.iter().copied().chain(room).chain(class);
-        // Every cluster has namespaces. If the snapshot has none, no feed told of them.
+        // Every cluster has namespaces. If the snapshot has none, no feed sent them.
         let selectors = match read_view.has_namespaces() {
             true => [None, None],
             false => self.affinity.namespace_selectors(),
@@ -145,8 +145,8 @@ impl Question {
         fields
     }
 
-    /// The unchecked fields, and those that kube-scheduler's InterPodAffinity scores: the pod's
-    /// preferred terms, and the terms of pods on nodes that match the pod.
+    /// The unchecked fields, and the fields that only kube-scheduler's InterPodAffinity scores: the
+    /// pod's preferred terms, and the terms of running pods that match the pod.
     pub fn unscored(&self, checks: NodeChecks, read_view: &ReadView<'_>) -> Vec<String> {
         let mut fields = self.unchecked(checks, read_view);
         if checks == NodeChecks::All {
@@ -160,8 +160,8 @@ impl Question {
         fields
     }
 
-    /// The question with only the checks of labels and taints. The pod's other demands are
-    /// unchecked.
+    /// The question with only the checks of labels and taints. Other fields that the pod uses
+    /// become unchecked.
     pub fn of_labels_and_taints(self) -> Self {
         let own = self.checks.of_own_place().chain(self.checks.of_room());
         let affinity = [
@@ -187,15 +187,13 @@ impl Question {
         }
     }
 
-    /// Returns the rules that the pod's storage brings in on a read view; `None` where there are
-    /// none.
+    /// Returns the rules about the pod's storage on a read view; `None` if there are none.
     pub fn volumes<'a>(&'a self, read_view: &ReadView<'a>) -> Option<Volumes<'a>> {
         let pod = (&*self.namespace, self.incoming.name(), self.incoming.uid());
         Volumes::of(pod, &self.storage, read_view)
     }
 
-    /// The constraints in force: the pod's own, or the default ones if it has
-    /// none.
+    /// The constraints in force: the pod's own, or the default constraints if it has none.
     pub fn constraints_on(&self, read_view: &ReadView<'_>) -> InForce<'_> {
         if !self.constraints.all.is_empty() {
             return InForce::Own(&self.constraints);
@@ -223,6 +221,6 @@ fn check_metadata(metadata: &v1::ObjectMeta, path: Path<'_>, faults: &mut Violat
     }
     names::check_namespace(&metadata.namespace, path.field("namespace"), faults);
     names::check_labels(&metadata.labels, path.field("labels"), faults);
-    // No rule reads the time, but it is written to the decision log.
+    // No rule reads the deletion time, but the decision log has to be able to write it.
     times::check_deletion(metadata, path, faults);
 }

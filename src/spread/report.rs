@@ -20,7 +20,7 @@ pub struct Report<'a> {
     pub global_minimum: i64,
     /// True if there are fewer domains than `minDomains`.
     pub min_domains_unmet: bool,
-    /// The first domains, ascending by count, then by value.
+    /// The listed domains, ascending by count, then by value.
     pub domains: Vec<DomainReport<'a>>,
     /// Weight of a count in Score; 0 in Filter.
     pub weight: f64,
@@ -31,17 +31,17 @@ pub struct Report<'a> {
 pub struct DomainReport<'a> {
     /// The counts of the domain.
     pub tally: DomainCount<'a>,
-    /// Skew of the domain if the pod went there.
+    /// The skew of the domain with the pod in it.
     pub skew: i64,
     /// True if the constraint admits the pod in the domain.
     pub feasible: bool,
-    /// Candidates in it that are feasible; 0 unless they were counted.
+    /// The number of feasible candidates in the domain; 0 unless they were counted.
     pub feasible_nodes: i64,
 }
 
 impl<'a> Report<'a> {
-    /// A report on `domain_count` domains that lists `domains`, in order. A soft constraint admits
-    /// the pod everywhere.
+    /// A report on `domain_count` domains that contains those in `listed`, in order. A soft
+    /// constraint admits the pod everywhere.
     pub fn of(
         active: &'a Active,
         domain_count: usize,
@@ -65,7 +65,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Returns how many of some nodes are in each domain, by the domain's value.
+    /// Returns how many of these nodes are in each domain, by the domain's value.
     pub fn nodes_in_domains<'n>(
         &self,
         nodes: impl Iterator<Item = NodeRef<'n>>,
@@ -92,7 +92,8 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// The domains with the fewest pods, ascending by value, if all are listed.
+    /// The listed domains with the fewest pods, ascending by value. They are complete if all
+    /// domains are listed.
     pub fn lowest(&self) -> Vec<&'a str> {
         let pods = |domain: &DomainReport<'_>| domain.tally.matching_pods;
         let mut levels = self.domains.chunk_by(|a, b| pods(a) == pods(b));

@@ -1,4 +1,4 @@
-//! Score: how good nodes are under the soft constraints (`docs/semantics.md`, "Score").
+//! Score: rates nodes by the soft constraints (`docs/semantics.md`, "Score").
 
 use super::active::Constraints;
 use super::cells::{IGNORED, ScoreCells};
@@ -30,7 +30,7 @@ pub struct NodeScore {
 }
 
 impl NodeScore {
-    /// A node score from a score that is not normalized.
+    /// The node score for a score that needs no normalization.
     pub fn as_is(score: i64) -> Self {
         Self {
             score,
@@ -89,11 +89,11 @@ impl<'a> Scores<'a> {
         }
     }
 
-    /// The indices of the best `n` candidates, best first, ties in the order
-    /// of the candidates; `n` is at least 1.
+    /// The indices of the best `n` candidates, best first. Candidates of equal score keep their
+    /// order. `n` is at least 1.
     pub fn best(&self, n: usize) -> Vec<usize> {
-        // Once `n` candidates have at least some score, later candidates need a better one. There
-        // are 101 scores, so few candidates are kept.
+        // Once `n` candidates have at least a certain score, later candidates need a higher score.
+        // There are 101 scores, so few candidates are kept.
         let mut at_score = [0_usize; MAX_SCORE as usize + 1];
         let (mut wanted, mut at_wanted_or_above) = (0, 0);
         let mut best: Vec<(u8, usize)> = Vec::new();
@@ -133,7 +133,7 @@ fn keyless(soft: &[Soft<'_>], candidates: &[Slot]) -> Option<Vec<bool>> {
     (!partial.is_empty()).then(|| candidates.iter().map(lacks).collect())
 }
 
-/// Normalizes raw scores to 0..100, the lowest being the best; by cell.
+/// Returns the score of each cell: raw scores normalized to 0..100, the lowest being the best.
 fn normalize(cells: &ScoreCells) -> Vec<u8> {
     let taken = cells.raw.iter().copied().filter(|raw| *raw >= 0);
     let range = RawRange::of(taken);
@@ -145,7 +145,7 @@ fn normalize(cells: &ScoreCells) -> Vec<u8> {
     let table: Option<Vec<u8>> =
         (width < cells.raw.len()).then(|| (range.min..=range.max).map(score).collect());
     let score = |raw: &i64| match &table {
-        // A cell without a score is below the start.
+        // The raw score of a cell without a score is less than the minimum.
         Some(table) => usize::try_from(*raw - range.min).map_or(0, |above| table[above]),
         None if *raw < 0 => 0,
         None => score(*raw),

@@ -1,5 +1,4 @@
-//! The arithmetic of Score (`docs/semantics.md`, "Score"): the one place with
-//! it.
+//! The arithmetic of Score (`docs/semantics.md`, "Score"), which is nowhere else.
 
 use crate::matching::Constraint;
 
@@ -39,12 +38,12 @@ pub fn round_half_up(sum: f64) -> i64 {
     whole.saturating_add(i64::from(sum - whole as f64 >= 0.5))
 }
 
-/// The raw scores of one decision, from which scores follow.
+/// The range of the raw scores of a decision, which normalization needs.
 #[derive(Debug, Clone, Copy)]
 pub struct RawRange {
-    /// The smallest.
+    /// The smallest raw score.
     pub min: i64,
-    /// The largest, at least 0.
+    /// The largest raw score, at least 0.
     pub max: i64,
 }
 

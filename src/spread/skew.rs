@@ -1,5 +1,5 @@
-//! The rule by which a hard constraint admits domains (`docs/semantics.md`, "Filter"): the one
-//! place with its arithmetic.
+//! The arithmetic by which a hard constraint admits domains (`docs/semantics.md`, "Filter"), which
+//! is nowhere else.
 
 use super::active::Active;
 use crate::matching::Constraint;
@@ -31,7 +31,7 @@ impl GlobalMinimum {
     }
 }
 
-/// The numbers that decide whether a domain takes the pod.
+/// The numbers that decide if a domain takes the pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SkewRule {
     /// The most by which a domain may exceed the global minimum with the pod in it.
@@ -52,7 +52,7 @@ impl SkewRule {
         }
     }
 
-    /// The skew of a domain with this many matching pods if the pod went there.
+    /// The skew of a domain with this many matching pods, after the pod is added.
     pub fn skew(&self, matching_pods: i64) -> i64 {
         matching_pods + self.self_match - self.minimum
     }
@@ -68,8 +68,8 @@ impl SkewRule {
         self.max_skew + self.minimum - self.self_match
     }
 
-    /// Returns how many more pods a domain with this many matching pods takes, if each counts there
-    /// and the minimum stays.
+    /// Returns how many more pods a domain with this many matching pods takes, if each pod counts
+    /// in the domain and the minimum does not change.
     pub fn takes(&self, matching_pods: u32) -> usize {
         let takes = self.limit().saturating_add(1) - i64::from(matching_pods);
         usize::try_from(takes).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! One soft constraint with its counts: it adds to the raw score of a node.
+//! A soft constraint with its counts, which adds to the raw scores of nodes.
 
 use super::active::Active;
 use super::report::Report;
@@ -6,7 +6,7 @@ use super::scoring::Weight;
 use super::skew::GlobalMinimum;
 use crate::snapshot::{DomainCount, DomainCounts, DomainId, Nodes, PartitionInUse, ReadView, Slot};
 
-/// With at most this many domains, nodes are classed by domain, else by count.
+/// With at most this many domains, the class of a node is its domain, else its count.
 const FEW_DOMAINS: usize = 64;
 
 /// A soft constraint, counted.
@@ -18,15 +18,15 @@ pub(super) struct Soft<'a> {
     keyed: PartitionInUse,
     /// True if all nodes have the topology key.
     pub all_keyed: bool,
-    /// Candidates that are not ignored, by domain.
+    /// The number of candidates in each domain, without ignored candidates.
     candidates: Vec<u32>,
     /// True if the candidates are all nodes and each has the key.
     whole: bool,
     weight: Weight,
 }
 
-/// The classes by which a constraint tells nodes apart: it adds the same to all nodes of a class.
-/// Class 0 has the nodes that lack the key, and adds nothing.
+/// The classes of nodes under a constraint, which adds the same to all nodes of a class. Class 0
+/// has the nodes that lack the key, for which it adds 0.
 pub(super) struct Classes {
     /// The addend of a node of each class.
     pub parts: Vec<f64>,
@@ -37,8 +37,8 @@ pub(super) struct Classes {
 impl<'a> Soft<'a> {
     pub(super) fn of(active: &'a Active, read_view: &ReadView<'a>) -> Self {
         let counted = read_view.count(active.query());
-        // Where every node is a domain of its own, the partition has all nodes, with or without the
-        // key.
+        // If every node is a domain of its own, the partition has all nodes, with or without the
+        // key. So another partition says which nodes have the key.
         let keyed = match &active.keyed {
             Some(key) => read_view.in_use(key),
             None => counted.in_use().clone(),
@@ -60,8 +60,7 @@ impl<'a> Soft<'a> {
         self.all_keyed || self.keyed.topology.domain_of(slot).is_some()
     }
 
-    /// Counts the domains of the candidates that are not ignored. The weight
-    /// follows from their number.
+    /// Sets the weight from the number of domains of the candidates that are not ignored.
     pub(super) fn weigh(&mut self, slots: &[Slot], ignored: Option<&[bool]>) {
         self.whole = ignored.is_none() && self.all_keyed && self.nodes.is_order(slots);
         let candidates = self.candidates_by_domain(slots, ignored);
@@ -111,7 +110,7 @@ impl<'a> Soft<'a> {
         }
     }
 
-    /// The classes, [`Self::class_count`] of them.
+    /// The classes; their number is [`Self::class_count`].
     pub(super) fn classes(&self) -> Classes {
         let by_count = self.counted.value_count() > FEW_DOMAINS;
         let part = |class: usize| match class.checked_sub(1) {
@@ -170,8 +169,8 @@ impl<'a> Soft<'a> {
         let counted = &self.counted;
         let partition = &counted.in_use().partition;
         let domain_count = self.candidates.iter().filter(|n| **n > 0).count();
-        // If all nodes are candidates and the partition leaves none out, it has the domains of the
-        // candidates.
+        // If all nodes are candidates and as many domains are in the partition, the domains are the
+        // same.
         let same = self.whole && partition.domain_count() == domain_count;
         let minimum = || {
             let domains = self.candidates.iter().enumerate().filter(|(_, n)| **n > 0);

@@ -1,9 +1,9 @@
-//! The fields of a pod that decide where it can run, or where it runs best, and that are neither
+//! The fields of a pod that affect where it can run, or where it runs best, but that are neither
 //! checked nor scored (`docs/semantics.md`, "Node checks" and "Score").
 
 use crate::proto::v1;
 
-/// The fields of a pod that a snapshot has no data to check by, ascending.
+/// The used fields of a pod that no snapshot has data to check, ascending.
 pub fn fields(pod: &v1::Pod) -> Box<[&'static str]> {
     let (no_spec, no_status) = (v1::PodSpec::default(), v1::PodStatus::default());
     let spec = pod.spec.as_ref().unwrap_or(&no_spec);
@@ -23,7 +23,7 @@ pub fn fields(pod: &v1::Pod) -> Box<[&'static str]> {
     those_used(all)
 }
 
-/// The preferred terms of a pod about other pods, ascending.
+/// The fields of a pod with preferred terms about other pods, ascending.
 pub fn preferred(spec: &v1::PodSpec) -> Box<[&'static str]> {
     let affinity = spec.affinity.as_ref();
     let prefers = |rules: Option<&v1::PodAffinity>| {

@@ -21,7 +21,7 @@ pub enum Reason {
     UntoleratedTaint,
     /// The node does not match the pod's node selector or affinity.
     NodeAffinity,
-    /// Pods on the node have a port that the pod wants.
+    /// Pods on the node have a host port that the pod requests.
     HostPorts,
     /// The node has as many pods as it takes.
     TooManyPods,
@@ -31,24 +31,24 @@ pub enum Reason {
     MissingTopologyKey,
     /// The pod would exceed the max skew of a hard constraint.
     Skew,
-    /// No pod that the pod's affinity requires is in the node's domain.
+    /// The node's domain has no pod that the pod's affinity requires.
     PodAffinity,
-    /// A pod that the pod's anti-affinity forbids is in the node's domain.
+    /// The node's domain has a pod that the pod's anti-affinity forbids.
     PodAntiAffinity,
-    /// A pod whose anti-affinity forbids the pod is in the node's domain.
+    /// The node's domain has a pod whose anti-affinity forbids the incoming pod.
     ExistingAntiAffinity,
     /// The node does not declare a feature that the pod needs.
     DeclaredFeatures,
-    /// A claim, volume or class is missing or not ready, in kube-scheduler's words: no
-    /// node takes the pod.
+    /// A claim, volume or class is missing or not ready, so no node takes the pod. The text has
+    /// kube-scheduler's words.
     VolumeNotReady(Arc<str>),
     /// A pod on the node uses a disk of the pod.
     DiskConflict,
-    /// Another pod uses a claim of the pod that one pod alone may use.
+    /// Another pod uses a claim of the pod that only one pod may use.
     ClaimInUse,
     /// The node does not reach a volume of the pod.
     VolumeNodeAffinity,
-    /// The node can have no volume for a claim of the pod.
+    /// No volume for a waiting claim of the pod can be bound or provisioned on the node.
     VolumeBinding,
     /// The volume that an ephemeral claim of the pod is bound to does not exist.
     VolumeMissing,
@@ -56,24 +56,24 @@ pub enum Reason {
     VolumeZone,
     /// The caller gave the node a capacity, and no more replicas fit.
     Capacity,
-    /// Fleet: a hard constraint would be violated; the text tells which.
+    /// Fleet: a hard constraint would be violated. The text names the constraint.
     Violation(Arc<str>),
     /// Fleet: the cluster has the placement already, and takes it only once.
     HoldsPlacement,
 }
 
-/// A rule that leaves nodes out before they are checked, as PreFilter of kube-scheduler does.
+/// A rule of kube-scheduler's PreFilter that leaves nodes out before they are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LeftOutBy {
     /// The pod names another node.
     Name,
     /// The pod's node affinity names other nodes.
     Affinity,
-    /// The pod names a node, and its affinity names nodes, among them this one.
+    /// The pod names a node, and its affinity names this node among others.
     NameAndAffinity,
     /// The pod names a node, and its affinity names only other nodes.
     NameAgainstAffinity,
-    /// Each term of the affinity names several nodes at once.
+    /// Each term of the affinity requires different node names at once, so no node is left.
     Conflict,
 }
 
@@ -99,7 +99,7 @@ impl LeftOutBy {
     }
 }
 
-/// A node's refusal.
+/// The refusal of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeRefusal {
     /// The reason of the refusal.
@@ -108,14 +108,14 @@ pub struct NodeRefusal {
     pub more: Vec<Reason>,
     /// True if the node would be feasible if other pods moved.
     pub is_resolvable: bool,
-    /// Index of the deciding constraint, in the pod's or the default ones.
+    /// The index of the deciding constraint in the pod's or the default constraints.
     pub constraint_index: Option<usize>,
     /// Pods that the constraint counts in the node's domain.
     pub matching_pods: i64,
-    /// Skew of the node's domain if the pod went there.
+    /// The skew of the node's domain with the pod in it.
     pub skew: i64,
-    /// The number of pods nominated to the node, if these alone keep the pod off it; 0 where it is
-    /// refused without them, too.
+    /// The number of pods nominated to the node, if only these keep the pod off the node. 0 if the
+    /// node is refused without them, too.
     pub nominated_pods: usize,
 }
 
@@ -222,8 +222,8 @@ impl Reason {
         matches!(self, Self::TooManyPods | Self::Insufficient(_))
     }
 
-    /// Returns whether the node would be feasible if other pods moved. For a resource,
-    /// [`NodeRefusal`] tells whether the node has enough of it for the pod alone.
+    /// Returns whether the node would be feasible if other pods moved. For resources, see
+    /// [`NodeRefusal::by_shortages`].
     fn is_resolvable(&self) -> bool {
         matches!(
             self,
@@ -274,7 +274,7 @@ impl NodeRefusal {
 
     /// A refusal for lack of room; `None` if nothing is short.
     pub fn by_shortages(shortages: Vec<Shortage>) -> Option<Self> {
-        // Upstream calls too many pods resolvable, even where none are allowed.
+        // kube-scheduler calls too many pods resolvable, even if the node takes no pods at all.
         let is_final = |shortage: &Shortage| shortage.is_final && shortage.of != Lack::Pods;
         let is_resolvable = !shortages.iter().any(is_final);
         let mut reasons = shortages.into_iter().map(|shortage| shortage.of.into());

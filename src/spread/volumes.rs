@@ -1,4 +1,4 @@
-//! Storage: the nodes that remain under the rules about the claims and disks of the incoming pod
+//! Storage: judges nodes by the rules about the claims and disks of the incoming pod
 //! (`docs/semantics.md`, "Volumes").
 
 use std::collections::BTreeSet;
@@ -16,20 +16,20 @@ use crate::snapshot::{NodeRef, ReadView, Slot, StorageObjects};
 /// The cost of comparing a node with a term of a volume, in units.
 const UNITS_PER_TERM: usize = 20;
 
-/// The name in `unchecked` of the limits that nodes have for volumes of a driver.
+/// The name in `unchecked` for the limits of nodes on the volumes of a driver.
 const LIMITS: &str = "spec.volumes (limits per node)";
 
-/// The name in `unchecked` of the storage that drivers have where nodes reach it.
+/// The name in `unchecked` for the storage capacity of drivers.
 const CAPACITY: &str = "spec.volumes (storage capacity)";
 
 /// The storage of a pod, on one state.
 pub struct Volumes<'a> {
-    /// The reason why no node takes the pod, whatever the other checks say.
+    /// The reason, if any, why no node takes the pod.
     not_ready: Option<Reason>,
     disks: &'a [PodDisk],
     /// The nodes with pods that use the same disks.
     conflicting: BTreeSet<Slot>,
-    /// The claims that only one pod may use, of those that exist.
+    /// The existing claims that only one pod may use.
     once: Vec<&'a str>,
     /// True if another pod uses one of these claims.
     in_use: bool,
@@ -43,7 +43,7 @@ pub struct Volumes<'a> {
 }
 
 impl<'a> Volumes<'a> {
-    /// The storage of a pod; `None` where no rule depends on it.
+    /// The storage of a pod; `None` if no rule depends on it.
     pub fn of(
         (namespace, name, uid): (&'a str, &'a str, &'a str),
         pod: &'a PodStorage,
@@ -81,7 +81,7 @@ impl<'a> Volumes<'a> {
         Some(volumes)
     }
 
-    /// Notes the claims that were found.
+    /// Stores the claims that were found.
     fn note(&mut self, found: FoundClaims<'a>, namespace: &'a str, storage: &'a StorageObjects) {
         let read_view = &self.read_view;
         let mut once = found.once.iter();
@@ -95,17 +95,17 @@ impl<'a> Volumes<'a> {
         self.bound = found.bound;
     }
 
-    /// The claims by whose zones nodes are compared.
+    /// The claims with volumes whose zones are compared with those of nodes.
     fn zoned(&self) -> impl Iterator<Item = &BoundClaim<'a>> {
         self.bound.iter().filter(|bound| bound.is_zoned())
     }
 
-    /// The reason why no node takes the pod, whatever the other checks say.
+    /// The reason, if any, why no node takes the pod.
     pub fn not_ready(&self) -> Option<&Reason> {
         self.not_ready.as_ref()
     }
 
-    /// The most pods like this one that a node takes, and the most that all nodes take together,
+    /// The most pods like this one that a node takes, and the most that all nodes together take,
     /// each with the reason for the limit.
     pub fn most(&self) -> [Option<(u32, Reason)>; 2] {
         let conflicts = |disk: &PodDisk| self.disks.iter().any(|other| disk.conflicts(other));
@@ -128,7 +128,7 @@ impl<'a> Volumes<'a> {
         (1 + terms) * UNITS_PER_TERM
     }
 
-    /// Judges an existing node, as if nominated pods were there.
+    /// Judges an existing node, as if nominated pods were on it.
     ///
     /// # Errors
     /// The refusal.
@@ -154,15 +154,15 @@ impl<'a> Volumes<'a> {
         }
     }
 
-    /// Returns whether disks of the pod conflict with those of nominated pods.
+    /// Returns whether disks of the pod conflict with disks of nominated pods.
     fn conflicts_with(&self, with: Option<&NominatedOn<'_>>) -> bool {
         let pods = with.into_iter().flat_map(NominatedOn::pods);
         let mut disks = pods.flat_map(|pod| pod.storage.iter().flat_map(|it| &*it.disks));
         disks.any(|theirs| self.disks.iter().any(|disk| disk.conflicts(theirs)))
     }
 
-    /// Returns whether nominated pods use a claim that only one pod may use. kube-scheduler checks
-    /// this only where the pod has disks, and then compares names of claims across namespaces.
+    /// Returns whether nominated pods use a claim that only one pod may use. As in kube-scheduler,
+    /// this is checked only if the pod has disks, and namespaces of claims are not compared.
     fn is_claimed_by(&self, with: Option<&NominatedOn<'_>>) -> bool {
         if self.disks.is_empty() || self.once.is_empty() {
             return false;
@@ -203,7 +203,7 @@ impl<'a> Volumes<'a> {
         &self.bound
     }
 
-    /// Names of the claims that wait for a pod.
+    /// The names of the claims that wait for a pod.
     pub fn waiting(&self) -> impl Iterator<Item = &'a str> {
         self.waiting.iter().map(|waiting| waiting.name)
     }
@@ -213,7 +213,7 @@ impl<'a> Volumes<'a> {
         self.held
     }
 
-    /// Names of the claims that only one pod may use.
+    /// The names of the claims that only one pod may use.
     pub fn once(&self) -> &[&'a str] {
         &self.once
     }
@@ -238,7 +238,7 @@ impl<'a> Volumes<'a> {
     }
 }
 
-/// Returns the parts of a pod's storage that decide where it can run and that are not checked on a
+/// Returns the parts of a pod's storage that affect where it can run, but that are not checked on a
 /// read view.
 pub fn unchecked(
     namespace: &str,
@@ -248,7 +248,7 @@ pub fn unchecked(
     let mut fields = [None; 2];
     let storage = read_view.storage();
     if storage.is_none() && !pod.claims.is_empty() {
-        // The snapshot has no claims: no feed told of them.
+        // The snapshot has no storage objects, because no feed sent them.
         fields[0] = Some("spec.volumes");
     }
     for (used, storage) in pod.claims.iter().zip(std::iter::repeat(storage)) {

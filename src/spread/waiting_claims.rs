@@ -1,12 +1,12 @@
-//! Claims that wait for a pod: the volumes that they could be bound to on a node, or the
-//! provisioning of new ones there.
+//! Claims that wait for a pod, and their binding to volumes that exist or are provisioned for a
+//! node.
 
 use super::held_volumes::{HeldBinding, HeldVolumes, NamedVolume};
 use crate::matching::NodeLabels;
 use crate::matching::storage::{PersistentVolume, StorageClass, VolumeClaim};
 use crate::snapshot::{NodeRef, StorageObjects};
 
-/// A node as seen by volumes: only its labels.
+/// A node of which the affinity of volumes reads only the labels.
 struct LabelsOnly<'n>(NodeRef<'n>);
 
 impl NodeLabels<str> for LabelsOnly<'_> {
@@ -30,7 +30,7 @@ pub(super) struct UnboundClaim<'a> {
     pub(super) name: &'a str,
     pub(super) claim: &'a VolumeClaim,
     pub(super) class: &'a StorageClass,
-    /// True if the claim is yet to be created from a template.
+    /// True if the claim does not exist yet and will be created from a template.
     pub(super) is_new: bool,
 }
 
@@ -46,17 +46,16 @@ pub(super) struct WaitingClaim<'a> {
     class: &'a StorageClass,
     /// The volumes that are reserved for the claim, ascending by name.
     pub(super) kept: Vec<NamedVolume<'a>>,
-    /// Other volumes that the claim could be bound to, the smallest first.
+    /// Other volumes to which the claim can be bound, the smallest first.
     pub(super) available: Vec<NamedVolume<'a>>,
     /// True if other pods like this one have the same claim.
     pub(super) is_shared: bool,
-    /// The node for which the volume of a reserved claim would be provisioned.
+    /// The node for which the claim's volume will be provisioned, by a reservation.
     held_for: Option<&'a str>,
 }
 
 impl<'a> WaitingClaims<'a> {
-    /// The waiting claims of a pod in a namespace, in the order in which they are bound: the smallest
-    /// first.
+    /// The waiting claims of a pod in a namespace, in the order of binding: the smallest first.
     pub(super) fn of(
         unbound: &[UnboundClaim<'a>],
         namespace: &str,
@@ -85,8 +84,8 @@ impl<'a> WaitingClaims<'a> {
         self.0.iter()
     }
 
-    /// Returns the volume that each claim is bound to on a node, without a volume where one is
-    /// provisioned; `None` if a claim cannot be bound there.
+    /// Returns for each claim the volume to which it is bound on a node, or no volume if one is
+    /// provisioned. `None` if a claim cannot be bound on the node.
     pub(super) fn bind(&self, node: NodeRef<'a>) -> Option<Vec<Option<NamedVolume<'a>>>> {
         let selected = self.0.iter().filter_map(WaitingClaim::selected_node);
         let mut selected = selected.filter(|selected| *selected != node.name());
@@ -121,7 +120,8 @@ impl<'a> WaitingClaim<'a> {
             let is_meant = claimed.is_some_and(|it| it.uid.is_empty() || it.uid == *uid);
             is_meant && volume.class() == class_name && claim.takes(volume, true)
         };
-        // Each pod like this one has a claim of its own, where that is yet to be created.
+        // If the claim does not exist yet, each pod like this one gets its own. So volumes that
+        // reservations hold are not available.
         let is_left = |name: &str| !(unbound.is_new && held.is_taken(name));
         let kept = storage.kept_for(namespace, name);
         let mut kept: Vec<_> = kept
@@ -134,7 +134,7 @@ impl<'a> WaitingClaim<'a> {
         available.sort_by_key(|(_, volume)| volume.size);
         let mut held_for = None;
         match held.of_claim(namespace, name).filter(|_| !unbound.is_new) {
-            // The claim is bound as the reservation needs it, or not at all.
+            // The claim can only be bound to the volume that a reservation holds for it.
             Some(HeldBinding::Volume(volume)) => {
                 kept.push(volume);
                 kept.sort_by_key(|(name, _)| *name);
@@ -154,8 +154,8 @@ impl<'a> WaitingClaim<'a> {
         }
     }
 
-    /// The volume that the claim would be bound to on a node, without those in `chosen`: the first
-    /// that is reserved for the claim, else the smallest.
+    /// The volume to which the claim is bound on a node, without the volumes in `chosen`. It is the
+    /// first volume that is reserved for the claim, else the smallest available volume.
     fn volume_on(
         &self,
         node: NodeRef<'a>,
@@ -179,7 +179,8 @@ impl<'a> WaitingClaim<'a> {
         }
     }
 
-    /// The node that the claim's volume is being provisioned for; the claim is bound on no other.
+    /// The node that the claim's volume is being provisioned for. The claim can be bound only on
+    /// this node.
     pub(super) fn selected_node(&self) -> Option<&'a str> {
         self.held_for.or_else(|| self.claim.selected_node())
     }

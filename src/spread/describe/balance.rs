@@ -1,11 +1,11 @@
-//! The spread of pods over the domains of one topology.
+//! The spread of pods over the domains of one topology key.
 
 use std::cmp::Reverse;
 
 use crate::snapshot::{DomainCount, DomainCounts};
 use crate::spread::{Active, GlobalMinimum};
 
-/// The spread of pods over one topology.
+/// The spread of pods over the domains of one topology key.
 #[derive(Debug, Clone)]
 pub struct Balance {
     /// The constraint; `None` when the question is about a key.
@@ -14,16 +14,15 @@ pub struct Balance {
     pub topology_key: String,
     /// The number of domains.
     pub domain_count: usize,
-    /// The count from which skews are measured: the smallest, or 0 with fewer
-    /// domains than `minDomains`.
+    /// The smallest count, or 0 with fewer domains than `minDomains`. Skews are measured from it.
     pub global_minimum: i64,
     /// True if there are fewer domains than `minDomains`.
     pub min_domains_unmet: bool,
     /// The largest count minus the minimum.
     pub skew: i64,
-    /// Pods of the workload on a node in no domain.
+    /// The number of pods of the workload on nodes in no domain.
     pub outside_pods: i64,
-    /// The first domains, most pods first, then by value.
+    /// The listed domains: most pods first, then by value.
     pub domains: Vec<Share>,
 }
 
@@ -71,7 +70,7 @@ impl Balance {
         }
     }
 
-    /// The amount by which the skew exceeds max skew; 0 when it does not.
+    /// The amount by which the skew exceeds max skew, at least 0.
     pub fn excess(&self) -> i64 {
         let max_skew = self.constraint.as_ref().map(|c| c.constraint.max_skew);
         max_skew.map_or(0, |max| (self.skew - i64::from(max)).max(0))

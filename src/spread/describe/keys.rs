@@ -1,10 +1,10 @@
-//! The label keys of nodes: the possible topology keys.
+//! The label keys of nodes, which are the possible topology keys.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::snapshot::ReadView;
 
-/// The topology key of zones: the default where a request names none.
+/// The topology key of zones. It is the default if a request names none.
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// Keys that Kubernetes defines for topologies, the most useful first.
@@ -17,7 +17,7 @@ const WELL_KNOWN: [&str; 3] = [
 /// The number of keys that are listed.
 const LISTED: usize = 20;
 
-/// The most bytes of all keys that an error names.
+/// The most bytes that the keys in an error take together.
 const NAMED_BYTES: usize = 1_000;
 
 /// The cost of reading the labels of a node, in units.
@@ -47,8 +47,8 @@ pub struct UnknownKey {
     pub known: Vec<TopologyKey>,
 }
 
-/// The label keys of nodes: first those that Kubernetes defines for topologies, then by number of
-/// nodes.
+/// The label keys of nodes. The keys that Kubernetes defines for topologies come first, then the
+/// others by number of nodes.
 pub fn topology_keys(read_view: &ReadView<'_>) -> Vec<TopologyKey> {
     let nodes = read_view.nodes;
     let mut found: HashMap<&str, (HashSet<&str>, usize)> = HashMap::new();
@@ -85,7 +85,7 @@ pub fn topology_keys(read_view: &ReadView<'_>) -> Vec<TopologyKey> {
 /// Checks that a node has a topology key.
 ///
 /// # Errors
-/// [`UnknownKey`] when none has.
+/// [`UnknownKey`] when no node has the key.
 pub fn check_key(key: &str, read_view: &ReadView<'_>) -> Result<(), UnknownKey> {
     let nodes = read_view.nodes;
     let mut labels = nodes.order().iter().filter_map(|slot| nodes.get(*slot));

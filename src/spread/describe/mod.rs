@@ -1,5 +1,5 @@
 //! The present spread of workloads (`docs/spread.md`): the workloads of a namespace, and the skew
-//! of each, by its own constraints or by a topology key.
+//! of each by its constraints or by a topology key.
 
 mod balance;
 mod judged;

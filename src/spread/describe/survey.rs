@@ -18,12 +18,11 @@ use crate::spread::Question;
 /// The cost of reading a group of pods, in units.
 const UNITS_PER_GROUP: usize = 500;
 
-/// The bytes that a set of alike pods of a workload adds to the workload, without their texts.
+/// The bytes that a group of alike pods adds to its workload, without texts.
 const BYTES_PER_MEMBER: usize =
     size_of::<Member<'_>>() + size_of::<v1::PodSpec>() + 2 * size_of::<WorkloadId>();
 
-/// The approximate ratio of a pod's size in memory to its encoded size, without its messages
-/// themselves.
+/// The approximate ratio of the size of a pod's texts in memory to its encoded size.
 const TIMES_ENCODED: usize = 8;
 
 /// The measure that workloads are judged by: constraints or a topology key.
@@ -106,8 +105,8 @@ impl<'c, 'a> Survey<'c, 'a> {
         all.map(|(workload, members)| self.judge(workload, &members.iter().collect::<Vec<_>>(), by))
     }
 
-    /// Judges one workload, by kind and name of its controller. `None` when it
-    /// has no pods. A replica set of a deployment can be named, too.
+    /// Judges one workload, by kind and name of its controller. This can also be a replica set of a
+    /// deployment. `None` when the workload has no pods.
     pub fn judge_one(&self, kind: &str, name: &str, by: &By) -> Option<JudgedWorkload> {
         let (workload, members) = self.named(kind, name)?;
         Some(self.judge(&workload, &members, by))
@@ -124,7 +123,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         self.named(kind, name).is_some()
     }
 
-    /// Returns the id of a workload, and its pods. `None` when it has none.
+    /// Returns the id of a workload, and its pods. `None` when the workload has no pods.
     fn named(&self, kind: &str, name: &str) -> Option<(WorkloadId, Vec<&Member<'c>>)> {
         let is_named = |workload: &WorkloadId| workload.kind == kind && workload.name == name;
         let named = self.workloads.keys().find(|workload| is_named(workload));
@@ -147,8 +146,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         (!members.is_empty()).then_some((workload, members))
     }
 
-    /// Returns the balance, over a topology key, of the pods that a selector matches, and their
-    /// number.
+    /// Returns the number of pods that a selector matches, and their balance over a topology key.
     pub fn judge_selected(&self, selector: &Selector, key: &Arc<str>) -> (usize, Balance) {
         let matches = |member: &&Member<'_>| {
             let metadata = member.pod.metadata.as_ref();
@@ -245,8 +243,8 @@ impl<'c, 'a> Survey<'c, 'a> {
         (found, fault)
     }
 
-    /// The pods of a workload and the constraints in force for them, in their order.
-    /// `None` when it has no pods.
+    /// The pods of a workload, and the constraints in force for them in order. `None` when the
+    /// workload has no pods.
     pub fn wanted_of(&self, kind: &str, name: &str) -> Option<WorkloadPods<'_>> {
         let (workload, members) = self.named(kind, name)?;
         Some(self.pods_of(&workload, &members, None))
@@ -293,7 +291,8 @@ impl<'c, 'a> Survey<'c, 'a> {
         }
     }
 
-    /// Returns the rule that keeps a workload even that was judged by its constraints.
+    /// Returns the rule that keeps a workload even, after the workload was judged by its
+    /// constraints.
     fn standing(&self, members: &[&Member<'_>], judged: &JudgedWorkload) -> SpreadStanding {
         let constraints = judged.balances.iter();
         let mut constraints = constraints.filter_map(|balance| balance.constraint.as_ref());
@@ -335,7 +334,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         compiled.map_err(|faults| faults.to_string())
     }
 
-    /// The nodes on which most of the pods may run.
+    /// The eligible nodes: those that the affinity of the largest group of pods allows.
     fn eligibility(&self, members: &[&Member<'_>]) -> Eligibility {
         let most = members.iter().max_by_key(|member| member.group.pods);
         let most = most.filter(|member| !self.pod_groups.is_pinned(member.group));
@@ -377,7 +376,7 @@ impl<'c, 'a> Survey<'c, 'a> {
     }
 }
 
-/// The nodes of the pods that are on one, one for each pod.
+/// The node of each pod that is on a node.
 fn on_nodes<'m>(members: &'m [&Member<'_>]) -> impl Iterator<Item = &'m Slot> {
     members.iter().flat_map(|member| &member.group.nodes)
 }

@@ -1,18 +1,18 @@
-//! The constraints that want the pods of a workload to be even.
+//! The pods of a workload and the constraints in force for them.
 
 use crate::proto::v1;
 use crate::snapshot::{PodGroup, Query, partition};
 use crate::spread::Active;
 
-/// The pods of a workload, and the constraints that want them to be even.
+/// The pods of a workload, and the constraints in force for them.
 pub struct WorkloadPods<'s> {
-    /// The workload's pods: groups of alike pods, each with one of its pods.
+    /// Groups of alike pods of the workload, each with one pod as an example.
     pub groups: Vec<(&'s PodGroup, &'s v1::Pod)>,
     /// The distinct constraints in force for the pods.
     pub wanted: Vec<WantedSpread<'s>>,
     /// The domains of the requested topology key, if there is no constraint.
     pub by_key: Option<partition::Key>,
-    /// The reason why some of the pods could not be judged: their spec is invalid.
+    /// The fault in the spec of some of the pods, which are not judged.
     pub fault: Option<String>,
 }
 
@@ -20,7 +20,7 @@ pub struct WorkloadPods<'s> {
 pub struct WantedSpread<'s> {
     /// The constraint.
     pub active: Active,
-    /// The domains over which the constraint wants existing pods to be even.
+    /// The domains over which existing pods should be even by the constraint.
     pub partition: partition::Key,
     /// The pods that have the constraint.
     pub(super) groups: Vec<&'s PodGroup>,

@@ -1,4 +1,4 @@
-//! Workloads: the pods that belong together.
+//! The ids of workloads, which are groups of pods that belong together.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,24 @@ use crate::proto::v1;
 /// The label by which a deployment marks the pods of a replica set.
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
-/// Labels that the API server copies from the node to a pod that is bound to it, since Kubernetes
-/// 1.35. They tell where a pod is, not which workload it belongs to.
+/// Labels that the API server copies from a node to the pods that are bound to it, since Kubernetes
+/// 1.35. They say where a pod is, not to which workload it belongs.
 const OF_THE_NODE: [&str; 2] = [
     "topology.kubernetes.io/region",
     "topology.kubernetes.io/zone",
 ];
 
-/// The kind of the controller that a node's own agent gives to static pods.
+/// The kind of the controller that the kubelet sets for static pods.
 const STATIC: &str = "Node";
 
-/// The workload that pods belong to: their controller, or their labels if they have
-/// none.
+/// The id of a workload: the controller of its pods, or their labels if they have no controller.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WorkloadId {
     /// Kind of the controller; empty when there is none.
     pub kind: String,
     /// The name of the controller; empty when there is none.
     pub name: String,
-    /// The labels of pods without a controller, except those that tell where the pods are.
+    /// The labels of pods without a controller, except labels that say where the pods are.
     pub labels: BTreeMap<String, String>,
 }
 
@@ -60,21 +59,21 @@ impl WorkloadId {
         }
     }
 
-    /// Returns whether the workload's pods are static: the agent of their node runs them there, and
-    /// no scheduler places them.
+    /// Returns whether the workload's pods are static: the kubelet of their node runs them, and no
+    /// scheduler places them.
     pub fn is_static(&self) -> bool {
         self.kind == STATIC
     }
 }
 
-/// Returns whether the pod's own controller has this kind and name, such as a replica
-/// set of a deployment.
+/// Returns whether the pod's direct controller has this kind and name. Of a deployment's pods this
+/// is a replica set.
 pub fn is_controlled_by(pod: &v1::Pod, kind: &str, name: &str) -> bool {
     let controller = pod.metadata.as_ref().and_then(controller);
     controller.is_some_and(|owner| owner.kind == kind && owner.name == name)
 }
 
-/// The controller that created a pod, if one did.
+/// The controller of a pod, if any.
 pub fn controller(metadata: &v1::ObjectMeta) -> Option<&v1::OwnerReference> {
     let owners = &metadata.owner_references;
     owners.iter().find(|owner| owner.controller == Some(true))

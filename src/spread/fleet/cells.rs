@@ -1,17 +1,17 @@
-//! The clusters that can still be picked, grouped so that the best one is found without checking
-//! all of them.
+//! The clusters that can still be picked, in groups, so that a pick need not check all of them.
 //!
 //! Clusters with the same domain under every constraint are a *cell*: they always have the same
 //! score, so only the best ranked cluster of a cell matters. Cells whose domains have the same
-//! [`Class`] have the same score, too. They form a group, in order of their best cluster. A pick
-//! checks each group once, and then moves the cells of the few domains whose class it changed.
+//! [`Class`] under every constraint have the same score, too. They form a group, ordered by their
+//! best clusters. A pick checks each group once, and then moves the cells of the few domains whose
+//! class changed.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::holders::{Class, HolderSpread};
 use crate::snapshot::{DomainId, Slot};
 
-/// The rank of a candidate: among equal scores the smallest wins.
+/// The rank of a candidate. Among candidates of equal score the smallest rank wins.
 pub type Rank = u32;
 
 type CellClasses = Box<[Class]>;
@@ -35,7 +35,7 @@ struct Cell {
 }
 
 impl CandidateCells {
-    /// The cells of these candidates, best ranked first.
+    /// The cells of these candidates, which come best ranked first.
     pub fn of(candidates: impl Iterator<Item = Slot>, spreads: &[HolderSpread]) -> Self {
         let mut cells = Self {
             cells: Vec::new(),

@@ -1,4 +1,4 @@
-//! One constraint of the Fleet dialect, and the effect of picking a cluster on it.
+//! A constraint of the Fleet dialect with its counts, and the effect of a pick on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,11 +10,11 @@ use super::super::verdict::Reason;
 use crate::matching::Selector;
 use crate::snapshot::{DomainCount, DomainId, DomainKey, Query, ReadView, Slot, partition};
 
-/// The number that a soft constraint subtracts from the score of a violating cluster.
+/// The number that a soft constraint subtracts from the score of a cluster that violates it.
 const SOFT_PENALTY: i64 = 1000;
 
-/// A constraint with the holders of each domain. It holds nothing of the snapshot, so picking
-/// delays no batch.
+/// A constraint with the number of holders in each domain. It keeps no reference to the snapshot,
+/// so picking delays no batch of writes.
 #[derive(Debug, Clone)]
 pub struct HolderSpread {
     /// The constraint.
@@ -23,29 +23,29 @@ pub struct HolderSpread {
     domain_of: Vec<DomainId>,
     /// The domains, by id.
     domains: Vec<HolderDomain>,
-    /// The domains with each number of holders.
+    /// The domains by number of holders.
     levels: BTreeMap<u32, BTreeSet<DomainId>>,
 }
 
 #[derive(Debug, Clone, Default)]
 struct HolderDomain {
     value: Box<str>,
-    /// The number of clusters; a value without clusters is no domain.
+    /// The number of clusters. A value without clusters is no domain.
     clusters: u32,
     holders: u32,
 }
 
-/// The standing of a cluster's domain among all domains. A constraint needs no other fact about a
-/// cluster.
+/// The position of a cluster's domain among all domains. A constraint judges a cluster by nothing
+/// else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
     /// The cluster lacks the key.
     Keyless,
-    /// The domain alone has the fewest holders: one more shrinks the skew.
+    /// The domain alone has the fewest holders: one more holder reduces the skew.
     Bottom,
-    /// One more holder changes nothing.
+    /// One more holder does not change the skew.
     Middle,
-    /// The domain has the most holders: one more widens the skew.
+    /// The domain has the most holders: one more holder increases the skew.
     Top,
 }
 
@@ -145,23 +145,24 @@ impl HolderSpread {
         self.active.self_match > 0
     }
 
-    /// Returns whether picks change what the constraint admits: not where it admits no domain at
-    /// all, nor where it does not count them.
+    /// Returns whether picks can change which domains the constraint admits. They cannot if the
+    /// constraint admits no domain at all, or does not count picks.
     pub fn follows_picks(&self) -> bool {
         let mut fewest = self.levels.values().flatten();
         let admits = |domain: &DomainId| self.effect(self.class(*domain)).is_some();
         self.counts_picks() && fewest.next().is_some_and(admits)
     }
 
-    /// The holders by value of the topology key, `None` where it is no domain, and last those of
-    /// clusters without the key.
+    /// The number of holders for each value of the topology key, `None` for a value that is no
+    /// domain. The last entry, `None`, stands for clusters without the key.
     pub fn holders_by_value(&self) -> Vec<Option<u32>> {
         let values = self.domains.iter();
         let values = values.map(|domain| (domain.clusters > 0).then_some(domain.holders));
         values.chain([None]).collect()
     }
 
-    /// The value that a cluster is judged by, and whether a pick there counts.
+    /// The index in [`Self::holders_by_value`] by which a cluster is judged. The flag is true if a
+    /// pick of the cluster counts.
     pub fn judged_by(&self, slot: Slot) -> (usize, bool) {
         let domain = self.domain_of(slot);
         match domain.is_some() {
@@ -170,8 +171,8 @@ impl HolderSpread {
         }
     }
 
-    /// Counts a pick in a domain, if there is one and the constraint counts picks. Returns the domains
-    /// whose class may have changed: a few per pick, averaged over many picks.
+    /// Counts a pick in a domain, if the cluster has a domain and the constraint counts picks.
+    /// Returns the domains whose class may have changed, which are few on average.
     pub fn add(&mut self, domain: DomainId) -> Vec<DomainId> {
         if !domain.is_some() || !self.counts_picks() {
             return Vec::new();
@@ -210,7 +211,7 @@ impl HolderSpread {
         lowest.first().filter(|_| lowest.len() == 1).copied()
     }
 
-    /// The reason of a cluster that the constraint refuses.
+    /// The reason for refusing a cluster by the constraint.
     pub fn violation(&self) -> Reason {
         let constraint = &self.active.constraint;
         let words = format!(
@@ -257,8 +258,8 @@ impl HolderSpread {
 }
 
 impl RuleByMinimum for HolderSpread {
-    // The skew with one more holder never exceeds the max skew: where it exceeds it before, only
-    // the domain with the fewest holders takes one.
+    // The skew after a pick must not exceed max skew. If the skew exceeds max skew before, only a
+    // pick in the domain with the fewest holders can be admitted.
     fn rule_at(&self, smallest: Option<u32>) -> SkewRule {
         let max_skew = i64::from(self.active.constraint.max_skew);
         let is_over = self.after(Class::Middle) > max_skew && smallest == Some(self.smallest());
@@ -269,7 +270,7 @@ impl RuleByMinimum for HolderSpread {
     }
 }
 
-/// The clusters that hold a placement: those on which a matching pod counts.
+/// Returns a test for the clusters that hold a placement: those on which a matching pod counts.
 pub fn holders(selector: &Selector, read_view: &ReadView<'_>) -> impl Fn(Slot) -> bool + use<> {
     let by_cluster = partition::Key::everywhere(DomainKey::Node);
     let counted = read_view.count(Query {

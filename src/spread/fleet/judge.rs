@@ -1,4 +1,4 @@
-//! The verdicts on clusters: whether the hard constraints admit one, and how good it is.
+//! The verdicts on clusters: admission by the checks and the hard constraints, and the score.
 
 use super::super::active::NO_CONSTRAINTS;
 use super::super::filter::Filter;
@@ -13,7 +13,7 @@ use crate::snapshot::{ReadView, Slot};
 pub struct Judge<'a> {
     /// The constraints, hard ones first.
     pub spreads: Vec<HolderSpread>,
-    /// The checks of a cluster itself, without the constraints.
+    /// The checks of a cluster other than the constraints.
     pub checks: Filter<'a>,
 }
 
@@ -38,8 +38,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The topology spread score of a cluster that passes the checks and the
-    /// hard constraints. The first that fails decides.
+    /// The topology spread score of a cluster that passes the checks and the hard constraints. The
+    /// first check or constraint that fails decides.
     ///
     /// # Errors
     /// The refusal.

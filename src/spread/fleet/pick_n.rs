@@ -1,5 +1,5 @@
-//! PickN: the clusters that a placement goes to until it has the wanted number, or those that it
-//! leaves.
+//! PickN: picks clusters for a placement until the wanted number hold it, or holders that give it
+//! up.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet, VecDeque};
@@ -15,7 +15,7 @@ use super::judge::{self, Judge};
 use super::placement::PlacementSpec;
 use crate::snapshot::{ReadView, Slot};
 
-/// Everything that picking needs. It holds nothing of the snapshot.
+/// The data that picking needs. It keeps no reference to the snapshot.
 #[derive(Debug, Clone)]
 pub struct PickN {
     /// The constraints, hard ones first.
@@ -24,10 +24,10 @@ pub struct PickN {
     clusters: Vec<KnownCluster>,
     /// The clusters that can be picked, best first among equal scores.
     candidates: Vec<usize>,
-    /// By candidate: whether it was picked.
+    /// For each candidate, true once it was picked.
     taken: Vec<bool>,
     wanted: usize,
-    /// Holders that should give the placement up, ascending by name.
+    /// The holders that should give up the placement, ascending by name.
     removed: Vec<String>,
     /// Clusters that a check refuses or that hold the placement, by reason.
     refused: BTreeMap<Reason, usize>,
@@ -42,7 +42,7 @@ struct KnownCluster {
 }
 
 impl PickN {
-    /// Gathers what picking needs from a read view.
+    /// Gathers the data from a read view.
     pub fn of(
         question: &PlacementSpec,
         checks: NodeChecks,
@@ -67,7 +67,7 @@ impl PickN {
                 *refused.entry(Reason::HoldsPlacement).or_default() += 1;
                 holders.push(cluster);
             } else if asked.as_ref().is_some_and(|a| !a.contains(&*cluster.name)) {
-                // The caller refused the cluster for reasons of its own.
+                // The caller excluded the cluster, so it has no reason here.
             } else if let Err(refusal) = judge.checks.judge(cluster.slot) {
                 *refused.entry(refusal.reason).or_default() += 1;
             } else {
@@ -123,7 +123,7 @@ impl PickN {
             }
             let is_first = outcome.picks.is_empty();
             let best = match self.best_planned(&mut plan, is_first) {
-                // Only for the first pick it matters which clusters held the placement before.
+                // The first pick prefers sticky clusters; the ranks in `cells` ignore them.
                 None if is_first => self.best_of(0..self.candidates.len() as Rank, true),
                 None => cells.best(&self.spreads),
                 planned => planned,
@@ -144,8 +144,8 @@ impl PickN {
         Some(())
     }
 
-    /// The best cluster of the first part of a plan that still has one that can be picked; the parts
-    /// before it are over.
+    /// The best cluster in the first part of a plan with a cluster that can still be picked.
+    /// Earlier parts are dropped.
     fn best_planned(
         &self,
         plan: &mut VecDeque<PlannedPicks>,
@@ -161,7 +161,7 @@ impl PickN {
         None
     }
 
-    /// The best of some candidates, and its score.
+    /// The best of these candidates, and its score.
     fn best_of(&self, ranks: impl Iterator<Item = Rank>, is_first: bool) -> Option<(Rank, i64)> {
         let worth = |rank: Rank| self.clusters[self.candidates[rank as usize]].worth(is_first);
         let scored = ranks.filter_map(|rank| Some((rank, self.score(rank)?)));
@@ -274,7 +274,7 @@ impl PlannedPicker for PickN {
         Some(outcome)
     }
 
-    // Each constraint adds 1 at most. Bonuses only decide between equal scores.
+    // Each constraint adds at most 1. Bonuses only decide between equal scores.
     fn highest_total(&self) -> i64 {
         i64::try_from(self.spreads.len()).unwrap_or(i64::MAX)
     }
@@ -319,7 +319,7 @@ impl KnownCluster {
     }
 }
 
-/// The holders that give the placement up when there are too many.
+/// The holders that give up the placement when there are too many.
 fn cut_down(holders: &[&KnownCluster], surplus: usize, options: &PlaceOptions) -> Vec<String> {
     let mut leaving: Vec<(Holding, &str)> = holders
         .iter()

@@ -36,7 +36,7 @@ impl PlacementSpec {
         let constraints = constraints.unwrap_or_default();
         let mut faults = Violations::default();
         let pod = faults.collect(question::Question::compile(wire.as_ref(), limits, path));
-        // A cluster takes the placed resources as a whole.
+        // A cluster takes the placed resources as a whole, so only labels and taints are checked.
         let pod = pod.map(question::Question::of_labels_and_taints);
 
         let spec = path.field("spec");
@@ -63,7 +63,7 @@ impl PlacementSpec {
                 Active::of(index, constraint, counting, everywhere, labels)
             }));
         }
-        // The sort is stable: constraints of a kind stay in order.
+        // The sort is stable: hard constraints and soft constraints each stay in order.
         compiled.sort_by_key(|active| !active.constraint.is_hard());
         match pod {
             Some(pod) => faults.finish(Self {
@@ -119,8 +119,7 @@ fn compile(
     })
 }
 
-/// A constraint as evaluated, for the wire: without the fields that the dialect
-/// does not know.
+/// A constraint as evaluated, for the wire. Fields that the dialect does not know are left out.
 pub fn to_wire(active: &Active) -> v1::TopologySpreadConstraint {
     v1::TopologySpreadConstraint {
         min_domains: None,

@@ -1,4 +1,4 @@
-//! Groups of nodes that no constraint can tell apart, and the best node among them.
+//! Groups of nodes that no constraint distinguishes, and the choice of the best node.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -14,16 +14,16 @@ pub struct Groups {
     groups: Vec<NodeGroup>,
     /// The groups with nodes.
     live: Vec<usize>,
-    /// By node: its group.
+    /// The group of each node.
     group_of: Vec<Option<usize>>,
-    /// By node: its turn among equals.
+    /// The turn of each node.
     turns: Vec<NodeTurn>,
-    /// The key of the node that was described last.
+    /// The key of the last node, kept to reuse its memory.
     key: GroupKey,
-    /// True if nodes that lack the key of a soft constraint are left out of scoring.
+    /// True if nodes that lack the key of a soft constraint are not scored.
     all_keys_required: bool,
-    /// By soft constraint and domain, the round in which the domain was last seen. This counts
-    /// distinct domains.
+    /// For each soft constraint and domain, the round in which the domain was last seen. It serves
+    /// to count distinct domains.
     seen: Vec<Vec<u64>>,
     round: u64,
 }
@@ -31,12 +31,13 @@ pub struct Groups {
 /// The properties that all nodes of a group share.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 struct GroupKey {
-    /// By constraint: the mark of the nodes; 0 where the group is not scored.
+    /// For each constraint, the mark of the nodes; 0 for a soft constraint if the group is not
+    /// scored.
     marks: Vec<u32>,
-    /// By constraint: true if the nodes have the topology key.
+    /// For each constraint, true if the nodes have the topology key.
     keyed: Vec<bool>,
-    /// By constraint: the number of pods nominated to the node that the constraint counts there;
-    /// empty if it counts none for any constraint.
+    /// For each constraint, the number of pods nominated to the node that it counts. Empty if no
+    /// constraint counts any.
     nominated: Vec<u32>,
     bonus: i64,
 }
@@ -44,22 +45,22 @@ struct GroupKey {
 #[derive(Debug, Clone)]
 struct NodeGroup {
     key: GroupKey,
-    /// The group's nodes, each with its turn: the first of them is next.
+    /// The group's nodes, each with its turn. The first is picked next.
     nodes: BTreeSet<(NodeTurn, u32)>,
-    /// The group's position among the live ones.
+    /// The group's position in `live`.
     at: usize,
     is_ignored: bool,
     /// The raw score of the group in the last round, if it was feasible.
     raw: Option<i64>,
 }
 
-/// A node's turn among equals: the node with the smallest turn is taken first, then the first in
-/// node order.
+/// A node's turn among nodes of equal score. The node with the smallest turn is picked, and among
+/// equal turns the first in node order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeTurn {
     /// The number of picks of the node.
     pub picks: u32,
-    /// The number of its pods that the constraints counted before the first pick.
+    /// The number of the node's pods that the constraints counted before the first pick.
     pub counted: u32,
 }
 
@@ -75,7 +76,7 @@ pub struct ScoredChoice {
 }
 
 impl Groups {
-    /// Puts the nodes with a bonus into groups. The other nodes take no pod.
+    /// Puts nodes into groups. A node with a bonus of `None` takes no pod and gets no group.
     pub fn of(
         nodes: impl Iterator<Item = (NodeTurn, Option<i64>)>,
         constraints: &[TrackedConstraint],
@@ -95,7 +96,7 @@ impl Groups {
             seen: constraints.iter().map(seen).collect(),
             round: 0,
         };
-        // Building a set from all its nodes at once is faster than inserting one after the other.
+        // Building a set from all its nodes at once is faster than inserting them one by one.
         let mut members: Vec<Vec<(NodeTurn, u32)>> = Vec::new();
         for (node, (turn, bonus)) in (0_u32..).zip(nodes) {
             let index = bonus.map(|bonus| all.index_of(node, bonus, constraints));
@@ -158,7 +159,7 @@ impl Groups {
         }
     }
 
-    /// Takes a node out of its group. Returns its bonus, if it was in one.
+    /// Takes a node out of its group. Returns its bonus, if it was in a group.
     pub fn remove(&mut self, node: u32) -> Option<i64> {
         let index = self.group_of[node as usize].take()?;
         let group = &mut self.groups[index];
@@ -173,7 +174,7 @@ impl Groups {
         Some(bonus)
     }
 
-    /// One round of filtering and scoring: the best node, if any is feasible.
+    /// Filters and scores once. Returns the best node, if any is feasible.
     pub fn best(&mut self, constraints: &mut [TrackedConstraint]) -> Option<ScoredChoice> {
         let ranked = self.round(constraints).filter_map(|(_, group, score)| {
             let first = group.nodes.first()?;
@@ -187,7 +188,7 @@ impl Groups {
         best.map(|(total, Reverse((_, node)), score)| ScoredChoice { node, score, total })
     }
 
-    /// The same, of these nodes.
+    /// As [`Self::best`], but only of these nodes.
     pub fn best_of(
         &mut self,
         nodes: impl Iterator<Item = u32>,
@@ -206,7 +207,7 @@ impl Groups {
         best.map(|(total, Reverse((_, node)), score)| ScoredChoice { node, score, total })
     }
 
-    /// One round of filtering and scoring: all nodes that are feasible.
+    /// Filters and scores once. Returns all feasible nodes.
     pub fn choices(&mut self, constraints: &mut [TrackedConstraint]) -> Vec<ScoredChoice> {
         let groups = self.round(constraints).flat_map(|(_, group, score)| {
             let total = score.saturating_add(group.key.bonus);
@@ -259,8 +260,8 @@ impl Groups {
         }
     }
 
-    /// Sets the weights of the soft constraints, by the number of domains of the
-    /// feasible nodes that are scored.
+    /// Sets the weights of the soft constraints from the number of domains of the feasible nodes
+    /// that are scored.
     fn weigh(&mut self, constraints: &mut [TrackedConstraint]) {
         self.round += 1;
         for (i, tracked) in constraints
@@ -288,7 +289,7 @@ impl Groups {
         }
     }
 
-    /// Adds up raw scores, constraint by constraint.
+    /// Sums up the raw scores of the feasible groups over the soft constraints.
     fn sum(&mut self, constraints: &[TrackedConstraint]) {
         for index in &self.live {
             let group = &mut self.groups[*index];

@@ -1,10 +1,8 @@
-//! Placing many pods at once by the rules of the Kubernetes dialect, as if each
-//! were filtered, scored and put on its best node before the next one. See
-//! `docs/placing.md`.
+//! Places many pods at once by the rules of the Kubernetes dialect, as if each were filtered,
+//! scored and put on its best node before the next pod. See `docs/placing.md`.
 //!
-//! The [`Placer`] looks at every node once. After that no pick looks at nodes:
-//! nodes that no constraint can tell apart form a group, and only groups are
-//! judged and scored.
+//! The [`Placer`] looks at every node once. After that, nodes that no constraint distinguishes form
+//! a group, and picks judge and score groups instead of nodes.
 
 mod groups;
 mod outlook;

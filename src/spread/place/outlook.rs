@@ -1,21 +1,21 @@
-//! The limits that hard constraints and the room of nodes set to further picks, for plans of many
-//! picks at once.
+//! The limits on further picks by hard constraints and the room of nodes. Plans of many picks are
+//! made from them.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
 
 use super::super::skew::SkewRule;
 
-/// The picks that hard constraints and room would still allow.
+/// The limits on further picks by hard constraints and room.
 #[derive(Debug)]
 pub struct Outlook<'p> {
     /// The number of pods that are wanted.
     pub wanted: usize,
-    /// The hard constraints whose counts follow the picks. The other constraints decide once, and
-    /// the nodes that they refuse are in no cell.
+    /// The hard constraints whose counts follow the picks. The verdicts of other hard constraints
+    /// do not change; the nodes that they refuse are in no cell.
     pub constraints: Vec<HardOutlook<'p>>,
-    /// The nodes that can take a pod, grouped into cells that no hard constraint tells apart. Nodes
-    /// with nominated pods are left out.
+    /// The nodes that can take a pod, in cells. No hard constraint distinguishes the nodes of a
+    /// cell. Nodes with nominated pods are left out.
     pub cells: Vec<NodeCell>,
     /// The most pods that fit on the nodes that are left out.
     pub beside: usize,
@@ -25,22 +25,22 @@ pub struct Outlook<'p> {
 #[derive(Debug)]
 pub struct HardOutlook<'p> {
     constraint: &'p dyn RuleByMinimum,
-    /// By value of the topology key: its count, if it is a domain.
+    /// The count of each value of the topology key; `None` if the value is no domain.
     pub counts: Vec<Option<u32>>,
 }
 
 /// A constraint whose rule depends on its smallest count.
 pub trait RuleByMinimum: Debug {
-    /// Returns the rule by which it admits domains once this is its smallest count.
+    /// Returns the rule by which the constraint admits domains if this is its smallest count.
     fn rule_at(&self, smallest: Option<u32>) -> SkewRule;
 }
 
-/// Nodes that no hard constraint tells apart.
+/// Nodes that no hard constraint distinguishes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeCell {
-    /// By constraint: the value that the nodes are judged by.
+    /// For each constraint, the index of the value by which the nodes are judged.
     pub judged_by: Vec<usize>,
-    /// By constraint: true if a pick there counts.
+    /// For each constraint, true if a pick in the cell counts.
     pub counts: Vec<bool>,
     /// The nodes.
     pub nodes: Vec<u32>,
@@ -48,13 +48,13 @@ pub struct NodeCell {
     pub room: usize,
 }
 
-/// Picks that a plan has in any order: nodes, and how many picks of them.
+/// Picks of a plan whose order does not matter: sets of nodes, each with a number of picks.
 #[derive(Debug, Clone, Default)]
 pub struct PlannedPicks(Vec<(Vec<u32>, usize)>);
 
 impl<'p> Outlook<'p> {
-    /// The outlook for nodes, each with its room and, by constraint, the value that it is judged
-    /// by and whether a pick there counts.
+    /// The outlook for nodes. Each node comes with its room and, for each constraint, the value by
+    /// which it is judged and a flag that is true if a pick counts.
     pub fn of(
         wanted: usize,
         constraints: Vec<HardOutlook<'p>>,
@@ -86,7 +86,7 @@ impl<'p> Outlook<'p> {
         }
     }
 
-    /// Leaves cells no more room than constraints let them use by these rules.
+    /// Limits the room of cells to the picks that constraints admit by these rules.
     pub fn limit_rooms(&mut self, rules: &[SkewRule]) {
         for cell in &mut self.cells {
             let constraints = self.constraints.iter().zip(rules).enumerate();
@@ -114,14 +114,14 @@ impl<'p> HardOutlook<'p> {
         Self { constraint, counts }
     }
 
-    /// Decides whether a domain takes one more pod, at this smallest count.
+    /// The rule that decides if a domain takes one more pod, at this smallest count.
     pub fn rule(&self, smallest: Option<u32>) -> SkewRule {
         self.constraint.rule_at(smallest)
     }
 }
 
 impl PlannedPicks {
-    /// One pick of this node.
+    /// The plan of one pick of this node.
     pub fn of_node(node: u32) -> Self {
         Self(vec![(vec![node], 1)])
     }

@@ -1,4 +1,4 @@
-//! Places pods on nodes, pick by pick.
+//! The placer, which puts pods on nodes pick by pick.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -22,17 +22,17 @@ use crate::snapshot::{DomainKey, Query, ReadView, Slot, partition};
 /// The cost of gathering a node, besides checking its room, in units.
 const UNITS_PER_NODE: usize = 50;
 
-/// The number of picks between two checks whether to go on.
+/// The number of picks between two checks for cancellation.
 const PICKS_PER_LOOK: usize = 32;
 
-/// Everything that placing needs. It holds nothing of the snapshot.
+/// The data that placing needs. It keeps no reference to the snapshot.
 #[derive(Debug, Clone)]
 pub struct Placer {
-    /// The constraints, in the order of the pod's or the default ones.
+    /// The constraints, in the order of the pod's or the default constraints.
     constraints: Vec<TrackedConstraint>,
-    /// Affinity between pods; `None` where no term matters.
+    /// Affinity between pods; `None` if no term matters.
     pod_terms: Option<TrackedPodTerms>,
-    /// The pod's storage; `None` where picks change nothing about it.
+    /// The pod's storage; `None` if picks do not affect it.
     volumes: Option<TrackedVolumes>,
     groups: Groups,
     /// The candidates that pass the checks before spread, in node order.
@@ -44,9 +44,9 @@ pub struct Placer {
 #[derive(Debug, Clone)]
 struct Candidate {
     name: Box<str>,
-    /// The number of further pods that fit.
+    /// The number of further pods that fit; `None` if unlimited.
     room: Option<u32>,
-    /// The reasons why no more fit.
+    /// The reasons why no more pods fit.
     full: Vec<Reason>,
     /// The bonus that is added to the node's score.
     bonus: i64,
@@ -57,7 +57,7 @@ struct Candidate {
 }
 
 impl Placer {
-    /// Gathers what placing needs from a read view.
+    /// Gathers the data from a read view.
     pub fn of(
         question: &Question,
         checks: NodeChecks,
@@ -130,14 +130,14 @@ impl Placer {
         by_volumes.or_else(|| terms.and_then(|terms| terms.refusal(node)))
     }
 
-    /// Returns whether more are wanted; `None` when `cancelled` said so.
+    /// Returns whether more picks are wanted; `None` when `cancelled` returned true.
     fn goes_on(&self, outcome: &Outcome, cancelled: &dyn Fn() -> bool) -> Option<bool> {
         let picks = outcome.picks.len();
         let is_cancelled = picks.is_multiple_of(PICKS_PER_LOOK) && cancelled();
         (!is_cancelled).then_some(picks < self.wanted)
     }
 
-    /// Picks a node, and writes that down.
+    /// Picks a node and records the pick in the outcome.
     fn note(&mut self, best: ScoredChoice, outcome: &mut Outcome) {
         outcome.picks.push(Pick {
             node: self.nodes[best.node as usize].name.clone(),
@@ -158,7 +158,7 @@ impl Placer {
         reasons
     }
 
-    /// The reasons why a node takes no more pods; none if it takes one.
+    /// The reasons why a node takes no more pods; empty if it takes one.
     fn reasons_of(&self, index: u32, node: &Candidate) -> Vec<Reason> {
         if node.room == Some(0) {
             return node.full.clone();
@@ -181,7 +181,7 @@ impl Placer {
 }
 
 impl Candidate {
-    /// A node that passes the checks besides spread.
+    /// The candidate for a node that passes the checks before spread.
     fn of(
         slot: Slot,
         filter: &Filter<'_>,
@@ -209,7 +209,7 @@ impl Candidate {
         }
     }
 
-    /// Returns whether the node takes pods as far as constraints and terms allow.
+    /// Returns whether the node takes pods if constraints and terms allow it.
     fn takes_pods(&self) -> bool {
         self.room != Some(0) && !self.lacks_key && self.declares_needed
     }
@@ -289,7 +289,7 @@ impl PlannedPicker for Placer {
         self.groups.choices(&mut self.constraints)
     }
 
-    // The nodes that a pick changes move to their new groups.
+    // Nodes whose key changes by the pick move to their new groups.
     fn pick(&mut self, picked: u32) {
         let mut moved = Vec::new();
         for tracked in &mut self.constraints {
@@ -336,7 +336,7 @@ impl Picker for Placer {
     }
 }
 
-/// The candidates that pass the checks besides spread, in node order.
+/// The candidates that pass the checks before spread, in node order.
 fn passing(
     filter: &Filter<'_>,
     options: &PlaceOptions,
@@ -354,7 +354,7 @@ fn passing(
     let mut slots: Vec<Slot> = order
         .filter(|slot| asked.as_ref().is_none_or(|asked| asked.contains(slot)))
         .collect();
-    // Each node is judged here, and then asked how many pods fit.
+    // Each node is judged here, and later the number of pods that fit on it is computed.
     let units = UNITS_PER_NODE + 2 * filter.units_per_node();
     slots.retain(|slot| match filter.judge_besides_pods(*slot) {
         _ if !read_view.affords(units) => false,
@@ -369,13 +369,14 @@ fn passing(
     slots
 }
 
-/// Returns for each node the number of pods that the constraints count, added up over them.
+/// Returns for each node the number of its pods that the constraints count, summed over the
+/// constraints.
 fn counted_on(slots: &[Slot], in_force: &Constraints, read_view: &ReadView<'_>) -> Vec<u32> {
     let by_node = partition::Key::everywhere(DomainKey::Node);
     let mut counted: Vec<u32> = vec![0; slots.len()];
     let mut left: Vec<_> = in_force.all.iter().map(Active::counted).collect();
     while let Some(selector) = left.pop() {
-        // Most constraints of a pod have one selector.
+        // Most constraints of a pod have the same selector, which is counted once.
         let before = left.len();
         left.retain(|other| *other != selector);
         let times = 1 + (before - left.len()) as u32;

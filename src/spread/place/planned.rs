@@ -1,4 +1,4 @@
-//! What a plan of many picks needs of a picker.
+//! The interface of pickers that can follow a plan of many picks.
 
 use super::super::placement::{Outcome, Picker};
 use super::groups::ScoredChoice;
@@ -6,11 +6,11 @@ use super::outlook::{Outlook, PlannedPicks};
 
 /// A picker that can pick along a plan.
 pub trait PlannedPicker: Picker + Clone {
-    /// Returns the limits that hard constraints and room set to further picks.
+    /// Returns the limits on further picks by hard constraints and room.
     fn outlook(&self) -> Outlook<'_>;
 
-    /// Picks along a plan as long as every constraint accepts it, then picks the best. `None` when
-    /// `cancelled` returned true.
+    /// Picks by a plan as long as the constraints admit its picks, then always picks the best node.
+    /// `None` when `cancelled` returned true.
     fn run_along(
         &mut self,
         plan: &[PlannedPicks],
@@ -18,7 +18,7 @@ pub trait PlannedPicker: Picker + Clone {
         cancelled: &dyn Fn() -> bool,
     ) -> Option<Outcome>;
 
-    /// Returns an upper bound of what any pick adds to the total.
+    /// Returns an upper bound of the number that a pick adds to the total.
     fn highest_total(&self) -> i64;
 
     /// Returns the number of nodes.

@@ -1,4 +1,4 @@
-//! Affinity between pods, whose counts follow the picks.
+//! The terms of affinity between pods, with counts that follow the picks.
 
 use std::collections::HashMap;
 
@@ -7,14 +7,15 @@ use super::super::pod_affinity::{PodTerms, TermCounts};
 use super::super::verdict::Reason;
 use crate::snapshot::{DomainId, ReadView, Slot};
 
-/// The terms that apply to a pod, for some nodes. It holds nothing of the snapshot.
+/// The terms that apply to a pod, for some nodes. They keep no reference to the snapshot.
 #[derive(Debug, Clone)]
 pub struct TrackedPodTerms {
     near: Vec<TrackedTerm>,
     apart: Vec<TrackedTerm>,
     kept_away: Vec<TrackedTerm>,
     is_first: bool,
-    /// The reasons why nodes are refused for the pods nominated to them, whatever is picked.
+    /// The reasons why nodes are refused because of the pods nominated to them. Picks do not change
+    /// these.
     by_nominated: HashMap<u32, Reason>,
     nodes: u32,
 }
@@ -65,8 +66,8 @@ impl TrackedTerm {
         domain.is_some() && self.counts[domain.index()] > 0
     }
 
-    /// Counts a pick on a node. Returns the nodes of its domain, if it is the first pod
-    /// there.
+    /// Counts a pick on a node. Returns the nodes of the node's domain, if the pick is the first
+    /// pod in the domain.
     fn pick(&mut self, node: u32) -> &[u32] {
         let domain = self.domains[node as usize];
         if !self.counts_picks || !domain.is_some() {
@@ -98,8 +99,9 @@ impl TrackedPodTerms {
             .iter()
             .map(|counted| TrackedTerm::of(counted, nodes, false))
             .collect();
-        // A term of the pod may miss the pod's own namespace, if that has no object. Once a pick
-        // runs, its term still keeps the next pod away.
+        // A term of the incoming pod may not cover the pod's own namespace, if this has no object.
+        // But as a term of a running pod it covers the namespace, so a pick keeps the next pod
+        // away.
         let one_sided = apart
             .clone()
             .filter(|(term, _)| terms.keeps_own_away(term) && !terms.matches_own(term));
@@ -151,7 +153,7 @@ impl TrackedPodTerms {
         for term in &mut self.near {
             changed.extend_from_slice(term.pick(node));
         }
-        // The pod is there now, and the others have to join it.
+        // The first pod of the group is placed now, so the next pods must go to its domains.
         if self.is_first && self.near.iter().any(|term| term.has_pods(node)) {
             self.is_first = false;
             changed.extend(0..self.nodes);

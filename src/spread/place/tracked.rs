@@ -1,4 +1,4 @@
-//! One constraint and its counts, which follow the picks.
+//! A constraint with counts that follow the picks.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,11 +13,12 @@ use crate::snapshot::{DomainCount, DomainId, DomainKey, Partition, ReadView, Slo
 /// A hard constraint with more domains than this may group nodes by count.
 const MANY_DOMAINS: usize = 32;
 
-/// The most nodes per domain, on average, for nodes to change groups one by
-/// one.
+/// A hard constraint may group nodes by count if its domains have at most this many nodes on
+/// average.
 const FEW_NODES: usize = 64;
 
-/// A constraint with its counts. It holds nothing of the snapshot, so placing delays no batch.
+/// A constraint with its counts. It keeps no reference to the snapshot, so placing delays no batch
+/// of writes.
 #[derive(Debug, Clone)]
 pub struct TrackedConstraint {
     /// The constraint.
@@ -28,16 +29,16 @@ pub struct TrackedConstraint {
     pub weight: Weight,
     /// The counts, by domain.
     counts: Vec<u32>,
-    /// The number of eligible nodes, by domain; a value without eligible nodes is no domain.
+    /// The number of eligible nodes, by domain. A value without eligible nodes is no domain.
     eligible_nodes: Vec<u32>,
     values: Vec<Box<str>>,
-    /// By node: the domain that it is judged and scored by.
+    /// For each node, the domain by which it is judged and scored.
     judged_by: Vec<DomainId>,
-    /// By node: the domain that a pick on it counts in.
+    /// For each node, the domain in which a pick of the node counts.
     counts_in: Vec<DomainId>,
-    /// By node: true if it has the topology key.
+    /// For each node, true if it has the topology key.
     keyed: Vec<bool>,
-    /// For nodes with nominated pods: the number of these that the constraint counts there.
+    /// For each node with nominated pods, the number of these that the constraint counts.
     nominated: HashMap<u32, u32>,
     counts_picks: bool,
     domain_count: usize,
@@ -45,12 +46,12 @@ pub struct TrackedConstraint {
     levels: BTreeMap<u32, usize>,
 }
 
-/// The way in which a constraint tells nodes apart.
+/// The way in which a constraint distinguishes nodes.
 #[derive(Debug, Clone)]
 pub enum Grain {
-    /// By domain: its nodes stay together, whatever is picked.
+    /// By domain. Picks never move a node to another group.
     Domain,
-    /// By count, for domains of few nodes: a pick moves the nodes of one domain to another group.
+    /// By count, for domains of few nodes. A pick moves the nodes of one domain to another group.
     /// The list has the nodes of each domain.
     Count(Vec<Vec<u32>>),
 }
@@ -107,7 +108,7 @@ impl TrackedConstraint {
         tracked
     }
 
-    /// The best way to tell nodes apart.
+    /// The grain that makes picks cheapest.
     fn finest_grain(&self) -> Grain {
         let (domains, nodes) = (self.len(), self.judged_by.len());
         let by_count = if self.is_hard() {
@@ -151,7 +152,7 @@ impl TrackedConstraint {
         }
     }
 
-    /// Matching pods of the nodes with a mark.
+    /// The number of matching pods in the domain of nodes with this mark.
     pub fn count_of(&self, mark: u32) -> u32 {
         match self.grain {
             Grain::Domain => self.counts.get(mark as usize).copied().unwrap_or(0),
@@ -159,23 +160,23 @@ impl TrackedConstraint {
         }
     }
 
-    /// Matching pods in a domain.
+    /// The number of matching pods in a domain.
     pub fn count(&self, domain: DomainId) -> u32 {
         self.counts.get(domain.index()).copied().unwrap_or(0)
     }
 
-    /// Decides whether a domain takes one more pod.
+    /// The rule that decides if a domain takes one more pod.
     pub fn rule(&self) -> SkewRule {
         SkewRule::of(&self.active, self.minimum().pods)
     }
 
-    /// Returns the number of pods nominated to a node that the constraint counts there.
+    /// Returns the number of pods nominated to a node that the constraint counts.
     pub fn nominated_on(&self, node: u32) -> u32 {
         self.nominated.get(&node).copied().unwrap_or(0)
     }
 
-    /// Returns whether a node takes one more pod; `count` is the number of matching pods in its
-    /// domain, `nominated` that of pods nominated to it, and `rule` is [`Self::rule`].
+    /// Returns whether a node takes one more pod. `count` is the number of matching pods in its
+    /// domain, `nominated` is [`Self::nominated_on`], and `rule` is [`Self::rule`].
     pub fn admits(&self, rule: SkewRule, count: u32, nominated: u32) -> bool {
         if nominated == 0 {
             return rule.admits(count.into());
@@ -193,24 +194,24 @@ impl TrackedConstraint {
         self.counts_picks
     }
 
-    /// The domain in which a pick on a node counts, if it counts.
+    /// The domain in which a pick of a node counts, if it counts.
     pub fn counted_in(&self, node: u32) -> Option<DomainId> {
         let domain = self.counts_in[node as usize];
         domain.is_some().then_some(domain)
     }
 
-    /// The count of each value of the topology key; `None` where it is no domain.
+    /// The count of each value of the topology key; `None` if the value is no domain.
     pub fn domain_counts(&self) -> impl Iterator<Item = Option<u32>> {
         let counts = self.counts.iter().zip(&self.eligible_nodes);
         counts.map(|(count, nodes)| (*nodes > 0).then_some(*count))
     }
 
-    /// Returns the largest possible number of domains.
+    /// Returns an upper bound of the number of domains.
     pub fn len(&self) -> usize {
         self.counts.len()
     }
 
-    /// Counts a pick on a node. Returns the nodes whose mark changes.
+    /// Counts a pick of a node. Returns the nodes whose mark changes.
     pub fn pick(&mut self, node: u32) -> &[u32] {
         let domain = self.counts_in[node as usize];
         if !self.counts_picks || !domain.is_some() {
@@ -237,7 +238,7 @@ impl TrackedConstraint {
         self.minimum_of(smallest.map(|(count, _)| *count))
     }
 
-    /// The minimum from which skews would be measured if this were the smallest count.
+    /// The minimum from which skews are measured if this is the smallest count.
     pub fn minimum_of(&self, smallest: Option<u32>) -> GlobalMinimum {
         let constraint = Some(&self.active.constraint).filter(|hard| hard.is_hard());
         GlobalMinimum::of(constraint, self.domain_count, smallest)
@@ -259,8 +260,8 @@ impl TrackedConstraint {
     }
 }
 
-/// The positions in `nodes` of nodes with nominated pods, each with the number of these that a
-/// constraint counts there.
+/// The positions in `nodes` of nodes with nominated pods, each with the number of these pods that a
+/// constraint counts.
 fn nominated_on(
     active: &Active,
     nodes: &[Slot],

@@ -8,16 +8,16 @@ use super::super::volumes::Volumes;
 use super::super::waiting_claims::reaches;
 use crate::snapshot::{ReadView, Slot, bits};
 
-/// The storage of a pod, for some nodes. It holds nothing of the snapshot.
+/// The storage of a pod, for some nodes. It keeps no reference to the snapshot.
 #[derive(Debug, Clone)]
 pub struct TrackedVolumes {
-    /// For each volume that a claim could be bound to: the nodes that reach it.
+    /// For each volume to which a claim can be bound, the nodes that reach the volume.
     reached: Vec<FixedBitSet>,
     /// The claims, in the order in which they are bound.
     claims: Vec<TrackedClaim>,
     /// The volumes that picks have taken.
     taken: FixedBitSet,
-    /// True if one of the claims may be used by only one pod.
+    /// True if only one pod may use one of the claims.
     is_once: bool,
     has_picks: bool,
     nodes: u32,
@@ -27,21 +27,22 @@ pub struct TrackedVolumes {
 struct TrackedClaim {
     /// The volumes that are reserved for the claim.
     kept: Vec<usize>,
-    /// Other volumes that the claim could be bound to, the smallest first.
+    /// Other volumes to which the claim can be bound, the smallest first.
     available: Vec<usize>,
     /// The nodes for which a volume can be provisioned.
     made_on: FixedBitSet,
-    /// True if all picks have the same claim. Otherwise each has its own.
+    /// True if all picks have the same claim. Otherwise each pick has its own.
     is_shared: bool,
     /// The node that the claim's volume is being provisioned for.
     selected: Option<u32>,
 }
 
-/// The way in which a claim is bound: to this volume, or to a newly provisioned one.
+/// The volume to which a claim is bound; `None` means a newly provisioned volume.
 type Binding = Option<usize>;
 
 impl TrackedVolumes {
-    /// The storage of a pod for nodes that take it; `None` where picks change nothing about it.
+    /// The storage of a pod, for nodes that can take the pod; `None` if picks do not affect the
+    /// storage.
     pub fn of<'v>(
         volumes: &'v Volumes<'v>,
         slots: &[Slot],
@@ -103,7 +104,7 @@ impl TrackedVolumes {
         self.bind(node).is_none().then_some(Reason::VolumeBinding)
     }
 
-    /// Returns how each claim is bound on a node; `None` where one cannot be.
+    /// Returns how each claim is bound on a node; `None` if a claim cannot be bound.
     fn bind(&self, node: u32) -> Option<Vec<Binding>> {
         let elsewhere = |claim: &TrackedClaim| claim.selected.is_some_and(|it| it != node);
         if self.claims.iter().any(elsewhere) {
@@ -137,7 +138,7 @@ impl TrackedVolumes {
         }
     }
 
-    /// Binds claims as a pick on a node does. Returns the nodes whose verdict that may change.
+    /// Binds the claims for a pick of a node. Returns the nodes whose verdict may change.
     pub fn pick(&mut self, node: u32) -> Vec<u32> {
         let is_first = !std::mem::replace(&mut self.has_picks, true);
         let mut changes_all = is_first && self.is_once;
