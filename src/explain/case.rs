@@ -1,5 +1,5 @@
-//! The subject of an explanation: a question, the nodes that it was decided about, and the verdict
-//! of every constraint on each.
+//! The subject of an explanation: a question, the nodes that were judged, and the verdict of every
+//! constraint on each node.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -22,7 +22,8 @@ pub struct Case<'a> {
     pub constraints: &'a Constraints,
     checks: NodeChecks,
     filter: &'a Filter<'a>,
-    /// The checks besides spread, whether or not the caller asked for them.
+    /// The checks other than spread. They are made even if the caller wants only the verdict on
+    /// spread.
     checked: Checked<'a>,
     /// The state that the question was decided on.
     pub read_view: ReadView<'a>,
@@ -43,24 +44,25 @@ pub struct JudgedNode<'a> {
     pub node: NodeRef<'a>,
     /// The reason why the node is not feasible.
     pub refusal: Option<NodeRefusal>,
-    /// The check besides spread that the node fails, whether or not the caller asked for it.
+    /// The check other than spread that the node fails, even if the caller wants only the verdict
+    /// on spread.
     pub check: Option<Reason>,
 }
 
 /// A hard constraint, with the numbers of all its domains.
 pub struct Hard<'a> {
-    /// The constraint's position among the hard ones.
+    /// The constraint's position among the hard constraints.
     at: usize,
     /// The numbers.
     pub report: Report<'a>,
-    /// The rule that decides whether a domain takes the pod.
+    /// The rule that decides if a domain takes the pod.
     pub rule: SkewRule,
     by_value: HashMap<&'a str, DomainReport<'a>>,
 }
 
 impl<'a> Case<'a> {
-    /// The case of a question, decided about `slots`. `filter` is of the same
-    /// question, constraints, checks and read view.
+    /// The case of a question, for the nodes `slots`. `filter` has to be of the same question,
+    /// constraints, checks and read view.
     pub fn of(
         question: &'a Question,
         constraints: &'a Constraints,
@@ -90,7 +92,7 @@ impl<'a> Case<'a> {
         case
     }
 
-    /// Judges a node; `None` if it does not exist, or costs more than is left.
+    /// Judges a node; `None` if the node does not exist, or the budget is used up.
     fn judge(&self, slot: Slot) -> Option<JudgedNode<'a>> {
         let node = self.read_view.nodes.get(slot)?;
         if !self.read_view.affords(2 * self.checked.units_per_node()) {
@@ -102,7 +104,7 @@ impl<'a> Case<'a> {
                 let with = self.filter.nominated().on(slot);
                 self.checked.judge(slot, with).err().map(|r| r.reason)
             }
-            // A constraint judges only nodes that pass the checks before it.
+            // If no constraint refused the node, the refusal is by a check.
             (NodeChecks::All, Some(refusal)) if refusal.constraint_index.is_none() => {
                 Some(refusal.reason.clone())
             }
@@ -122,12 +124,12 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// The terms of affinity between pods that matter; `None` where none does.
+    /// The terms of affinity between pods that matter; `None` if no term does.
     pub fn pod_terms(&self) -> Option<&PodTerms<'a>> {
         self.filter.pod_terms()
     }
 
-    /// The storage of the pod; `None` where no rule depends on it.
+    /// The storage of the pod; `None` if no rule depends on it.
     pub fn volumes(&self) -> Option<&Volumes<'a>> {
         self.filter.volumes()
     }
@@ -143,7 +145,7 @@ impl<'a> Case<'a> {
         &self.question.subject.labels
     }
 
-    /// The constraints with one of them changed.
+    /// The constraints, with one of them changed.
     pub fn revised(
         &self,
         active: &Active,
@@ -159,7 +161,7 @@ impl<'a> Case<'a> {
         others.filter(move |other| other.at != but.at)
     }
 
-    /// The hard constraint with this index, if that is one.
+    /// The hard constraint with this index; `None` if the constraint is soft.
     pub fn hard_at(&self, index: usize) -> Option<&Hard<'a>> {
         let mut hard = self.hard.iter();
         hard.find(|hard| hard.active().index == index)
@@ -180,12 +182,12 @@ impl<'a> Case<'a> {
         self.feasible().next().is_none()
     }
 
-    /// Returns whether a node passes the checks besides spread that were asked for.
+    /// Returns whether a node passes the checks other than spread, if the caller wants them.
     pub fn passes_checks(&self, node: &JudgedNode<'_>) -> bool {
         self.checks == NodeChecks::SpreadOnly || node.check.is_none()
     }
 
-    /// The nodes that fail the check of room and none before it, each with its shortages.
+    /// The nodes that the check of room refuses, each with its shortages.
     pub fn shortages(&self) -> impl Iterator<Item = (&JudgedNode<'a>, Vec<Shortage>)> {
         let lacks_room = |node: &&JudgedNode<'_>| {
             let refusal = node.refusal.as_ref();
@@ -213,18 +215,18 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// Names of the features that the pod needs of its node.
+    /// The names of the features that the pod needs, for a sentence.
     pub fn needed_features(&self) -> String {
         let names = self.checked.features().names();
         joined(&names.map(str::to_owned).collect::<Vec<_>>())
     }
 
-    /// Returns the fields that decide where the pod can run and that were not checked.
+    /// Returns the used fields that affect where the pod can run, but that were not checked.
     pub fn unchecked(&self) -> Vec<String> {
         self.question.unchecked(self.checks, &self.read_view)
     }
 
-    /// The nominated pods that count on a node, if there are any.
+    /// The nominated pods that count on a node, if any.
     pub fn nominated_on(&self, node: &JudgedNode<'_>) -> Option<&'a NominatedOn<'a>> {
         self.filter.nominated().on(node.slot)
     }
@@ -241,12 +243,12 @@ impl<'a> Case<'a> {
         hard.all(|hard| self.admits(hard, node)) && self.filter.last_checks_admit(node.slot)
     }
 
-    /// Returns whether the caller still waits and the budget allows to check this many nodes.
+    /// Returns whether the budget is enough for this many nodes, and takes the cost from it.
     pub fn affords(&self, nodes: usize) -> bool {
         self.read_view.affords(nodes.saturating_mul(UNITS_PER_NODE))
     }
 
-    /// The nodes that pass the checks and all hard constraints but one.
+    /// The nodes that pass the checks and all hard constraints except perhaps `but`.
     pub fn admitted_but_for(&self, but: &Hard<'a>) -> impl Iterator<Item = &JudgedNode<'a>> {
         let nodes = match self.affords(self.nodes.len().saturating_mul(self.hard.len())) {
             true => &self.nodes[..],
@@ -258,7 +260,7 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// Decides again with other constraints: the nodes that would be feasible.
+    /// Decides again with other constraints. Returns the nodes that are then feasible.
     pub fn admitted_with(&self, constraints: &Constraints) -> Vec<&JudgedNode<'a>> {
         let filter = Filter::of(self.question, constraints, self.checks, &self.read_view);
         let slots: Vec<Slot> = self.nodes.iter().map(|node| node.slot).collect();
@@ -266,7 +268,7 @@ impl<'a> Case<'a> {
         passing.ones().map(|at| &self.nodes[at]).collect()
     }
 
-    /// The values of a topology key among the nodes that pass the checks besides spread.
+    /// The values of a topology key among the nodes that pass the checks other than spread.
     pub fn usable_values(&self, key: &str) -> BTreeSet<&'a str> {
         let usable = self.nodes.iter().filter(|node| node.check.is_none());
         usable
@@ -274,8 +276,7 @@ impl<'a> Case<'a> {
             .collect()
     }
 
-    /// The numbers of the soft constraints, as Score has them for the feasible
-    /// nodes.
+    /// The scores of the feasible nodes.
     pub fn scores(&self) -> Scores<'a> {
         let feasible: Vec<Slot> = self.feasible().map(|node| node.slot).collect();
         Scores::of(self.constraints, &feasible, &self.read_view)
@@ -307,7 +308,7 @@ impl<'a> Hard<'a> {
         &self.active().constraint.topology_key
     }
 
-    /// Matching pods in the domain of a value; 0 if the value is no domain.
+    /// The number of matching pods in the domain of a value; 0 if the value is no domain.
     pub fn count(&self, value: &str) -> i64 {
         let domain = self.by_value.get(value);
         domain.map_or(0, |domain| domain.tally.matching_pods)
@@ -324,7 +325,7 @@ impl<'a> Hard<'a> {
     }
 }
 
-/// All nodes of a snapshot, judged or not; none if reading them costs too much.
+/// All nodes of a snapshot, judged or not. No nodes if the budget is used up.
 pub fn all_nodes<'a>(read_view: &ReadView<'a>) -> impl Iterator<Item = (Slot, NodeRef<'a>)> {
     let nodes = read_view.nodes;
     let slots = match read_view.affords(nodes.len().saturating_mul(UNITS_PER_NODE)) {
@@ -335,7 +336,7 @@ pub fn all_nodes<'a>(read_view: &ReadView<'a>) -> impl Iterator<Item = (Slot, No
     slots.filter_map(|slot| Some((*slot, nodes.get(*slot)?)))
 }
 
-/// The values of a topology key among some nodes, listed for a sentence.
+/// The values of a topology key among these nodes, listed for a sentence.
 pub fn values<'n>(nodes: impl IntoIterator<Item = &'n JudgedNode<'n>>, key: &str) -> String {
     let nodes = nodes.into_iter();
     let values = nodes.filter_map(|judged| judged.node.label_text(key));

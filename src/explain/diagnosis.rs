@@ -1,15 +1,14 @@
-//! The findings about a constraint: a hint, and a remedy for it.
+//! The findings of an explanation: hints and remedies.
 
 use crate::proto::v1;
 use crate::spread::Active;
 
-/// A hint, with a remedy if there is one that admits a node.
+/// A hint, with a remedy if a change would admit a node.
 #[derive(Debug, Clone)]
 pub struct Diagnosis {
     /// The hint.
     pub hint: v1::Hint,
-    /// The remedy as an order, e.g. `set maxSkew to 2`. A decision with this change did admit a
-    /// node.
+    /// The remedy in the imperative, e.g. `set maxSkew to 2`.
     pub remedy: Option<String>,
 }
 
@@ -31,7 +30,7 @@ pub fn title(active: &Active) -> String {
     )
 }
 
-/// Index of a constraint for the wire.
+/// The index of a constraint, for the wire.
 pub fn wire_index(active: &Active) -> i32 {
     i32::try_from(active.index).unwrap_or(i32::MAX)
 }
@@ -44,7 +43,7 @@ pub fn hint(kind: v1::hint::Kind, active: &Active, message: String) -> v1::Hint 
     }
 }
 
-/// A hint about no constraint.
+/// A hint that is not about a constraint.
 pub fn general_hint(kind: v1::hint::Kind, message: String) -> v1::Hint {
     v1::Hint {
         kind: kind.into(),
@@ -55,7 +54,7 @@ pub fn general_hint(kind: v1::hint::Kind, message: String) -> v1::Hint {
     }
 }
 
-/// Suggests a constraint that would admit this number of nodes.
+/// Adds the suggestion of a constraint that would admit this number of nodes.
 pub fn suggest(hint: &mut v1::Hint, suggested: &Active, nodes: usize) {
     hint.admitted_node_count = count(nodes);
     hint.suggested_constraint = Some(suggested.to_wire());

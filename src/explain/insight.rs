@@ -1,5 +1,5 @@
-//! Insights into each constraint: its limit, the domains that hold the minimum, and the nodes that
-//! it leaves out.
+//! Insights into each constraint: its limit, the domains that have the minimum, and the nodes that
+//! it does not count.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub fn all(case: &Case<'_>, max_domains: usize) -> Vec<v1::ConstraintInsight> {
         let report = hard.map(|hard| &hard.report);
         let report = report.or_else(|| soft.iter().find(|r| r.active.index == active.index));
         if let Some(report) = report {
-            // Candidates that pass the checks besides spread.
+            // The candidates that pass the checks other than spread.
             let usable = case.nodes.iter().filter(|node| node.check.is_none());
             let usable = usable.map(|node| node.node);
             insight.domains = domains(report, max_domains, active.self_match, usable);
@@ -59,7 +59,7 @@ fn limits(case: &Case<'_>, hard: &Hard<'_>, insight: &mut v1::ConstraintInsight)
     insight.admitted_node_count = count(admitted.count());
 }
 
-/// The first domains of a report: each with its count after more pods, and its number of usable
+/// The first domains of a report, each with its count after `more` pods, and its number of usable
 /// nodes.
 pub fn domains<'n>(
     report: &Report<'_>,
@@ -77,7 +77,7 @@ pub fn domains<'n>(
     listed.map(|listed| domain(listed.tally)).collect()
 }
 
-/// Nodes that a constraint does not count, by the first cause.
+/// The nodes on which a constraint does not count pods, by the first cause.
 fn left_out(case: &Case<'_>, active: &Active) -> Vec<v1::LeftOut> {
     let by_node = partition::Key::everywhere(DomainKey::Node);
     let counted = case.read_view.count(Query {
@@ -101,11 +101,11 @@ fn left_out(case: &Case<'_>, active: &Active) -> Vec<v1::LeftOut> {
     found.into_iter().map(wire).collect()
 }
 
-/// The cause why a constraint does not count a node; `None` if it does.
+/// The cause why a constraint does not count pods on a node; `None` if it does.
 fn cause(active: &Active, node: NodeRef<'_>) -> Option<Cause> {
     let eligibility = &active.partition.eligibility;
     if node.label_text(&active.constraint.topology_key).is_none() {
-        // Score with Kubernetes' own defaults counts a missing key as "".
+        // With Kubernetes' own default constraints, Score treats a missing key as the value "".
         return (!active.partition.missing_is_empty).then_some(Cause::MissingKey);
     }
     if !eligibility.has_required_keys(node) {

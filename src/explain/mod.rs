@@ -1,13 +1,11 @@
-//! Explains to a person why a pod finds no place, which changes would help, and the numbers behind
-//! that.
+//! Explains to a person why a pod cannot be placed, which changes would help, and the numbers
+//! behind the decision.
 //!
-//! `case` is the decision to explain, `hints` are the findings, each a function of the case,
-//! `insight` has the numbers of each constraint, `summary` is the sentence. A hint's suggestion is
-//! checked: its change is made, and the question is decided again. `fleet` does the same for the
-//! Fleet dialect.
+//! `case` is the decision to explain, `hints` finds the hints, `insight` has the numbers of each
+//! constraint, and `summary` is one sentence. A suggested constraint is checked: the question is
+//! decided again with it. `fleet` does the same for the Fleet dialect.
 //!
-//! Findings are texts, so they are written as messages here. Nothing in the path of Filter uses
-//! this room.
+//! Findings are texts, so this module writes them as protobuf messages. Filter does not use it.
 
 mod case;
 mod diagnosis;
@@ -27,10 +25,10 @@ use crate::proto::v1;
 /// The hints and insights about a decision.
 #[derive(Debug, Clone, Default)]
 pub struct Explanation {
-    /// One sentence: whether the pod fits, why, and which change would help.
+    /// One sentence with the verdict, the causes, and the change that would help.
     pub summary: String,
-    /// Hints: facts that keep the pod out, changes that would help, and facts that are easily
-    /// overlooked.
+    /// The hints: facts that keep the pod off nodes, changes that would help, and facts that are
+    /// easily overlooked.
     pub hints: Vec<v1::Hint>,
     /// The numbers behind each constraint, in order.
     pub insights: Vec<v1::ConstraintInsight>,

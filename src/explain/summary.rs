@@ -1,4 +1,4 @@
-//! The summary: one sentence.
+//! The summary of a decision in one sentence.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use super::diagnosis::Diagnosis;
 use super::words::{among, but_for, number, plural, sentence, so_many, verb};
 use crate::spread::Reason;
 
-/// The numbers of nodes that are refused for a cause.
+/// The numbers of nodes that are refused for the same cause.
 #[derive(Clone, Copy, Default)]
 struct RefusedNodes {
     nodes: usize,
-    /// The nodes that are refused only for the pods nominated to them.
+    /// The number of nodes that are refused only because of the pods nominated to them.
     by_nominated: usize,
 }
 
-/// The sentence: whether the pod fits, why, and which change would help.
+/// The sentence: the verdict, the causes, and the change that would help.
 pub fn of(case: &Case<'_>, findings: &[Diagnosis]) -> String {
     let (feasible, all) = (case.feasible_count(), case.nodes.len());
     let passes = |verdict: String| verdict + &but_for(&case.unchecked());
@@ -71,7 +71,7 @@ fn best(case: &Case<'_>) -> String {
     }
 }
 
-/// Names the domains of the first hard constraint that have feasible nodes, when those are few.
+/// Names the domains of the first hard constraint that have feasible nodes.
 fn places(case: &Case<'_>) -> String {
     let places = |hard: &Hard<'_>| format!(" ({})", values(case.feasible(), hard.key()));
     case.hard.first().map_or_else(String::new, places)
@@ -103,7 +103,7 @@ fn causes(case: &Case<'_>) -> Vec<String> {
     causes.iter().map(said).collect()
 }
 
-/// Tells how many of the nodes are refused only for the pods nominated to them.
+/// Says how many of the nodes are refused only because of the pods nominated to them.
 fn because_of_nominated(refused: RefusedNodes) -> String {
     match refused.by_nominated {
         0 => String::new(),

@@ -1,4 +1,4 @@
-//! Numbers, names and lists in sentences.
+//! The forms of numbers, names and lists in sentences.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ pub fn number(count: impl TryInto<i64>) -> String {
     text
 }
 
-/// A number with what it counts: `1 node`, `4,950 nodes`.
+/// A number with its noun: `1 node`, `4,950 nodes`.
 pub fn plural(count: impl TryInto<i64>, what: &str) -> String {
     let count = count.try_into().unwrap_or(i64::MAX);
     format!("{} {}", number(count), noun(count, what))
@@ -39,7 +39,7 @@ pub fn verb(count: usize, one: &'static str, many: &'static str) -> &'static str
     if count == 1 { one } else { many }
 }
 
-/// A count of things with a verb: `1 node has`, `4,950 nodes have`.
+/// A number with its noun and a verb: `1 node has`, `4,950 nodes have`.
 pub fn so_many(count: usize, what: &str, one: &'static str, many: &'static str) -> String {
     format!("{} {}", plural(count, what), verb(count, one, many))
 }
@@ -54,7 +54,7 @@ pub fn among<T: AsRef<str>>(names: &[T]) -> String {
     }
 }
 
-/// `a`, `a and b`, `a, b and c`.
+/// All parts of a list: `a`, `a and b`, `a, b and c`.
 pub fn joined(parts: &[String]) -> String {
     match parts {
         [] => String::new(),
@@ -63,8 +63,7 @@ pub fn joined(parts: &[String]) -> String {
     }
 }
 
-/// The value of a topology key, quoted. Nodes with an empty value, and nodes without the label that
-/// count as one domain, get words instead.
+/// The value of a topology key as it is, or `(no value)` if it is empty.
 pub fn quoted(value: &str) -> String {
     match value {
         "" => "(no value)".to_owned(),
@@ -72,7 +71,7 @@ pub fn quoted(value: &str) -> String {
     }
 }
 
-/// The clause that some fields were not checked, for the end of a verdict.
+/// The clause at the end of a verdict that says which fields were not checked.
 pub fn but_for(unchecked: &[String]) -> String {
     match unchecked {
         [] => String::new(),
@@ -84,7 +83,7 @@ pub fn but_for(unchecked: &[String]) -> String {
     }
 }
 
-/// The one sentence about a decision: the verdict, the causes, and the remedy.
+/// The sentence about a decision: the verdict, the causes, and the remedy.
 pub fn sentence(verdict: &str, causes: &[String], remedy: Option<&String>) -> String {
     match (causes, remedy) {
         ([], _) => format!("{verdict}."),

@@ -1,28 +1,29 @@
-//! Tries all orders of picks for the best sum of scores and bonuses, where there are few.
+//! Tries all orders of picks for the best sum of scores and bonuses, if there are few orders.
 
 use std::collections::HashMap;
 
 use crate::spread::place::{PlannedPicker, PlannedPicks};
 
-/// The most picks and nodes with which all orders are tried.
+/// The most picks, and the most nodes, with which all orders are tried.
 const MOST: usize = 64;
 
 /// The most standings that are looked at.
 const STANDINGS: usize = 5_000;
 
-/// The picks on each node, and the best order that leads to them. The order changes nothing else.
+/// The number of picks of each node, and the best order of these picks. The order affects only the
+/// sum.
 struct ScoredStanding<P> {
     placer: P,
-    /// The number of picks by node.
+    /// The number of picks of each node.
     picks: Box<[u8]>,
-    /// The best sum of an order that leads there.
+    /// The sum of the best order.
     total: i64,
-    /// The standing before it in that order, and the node that was picked then.
+    /// The index of the standing before the last pick of that order, and the node of this pick.
     before: (usize, u32),
 }
 
-/// The order of so many picks with the best sum; `None` inside where there are too many to try.
-/// `None` when `cancelled` said so.
+/// The order of `count` picks with the best sum. The inner `None` means that there are too many
+/// orders to try, the outer that `cancelled` returned true.
 pub fn picks<P: PlannedPicker>(
     start: &P,
     count: usize,

@@ -1,4 +1,4 @@
-//! What keeps a workload from being even.
+//! Causes that keep a workload from being even.
 
 use std::collections::BTreeMap;
 
@@ -7,43 +7,43 @@ use super::spread_model::SpreadModel;
 use crate::snapshot::{DomainId, ReadView};
 use crate::spread::{Filter, NodeChecks, Reason};
 
-/// The largest number of blockers that are told of a workload.
+/// The most blockers that are reported for a workload.
 const MOST_TOLD: usize = 20;
 
-/// Something that keeps a workload from being even.
+/// A cause that keeps a workload from being even.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Blocker {
     /// The kind of the blocker.
     pub kind: BlockerKind,
-    /// The topology key of the constraint; empty where it is about no domain.
+    /// The topology key of the constraint; empty if the blocker is about no domain.
     pub topology_key: String,
-    /// The domain; empty where it is about none.
+    /// The domain; empty if the blocker is about no domain.
     pub domain: String,
     /// The text.
     pub text: String,
-    /// The number of pods or nodes that it is about.
+    /// The number of pods or nodes that the blocker is about.
     pub count: usize,
 }
 
-/// Kinds of what keeps a workload from being even.
+/// The kinds of blockers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BlockerKind {
-    /// A constraint that no moves can satisfy, or another one that refuses nodes.
+    /// No moves can satisfy the constraint, or another constraint refuses nodes.
     Constraint,
-    /// Nodes refuse the pods for what they are.
+    /// Nodes refuse the pods for a reason other than room or constraints.
     Node,
-    /// Nodes have no room.
+    /// Nodes have no room for the pods.
     Room,
     /// A budget allows no eviction.
     Budget,
-    /// Pods that are never moved.
+    /// Pods may not be moved.
     Pod,
-    /// There may be no more moves.
+    /// The limits allow no more moves.
     Cap,
 }
 
 impl Blocker {
-    /// That there may be no more moves.
+    /// The blocker that the limits allow no more moves.
     pub fn of_cap() -> Self {
         Self {
             kind: BlockerKind::Cap,
@@ -55,8 +55,8 @@ impl Blocker {
     }
 }
 
-/// Returns what keeps a workload from being even: pods in domains with too many that stay, and
-/// nodes in domains with too few that refuse them.
+/// Returns the blockers of a workload: pods that stay in domains with too many pods, and nodes that
+/// refuse pods in domains with too few.
 pub fn of(model: &SpreadModel, workload: usize, read_view: &ReadView<'_>) -> Vec<Blocker> {
     let mut found: BTreeMap<(BlockerKind, String, String, String), usize> = BTreeMap::new();
     let own = model.goals.iter().enumerate();

@@ -1,8 +1,8 @@
-//! What there is to choose from: pods that no constraint tells apart are in one cell.
+//! The pods to choose from when some go. Pods that no constraint distinguishes are in one cell.
 
 use super::network::PlanCost;
 
-/// The worth of removing a pod that is on a node in no domain: more than any evenness.
+/// The gain of removing a pod on a node in no domain. It exceeds any gain in evenness.
 const OUTSIDE: i64 = 1 << 40;
 
 /// A domain of a constraint.
@@ -10,33 +10,34 @@ const OUTSIDE: i64 = 1 << 40;
 pub struct ChosenDomain {
     /// True if the constraint is hard.
     pub is_hard: bool,
-    /// Matching pods in it; `None` for all nodes that are in no domain.
+    /// The number of matching pods in the domain. `None` if this entry stands for the nodes in no
+    /// domain.
     pub pods: Option<i64>,
 }
 
-/// Pods that no constraint tells apart.
+/// Pods that no constraint distinguishes.
 #[derive(Debug, Clone)]
 pub struct PodCell {
-    /// By constraint: the domain in which it counts them, if it does.
+    /// For each constraint, the domain in which it counts the pods, if it counts them.
     pub domains: Vec<Option<usize>>,
-    /// The places of the pods in the order in which they are deleted, ascending.
+    /// The positions of the pods in the order of deletion, ascending.
     pub ranks: Vec<usize>,
 }
 
-/// The nodes that there are to choose from.
+/// The pods to choose from, with the domains of their constraints.
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
     /// The number of constraints.
     pub constraints: usize,
-    /// Their domains.
+    /// The domains of all constraints.
     pub domains: Vec<ChosenDomain>,
-    /// The pods.
+    /// The pods, in cells.
     pub cells: Vec<PodCell>,
 }
 
 impl ChosenDomain {
-    /// Returns what removing one more pod costs, after so many. Evenness is the sum of the
-    /// squares of the counts: of so many pods it is least where they are spread best.
+    /// Returns the cost of removing one more pod after `removed` pods. It is the change of the sum
+    /// of the squares of the counts: pods are spread best if this sum is least.
     pub fn cost(&self, removed: usize) -> PlanCost {
         let removed = i64::try_from(removed).unwrap_or(i64::MAX);
         let cost = match self.pods {
@@ -51,8 +52,7 @@ impl ChosenDomain {
 }
 
 impl PodCell {
-    /// Returns what removing one more pod costs by its place in the order of deletion, after
-    /// so many.
+    /// Returns the cost of removing one more pod after `removed` pods, by the order of deletion.
     pub fn cost(&self, removed: usize) -> PlanCost {
         let rank = self.ranks[removed];
         PlanCost([0, 0, i64::try_from(rank).unwrap_or(i64::MAX)])

@@ -1,21 +1,21 @@
-//! Chooses how many pods of each cell go: a flow of least cost through the domains.
+//! Chooses how many pods of each cell to remove, as a flow of least cost through the domains.
 
 use super::cells::Choice;
 use super::exchange;
 use super::network::PlanCost;
 use super::sides::{Cells, SINK, SOURCE, Sides, TreeNetwork};
 
-/// The number of pods of each cell that go.
+/// The result of a choice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Chosen {
-    /// The number of removed pods by cell.
+    /// The number of removed pods of each cell.
     pub removed: Vec<usize>,
     /// True if no other choice is better.
     pub optimal: bool,
 }
 
 impl Choice {
-    /// Chooses so many pods. It goes on as long as `affords` a piece of work.
+    /// Chooses `count` pods. Ends early if `affords` returns false.
     pub fn choose(&self, count: usize, affords: &dyn Fn(usize) -> bool) -> Chosen {
         let domains: Vec<_> = self.cells.iter().map(|cell| cell.domains.clone()).collect();
         let sizes: Vec<usize> = self.cells.iter().map(|cell| cell.ranks.len()).collect();
@@ -35,7 +35,7 @@ impl Choice {
             Some(cell) => self.cells[cell].cost(flow),
             None => self.domains[domain_of[arc]].cost(flow),
         };
-        // Whichever is less: to choose those that go, or those that stay.
+        // If most pods go, the flow begins with all of them removed and takes back those that stay.
         let (from, to, times) = match count > pods - count {
             true => {
                 network
@@ -63,8 +63,8 @@ impl Choice {
         Chosen { removed, optimal }
     }
 
-    /// The cells of the chosen pods, one by one: each time the one whose pod is
-    /// spread worst goes, as long as it `affords` that.
+    /// The cells of the chosen pods, in the order in which these go. The next is always the pod
+    /// whose removal costs least. Ends early if `affords` returns false.
     pub fn in_order(&self, chosen: &Chosen, affords: &dyn Fn(usize) -> bool) -> Vec<usize> {
         let mut taken = vec![0; self.cells.len()];
         let mut left = vec![0; self.domains.len()];

@@ -1,6 +1,6 @@
-//! Cells that a plan need not tell apart: they are in the same domains, or each in one of
-//! its own with the same count, and have the same room. The nodes of a zone are a few
-//! such classes, however many hosts they are.
+//! Classes of cells that a plan treats alike. They have the same room. For each constraint they are
+//! in the same domain, or each is in a domain of its own with the same count. So the many hosts of
+//! a zone make only a few classes.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -8,28 +8,28 @@ use super::standing::PickStanding;
 use crate::spread::SkewRule;
 use crate::spread::place::Outlook;
 
-/// The cells of an outlook by class, which follow the picks.
+/// The cells of an outlook by class. The classes follow the picks.
 #[derive(Debug, Clone)]
 pub struct PickClasses<'o> {
     outlook: &'o Outlook<'o>,
-    /// By constraint and value: the number of the domain, if several cells are judged by it.
+    /// For each constraint and value, the number of the domain if several cells are judged by it.
     shared: Vec<Vec<Option<usize>>>,
-    /// By number: the constraint of a shared domain, and its value.
+    /// The constraint and the value of each shared domain, by its number.
     pub domains: Vec<(usize, usize)>,
     by_key: HashMap<(usize, Vec<DomainMark>), usize>,
-    /// The classes, also those that no cell is in any more.
+    /// The classes, including those that have no cells any more.
     pub all: Vec<PickClass>,
-    /// The class by cell.
+    /// The class of each cell.
     class_of: Vec<usize>,
 }
 
-/// Cells that are alike.
+/// Cells that a plan treats alike.
 #[derive(Debug, Clone)]
 pub struct PickClass {
-    /// By constraint: the shared domain in which picks count, if they do in one.
+    /// For each constraint, the shared domain in which picks count, if any.
     pub domains: Vec<Option<usize>>,
-    /// By constraint: the count of the domain that each cell has of its own, if picks count in
-    /// one.
+    /// For each constraint, the count of the domain that each cell has of its own, if picks count
+    /// in such a domain.
     own: Vec<Option<u32>>,
     /// The number of further pods that fit on each cell.
     pub room: usize,
@@ -76,7 +76,7 @@ impl<'o> PickClasses<'o> {
         classes
     }
 
-    /// Puts a cell into the class where it belongs now.
+    /// Puts a cell into the class to which it belongs after the picks of `standing`.
     pub fn put(&mut self, cell: usize, standing: &PickStanding<'_>) {
         let marks = self.marks(cell, standing);
         let room = standing.room[cell];
@@ -137,15 +137,16 @@ impl PickClass {
         }
     }
 
-    /// Returns how many pods each cell takes by rules that admit one.
+    /// Returns how many more pods each cell takes by these rules, if only its own domains and its
+    /// room limit it.
     pub fn takes_each(&self, rules: &[SkewRule]) -> usize {
         let own = self.own.iter().zip(rules);
         let takes = own.filter_map(|(count, rule)| count.map(|count| rule.takes(count)));
         takes.fold(self.room, usize::min)
     }
 
-    /// Returns how many constraints want one more pod in the domain that each cell has of its
-    /// own, after so many, to reach their `targets`.
+    /// Returns for how many constraints a cell's own domain is still below the constraint's target
+    /// after `picks` picks of the cell.
     pub fn wanted_by(&self, targets: &[Option<u32>], picks: usize) -> usize {
         let own = self.own.iter().zip(targets);
         let wanting = own.filter(|(count, target)| {
@@ -157,7 +158,7 @@ impl PickClass {
         wanting.count()
     }
 
-    /// Shares picks out among the cells as evenly as can be.
+    /// Distributes picks over the cells as evenly as possible.
     pub fn share(&self, picks: usize) -> impl Iterator<Item = (usize, usize)> {
         let (each, more) = (picks / self.cells.len(), picks % self.cells.len());
         let shares = self.cells.iter().enumerate();

@@ -1,11 +1,12 @@
-//! Values of the annotation by which a ReplicaSet deletes pods in a given order.
+//! Values of the annotation `pod-deletion-cost` by which a ReplicaSet deletes pods in a given
+//! order.
 
-/// The distance between values at first, so that others have room in between.
+/// The distance between new values, which leaves room for others in between.
 const STEP: i64 = 1_000;
 
-/// Returns values that ascend. They are for pods in the order in which these should go, of which
-/// some have a value `now`. As many as possible keep theirs. At first the last one gets -[`STEP`],
-/// so that pods without a value, which is as good as 0, go after all others.
+/// Returns ascending values for pods in the order in which they should go. As many pods as possible
+/// keep the value that they have in `now`. If no pod has a value, the last gets -[`STEP`], so that
+/// pods without a value, which counts as 0, go after all these.
 pub fn deletion_costs(now: &[Option<i32>]) -> Vec<i32> {
     let kept = longest_kept(now);
     let values = beside(now.len(), &kept);
@@ -17,8 +18,9 @@ pub fn deletion_costs(now: &[Option<i32>]) -> Vec<i32> {
     })
 }
 
-/// Places and values of the most pods that can keep what they have: there are as many whole
-/// numbers between two of them as pods. That is where the values minus the places do not descend.
+/// The places and values of the most pods that can keep their values. There have to be at least as
+/// many whole numbers between the values of two such pods as pods between them. This is true if the
+/// values minus the places do not descend.
 fn longest_kept(now: &[Option<i32>]) -> Vec<(usize, i64)> {
     let all = now.iter().zip(0_i64..).enumerate();
     let all = all.filter_map(|(place, (value, index))| {
@@ -26,7 +28,8 @@ fn longest_kept(now: &[Option<i32>]) -> Vec<(usize, i64)> {
         Some((place, value, value - index))
     });
     let all: Vec<(usize, i64, i64)> = all.collect();
-    // By length: the smallest end of a chain of that length; and what is before each.
+    // `ends` has the end of the chain of each length with the smallest height. `before` has the
+    // predecessor of each entry.
     let mut ends: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(all.len());
     for (at, (_, _, height)) in all.iter().enumerate() {
@@ -43,7 +46,7 @@ fn longest_kept(now: &[Option<i32>]) -> Vec<(usize, i64)> {
     kept
 }
 
-/// The values of so many pods, of which some are known by place.
+/// The values of all pods, if the values of the pods at some places are known.
 fn beside(pods: usize, known: &[(usize, i64)]) -> impl Iterator<Item = i64> {
     let distance = |from: usize, to: usize| i64::try_from(to - from).unwrap_or(i64::MAX);
     (0..pods).map(move |place| {
@@ -70,11 +73,11 @@ mod tests {
     fn few_values_change() {
         let cases: [(&[Option<i32>], &[i32]); 7] = [
             (&[None, None, None], &[-3000, -2000, -1000]),
-            // Some went, some came.
+            // Some pods went, some came.
             (&[Some(-2000), Some(-1000)], &[-2000, -1000]),
             (&[None, Some(-2000), Some(-1000)], &[-3000, -2000, -1000]),
             (&[Some(-2000), None, Some(-1000)], &[-2000, -1500, -1000]),
-            // No room in between.
+            // There is no number between the two values.
             (&[Some(-2), None, Some(-1)], &[-2001, -1001, -1]),
             (
                 &[Some(-1000), Some(-3000), Some(-2000)],
@@ -90,7 +93,7 @@ mod tests {
         }
     }
 
-    /// Values ascend, and no other choice of values keeps more.
+    /// Values ascend, and no other choice of ascending values keeps more.
     #[test]
     fn as_many_as_possible_stay() {
         let mut rng = Rng::with_seed(3);

@@ -6,9 +6,9 @@ use std::cmp::Reverse;
 use crate::proto::v1;
 use crate::snapshot::{NamedPod, Phase};
 
-/// The place of a pod in that order: the smallest goes first. Times are compared as
-/// they are, where the controller compares how many times as old a pod is, rounded
-/// down to a power of two, so that the order is the same whenever it is asked for.
+/// The rank of a pod in this order: the pod with the smallest rank goes first. Times are compared
+/// exactly. The controller instead compares ages rounded down to a power of two, by which the order
+/// would depend on the time of the question.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeletionRank {
     is_assigned: bool,
@@ -25,8 +25,8 @@ pub struct DeletionRank {
 }
 
 impl DeletionRank {
-    /// That of a pod whose node has `doubled` pods of the workload. Without facts it
-    /// counts as ready if it runs.
+    /// The rank of a pod whose node has `doubled` pods of the workload. Without facts, a running
+    /// pod counts as ready.
     pub fn of(pod: &NamedPod, doubled: usize, facts: Option<&v1::PodFacts>) -> Self {
         let none = v1::PodFacts {
             ready: pod.phase == Phase::Running,

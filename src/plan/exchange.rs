@@ -1,11 +1,10 @@
-//! Improves a choice by exchanging single pods, for constraints of which no two trees
-//! can be made.
+//! Improves a choice by exchanging single pods, for constraints that do not fit into two trees.
 
 use super::cells::Choice;
 use super::network::PlanCost;
 
-/// Exchanges a pod that goes for one that stays, the best exchange first, until none
-/// is left that helps.
+/// Exchanges a pod that goes for a pod that stays, always by the best exchange, until no exchange
+/// reduces the cost.
 pub fn improve(choice: &Choice, removed: &mut [usize], affords: &dyn Fn(usize) -> bool) {
     let mut gone = vec![0; choice.domains.len()];
     for (cell, count) in choice.cells.iter().zip(removed.iter()) {
@@ -28,8 +27,8 @@ pub fn improve(choice: &Choice, removed: &mut [usize], affords: &dyn Fn(usize) -
     }
 }
 
-/// The exchange that helps most: what it costs, the cell of the pod that goes, and
-/// that of the one that stays.
+/// The exchange that reduces the cost most: its cost, the cell of the pod that goes instead, and
+/// the cell of the pod that stays instead.
 fn best(choice: &Choice, removed: &[usize], gone: &[usize]) -> Option<(PlanCost, usize, usize)> {
     let cells = || choice.cells.iter().enumerate();
     let exchanges = cells().flat_map(|(goes, more)| {

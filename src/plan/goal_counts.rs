@@ -1,4 +1,4 @@
-//! The counts of a constraint while pods move.
+//! The counts of a constraint, which follow the moves of pods.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,17 @@ use crate::spread::{GlobalMinimum, SkewRule};
 /// The number of pods in each domain, and the skew that is allowed.
 #[derive(Debug, Clone)]
 pub struct GoalCounts {
-    /// The counts by domain; `None` where a value is no domain.
+    /// The count of each value; `None` if the value is no domain.
     counts: Vec<Option<u32>>,
     /// The number of domains that have each count.
     levels: BTreeMap<u32, usize>,
     max_skew: u32,
-    /// True if skews are measured from 0, whatever the smallest count is.
+    /// True if skews are measured from 0 instead of the smallest count.
     from_zero: bool,
 }
 
 impl GoalCounts {
-    /// Returns the goals of a constraint; without one, of domains that may differ by
-    /// one pod.
+    /// Returns the goal of a constraint. Without a constraint, domains may differ by one pod.
     pub fn of(counted: &DomainCounts<'_>, constraint: Option<&Constraint>) -> Self {
         let domains = counted.domain_count();
         let minimum = GlobalMinimum::of(constraint, domains, counted.smallest());
@@ -39,12 +38,13 @@ impl GoalCounts {
         goal
     }
 
-    /// Matching pods in a domain.
+    /// The number of matching pods in a domain.
     pub fn count(&self, domain: usize) -> u32 {
         self.counts[domain].unwrap_or(0)
     }
 
-    /// Returns what the constraint admits now of a pod that it counts so often.
+    /// Returns whether the constraint admits a pod in a domain. `self_match` is 1 if the constraint
+    /// counts the pod, else 0.
     pub fn admits(&self, domain: usize, self_match: i64) -> bool {
         let rule = SkewRule {
             max_skew: self.max_skew.into(),
@@ -60,7 +60,7 @@ impl GoalCounts {
         largest.saturating_sub(self.minimum().saturating_add(self.max_skew))
     }
 
-    /// Returns whether moves alone can satisfy it.
+    /// Returns whether moves alone can satisfy the constraint.
     pub fn is_reachable(&self) -> bool {
         let pods: u64 = self
             .levels
@@ -71,8 +71,8 @@ impl GoalCounts {
         !self.from_zero || pods <= u64::from(self.max_skew) * domains as u64
     }
 
-    /// Returns how many pods have to move at least until it is satisfied, and the smallest count
-    /// at which so few are enough.
+    /// Returns the least number of pods that have to move to satisfy the constraint, and the
+    /// smallest count that the domains then have.
     pub fn needed(&self) -> (usize, u32) {
         if self.excess() == 0 {
             return (0, self.minimum());
@@ -82,7 +82,8 @@ impl GoalCounts {
         if self.from_zero {
             return (self.above(self.max_skew), 0);
         }
-        // The more the smallest count is, the fewer pods are above and the more below.
+        // The higher the smallest count, the fewer pods are above the limit and the more are
+        // missing below.
         while low < high {
             let middle = low + (high - low) / 2;
             match self.below(middle) >= self.above(middle.saturating_add(self.max_skew)) {
@@ -97,8 +98,8 @@ impl GoalCounts {
         at(low).min(at(low.saturating_sub(1)))
     }
 
-    /// Returns what it does to it that a pod leaves a domain: 1 where one has to, -1 where none
-    /// should.
+    /// Returns the use of a pod leaving a domain: 1 if pods have to leave it, 0 if one may, -1 if
+    /// none should. `floor` is the smallest count to reach.
     pub fn leaving(&self, domain: usize, floor: u32) -> i32 {
         match self.count(domain) {
             count if count > floor.saturating_add(self.max_skew) => 1,
@@ -107,7 +108,7 @@ impl GoalCounts {
         }
     }
 
-    /// The same, that a pod comes to a domain.
+    /// Returns the use of a pod coming to a domain, in the same way.
     pub fn coming(&self, domain: usize, floor: u32) -> i32 {
         match self.count(domain) {
             count if count < floor => 1,
@@ -116,7 +117,7 @@ impl GoalCounts {
         }
     }
 
-    /// Moves a counted pod: out of a domain, into one, or both.
+    /// Counts a move of a pod out of a domain, into a domain, or both.
     pub fn shift(&mut self, from: Option<usize>, to: Option<usize>) {
         self.set(from, |count| count.saturating_sub(1));
         self.set(to, |count| count.saturating_add(1));

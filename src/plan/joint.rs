@@ -1,5 +1,5 @@
-//! Places many pods jointly: where one after the other leaves some without a node, the
-//! nodes and their order are planned together.
+//! Places many pods jointly: if placing them one by one leaves some without a node, the nodes and
+//! their order are planned together.
 
 use super::best_scored;
 use super::levels::{LevelFlows, PlanPart};
@@ -7,20 +7,20 @@ use super::search;
 use crate::spread::place::{Outlook, PlannedPicker};
 use crate::spread::{Outcome, Picker, PlaceOptions, Report, SkewRule};
 
-/// Places jointly what does not fit otherwise.
+/// A picker that plans jointly if pods remain without a node otherwise.
 #[derive(Debug)]
 struct JointPlacer<P> {
     placer: P,
 }
 
-/// A plan for what is wanted.
+/// A plan for the wanted pods.
 struct JointPlan {
     parts: Vec<PlanPart>,
-    /// The most that any plan places.
+    /// The most pods that any plan can place.
     bound: usize,
 }
 
-/// A picker that picks one after the other, or plans all picks jointly, as the options say.
+/// The picker that the options ask for: it picks one by one, or plans all picks jointly.
 pub fn picker<P: PlannedPicker + 'static>(placer: P, options: &PlaceOptions) -> Box<dyn Picker> {
     match options.jointly {
         true => Box::new(JointPlacer { placer }),
@@ -75,7 +75,8 @@ impl<P: PlannedPicker> Picker for JointPlacer<P> {
 }
 
 impl JointPlan {
-    /// A plan of more picks than are `known`; without parts where there is none.
+    /// A plan with more picks than the `known` one. It has no parts if there is no such plan.
+    /// `None` when `cancelled` returned true.
     fn of(outlook: &mut Outlook<'_>, known: usize, cancelled: &dyn Fn() -> bool) -> Option<Self> {
         let mut bound = room(outlook);
         if outlook.beside == 0 {
@@ -104,18 +105,18 @@ impl JointPlan {
     }
 }
 
-/// More than any plan reaches.
+/// Upper bounds of what any plan reaches.
 struct Reachable {
-    /// By constraint: its smallest count.
+    /// The smallest count of each constraint.
     smallest: Vec<u32>,
     /// The number of picks.
     picks: usize,
 }
 
 impl Reachable {
-    /// Raises one smallest count after the other, as far as the constraints let it by what the
-    /// others are by then: whatever the order of the picks, the first smallest count that is
-    /// raised further would have to be raised from there.
+    /// Raises the smallest count of each constraint in turn, as far as the constraints allow with
+    /// the present smallest counts of the others. No plan gets further: the first smallest count
+    /// that it raised beyond these would have to be raised from these counts.
     fn of(outlook: &Outlook<'_>, cancelled: &dyn Fn() -> bool) -> Option<Self> {
         let flows = LevelFlows::of(outlook, cancelled);
         let mut picks = room(outlook);
@@ -126,7 +127,8 @@ impl Reachable {
             if fitting >= picks {
                 return Some(Self { smallest, picks });
             }
-            // Fewer picks leave the smallest counts lower, and those leave fewer picks.
+            // With fewer picks the smallest counts may stay lower, which may allow even fewer
+            // picks.
             picks = fitting;
         }
     }
@@ -139,7 +141,7 @@ fn room(outlook: &Outlook<'_>) -> usize {
     outlook.wanted.min(room)
 }
 
-/// By constraint: how high its smallest count can be raised, at most to `highest`.
+/// The number to which the smallest count of each constraint can be raised, at most `highest`.
 fn raised(outlook: &Outlook<'_>, flows: &LevelFlows<'_>, highest: &[u32]) -> Option<Vec<u32>> {
     let counts = outlook.constraints.iter().map(|it| it.counts.iter());
     let smallest = counts.map(|counts| counts.flatten().min().copied().unwrap_or(0));
@@ -161,12 +163,13 @@ fn raised(outlook: &Outlook<'_>, flows: &LevelFlows<'_>, highest: &[u32]) -> Opt
     }
 }
 
-/// The most up to an end that is reached, from a number that is. `None` when that is not known.
+/// The largest number from `start` to `end` that is reached; `start` is reached. `None` when
+/// `reaches` returns `None`.
 fn most((start, end): (u32, u32), reaches: impl Fn(u32) -> Option<bool>) -> Option<u32> {
     let (mut reached, mut missed) = (start, end.max(start).saturating_add(1));
     while missed - reached > 1 {
         let middle = match missed > end {
-            // Mostly it is as high as it seems.
+            // The end is tried first, because it is usually reached.
             true => end,
             false => reached + (missed - reached) / 2,
         };
@@ -178,8 +181,8 @@ fn most((start, end): (u32, u32), reaches: impl Fn(u32) -> Option<bool>) -> Opti
     Some(reached)
 }
 
-/// By constraint: how high so many picks can bring its smallest count, by the room of
-/// nodes and because they are shared by all domains.
+/// An upper bound of the smallest count of each constraint after this many picks, by the room of
+/// nodes and by the average count of the domains.
 fn highest(outlook: &Outlook<'_>, picks: usize) -> Vec<u32> {
     let constraints = outlook.constraints.iter().enumerate();
     let highest = constraints.map(|(index, constraint)| {
@@ -199,7 +202,7 @@ fn highest(outlook: &Outlook<'_>, picks: usize) -> Vec<u32> {
     highest.collect()
 }
 
-/// By constraint: what it accepts at this smallest count.
+/// The rule of each constraint at its smallest count.
 fn rules(outlook: &Outlook<'_>, smallest: &[u32]) -> Vec<SkewRule> {
     let constraints = outlook.constraints.iter().zip(smallest);
     constraints

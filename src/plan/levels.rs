@@ -1,7 +1,7 @@
-//! Plans picks level by level. As long as no smallest count changes, what constraints
-//! accept is a flow problem, and the order of the picks means nothing. So each part of
-//! a plan is a flow that raises smallest counts, and the last one is as large as
-//! possible. Flows go through classes of cells, for many hosts are alike.
+//! Plans picks level by level. As long as no smallest count changes, the picks that constraints
+//! accept are a flow, and their order does not matter. So each part of a plan is a flow that raises
+//! a smallest count, and the last part is as large as possible. Flows go through classes of cells,
+//! because many hosts are alike.
 
 use std::cell::Cell;
 
@@ -12,16 +12,17 @@ use super::standing::PickStanding;
 use crate::spread::SkewRule;
 use crate::spread::place::Outlook;
 
-/// Less than all costs whose most important part is nothing.
+/// A cost that is less than all costs whose first part is 0, and more than those with a negative
+/// first part.
 const LESS_THAN_NOTHING: PlanCost = PlanCost([0, i64::MIN, i64::MIN]);
 
-/// The number of arcs after which flows end: some tenths of a second.
+/// The number of arcs after which flows end, which is reached after some tenths of a second.
 const ARCS: usize = 10_000_000;
 
-/// Picks by cell that are accepted in any order.
+/// The numbers of picks of cells that are accepted in any order.
 pub type PlanPart = Vec<(usize, usize)>;
 
-/// The data that the flows of a plan share.
+/// The data of all flows of a plan.
 pub struct LevelFlows<'o> {
     outlook: &'o Outlook<'o>,
     start: LevelStanding<'o>,
@@ -31,21 +32,21 @@ pub struct LevelFlows<'o> {
     cancelled: &'o dyn Fn() -> bool,
 }
 
-/// The progress of a plan, with the classes as they are then.
+/// The progress of a plan, with the classes at this point.
 #[derive(Clone)]
 struct LevelStanding<'o> {
     standing: PickStanding<'o>,
     classes: PickClasses<'o>,
 }
 
-/// Units through the classes that have cells.
+/// A flow of picks through the classes that can be picked.
 struct ClassFlow<'c> {
     classes: Vec<&'c PickClass>,
     trees: TreeNetwork,
 }
 
 impl<'o> LevelFlows<'o> {
-    /// Returns the flows of picks, which the caller may have `cancelled`.
+    /// Returns the flows for an outlook. The caller can stop them by `cancelled`.
     pub fn of(outlook: &'o Outlook<'o>, cancelled: &'o dyn Fn() -> bool) -> Self {
         let standing = PickStanding::of(outlook);
         let classes = PickClasses::of(outlook, &standing);
@@ -65,16 +66,17 @@ impl<'o> LevelFlows<'o> {
         }
     }
 
-    /// Returns whether so much was looked at that a flow may have ended before it was whole.
+    /// Returns whether the limit of arcs is reached, so that a flow may be incomplete.
     fn is_exhausted(&self) -> bool {
         self.looked_at.get() > ARCS
     }
 
-    /// Picks part by part, as far as flows say them. `None` when they are cancelled.
+    /// Plans picks part by part, as far as flows can. `None` when they are cancelled.
     pub fn plan(&self) -> Option<Vec<PlanPart>> {
         let mut parts = Vec::new();
         let mut at = self.start.clone();
-        // Without two trees flows leave out constraints: they are bounds, and no plans.
+        // If constraints are in neither tree, flows ignore these. Then flows are only bounds, not
+        // plans.
         let is_plan = self.sides.left_out.is_empty();
         while is_plan && at.standing.left > 0 && !self.is_exhausted() {
             let rules = at.standing.rules();
@@ -97,8 +99,8 @@ impl<'o> LevelFlows<'o> {
         Some(parts)
     }
 
-    /// Returns how many picks constraints accept by these rules at most, in all; all that are
-    /// wanted where that takes too long. `None` when flows are cancelled.
+    /// Returns the most picks that constraints accept by these rules, or the wanted number if that
+    /// takes too long. `None` when flows are cancelled.
     pub fn fitting(&self, rules: &[SkewRule]) -> Option<usize> {
         let part = self.most(&self.start, rules)?;
         Some(match self.is_exhausted() {
@@ -107,8 +109,8 @@ impl<'o> LevelFlows<'o> {
         })
     }
 
-    /// Returns whether picks that constraints accept by these rules may bring the counts of all
-    /// domains of one of them to at least `smallest`. `None` when flows are cancelled.
+    /// Returns whether picks that constraints accept by these rules may raise all counts of one
+    /// constraint to at least `smallest`. `None` when flows are cancelled.
     pub fn reaches(&self, rules: &[SkewRule], constraint: usize, smallest: u32) -> Option<bool> {
         if self.sides.left_out.contains(&constraint) {
             return Some(true);
@@ -120,13 +122,13 @@ impl<'o> LevelFlows<'o> {
         Some(self.is_exhausted() || gained >= self.start.standing.lacks(constraint, smallest))
     }
 
-    /// Returns as many picks as constraints accept.
+    /// Returns the most picks that constraints accept by these rules.
     fn most(&self, at: &LevelStanding<'_>, rules: &[SkewRule]) -> Option<PlanPart> {
         let none = vec![None; rules.len()];
         Some(self.flow(at, rules, &none)?.part())
     }
 
-    /// All picks that are left, if constraints accept them without a smallest count rising.
+    /// Returns all picks that are left, if constraints accept them without a higher smallest count.
     fn all_left(&self, at: &LevelStanding<'_>, rules: &[SkewRule]) -> Option<Option<PlanPart>> {
         let left = at.standing.left;
         if self.network(at, rules).trees.network.most(SOURCE, SINK) < left {
@@ -137,7 +139,7 @@ impl<'o> LevelFlows<'o> {
         Some((picks == left).then_some(part))
     }
 
-    /// Picks after which the smallest count of some constraint is higher.
+    /// Returns picks that change the rule of some constraint by raising its smallest count.
     fn raising(&self, at: &mut LevelStanding<'_>, rules: &[SkewRule]) -> Option<Option<PlanPart>> {
         let next: Vec<_> = (0..rules.len()).map(|it| at.standing.next(it)).collect();
         let each = (0..rules.len()).map(|constraint| {
@@ -161,8 +163,8 @@ impl<'o> LevelFlows<'o> {
         Some(None)
     }
 
-    /// Picks that constraints accept by these rules: as many as possible, or, where there are
-    /// `targets`, those that bring the counts of all domains of a constraint there.
+    /// Returns picks that constraints accept by these rules: as many as possible, or with `targets`
+    /// those that raise the counts of a constraint to its target.
     fn flow<'c>(
         &self,
         at: &'c LevelStanding<'_>,
@@ -180,7 +182,7 @@ impl<'o> LevelFlows<'o> {
                 let picks = flow / class.cells.len();
                 let [wanted, picks, room] = [class.wanted_by(targets, picks), picks, class.room]
                     .map(|it| i64::try_from(it).unwrap_or(i64::MAX));
-                // Rather from cells with much room.
+                // Classes with much room are preferred.
                 PlanCost([-wanted, picks - room, 0])
             }
             None if flow < lacking[arc] => PlanCost([-1, 0, 0]),
@@ -207,7 +209,7 @@ impl<'o> LevelFlows<'o> {
         Some(flow)
     }
 
-    /// The ways that constraints leave by these rules, with nothing on them.
+    /// The network of the picks that constraints accept by these rules, without a flow.
     fn network<'c>(&self, at: &'c LevelStanding<'_>, rules: &[SkewRule]) -> ClassFlow<'c> {
         let admits = |class: &&PickClass| {
             let first = class.cells.first();
@@ -245,13 +247,13 @@ impl LevelStanding<'_> {
 }
 
 impl ClassFlow<'_> {
-    /// The picks that it is.
+    /// The picks of the flow.
     fn part(&self) -> PlanPart {
         let flows = self.classes.iter().zip(self.trees.flows());
         flows.flat_map(|(class, flow)| class.share(flow)).collect()
     }
 
-    /// Returns how many of its picks bring domains closer to the targets of their constraints.
+    /// Returns how many picks of the flow bring domains closer to the targets of their constraints.
     fn gained(&self, at: &LevelStanding<'_>, targets: &[Option<u32>]) -> usize {
         let arcs = self.trees.domain_of.iter().zip(&self.trees.network.arcs);
         let shared = arcs.map(|(domain, arc)| arc.flow.min(at.lacks(*domain, targets)));

@@ -1,4 +1,4 @@
-//! Which pods a plan may move.
+//! Reasons why a plan may not move a pod.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use crate::spread::describe::{WorkloadId, WorkloadPods, controller};
 /// The reason why a pod stays where it is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Staying {
-    /// The kind of pod: nothing would make another one, or it would come up nowhere else.
+    /// The kind of the pod: it would not be replaced, or only on the same node.
     Kind(&'static str),
-    /// The caller wants it to stay, and why.
+    /// The caller wants the pod to stay, for this reason.
     Wished(String),
-    /// A budget allows no eviction, or there is more than one: which.
+    /// A budget allows no eviction, or the pod has several budgets. The text names them.
     Budget(String),
 }
 
-/// The budgets of a namespace, and how many evictions each allows.
+/// The budgets of a namespace, by name, with the number of evictions that each allows.
 pub struct NamespaceBudgets {
     allowed: BTreeMap<String, usize>,
 }
@@ -49,7 +49,7 @@ impl NamespaceBudgets {
         }
     }
 
-    /// Returns the reason why the pods of a group stay, as far as budgets go.
+    /// Returns the reason why budgets do not allow to move pods with these labels.
     fn staying(
         &self,
         pods: &PodGroups<'_>,
@@ -84,7 +84,7 @@ impl NamespaceBudgets {
     }
 }
 
-/// Returns the reason why all pods of a group stay; `None` where they may move.
+/// Returns the reason why all pods of a group stay; `None` if they may move.
 pub fn staying_group(
     (group, pod): (&PodGroup, &v1::Pod),
     (id, workload): (&WorkloadId, &WorkloadPods<'_>),

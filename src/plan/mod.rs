@@ -1,13 +1,14 @@
-//! Plans: what to do about how pods are spread (`docs/planning.md`). Pure functions
-//! on a read view of a snapshot, which use the counts and rules of `spread`.
+//! Plans of changes that improve the spread of pods (`docs/planning.md`). They are pure functions
+//! on a read view of a snapshot and use the counts and rules of `spread`.
 //!
-//! `joint` places many pods, in parts (`levels`) that are flows through `classes` of nodes, or by a
-//! `search` of all orders, of which `best_scored` finds the one with the best scores. `removals`
-//! chooses pods to go, as a flow of least cost (`network`, `choice`), and `deletion_costs` says what to write on pods so that a ReplicaSet deletes them in that order.
-//! `rebalance` chooses pods to move: `spread_model` has the constraints and pods of a
-//! namespace, `moves` searches the fewest moves among their counts (`goal_counts`), `moving`
-//! makes each on a copy of the snapshot, where Filter judges it, `mobility` says which pods
-//! may move, and `blockers` what is in the way.
+//! `joint` places many pods: in parts (`levels`) that are flows through `classes` of nodes, or by a
+//! `search` of all orders. `best_scored` searches for the order with the best scores. `removals`
+//! chooses pods to remove, as a flow of least cost (`network`, `choice`), and `deletion_costs`
+//! computes annotations by which a ReplicaSet deletes pods in that order. `rebalance` chooses pods
+//! to move: `spread_model` has the constraints and pods of a namespace, `moves` searches for the
+//! fewest moves by counts (`goal_counts`), `moving` makes each move on a copy of the snapshot,
+//! where Filter judges it, `mobility` has the reasons why pods stay, and `blockers` the causes that
+//! remain.
 
 mod best_scored;
 mod blockers;

@@ -1,14 +1,14 @@
-//! A search for the fewest moves after which constraints hold. It knows counts and
-//! room, no pods and nodes.
+//! A search for the fewest moves after which constraints are satisfied. It knows counts and room,
+//! but no pods or nodes.
 
 use std::cmp::Reverse;
 
 use super::goal_counts::GoalCounts;
 
-/// The number of moves that are looked at before the search ends with what it has found.
+/// The number of moves that are tried before the search ends with its best result.
 const MOST_LOOKS: usize = 20_000;
 
-/// The number of moves by which a plan may be longer than the fewest that could do.
+/// The number of moves by which a plan may exceed the lower bound.
 const MOST_EXTRA: usize = 3;
 
 /// The pods that may move, and their possible targets.
@@ -16,14 +16,14 @@ const MOST_EXTRA: usize = 3;
 pub struct MoveBoard {
     /// The constraints.
     pub goals: Vec<BoardGoal>,
-    /// Pods that are alike to all of them, on their way out.
+    /// The pods that may leave their nodes, in cells of alike pods.
     pub sources: Vec<SourceCell>,
-    /// By class of pods: where its pods may go.
+    /// For each class of pods, the cells of nodes to which they may go.
     pub targets: Vec<Vec<TargetCell>>,
-    /// By class: for each goal, whether it counts the pods.
+    /// For each class and goal, true if the goal counts the pods.
     pub counts: Vec<Vec<bool>>,
-    /// By class: the goals that decide where its pods may go, with what they count of a
-    /// pod itself.
+    /// For each class, the goals that decide where its pods may go, each with 1 if it counts the
+    /// pod itself, else 0.
     pub rules: Vec<Vec<(usize, i64)>>,
 }
 
@@ -32,33 +32,33 @@ pub struct MoveBoard {
 pub struct BoardGoal {
     /// The counts of the goal.
     pub counts: GoalCounts,
-    /// True if the goal has to hold in the end. Others must not get worse.
+    /// True if the goal has to be satisfied in the end. Other goals must not get worse.
     pub is_wanted: bool,
-    /// The excess of the goal at first.
+    /// The excess of the goal before any move.
     pub excess: u32,
 }
 
 /// Pods that leave the same domains.
 #[derive(Debug, Clone)]
 pub struct SourceCell {
-    /// The class of its pods.
+    /// The class of the pods.
     pub class: usize,
-    /// By goal: the domain that they are in.
+    /// For each goal, the domain that they are in.
     pub domains: Vec<Option<usize>>,
-    /// The number of pods that are left.
+    /// The number of pods that may still leave.
     pub left: usize,
 }
 
 /// Nodes in the same domains.
 #[derive(Debug, Clone)]
 pub struct TargetCell {
-    /// By goal: the domain that they are in.
+    /// For each goal, the domain that they are in.
     pub domains: Vec<Option<usize>>,
-    /// The number of further pods of the class that have room.
+    /// The number of further pods of the class that fit.
     pub room: usize,
 }
 
-/// A move: the source cell, and the target cell among those of its class.
+/// A move: the index of the source cell, and the index of the target cell in the list of its class.
 pub type BoardMove = (usize, usize);
 
 /// Moves that were found.
@@ -66,15 +66,15 @@ pub type BoardMove = (usize, usize);
 pub struct FoundMoves {
     /// The moves, in order.
     pub moves: Vec<BoardMove>,
-    /// True if all wanted goals hold after the moves.
+    /// True if all wanted goals are satisfied after the moves.
     pub is_whole: bool,
     /// True if no plan with fewer moves reaches the same.
     pub is_least: bool,
 }
 
 impl MoveBoard {
-    /// Looks for at most so many moves. Where all that is wanted cannot be had, they are
-    /// those of which each one brings it closer.
+    /// Searches for at most `most` moves. If they cannot satisfy all wanted goals, returns moves of
+    /// which each brings these closer.
     pub fn search(mut self, most: usize, goes_on: &dyn Fn(usize) -> bool) -> FoundMoves {
         let least = self.lacking();
         let is_reachable = |goal: &BoardGoal| !goal.is_wanted || goal.counts.is_reachable();
@@ -104,7 +104,7 @@ impl MoveBoard {
         }
     }
 
-    /// Returns how many moves are lacking at least.
+    /// Returns a lower bound of the moves that are still needed.
     fn lacking(&self) -> usize {
         let wanted = self.goals.iter().filter(|goal| goal.is_wanted);
         let lacking = wanted.map(|goal| goal.counts.needed().0).max().unwrap_or(0);
@@ -151,7 +151,7 @@ impl MoveBoard {
         false
     }
 
-    /// Moves of which each one brings what is wanted closer, and worsens nothing.
+    /// Makes moves of which each brings wanted goals closer and worsens no goal.
     fn improve(&mut self, most: usize, goes_on: &dyn Fn(usize) -> bool) -> Vec<BoardMove> {
         let mut moves = Vec::new();
         while moves.len() < most
@@ -162,7 +162,7 @@ impl MoveBoard {
         moves
     }
 
-    /// Makes a move that brings what is wanted closer.
+    /// Makes a move that brings wanted goals closer and worsens no goal.
     fn improving(&mut self, goes_on: &dyn Fn(usize) -> bool) -> Option<BoardMove> {
         let before = self.needed();
         if before.iter().all(|needed| *needed == 0) {
@@ -194,8 +194,7 @@ impl MoveBoard {
         wanted.map(|goal| goal.counts.needed().0).collect()
     }
 
-    /// The cells that are worth a look, the most promising first: sources, and targets
-    /// by class.
+    /// The source cells, and the target cells of each class, the most promising first.
     fn in_order(&self, goes_on: &dyn Fn(usize) -> bool) -> (Vec<usize>, Vec<Vec<usize>>) {
         let floors: Vec<u32> = self
             .goals
@@ -231,7 +230,7 @@ impl MoveBoard {
         (sources, targets)
     }
 
-    /// Makes a move, if its target takes the pod once that has left.
+    /// Makes a move, if its target takes the pod after the pod has left its source.
     fn make(&mut self, (source, target): BoardMove) -> bool {
         let cell = &self.sources[source];
         let to = &self.targets[cell.class][target];

@@ -1,5 +1,5 @@
-//! Moves of the pods of one workload: searched among counts, then made one by one, each
-//! judged as kube-scheduler would.
+//! Moves of the pods of one workload. They are searched for by counts, and then made one by one on
+//! a copy of the snapshot, where each is judged as by kube-scheduler.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -13,20 +13,20 @@ use crate::spread::{Filter, NodeChecks, Reason, Scores};
 /// The cost of judging a node, in units, beside its checks.
 const UNITS_PER_NODE: usize = 60;
 
-/// The number of planned steps that may be refused before a workload is left as it is.
+/// The number of refused steps after which no more steps are planned for a workload.
 const MOST_REFUSALS: usize = 64;
 
 /// A workload whose pods are to move.
 pub struct Moving<'m, 'a> {
     /// The pods and constraints of its namespace.
     pub model: &'m SpreadModel,
-    /// The place of the workload.
+    /// The index of the workload in the model.
     pub workload: usize,
-    /// The state after the moves before.
+    /// The state after the earlier moves.
     pub read_view: &'m ReadView<'a>,
 }
 
-/// The steps that were refused although the counts allow them: the class and the nodes.
+/// The steps that were refused although the counts allow them.
 #[derive(Debug, Default)]
 pub struct Refused {
     /// The class and the nodes of each step.
@@ -38,18 +38,18 @@ pub struct Refused {
 pub struct FoundSteps {
     /// The steps, in order.
     pub steps: Vec<MoveStep>,
-    /// True if no plan with fewer steps does as much.
+    /// True if no plan with fewer steps achieves the same.
     pub is_least: bool,
     /// True if more steps were wanted than the limits allow.
     pub is_capped: bool,
 }
 
-/// A step: a pod goes to one of some nodes that are alike.
+/// A step: a pod goes to one of several nodes that are alike.
 #[derive(Debug, Clone)]
 pub struct MoveStep {
-    /// The place of the pod.
+    /// The index of the pod in the model.
     pub pod: usize,
-    /// That of its class.
+    /// The index of the pod's class in the model.
     pub class: usize,
     /// The nodes.
     pub target: Vec<Slot>,
@@ -60,29 +60,30 @@ pub struct MoveStep {
 pub struct MoveEffect {
     /// The topology key.
     pub topology_key: String,
-    /// The domain that the pod leaves, empty for none, and the matching pods in it before.
+    /// The domain that the pod leaves, empty if none, and the number of matching pods before the
+    /// move.
     pub from: (String, i64),
-    /// The domain that its successor comes to, and the matching pods in it before.
+    /// The domain that its successor comes to, and the number of matching pods before the move.
     pub to: (String, i64),
 }
 
 /// A step that was made.
 #[derive(Debug)]
 pub struct Stepped {
-    /// The place of the pod.
+    /// The index of the pod in the model.
     pub pod: usize,
-    /// The name of the node that it left.
+    /// The name of the node that the pod left.
     pub from: String,
-    /// That of the node it came to.
+    /// The name of the node of its successor.
     pub to: String,
-    /// The slot of the same node.
+    /// The slot of the node of its successor.
     pub to_slot: Slot,
     /// The effect on each constraint.
     pub effects: Vec<MoveEffect>,
 }
 
 impl Refused {
-    /// Notes that a step was refused. Whether to look for others.
+    /// Records a refused step. Returns whether to search again.
     pub fn note(&mut self, step: &MoveStep) -> bool {
         self.nodes.insert((step.class, step.target.clone()));
         self.nodes.len() < MOST_REFUSALS
@@ -90,7 +91,8 @@ impl Refused {
 }
 
 impl Moving<'_, '_> {
-    /// Looks for the fewest steps, at most so many.
+    /// Searches for the fewest steps, at most `most`. `affords_node` returns how many more pods may
+    /// leave a node.
     pub fn search(
         &self,
         most: usize,
@@ -132,7 +134,7 @@ impl Moving<'_, '_> {
                 continue;
             };
             let mut pods = self.within_nodes(pods, &mut nodes, affords_node);
-            // Those that no move has made yet come first.
+            // Pods that no earlier move created come first.
             pods.sort_by_key(|pod| self.model.pods[*pod].made_by.is_some());
             board.sources.push(SourceCell {
                 class: *class,
@@ -195,7 +197,7 @@ impl Moving<'_, '_> {
         }
     }
 
-    /// Returns as many of the pods as may leave their nodes.
+    /// Returns the pods that may leave by the limit of moves out of each node.
     fn within_nodes(
         &self,
         pods: Vec<usize>,
@@ -215,7 +217,8 @@ impl Moving<'_, '_> {
         pods.into_iter().filter(may_leave).collect()
     }
 
-    /// Returns where a class's pods could go if no counts forbade it, by domains.
+    /// Returns the nodes to which the pods of a class could go if counts are ignored, grouped by
+    /// their domains.
     fn targets(
         &self,
         class: usize,
@@ -258,10 +261,10 @@ impl Moving<'_, '_> {
     }
 }
 
-/// Makes steps on a copy of the snapshot, each to the best node that takes the pod.
+/// Makes steps on a copy of the snapshot. Each pod goes to the best node that takes it.
 ///
 /// # Errors
-/// A step that no node takes. Then none was made.
+/// A step whose pod no node takes. Then all steps are undone.
 pub fn replay(
     imagined: &mut Imagined<'_>,
     (namespace, model): (&str, &mut SpreadModel),
@@ -314,7 +317,7 @@ pub fn replay(
     Ok(made.into_iter().map(|(stepped, ..)| stepped).collect())
 }
 
-/// The best of some nodes that takes a pod now.
+/// The best of the nodes that take a pod of the class now.
 fn best_of(class: &MoveClass, nodes: &[Slot], read_view: &ReadView<'_>) -> Option<Slot> {
     let constraints = class.question.constraints_on(read_view);
     let filter = Filter::of(&class.question, &constraints, NodeChecks::All, read_view);
@@ -363,8 +366,8 @@ fn effects(
     .collect()
 }
 
-/// The pod that the owner makes after one is gone, on its node. It has the name of the
-/// one that is gone: which it gets is not known.
+/// The pod with which the owner replaces a deleted pod, on its new node. It has the old pod's name,
+/// because its real name is not known.
 fn successor(class: &MoveClass, old: &v1::Pod, to: Slot, read_view: &ReadView<'_>) -> v1::Pod {
     let mut pod = class.pod.clone();
     let metadata = pod.metadata.get_or_insert_default();

@@ -1,15 +1,15 @@
-//! Flows of least cost, where the cost of one more unit on an arc never falls: the
-//! cheapest ways are taken for as many units as cost the same, again and again.
+//! Flows of least cost, by successive shortest paths. The cost of one more unit on an arc never
+//! falls. Each round uses the cheapest ways for all units that cost the same.
 
 use std::collections::VecDeque;
 use std::ops::{Add, Neg};
 
-/// The cost of a choice, the most important part first. Less is better.
+/// A cost, the most important part first. Less is better.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PlanCost(pub [i64; 3]);
 
 impl PlanCost {
-    /// More than any way costs.
+    /// A cost that is more than that of any way.
     pub const MOST: Self = Self([i64::MAX; 3]);
 }
 
@@ -35,27 +35,28 @@ impl Neg for PlanCost {
     }
 }
 
-/// A way from one vertex to another.
+/// An arc from one vertex to another.
 #[derive(Debug, Clone, Copy)]
 pub struct FlowArc {
     /// The vertex where the arc begins.
     pub from: usize,
     /// The vertex where the arc ends.
     pub to: usize,
-    /// The most units that it takes.
+    /// The most units on the arc.
     pub capacity: usize,
-    /// The units on it.
+    /// The units on the arc.
     pub flow: usize,
 }
 
 impl FlowArc {
-    /// Returns how many units, up to `most`, it takes more, or fewer, at the cost of the first one.
+    /// Returns how many units, up to `most`, the arc takes more, or gives back, at the same cost as
+    /// the first unit.
     fn alike(&self, is_more: bool, most: usize, cost: &dyn Fn(usize) -> PlanCost) -> usize {
         let units = match is_more {
             true => self.capacity - self.flow,
             false => self.flow,
         };
-        // The flow before the last of so many units.
+        // The flow that determines the cost of the last of this many units.
         let before = |units: usize| match is_more {
             true => self.flow + units - 1,
             false => self.flow - units,
@@ -78,31 +79,32 @@ impl FlowArc {
 pub struct Network {
     /// The arcs.
     pub arcs: Vec<FlowArc>,
-    /// By vertex: the arcs that begin there, then those that end there.
+    /// The arcs that begin at each vertex; `into` has those that end there.
     out: Vec<Vec<usize>>,
     into: Vec<Vec<usize>>,
-    /// How many arcs were looked at to send units.
+    /// The number of arcs that were looked at to send units.
     pub looked_at: usize,
 }
 
-/// More units on an arc, or fewer.
+/// A step of a way: adds units to an arc, or takes some back.
 struct FlowStep {
     arc: usize,
     is_more: bool,
 }
 
-/// What is known of the ways that cost least.
+/// The known facts about the cheapest ways from a vertex.
 struct CheapestWays {
-    /// By vertex: what a way there costs.
+    /// The cost of the cheapest way to each vertex.
     costs: Vec<Option<PlanCost>>,
-    /// By vertex: whether the way goes through it, or no way leads on from it.
+    /// For each vertex, true if the present way goes through it, or no cheapest way leads on from
+    /// it.
     passed: Vec<bool>,
-    /// By vertex: how many of its steps lead nowhere.
+    /// For each vertex, the number of its first steps that lead to no cheapest way.
     tried: Vec<usize>,
 }
 
 impl Network {
-    /// A network of so many vertices.
+    /// A network with this number of vertices.
     pub fn new(vertices: usize, arcs: Vec<FlowArc>) -> Self {
         let (mut out, mut into) = (vec![Vec::new(); vertices], vec![Vec::new(); vertices]);
         for (index, arc) in arcs.iter().enumerate() {
@@ -126,10 +128,10 @@ impl Network {
         all(&self.out[from]).min(all(&self.into[to]))
     }
 
-    /// Sends more units from one vertex to another as cheaply as possible, also by taking
-    /// back others: up to `most`, as long as they cost the same. `cost` is what one unit more
-    /// costs on an arc that has so many. Nothing is sent where there is no way that costs less
-    /// than `below`. Returns how many were sent.
+    /// Sends up to `most` more units from one vertex to another by cheapest ways, as long as the
+    /// units cost the same. Ways may take back other units. `cost` returns the cost of one more
+    /// unit on an arc with this flow. Only ways that cost less than `below` are used. Returns the
+    /// number of sent units.
     pub fn send(
         &mut self,
         (from, to): (usize, usize),
@@ -165,13 +167,14 @@ impl Network {
         sent
     }
 
-    /// By vertex: what the cheapest way there costs, if there is one.
+    /// The cost of the cheapest way to each vertex, if there is a way.
     fn cheapest(
         &mut self,
         from: usize,
         cost: &dyn Fn(usize, usize) -> PlanCost,
     ) -> Vec<Option<PlanCost>> {
-        // Arcs have negative costs, and no circle has: each flow is the best of its size.
+        // Arcs can have negative costs. But no cycle has, because each flow is the best of its
+        // size.
         let mut best: Vec<Option<PlanCost>> = vec![None; self.out.len()];
         let mut is_queued = vec![false; self.out.len()];
         let mut queue = VecDeque::from([from]);
@@ -196,8 +199,8 @@ impl Network {
         best
     }
 
-    /// A way on which each step is the cheapest one to where it leads. Of the ways that are left
-    /// some are missed, but none of them is while nothing was sent.
+    /// Finds a cheapest way. It is always found if nothing was sent yet with these `ways`; after
+    /// that some may be missed.
     fn way(
         &mut self,
         (from, to): (usize, usize),
@@ -224,7 +227,7 @@ impl Network {
                     ways.passed[next] = true;
                     at = next;
                 }
-                // Nothing leads on from here: it stays passed.
+                // No cheapest way leads on from this vertex, so it stays marked.
                 None => (at, _) = way.pop()?,
             }
         }
@@ -235,8 +238,8 @@ impl Network {
         Some(way.into_iter().map(|(_, step)| step).collect())
     }
 
-    /// One of the steps from a vertex, where it leads and what it costs; `None` when the arc
-    /// takes nothing more that way.
+    /// The `nth` step from a vertex, the vertex to which it leads, and its cost. `None` when the
+    /// arc has no room, or nothing to take back.
     fn step(
         &self,
         at: usize,

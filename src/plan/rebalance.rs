@@ -1,4 +1,4 @@
-//! Which pods to move so that constraints hold.
+//! Plans which pods to move so that constraints are satisfied.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,14 +10,13 @@ use super::spread_model::SpreadModel;
 use crate::snapshot::{Defaults, Imagined, ReadView};
 use crate::spread::describe::{By, JudgedWorkload, Survey, WorkloadId};
 
-/// The largest number of rounds over all namespaces: where a workload has moved, another may find
-/// room.
+/// The most rounds over all namespaces. After a workload has moved, another may find room.
 const MOST_ROUNDS: usize = 8;
 
-/// The pods to move, and what their moves achieve.
+/// The pods to move, and the effects of their moves.
 #[derive(Debug, Default)]
 pub struct RebalancePlan {
-    /// The revision that it is about.
+    /// The revision of the snapshot.
     pub revision: i64,
     /// The default constraints of the snapshot.
     pub defaults: Arc<Defaults>,
@@ -25,7 +24,7 @@ pub struct RebalancePlan {
     pub moves: Vec<PlannedMove>,
     /// The workloads that violated constraints, by namespace.
     pub workloads: BTreeMap<(String, WorkloadId), RebalancedWorkload>,
-    /// True if no plan with fewer moves does as much.
+    /// True if no plan with fewer moves achieves the same.
     pub is_least: bool,
     /// True if more moves were wanted than the limits allow.
     pub is_capped: bool,
@@ -42,9 +41,9 @@ pub struct PlannedMove {
     pub pod: String,
     /// The uid of the pod.
     pub uid: String,
-    /// The place of the move that makes it, if one of the plan does.
+    /// The index of the move that creates the pod, if the plan creates it.
     pub made_by: Option<usize>,
-    /// The node that it leaves.
+    /// The node that the pod leaves.
     pub from: String,
     /// The node for the pod that takes its place.
     pub to: String,
@@ -55,15 +54,15 @@ pub struct PlannedMove {
 /// A workload that violated constraints.
 #[derive(Debug)]
 pub struct RebalancedWorkload {
-    /// The rule by which the workload is judged.
+    /// The measure by which the workload is judged.
     by: By,
     /// The spread of the workload before the moves.
     pub before: JudgedWorkload,
     /// The spread of the workload after the moves.
     pub after: Option<JudgedWorkload>,
-    /// The number of its pods that move.
+    /// The number of moves of its pods.
     pub moves: usize,
-    /// The causes that keep it from being even.
+    /// The causes that keep the workload from being even.
     pub blockers: Vec<Blocker>,
 }
 
@@ -72,14 +71,14 @@ struct Planner<'p, 's> {
     options: &'p RebalanceOptions,
     imagined: &'p mut Imagined<'s>,
     plan: RebalancePlan,
-    /// The number of pods that leave each node.
+    /// The number of planned moves out of each node.
     left: HashMap<String, usize>,
     /// The move that made each pod, by namespace and name.
     made: HashMap<(String, String), usize>,
 }
 
 impl RebalancePlan {
-    /// Plans on a copy of a snapshot, which is changed as the plan goes.
+    /// Makes a plan on a copy of a snapshot, and makes each move on this copy.
     pub fn of(imagined: &mut Imagined<'_>, options: &RebalanceOptions) -> Self {
         let names = match &options.namespace {
             Some(name) => vec![name.as_str().into()],
@@ -113,7 +112,7 @@ impl RebalancePlan {
 }
 
 impl Planner<'_, '_> {
-    /// Notes the revision and the default constraints, which all namespaces share.
+    /// Stores the revision and the default constraints, which all namespaces share.
     fn note_revision(&mut self) {
         let any = self.imagined.namespaces().into_iter().next();
         let seen = any.and_then(|name| {
@@ -125,7 +124,7 @@ impl Planner<'_, '_> {
         }
     }
 
-    /// Repairs the workloads of a namespace. Whether any was violated.
+    /// Repairs the workloads of a namespace. Returns whether any of them violates constraints.
     fn repair(&mut self, namespace: &str) -> bool {
         let options = self.options;
         let seen = self.imagined.read(namespace, |read_view| {
@@ -154,7 +153,7 @@ impl Planner<'_, '_> {
         !model.workloads.is_empty()
     }
 
-    /// Moves pods of a workload until it is even or nothing brings it closer.
+    /// Moves pods of a workload until it is even or no move brings it closer.
     fn repair_workload(
         &mut self,
         place: &(String, WorkloadId),
@@ -243,7 +242,7 @@ impl Planner<'_, '_> {
         }
     }
 
-    /// Looks at what the moves lead to.
+    /// Judges the workloads after the moves.
     fn finish(self, touched: &[Box<str>]) -> RebalancePlan {
         let Self {
             options,

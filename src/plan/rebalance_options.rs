@@ -1,4 +1,4 @@
-//! What to repair by moving pods, and how.
+//! The options of a plan that moves pods.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,17 +7,17 @@ use crate::limits::Limits;
 use crate::matching::Selector;
 use crate::spread::describe::{WorkloadId, WorkloadPods};
 
-/// The pods that stay by name, and why: by namespace.
+/// The pods that stay, by namespace and name, each with the reason.
 pub type StayingPods = HashMap<String, HashMap<String, String>>;
 
-/// The constraints to repair, and how.
+/// The options of a plan that moves pods.
 #[derive(Debug, Clone)]
 pub struct RebalanceOptions {
     /// The namespace; `None` means all.
     pub namespace: Option<String>,
     /// The kind and name of the workload; `None` means all.
     pub workload: Option<(String, String)>,
-    /// The workloads of these pods; `None` means all.
+    /// Selects pods; only their workloads are repaired. `None` means all.
     pub selector: Option<Selector>,
     /// True if soft constraints are repaired too.
     pub soft: bool,
@@ -25,21 +25,21 @@ pub struct RebalanceOptions {
     pub by: Option<Arc<str>>,
     /// The largest number of moves.
     pub most_moves: usize,
-    /// The largest number of moves of a workload.
+    /// The largest number of moves for each workload.
     pub most_of_workload: usize,
-    /// The largest number of moves out of a node.
+    /// The largest number of moves out of each node.
     pub most_of_node: usize,
-    /// The number of pods that may be unavailable of a workload without a budget.
+    /// The number of pods of a workload without a budget that may be unavailable.
     pub max_unavailable: i32,
-    /// True if pods without a controller are moved.
+    /// True if pods without a controller may be moved.
     pub moves_bare: bool,
-    /// The pods that stay.
+    /// Selects pods that stay.
     pub keeps: Option<Selector>,
     /// The pods that stay by name.
     pub stay: StayingPods,
     /// The number of domains to list.
     pub max_domains: usize,
-    /// Limits of pods.
+    /// The limits for pods.
     pub limits: Limits,
 }
 

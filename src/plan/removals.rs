@@ -1,4 +1,4 @@
-//! Which pods of a workload should go when it scales down.
+//! Plans which pods of a workload should go when it scales down.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,7 +16,7 @@ const UNITS_PER_MEMBER: usize = 20;
 pub struct RemovalOptions<'a> {
     /// The number of pods that should go.
     pub count: usize,
-    /// The fields that their controller reads of them, by name.
+    /// The fields of the pods that their controller reads, by the pod's name.
     pub facts: &'a BTreeMap<String, v1::PodFacts>,
     /// The number of domains to list.
     pub max_domains: usize,
@@ -27,7 +27,7 @@ pub struct RemovalOptions<'a> {
 pub struct RemovalPlan {
     /// The pods that should go, in order.
     pub removals: Vec<PlannedRemoval>,
-    /// The number of pods.
+    /// The number of pods of the workload.
     pub pods: usize,
     /// The spread of the pods.
     pub before: Vec<Balance>,
@@ -48,8 +48,8 @@ pub struct PlannedRemoval {
     pub uid: String,
     /// The node that it is on; empty if it is on none.
     pub node: String,
-    /// The domains that the pod leaves, one for each constraint that counts it, with their counts
-    /// when it is its turn.
+    /// The domains that the pod leaves, one for each constraint that counts the pod, with their
+    /// counts before this removal.
     pub domains: Vec<LeftDomain>,
 }
 
@@ -58,17 +58,17 @@ pub struct PlannedRemoval {
 pub struct LeftDomain {
     /// The topology key.
     pub topology_key: String,
-    /// The value of the domain; empty where the node is in no domain.
+    /// The value of the domain; empty if the node is in no domain.
     pub value: String,
-    /// Matching pods in it before; 0 where the node is in no domain.
+    /// The number of matching pods before the removal; 0 if the node is in no domain.
     pub matching_pods: i64,
 }
 
-/// A constraint, counted.
+/// A constraint with its counts.
 struct Counted<'p, 'a> {
     wanted: &'p WantedSpread<'p>,
     counts: DomainCounts<'a>,
-    /// By group: whether the constraint counts its pods.
+    /// For each group, true if the constraint counts its pods.
     counts_group: Vec<bool>,
 }
 
@@ -140,8 +140,8 @@ impl PlannedRemoval {
     }
 }
 
-/// Pods in the order in which a ReplicaSet deletes them, and whether there are facts
-/// of each.
+/// The pods in the order in which a ReplicaSet deletes them. The flag is true if facts about the
+/// pod are known.
 fn in_order(pods: Vec<NamedPod>, facts: &BTreeMap<String, v1::PodFacts>) -> Vec<(NamedPod, bool)> {
     let mut on_node: HashMap<Option<Slot>, usize> = HashMap::new();
     for pod in &pods {
@@ -166,9 +166,9 @@ fn in_order(pods: Vec<NamedPod>, facts: &BTreeMap<String, v1::PodFacts>) -> Vec<
         .collect()
 }
 
-/// The choice among pods that are on nodes, and which domain each of its domains is:
-/// [`DomainId::NONE`] for nodes in none. Both are numbered in the order of the pods,
-/// so that the order in which objects arrived changes nothing.
+/// The choice among pods on nodes, and the id of each of its domains: [`DomainId::NONE`] for nodes
+/// in no domain. Cells and domains are numbered in the order of the pods, so that the result does
+/// not depend on the order in which objects arrived.
 fn choice(
     pods: &[(NamedPod, bool)],
     counted: &[Counted<'_, '_>],
@@ -226,7 +226,7 @@ impl<'p, 'a> Counted<'p, 'a> {
         }
     }
 
-    /// The domain in which the constraint counts a pod on a node, if it does.
+    /// The domain in which the constraint counts a pod, if it counts the pod.
     fn domain_of(&self, pod: &NamedPod) -> Option<DomainId> {
         let slot = pod.node.filter(|_| self.counts_group[pod.group])?;
         Some(self.counts.in_use().partition.member(slot))
@@ -241,7 +241,7 @@ impl<'p, 'a> Counted<'p, 'a> {
         }
     }
 
-    /// Returns how the pods are spread once some are gone.
+    /// Returns the spread of the pods without those that are `gone`.
     fn balance(
         &self,
         workload: &WorkloadPods<'_>,

@@ -1,11 +1,11 @@
-//! Tries all orders of picks, where there are few.
+//! Tries all orders of picks, if there are few orders.
 
 use std::collections::HashSet;
 
 use super::standing::PickStanding;
 use crate::spread::place::Outlook;
 
-/// The most picks and cells with which all orders are tried.
+/// The most picks, and the most cells, with which all orders are tried.
 const MOST: usize = 64;
 
 /// The most standings that are looked at.
@@ -13,25 +13,25 @@ const STANDINGS: usize = 20_000;
 
 struct OrderSearch<'s> {
     cancelled: &'s dyn Fn() -> bool,
-    /// Picks by cell that were looked at.
+    /// The numbers of picks of cells that were looked at.
     seen: HashSet<Box<[u8]>>,
     now: Box<[u8]>,
     path: Vec<usize>,
     longest: Vec<usize>,
-    /// No order has more picks.
+    /// An upper bound of the picks of any order.
     bound: usize,
 }
 
 /// The reason why a search ended early.
 enum SearchEnd {
-    /// There is nothing longer.
+    /// An order as long as the bound was found.
     Found,
-    /// There are too many standings.
+    /// There are too many standings, or the caller cancelled.
     Gave,
 }
 
-/// The cells of the longest order of picks; `None` inside where there are too many to
-/// try. `None` when `cancelled` said so.
+/// The cells of the longest order of picks. The inner `None` means that there are too many orders
+/// to try, the outer that `cancelled` returned true.
 pub fn longest(
     outlook: &Outlook<'_>,
     bound: usize,

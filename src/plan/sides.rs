@@ -1,5 +1,5 @@
-//! Which domains contain which: constraints whose domains are disjoint or contain one
-//! another make a tree. Two trees make a flow problem.
+//! Constraints as two trees of domains. Constraints whose domains are disjoint or contain one
+//! another form a tree. With two trees a choice becomes a flow problem.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -8,13 +8,13 @@ use super::network::{FlowArc, Network};
 
 /// The vertex where units begin.
 pub const SOURCE: usize = 0;
-/// The vertex where they end.
+/// The vertex where units end.
 pub const SINK: usize = 1;
 
-/// Cells of things that no constraint tells apart.
+/// Cells of pods or nodes that no constraint distinguishes.
 #[derive(Debug, Clone, Copy)]
 pub struct Cells<'c> {
-    /// By cell and constraint: the domain that it is in, if it is in one.
+    /// For each cell and constraint, the domain of the cell, if it has one.
     pub domains: &'c [Vec<Option<usize>>],
     /// The number of domains, of all constraints.
     pub domain_count: usize,
@@ -25,18 +25,18 @@ pub struct Cells<'c> {
 /// Constraints as trees of domains.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Sides {
-    /// The constraints of one tree, and of another.
+    /// The constraints of each of the two trees.
     pub trees: [Vec<usize>; 2],
-    /// The constraints in neither: they cross constraints of both.
+    /// The constraints in neither tree, because they overlap constraints of both.
     pub left_out: Vec<usize>,
 }
 
 /// A network through the domains of both trees.
 #[derive(Debug)]
 pub struct TreeNetwork {
-    /// It: first an arc for each domain, then one for each cell.
+    /// The network: first an arc for each domain of the trees, then an arc for each cell.
     pub network: Network,
-    /// The domain of each arc.
+    /// The domain of each of the first arcs.
     pub domain_of: Vec<usize>,
 }
 
@@ -52,7 +52,7 @@ impl Cells<'_> {
 }
 
 impl Sides {
-    /// Returns the trees of cells; each constraint is in the first one that it fits.
+    /// Returns the trees for these cells. Each constraint is in the first tree that it fits.
     pub fn of(cells: Cells<'_>) -> Self {
         let in_each = cells.in_each();
         let nests = |one: usize, other: usize| {
@@ -74,9 +74,9 @@ impl Sides {
         sides
     }
 
-    /// From the largest domains of one tree to the smallest, through the cells, to the
-    /// smallest domains of the other tree and its largest. `sizes` says how many units
-    /// go through each cell at most.
+    /// The network from the largest domains of one tree to its smallest, through the cells, and
+    /// from the smallest domains of the other tree to its largest. `sizes` has the most units for
+    /// each cell.
     pub fn network(&self, cells: Cells<'_>, sizes: &[usize]) -> TreeNetwork {
         let in_each = cells.in_each();
         let mut ends = vec![None; cells.domain_count];

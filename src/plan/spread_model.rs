@@ -1,5 +1,5 @@
-//! The constraints of a namespace and the pods of those workloads that violate them, as
-//! a plan moves them.
+//! The constraints of a namespace and the pods of the workloads that violate them. The model
+//! follows the moves of a plan.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -19,29 +19,30 @@ const UNITS_PER_PIECE: usize = 40;
 /// The pods and constraints of a namespace.
 #[derive(Default)]
 pub struct SpreadModel {
-    /// The constraints that are wanted or must not get worse.
+    /// The constraints to repair, and those that must not get worse.
     pub goals: Vec<ModelGoal>,
-    /// The workloads that violate constraints, and pods of those before.
+    /// The workloads that violate constraints.
     pub workloads: Vec<ModelWorkload>,
-    /// Pods that are alike.
+    /// The classes of alike pods of these workloads.
     pub classes: Vec<MoveClass>,
-    /// Their pods that are on nodes, by node and name.
+    /// The pods of these workloads that are on nodes, ordered by node and name.
     pub pods: Vec<ModelPod>,
-    /// The workloads whose pods could not all be judged, and why.
+    /// The workloads of which some pods could not be judged, with the reason.
     pub faults: Vec<(WorkloadId, String)>,
 }
 
 /// A constraint.
 pub struct ModelGoal {
-    /// The place of its workload, if that violates one; only then it is repaired.
+    /// The index of its workload, if the workload is repaired. `None` for a constraint that must
+    /// only not get worse.
     pub workload: Option<usize>,
     /// The topology key.
     pub key: Arc<str>,
-    /// The nodes behind it.
+    /// The partition of the constraint.
     pub in_use: PartitionInUse,
     /// The counts of the goal.
     pub counts: GoalCounts,
-    /// The selector of the pods that it counts; `None` for all of its workload alone.
+    /// The selector of the pods that it counts; `None` means the pods of its workload.
     selector: Option<Selector>,
 }
 
@@ -51,32 +52,33 @@ pub struct ModelWorkload {
     pub id: WorkloadId,
     /// The spread of the workload.
     pub before: JudgedWorkload,
-    /// The rule by which it is judged.
+    /// The measure by which the workload is judged.
     pub by: By,
 }
 
 /// Pods of a workload that are alike.
 pub struct MoveClass {
-    /// The place of its workload.
+    /// The index of the workload of the pods.
     pub workload: usize,
     /// A pod of the class without name and node, as its owner would create it.
     pub pod: v1::Pod,
     /// The compiled form of that pod.
     pub question: Question,
-    /// The labels that are copied from the node, if they have such.
+    /// The labels of the pods that the API server copied from the node.
     pub node_labels: Vec<String>,
-    /// True, by goal, if it counts the pods.
+    /// For each goal, true if it counts the pods.
     pub counts: Vec<bool>,
-    /// The goals that decide where they may go, with what they count of a pod itself.
+    /// The goals that decide where the pods may go, each with 1 if it counts the pod itself, else
+    /// 0.
     pub rules: Vec<(usize, i64)>,
-    /// The reason why all of them stay.
+    /// The reason why all pods of the class stay.
     pub staying: Option<Staying>,
 }
 
 /// A pod.
 #[derive(Debug, Clone)]
 pub struct ModelPod {
-    /// The place of its class.
+    /// The index of the pod's class.
     pub class: usize,
     /// The name of the pod.
     pub name: String,
@@ -86,7 +88,7 @@ pub struct ModelPod {
     pub node: Slot,
     /// The reason why the pod stays.
     pub staying: Option<Staying>,
-    /// The place of the move that made it.
+    /// The index of the move that created the pod.
     pub made_by: Option<usize>,
 }
 
@@ -97,7 +99,7 @@ const NODE_LABELS: [&str; 2] = [
 ];
 
 impl SpreadModel {
-    /// Returns what there is to repair in a namespace.
+    /// Returns the model of a namespace, which is empty if nothing has to be repaired.
     pub fn of(pods: &PodGroups<'_>, namespace: &str, options: &RebalanceOptions) -> Self {
         let survey = Survey::of(pods, namespace, &options.limits, options.max_domains);
         let mut model = Self::default();
@@ -183,7 +185,7 @@ impl SpreadModel {
         });
     }
 
-    /// The class of a group; `None` where its pods cannot be judged.
+    /// The class of a group; `None` if its pods cannot be judged.
     fn class(
         &self,
         at: usize,
@@ -228,7 +230,7 @@ impl SpreadModel {
         })
     }
 
-    /// Adds constraints of other workloads that count the pods.
+    /// Adds the constraints of other workloads that count these pods.
     fn add_others(
         &mut self,
         pods: &PodGroups<'_>,
@@ -263,7 +265,7 @@ impl SpreadModel {
         domain.is_some().then(|| DomainId::index(domain))
     }
 
-    /// Notes that a pod is on another node.
+    /// Records that a pod is on another node now.
     pub fn note(&mut self, pod: usize, to: Slot, made_by: Option<usize>) {
         let (class, from) = (self.pods[pod].class, self.pods[pod].node);
         for goal in 0..self.goals.len() {
@@ -285,7 +287,7 @@ impl SpreadModel {
         own.any(|goal| goal.counts.excess() > 0)
     }
 
-    /// The pods of a workload by class and by what they count in.
+    /// The pods of a workload that may move, by class and by their domains.
     pub fn cells(
         &self,
         workload: usize,
@@ -310,7 +312,8 @@ impl SpreadModel {
     }
 }
 
-/// The constraints that are repaired or kept, in order; `None` for a topology key.
+/// The constraints of a workload that matter to the plan, in order; `None` stands for the topology
+/// key.
 fn wanted_of<'w, 's>(
     workload: &'w WorkloadPods<'s>,
     options: &RebalanceOptions,

@@ -1,26 +1,26 @@
-//! How far a plan of picks has come.
+//! The progress of a plan of picks.
 
 use std::collections::BTreeMap;
 
 use crate::spread::SkewRule;
 use crate::spread::place::Outlook;
 
-/// Counts and room after some picks.
+/// The counts and the room after some picks.
 #[derive(Debug, Clone)]
 pub struct PickStanding<'o> {
     outlook: &'o Outlook<'o>,
-    /// By constraint and value: the count, if it is a domain.
+    /// For each constraint and value, the count; `None` if the value is no domain.
     counts: Vec<Vec<Option<u32>>>,
-    /// By constraint: how many domains have each count.
+    /// For each constraint, the number of domains at each count.
     levels: Vec<BTreeMap<u32, usize>>,
-    /// By cell: how many more pods fit.
+    /// For each cell, the number of further pods that fit.
     pub room: Vec<usize>,
     /// The number of further pods that are wanted.
     pub left: usize,
 }
 
 impl<'o> PickStanding<'o> {
-    /// Before the first pick.
+    /// The standing before the first pick.
     pub fn of(outlook: &'o Outlook<'o>) -> Self {
         let constraints = outlook.constraints.iter();
         let counts: Vec<_> = constraints.map(|it| it.counts.clone()).collect();
@@ -40,7 +40,7 @@ impl<'o> PickStanding<'o> {
         }
     }
 
-    /// Returns the skew that each constraint accepts now.
+    /// Returns the rules of the constraints at their present smallest counts.
     pub fn rules(&self) -> Vec<SkewRule> {
         let constraints = self.outlook.constraints.iter().enumerate();
         let rules = constraints.map(|(index, it)| it.rule(self.smallest(index)));
@@ -52,8 +52,8 @@ impl<'o> PickStanding<'o> {
         self.levels[constraint].keys().next().copied()
     }
 
-    /// The count that all domains of a constraint have to reach before it accepts more;
-    /// `None` where no pick changes what it accepts.
+    /// The count that all domains of a constraint have to reach before its rule accepts more.
+    /// `None` if no smallest count changes the rule.
     pub fn next(&self, constraint: usize) -> Option<u32> {
         let of = &self.outlook.constraints[constraint];
         let smallest = self.smallest(constraint)?;
@@ -61,7 +61,7 @@ impl<'o> PickStanding<'o> {
         (of.rule(Some(next)) != of.rule(Some(smallest))).then_some(next)
     }
 
-    /// Matching pods in a domain.
+    /// The number of matching pods in a domain.
     pub fn count(&self, constraint: usize, domain: usize) -> u32 {
         self.counts[constraint][domain].unwrap_or(0)
     }
@@ -71,7 +71,7 @@ impl<'o> PickStanding<'o> {
         rule.takes(self.count(constraint, domain))
     }
 
-    /// Returns how many pods the domains of a constraint lack to reach a count, all of them.
+    /// Returns the number of pods that all domains of a constraint together lack to reach a count.
     pub fn lacks(&self, constraint: usize, count: u32) -> usize {
         let levels = self.levels[constraint].range(..count);
         let lacking = levels.map(|(level, domains)| domains * (count - level) as usize);

@@ -1,4 +1,4 @@
-//! The subject of an explanation: a placement, and the verdict of every constraint on each cluster.
+//! The subject of an explanation: a placement, and the verdict on each cluster.
 
 use crate::explain::case::all_nodes;
 use crate::explain::diagnosis::{count, wire_index};
@@ -28,14 +28,14 @@ pub struct JudgedCluster<'a> {
     pub node: NodeRef<'a>,
     /// The cluster's score, or the reason why it has none.
     pub verdict: Result<i64, NodeRefusal>,
-    /// True if the cluster passes the checks besides spread.
+    /// True if the cluster passes the checks other than spread.
     pub passes: bool,
-    /// True if the cluster holds the placement already: it cannot be picked again.
+    /// True if the cluster holds the placement already, so it cannot be picked again.
     pub holds: bool,
 }
 
 impl<'a> PlacementCase<'a> {
-    /// The case of a question, decided about `slots`.
+    /// The case of a question, for the clusters `slots`.
     pub fn of(
         question: &'a PlacementSpec,
         judge: &'a Judge<'a>,
@@ -68,7 +68,7 @@ impl<'a> PlacementCase<'a> {
         spreads.filter(|spread| spread.active.constraint.is_hard())
     }
 
-    /// The clusters that may be picked, apart from the constraints.
+    /// The clusters that may be picked if the constraints admit them.
     pub fn pickable(&self) -> impl Iterator<Item = &JudgedCluster<'a>> {
         let clusters = self.clusters.iter();
         clusters.filter(|cluster| cluster.passes && !cluster.holds)
@@ -81,7 +81,7 @@ impl<'a> PlacementCase<'a> {
             .count()
     }
 
-    /// Decides again with another max skew of a constraint, and returns how many clusters could be
+    /// Decides again with another max skew of a constraint. Returns how many clusters may then be
     /// picked.
     pub fn open_with(&self, changed: &HolderSpread, max_skew: i32) -> usize {
         let mut spreads = self.spreads.to_vec();
@@ -131,7 +131,7 @@ impl<'a> PlacementCase<'a> {
         }
     }
 
-    /// The clusters that a constraint leaves out: those without the key, and no others.
+    /// The clusters that a constraint does not count, which are only those without the key.
     fn keyless(&self, key: &str) -> Vec<v1::LeftOut> {
         let nodes = all_nodes(&self.read_view).map(|(_, node)| node);
         let keyless = nodes.filter(|node| node.label_text(key).is_none());

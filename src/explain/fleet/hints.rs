@@ -36,9 +36,9 @@ pub fn all(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
         .collect()
 }
 
-/// With every cluster the skew would stay above `maxSkew`, even with clusters that would shrink it:
-/// KubeFleet checks the resulting skew, not the change. A new, empty domain beside full ones causes
-/// that.
+/// Finds a constraint whose skew stays above `maxSkew` after any pick. KubeFleet refuses even
+/// clusters that reduce the skew, because it checks the resulting skew, not the change. A new,
+/// empty domain beside full ones causes this.
 fn skew_too_large(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagnosis> {
     if !admits_nothing(spread) {
         return None;
@@ -77,7 +77,7 @@ fn admits_nothing(spread: &HolderSpread) -> bool {
     !domains.is_empty() && domains.iter().all(|domain| !domain.feasible)
 }
 
-/// A hint that suggests another max skew, with the number of clusters that it admits.
+/// A hint that suggests another max skew, which would admit `open` clusters.
 fn suggesting(
     spread: &HolderSpread,
     kind: Kind,
@@ -96,8 +96,8 @@ fn suggesting(
     Diagnosis { hint, remedy }
 }
 
-/// The domains with the fewest holders have no cluster that can be picked. They keep their count,
-/// and cap all other domains.
+/// Finds a constraint whose domains with the fewest holders have no cluster that can be picked.
+/// Their counts stay, which limits all other domains.
 fn unusable_domain(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagnosis> {
     let report = spread.report(usize::MAX);
     let key = &*spread.active.constraint.topology_key;
@@ -151,7 +151,7 @@ fn unusable_clusters(case: &PlacementCase<'_>, key: &str, values: &[&str]) -> St
             "are cordoned, tainted or excluded by affinity",
         ),
         (
-            // Where the budget is used up no node is judged, and the hint is not read.
+            // If the budget is used up, this number is wrong, but the answer is not sent either.
             all.count().saturating_sub(judged().count()),
             "is no candidate",
             "are no candidates",
@@ -164,8 +164,8 @@ fn unusable_clusters(case: &PlacementCase<'_>, key: &str, values: &[&str]) -> St
     joined(&said.collect::<Vec<_>>())
 }
 
-/// No cluster can be picked, though each of several hard constraints admits some: another order of
-/// picks might have gone on.
+/// Finds the dead end in which no cluster can be picked, although each of several hard constraints
+/// admits some. Another order of picks might have reached more.
 fn greedy(case: &PlacementCase<'_>) -> Option<Diagnosis> {
     let hard: Vec<&HolderSpread> = case.hard().collect();
     if hard.len() < 2 || case.open_count() > 0 || case.pickable().next().is_none() {
@@ -198,7 +198,7 @@ fn greedy(case: &PlacementCase<'_>) -> Option<Diagnosis> {
     Some(hint.into())
 }
 
-/// No cluster can be picked: the smallest `maxSkew` that would admit one.
+/// If no cluster can be picked, suggests the smallest `maxSkew` that admits one.
 fn max_skew(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagnosis> {
     if case.open_count() > 0 {
         return None;
@@ -240,7 +240,7 @@ fn max_skew(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagnosis
     ))
 }
 
-/// A selector that does not match the placement: picks are not counted.
+/// Finds a selector that does not match the placement, so picks are not counted.
 pub fn mismatch(active: &Active) -> Option<v1::Hint> {
     let message = format!(
         "the selector of {} does not match the placement's own labels: clusters that it picks are \
@@ -250,7 +250,7 @@ pub fn mismatch(active: &Active) -> Option<v1::Hint> {
     (active.self_match == 0).then(|| hint(Kind::SelfMismatch, active, message))
 }
 
-/// Clusters without the key are no domain and are never refused.
+/// Finds clusters without the key. They are in no domain and are never refused.
 fn missing_key(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagnosis> {
     let key = &*spread.active.constraint.topology_key;
     let lacks = |cluster: &&JudgedCluster<'_>| cluster.node.label_text(key).is_none();
@@ -270,7 +270,7 @@ fn missing_key(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagno
     Some(hint(Kind::MissingKey, &spread.active, message).into())
 }
 
-/// Placements that match and are being deleted hold their cluster no longer.
+/// Finds matching placements that are being deleted, which are not counted.
 fn terminating(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagnosis> {
     let ending = case.read_view.terminating(spread.active.counted());
     let ending: usize = ending.map(|(_, pods)| pods as usize).sum();
@@ -286,7 +286,7 @@ fn terminating(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagno
     Some(hint(Kind::TerminatingPods, &spread.active, message).into())
 }
 
-/// A soft constraint takes points off and never refuses.
+/// Says of a soft constraint that it reduces scores and never refuses.
 fn soft(_: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagnosis> {
     let active = &spread.active;
     let message = format!(

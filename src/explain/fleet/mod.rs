@@ -1,5 +1,5 @@
-//! The Fleet dialect explained: clusters that hold a placement, and the dead
-//! ends of KubeFleet's rules (`docs/semantics.md`, "Fleet dialect").
+//! Explanations in the Fleet dialect: clusters that hold a placement, and the dead ends of
+//! KubeFleet's rules (`docs/semantics.md`, "Fleet dialect").
 
 mod case;
 mod hints;

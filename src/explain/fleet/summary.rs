@@ -1,10 +1,10 @@
-//! The one sentence about a placement.
+//! The summary of a placement in one sentence.
 
 use super::case::PlacementCase;
 use crate::explain::diagnosis::Diagnosis;
 use crate::explain::words::{plural, sentence, so_many};
 
-/// The sentence about a placement: the result, the causes, and the remedy.
+/// The sentence: the result, the causes, and the remedy.
 pub fn of(case: &PlacementCase<'_>, findings: &[Diagnosis]) -> String {
     let (open, all) = (case.open_count(), case.clusters.len());
     let verdict = match (open, all) {

@@ -1,4 +1,4 @@
-//! Effects of a constraint that may surprise, whatever nodes and pods there are.
+//! Hints about surprising effects of a constraint that do not depend on nodes or other pods.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,7 @@ use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
 use crate::spread::Active;
 
-/// The hints about a constraint of pods with `labels` that hold for any nodes
-/// and pods.
+/// The hints about a constraint of a pod with `labels` that are true of any cluster.
 pub fn always(active: &Active, labels: &BTreeMap<String, String>) -> Vec<v1::Hint> {
     let is_soft = !active.constraint.is_hard();
     let hints = [
@@ -21,8 +20,8 @@ pub fn always(active: &Active, labels: &BTreeMap<String, String>) -> Vec<v1::Hin
     hints.into_iter().flatten().collect()
 }
 
-/// The selector does not match the pod itself: placing it changes no count, so
-/// the next pod goes to the same place.
+/// Finds a selector that does not match the pod itself. Placing the pod changes no count, so the
+/// next pod goes to the same place.
 pub fn mismatch(active: &Active, labels: &BTreeMap<String, String>) -> Option<v1::Hint> {
     let wire = active.selector.to_wire()?;
     if active.self_match > 0 {
@@ -38,7 +37,7 @@ pub fn mismatch(active: &Active, labels: &BTreeMap<String, String>) -> Option<v1
     Some(hint(Kind::SelfMismatch, active, message))
 }
 
-/// The keys that a selector asks for, each with the pod's value.
+/// The keys that a selector uses, each with the pod's value.
 fn differences(selector: &v1::LabelSelector, labels: &BTreeMap<String, String>) -> String {
     let pairs = selector.match_labels.iter();
     let wrong = pairs.filter(|(key, value)| labels.get(*key) != Some(*value));
@@ -53,7 +52,7 @@ fn differences(selector: &v1::LabelSelector, labels: &BTreeMap<String, String>) 
     joined(&said.collect::<Vec<_>>())
 }
 
-/// An empty or absent selector counts nothing.
+/// Finds an empty or absent selector, which counts no pod.
 pub fn empty(active: &Active) -> Option<v1::Hint> {
     let why = match &active.selector {
         Selector::Nothing => "has no labelSelector, which matches no pod",
@@ -69,7 +68,7 @@ pub fn empty(active: &Active) -> Option<v1::Hint> {
     Some(hint(Kind::EmptySelector, active, message))
 }
 
-/// A ScheduleAnyway constraint orders nodes and never limits.
+/// Says of a `ScheduleAnyway` constraint that it ranks nodes and never refuses one.
 pub fn no_limit(active: &Active) -> v1::Hint {
     let message = format!(
         "{} is ScheduleAnyway: it orders the nodes and never keeps the pod off one; its maxSkew \

@@ -1,12 +1,12 @@
-//! Constraints that exclude each other.
+//! The hint about hard constraints that exclude each other.
 
 use crate::explain::case::{Case, Hard, JudgedNode, values};
 use crate::explain::diagnosis::{Diagnosis, hint, wire_index};
 use crate::explain::words::plural;
 use crate::proto::v1::hint::Kind;
 
-/// No node is feasible, although each of two hard constraints admits some:
-/// the first pair of which no node satisfies both.
+/// If no node is feasible, finds the first pair of hard constraints that each admit nodes, but no
+/// node together.
 pub fn conflict(case: &Case<'_>) -> Vec<Diagnosis> {
     if !case.is_stuck() {
         return Vec::new();
@@ -44,7 +44,7 @@ pub fn conflict(case: &Case<'_>) -> Vec<Diagnosis> {
     Vec::new()
 }
 
-/// `3 nodes (zone-a, zone-b)`.
+/// The nodes that a constraint admits: `3 nodes (zone-a, zone-b)`.
 fn where_to(case: &Case<'_>, hard: &Hard<'_>, admits: &[bool]) -> String {
     let nodes = case.nodes.iter().zip(admits).filter(|(_, admits)| **admits);
     let count = admits.iter().filter(|admits| **admits).count();

@@ -1,4 +1,4 @@
-//! Causes that hold the global minimum down.
+//! Hints about causes of a low global minimum.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use crate::matching::{Constraint, Policy};
 use crate::proto::v1::hint::Kind;
 use crate::spread::Reason;
 
-/// The domains with the fewest pods can take none, so the minimum stays and the other domains fill
-/// up. A node inclusion policy may take such domains out of the counting.
+/// Finds a constraint whose domains with the fewest pods cannot take the pod, so the minimum stays
+/// and the other domains fill up. A node inclusion policy may exclude such domains from counting.
 pub fn unusable_domain(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
     let lowest = hard.report.lowest();
     let usable = case.usable_values(hard.key());
@@ -140,7 +140,7 @@ fn unusable_nodes(case: &Case<'_>, hard: &Hard<'_>, values: &[&str]) -> String {
     joined(&said.collect::<Vec<_>>())
 }
 
-/// There are fewer domains than `minDomains`, so the minimum counts as 0.
+/// Finds a constraint with fewer domains than `minDomains`, so the minimum counts as 0.
 pub fn min_domains(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
     let wanted = i64::from(hard.active().constraint.min_domains.unwrap_or(1));
     let there = i64::try_from(hard.report.domain_count).unwrap_or(i64::MAX);

@@ -1,4 +1,4 @@
-//! The hints: each a function of the case, with its numbers.
+//! The hints of the Kubernetes dialect. Each kind of hint is found by a function of the case.
 
 mod always;
 mod conflict;
@@ -66,7 +66,7 @@ impl Finder {
 
 /// The hints of a case.
 pub fn all(case: &Case<'_>) -> Vec<Diagnosis> {
-    // When the caller stops waiting, the remaining hints are left out.
+    // The remaining hints are left out if the caller stops waiting or the budget is used up.
     let finders = HINTS.iter().take_while(|_| case.affords(case.nodes.len()));
     let hints = finders.flat_map(|finder| finder.find(case));
     let soft = case.constraints.soft().map(always::no_limit);

@@ -1,4 +1,4 @@
-//! Labels of nodes that are easily mistaken.
+//! Hints about labels of nodes that are missing or empty.
 
 use crate::explain::case::{Case, JudgedNode, all_nodes};
 use crate::explain::diagnosis::{Diagnosis, hint, title};
@@ -7,8 +7,8 @@ use crate::proto::v1::hint::Kind;
 use crate::snapshot::{NodeRef, ReadView};
 use crate::spread::Active;
 
-/// Candidates that lack the topology key: a hard constraint never admits
-/// them, a soft one does not rank them.
+/// Finds candidates that lack the topology key. A hard constraint never admits them, and a soft
+/// constraint does not rank them.
 pub fn missing_key(case: &Case<'_>, active: &Active) -> Option<Diagnosis> {
     let key = &*active.constraint.topology_key;
     let lacks = |node: &&JudgedNode<'_>| node.node.label_text(key).is_none();
@@ -32,7 +32,7 @@ pub fn missing_key(case: &Case<'_>, active: &Active) -> Option<Diagnosis> {
     Some(hint(Kind::MissingKey, active, message).into())
 }
 
-/// Nodes that have the key with an empty value are a domain of their own.
+/// Finds nodes that have the key with an empty value, which is a domain of its own.
 pub fn empty_value(case: &Case<'_>, active: &Active) -> Option<Diagnosis> {
     let counts = case.hard_at(active.index).map_or(String::new(), |hard| {
         format!(", with {}", plural(hard.count(""), "pod"))
@@ -40,8 +40,8 @@ pub fn empty_value(case: &Case<'_>, active: &Active) -> Option<Diagnosis> {
     empty_values(&case.read_view, active, "node", &counts)
 }
 
-/// Returns the hint about nodes of the domain `""`, with `what` as their description; `counts` is
-/// the count of the domain.
+/// Returns the hint about nodes of the domain `""`. `what` is the noun for a node, and `counts` a
+/// clause with the count of the domain.
 pub fn empty_values(
     read_view: &ReadView<'_>,
     active: &Active,

@@ -1,4 +1,4 @@
-//! Nodes on which room is reserved for nominated pods.
+//! The hint about nodes that refuse the pod because of nominated pods.
 
 use crate::explain::case::{Case, JudgedNode};
 use crate::explain::diagnosis::{Diagnosis, count, general_hint};
@@ -10,8 +10,8 @@ use crate::spread::NominatedOn;
 /// The highest priority that Kubernetes lets users give.
 const HIGHEST_OF_USERS: i32 = 1_000_000_000;
 
-/// Nodes that refuse the pod only for the pods nominated to them, and the priority with which it
-/// would come before those.
+/// Finds nodes that refuse the pod only because of pods nominated to them, and the priority with
+/// which the pod would go first.
 pub fn nominated(case: &Case<'_>) -> Vec<Diagnosis> {
     let is_kept_off = |node: &&JudgedNode<'_>| {
         let refusal = node.refusal.as_ref();

@@ -1,5 +1,4 @@
-//! Terms of affinity between pods that keep the pod off nodes: the pods that have them, and the
-//! domains concerned.
+//! Hints about terms of affinity between pods that keep the pod off nodes.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +10,7 @@ use crate::proto::v1::hint::Kind;
 use crate::snapshot::HeldTerm;
 use crate::spread::Reason;
 
-/// A hint for each term that keeps the pod off a node which passes all other checks.
+/// Returns a hint for each term that keeps the pod off a node which passes all checks before it.
 pub fn pod_affinity(case: &Case<'_>) -> Vec<Diagnosis> {
     let Some(terms) = case.pod_terms() else {
         return Vec::new();
@@ -48,7 +47,7 @@ pub fn pod_affinity(case: &Case<'_>) -> Vec<Diagnosis> {
     hints.map(Diagnosis::from).collect()
 }
 
-/// Describes a term of the pod's affinity that is met only in these domains.
+/// Describes a term of the pod's affinity that only these domains meet.
 fn missing(term: &PodTerm, there: &BTreeSet<&str>, nodes: usize) -> String {
     let key = &term.topology_key;
     let place = match there.is_empty() {

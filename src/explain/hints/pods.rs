@@ -1,5 +1,4 @@
-//! Pods that are counted and should not be, and pods that are not counted and
-//! should be.
+//! Hints about pods that are counted or not counted unexpectedly.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,8 +13,8 @@ use crate::spread::Active;
 /// The label that distinguishes the revisions of a Deployment.
 const HASH: &str = "pod-template-hash";
 
-/// Pods of several revisions of this workload are counted together: pods with the same labels
-/// except the hash.
+/// Finds a constraint that counts several revisions of this workload together. These are pods with
+/// the same labels except the hash.
 pub fn mixed_revisions(case: &Case<'_>, active: &Active) -> Option<Diagnosis> {
     // Default constraints cannot have matchLabelKeys.
     if active.from_defaults {
@@ -43,8 +42,8 @@ pub fn mixed_revisions(case: &Case<'_>, active: &Active) -> Option<Diagnosis> {
     Some(found)
 }
 
-/// Returns the number of pods that a constraint counts for each revision of the pod's workload:
-/// pods with its labels except the hash.
+/// Returns, for each revision of the pod's workload, the number of pods that a constraint counts.
+/// The pods of a workload have the same labels except the hash.
 fn revisions<'a>(case: &Case<'a>, active: &Active) -> BTreeMap<&'a str, u32> {
     let without_hash = case.labels().iter().filter(|(key, _)| *key != HASH);
     let expected: Vec<(&str, &str)> = without_hash.map(|(k, v)| (&**k, &**v)).collect();
@@ -92,7 +91,7 @@ fn suggest_hash(case: &Case<'_>, active: &Active, own: &str, found: &mut Diagnos
     }
 }
 
-/// Pods that match and are being deleted are not counted.
+/// Finds matching pods that are being deleted, which are not counted.
 pub fn terminating(case: &Case<'_>, active: &Active) -> Option<Diagnosis> {
     let key = &*active.constraint.topology_key;
     let mut by_value: BTreeMap<&str, usize> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Shortages of room on nodes, and the amounts that would be enough.
+//! Hints about nodes without enough room, and about the amounts that would be enough.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::matching::{Lack, Shortage};
 use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
 
-/// The number of names that a message has as data.
+/// The most node names in the data of a hint.
 const LISTED: usize = 10;
 
 /// A node that has too little of a resource.
@@ -21,13 +21,13 @@ struct Lacking<'a> {
     is_alone: bool,
 }
 
-/// For each resource that some nodes have too little of: the amount that would let the pod onto a
-/// node that refuses it for no other reason.
+/// Returns a hint for each resource that some nodes have too little of. It says which amount would
+/// let the pod onto a node that refuses the pod for no other reason.
 pub fn room(case: &Case<'_>) -> Vec<Diagnosis> {
     let mut all: BTreeMap<Lack, Vec<Lacking<'_>>> = BTreeMap::new();
     for (node, shortages) in case.shortages() {
         let is_alone = shortages.len() == 1 && case.admits_beside_checks(node);
-        // Where no pods are allowed at all, no pod can leave.
+        // If a node takes no pods at all, no pod can leave it.
         let is_closed = |shortage: &Shortage| shortage.of == Lack::Pods && shortage.is_final;
         for shortage in shortages {
             let nodes = all.entry(shortage.of.clone()).or_default();
@@ -40,7 +40,7 @@ pub fn room(case: &Case<'_>) -> Vec<Diagnosis> {
     }
     let found = all.values().filter_map(|nodes| lacking(case, nodes));
     let mut found: Vec<Diagnosis> = found.collect();
-    // Shortages that can be helped come first.
+    // Shortages with a remedy come first.
     found.sort_by_key(|found| found.hint.admitted_node_count == 0);
     found
 }
@@ -75,7 +75,7 @@ fn lacking(case: &Case<'_>, nodes: &[Lacking<'_>]) -> Option<Diagnosis> {
     Some(Diagnosis { hint, remedy })
 }
 
-/// Tells on how many nodes the resource is short.
+/// Says on how many nodes there is too little of the resource.
 fn scarcity(least: &Shortage, nodes: usize, too_small: usize) -> String {
     let have = so_many(nodes, "node", "has", "have");
     let even = |what: &str| match too_small {
@@ -98,7 +98,7 @@ fn scarcity(least: &Shortage, nodes: usize, too_small: usize) -> String {
     }
 }
 
-/// Tells which amount would let the pod onto some nodes.
+/// Says which amount would let the pod onto these nodes.
 fn useful(least: &Shortage, names: &[&str]) -> String {
     let onto = match names.len() {
         1 => names[0].to_owned(),
@@ -115,7 +115,7 @@ fn useful(least: &Shortage, names: &[&str]) -> String {
     format!(": {change} would let it onto {onto}")
 }
 
-/// Tells that no node lacks only this resource.
+/// Says that no node lacks only this resource.
 fn useless(least: &Shortage) -> String {
     let missing = least.of.quantity(least.missing);
     match &least.of {

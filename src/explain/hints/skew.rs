@@ -1,5 +1,5 @@
-//! No node is feasible: the numbers that are missing, for each constraint that alone excludes some
-//! node.
+//! Hints for the case that no node is feasible: the smallest changes with which a constraint would
+//! admit a node that passes all other constraints.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::proto::v1::hint::Kind;
 use crate::snapshot::NodeRef;
 use crate::spread::SkewRule;
 
-/// The smallest `maxSkew` that would admit a node.
+/// Finds the smallest `maxSkew` that would admit a node.
 pub fn max_skew(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
     // The skew of the node includes the pods nominated to it.
     let skews = nearly(case, hard).filter_map(|(_, node)| Some(node.refusal.as_ref()?.skew));
@@ -41,8 +41,8 @@ pub fn max_skew(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
     })
 }
 
-/// Tells how many pods would have to leave which domain. The other constraints have to admit the
-/// node whichever of the matching pods leave.
+/// Finds how many pods would have to leave a domain, and which domain. The other constraints have
+/// to admit the node no matter which of the matching pods leave.
 pub fn fewer_pods(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
     let fits = |(value, node): &(&str, &JudgedNode<'_>)| {
         let leaving = hard.count(value) - hard.rule.limit();
@@ -73,8 +73,8 @@ pub fn fewer_pods(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
     })
 }
 
-/// Tells how many pods would have to arrive in which domains to raise the minimum. Left out if a
-/// domain could take none, if `minDomains` keeps the minimum at 0, or if these pods might violate
+/// Finds how many pods would have to arrive in which domains to raise the minimum. `None` if such a
+/// domain can take no pod, if `minDomains` keeps the minimum at 0, or if these pods might violate
 /// another constraint.
 pub fn more_pods(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
     if hard.report.min_domains_unmet {
@@ -124,7 +124,7 @@ fn change(value: &str, pods: i64) -> v1::DomainChange {
     }
 }
 
-/// The nodes that the pod is kept off only by the skew of this constraint, with their values.
+/// The nodes that only this constraint may refuse, with their values of its topology key.
 fn nearly<'c, 'a>(
     case: &'c Case<'a>,
     hard: &'c Hard<'a>,
@@ -133,14 +133,13 @@ fn nearly<'c, 'a>(
     others.filter_map(|node| Some((node.node.label_text(hard.key())?, node)))
 }
 
-/// Returns whether a node is judged by the numbers of its domain alone. Nominated pods on the node
-/// would add to them.
+/// Returns whether a node is judged only by the numbers of its domain. Nominated pods on the node
+/// would add to these.
 fn is_by_domain(case: &Case<'_>, (_, node): &(&str, &JudgedNode<'_>)) -> bool {
     case.nominated_on(node).is_none()
 }
 
-/// Returns whether the other constraints admit a node even if pods that leave lower
-/// their minimum as far as they can.
+/// Returns whether the other constraints admit a node even if all leaving pods lower their minimum.
 fn others_outlast(case: &Case<'_>, hard: &Hard<'_>, node: &JudgedNode<'_>, leaving: i64) -> bool {
     let mut others = case.other_hard(hard);
     others.all(|other| {
@@ -155,8 +154,8 @@ fn others_outlast(case: &Case<'_>, hard: &Hard<'_>, node: &JudgedNode<'_>, leavi
     })
 }
 
-/// Returns whether pods that arrive in some domains may land where another constraint
-/// counts for the node.
+/// Returns whether pods that arrive in these domains may arrive in the node's domain of another
+/// constraint.
 fn in_the_way(
     case: &Case<'_>,
     hard: &Hard<'_>,

@@ -1,4 +1,4 @@
-//! Storage that keeps the pod off nodes: the claim, volume or disk, and the remedy.
+//! Hints about storage that keeps the pod off nodes: the claim, volume or disk, and the remedy.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,8 @@ use crate::matching::PodDisk;
 use crate::proto::v1::hint::Kind;
 use crate::spread::{BoundClaim, Reason};
 
-/// A hint for each claim and each disk that keeps the pod off nodes which pass all earlier checks.
+/// Returns the hints about claims and disks that keep the pod off nodes which pass all earlier
+/// checks.
 pub fn volumes(case: &Case<'_>) -> Vec<Diagnosis> {
     let Some(volumes) = case.volumes() else {
         return Vec::new();
@@ -98,7 +99,7 @@ fn names<'n>(nodes: &[&JudgedNode<'n>]) -> Vec<&'n str> {
 }
 
 fn disk_name(disk: &PodDisk) -> &str {
-    // The id ends with the pool and image of Ceph.
+    // The id of a Ceph disk has two lines: the pool and the image. The last is the name.
     disk.id.rsplit('\n').next().unwrap_or_default()
 }
 
@@ -113,7 +114,7 @@ fn bound_to(bound: &BoundClaim<'_>, words: &str, away: usize) -> Option<String> 
     })
 }
 
-/// Returns the remedy where no node takes the pod.
+/// Returns the remedy for a reason in these words, by which no node takes the pod.
 fn remedy(words: &str) -> &'static str {
     if words.starts_with("pod has unbound immediate") {
         "Bind its claim to a volume, or give the claim a class that makes volumes"
