@@ -20,13 +20,13 @@ const SYSTEM_CLASSES: [(&str, i64); 2] = [
     ("system-node-critical", 2_000_001_000),
 ];
 
-/// An addition to a pod that is not known.
+/// An addition of admission to a pod that is not known.
 #[derive(Debug, Clone)]
 pub(crate) struct NotCounted {
     /// The field of the pod that the addition would decide, as `unchecked` names it.
     pub(crate) field: &'static str,
-    /// A sentence for a person that says what is missing, and why. None if nothing went wrong:
-    /// files, and servers, seldom have LimitRanges.
+    /// A sentence for a person that says what is missing, and why. `None` if nothing went wrong:
+    /// files and servers seldom have LimitRanges.
     pub(crate) words: Option<String>,
 }
 
@@ -42,19 +42,19 @@ fn field_of(kind: &str) -> &'static str {
 /// The objects that admission reads.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Admission {
-    /// The LimitRanges, by namespace and name. The order in which an API server merges several is
-    /// not defined.
+    /// The LimitRanges, by namespace and name. An API server merges several in no defined order.
     limit_ranges: BTreeMap<(String, String), Value>,
     runtime_classes: BTreeMap<String, Value>,
     priority_classes: BTreeMap<String, Value>,
-    /// The unknown kinds, each with the reason.
+    /// The kinds whose objects are unknown, each with the reason.
     unknown: BTreeMap<&'static str, String>,
-    /// True if all objects of a cluster that the pod's admission reads were asked for.
+    /// True if all objects of a cluster that admission reads were listed, except those of unknown
+    /// kinds.
     is_listed: bool,
 }
 
 impl Admission {
-    /// Keeps an object of a kind that admission reads.
+    /// Keeps an object if admission reads its kind.
     pub(super) fn offer(&mut self, object: &Value) {
         let metadata = &object["metadata"];
         let name = || text(metadata, "name").to_owned();
@@ -94,8 +94,8 @@ impl Admission {
         self.unknown.insert(kind, why);
     }
 
-    /// Records that all objects of a cluster were listed, but for the [unknown](Self::is_without)
-    /// ones.
+    /// Records that all objects of a cluster were listed, except those of
+    /// [unknown](Self::is_without) kinds.
     pub(crate) fn is_listed(&mut self) {
         self.is_listed = true;
     }
@@ -138,7 +138,7 @@ impl Admission {
         missing
     }
 
-    /// Returns the unknown kinds that could add something to a pod.
+    /// Returns the additions that objects of unknown kinds could make to a pod.
     fn unknown_of(&self, pod: &mut Value) -> Vec<NotCounted> {
         let is_named = |class: &str| !text(&pod["spec"], class).is_empty();
         let (runs_as, ranks) = (is_named("runtimeClassName"), is_named("priorityClassName"));
@@ -184,7 +184,7 @@ impl Admission {
         }
     }
 
-    /// Sets the priority of the pod's class or, if it names none, of the default class.
+    /// Sets the priority of the pod's class or, if the pod names no class, of the default class.
     fn set_priority(&self, pod: &mut Value) {
         let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else {
             return;
@@ -221,8 +221,8 @@ fn default_requests(limit: &Value) -> Map<String, Value> {
     requests
 }
 
-/// Adds tolerations for five minutes of a node that is not ready or unreachable. Every pod gets
-/// them, unless it has others for these taints.
+/// Adds tolerations of five minutes for a node that is not ready or unreachable. Every pod gets
+/// these, unless it has its own for these taints.
 fn tolerate_for_a_while(pod: &mut Value) {
     for taint in [
         "node.kubernetes.io/not-ready",
@@ -243,7 +243,7 @@ fn tolerate_for_a_while(pod: &mut Value) {
     }
 }
 
-/// Adds the overhead of a RuntimeClass, and its rules for where its pods run.
+/// Adds the overhead of a RuntimeClass, and its node selector and tolerations.
 fn run_as(pod: &mut Value, class: &Value) {
     let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else {
         return;

@@ -1,11 +1,11 @@
-//! Bounds on reading a file, so that no file takes too much memory or time.
+//! Bounds on the size of input, so that no file takes too much memory or time.
 
 use std::cell::Cell;
 use std::io::{self, BufReader, Read};
 use std::rc::Rc;
 
-/// The most bytes of a source whose objects are read one by one. A cluster of 3,000,000 pods has a
-/// tenth of that as JSON.
+/// The most bytes of a source whose objects are read one by one. A cluster of 3,000,000 pods needs
+/// a tenth of this as JSON.
 pub(super) const MAX_STREAM_BYTES: u64 = 16 << 30;
 
 /// The most bytes of a text that is held as a whole: YAML, and the files of `lint`. 150,000 pods
@@ -33,7 +33,7 @@ pub(super) enum BoundError {
         /// The most bytes that it may have.
         most: u64,
     },
-    /// The text is binary, or has no end.
+    /// The text has a zero byte: it is binary, or an endless device.
     #[error("it holds a zero byte, so it is no text")]
     ZeroByte,
 }
@@ -44,12 +44,12 @@ impl From<BoundError> for io::Error {
     }
 }
 
-/// A piece of a text, for which a bound holds.
+/// The kind of pieces of a text whose length is bounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TextPiece {
-    /// A line of at most so many bytes.
+    /// A line of at most this number of bytes.
     Line(u64),
-    /// The bytes between two calls of [`PieceBytes::end`], at most so many.
+    /// The bytes between two calls of [`PieceBytes::end`], at most this number.
     Object(u64),
     /// The text as a whole.
     Whole,
@@ -60,7 +60,7 @@ pub(crate) enum TextPiece {
 pub(crate) struct PieceBytes(Rc<Cell<u64>>);
 
 impl PieceBytes {
-    /// A piece has ended.
+    /// Records that a piece has ended.
     pub(super) fn end(&self) {
         self.0.set(0);
     }
@@ -70,7 +70,7 @@ impl PieceBytes {
 pub(crate) struct BoundedText<R> {
     input: R,
     piece: TextPiece,
-    /// The number of bytes that it may still have.
+    /// The number of bytes that may still be read.
     left: u64,
     most: u64,
     in_piece: PieceBytes,
@@ -88,7 +88,7 @@ impl<R: Read> BoundedText<R> {
         }
     }
 
-    /// The bytes of the current piece.
+    /// The counter of the bytes of the current piece.
     pub(super) fn in_piece(&self) -> PieceBytes {
         self.in_piece.clone()
     }
@@ -129,7 +129,8 @@ impl<R: Read> BoundedText<R> {
 
 impl<R: Read> Read for BoundedText<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // The bound on the length makes sure that no piece ends unseen between two checks.
+        // A read is much shorter than the longest piece, so no piece that is too long fits between
+        // two checks.
         let length = buffer.len().min(BUFFER_BYTES);
         let read = self.input.read(&mut buffer[..length])?;
         self.check(&buffer[..read])?;

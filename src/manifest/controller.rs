@@ -1,15 +1,15 @@
-//! Completes pods as a controller does when it makes them of a template (`docs/semantics.md`,
+//! Completes pods as a controller does when it creates them from a template (`docs/semantics.md`,
 //! "Templates").
 
 use serde_json::{Value, json};
 
 use super::item::text;
 
-/// Stands for a name or a hash that a cluster has yet to give. Real ones do not contain these
-/// letters.
+/// Stands for a part of a name, or a hash, that a cluster will generate later. Generated ones have
+/// no vowels, so they differ from this.
 pub(super) const NEXT: &str = "next";
 
-/// Adds the parts to the next pod of `workload` that its controller adds.
+/// Adds the fields that the controller of `workload` adds to its next pod.
 pub(super) fn complete(pod: &mut Value, workload: &Value) {
     match text(workload, "kind") {
         "DaemonSet" => tolerate_node_conditions(pod),
@@ -29,7 +29,8 @@ pub(super) fn complete(pod: &mut Value, workload: &Value) {
     }
 }
 
-/// Lets pods of DaemonSets stay on nodes in trouble, and run on cordoned nodes.
+/// Adds the tolerations by which pods of DaemonSets stay on nodes in trouble and run on cordoned
+/// nodes.
 fn tolerate_node_conditions(pod: &mut Value) {
     let on_host = pod.pointer("/spec/hostNetwork") == Some(&Value::Bool(true));
     let conditions = [
@@ -53,8 +54,8 @@ fn tolerate_node_conditions(pod: &mut Value) {
     }
 }
 
-/// Gives the pod after the last replica of a StatefulSet its claims. A volume of the same
-/// name is replaced.
+/// Adds the claims for the pod after the last replica of a StatefulSet. A volume of the same name
+/// is replaced.
 fn claim_storage(pod: &mut Value, workload: &Value) {
     let spec = &workload["spec"];
     let number = |value: Option<&Value>, default| value.and_then(Value::as_i64).unwrap_or(default);
@@ -71,14 +72,14 @@ fn claim_storage(pod: &mut Value, workload: &Value) {
         volumes.push(json!({
             "name": name,
             "persistentVolumeClaim": { "claimName": format!("{name}-{pod_name}") },
-            // The claim's template, unless the claim exists.
+            // The claim's template counts if the claim does not exist.
             "ephemeral": { "volumeClaimTemplate": { "spec": claim["spec"] } },
         }));
     }
 }
 
-/// Adds the labels in which a Job names itself, unless its template has them already, as an API
-/// server ensures.
+/// Adds the labels with the name of the Job, unless its template has them already. An API server
+/// does the same.
 fn label_as_job(pod: &mut Value, name: Value) {
     for label in ["batch.kubernetes.io/job-name", "job-name"] {
         if pod["metadata"]["labels"][label].is_null() {
@@ -93,7 +94,7 @@ fn add_label(pod: &mut Value, label: &str, value: Value) {
     }
 }
 
-/// Adds a toleration, if the pod has none like it.
+/// Adds a toleration, unless the pod has the same one.
 pub(super) fn add_toleration(pod: &mut Value, toleration: Value) {
     if let Some(tolerations) = list_mut(pod, "tolerations")
         && !tolerations.contains(&toleration)

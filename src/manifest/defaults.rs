@@ -1,5 +1,5 @@
-//! Default constraints from a file: a list of constraints, our own
-//! `DefaultConstraints`, or kube-scheduler's configuration.
+//! Default constraints from a file: a list of constraints, Evenkeel's own `DefaultConstraints`, or
+//! kube-scheduler's configuration.
 
 use std::path::Path;
 
@@ -29,8 +29,8 @@ pub(crate) fn system_default_constraints() -> DefaultConstraints {
 /// - the arguments of PodTopologySpread: a map with `defaultConstraints`, or with `defaultingType:
 ///   System`,
 /// - `DefaultConstraints` as `snapshot save` writes them,
-/// - a `KubeSchedulerConfiguration`. One profile in it may configure PodTopologySpread; if none
-///   does, Kubernetes' own apply.
+/// - a `KubeSchedulerConfiguration`, in which at most one profile configures PodTopologySpread; if
+///   none does, Kubernetes' own apply.
 pub(crate) fn read_default_constraints(
     argument: &str,
 ) -> Result<DefaultConstraints, ManifestError> {
@@ -108,7 +108,7 @@ fn decode(document: Value, source: &InputSource) -> Result<DefaultConstraints, M
     typed(decoded, "defaultConstraints", source)
 }
 
-/// Decodes our own form; `list_field` is the name of its list in the file.
+/// Decodes `DefaultConstraints`; `list_field` is the name of its list in the file.
 fn typed(
     value: Value,
     list_field: &str,

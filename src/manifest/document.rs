@@ -1,4 +1,4 @@
-//! Takes a source apart into documents and single objects.
+//! Splits a source into documents and single objects.
 
 use std::fmt;
 use std::io::BufRead;
@@ -17,8 +17,8 @@ use super::source::{InputSource, Syntax};
 /// The function that receives each object.
 pub(super) type DocumentSink<'a> = &'a mut dyn FnMut(Item) -> Result<(), ManifestError>;
 
-/// Hands every object of `source` to `sink`, lists taken apart. JSON lists are
-/// never held whole.
+/// Passes every object of `source` to `sink`, also the items of lists. JSON lists are never in
+/// memory as a whole.
 pub(super) fn for_each_item(
     source: &InputSource,
     index: u32,
@@ -41,7 +41,7 @@ pub(super) fn for_each_item(
     }
 }
 
-/// Hands every object of the JSON `text` of `source` to `sink`, lists taken apart.
+/// Passes every object of the JSON `text` of `source` to `sink`, also the items of lists.
 pub(super) fn for_each_item_in(
     text: &str,
     source: &InputSource,
@@ -50,8 +50,7 @@ pub(super) fn for_each_item_in(
     json_items(source, 0, serde_json::Deserializer::from_str(text), sink)
 }
 
-/// Hands the object of `part`, or every object of its document, to `sink`. Nothing in them is left
-/// out.
+/// Passes the object of `part`, or every object of its document, to `sink`. No field is left out.
 pub(super) fn for_each_item_of(
     part: &ObjectText<'_>,
     source: &InputSource,
@@ -85,8 +84,8 @@ fn read_part(part: &ObjectText<'_>, source: &InputSource) -> Result<CompleteValu
         Syntax::Json => read(part.text),
         Syntax::Yaml => read(&part.indented()),
     };
-    // With as many lines before it as in the file, the text gives errors with positions in the
-    // file.
+    // For an error, reads again with as many lines before the text as in the file, so that the
+    // error has the position in the file.
     let lines_before = || "\n".repeat(part.start.line - 1);
     first_read.or_else(|_| read(&(lines_before() + &part.indented())))
 }
@@ -134,8 +133,8 @@ fn yaml_documents<T: DeserializeOwned>(
     mut input: impl BufRead,
     sink: &mut dyn FnMut(u32, T) -> Result<(), ManifestError>,
 ) -> Result<(), ManifestError> {
-    // The budget guards servers against hostile input; these are the user's
-    // own files, of any size. Repeated keys are an error, as for kubectl.
+    // The parser's budget protects servers from hostile input. These are the user's own files,
+    // which may be of any size. Repeated keys are an error, as in kubectl.
     let options = serde_saphyr::options! { budget: None };
     let documents = serde_saphyr::read_with_options::<_, T>(&mut input, options);
     for (number, value) in (1..).zip(documents) {
@@ -145,16 +144,16 @@ fn yaml_documents<T: DeserializeOwned>(
     Ok(())
 }
 
-/// Takes one document apart.
+/// Splits one document into objects.
 struct Splitter<'a> {
     source: &'a InputSource,
     origin: ObjectOrigin,
     sink: DocumentSink<'a>,
-    /// The sink's error. It cannot pass through the parser's error type.
+    /// The sink's error, which the parser's error type cannot carry.
     refused: Option<ManifestError>,
 }
 
-/// Returns whether these are the fields of a list whose `items` were unset.
+/// Returns whether these are the fields of a list without `items`.
 fn is_empty_list(fields: &Map<String, Value>) -> bool {
     let kind = fields.get("kind").and_then(Value::as_str);
     kind.is_some_and(|kind| kind.ends_with("List"))
@@ -170,7 +169,7 @@ impl<'a> Splitter<'a> {
         }
     }
 
-    /// A whole document: an object, a list of objects, or nothing.
+    /// Passes on a whole document: an object, a list of objects, or nothing.
     fn document(&mut self, value: Value) -> Result<(), ManifestError> {
         match value {
             Value::Null => Ok(()),
@@ -187,7 +186,7 @@ impl<'a> Splitter<'a> {
         }
     }
 
-    /// Items of a list, with their numbers.
+    /// Passes on items of a list, with their numbers.
     fn numbered(
         &mut self,
         items: impl IntoIterator<Item = (u32, Value)>,
@@ -221,7 +220,7 @@ impl<'a> Splitter<'a> {
         }
     }
 
-    /// Runs `step` inside the parser, and keeps its error aside.
+    /// Runs `step` inside the parser, and stores its error in `refused`.
     fn inside<E: serde::de::Error>(
         &mut self,
         step: impl FnOnce(&mut Self) -> Result<(), ManifestError>,
@@ -286,8 +285,8 @@ impl<'de> Visitor<'de> for &mut Splitter<'_> {
     }
 }
 
-/// Hands on the items of a list while they are read. Returns, with their numbers, those without a
-/// kind that came before the list's own.
+/// Passes on the items of a list while they are read. Returns those items, with their numbers, that
+/// have no kind and come before the kind of the list.
 struct Items<'s, 'a> {
     splitter: &'s mut Splitter<'a>,
     list: &'s ListType,

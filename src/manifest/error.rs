@@ -1,4 +1,4 @@
-//! The faults of an input file, and their places.
+//! The errors of input files, with their places.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use granit_parser::Marker;
 
 /// The reason why files could not be read as Kubernetes objects. Each message names the file, and
-/// the object and field where there is one.
+/// the object and field if possible.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ManifestError {
     /// The file or directory could not be read.
@@ -30,7 +30,7 @@ pub(crate) enum ManifestError {
         file: String,
         /// `JSON` or `YAML`.
         format: &'static str,
-        /// The parser's words, with line and column.
+        /// The parser's message, with line and column.
         message: String,
         /// The position where the parser stopped.
         at: Option<Position>,
@@ -40,7 +40,7 @@ pub(crate) enum ManifestError {
     NotAnObject {
         /// File, document and item.
         place: String,
-        /// The actual value.
+        /// A description of the actual value.
         message: String,
     },
     /// An object has a field of the wrong type or value.
@@ -50,7 +50,7 @@ pub(crate) enum ManifestError {
         place: String,
         /// Kind, namespace and name.
         object: String,
-        /// Path of the field as in the file.
+        /// The path of the field as in the file.
         field: String,
         /// The fault.
         message: String,

@@ -1,5 +1,5 @@
-//! Finds the object that a question is about, among those with pods: the only one of a file, or the
-//! one of a name.
+//! Finds the pod or workload that a question is about: the only one of a file, or the one with a
+//! name.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,24 +19,24 @@ use super::workload::{WorkloadPod, path_of_kind, template_paths, workload_pod};
 use crate::matching::names;
 use crate::proto::v1::Change;
 
-/// Takes from a finder the pods that a command decides about. The text is the place of the search,
-/// for messages.
+/// A function that takes from a finder the pods that a command decides about. The text is the place
+/// of the search, for messages.
 pub(crate) type FindPods = fn(&WorkloadFinder, &str) -> Result<Vec<WorkloadPod>, ManifestError>;
 
 /// The number of choices that an error lists.
 const LISTED_CHOICES: usize = 20;
 
-/// Searches objects for the one that a question is about.
+/// Searches for the object that a question is about.
 #[derive(Debug, Default)]
 pub(crate) struct WorkloadFinder {
     name: Option<ObjectName>,
-    /// True if the objects are a cluster, where a kind is searched among thousands of other
-    /// objects, and not a file for the question.
+    /// True if the objects are those of a cluster, with thousands of others, not a file for the
+    /// question.
     in_cluster: bool,
     found: Vec<(Item, InputSource)>,
-    /// Other objects that could have been meant.
+    /// The objects that the user could have meant.
     choices: Vec<String>,
-    /// The ReplicaSets that the Deployment in question made.
+    /// The ReplicaSets of the named Deployment.
     replica_sets: ReplicaSets,
     /// The Services of a file.
     services: Vec<(Item, InputSource)>,
@@ -54,7 +54,7 @@ impl WorkloadFinder {
     }
 
     /// Searches the file or directory `path` (`-`: standard input), which contains one workload or
-    /// one of that name. `namespace` overrides the workload's, whatever the file says.
+    /// one of that name. `namespace` overrides the namespace in the file.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -80,7 +80,7 @@ impl WorkloadFinder {
         Ok(finder)
     }
 
-    /// The namespace of the requested object, as far as it is known yet.
+    /// The namespace of the first found object, else the default namespace.
     pub(crate) fn namespace(&self) -> &str {
         let found = self.found.first();
         found.map_or(names::DEFAULT_NAMESPACE, |(item, _)| parts(&item.value).1)
@@ -91,7 +91,8 @@ impl WorkloadFinder {
         self.admission.add_missing(admission);
     }
 
-    /// Puts what is meant of a file, and the Services beside it, into another namespace.
+    /// Moves the found objects of a file, and the Services of their namespaces, to another
+    /// namespace.
     fn move_to(&mut self, namespace: &str) {
         let of = |(item, _): &(Item, InputSource)| parts(&item.value).1.to_owned();
         let former: BTreeSet<String> = self.found.iter().map(of).collect();
@@ -111,7 +112,8 @@ impl WorkloadFinder {
         let is_named = self.name.as_ref().is_none_or(is_called);
         if self.in_cluster {
             self.offer_replica_set(item, source);
-            // For a question about a Deployment, a list of thousands of pods would be no help.
+            // Only objects of the wanted kind are choices. A list of thousands of pods would not
+            // help a question about a Deployment.
             let wanted = self.name.as_ref().and_then(|name| name.kind.as_deref());
             if !is_named && !wanted.is_some_and(|wanted| wanted.eq_ignore_ascii_case(kind)) {
                 return;
@@ -123,7 +125,7 @@ impl WorkloadFinder {
             self.choices.push(choice(value));
             if is_named {
                 if self.in_cluster {
-                    // They are one object; the last one that is read counts.
+                    // In a cluster these are the same object, and the last occurrence counts.
                     self.found.clear();
                 }
                 self.found.push((item.clone(), source.clone()));
@@ -146,7 +148,7 @@ impl WorkloadFinder {
         })
     }
 
-    /// Keeps an object that the named Deployment made.
+    /// Keeps an object if it is a ReplicaSet of the named Deployment.
     fn offer_replica_set(&mut self, item: &Item, source: &InputSource) {
         if let Some(name) = &self.name
             && name.kind.as_deref() == Some("Deployment")
@@ -168,7 +170,7 @@ impl WorkloadFinder {
         self.pod_of(one)
     }
 
-    /// As [`Self::finish`], for a caller that takes several, too.
+    /// As [`Self::finish`], in the form of [`FindPods`].
     ///
     /// # Errors
     /// Those of [`Self::finish`].
@@ -176,11 +178,11 @@ impl WorkloadFinder {
         Ok(vec![self.finish(place)?])
     }
 
-    /// The pods of the objects that are meant: one, or several workloads that have replicas.
-    /// `place` says where they were looked for.
+    /// The pods of the found objects: one, or several workloads that have replicas. `place` is the
+    /// place of the search, for messages.
     ///
     /// # Errors
-    /// Those of [`Self::finish`], where several are meant and one is no such workload.
+    /// Those of [`Self::finish`], also if several objects match and one of them has no replicas.
     pub(crate) fn finish_all(&self, place: &str) -> Result<Vec<WorkloadPod>, ManifestError> {
         let has_replicas = |(item, _): &(Item, InputSource)| {
             let kind = parts(&item.value).0;
@@ -207,8 +209,8 @@ impl WorkloadFinder {
         Ok(workload)
     }
 
-    /// Returns the objects that default constraints read and that are created together with a
-    /// workload of a file.
+    /// Returns the objects that default constraints read and that a file creates together with a
+    /// workload.
     fn beside(&self, item: &Item, source: &InputSource) -> Result<Vec<Change>, ManifestError> {
         let mut beside = Vec::new();
         if self.in_cluster {
@@ -246,7 +248,7 @@ impl WorkloadFinder {
         }
     }
 
-    /// Returns the number of matching objects, with a list of them.
+    /// Says how many objects match, and lists them.
     fn miscount(&self) -> String {
         let count = self.found.len();
         let matching = self.found.iter().map(|(item, _)| choice(&item.value));

@@ -8,17 +8,17 @@ use super::item::{Item, describe, text};
 use super::source::InputSource;
 use crate::proto::v1::{Node, NodeSelectorTerm, Pod, TopologySpreadConstraint};
 
-/// The label that names the placement of an object on a cluster. A pod with it
-/// means that its cluster holds the placement.
+/// The label with the name of the placement of an object on a cluster. A pod with this label means
+/// that its cluster holds the placement.
 const PLACEMENT_LABEL: &str = "kubernetes-fleet.io/parent-CRP";
 
 /// API group of KubeFleet's clusters.
 const CLUSTER_GROUP: &str = "cluster.kubernetes-fleet.io/";
 
-/// API group of the objects that tell which cluster holds a placement.
+/// API group of bindings, which say which cluster holds a placement.
 const BINDING_GROUP: &str = "placement.kubernetes-fleet.io/";
 
-/// Kinds of objects that tell which cluster holds a placement.
+/// The kinds of bindings.
 const BINDING_KINDS: [&str; 2] = ["ClusterResourceBinding", "ResourceBinding"];
 
 /// Kinds with a placement policy.
@@ -33,7 +33,7 @@ pub(crate) enum PlacementPolicy {
     PickFixed(Vec<String>),
     /// A number of clusters, by preference.
     PickN {
-        /// The wanted total.
+        /// The wanted number of clusters in total.
         clusters: i32,
         /// The preferences.
         preferences: Vec<Preference>,
@@ -45,7 +45,7 @@ pub(crate) enum PlacementPolicy {
 pub(crate) struct Preference {
     /// The weight of a cluster that matches.
     pub(crate) weight: i64,
-    /// The term that it must match; `None` matches all.
+    /// The term that a cluster must match; `None` matches all.
     pub(crate) term: Option<NodeSelectorTerm>,
 }
 
@@ -99,7 +99,7 @@ pub(super) fn is_cluster(kind: &str, version: &str) -> bool {
     kind == "MemberCluster" && version.starts_with(CLUSTER_GROUP)
 }
 
-/// Returns whether an object tells that a cluster holds a placement.
+/// Returns whether an object is a binding, which says that a cluster holds a placement.
 pub(super) fn is_binding(kind: &str, version: &str) -> bool {
     BINDING_KINDS.contains(&kind) && version.starts_with(BINDING_GROUP)
 }
@@ -116,8 +116,8 @@ pub(super) fn cluster(mut item: Item, source: &InputSource) -> Result<Node, Mani
     item.decode(source)
 }
 
-/// A binding as a pod on its cluster, with the label of its placement. `None` where the cluster
-/// gives the placement up: then KubeFleet does not count it.
+/// A binding as a pod on its cluster, with the label of its placement. `None` if the cluster gives
+/// up the placement, because KubeFleet does not count such a binding.
 pub(super) fn binding(item: Item, source: &InputSource) -> Result<Option<Pod>, ManifestError> {
     let at = |pointer: &str| item.value.pointer(pointer).cloned().unwrap_or_default();
     if at("/spec/state") == "Unscheduled" || !at("/metadata/deletionTimestamp").is_null() {
@@ -159,7 +159,7 @@ pub(super) fn placement(
     Ok((pod(&item, fields, terms, source)?, policy))
 }
 
-/// The terms; a cluster must match one of them.
+/// The required terms, of which a cluster must match at least one.
 fn required(
     affinity: &ClusterAffinity,
     fault: &impl Fn(String, &str) -> ManifestError,
@@ -218,7 +218,7 @@ fn pod(
     let metadata = &item.value["metadata"];
     let name = text(metadata, "name");
     let mut spec = json!({ "tolerations": fields.tolerations });
-    // One term that matches every cluster makes the others irrelevant.
+    // If one term matches every cluster, the other terms are irrelevant.
     let terms: Option<Vec<NodeSelectorTerm>> = terms.into_iter().collect();
     if let Some(terms) = terms.filter(|terms| !terms.is_empty()) {
         let required = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -239,7 +239,7 @@ fn pod(
     Ok(pod)
 }
 
-/// A term of cluster affinity as one of node affinity; `None` matches all.
+/// A term of cluster affinity as a term of node affinity; `None` matches all.
 fn node_term(
     term: &ClusterTerm,
     field: &str,

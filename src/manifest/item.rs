@@ -1,4 +1,4 @@
-//! An object as it was read, with only its position known.
+//! An object as it was read, before its kind is checked.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -36,7 +36,7 @@ impl ObjectOrigin {
         }
     }
 
-    /// Path of the object in its document: empty, or that of a list's item.
+    /// The path of the object in its document: empty, or `items[N]`.
     pub(super) fn path(&self) -> String {
         match self.item {
             0 => String::new(),
@@ -84,7 +84,7 @@ impl Item {
 }
 
 impl LeanValue {
-    /// A string field of its metadata, else "".
+    /// A string field of the object's metadata; empty if it is missing.
     pub(crate) fn metadata(&self, field: &str) -> &str {
         text(&self.0["metadata"], field)
     }
@@ -106,7 +106,7 @@ impl LeanValue {
     }
 }
 
-/// Adds a hint about the commonest mistake in YAML.
+/// Adds a hint about the most common mistake in YAML.
 fn with_hint(message: String) -> String {
     let is_plain = ["boolean", "integer", "floating point"]
         .iter()
@@ -117,7 +117,7 @@ fn with_hint(message: String) -> String {
     }
 }
 
-/// A string field, else "".
+/// A string field; empty if it is missing.
 pub(super) fn text<'v>(value: &'v Value, field: &str) -> &'v str {
     value[field].as_str().unwrap_or_default()
 }

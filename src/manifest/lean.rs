@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 
 use crate::matching::storage;
 
-/// Fields that no decision reads and that make up most of a cluster's bytes. They are dropped while
-/// reading, unless they have a plain value: a label may have any of these names, and label values
-/// are plain.
+/// Fields that no decision reads but that make up most bytes of a cluster. They are dropped while
+/// reading if their value is a list or a map. Plain values are kept, because a label may have any
+/// of these names.
 const BULKY: [&str; 17] = [
     "args",
     "command",
@@ -30,8 +30,8 @@ const BULKY: [&str; 17] = [
     "volumesAttached",
 ];
 
-/// The annotations that are kept: those that a ReplicaSet's controller reads, those that keep a pod
-/// where it is, and those of bound claims.
+/// The annotations that are kept: the one that a ReplicaSet's controller reads, those that keep a
+/// pod where it is, and those of claims and volumes.
 const KEPT_ANNOTATIONS: [&str; 7] = [
     DELETION_COST,
     STAYING[0].0,
@@ -45,29 +45,29 @@ const KEPT_ANNOTATIONS: [&str; 7] = [
 /// The annotation with the cost of deleting a pod.
 pub(super) const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// The annotations that keep a pod where it is, with their value; empty stands for any.
+/// The annotations that keep a pod where it is, each with its value; empty means any value.
 pub(super) const STAYING: [(&str, &str); 3] = [
     ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),
     ("descheduler.alpha.kubernetes.io/prefer-no-eviction", ""),
     ("karpenter.sh/do-not-disrupt", "true"),
 ];
 
-/// Reads a value without the fields that are null, which Kubernetes takes as
-/// unset, and without the bulky ones.
+/// The way in which a value is read. Fields that are null are left out, because Kubernetes takes
+/// them as unset.
 #[derive(Clone, Copy)]
 pub(super) enum Lean {
     /// Keeps lists and maps, including the bulky ones.
     Complete,
-    /// Keeps lists and maps.
+    /// Keeps lists and maps, except the bulky ones.
     Whole,
-    /// Skips lists and maps: they become null.
+    /// Skips lists and maps, which become null.
     PlainOnly,
     /// Skips lists, and keeps only the known annotations of a map.
     Annotations,
 }
 
-/// A value read by [`Lean::Whole`], e.g. an object in a list of an API server: the objects there do
-/// not have their kind.
+/// A value read by [`Lean::Whole`], e.g. an object in a list of an API server, where objects do not
+/// have their kind.
 #[derive(Debug, Clone)]
 pub(crate) struct LeanValue(pub(super) Value);
 

@@ -1,4 +1,4 @@
-//! A Kubernetes list as a file, one object a line, written as its parts come.
+//! A Kubernetes list as a file with one object per line, which is written object by object.
 
 use std::borrow::Cow;
 use std::io::{self, BufWriter, Write};
@@ -15,7 +15,7 @@ use crate::visible;
 /// end, so that the file is complete or does not exist.
 pub(crate) struct ListFile {
     path: PathBuf,
-    /// The temporary file; none for standard output.
+    /// The temporary file; `None` for standard output.
     aside: Option<NamedTempFile>,
     output: BufWriter<Box<dyn Write>>,
     separator: &'static str,
@@ -44,12 +44,12 @@ impl ListFile {
         })
     }
 
-    /// Adds the item that tells where the objects come from.
+    /// Adds the item with the origin of the objects.
     pub(crate) fn add_origin(&mut self, saved: &SavedOrigin) -> io::Result<()> {
         self.add_item(&saved.to_item())
     }
 
-    /// Adds the item that sums up the objects: nothing may follow.
+    /// Adds the last item, which has the sum over the objects.
     pub(crate) fn add_end(&mut self, summary: &ExportSummary) -> io::Result<()> {
         self.add_item(&end_item(summary))
     }
@@ -67,7 +67,7 @@ impl ListFile {
         let item = item.to_string();
         let item = match &self.aside {
             Some(_) => Cow::Borrowed(&*item),
-            // A terminal may show the line.
+            // Standard output may be a terminal, so control characters are escaped.
             None => visible::json(&item),
         };
         write!(self.output, "{}{item}", self.separator)?;
@@ -75,7 +75,7 @@ impl ListFile {
         Ok(())
     }
 
-    /// Ends the list. Returns the number of its objects, and whether it is in a file and not on
+    /// Ends the list. Returns the number of its objects, and true if the list is in a file, not on
     /// standard output.
     pub(crate) fn finish(mut self) -> io::Result<(u64, bool)> {
         writeln!(self.output, "\n]}}")?;

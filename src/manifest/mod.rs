@@ -4,9 +4,9 @@
 //! `source` lists the files, `utf16` converts those in UTF-16, `document` splits a file into single
 //! objects, each an `item` until its kind is known, and `lean` leaves out the fields that no
 //! decision reads. `naming` reads names of objects as people type them, and `finder` finds the
-//! requested one. `object`, `workload`, `fleet` and `defaults` decode the kinds that they know.
+//! requested object. `object`, `workload`, `fleet` and `defaults` decode objects by kind.
 //! `controller`, `pod_defaults` and `admission` complete a pod template as a cluster does.
-//! `pod_facts` reads fields that only plans read, and `waiting` a cluster's messages about pods
+//! `pod_facts` reads fields that only plans use, and `waiting` a cluster's messages about pods
 //! without a node. `saved` makes sure that a saved snapshot is read completely or not at all.
 
 mod admission;

@@ -65,8 +65,8 @@ impl ObjectName {
         }
     }
 
-    /// Kubernetes' spelling of a kind, from any of its names in any case, with or without the group
-    /// behind a dot. An unknown kind stays as it is.
+    /// Kubernetes' spelling of a kind, from any of its names in any case, with or without a group
+    /// after a dot. An unknown kind stays as it is.
     pub(crate) fn full_kind(text: &str) -> &str {
         let bare = text.split('.').next().unwrap_or(text);
         let is_name = |name: &&str| name.eq_ignore_ascii_case(bare);
@@ -80,9 +80,9 @@ impl ObjectName {
         KINDS.iter().any(|names| names[0] == kind)
     }
 
-    /// The message that a kind, as [`Self::full_kind`] returns it, is none of Kubernetes' own, with
-    /// the one that was probably meant; `None` for one of them. It is shown where no object of that
-    /// kind was found, because people may have kinds of their own.
+    /// The message that a kind, as [`Self::full_kind`] returns it, is unknown, with the name that
+    /// was probably meant; `None` for a known kind. It is shown only if no object of the kind was
+    /// found, because users may have their own kinds.
     pub(crate) fn unknown_kind(kind: &str) -> Option<String> {
         if Self::is_kind(kind) {
             return None;
@@ -92,12 +92,12 @@ impl ObjectName {
         Some(format!("unknown kind {kind}{meant}"))
     }
 
-    /// The message that the name's own kind is unknown, if it has one.
+    /// The message that the kind in this name is unknown; `None` if it is known or missing.
     pub(crate) fn of_unknown_kind(&self) -> Option<String> {
         Self::unknown_kind(self.kind.as_deref()?)
     }
 
-    /// The same name, in `namespace` if it has none.
+    /// The same name, with `namespace` if it has no namespace.
     pub(crate) fn or_in(mut self, namespace: &str) -> Self {
         self.namespace.get_or_insert_with(|| namespace.to_owned());
         self

@@ -1,4 +1,4 @@
-//! The objects that decisions read: decoded by their kind, and written back.
+//! Decodes the objects that decisions read by their kind, and writes them back.
 
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ pub(super) fn decode(mut item: Item, source: &InputSource) -> Result<DecodedItem
             return Ok(DecodedItem::SavedEnd(summary));
         }
     }
-    // A missing version is the kind's own.
+    // A missing version means the version of the known kind.
     let known = ObjectKind::parse(kind).filter(|it| [it.api_version(), ""].contains(&version));
     if known == Some(ObjectKind::Pod) {
         pod_defaults::set_of_containers(&mut item.value);
@@ -62,7 +62,7 @@ pub(super) fn decode(mut item: Item, source: &InputSource) -> Result<DecodedItem
     })
 }
 
-/// An object of a kind that decisions read, as a change.
+/// An object as a change. The change is empty if decisions do not read the object's kind.
 pub(super) fn change(item: Item, source: &InputSource) -> Result<Change, ManifestError> {
     let object = match decode(item, source)? {
         DecodedItem::Object(object) => Some(object),

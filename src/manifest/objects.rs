@@ -1,4 +1,4 @@
-//! All objects of some files, as changes of a snapshot.
+//! All objects of input files, as changes of a snapshot.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -20,26 +20,26 @@ use crate::proto::v1::change::Object;
 use crate::proto::v1::{Change, DefaultConstraints, PodFacts};
 use crate::snapshot::{ObjectId, ObjectKind};
 
-/// The objects of some files.
+/// The objects of input files, or of a cluster.
 #[derive(Debug, Default)]
 pub(crate) struct LoadedObjects {
     /// The objects that decisions read, each at most once.
     pub(crate) changes: Vec<Change>,
     /// The number of objects of other kinds, by kind (`Deployment.apps`).
     pub(crate) skipped: BTreeMap<String, u64>,
-    /// Default constraints, if a file has some.
+    /// The default constraints, if a file has any.
     pub(crate) default_constraints: Option<DefaultConstraints>,
-    /// The version of Kubernetes where the objects come from; empty where that is not known.
+    /// The version of Kubernetes of the objects' cluster; empty if unknown.
     pub(crate) kubernetes_version: String,
     /// The origin of the saved objects, if a file has one.
     pub(crate) saved: Option<SavedOrigin>,
-    /// True if they are clusters of a fleet, for which other rules hold than kube-scheduler's.
+    /// True if the objects contain clusters of a fleet, for which the rules of KubeFleet apply.
     pub(crate) is_fleet: bool,
     /// The fields of pods that controllers read, by namespace and name.
     pub(crate) pod_facts: HashMap<(String, String), PodFacts>,
-    /// The reasons why pods are to stay where they are, by namespace and name.
+    /// The reasons why pods should stay where they are, by namespace and name.
     pub(crate) staying: HashMap<(String, String), StayReason>,
-    /// A line for each object that occurs more than once. The last occurrence counts.
+    /// A message for each object that occurs more than once. The last occurrence counts.
     pub(crate) repeated: Vec<String>,
     /// The objects that admission reads when a pod is created.
     pub(crate) admission: Admission,
@@ -66,7 +66,7 @@ impl LoadedObjects {
         kinds
     }
 
-    /// Adds objects of other kinds or names, with their origins.
+    /// Adds other objects, with their origins. No object may be in both.
     pub(crate) fn append(&mut self, other: Self) {
         let before = u32::try_from(self.sources.len()).unwrap_or(u32::MAX);
         let moved = other.origins.into_iter().map(|origin| ObjectOrigin {
@@ -129,14 +129,14 @@ impl LoadedObjects {
     }
 }
 
-/// Reads objects, one after the other.
+/// Reads objects one by one.
 #[derive(Default)]
 pub(crate) struct ObjectReader {
     /// The objects that were read.
     pub(crate) objects: LoadedObjects,
     /// The index of each object in `objects.changes`, by kind, namespace and name.
     places: HashMap<(ObjectKind, String, String), usize>,
-    /// The sum over the saved snapshot that is being read; none outside of one.
+    /// The sum over the saved snapshot that is being read; `None` outside of a saved snapshot.
     sum: Option<ExportSum>,
 }
 

@@ -8,25 +8,24 @@ use super::error::Position;
 use super::item::ObjectOrigin;
 use super::source::Syntax;
 
-/// The text of one object of a file, or of a whole document that could not be
-/// taken apart.
+/// The text of one object of a file, or of a whole document that could not be split.
 #[derive(Debug, Clone)]
 pub(crate) struct ObjectText<'t> {
-    /// The object's place in the file, as if that were the only one; item 0 is the whole document.
+    /// The object's place, as if its file were the only one. Item 0 means the whole document.
     pub(super) origin: ObjectOrigin,
-    /// The kind of items that the list declares.
+    /// The kind and version that the list declares for its items.
     pub(super) list: Rc<ListType>,
     /// The syntax of the text.
     pub(super) syntax: Syntax,
     /// The text, from the first character of the value on.
     pub(super) text: &'t str,
-    /// The position of that character.
+    /// The position of the first character.
     pub(super) start: Position,
 }
 
 impl ObjectText<'_> {
-    /// The text with its first line indented as in the file, so that lines of a block stay one
-    /// block, and columns are those of the file.
+    /// The text with its first line indented as in the file. So a YAML block stays a block, and
+    /// columns are those of the file.
     pub(super) fn indented(&self) -> String {
         format!("{:1$}{2}", "", self.start.column - 1, self.text)
     }

@@ -1,6 +1,6 @@
-//! Splits a text into parts with one object each, in one pass that keeps nothing of their content.
-//! So a part that is not needed is never read, and positions of fields are looked up only in parts
-//! that need them.
+//! Splits a text into parts with one object each, in one pass that does not decode the objects. So
+//! parts that are not needed are never decoded, and positions of fields are searched only if
+//! needed.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,8 +14,8 @@ use super::item::ObjectOrigin;
 use super::part::{ListType, ObjectText};
 use super::source::{InputSource, Syntax};
 
-/// Splits `text`, which is that of `source`. YAML objects whose fields show that a controller made
-/// them are left out, because reading them costs most.
+/// Splits `text`, the text of `source`. YAML objects that a controller created are left out,
+/// because decoding them costs most.
 ///
 /// # Errors
 /// The position where the text stops being JSON or YAML, with the parts of the documents before it.
@@ -62,7 +62,7 @@ impl OpenCollection<Cow<'_, str>> {
     }
 }
 
-/// Continues after a value: a map waits for a key again, a list for its next item.
+/// Continues after a value: a map expects a key next, a list its next item.
 pub(super) fn next<K>(levels: &mut [OpenCollection<K>]) {
     match levels.last_mut() {
         Some(OpenCollection::Map(key)) => *key = None,
@@ -74,13 +74,13 @@ pub(super) fn next<K>(levels: &mut [OpenCollection<K>]) {
 /// An object whose end was not read yet.
 struct OpenObject {
     item: u32,
-    /// The number of levels around it.
+    /// The number of collections around the object.
     depth: usize,
     start: Marker,
     is_made: bool,
 }
 
-/// A pass over the events of a text.
+/// A pass over the parser events of a text.
 #[derive(Default)]
 struct Walk<'t> {
     text: &'t str,
@@ -213,7 +213,7 @@ impl<'t> Walk<'t> {
         let list = Rc::new(std::mem::take(&mut self.list));
         let mut items = std::mem::take(&mut self.items);
         if self.has_alias || items.is_empty() && !self.is_list {
-            // An item that repeats a part of another can be read only together with it.
+            // With an alias, an item may refer to another, so the document stays whole.
             items = vec![(self.opened(self.start), end)];
         }
         let items = items.into_iter().filter(|(open, _)| !open.is_made);
@@ -290,8 +290,7 @@ fn items_of(document: &RawValue) -> Option<(Vec<&RawValue>, ListType)> {
     Some((items, list))
 }
 
-/// Finds the positions of parts of a text, one after the other: the text before a part is counted
-/// once.
+/// Finds the positions of parts of a text in order, so that lines are counted only once.
 struct Places<'t> {
     text: &'t str,
     counted_bytes: usize,
@@ -300,7 +299,7 @@ struct Places<'t> {
 }
 
 impl Places<'_> {
-    /// The position of `part`, which must be a later slice of the text than the last.
+    /// The position of `part`, which must be a slice of the text after the last part.
     fn of(&mut self, part: &str) -> Position {
         let start = part.as_ptr().addr() - self.text.as_ptr().addr();
         let between = &self.text[self.counted_bytes..start];

@@ -1,5 +1,5 @@
-//! Sets the fields that an API server sets in a pod without them: requests from limits, and ports
-//! of the host's network (`docs/semantics.md`, "Templates").
+//! Sets fields of pods that an API server sets if they are missing: requests from limits, and host
+//! ports in the node's network (`docs/semantics.md`, "Templates").
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
 
 /// Sets the requests of containers that only have limits, and the host ports of a pod in the node's
-/// network. A pod of an API server stays as it is.
+/// network. A pod from an API server does not change.
 pub(super) fn set_of_containers(pod: &mut Value) {
     let on_host = pod.pointer("/spec/hostNetwork") == Some(&Value::Bool(true));
     for container in containers_mut(pod) {
@@ -27,8 +27,8 @@ pub(super) fn set_of_containers(pod: &mut Value) {
     }
 }
 
-/// Sets the requests of a pod as a whole that only has limits as a whole, for the resources that
-/// its containers do not request. The containers' sum counts for the others.
+/// Sets the requests of the pod as a whole from its limits as a whole, for the resources that its
+/// containers do not request. For other resources, the containers' sum counts.
 pub(super) fn set_of_pod(pod: &mut Value) {
     let limits = pod.pointer("/spec/resources/limits");
     let Some(mut limits) = limits.and_then(Value::as_object).cloned() else {
@@ -50,8 +50,7 @@ pub(super) fn set_of_pod(pod: &mut Value) {
     request(&mut pod["spec"], limits);
 }
 
-/// Adds requests to `resources` of a container or of a pod's spec, where it has none for that
-/// resource.
+/// Adds requests to `resources` of a container or of a pod's spec, for resources without a request.
 pub(super) fn request(of: &mut Value, amounts: Map<String, Value>) {
     if amounts.is_empty() || !of.is_object() {
         return;

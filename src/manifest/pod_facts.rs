@@ -1,4 +1,5 @@
-//! The fields of a pod that a ReplicaSet's controller reads, and no decision does.
+//! The fields of a pod that only plans read: those that a ReplicaSet's controller reads, and those
+//! that keep the pod where it is.
 
 use std::fmt;
 
@@ -8,7 +9,7 @@ use super::item::text;
 use super::lean::{DELETION_COST, STAYING};
 use crate::proto::v1::PodFacts;
 
-/// The facts about a pod as it is read. Values that Kubernetes does not write are left out.
+/// The facts about a pod in its JSON form. Invalid values are left out.
 pub(super) fn pod_facts(pod: &Value) -> PodFacts {
     let (metadata, status) = (&pod["metadata"], &pod["status"]);
     let conditions = status["conditions"].as_array();
@@ -32,7 +33,7 @@ pub(super) fn pod_facts(pod: &Value) -> PodFacts {
     }
 }
 
-/// The reason why a pod is to stay where it is, as far as a snapshot does not know it.
+/// A reason why a pod should stay where it is that a snapshot does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StayReason {
     /// The pod has this annotation.
@@ -42,7 +43,7 @@ pub(crate) enum StayReason {
 }
 
 impl StayReason {
-    /// The reason of a pod as it is read; `None` where it may move.
+    /// The reason for a pod in its JSON form; `None` if the pod may move.
     pub(super) fn of(pod: &Value) -> Option<Self> {
         let annotations = &pod["metadata"]["annotations"];
         let is_set = |(name, wanted): &(&str, &str)| {
@@ -85,7 +86,7 @@ fn most_restarts(statuses: &Value, counts: impl Fn(&&Value) -> bool) -> i32 {
     i32::try_from(most).unwrap_or(i32::MAX)
 }
 
-/// The value of the annotation; 0 where Kubernetes takes it for invalid.
+/// The value of the annotation; 0 if Kubernetes would refuse it.
 fn deletion_cost(text: &str) -> i32 {
     let is_plain = match text.as_bytes() {
         [b'-' | b'1'..=b'9', ..] => true,

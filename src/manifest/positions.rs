@@ -1,4 +1,4 @@
-//! Positions of the fields of an object: line and column by path.
+//! The positions of the fields of an object: line and column by path.
 
 use std::collections::HashMap;
 use std::iter::successors;
@@ -14,7 +14,7 @@ use super::parts::{OpenCollection, next};
 pub(crate) struct Positions {
     /// The positions, by path in the document, e.g. `items[2].spec.containers[0].name`.
     places: HashMap<String, Position>,
-    /// Path of the part in the document.
+    /// The path of the part in the document.
     root: String,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Positions {
 type OpenField = OpenCollection<(String, Position)>;
 
 impl Positions {
-    /// Finds the fields of a part. Of a part that does not parse, it finds those before the fault.
+    /// Finds the fields of a part. If the part does not parse, finds the fields before the fault.
     pub(crate) fn of(part: &ObjectText<'_>) -> Self {
         let mut positions = Self {
             places: HashMap::new(),
@@ -34,7 +34,7 @@ impl Positions {
 
     /// The position of a field, or of the nearest field around it.
     pub(crate) fn find(&self, path: &str) -> Option<Position> {
-        // The last of the fields around it is the document itself.
+        // The outermost field is the document itself, whose path is empty.
         let paths = successors(Some(path), |path| Some(&path[..path.rfind(['.', '['])?]));
         let mut paths = paths.chain([""]);
         paths.find_map(|path| self.places.get(path)).copied()
@@ -69,13 +69,14 @@ impl Positions {
         }
     }
 
-    /// Records a plain value, and continues with the next one.
+    /// Records a plain value, and continues after it.
     fn enter(&mut self, levels: &mut [OpenField], here: Position) {
         self.note(levels, here);
         next(levels);
     }
 
-    /// Records the position of the value that is being read: that of its key, if it has one.
+    /// Records the position of the value that is being read: the position of its key, if it has a
+    /// key.
     fn note(&mut self, levels: &[OpenField], here: Position) {
         let mut path = self.root.clone();
         for level in levels {
@@ -100,7 +101,7 @@ mod tests {
     use super::super::source::InputSource;
     use super::*;
 
-    /// The place of a field in a document.
+    /// The position of a field in a document.
     fn found(text: &str, document: u32, path: &str) -> Option<Position> {
         let (parts, _) = split(&InputSource::StandardInput, text);
         let of_it = parts.iter().filter(|part| part.origin.document == document);

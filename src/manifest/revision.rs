@@ -1,5 +1,5 @@
-//! The ReplicaSet by which a Deployment makes its next pod: an existing one, or the one that it
-//! creates for a new template.
+//! The ReplicaSet of the next pod of a Deployment: an existing one, or a new one for a new
+//! template.
 
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ use crate::matching::names;
 /// The label that distinguishes the pods of a Deployment's ReplicaSets.
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
-/// The ReplicaSets that one Deployment made.
+/// The ReplicaSets of one Deployment.
 #[derive(Debug, Default)]
 pub(super) struct ReplicaSets(Vec<(Item, InputSource)>);
 
@@ -31,11 +31,11 @@ impl ReplicaSets {
         }
     }
 
-    /// The ReplicaSet from which the Deployment makes its next pod: its template is the
-    /// Deployment's, so its pod has the hash and the owner that the real one gets.
+    /// The existing ReplicaSet of the Deployment's next pod. It has the Deployment's template, so
+    /// its pod has the same hash and owner as the real next pod.
     ///
-    /// Fields that no decision reads are not compared, so several may have the same template. Then
-    /// it is the youngest that is not scaled down.
+    /// Fields that no decision reads are not compared, so several ReplicaSets may match. Then the
+    /// youngest that is not scaled down counts.
     pub(super) fn current(&self, deployment: &Item) -> Option<(Item, InputSource)> {
         let template = deployment.value.pointer("/spec/template")?;
         let same = self.0.iter().filter(|(item, _)| {
@@ -50,7 +50,7 @@ impl ReplicaSets {
         current.cloned()
     }
 
-    /// The next pod of a Deployment whose template no ReplicaSet has.
+    /// The next pod of a Deployment, if no ReplicaSet has its template.
     pub(super) fn next(
         &self,
         deployment: &Item,
@@ -69,7 +69,8 @@ impl ReplicaSets {
     }
 }
 
-/// The ReplicaSet that a Deployment creates for its template. No other one has its hash.
+/// The ReplicaSet that a Deployment creates for a new template. Its hash differs from that of any
+/// other.
 fn new_replica_set(deployment: &Value) -> Value {
     let metadata = &deployment["metadata"];
     let mut replica_set = json!({
@@ -95,7 +96,7 @@ fn new_replica_set(deployment: &Value) -> Value {
     replica_set
 }
 
-/// A pod template without the label that distinguishes the pods of ReplicaSets.
+/// A pod template without the label [`TEMPLATE_HASH`].
 fn without_hash(mut template: Value) -> Value {
     let labels = template.pointer_mut("/metadata/labels");
     if let Some(labels) = labels.and_then(Value::as_object_mut) {

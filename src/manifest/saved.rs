@@ -1,4 +1,4 @@
-//! The additions of `snapshot save` to the objects: their origin, and a sum over them, so that an
+//! The items that `snapshot save` adds to the objects: their origin, and a sum by which an
 //! incomplete file is detected.
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
@@ -8,7 +8,7 @@ use super::item::{OWN_API_VERSION, text};
 use crate::api::ExportSum;
 use crate::proto::v1::ExportSummary;
 
-/// Kind of the first item, which tells where the snapshot came from.
+/// Kind of the first item, which has the origin of the snapshot.
 const SAVED_KIND: &str = "SavedSnapshot";
 
 /// Kind of the last item, with the sum over the objects.
@@ -23,7 +23,7 @@ pub(crate) struct SavedOrigin {
     pub(crate) epoch: String,
     /// The revision.
     pub(crate) revision: i64,
-    /// The version of Kubernetes that was set; empty if none was.
+    /// The version of Kubernetes that was set; empty if none.
     pub(crate) kubernetes_version: String,
 }
 
@@ -42,7 +42,7 @@ impl SavedOrigin {
         })
     }
 
-    /// The origin in an item, if it is one.
+    /// The origin in an item; `None` if the item is another one.
     pub(super) fn of_item(value: &Value) -> Option<Self> {
         let metadata = &value["metadata"];
         let is_one = text(value, "kind") == SAVED_KIND;
@@ -65,12 +65,12 @@ pub(crate) fn end_item(summary: &ExportSummary) -> Value {
     })
 }
 
-/// Returns the summary in an item that ends a saved snapshot; none for another item.
+/// Returns the summary in the item that ends a saved snapshot; `None` for another item.
 pub(super) fn summary_of_item(value: &Value) -> Option<ExportSummary> {
     let is_end = text(value, "kind") == END_KIND;
     let sum = HEXLOWER_PERMISSIVE.decode(text(value, "sha256").as_bytes());
     is_end.then(|| ExportSummary {
-        // An unreadable number agrees with no sum.
+        // -1 stands for an unreadable number and equals no sum.
         object_count: value
             .get("objectCount")
             .and_then(Value::as_i64)
@@ -84,11 +84,11 @@ pub(super) const CUT_SHORT: &str = "the saved snapshot is cut short: it has no S
      (nor has one that an earlier version saved; without the SavedSnapshot it is a list as any \
      other, for `evenkeel load`)";
 
-/// Compares the sum over the objects since the SavedSnapshot, if there was one, with the summary at
-/// the end.
+/// Compares the summary at the end with the sum over the objects since the SavedSnapshot. The sum
+/// is `None` if there was no SavedSnapshot.
 ///
 /// # Errors
-/// They differ.
+/// The message, if the sums differ or there is no sum.
 pub(super) fn compare(sum: Option<ExportSum>, summary: &ExportSummary) -> Result<(), &'static str> {
     match sum.map(ExportSum::finish) {
         Some(read) if read == *summary => Ok(()),

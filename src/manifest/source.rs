@@ -1,4 +1,4 @@
-//! The files that an argument means, and their format.
+//! The sources of objects that arguments name, and their syntax.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -15,14 +15,14 @@ use super::bounded::{
 use super::error::{ManifestError, Position};
 use super::utf16;
 
-/// One stream of objects.
+/// A source of objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum InputSource {
     /// A file.
     File(PathBuf),
     /// Standard input.
     StandardInput,
-    /// A cluster, by its context. Its objects come from the API server, so it is not opened.
+    /// A cluster, by its context. Its objects come from the API server, so it cannot be opened.
     Cluster(String),
 }
 
@@ -37,7 +37,7 @@ pub(super) enum Syntax {
 pub(super) struct OpenedText {
     pub(super) syntax: Syntax,
     pub(super) input: BufReader<BoundedText<BufReader<Box<dyn Read>>>>,
-    /// The number of bytes that were read of the current object of JSON.
+    /// The number of bytes read of the current JSON object.
     pub(super) in_piece: PieceBytes,
 }
 
@@ -52,7 +52,7 @@ impl fmt::Display for InputSource {
 }
 
 impl InputSource {
-    /// The number of bytes to read, if it is known beforehand.
+    /// The number of bytes to read, if known.
     pub(crate) fn size_bytes(&self) -> Option<u64> {
         match self {
             InputSource::File(path) => path.metadata().ok().map(|metadata| metadata.len()),
@@ -60,8 +60,8 @@ impl InputSource {
         }
     }
 
-    /// Opens the source and finds out its format. `of_json` is the piece of JSON that is held at a
-    /// time; YAML is held as a whole.
+    /// Opens the source and detects its syntax. `of_json` is the piece of JSON that is in memory at
+    /// a time. YAML is in memory as a whole.
     pub(super) fn open(
         &self,
         progress: &ProgressBar,
@@ -102,8 +102,8 @@ impl InputSource {
         })
     }
 
-    /// Returns the syntax of a text of this source: by the name of the file, else JSON when the
-    /// first character is `{` or `[`.
+    /// Returns the syntax of a text of this source: by the name of the file, else JSON if the first
+    /// character is `{` or `[`, else YAML.
     pub(super) fn format(&self, text: &[u8]) -> Syntax {
         self.format_by_name().unwrap_or_else(|| {
             match text.iter().find(|b| !b.is_ascii_whitespace()) {
@@ -174,9 +174,8 @@ impl InputSource {
     }
 }
 
-/// The sources that `paths` mean, in order: a directory means the manifests in
-/// it and below, by name; `-` means standard input. A file that occurs twice is
-/// read once.
+/// The sources that `paths` name, in order. A directory means all manifests in it and in its
+/// subdirectories, by name. `-` means standard input. A file that occurs twice is read once.
 pub(crate) fn expand(paths: &[PathBuf]) -> Result<Vec<InputSource>, ManifestError> {
     let mut sources = Vec::new();
     for path in paths {

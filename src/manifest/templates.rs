@@ -1,4 +1,4 @@
-//! All pods, workloads and placements of a file, each with the place where it was found.
+//! All pods, workloads and placements of a file, with their places.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -20,9 +20,10 @@ pub(crate) struct TemplateObject {
     pub(crate) name: String,
     /// The object.
     pub(crate) value: Value,
-    /// Path of the object in its document: empty, or that of a list's item.
+    /// The path of the object in its document: empty, or `items[N]`.
     pub(crate) path: String,
-    /// The places of its pod templates; for a Pod and a placement it is one, with an empty path.
+    /// The places of the object's pod templates. A Pod and a placement have one place with an empty
+    /// path.
     pub(crate) templates: Vec<TemplatePath>,
 }
 
@@ -30,9 +31,9 @@ pub(crate) struct TemplateObject {
 pub(crate) struct Template {
     /// The object.
     pub(crate) object: Rc<TemplateObject>,
-    /// The path of the part with the pod's `metadata` and `spec` in the object: empty for a Pod.
+    /// The place of the pod template in the object; empty for a Pod and a placement.
     pub(crate) place: TemplatePath,
-    /// The pod, and the policy of a placement; or the reason why it cannot be read.
+    /// The pod, with the policy of a placement; or the reason why it cannot be read.
     pub(crate) pod: Result<(Pod, Option<PlacementPolicy>), ManifestError>,
 }
 
@@ -66,14 +67,15 @@ impl TemplateObject {
         is_placement(self.kind())
     }
 
-    /// Returns whether Kubernetes itself defines the kind, and so refuses unknown fields.
+    /// Returns whether the kind is one of Kubernetes' own, for which an API server refuses unknown
+    /// fields.
     pub(crate) fn is_built_in(&self) -> bool {
         let version = text(&self.value, "apiVersion");
         let group = version.split_once('/').map_or("", |(group, _)| group);
         path_of_kind(self.kind()).is_some() && !self.is_placement() && !group.contains('.')
     }
 
-    /// Path of the part that has the constraints of a template.
+    /// The path of the field that contains the constraints of a template.
     pub(crate) fn spec_of(&self, template: &TemplatePath) -> String {
         match (self.is_placement(), &*template.field) {
             (true, _) => "spec.policy".to_owned(),
@@ -84,7 +86,7 @@ impl TemplateObject {
 }
 
 impl Template {
-    /// Path in the object, as it is in the file, of a field with a path relative to the pod.
+    /// The path in the object, as in the file, of a field whose path in the pod is `of_pod`.
     pub(crate) fn field(&self, of_pod: &str) -> String {
         match (of_pod.strip_prefix("spec"), &*self.place.field) {
             (Some(field), _) if field.is_empty() || field.starts_with(['.', '[']) => {
@@ -95,7 +97,7 @@ impl Template {
         }
     }
 
-    /// The constraints as they are in the file, of whatever type.
+    /// The constraints as they are in the file, of any JSON type.
     pub(crate) fn written_constraints(&self) -> Option<&Value> {
         let pointer = match self.object.is_placement() {
             true => "/spec/policy/topologySpreadConstraints".to_owned(),
@@ -111,7 +113,7 @@ impl Template {
     }
 }
 
-/// Returns whether a controller made an object, so that the template is in the controller's object.
+/// Returns whether a controller created an object, so that its owner has the template.
 fn is_made(value: &Value) -> bool {
     let owners = value["metadata"]["ownerReferences"].as_array();
     let mut owners = owners.into_iter().flatten();
@@ -119,11 +121,11 @@ fn is_made(value: &Value) -> bool {
 }
 
 impl ObjectText<'_> {
-    /// Every pod, workload and placement in this part of `source`. Objects that a controller made
-    /// are left out, and those without a template.
+    /// Every pod, workload and placement in this part of `source`. Objects that a controller
+    /// created, and objects without a template, are left out.
     ///
     /// # Errors
-    /// The reason why the part cannot be read, with the templates before that.
+    /// The reason why the part cannot be read, with the templates before the fault.
     pub(crate) fn templates(
         &self,
         source: &InputSource,

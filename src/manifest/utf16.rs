@@ -1,11 +1,11 @@
-//! Texts in UTF-16, which PowerShell's `>` writes.
+//! Conversion of texts in UTF-16, which PowerShell's `>` writes.
 
 use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
 
 use super::bounded::{BoundError, MAX_TEXT_BYTES};
 
-/// Returns `input` in UTF-8. A text that begins with a byte order mark of UTF-16 is converted, all
-/// others stay as they are.
+/// Returns `input` in UTF-8. A text that begins with a byte order mark of UTF-16 is converted;
+/// other texts stay as they are.
 pub(super) fn to_utf8(mut input: BufReader<Box<dyn Read>>) -> io::Result<BufReader<Box<dyn Read>>> {
     let of_pair = match input.fill_buf()? {
         [0xff, 0xfe, ..] => u16::from_le_bytes,

@@ -11,17 +11,17 @@ const DEFAULT_SCHEDULER: &str = "default-scheduler";
 /// The condition of a pod that waits for a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct WaitingPod {
-    /// True if its scheduler found no node for it.
+    /// True if the pod's scheduler found no node for the pod.
     pub(crate) is_unschedulable: bool,
-    /// The scheduler's message about it; empty when there is none.
+    /// The scheduler's message about the pod; empty if there is none.
     pub(crate) message: String,
-    /// The scheduler that the pod names, if that is not the default one; else empty.
+    /// The scheduler that the pod names; empty if this is the default scheduler.
     pub(crate) scheduler: String,
 }
 
 impl WaitingPod {
-    /// Namespace and name of a pod that waits, with its condition; `None` for any other object, or
-    /// without messages.
+    /// Namespace, name and condition of a pod that waits. `None` for other objects, and for pods
+    /// about which the cluster says nothing.
     pub(super) fn of(object: &Value) -> Option<((String, String), Self)> {
         let (spec, metadata) = (&object["spec"], &object["metadata"]);
         if text(object, "kind") != "Pod" || !text(spec, "nodeName").is_empty() {
@@ -42,7 +42,7 @@ impl WaitingPod {
     }
 }
 
-/// The scheduler that the spec of a pod names, if that is not the default one.
+/// The scheduler that the spec of a pod names; `None` if this is the default scheduler.
 pub(super) fn other_scheduler(spec: &Value) -> Option<String> {
     let name = text(spec, "schedulerName");
     let is_other = !name.is_empty() && name != DEFAULT_SCHEDULER;

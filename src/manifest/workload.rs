@@ -1,5 +1,5 @@
-//! The places of pod templates in objects, for known kinds by name and for all others by shape. And
-//! the pod that a decision is about: a Pod, or the pods that a workload would make.
+//! The pod of an object: a Pod, or the pod that a workload would create. Pod templates are found by
+//! the name of a known kind, and by their shape in other kinds.
 
 use serde_json::{Value, json};
 
@@ -13,40 +13,40 @@ use super::waiting::other_scheduler;
 use crate::matching::names;
 use crate::proto::v1::{Change, Dialect, ObjectReference, Pod};
 
-/// A pod and the object that it was made from.
+/// A pod, and the object that it comes from.
 #[derive(Debug)]
 pub(crate) struct WorkloadPod {
     /// Kind, namespace and name of the object in the file.
     pub(crate) name: String,
-    /// The pod. From a pod template, it has no name.
+    /// The pod. A pod from a template has no name.
     pub(crate) pod: Pod,
-    /// The wanted number of such pods; 1 if the object has none, `None` where only its pods are
+    /// The number of pods that the object wants; 1 if it does not say. `None` if only its pods are
     /// known.
     pub(crate) replicas: Option<i32>,
     /// The policy of a fleet's placement.
     pub(crate) policy: Option<PlacementPolicy>,
-    /// The scheduler that the pod names, if that is not the default one.
+    /// The scheduler that the pod names, unless this is the default scheduler.
     pub(crate) scheduler: Option<String>,
     /// A reference to the object itself.
     pub(crate) object: ObjectReference,
-    /// The additions to the pod that are not known, so that they do not count.
+    /// The additions of admission to the pod that are unknown and not counted.
     pub(crate) missing: Vec<NotCounted>,
-    /// The objects that default constraints read and that a file creates with a
-    /// workload: itself, and the Services beside it.
+    /// The objects that default constraints read and that a file creates with a workload: the
+    /// workload itself, and the Services of its namespace.
     pub(crate) beside: Vec<Change>,
-    /// The pod of a Deployment whose template is a new one.
+    /// The next pod of a Deployment whose template is new.
     pub(crate) next_revision: Option<NextRevision>,
 }
 
-/// The next pod of a Deployment, if that has to make a ReplicaSet for it.
+/// The next pod of a Deployment that has to create a ReplicaSet first.
 #[derive(Debug)]
 pub(crate) struct NextRevision {
     /// The pod.
     pub(crate) pod: Pod,
-    /// The ReplicaSet that owns it.
+    /// The ReplicaSet that owns the pod.
     pub(crate) replica_set: Change,
-    /// True if the Deployment has ReplicaSets, but none with its template. Where it has none, they
-    /// may merely be unknown.
+    /// True if ReplicaSets of the Deployment are known, but none with its template. False if none
+    /// are known, which does not mean that there are none.
     pub(crate) has_others: bool,
 }
 
@@ -62,11 +62,12 @@ impl WorkloadPod {
 
 /// The pod of an object that has one pod template, or is a placement.
 ///
-/// A pod template becomes the pod that the cluster makes of it (`docs/semantics.md`, "Templates"),
-/// with the objects that `admission` reads. The pods of a ReplicaSet, StatefulSet or
-/// ReplicationController have it as their owner, so that the selector of default constraints is
-/// deduced as for the real pods. Those of a Deployment or a CronJob have an owner in between, so
-/// they get none. An object of another kind is a workload if it has one pod template.
+/// A pod template becomes the pod that the cluster creates from it (`docs/semantics.md`,
+/// "Templates"), with the objects that `admission` has. The pod of a ReplicaSet, StatefulSet or
+/// ReplicationController gets an owner, so that the selector of default constraints is deduced as
+/// for real pods. The pod of a Deployment or a CronJob gets no owner, because a ReplicaSet or Job
+/// in between owns the real pods. An object of another kind is a workload if it has one pod
+/// template.
 pub(super) fn workload_pod(
     mut item: Item,
     admission: &Admission,
@@ -80,7 +81,7 @@ pub(super) fn workload_pod(
     if !is_placement(text(&item.value, "kind")) {
         item.value = pod_value(item.value, &place);
         scheduler = other_scheduler(&item.value["spec"]);
-        // A pod with a phase was admitted already.
+        // A pod with a phase comes from a cluster, so admission has completed it already.
         if text(&item.value["status"], "phase").is_empty() {
             missing = admission.complete(&mut item.value);
         }
@@ -121,7 +122,7 @@ fn replicas(value: &Value) -> i32 {
     i32::try_from(wanted.unwrap_or(1)).unwrap_or(i32::MAX)
 }
 
-/// Returns the place of the one pod template of an item.
+/// Returns the place of the only pod template of an item.
 fn the_template(item: &Item, source: &InputSource) -> Result<TemplatePath, ManifestError> {
     let fault = |field: String, message: String| ManifestError::Field {
         place: item.origin.describe(source),
@@ -157,7 +158,7 @@ pub(super) fn pod_of(
     }
     item.value = pod_value(item.value, place);
     let mut pod: Pod = item.decode(source)?;
-    // The node that a pod runs on is not a node that it has to run on.
+    // A pod with a phase was scheduled by a cluster: it need not run on the same node again.
     if let (Some(status), Some(spec)) = (&pod.status, &mut pod.spec)
         && !status.phase.is_empty()
     {
@@ -166,7 +167,7 @@ pub(super) fn pod_of(
     Ok((pod, None))
 }
 
-/// The pod at `place` of an object, as JSON, with what the object's controller adds.
+/// The pod at `place` of an object, as JSON, with the additions of the object's controller.
 fn pod_value(object: Value, place: &TemplatePath) -> Value {
     if place.pointer.is_empty() {
         return object;
@@ -205,7 +206,8 @@ fn template_pod(workload: &Value, place: &TemplatePath) -> Value {
 pub(crate) struct TemplatePath {
     /// The place as a JSON pointer; empty for a Pod, and for a placement.
     pub(super) pointer: String,
-    /// The place as the path of a field, e.g. `spec.template`; empty in the same cases.
+    /// The place as the path of a field, e.g. `spec.template`; empty for a Pod, and for a
+    /// placement.
     pub(crate) field: String,
 }
 
@@ -238,8 +240,8 @@ impl TemplatePath {
     }
 }
 
-/// Returns the path of the pod template in an object of a known kind: empty for a pod itself, or a
-/// placement; none for a kind without pods.
+/// Returns the path of the pod template in an object of a known kind: empty for a Pod or a
+/// placement, `None` for a kind without pods.
 pub(super) fn path_of_kind(kind: &str) -> Option<&'static str> {
     match kind {
         "Pod" => Some(""),
@@ -254,9 +256,9 @@ pub(super) fn path_of_kind(kind: &str) -> Option<&'static str> {
     }
 }
 
-/// All pod templates of an object, in the order of their paths. An object of
-/// another kind has one wherever a `template`, or a field that ends with
-/// `Template`, has a `spec` with `containers`.
+/// The places of all pod templates of an object, in the order of their paths. In other kinds, a
+/// template is a field `template`, or one that ends with `Template`, that has a `spec` with
+/// `containers`.
 pub(super) fn template_paths(object: &Value) -> Vec<TemplatePath> {
     let known = path_of_kind(text(object, "kind"));
     if let Some(path) = known.filter(|path| object.pointer(path).is_some()) {

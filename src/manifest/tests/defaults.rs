@@ -1,4 +1,4 @@
-//! Default constraints.
+//! Tests of default constraints in files.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Tables of input files and the objects that they are read as.
+//! Tests of input files by tables: the content of files and the objects in them.
 
 mod defaults;
 mod objects;
@@ -18,7 +18,7 @@ fn directory_with(files: &[(&str, &str)]) -> TempDir {
     directory
 }
 
-/// The message with the directory cut out.
+/// The message without the path of the directory.
 fn message(error: &ManifestError, directory: &TempDir) -> String {
     let prefix = format!("{}/", directory.path().display());
     error.to_string().replace(&prefix, "")

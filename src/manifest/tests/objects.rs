@@ -1,4 +1,4 @@
-//! Objects in every form of file.
+//! Tests of objects in all forms of files.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The pod of a question.
+//! Tests of the pod that a question is about.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn workload(content: &str, name: Option<&str>, namespace: Option<&str>) -> Resul
         .map_err(|error| message(&error, &directory))
 }
 
-/// `tests/cli/made_pods.rs` tests which tolerations a pod is given.
+/// Removes the tolerations that admission adds, which `tests/cli/made_pods.rs` tests.
 fn without_tolerations(mut pod: Pod) -> Pod {
     if let Some(spec) = &mut pod.spec {
         assert!(spec.tolerations.len() >= 2, "{spec:?}");
