@@ -13,42 +13,42 @@ use super::renewal::Renewing;
 use super::resource::ApiResource;
 use super::target::Target;
 
-/// The fields that a client reads of the objects that it lists.
+/// The purpose of a client, which decides what it reads of the objects that it lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reads {
-    /// The whole text of the objects.
+    /// The client reads whole objects.
     WholeObjects,
-    /// The fields that decisions read. Such a client watches these kinds, too.
+    /// The client reads the fields that decisions read. It also watches objects.
     Decisions,
-    /// Only which pods exist, by a client that evicts some. It reports a refusal at once, where
-    /// other clients first repeat a call that is refused for the moment.
+    /// The client changes pods and reads little. It reports refusals at once, while other clients
+    /// first repeat calls that are refused temporarily.
     Refusals,
 }
 
 /// A cluster, with a client of its API server.
 #[derive(Clone)]
 pub(crate) struct ClusterClient {
-    /// The client of its API server.
+    /// The client of the API server.
     pub(super) client: Client,
-    /// The times when its watches were last heard.
+    /// The times when the client's watches were last heard.
     pub(super) pulses: Pulses,
-    /// The context that the cluster comes from; `in-cluster` for the one around this pod.
+    /// The context of the cluster; `in-cluster` for the cluster in which this pod runs.
     pub(crate) name: String,
-    /// The target of the client, with its context.
+    /// The target of the client, with the chosen context.
     pub(super) target: Target,
     address: String,
     credentials: Credentials,
     renewing: Renewing,
-    /// The namespace of the context; `default` when it has none.
+    /// The namespace of the context; `default` if it has none.
     pub(crate) namespace: String,
 }
 
 impl Target {
-    /// Reads the kubeconfig and the credentials. The API server is not asked yet. Afterwards the
-    /// files are read again when they change.
+    /// Reads the kubeconfig and the credentials. No request is sent to the API server yet. Later,
+    /// the files are read again when they change.
     ///
     /// # Errors
-    /// The fault of the kubeconfig or the credentials, or that there is none.
+    /// The fault of the kubeconfig or the credentials, or that no cluster is known.
     pub(crate) async fn connect(self, reads: Reads) -> Result<ClusterClient, Error> {
         let mut access = self.read().await?;
         access.config.default_retry &= reads != Reads::Refusals;
@@ -90,7 +90,7 @@ impl ClusterClient {
         self.renewing.moved().await;
     }
 
-    /// A request to the cluster's API server, for an error.
+    /// Describes a request to the cluster's API server, for an error.
     pub(super) fn asked(
         &self,
         verb: &'static str,

@@ -1,4 +1,4 @@
-//! The credentials for an API server, and their faults that show before it is asked.
+//! The credentials for an API server, and their faults that are found before a request is sent.
 
 use std::fs;
 use std::io;
@@ -18,13 +18,13 @@ use crate::visible::causes;
 /// The credentials of a user of a kubeconfig, or of a service account, with their sources.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Credentials {
-    /// A description for a message; `None` where there are none.
+    /// A description for a message; `None` if there are no credentials.
     pub(super) what: Option<String>,
-    /// The command that returns them.
+    /// The command that returns the credentials.
     command: String,
     /// The source of the client certificate.
     certificate: String,
-    /// The certificate and its key, in PEM; empty where they cannot be read.
+    /// The client certificate in PEM; empty if there is none or it cannot be read.
     pem: Vec<u8>,
 }
 
@@ -128,7 +128,7 @@ impl Credentials {
 /// Returns the fault of a kubeconfig, or of a file that it names.
 pub(super) fn kubeconfig_fault(error: &KubeconfigError) -> String {
     match error {
-        // The caller names the file in its message.
+        // The caller's message names the file.
         KubeconfigError::ReadConfig(error, _) => error.to_string(),
         KubeconfigError::LoadCertificateAuthority(error) => {
             data_fault("certificate authority", error)

@@ -1,5 +1,5 @@
-//! Default constraints of a snapshot that is fed from a cluster: those of its
-//! scheduler.
+//! The default constraints of a snapshot that is fed from a cluster, which are those of the
+//! cluster's scheduler.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ const KEY: &str = "config.yaml";
 /// The source of default constraints.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum DefaultsSource {
-    /// Kubernetes' own, as its scheduler has them without a configuration.
+    /// Kubernetes' own default constraints, as in a scheduler without configuration.
     #[default]
     System,
     /// A file with a KubeSchedulerConfiguration.
@@ -58,7 +58,7 @@ impl FromStr for DefaultsSource {
     }
 }
 
-/// The fields that are read of a ConfigMap.
+/// The fields of a ConfigMap that are read.
 #[derive(Deserialize)]
 struct ConfigMap {
     #[serde(default)]

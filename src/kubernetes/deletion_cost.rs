@@ -1,5 +1,5 @@
-//! Writes deletion costs of pods. With evictions they are the only changes that are ever made to a
-//! cluster, and only if the user asked for them.
+//! Writes deletion costs of pods. These and evictions are the only changes that Evenkeel makes to a
+//! cluster, and only if the user asks for them.
 
 use serde_json::{Value, json};
 use tonic::codegen::http::Request;
@@ -17,21 +17,21 @@ const ANNOTATION: &str = "controller.kubernetes.io/pod-deletion-cost";
 /// The field manager: the name that the API server records as the owner of the field.
 const MANAGER: &str = "evenkeel-deletion-costs";
 
-/// The deletion cost that a pod has.
+/// The present deletion cost of a pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct DeletionCost {
-    /// The cost; `None` without one, or with one that is no number.
+    /// The cost; `None` if the pod has none or it is no number.
     pub(crate) value: Option<i32>,
-    /// True if another field manager wrote it.
+    /// True if another field manager wrote the cost.
     pub(crate) is_foreign: bool,
 }
 
 /// The result of writing a deletion cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CostWrite {
-    /// The pod has the cost; in a dry run, it would have it.
+    /// The pod has the cost, or in a dry run would have it.
     Written,
-    /// Another field manager has written a cost meanwhile, or there is another pod of that name.
+    /// Another field manager has written a cost, or another pod has the name now.
     Kept,
     /// The pod does not exist any more.
     Gone,
@@ -79,11 +79,11 @@ impl ClusterClient {
             .await
     }
 
-    /// Gives a pod of this namespace, name and uid a deletion cost by server-side apply, unless
-    /// another field manager has written one. A dry run changes nothing.
+    /// Sets the deletion cost of the pod with this namespace, name and uid by server-side apply,
+    /// unless another field manager has written one. A dry run changes nothing.
     ///
     /// # Errors
-    /// The reason why that failed.
+    /// The reason why the request failed.
     pub(crate) async fn write_deletion_cost(
         &self,
         (namespace, name, uid): (&str, &str, &str),
@@ -94,7 +94,7 @@ impl ClusterClient {
         let dry_run = if is_dry_run { "&dryRun=All" } else { "" };
         let path = pods.path(Some(namespace));
         let path = format!("{path}/{name}?fieldManager={MANAGER}&force=false{dry_run}");
-        // With a uid, the API server creates no pod where there is none.
+        // Because of the uid, the API server does not create the pod if it does not exist.
         let pod = json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {

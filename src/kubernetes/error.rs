@@ -1,4 +1,4 @@
-//! The faults of a cluster, in words that tell how to mend them.
+//! Errors of clusters, with messages that say how to fix them.
 
 use super::credentials::Credentials;
 use super::resource::ApiResource;
@@ -21,7 +21,7 @@ pub(crate) enum Error {
         /// The places where a kubeconfig was searched.
         looked: String,
     },
-    /// A kubeconfig that cannot be used.
+    /// A kubeconfig cannot be used.
     #[error("kubeconfig {file}: {fault}")]
     Kubeconfig {
         /// The kubeconfig's path, or the way in which it was found.
@@ -29,7 +29,7 @@ pub(crate) enum Error {
         /// The fault.
         fault: String,
     },
-    /// A context that the kubeconfig does not have.
+    /// The kubeconfig does not have the requested context.
     #[error("kubeconfig {file}: no context {context:?}; there is {known}")]
     UnknownContext {
         /// Path of the kubeconfig.
@@ -47,10 +47,10 @@ pub(crate) enum Error {
         /// The existing contexts.
         known: String,
     },
-    /// A service account that cannot be used.
+    /// The service account cannot be used.
     #[error("service account of this pod: {0}")]
     ServiceAccount(String),
-    /// No answer from the API server.
+    /// The API server did not answer.
     #[error("cannot reach the API server of {cluster} at {address}: {cause}")]
     Unreachable {
         /// The cluster, by its context.
@@ -60,8 +60,8 @@ pub(crate) enum Error {
         /// The cause.
         cause: String,
     },
-    /// No client: credentials that cannot be read or obtained, or a proxy that cannot be used. The
-    /// API server was not asked.
+    /// No client can be built, because credentials cannot be read or obtained, or a proxy cannot be
+    /// used. No request was sent.
     #[error("cannot connect to {cluster}: {fault}")]
     NoClient {
         /// The cluster, by its context.
@@ -69,17 +69,17 @@ pub(crate) enum Error {
         /// The fault, and the credentials or the proxy that have it.
         fault: String,
     },
-    /// Credentials that the API server does not accept (401).
+    /// The API server does not accept the credentials (401).
     #[error("the API server of {cluster} does not accept these credentials, {which}: {message}")]
     Unauthorized {
         /// The cluster, by its context.
         cluster: String,
         /// The source of the credentials.
         which: String,
-        /// The API server's words.
+        /// The API server's message.
         message: String,
     },
-    /// The API server wants credentials (401), and there are none.
+    /// The API server requires credentials (401), and there are none.
     #[error(
         "the API server of {cluster} wants credentials, and its user has neither a token nor a \
          client certificate nor a command that gives one: {message}"
@@ -87,10 +87,10 @@ pub(crate) enum Error {
     Anonymous {
         /// The cluster, by its context.
         cluster: String,
-        /// The API server's words.
+        /// The API server's message.
         message: String,
     },
-    /// An account that may not do this.
+    /// The account does not have the permission (403).
     #[error(
         "may not {verb} {} in {cluster}: {message}; add this rule to a {role} of the account: \
          {}", .resource.plural, .resource.rule()
@@ -104,10 +104,10 @@ pub(crate) enum Error {
         resource: &'static ApiResource,
         /// `Role` or `ClusterRole`: the kind that grants the permission.
         role: &'static str,
-        /// The API server's words.
+        /// The API server's message.
         message: String,
     },
-    /// A list or watch that is too old to continue (410).
+    /// A list or watch is too old to continue (410).
     #[error("cannot continue to {verb} {} of {cluster}: {message}", .resource.plural)]
     Expired {
         /// The cluster, by its context.
@@ -116,7 +116,7 @@ pub(crate) enum Error {
         verb: &'static str,
         /// The kind of objects.
         resource: &'static ApiResource,
-        /// The API server's words.
+        /// The API server's message.
         message: String,
     },
     /// The API server refused for another reason.
@@ -128,12 +128,12 @@ pub(crate) enum Error {
         verb: &'static str,
         /// The kind of objects.
         resource: &'static ApiResource,
-        /// The API server's words.
+        /// The API server's message.
         message: String,
         /// The HTTP status.
         code: u16,
     },
-    /// The answer is not of the requested kind.
+    /// The answer cannot be decoded.
     #[error("cannot {verb} {} of {cluster}: {cause}", .resource.plural)]
     Unreadable {
         /// The cluster, by its context.
@@ -142,24 +142,25 @@ pub(crate) enum Error {
         verb: &'static str,
         /// The kind of objects.
         resource: &'static ApiResource,
-        /// The place of the fault, without the content there.
+        /// The place of the fault, without content of the answer.
         cause: String,
     },
-    /// A scheduler's configuration does not exist.
+    /// A scheduler's configuration, or its key, does not exist.
     #[error("{place}: {what}")]
     Configuration {
-        /// The place where it was searched.
+        /// The place where it was expected.
         place: String,
         /// The fault, such as a missing key.
         what: String,
     },
-    /// An answer or an object that cannot be read.
+    /// An answer or an object cannot be read.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
 }
 
 impl Error {
-    /// Returns whether the API server refuses this to the account, or to every account.
+    /// Returns whether the account lacks the permission, or the API server does not have the
+    /// resource.
     pub(super) fn is_refusal(&self) -> bool {
         matches!(
             self,
@@ -169,7 +170,7 @@ impl Error {
 }
 
 impl ApiResource {
-    /// The RBAC rule that grants the permission.
+    /// The RBAC rule that grants the permission for this resource.
     fn rule(&self) -> String {
         format!(
             "{{apiGroups: [{:?}], resources: [{}], verbs: [get, list, watch]}}",
@@ -185,7 +186,7 @@ pub(super) enum Broken {
     /// The cluster cannot be found, or its default constraints cannot be read.
     #[error(transparent)]
     Cluster(#[from] Error),
-    /// The server did not do a step.
+    /// The server did not complete a step.
     #[error("the snapshot cannot be fed: {0}")]
     Undone(#[from] Undone),
     /// The snapshot was deleted, or the server restarted.
@@ -194,32 +195,32 @@ pub(super) enum Broken {
     /// The kubeconfig has another address for the cluster.
     #[error("the kubeconfig has another address for the cluster")]
     Moved,
-    /// The lease was lost: another server feeds, or may.
+    /// The lease was lost, so another server may feed now.
     #[error("another server may feed now")]
     Superseded,
-    /// A list of one kind has more differences than one batch may have.
+    /// A list of one kind has more differences than a batch may have changes.
     #[error("{0} {1} changed while the watch was broken")]
     TooManyChanges(usize, &'static str),
 }
 
-/// A request to an API server, for an error.
+/// The description of a request to an API server, for an error.
 pub(super) struct ApiRequest<'a> {
     /// The cluster, by its context.
     pub(super) cluster: &'a str,
-    /// Address of its API server.
+    /// The address of the API server.
     pub(super) address: &'a str,
     /// The credentials that were presented.
     pub(super) credentials: &'a Credentials,
     /// `get`, `list` or `watch`.
     pub(super) verb: &'static str,
-    /// The kind that was asked for.
+    /// The requested resource.
     pub(super) resource: &'static ApiResource,
-    /// True if only one namespace was asked for.
+    /// True if the request is for only one namespace.
     pub(super) in_namespace: bool,
 }
 
 impl ApiRequest<'_> {
-    /// Returns the meaning of `error`.
+    /// Returns the error of this request for `error` of the client.
     pub(super) fn failed(&self, error: &kube::Error) -> Error {
         if let Some(fault) = self.credentials.fault(error) {
             let cluster = self.cluster.to_owned();
@@ -227,7 +228,7 @@ impl ApiRequest<'_> {
         }
         match error {
             kube::Error::Api(status) => self.refused(status),
-            // The error's own text may quote the content of the answer.
+            // The text of the error itself is not used, because it may quote the answer.
             kube::Error::SerdeError(error) => self.unreadable(format!(
                 "its answer ends or is wrong at line {}, column {}",
                 error.line(),
@@ -237,13 +238,14 @@ impl ApiRequest<'_> {
             error => Error::Unreachable {
                 cluster: self.cluster.to_owned(),
                 address: self.address.to_owned(),
-                // The error's own text is that of its source after the name of a type.
+                // The text of the error is the name of a type and the text of its source, so only
+                // the source is used.
                 cause: causes(std::error::Error::source(error).unwrap_or(error)),
             },
         }
     }
 
-    /// Returns the meaning of a refusal by the API server.
+    /// Returns the error of this request for a refusal by the API server.
     pub(super) fn refused(&self, status: &kube::core::Status) -> Error {
         let Self { verb, resource, .. } = *self;
         let cluster = self.cluster.to_owned();

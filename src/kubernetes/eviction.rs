@@ -1,5 +1,5 @@
-//! Evicts pods. With deletion costs these are the only changes that are ever made to a cluster, and
-//! only if the user asked for them.
+//! Evicts pods. Evictions and deletion costs are the only changes that Evenkeel makes to a cluster,
+//! and only if the user asks for them.
 
 use serde_json::json;
 use tonic::codegen::http::Request;
@@ -13,20 +13,20 @@ use crate::snapshot::ObjectKind;
 /// The result of an eviction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Eviction {
-    /// The pod is being removed; in a dry run, it would be.
+    /// The pod is being removed, or in a dry run would be.
     Accepted,
     /// The pod does not exist any more.
     Gone,
-    /// A budget does not allow it at present; with the API server's words.
+    /// A budget does not allow the eviction at present. The text is the API server's message.
     NotNow(String),
 }
 
 impl ClusterClient {
-    /// Evicts a pod if it has this uid, or if the uid is empty, by the Eviction API, which keeps
-    /// its budget. A dry run changes nothing.
+    /// Evicts a pod by the Eviction API, which respects budgets. The pod must have this uid, unless
+    /// the uid is empty. A dry run changes nothing.
     ///
     /// # Errors
-    /// The reason why that failed.
+    /// The reason why the request failed.
     pub(crate) async fn evict(
         &self,
         (namespace, name): (&str, &str),

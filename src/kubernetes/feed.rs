@@ -1,5 +1,5 @@
-//! Keeps a snapshot equal to a cluster: list, replace, then watch, and begin again whenever
-//! anything is in doubt.
+//! The feed, which keeps a snapshot equal to a cluster: it lists, replaces the snapshot, then
+//! watches. After any failure it begins again.
 
 use std::convert::Infallible;
 use std::mem::take;
@@ -33,12 +33,12 @@ const AT_ONCE: usize = 1_000;
 /// The most changes in a batch of a replace. Its bytes stay well below gRPC's usual 4 MiB.
 const STAGED_CHANGES: usize = 1_000;
 const STAGED_BYTES: usize = 1 << 20;
-/// The time between two checks whether something has to be reported.
+/// The time between two checks for a due heartbeat.
 const LOOK: Duration = Duration::from_secs(1);
-/// The least time without a batch before a feed reports that nothing changed.
+/// The least time without a batch before a feed sends a heartbeat.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
-/// The name of the whole feed among its troubles.
+/// The name under which a feed reports trouble that is not about a kind.
 const WHOLE: &str = "";
 
 /// Feeds a snapshot from a cluster.
@@ -48,13 +48,13 @@ pub(crate) struct ClusterFeed {
     defaults: DefaultsSource,
     counts: Arc<FeedCounts>,
     left_out: LeftOut,
-    /// The right to feed, where servers share it.
+    /// The lease, if several servers share the right to feed.
     lease: Option<Arc<Lease>>,
 }
 
 impl ClusterFeed {
-    /// A feed from `target` to `sink`, which sets `defaults` and records to `counts`. With a lease
-    /// it feeds while it has the lease, and stands by otherwise.
+    /// A feed from `target` to `sink` that sets `defaults` and records its counts in `counts`. With
+    /// a lease it feeds only while it holds the lease, and waits otherwise.
     pub(crate) fn new(
         target: Target,
         sink: SnapshotSink,
@@ -83,8 +83,8 @@ impl ClusterFeed {
         ))
     }
 
-    /// Feeds without end. After each failure everything is listed again and replaced, and the old
-    /// state answers meanwhile.
+    /// Feeds without end. After each failure, everything is listed again and replaced. Until then
+    /// the old state answers.
     pub(crate) async fn run(mut self) -> Infallible {
         let mut pauses = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
         loop {
@@ -104,14 +104,14 @@ impl ClusterFeed {
                 "the feed begins anew"
             );
             if let Some(lease) = &self.lease {
-                // Another server may be able to feed.
+                // Perhaps another server can feed.
                 lease.release().await;
             }
             sleep(pause).await;
         }
     }
 
-    /// Feeds as long as this server may, until something breaks.
+    /// Feeds while this server holds the lease, until something breaks.
     async fn feed(&mut self) -> Broken {
         let Some(lease) = self.lease.clone() else {
             let Err(broken) = self.keep_right().await;
@@ -130,7 +130,7 @@ impl ClusterFeed {
     /// Finds the cluster, and keeps the snapshot equal to it until something breaks.
     async fn keep_right(&mut self) -> Result<Infallible, Broken> {
         let cluster = self.target.clone().connect(Reads::Decisions).await?;
-        // It stays this cluster, whatever the current context is later.
+        // The feed stays with this cluster, even if the current context changes later.
         self.target = cluster.target.clone();
         tokio::select! {
             kept = self.keep_equal(&cluster) => kept,
@@ -138,14 +138,14 @@ impl ClusterFeed {
         }
     }
 
-    /// List, replace, then watch, until something breaks.
+    /// Lists, replaces the snapshot, then watches, until something breaks.
     async fn keep_equal(&mut self, cluster: &ClusterClient) -> Result<Infallible, Broken> {
         let rules = (
             self.defaults.read(cluster).await?,
             cluster.kubernetes_version().await,
         );
         let (to, mut events) = mpsc::channel(AT_ONCE);
-        // Dropped with this call; then the API server is not asked any more.
+        // The watches end when this set is dropped, at the end of the call.
         let mut watches = JoinSet::new();
         for kind in ObjectKind::all() {
             tasks::spawn_in(&mut watches, follow(cluster.clone(), kind, to.clone()));
@@ -175,7 +175,7 @@ impl ClusterFeed {
     }
 }
 
-/// Replaces the snapshot by the listed objects of the cluster. Returns its epoch from then on.
+/// Replaces the snapshot by the listed objects of the cluster. Returns the new epoch.
 async fn replace(
     sink: &SnapshotSink,
     (defaults, version): (DefaultConstraints, String),
@@ -216,7 +216,7 @@ struct Live<'a> {
     epoch: String,
     /// The time when the last batch was applied.
     spoken: Instant,
-    /// The moment up to which that batch was complete.
+    /// The moment up to which that batch contains all changes of the cluster.
     told: Instant,
 }
 
@@ -248,8 +248,7 @@ impl Live<'_> {
         }
     }
 
-    /// Sends the waiting changes as one batch. Objects that the snapshot refuses are left out of
-    /// it.
+    /// Sends the pending changes as one batch. Objects that the snapshot refuses are left out.
     async fn send(&mut self, following: &mut FollowedKinds<'_>) -> Result<(), Broken> {
         while !following.pending.changes.is_empty() {
             let batch = take(&mut following.pending);
@@ -264,7 +263,7 @@ impl Live<'_> {
         Ok(())
     }
 
-    /// Sends a batch, with the age of the knowledge of the kind that was silent for longest.
+    /// Sends a batch with its age: the time since the watch of every kind was last heard.
     async fn update(
         &mut self,
         following: &FollowedKinds<'_>,

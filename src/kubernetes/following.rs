@@ -18,8 +18,8 @@ use crate::proto::v1::Change;
 use crate::server::FeedCounts;
 use crate::snapshot::{ObjectId, ObjectKind, OwnerKind, metadata_mut, metadata_of};
 
-/// The most changes of one batch when a list differs from the known objects. With more, everything
-/// is replaced.
+/// The most changes of a batch after a kind is listed again. With more differences, the whole
+/// snapshot is replaced.
 const MAX_DIFFERENCES: usize = 10_000;
 
 /// The state of the list of a kind.
@@ -27,35 +27,36 @@ const MAX_DIFFERENCES: usize = 10_000;
 enum ListPhase {
     /// The first list is not complete.
     First,
-    /// The list is complete, and changes follow.
+    /// The list is complete, and events of a watch follow.
     Follows,
-    /// The kind is listed again. Differences wait until a list is complete. When one breaks off,
-    /// its differences wait for the next.
+    /// The kind is listed again. The differences wait until the list is complete. If the list
+    /// fails, they wait for the next list.
     Again(PendingChanges),
 }
 
-/// A kind that is followed.
+/// The state of a kind that is followed.
 #[derive(Debug)]
 struct FollowedKind {
     kind: ObjectKind,
     phase: ListPhase,
     known: SentObjects,
-    /// True if this account may not read the kind, and decisions can do without it.
+    /// True if the account may not read the kind and decisions do not need it.
     is_missing: bool,
-    /// The time when its list or watch failed, if nothing was heard since.
+    /// The time of the last failure of its list or watch, if nothing was heard since.
     failed: Option<Instant>,
-    /// The last moment up to which all is known: its watch was heard, or its list was complete.
+    /// The last moment up to which all changes are known, because the watch was heard or the list
+    /// was complete.
     known_at: Option<Instant>,
-    /// True if its watch was heard since it was listed for the first time.
+    /// True if its watch was heard after the first list.
     is_watched: bool,
 }
 
-/// All kinds.
+/// The states of all kinds.
 pub(super) struct FollowedKinds<'a> {
     kinds: Vec<FollowedKind>,
     /// The changes that wait to be sent.
     pub(super) pending: PendingChanges,
-    /// True if there is a live state that answers, so that decisions see the changes that are sent.
+    /// True after the replace, when decisions see the changes that are sent.
     pub(super) is_live: bool,
     source: InputSource,
     counts: &'a FeedCounts,
@@ -63,7 +64,7 @@ pub(super) struct FollowedKinds<'a> {
 }
 
 impl<'a> FollowedKinds<'a> {
-    /// Kinds of which nothing is known yet.
+    /// All kinds, before anything is known about them.
     pub(super) fn new(
         cluster: &ClusterClient,
         counts: &'a FeedCounts,
@@ -88,7 +89,7 @@ impl<'a> FollowedKinds<'a> {
         }
     }
 
-    /// Returns whether all kinds are listed and watched.
+    /// Returns whether all kinds are listed and watched, except missing ones.
     pub(super) fn is_complete(&self) -> bool {
         let is_there = |kind: &FollowedKind| {
             let is_listed = matches!(kind.phase, ListPhase::Follows);
@@ -97,14 +98,14 @@ impl<'a> FollowedKinds<'a> {
         self.kinds.iter().all(is_there)
     }
 
-    /// The last moment up to which all is known of every kind that the snapshot needs.
+    /// The last moment up to which all changes of all kinds are known, except missing ones.
     pub(super) fn known_at(&self) -> Option<Instant> {
         let there = self.kinds.iter().filter(|kind| !kind.is_missing);
         // `None` sorts before all others.
         there.map(|kind| kind.known_at).min().flatten()
     }
 
-    /// Returns the number of objects.
+    /// Returns the number of known objects.
     pub(super) fn objects(&self) -> usize {
         self.kinds.iter().map(|kind| kind.known.objects.len()).sum()
     }
@@ -171,7 +172,7 @@ impl<'a> FollowedKinds<'a> {
             }
         };
         if let Some(metadata) = metadata_mut(&mut object) {
-            // The version changes with every write, and no decision reads it.
+            // The resource version changes with every write, and no decision reads it.
             metadata.resource_version.clear();
         }
         let (difference, hash) = self.kind(kind).known.note(&object);
@@ -189,7 +190,7 @@ impl<'a> FollowedKinds<'a> {
         self.check_differences(kind)
     }
 
-    /// Checks that the waiting changes fit into one batch.
+    /// Checks that the pending changes fit into one batch.
     fn check_differences(&mut self, kind: ObjectKind) -> Result<(), Broken> {
         let is_live = self.is_live;
         match self.pending_of(kind).changes.len() {
@@ -200,7 +201,7 @@ impl<'a> FollowedKinds<'a> {
         }
     }
 
-    /// Deletes the object of this name, if the snapshot has it.
+    /// Deletes the object with this name, if the snapshot has one.
     fn remove(&mut self, kind: ObjectKind, namespace: &str, name: &str, uid: &str) {
         self.left_out.forget(kind, namespace, name);
         if self.kind(kind).known.forget(namespace, name) {
@@ -209,7 +210,8 @@ impl<'a> FollowedKinds<'a> {
         }
     }
 
-    /// Returns the waiting changes that those of a kind belong to: the whole batch, or its list.
+    /// Returns the pending changes to which a change of this kind belongs: those of its present
+    /// list, else the next batch.
     fn pending_of(&mut self, wanted: ObjectKind) -> &mut PendingChanges {
         let found = self.kinds.iter_mut().find(|kind| kind.kind == wanted);
         match found.map(|kind| &mut kind.phase) {
@@ -218,7 +220,7 @@ impl<'a> FollowedKinds<'a> {
         }
     }
 
-    /// Takes the end of a list: objects that it did not name are gone.
+    /// Completes a list: objects that are not in it are deleted.
     fn complete(&mut self, wanted: ObjectKind, at: Instant) -> Result<(), Broken> {
         let gone = self.kind(wanted).known.unlisted();
         for reference in gone {
@@ -266,7 +268,7 @@ impl<'a> FollowedKinds<'a> {
         }
     }
 
-    /// Records when the watches of listed kinds were heard.
+    /// Takes over the times when the watches of listed kinds were heard.
     pub(super) fn hear(&mut self, pulses: &Pulses) {
         for wanted in ObjectKind::all() {
             let kind = self.kind(wanted);
@@ -308,14 +310,14 @@ impl<'a> FollowedKinds<'a> {
         }
         let now = SystemTime::now();
         for (kind, created) in &batch.created {
-            // The clocks of two machines may differ.
+            // The clocks of two machines may differ, so a negative lag counts as 0.
             let lag = now.duration_since(*created).unwrap_or_default();
             self.counts.of(kind.as_str()).lagged(lag);
         }
     }
 
-    /// Puts a batch back without the objects that the snapshot refuses. Older versions of them in
-    /// the snapshot are deleted.
+    /// Puts the changes of a batch back, without the objects that the snapshot refuses. Older
+    /// versions of these are deleted from the snapshot.
     pub(super) fn leave_out(&mut self, batch: PendingChanges, refused: &[(usize, String)]) {
         let mut changes: Vec<Option<Change>> = batch.changes.into_iter().map(Some).collect();
         for (place, why) in refused {

@@ -1,5 +1,5 @@
-//! Bounds on the answers of an API server, and on repeated requests to it. Every call of a client
-//! passes here, so no caller can do without them.
+//! Bounds on the size of an API server's answers, and on repeated requests to it. Every request of
+//! a client passes here, so the bounds apply to all callers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use crate::backoff::Backoff;
 
 /// The shortest pause before the same request to an API server.
 pub(super) const SHORTEST_PAUSE: Duration = Duration::from_millis(400);
-/// The longest pause: an API server that returns is heard within seconds. A watch that lasts for
-/// twice this time is followed by the next at once.
+/// The longest pause. An API server that comes back is noticed within this time. A watch that
+/// lasted twice this time is followed by the next without a pause.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// The most bytes of an answer, which is a page of 500 objects.
+/// The most bytes of an answer. A page has 500 objects.
 const MAX_ANSWER_BYTES: usize = 32 << 20;
-/// The most bytes of an event of a watch: etcd keeps no object of more than 1.5 MiB by default.
+/// The most bytes of an event of a watch. By default, etcd stores no object of more than 1.5 MiB.
 pub(super) const MAX_EVENT_BYTES: usize = 8 << 20;
 
-/// The error of an answer, or an event of a watch, that is longer than allowed.
+/// The error for an answer, or an event of a watch, that is too long.
 #[derive(Debug, thiserror::Error)]
 #[error("{what} of more than {} MiB", .most >> 20)]
 struct TooLong {
@@ -36,8 +36,8 @@ struct TooLong {
     most: usize,
 }
 
-/// The requests that could be repeated too often, with the time when each was last sent: watches by
-/// path, and continued lists with their last address.
+/// The sent requests that could be repeated too often: watches by path, and continued lists by path
+/// with their last address.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SentRequests(Arc<Mutex<HashMap<String, SentRequest>>>);
 
@@ -48,7 +48,7 @@ struct SentRequest {
 }
 
 impl SentRequests {
-    /// Returns the time that a request has to wait.
+    /// Returns the time that a request has to wait before it is sent.
     fn pause(&self, uri: &Uri) -> Duration {
         let is_continued = query_has(uri, "continue=");
         if !is_watch(uri) && !is_continued {
@@ -80,7 +80,7 @@ fn is_watch(uri: &Uri) -> bool {
     query_has(uri, "watch=")
 }
 
-/// The bytes of a body that were counted.
+/// A bound on a body, with the bytes counted so far.
 struct BodyBound {
     what: &'static str,
     most: usize,
@@ -115,7 +115,7 @@ impl BodyBound {
         }
     }
 
-    /// The bound on an answer; `None` where it is read event by event, within bounds.
+    /// The bound on an answer; `None` for a watch in protobuf, whose decoder bounds each event.
     fn of(is_watch: bool, headers: &HeaderMap) -> Option<Self> {
         let encoding = headers.get(CONTENT_TYPE);
         let encoding = encoding.and_then(|it| it.to_str().ok()).unwrap_or("");
@@ -137,7 +137,7 @@ impl BodyBound {
     }
 }
 
-/// A client's calls, kept within these bounds.
+/// A layer of a client that applies these bounds.
 #[derive(Debug, Clone)]
 pub(super) struct Guarding<S> {
     pub(super) inner: S,

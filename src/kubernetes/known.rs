@@ -1,7 +1,6 @@
-//! The objects of one kind that the snapshot has, as far as a feed needs to know: names, to find
-//! the objects that a list lacks, and a hash of each object, to send only changes. That is some 90
-//! bytes for each object, and no second copy of the cluster. Also the objects that the snapshot
-//! refuses.
+//! The objects of one kind that were sent to the snapshot, and the objects that it refused. A feed
+//! keeps the names, to find objects that are not in a new list, and a hash of each object, to send
+//! only changes. This takes some 90 bytes per object instead of a second copy of the cluster.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -16,12 +15,12 @@ use crate::snapshot::{ObjectKind, encode_object, metadata_of};
 #[derive(Debug)]
 pub(super) struct SentObjects {
     kind: ObjectKind,
-    /// By namespace and name.
+    /// The sent objects, by namespace and name.
     pub(super) objects: HashMap<Box<str>, Sent>,
-    /// Number of the last list that began.
+    /// The number of the last list that began.
     list: u32,
     hashes: RandomState,
-    /// Room to encode an object.
+    /// A buffer for the encoding of an object.
     encoded: Vec<u8>,
 }
 
@@ -29,18 +28,18 @@ pub(super) struct SentObjects {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sent {
     hash: u64,
-    /// The last list that named it, or in which it was new.
+    /// The number of the last list when the object was last seen.
     list: u32,
 }
 
-/// The difference between an object and the one that was sent.
+/// The difference between an object and its version that was sent before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Difference {
-    /// The object was not there.
+    /// The object was not sent before.
     New,
-    /// The object was different.
+    /// The object is different.
     Changed,
-    /// The object was the same.
+    /// The object is the same.
     None,
 }
 
@@ -56,16 +55,16 @@ impl SentObjects {
         }
     }
 
-    /// Begins a list: objects that it does not name are gone.
+    /// Begins a list.
     pub(super) fn list(&mut self) {
         self.list = self.list.wrapping_add(1);
     }
 
-    /// Ends the list: forgets the objects that it did not name, and returns them.
+    /// Ends the list. Forgets the objects that were not in it, and returns them.
     pub(super) fn unlisted(&mut self) -> Vec<ObjectReference> {
         let (kind, list) = (self.kind, self.list);
         let gone = self.objects.extract_if(|_, sent| sent.list != list);
-        // The list names all objects, so any object of the name is gone.
+        // The list was complete, so any object with this name is gone. The uid is empty.
         let named = gone.map(|(key, _)| {
             let (namespace, name) = key.split_once('/').unwrap_or(("", &key));
             reference(kind, namespace, name, "")
@@ -80,7 +79,7 @@ impl SentObjects {
         self.hashes.hash_one(&self.encoded)
     }
 
-    /// Records an object that is about to be sent, if it differs. Returns its hash, too.
+    /// Records an object that is sent if it differs. Returns the difference and the hash.
     pub(super) fn note(&mut self, object: &Object) -> (Difference, u64) {
         let hash = self.hash_of(object);
         let sent = Sent {
@@ -107,12 +106,12 @@ fn key(namespace: &str, name: &str) -> Box<str> {
     format!("{namespace}/{name}").into()
 }
 
-/// Objects that the snapshot refuses, each with the hash of the refused version. They are tried
+/// Objects that the snapshot refused, each with the hash of the refused version. They are sent
 /// again when they change.
 #[derive(Debug, Default)]
 pub(super) struct LeftOut {
     objects: HashMap<ObjectKey, u64>,
-    /// The state that the hashes are made with.
+    /// The seed of the hashes.
     pub(super) hashes: RandomState,
 }
 
@@ -122,8 +121,8 @@ impl LeftOut {
         self.objects.insert(key, hash);
     }
 
-    /// Returns whether an object with this hash was refused. If it changed since, it is not left
-    /// out any more.
+    /// Returns whether an object with this hash was refused. Forgets an object that has changed
+    /// since.
     pub(super) fn has(&mut self, object: &Object, hash: u64) -> bool {
         if self.objects.is_empty() {
             return false;

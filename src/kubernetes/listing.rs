@@ -14,9 +14,9 @@ use super::resource::ApiResource;
 use crate::manifest::{InputSource, LoadedObjects, ManifestError, ObjectReader};
 use crate::matching::KubernetesVersion;
 
-/// Objects in a page, as many as kubectl asks for.
+/// The number of objects in a page, which is the same as kubectl's.
 const PAGE: u32 = 500;
-/// The number of times that a list begins again because it became too old to continue.
+/// The most attempts to list a resource when a list becomes too old to continue.
 const ATTEMPTS: u32 = 5;
 
 /// The progress of a list.
@@ -24,13 +24,13 @@ const ATTEMPTS: u32 = 5;
 pub(crate) struct ListProgress {
     /// The kind that is listed.
     pub(crate) resource: &'static ApiResource,
-    /// Objects that came so far.
+    /// The number of objects so far.
     pub(crate) objects: u64,
-    /// The number of objects that are still to come, if the API server tells it.
+    /// The number of remaining objects, if the API server says it.
     pub(crate) remaining: Option<u64>,
 }
 
-/// Receives the progress of a list.
+/// A function that receives the progress of a list.
 pub(crate) type OnProgress<'a> = &'a mut (dyn FnMut(ListProgress) + Send);
 
 /// The objects of a cluster.
@@ -38,12 +38,12 @@ pub(crate) type OnProgress<'a> = &'a mut (dyn FnMut(ListProgress) + Send);
 pub(crate) struct ListedCluster {
     /// The objects.
     pub(crate) objects: LoadedObjects,
-    /// The kinds that were listed in one namespace, because they may not be listed in
+    /// The kinds that were listed in one namespace only, because the account may not list them in
     /// all.
     pub(crate) narrowed: Vec<&'static ApiResource>,
 }
 
-/// The time that an API server may take to tell its version.
+/// The longest time to wait for the version of an API server.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The metadata of a page, without its objects.
@@ -69,10 +69,11 @@ fn is_namespaces(resource: &ApiResource) -> bool {
 }
 
 impl ClusterClient {
-    /// Lists all objects that decisions read. Kinds that may not be listed in all namespaces are
-    /// listed in `enough`, if that is given. Then the Namespace objects may be missing, and answers
-    /// name the fields that select by them. Claims, volumes and storage classes are left out unless
-    /// all of these may be listed; then answers name volumes.
+    /// Lists all objects that decisions read. Kinds that the account may not list in all namespaces
+    /// are listed in the namespace `enough`, if given. Then the Namespace objects may be missing,
+    /// and answers name the fields that depend on them as unchecked. Claims, volumes and storage
+    /// classes are left out unless the account may list all of these; then answers name volumes as
+    /// unchecked.
     ///
     /// # Errors
     /// The first kind that could not be listed, with the reason.
@@ -91,7 +92,7 @@ impl ClusterClient {
                 Err(Error::Forbidden { .. }) if is_namespaces(resource) && enough.is_some() => {
                     continue;
                 }
-                // No decision reads budgets.
+                // Budgets may be missing, because no decision reads them.
                 Err(Error::Forbidden { .. }) if resource == ApiResource::of_budgets() => continue,
                 Err(Error::Forbidden { .. }) if ApiResource::is_of_storage(resource) => {
                     lacks_storage = true;
@@ -108,9 +109,9 @@ impl ClusterClient {
         Ok(all)
     }
 
-    /// The version of Kubernetes of the cluster's API server; empty where it does not tell.
+    /// The Kubernetes version of the cluster's API server; empty if it does not say.
     pub(super) async fn kubernetes_version(&self) -> String {
-        // The version is not worth a long wait.
+        // A missing version does little harm, so the wait is short.
         let told = timeout(VERSION_TIMEOUT, self.client.apiserver_version()).await;
         let version = match &told {
             Ok(Ok(told)) => KubernetesVersion::parse(&told.git_version),
@@ -138,9 +139,9 @@ impl ClusterClient {
         InputSource::Cluster(self.name.clone())
     }
 
-    /// Lists a resource, of one namespace or of all; `labels` selects objects in kubectl's
-    /// notation. Hands the JSON text of each page to `read`, with the value that `new` made. If the
-    /// list expires in between, it begins again, with another `new`.
+    /// Lists a resource in one namespace or in all. `labels` selects objects in kubectl's notation.
+    /// Passes the JSON text of each page to `read`, together with a value from `new`. If the list
+    /// expires, it begins again with another value from `new`.
     ///
     /// # Errors
     /// The reason why it could not be listed, or the error of `read`.
@@ -205,8 +206,8 @@ impl ClusterClient {
         }
     }
 
-    /// The JSON text of one object; `None` when there is no such object. The namespace is left out
-    /// for resources without namespaces.
+    /// The JSON text of one object; `None` if it does not exist. The namespace is ignored for
+    /// resources without namespaces.
     ///
     /// # Errors
     /// The reason why it could not be read.
@@ -226,7 +227,7 @@ impl ClusterClient {
         }
     }
 
-    /// The present resource version of the API server; `None` if that is no number.
+    /// The present resource version of the API server; `None` if it is no number.
     ///
     /// # Errors
     /// The reason why it could not be read.

@@ -1,13 +1,15 @@
-//! Kubernetes API servers: connects to them, lists their objects, and keeps snapshots equal to
-//! them.
+//! Clients of Kubernetes API servers, which list objects, keep snapshots equal to clusters, evict
+//! pods and write deletion costs.
 //!
-//! `target` finds a cluster, `credentials` has the credentials for it, `connection` reaches it, and
-//! `renewal` reads credentials again when they change. `resource` defines the resources, `listing`
-//! lists them page by page. `manifest` reads the objects, so they are the same as those of files.
+//! `target` selects a cluster, `credentials` has the credentials for it, `connection` is the
+//! client, and `renewal` reads credentials again when they change. `resource` defines the
+//! resources, and `listing` lists them page by page. `crate::manifest` decodes the objects, in the
+//! same way as those in files.
 //!
-//! `feed` keeps a snapshot right: `watch` follows each kind with `kube`'s watcher, in the encoding
-//! of `protobuf`, `progress` notices where it is ahead of its API server, `following` finds changes
-//! by what is `known`, `pending` makes batches of them, and `sink` sends them.
+//! `feed` keeps a snapshot equal to a cluster. `watch` follows each kind with `kube`'s watcher,
+//! `protobuf` converts the encoding, and `progress` notices a watch that is ahead of its API
+//! server. `following` finds changes by comparison with the `known` objects, `pending` collects
+//! them in batches, and `sink` sends them.
 
 mod connection;
 mod credentials;

@@ -33,15 +33,15 @@ pub(super) fn reference(
     }
 }
 
-/// Changes that wait, one for each object: a later one replaces an earlier one.
+/// The pending changes, at most one for each object. A later change replaces an earlier one.
 #[derive(Debug, Default)]
 pub(super) struct PendingChanges {
     /// The changes.
     pub(super) changes: Vec<Change>,
     places: HashMap<ObjectKey, usize>,
-    /// An upper bound of their bytes.
+    /// An upper bound of the bytes of the changes.
     pub(super) bytes: usize,
-    /// The creation times of objects that the cluster has just created.
+    /// The creation times of objects that a watch reported as new.
     pub(super) created: Vec<(ObjectKind, SystemTime)>,
 }
 
@@ -66,8 +66,8 @@ impl PendingChanges {
         }
     }
 
-    /// Deletes an object. If its name occurs earlier in the same batch, the uid is left out: the
-    /// snapshot has not seen that object, and may have an older one of its name.
+    /// Deletes an object. If the batch has an earlier change of this name, the uid is left out,
+    /// because the snapshot may have an older object with this name and another uid.
     pub(super) fn delete(&mut self, mut reference: ObjectReference) {
         let object = Object::Delete(reference.clone());
         if self.places.contains_key(&key_of(&object)) {

@@ -1,7 +1,7 @@
-//! Compares the progress of a watch with the version of the API server. An API server whose storage
-//! was restored from a backup is behind. It grants a watch from a version that it does not have
-//! yet. Then no event comes about the lost objects, nor about new ones until it reaches that
-//! version.
+//! Compares the resource version of a watch with that of the API server. After its storage was
+//! restored from a backup, an API server may be behind. It then grants a watch from a version that
+//! it does not have yet. Such a watch sends no events about lost objects, and none about new ones
+//! until the API server reaches that version.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -18,16 +18,16 @@ use super::resource::ApiResource;
 
 /// The longest time between two queries of the API server.
 const ASK: Duration = Duration::from_secs(30);
-/// The longest time until the query after a list or a watch failed: a restore ends all connections.
+/// The longest time until the query after a failed list or watch. A restore ends all connections.
 const ASK_AFTER_FAILURE: Duration = Duration::from_secs(2);
 
 /// The progress of the watch of one resource.
 pub(super) struct WatchProgress<'a> {
     cluster: &'a ClusterClient,
     resource: &'static ApiResource,
-    /// The highest resource version of an object that came.
+    /// The highest resource version of a received object.
     highest: AtomicU64,
-    /// Notified when a list or a watch failed.
+    /// Notified when a list or a watch fails.
     failed: Notify,
 }
 
@@ -60,13 +60,13 @@ impl<'a> WatchProgress<'a> {
         }
     }
 
-    /// The highest resource version that is known.
+    /// The highest resource version of received objects and of requests to watch.
     fn version(&self) -> u64 {
         let highest = self.highest.load(Ordering::Relaxed);
         highest.max(self.cluster.pulses.watched_from(self.resource))
     }
 
-    /// Waits until the watch is ahead of the API server, which may never happen.
+    /// Waits until the watch is ahead of the API server. This may never happen.
     pub(super) async fn is_ahead(&self) {
         let mut pause = ASK;
         loop {
@@ -88,7 +88,7 @@ impl<'a> WatchProgress<'a> {
                     return;
                 }
                 Ok(_) => ASK,
-                // The list or the watch reports the fault.
+                // The list or the watch will report the fault.
                 Err(_) => ASK_AFTER_FAILURE,
             }
         }

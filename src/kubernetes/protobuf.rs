@@ -1,6 +1,6 @@
-//! Lists and watches in Kubernetes' protobuf, which costs an API server half of what JSON does.
-//! `kube` reads JSON, so answers are rewritten on their way to it, with only the fields that
-//! decisions read. The answers of an API server that sends JSON are left as they are.
+//! Lists and watches in Kubernetes' protobuf encoding, which costs an API server half as much as
+//! JSON. `kube` reads JSON, so answers are converted to JSON, with only the fields that decisions
+//! read. Answers in JSON are not changed.
 
 use std::task::{Context, Poll};
 
@@ -23,13 +23,13 @@ use super::resource::ApiResource;
 use crate::proto::v1;
 use crate::snapshot::{ObjectKind, of_kind};
 
-/// The accepted encodings: JSON if there is no protobuf.
+/// The accepted encodings. JSON is for API servers that do not send protobuf.
 const ACCEPTED: HeaderValue =
     HeaderValue::from_static("application/vnd.kubernetes.protobuf, application/json");
-/// The start of the content type of protobuf; for a watch there follows more.
+/// The start of the content type of protobuf. The content type of a watch is longer.
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-/// The start of a message that stands alone.
+/// The first bytes of a standalone message.
 const MAGIC: &[u8] = b"k8s\0";
 
 /// `runtime.Unknown`: the kind of a message, and the message.
@@ -99,7 +99,7 @@ struct Status {
     code: i32,
 }
 
-/// The revision that a bookmark names.
+/// The part of a bookmark with the resource version.
 #[derive(Message)]
 struct Bookmark {
     #[prost(message, optional, tag = "1")]
@@ -136,7 +136,7 @@ impl Envelope {
 /// Returns the fields of an object that decisions read, as JSON.
 fn object(kind: ObjectKind, encoded: Bytes) -> Result<String, BoxError> {
     let object = Some(of_kind!(kind, Message::decode(encoded)?));
-    // A change has one field, which is the object.
+    // The JSON of a change is a map with one field, whose value is the object.
     let change = serde_json::to_string(&v1::Change { object })?;
     let start = change.find(':').map_or(0, |colon| colon + 1);
     Ok(change[start..change.len() - 1].to_owned())
@@ -196,8 +196,8 @@ where
     })
 }
 
-/// A client's calls. It asks for protobuf where it lists or watches kinds that decisions read, and
-/// turns the answers into JSON.
+/// A layer of a client that requests protobuf for lists and watches of kinds that decisions read,
+/// and converts the answers to JSON.
 #[derive(Debug, Clone)]
 pub(super) struct Translating<S>(pub(super) S);
 

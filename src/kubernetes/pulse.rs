@@ -1,6 +1,6 @@
-//! The times when each watch was last heard, and the resource versions from which they were
+//! The times when each watch was last heard, and the resource versions from which watches were
 //! requested. A watch is heard when it is granted, or when any byte of an event or a bookmark
-//! comes. `kube` does not pass bookmarks on, so this listens to the answers on their way.
+//! arrives. `kube` does not pass on bookmarks, so a layer of the client listens to the answers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,9 +32,9 @@ struct HeardWatches {
 #[derive(Debug)]
 struct HeardWatch {
     resource: &'static ApiResource,
-    /// The time in milliseconds after the beginning; 0 for never.
+    /// The time when it was last heard, in milliseconds after `begun`; 0 means never.
     heard: AtomicU64,
-    /// The resource version from which it was last requested; 0 if that is no number.
+    /// The resource version from which it was last requested; 0 if this is no number.
     from: AtomicU64,
 }
 
@@ -53,13 +53,13 @@ impl Pulses {
         }))
     }
 
-    /// Returns the time when a watch was last heard; `None` for never.
+    /// Returns the time when a watch was last heard; `None` if never.
     pub(super) fn heard(&self, resource: &ApiResource) -> Option<Instant> {
         let heard = self.watch(resource)?.heard.load(Ordering::Relaxed);
         (heard > 0).then(|| self.0.begun + Duration::from_millis(heard))
     }
 
-    /// The resource version from which a watch was last requested; 0 if that is no number.
+    /// The resource version from which a watch was last requested; 0 if this is no number.
     pub(super) fn watched_from(&self, resource: &ApiResource) -> u64 {
         let watch = self.watch(resource);
         watch.map_or(0, |watch| watch.from.load(Ordering::Relaxed))
@@ -73,7 +73,7 @@ impl Pulses {
         }
     }
 
-    /// Waits until any watch is heard, or was since the last call.
+    /// Waits until any watch is heard. Returns at once if one was heard since the last call.
     pub(super) async fn any(&self) {
         self.0.any.notified().await;
     }
@@ -108,7 +108,7 @@ impl Pulses {
     }
 }
 
-/// A client's calls, with a listener on the answers.
+/// A layer of a client that records when watches are heard.
 #[derive(Debug, Clone)]
 pub(super) struct Listening<S> {
     pub(super) inner: S,

@@ -1,5 +1,5 @@
 //! A client of an API server that is rebuilt when the files of its credentials change, or when a
-//! command's credentials expire. Watches go on meanwhile: their next request, within seconds, uses
+//! command's credentials expire. Running watches continue. Their next request, within seconds, uses
 //! the new credentials.
 
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use super::target::{ClusterAccess, ReadFiles, Target};
 const LOOK: Duration = Duration::from_secs(1);
 /// The shortest time between two runs of a command before its credentials expire.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
-/// The time before their expiry at which credentials are renewed.
+/// The time before their expiry when credentials are renewed.
 const BEFORE_EXPIRY: Duration = Duration::from_secs(60);
 
-/// The client of a cluster, and the means to rebuild it.
+/// The client of a cluster, which can be rebuilt.
 #[derive(Clone)]
 pub(super) struct Renewing(Arc<RenewedClient>);
 
@@ -44,12 +44,12 @@ struct CurrentClient {
     files: ReadFiles,
     looked: Instant,
     renewed: Instant,
-    /// The reason why the files could not be used the last time.
+    /// The last reason why the files could not be used; empty if there is none.
     trouble: String,
 }
 
 impl CurrentClient {
-    /// Returns whether the client has to be rebuilt; checks the files.
+    /// Checks the files, and returns whether the client has to be rebuilt.
     fn is_outdated(&mut self) -> bool {
         if self.looked.elapsed() < LOOK {
             return false;
@@ -65,7 +65,7 @@ impl CurrentClient {
 }
 
 impl Renewing {
-    /// A client with the access that `access` describes.
+    /// A client for `access`.
     ///
     /// # Errors
     /// The fault of the credentials.
@@ -87,12 +87,12 @@ impl Renewing {
         })))
     }
 
-    /// Waits until the kubeconfig has another address for the cluster, which may never happen.
+    /// Waits until the kubeconfig has another address for the cluster. This may never happen.
     pub(super) async fn moved(&self) {
         self.0.moved.notified().await;
     }
 
-    /// The current client.
+    /// Returns the current client, rebuilt if necessary.
     async fn client(&self) -> Client {
         let old = {
             let mut current = self.0.current.lock();
@@ -119,7 +119,8 @@ impl Renewing {
                 current.trouble.clear();
                 client
             }
-            // The files may be in the middle of being written.
+            // The files may be incomplete because they are just being written, so the old client
+            // stays.
             Err(error) => {
                 let trouble = error.to_string();
                 if current.trouble != trouble {

@@ -1,13 +1,13 @@
-//! The resources of an API server: one definition of each.
+//! The definitions of the resources of an API server.
 
 use crate::snapshot::{ObjectKind, OwnerKind};
 
-/// A resource, as an API server's addresses and rules name it.
+/// A resource of an API server.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ApiResource {
-    /// Kind of its objects.
+    /// The kind of its objects.
     pub(crate) kind: &'static str,
-    /// Group and version of its objects, e.g. `apps/v1`; `v1` of the core.
+    /// The group and version of its objects, e.g. `apps/v1`, or `v1` in the core group.
     pub(crate) api_version: &'static str,
     /// The resource's name in addresses and RBAC rules.
     pub(crate) plural: &'static str,
@@ -31,7 +31,7 @@ const fn namespaced(
 /// The kind that can contain a scheduler's configuration.
 pub(super) static CONFIG_MAPS: ApiResource = namespaced("ConfigMap", "v1", "configmaps");
 
-/// The kinds that decisions read, and the other workloads of Kubernetes' own.
+/// The kinds that decisions read, and Kubernetes' other kinds of workloads.
 static RESOURCES: [ApiResource; 15] = [
     ApiResource {
         is_namespaced: false,
@@ -62,7 +62,7 @@ static RESOURCES: [ApiResource; 15] = [
     namespaced("CronJob", "batch/v1", "cronjobs"),
 ];
 
-/// The kinds that are read when a pod is created.
+/// The kinds that admission reads when a pod is created.
 static READ_BY_ADMISSION: [ApiResource; 3] = [
     namespaced("LimitRange", "v1", "limitranges"),
     ApiResource {
@@ -76,7 +76,7 @@ static READ_BY_ADMISSION: [ApiResource; 3] = [
 ];
 
 impl ApiResource {
-    /// Returns the kinds that are read when a pod is created.
+    /// Returns the kinds that admission reads when a pod is created.
     pub(crate) fn read_by_admission() -> impl Iterator<Item = &'static Self> {
         READ_BY_ADMISSION.iter()
     }
@@ -107,25 +107,25 @@ impl ApiResource {
         Self::of_kind(kind.as_str()).expect("each kind has a resource")
     }
 
-    /// The kind of the objects that are listed or watched at this address, if it is one kind and
+    /// The kind of the objects that are listed or watched in all namespaces at this path, if
     /// decisions read it.
     pub(super) fn listed_at(path: &str) -> Option<ObjectKind> {
         ObjectKind::all().find(|kind| path.ends_with(&Self::of(*kind).path(None)))
     }
 
-    /// The resource of this Kubernetes kind, e.g. `Deployment`; `None` when it is neither read by
-    /// decisions nor a workload of Kubernetes' own.
+    /// The resource of this kind, e.g. `Deployment`. `None` if decisions do not read the kind and
+    /// it is no workload of Kubernetes.
     pub(crate) fn of_kind(kind: &str) -> Option<&'static Self> {
         RESOURCES.iter().find(|resource| resource.kind == kind)
     }
 
-    /// The resource's API group, empty for the core, and the version within that.
+    /// The resource's API group, empty for the core group, and its version.
     pub(super) fn group_and_version(&self) -> (&'static str, &'static str) {
         let parts = self.api_version.split_once('/');
         parts.unwrap_or(("", self.api_version))
     }
 
-    /// The address of all its objects, or of those in a namespace.
+    /// The path of all its objects, or of those in a namespace.
     pub(super) fn path(&self, namespace: Option<&str>) -> String {
         let root = match self.api_version.contains('/') {
             true => "/apis",

@@ -1,4 +1,4 @@
-//! The destination of a feed: a snapshot of a server, inside this process or elsewhere.
+//! The destination of a feed: a snapshot on a server, in this process or elsewhere.
 
 use std::time::Duration;
 
@@ -17,16 +17,16 @@ use crate::proto::v1::{
     UpdateSnapshotRequest, UpdateSnapshotResponse,
 };
 
-/// The time that an acknowledgement may take. The commit of a large replace takes seconds.
+/// The longest time to wait for an acknowledgement. The commit of a large replace takes seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The reason why a step was not done.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Undone {
-    /// Objects that the snapshot refuses: their indices in the batch, with the reasons.
+    /// The snapshot refuses objects. The list has their indices in the batch, with the reasons.
     #[error("the snapshot refuses {} objects", .0.len())]
     Refused(Vec<(usize, String)>),
-    /// The server refused, or is gone.
+    /// The server refused the step, or is gone.
     #[error("{}", .0.message())]
     Status(Box<Status>),
     /// The server sent no acknowledgement.
@@ -49,7 +49,7 @@ impl From<Status> for Undone {
     }
 }
 
-/// The changes that a refusal names, each once.
+/// The indices of the changes that a refusal names, each once, with the first reason.
 fn refused(status: &Status) -> Vec<(usize, String)> {
     let violations = status.get_details_bad_request();
     let violations = violations.map(|it| it.field_violations).unwrap_or_default();
@@ -86,16 +86,17 @@ impl SnapshotSink {
         }
     }
 
-    /// Begins to build another state aside.
+    /// Begins a replace, which builds another state beside the live state.
     pub(super) async fn replace(&self) -> Result<Replace, Undone> {
         let (steps, receiver) = mpsc::channel(1);
         let mut rpc = self.rpc.clone();
-        // The answer to the call may come only with that to its first step.
+        // The server may answer the call only together with its first step, so this step is sent
+        // before.
         let begin = BeginReplace {
             snapshot: self.snapshot.clone(),
         };
         let step = Some(Step::BeginReplace(begin));
-        // This is the only sender, and there is room for one.
+        // This cannot fail: the channel is empty and has room for one message.
         let _ = steps.try_send(StreamSnapshotRequest { step });
         let opened = timeout(PATIENCE, rpc.stream_snapshot(ReceiverStream::new(receiver)));
         let opened = opened.await.map_err(|_| Undone::Silent)??;
@@ -108,8 +109,8 @@ impl SnapshotSink {
         Ok(replace)
     }
 
-    /// Applies one batch to the live state; without changes it is a heartbeat. `age` is that of the
-    /// feed's knowledge of the cluster.
+    /// Applies one batch to the live state. A batch without changes is a heartbeat. `age` is the
+    /// age of the feed's knowledge of the cluster.
     pub(super) async fn update(
         &self,
         changes: Vec<Change>,
@@ -128,7 +129,7 @@ impl SnapshotSink {
     }
 }
 
-/// A state that is being built aside. Dropping it leaves the old state.
+/// A state that is being built beside the live state. If it is dropped, the live state stays.
 pub(super) struct Replace {
     steps: mpsc::Sender<StreamSnapshotRequest>,
     answers: Streaming<v1::StreamSnapshotResponse>,
@@ -136,7 +137,7 @@ pub(super) struct Replace {
 }
 
 impl Replace {
-    /// Sets the parameters that hold for all pods, before any of them is sent.
+    /// Sets the default constraints and the version, before any object is sent.
     pub(super) async fn set(
         &mut self,
         defaults: DefaultConstraints,
@@ -163,7 +164,7 @@ impl Replace {
         Ok(())
     }
 
-    /// Replaces the live state by it.
+    /// Replaces the live state by this state.
     pub(super) async fn commit(mut self) -> Result<UpdateSnapshotResponse, Undone> {
         let commit = CommitReplace {
             snapshot: self.snapshot.clone(),
@@ -174,7 +175,7 @@ impl Replace {
 
     async fn step(&mut self, step: Step) -> Result<UpdateSnapshotResponse, Undone> {
         let request = StreamSnapshotRequest { step: Some(step) };
-        // A stream that has ended gives the reason in its answers.
+        // If the stream has ended, the answer below has the reason.
         let _ = self.steps.send(request).await;
         self.answer().await
     }

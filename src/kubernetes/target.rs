@@ -1,4 +1,4 @@
-//! Selects a cluster, and reads the address, credentials and files for a client of its API server.
+//! Selects a cluster, and reads the address and the credentials for a client of its API server.
 
 use std::collections::hash_map::DefaultHasher;
 use std::env;
@@ -17,38 +17,38 @@ use super::credentials::{Credentials, kubeconfig_fault};
 use super::error::Error;
 use crate::visible::causes;
 
-/// The time to wait for a connection, and to send a request.
+/// The longest time to establish a connection, and to send a request.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The time that an API server may be silent within an answer: longer than a watch lasts.
+/// The longest silence of an API server within an answer. It is longer than a watch lasts.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The name for the cluster around a pod, which no kubeconfig names.
+/// The name of the cluster in which this pod runs, which has no context.
 const IN_CLUSTER: &str = "in-cluster";
 /// The directory of a pod's service account.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Selects a cluster.
+/// The options that select a cluster.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Target {
     /// The kubeconfig; else the files of KUBECONFIG, else ~/.kube/config, else
     /// the service account of this pod.
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// The context in it; else its current one.
+    /// The context in the kubeconfig; else its current context.
     pub(crate) context: Option<String>,
 }
 
-/// The address, credentials and trust of a client of an API server.
+/// The configuration of a client of an API server.
 pub(super) struct ClusterAccess {
-    /// The context that it comes from; `in-cluster` for the one around this pod.
+    /// The context; `in-cluster` for the cluster in which this pod runs.
     pub(super) name: String,
-    /// Address and credentials.
+    /// The address and the credentials.
     pub(super) config: Config,
     /// The sources of the credentials.
     pub(super) credentials: Credentials,
-    /// The files that they were read from.
+    /// The files that the configuration was read from.
     pub(super) files: ReadFiles,
-    /// The target with the context that was chosen. So the same cluster is read again, whatever the
-    /// current context is then.
+    /// The target with the chosen context, so that the same cluster is read again even if the
+    /// current context changes.
     pub(super) target: Target,
 }
 
@@ -63,14 +63,14 @@ impl ReadFiles {
         self.0.push((path, hash));
     }
 
-    /// Returns whether the content of one of them has changed.
+    /// Returns whether the content of one of the files has changed.
     pub(super) fn have_changed(&self) -> bool {
         let mut files = self.0.iter();
         files.any(|(path, hash)| hash_of(path) != *hash)
     }
 }
 
-/// A hash of a file's content; `None` where it cannot be read.
+/// A hash of a file's content; `None` if the file cannot be read.
 fn hash_of(path: &Path) -> Option<u64> {
     let content = fs::read(path).ok()?;
     let mut hasher = DefaultHasher::new();
@@ -79,10 +79,10 @@ fn hash_of(path: &Path) -> Option<u64> {
 }
 
 impl Target {
-    /// Reads the kubeconfig, and the files that it names. The API server is not asked.
+    /// Reads the kubeconfig, and the files that it names. No request is sent to the API server.
     ///
     /// # Errors
-    /// The fault of the kubeconfig, or that there is none.
+    /// The fault of the kubeconfig, or that no cluster is known.
     pub(super) async fn read(&self) -> Result<ClusterAccess, Error> {
         let file = self.file();
         let mut files = ReadFiles::default();
@@ -106,8 +106,8 @@ impl Target {
             context: Some(context.clone()),
             ..Default::default()
         };
-        // Boxed where its types are known: the compiler could not show later that `kube`'s own
-        // future may change threads.
+        // The future is boxed here, because in the caller the compiler cannot prove that `kube`'s
+        // future is `Send`.
         let config: BoxFuture<'static, _> =
             Box::pin(async move { Config::from_custom_kubeconfig(kubeconfig, &options).await });
         let config = config.await.map_err(|error| unusable(file, &error))?;
@@ -118,7 +118,7 @@ impl Target {
         Ok(ClusterAccess::of(context, config, files, target))
     }
 
-    /// The names of the contexts; none where no kubeconfig can be read.
+    /// The names of the contexts; empty if no kubeconfig can be read.
     pub(crate) fn contexts(&self) -> Vec<String> {
         let kubeconfig = match &self.kubeconfig {
             Some(path) => Kubeconfig::read_from(path),
@@ -152,7 +152,7 @@ impl Target {
         }
     }
 
-    /// The file that is read, for a message.
+    /// The kubeconfig that is read, for a message.
     fn file(&self) -> String {
         if let Some(path) = &self.kubeconfig {
             return path.display().to_string();
@@ -202,7 +202,7 @@ impl Target {
     }
 }
 
-/// The files that a context names.
+/// The files that the cluster and the user of a context name.
 fn named_files(kubeconfig: &Kubeconfig, context: &str) -> Vec<String> {
     let contexts = &kubeconfig.contexts;
     let context = contexts.iter().find(|it| it.name == context);
@@ -225,7 +225,7 @@ fn named_files(kubeconfig: &Kubeconfig, context: &str) -> Vec<String> {
 
 fn unusable(file: String, error: &KubeconfigError) -> Error {
     let file = match error {
-        // The path is that of one of several files.
+        // KUBECONFIG may name several files; this is the path of the faulty one.
         KubeconfigError::ReadConfig(_, path) => path.display().to_string(),
         _ => file,
     };
@@ -257,7 +257,7 @@ impl ClusterAccess {
         }
     }
 
-    /// Builds a client. A command that returns credentials is run.
+    /// Builds a client. This runs the command that returns credentials, if there is one.
     ///
     /// # Errors
     /// The fault of the credentials, or of the proxy.

@@ -1,5 +1,4 @@
-//! Follows one kind of objects: list, watch, and list again when events may be
-//! lost.
+//! Follows the objects of one kind: lists, watches, and lists again when events may be lost.
 
 use std::borrow::Cow;
 use std::pin::pin;
@@ -23,16 +22,16 @@ use crate::manifest::LeanValue;
 use crate::server::ListReason;
 use crate::snapshot::ObjectKind;
 
-/// The seconds that a watch lasts until the next one continues it. That an API server grants a
-/// watch is a sign of life; for kinds that never changed, bookmarks are none. A dead connection is
-/// noticed 5 s later.
+/// The seconds that a watch lasts before the next one continues it. A granted watch shows that the
+/// API server is alive. Bookmarks do not, because kinds that never changed get none. A dead
+/// connection is noticed 5 s later.
 const WATCH_SECONDS: u32 = 30;
 
 /// An object of a list or a watch: the metadata that `kube` needs, and the fields that decisions
 /// read.
 #[derive(Debug, Clone)]
 pub(super) struct Watched {
-    /// The metadata, which has only the resource version.
+    /// The metadata for `kube`, which has only the resource version.
     meta: ObjectMeta,
     /// The object.
     pub(super) object: LeanValue,
@@ -86,9 +85,9 @@ impl kube::Resource for Watched {
 pub(super) struct KindEvent {
     /// The kind.
     pub(super) kind: ObjectKind,
-    /// The event, or the fault of a list or a watch, which is tried again.
+    /// The event, or the failure of a list or a watch, which is repeated.
     pub(super) happened: Result<Event<Watched>, Error>,
-    /// The reason why a list begins, if one does.
+    /// The reason why a list begins, if this event begins one.
     pub(super) reason: ListReason,
     /// The time when it happened. It may be taken later than a pulse that came after it.
     pub(super) at: Instant,
@@ -99,7 +98,7 @@ pub(super) async fn follow(cluster: ClusterClient, kind: ObjectKind, to: mpsc::S
     let resource = ApiResource::of(kind);
     let mut reason = ListReason::Start;
     let mut failures = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
-    // A watch that expires is followed by a list at once, unless it expires again.
+    // After a watch expires, a list follows at once, unless the last expiry was shortly before.
     let mut expiries = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
     loop {
         let api = Api::<Watched>::all_with(cluster.client.clone(), &resource);
@@ -147,19 +146,19 @@ pub(super) async fn follow(cluster: ClusterClient, kind: ObjectKind, to: mpsc::S
     }
 }
 
-/// The reason to begin again after an error: the watch of `kube` would continue, and events may be
-/// lost. `None` where `kube` itself continues, with a watch or with a list.
+/// The reason to list again after an error after which `kube` would continue its watch although
+/// events may be lost. `None` if `kube` continues correctly itself.
 fn must_list_again(error: &watcher::Error) -> Option<ListReason> {
     match error {
-        // If a request for a watch gets this answer, kube would ask for the same version again and
-        // again.
+        // After this answer to a request for a watch, `kube` would request the same version
+        // forever.
         watcher::Error::WatchStartFailed(kube::Error::Api(status))
         | watcher::Error::WatchError(status)
             if status.code == 410 =>
         {
             Some(ListReason::Expired)
         }
-        // The event cannot be read, and so may be about any object.
+        // The event cannot be read, so it may be about any object.
         watcher::Error::WatchFailed(kube::Error::SerdeError(_)) => Some(ListReason::Failed),
         _ => None,
     }

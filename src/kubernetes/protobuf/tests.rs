@@ -108,8 +108,8 @@ fn read(kind: ObjectKind, json: Value) -> (Option<String>, Object) {
     (version, object)
 }
 
-/// The encoding of an object. Kubernetes' messages have more fields than ours, so a field that
-/// decisions do not read is appended.
+/// The encoding of an object, with one more field that decisions do not read, as in Kubernetes'
+/// messages.
 fn encode(object: &Object) -> Bytes {
     let mut encoded = match object {
         Object::Node(it) => it.encode_to_vec(),
@@ -242,7 +242,8 @@ fn what_is_no_list_is_an_error() {
     assert!(read.is_err(), "half of an event");
 }
 
-/// Asks at a path, where the server answers with this type and body.
+/// Sends a request for a path to a server that answers with this type and body. Returns the
+/// accepted encodings and the converted body.
 fn asked(path: &str, content_type: &'static str, body: Bytes) -> (Option<HeaderValue>, Bytes) {
     let accepted = std::sync::Arc::new(std::sync::Mutex::new(None));
     let noted = accepted.clone();
