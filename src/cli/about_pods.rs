@@ -1,4 +1,4 @@
-//! The parts that all answers about a pod have.
+//! The fields that all answers about a pod have.
 
 use crate::proto::v1::{
     ExplainResponse, FilterResponse, ObjectReference, PlaceResponse, ScoreResponse,
@@ -6,9 +6,9 @@ use crate::proto::v1::{
 
 /// The fields that all answers about a pod have.
 pub(crate) trait Answer {
-    /// Candidates that do not exist.
+    /// The candidates that do not exist.
     fn unknown_candidates(&self) -> &[String];
-    /// Deletions of the overlay that hit nothing.
+    /// The deletions of the overlay whose objects do not exist.
     fn unknown_deletes(&self) -> &[ObjectReference];
     /// Returns the fields that were not checked.
     fn unchecked(&mut self) -> &mut Vec<String>;

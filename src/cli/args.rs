@@ -15,7 +15,7 @@ use super::output::{self, AnswerFormat};
 use crate::manifest::{self, LoadedObjects};
 use crate::matching::KubernetesVersion;
 
-/// Where the server is.
+/// The server's address, and the timeout of calls to it.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Server {
     #[command(flatten)]
@@ -58,7 +58,7 @@ pub(crate) struct MinRevision {
     pub(crate) min_revision: i64,
 }
 
-/// Which snapshot.
+/// The name of a snapshot.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SnapshotName {
     /// Name of the snapshot
@@ -72,7 +72,7 @@ pub(crate) struct SnapshotName {
     pub(crate) snapshot: String,
 }
 
-/// Which snapshot of which server.
+/// A snapshot on a server.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ServedSnapshot {
     #[command(flatten)]
@@ -82,7 +82,7 @@ pub(crate) struct ServedSnapshot {
     pub(crate) name: SnapshotName,
 }
 
-/// Settings that hold for all pods of a snapshot.
+/// Settings that apply to all pods of a snapshot.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct RulesFlags {
     /// Constraints of pods that have none of their own: `system`, `none` or a file
@@ -105,7 +105,7 @@ pub(crate) struct RulesFlags {
 }
 
 impl RulesFlags {
-    /// Returns whether any of them is set.
+    /// Returns whether any of these settings is given.
     pub(crate) fn are_set(&self) -> bool {
         self.default_constraints.is_some() || self.kubernetes_version.is_some()
     }
@@ -120,7 +120,7 @@ pub(crate) struct OutputFlag {
 }
 
 impl OutputFlag {
-    /// Writes `answer` to standard output; `table` and `names` write it in those formats.
+    /// Writes `answer` to standard output. `table` and `names` return it in those formats.
     pub(crate) fn print<T: Serialize + DeserializeOwned>(
         &self,
         answer: &T,
@@ -131,7 +131,7 @@ impl OutputFlag {
     }
 }
 
-/// The objects of files of pods, for the facts that a server does not keep.
+/// Reads the objects of files of pods, for facts that a server does not keep.
 pub(crate) fn read_pods(files: &[PathBuf]) -> Result<LoadedObjects> {
     let sources = manifest::expand(files)?;
     let objects = manifest::read_objects(sources, None, &ProgressBar::hidden())?;

@@ -22,7 +22,7 @@ use crate::snapshot::{Limits, Registry, Unobserved};
 /// The generated client on either transport.
 pub(crate) type Rpc = SpreadServiceClient<Transport>;
 
-/// A client of the service, with a limit on the time of each call.
+/// A client of the service, with a timeout for each call.
 #[derive(Clone)]
 pub(crate) struct Client {
     transport: Transport,
@@ -77,19 +77,20 @@ impl Client {
         Self { transport, timeout }
     }
 
-    /// The generated client, for streams: they take as long as they need.
+    /// The generated client, for streams, which have no timeout.
     pub(crate) fn rpc(&self) -> Rpc {
         SpreadServiceClient::new(self.transport.clone())
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES)
     }
 
-    /// One call with one answer, within the timeout.
+    /// Makes one call with one answer, within the timeout.
     pub(crate) async fn call<M: UnaryRequest>(&self, message: M) -> Result<M::Answer> {
         self.call_about(message, Vec::new).await
     }
 
-    /// [`Client::call`] with a request that contains changes; `objects` names them for an error.
+    /// [`Client::call`] with a request that contains changes. `objects` returns their names for an
+    /// error.
     pub(crate) async fn call_about<M: UnaryRequest>(
         &self,
         message: M,
@@ -102,7 +103,8 @@ impl Client {
         answer.map_err(|status| RefusedCall::or_unreachable(status, objects()))
     }
 
-    /// One call, in bytes: compiled once for all of them.
+    /// Makes one call with encoded messages, so that this code is compiled only once for all
+    /// methods.
     async fn unary(&self, path: &'static str, message: Bytes) -> Result<Result<Bytes, Status>> {
         let mut request = Request::new(message);
         if let Some(timeout) = self.timeout {
@@ -131,8 +133,8 @@ impl Client {
     }
 }
 
-/// All items of a list that is answered in pages. `ask` takes the token of a page and returns its
-/// items and the token of the next.
+/// Returns all items of a list that is answered in pages. `ask` takes the token of a page, and
+/// returns its items and the token of the next page.
 pub(crate) async fn all_pages<T>(
     mut ask: impl AsyncFnMut(String) -> Result<(Vec<T>, String)>,
 ) -> Result<Vec<T>> {
@@ -147,7 +149,7 @@ pub(crate) async fn all_pages<T>(
     }
 }
 
-/// Waits for `call`, at most for the timeout.
+/// Waits for `call`, at most until the timeout.
 pub(crate) async fn within<T>(
     timeout: Option<Duration>,
     call: impl Future<Output = T>,

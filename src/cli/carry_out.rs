@@ -17,34 +17,34 @@ use crate::proto::v1::move_blocker::Kind;
 use crate::proto::v1::{PodMove, RebalanceResponse};
 use crate::visible;
 
-/// A planner, which is asked for the next moves.
+/// A planner of moves, with the options of the command.
 pub(super) trait MovePlanner {
     /// The cluster in which the moves are made.
     ///
     /// # Errors
-    /// None was named, or it cannot be found.
+    /// No cluster was named, or it cannot be found.
     async fn cluster(&self) -> Result<ClusterClient>;
 
-    /// Reads the cluster, and plans the remaining moves after so many were made.
+    /// Reads the cluster, and plans the remaining moves after `made` moves.
     async fn plan(&self, made: usize) -> Result<RebalanceResponse>;
 
     /// Prints a plan.
     fn print(&self, plan: &RebalanceResponse) -> Result<()>;
 
-    /// Returns whether no more than this number of moves may be made.
+    /// Returns whether no more moves may be made after this number.
     fn is_capped(&self, made: usize) -> bool;
 
-    /// Returns whether nothing is to be evicted.
+    /// Returns whether no pod may be evicted.
     fn is_dry_run(&self) -> bool;
 
-    /// Returns whether the moves are made without a question.
+    /// Returns whether the moves are made without asking the user.
     fn is_confirmed(&self) -> bool;
 
     /// Returns the time to wait for a pod or a budget.
     fn patience(&self) -> Duration;
 }
 
-/// The moves that were made, and the reason why no more were.
+/// The report: the moves that were made, and the reason why no more were made.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CarriedOut {
@@ -60,7 +60,7 @@ pub(super) struct CarriedOut {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 enum WhyEnded {
-    /// Every constraint holds.
+    /// Every constraint is satisfied.
     Even,
     /// The remaining violations cannot be repaired.
     Blocked,
@@ -70,7 +70,7 @@ enum WhyEnded {
     Interrupted,
     /// A pod did not become ready in time, or a budget allowed no eviction in time.
     TimedOut,
-    /// The moves were not to be made: a dry run, or the user declined.
+    /// The user declined the moves.
     NotMade,
 }
 
@@ -81,9 +81,9 @@ struct MadeMove {
     namespace: String,
     pod: String,
     from: String,
-    /// The node that the plan wanted its successor on.
+    /// The node that the plan chose for the successor.
     planned: String,
-    /// The pod that took its place; absent where the command does not wait for one.
+    /// The pod that replaced it; `None` if the command does not wait for one.
     successor: Option<String>,
     /// The successor's node.
     to: Option<String>,
@@ -175,7 +175,7 @@ pub(super) async fn carry_out(command: &impl MovePlanner) -> Result<Exit> {
     Ok(Exit::of(ended == WhyEnded::Even))
 }
 
-/// Asks the API server for each move whether it would evict the pod.
+/// Makes each eviction of a plan as a dry run on the API server, and reports the answers.
 async fn dry_run(
     command: &impl MovePlanner,
     cluster: &ClusterClient,
@@ -198,15 +198,15 @@ async fn dry_run(
     Ok(Exit::of(is_accepted))
 }
 
-/// The budget that may block the moves and that changes by itself: a pod that was evicted before
-/// may have no successor yet.
+/// The text of a budget that blocks moves. It may allow them soon, for instance when the last
+/// evicted pod has a successor.
 fn held_by(plan: &RebalanceResponse) -> Option<&str> {
     let mut blockers = plan.workloads.iter().flat_map(|it| &it.blockers);
     let budget = blockers.find(|it| it.kind() == Kind::Budget)?;
     Some(&budget.text)
 }
 
-/// Returns whether there is still time to wait, counted from the first call.
+/// Returns whether the time since the first call is less than `patience`.
 fn waits_on(since: &mut Option<Instant>, patience: Duration) -> bool {
     since.get_or_insert_with(Instant::now).elapsed() < patience
 }
@@ -260,6 +260,6 @@ fn tell(made: Option<&MadeMove>) {
         "moved {}/{} from {}: {successor} is on {to} (planned: {})",
         made.namespace, made.pod, made.from, made.planned
     );
-    // Standard output has only the report.
+    // The line goes to standard error, because standard output has only the report.
     let _ = writeln!(anstream::stderr(), "{}", visible::text(&line));
 }

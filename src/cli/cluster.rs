@@ -1,4 +1,5 @@
-//! A Kubernetes cluster as the source of a question: listed once, and decided on in this process.
+//! A Kubernetes cluster as the source of a question. It is listed once or followed, and decisions
+//! are made in this process.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,10 +22,10 @@ use crate::manifest::{Admission, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::snapshot::{ObjectKind, OwnerKind};
 use crate::visible;
 
-/// The time between two movements of the shown progress.
+/// The time between two updates of the shown progress.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Which cluster to list.
+/// The flags that select a cluster.
 #[derive(Debug, Clone, Default, Args)]
 #[group(skip)]
 pub(crate) struct ClusterArgs {
@@ -46,7 +47,7 @@ pub(crate) struct ClusterArgs {
 }
 
 impl ClusterArgs {
-    /// The id of the flag that asks for the current cluster.
+    /// The id of the flag that selects the current cluster.
     pub(super) const FROM_CLUSTER: &'static str = "from-cluster";
 
     /// Returns whether the question is about a cluster.
@@ -63,8 +64,8 @@ impl ClusterArgs {
     }
 }
 
-/// Lists all objects that decisions read. Kinds that may not be listed in all namespaces are listed
-/// in `enough`. A person sees the progress.
+/// Lists all objects that decisions read, and shows the progress. Kinds that the account may not
+/// list in all namespaces are listed in `enough`.
 pub(crate) async fn load(cluster: &ClusterClient, enough: Option<&str>) -> Result<ListedCluster> {
     let bar = bar(cluster);
     let mut told = |progress| tell(&bar, progress);
@@ -73,10 +74,11 @@ pub(crate) async fn load(cluster: &ClusterClient, enough: Option<&str>) -> Resul
     Ok(loaded?)
 }
 
-/// Keeps `snapshot` of `client` equal to a cluster. Returns once the snapshot has its state.
+/// Keeps `snapshot` of `client` equal to a cluster, in a thread of its own. Returns when the
+/// snapshot has the state of the cluster.
 ///
 /// # Errors
-/// The fault of the cluster, if there is one from the beginning.
+/// The fault of the cluster, if it occurs before that.
 pub(crate) async fn follow(
     cluster: &ClusterClient,
     target: Target,
@@ -84,7 +86,7 @@ pub(crate) async fn follow(
     snapshot: &str,
     default_constraints: Option<&str>,
 ) -> Result<()> {
-    // The feed would try without end.
+    // This reports a fault at once. The feed would try without end.
     pages(cluster, ApiResource::of(ObjectKind::Node), None, "").await?;
     let defaults = match default_constraints {
         None => DefaultsSource::System,
@@ -93,7 +95,7 @@ pub(crate) async fn follow(
     let counts = ClusterFeed::counts_of(snapshot);
     let sink = SnapshotSink::new(client.rpc(), snapshot);
     let feed = ClusterFeed::new(target, sink, defaults, Arc::clone(&counts), None);
-    // The feed has its own thread, so reading a list of thousands of pods delays no answer.
+    // The feed has its own thread, so that reading thousands of pods does not delay answers.
     let runtime = Builder::new_current_thread().enable_all().build()?;
     thread::Builder::new()
         .name("watch".to_owned())
@@ -112,7 +114,7 @@ pub(crate) async fn follow(
     }
 }
 
-/// The pod of the object called `name`, which has a kind and a namespace.
+/// Returns the pod of the object called `name`, which has to have a kind and a namespace.
 pub(crate) async fn find(cluster: &ClusterClient, name: &ObjectName) -> Result<WorkloadPod> {
     let kind = name.kind.as_deref().unwrap_or_default();
     let namespace = name.namespace.as_deref().unwrap_or_default();
@@ -124,7 +126,7 @@ pub(crate) async fn find(cluster: &ClusterClient, name: &ObjectName) -> Result<W
     let source = cluster.source();
     finder.offer_json(&text, &source)?;
     if kind == "Deployment" {
-        // A Deployment's pods are made by its ReplicaSets.
+        // The ReplicaSets of a Deployment create its pods.
         let made_by = ApiResource::of(ObjectKind::Owner(OwnerKind::ReplicaSet));
         for page in pages(cluster, made_by, Some(namespace), "").await? {
             finder.offer_json(&page, &source)?;
@@ -133,8 +135,8 @@ pub(crate) async fn find(cluster: &ClusterClient, name: &ObjectName) -> Result<W
     Ok(finder.finish(&source.to_string())?)
 }
 
-/// Returns the objects that admission reads when a pod is created in `namespace`. Kinds that may
-/// not be listed are reported where they could matter.
+/// Returns the objects that admission reads when a pod is created in `namespace`. Kinds that the
+/// account may not list are reported if they could matter.
 pub(crate) async fn admission(cluster: &ClusterClient, namespace: &str) -> Result<Admission> {
     let (mut admission, source) = (Admission::default(), cluster.source());
     for resource in ApiResource::read_by_admission() {
@@ -163,7 +165,7 @@ pub(crate) fn resource(kind: &str) -> Result<&'static ApiResource> {
     })
 }
 
-/// The objects of a kind, as JSON texts of lists.
+/// Lists the objects of a resource, as JSON texts of pages.
 pub(crate) async fn pages(
     cluster: &ClusterClient,
     resource: &'static ApiResource,
@@ -182,7 +184,7 @@ pub(crate) async fn pages(
     Ok(listed?)
 }
 
-/// A line on standard error that moves while a cluster is listed.
+/// A line on standard error that shows the progress of listing a cluster.
 fn bar(cluster: &ClusterClient) -> ProgressBar {
     let style = ProgressStyle::with_template("{spinner} {prefix}: {msg}");
     let bar = ProgressBar::new_spinner().with_style(style.expect("the template is valid"));

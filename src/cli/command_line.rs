@@ -1,4 +1,4 @@
-//! The command line, with the settings file that it names.
+//! Parses the command line, with the settings file that it names.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ const USUAL_FLAGS: [&str; 16] = [
     "tls-key",
 ];
 
-/// The reason why a command line was refused, or that it only asked for help.
+/// The reason why a command line was refused, or a request for help or the version.
 #[derive(Debug, thiserror::Error)]
 pub enum ParseError {
     /// The settings file is bad.
@@ -55,15 +55,15 @@ pub enum ParseError {
         /// The log format that the server would use.
         format: LogFormat,
     },
-    /// Any other command line that is refused, and `--help` and `--version`.
+    /// Another command line was refused, or it has `--help` or `--version`.
     #[error(transparent)]
     Usage(#[from] clap::Error),
 }
 
 impl ParseError {
-    /// Reports to the user, on standard error in the server's log format (help and version: on
-    /// standard output). Returns the exit code: 64 for bad configuration, 2 for another command
-    /// line that is refused, 0 for help and version.
+    /// Reports to the user on standard error, for `serve` in the server's log format. Help and
+    /// version go to standard output. Returns the exit code: 64 for bad configuration, 2 for
+    /// another command line that is refused, 0 for help and version.
     pub fn report(&self) -> u8 {
         match self {
             Self::File { format, .. } | Self::Serve { format, .. } => {
@@ -71,7 +71,7 @@ impl ParseError {
                 BAD_CONFIGURATION
             }
             Self::Usage(error) => {
-                // If this fails, the user cannot be told.
+                // If writing fails, there is no way to tell the user.
                 let _ = error.print();
                 u8::from(error.use_stderr()) * 2
             }
@@ -79,8 +79,8 @@ impl ParseError {
     }
 }
 
-/// Parses a command line whose subcommands may have a `--config FILE` of
-/// settings (or `EVENKEEL_CONFIG`).
+/// Parses a command line. Its subcommands may have a settings file, by `--config FILE` or
+/// `EVENKEEL_CONFIG`.
 ///
 /// `args` starts with the program's name.
 pub fn parse<C: clap::Parser>(args: impl IntoIterator<Item = OsString>) -> Result<C, ParseError> {
@@ -91,7 +91,7 @@ pub fn parse<C: clap::Parser>(args: impl IntoIterator<Item = OsString>) -> Resul
     if is_admin_command(&command, args.get(1)) {
         args.insert(1, ADMIN.into());
     }
-    // The arguments that can be read before the settings file is known.
+    // A first pass finds the settings file, and ignores errors.
     let draft = command.clone().ignore_errors(true);
     let draft = draft.try_get_matches_from(&args).ok();
     let subcommand = draft.as_ref().and_then(ArgMatches::subcommand);
@@ -104,7 +104,7 @@ pub fn parse<C: clap::Parser>(args: impl IntoIterator<Item = OsString>) -> Resul
             format: log_format(&before, &args),
         })?;
     }
-    // A command that was used must not be changed any more.
+    // A used command must not be changed, so this copy stays unused.
     let unused = command.clone();
     command
         .try_get_matches_from_mut(&args)
@@ -129,7 +129,7 @@ pub fn parse<C: clap::Parser>(args: impl IntoIterator<Item = OsString>) -> Resul
         })
 }
 
-/// Returns whether this is a command of `admin`, which may be typed without that word.
+/// Returns whether the word is a command of `admin`, which may be typed without `admin`.
 fn is_admin_command(command: &Command, word: Option<&OsString>) -> bool {
     let admin = command.find_subcommand(ADMIN);
     admin
@@ -147,8 +147,8 @@ fn with_short_help(command: Command) -> Command {
     command.mut_subcommand(SERVE, |serve| serve.mut_args(hide_others))
 }
 
-/// Returns the log format of a server with these arguments. Parsing stops at a bad argument, so all
-/// others are left out.
+/// Returns the log format of a server with these arguments. Parsing stops at a bad argument, so
+/// only the flag of the format is parsed.
 fn log_format(command: &Command, args: &[OsString]) -> LogFormat {
     const FLAG: &str = "--log-format";
     let is_flag = |arg: &&OsString| arg.to_str().is_some_and(|arg| arg.starts_with(FLAG));
@@ -163,8 +163,8 @@ fn log_format(command: &Command, args: &[OsString]) -> LogFormat {
     format.copied().unwrap_or(LogFormat::Auto)
 }
 
-/// The error about an object that was named as kubectl takes it, in two words, with the one word to
-/// write.
+/// Adds a tip to an error about an object that was named in two words, which kubectl accepts: the
+/// one word to write.
 fn with_slash(args: &[OsString], mut error: clap::Error) -> clap::Error {
     let (ErrorKind::UnknownArgument, Some(ContextValue::String(name))) =
         (error.kind(), error.get(ContextKind::InvalidArg))
@@ -180,8 +180,7 @@ fn with_slash(args: &[OsString], mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// clap's message without its usage lines, on one line, with the environment
-/// variable that a bad value came from.
+/// clap's message on one line, without usage, and with the environment variable of a bad value.
 fn one_line(command: &Command, args: &[OsString], error: &clap::Error) -> String {
     let text = error.render().to_string();
     let message: Vec<&str> = text
@@ -198,7 +197,7 @@ fn one_line(command: &Command, args: &[OsString], error: &clap::Error) -> String
     }
 }
 
-/// The environment variable with the value that `error` is about.
+/// The environment variable that has the bad value of `error`.
 fn variable(command: &Command, args: &[OsString], error: &clap::Error) -> Option<String> {
     let ContextValue::String(culprit) = error.get(ContextKind::InvalidArg)? else {
         return None;

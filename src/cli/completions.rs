@@ -1,4 +1,4 @@
-//! `evenkeel completions`: what a shell needs to complete commands and flags.
+//! `evenkeel completions`: scripts by which shells complete commands and flags.
 
 use std::ffi::OsString;
 
@@ -42,7 +42,7 @@ impl Completions {
     }
 }
 
-/// Completes a command line, if a shell's script asks for that. Returns whether it did.
+/// Completes a command line, if a shell's script asks for it. Returns whether a script asked.
 pub(super) fn complete(
     commands: impl Fn() -> Command,
     args: &[OsString],

@@ -1,4 +1,4 @@
-//! Keeps the deletion costs of pods in the order in which the pods should go.
+//! Keeps the deletion costs of pods in the order in which the pods should be deleted.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use crate::proto::v1::{
 /// The controllers that read deletion costs.
 const READERS: [&str; 3] = ["Deployment", "ReplicaSet", "ReplicationController"];
 
-/// Writes deletion costs of pods in a cluster, by the decisions on a snapshot of it.
+/// Writes deletion costs of pods in a cluster, by decisions on a snapshot of the cluster.
 pub(super) struct CostKeeper {
     /// The cluster.
     pub(super) cluster: ClusterClient,
     /// The server that decides.
     pub(super) client: Client,
-    /// The snapshot that it decides on.
+    /// The snapshot of the cluster on the server.
     pub(super) snapshot: String,
     /// The namespace of the pods; empty for all.
     pub(super) namespace: String,
-    /// True if nothing is to be changed.
+    /// True if nothing may be changed.
     pub(super) is_dry_run: bool,
-    /// The right to write, where servers share it.
+    /// The lease, if several servers share the right to write.
     pub(super) lease: Option<Arc<Lease>>,
     /// The known deletion costs of pods, by uid.
     pub(super) known: HashMap<String, DeletionCost>,
@@ -39,18 +39,18 @@ pub(super) struct CostKeeper {
 /// The result of a pass over all workloads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct CostTally {
-    /// The number of pods that got another value.
+    /// The number of pods whose value was written.
     pub(super) written: usize,
     /// The number of pods with a value from another field manager.
     pub(super) foreign: usize,
 }
 
 impl CostKeeper {
-    /// Gives pods of workloads with spread constraints values by which the worst spread pods are
-    /// deleted first. `told` is called for each value that is written: namespace, pod and value.
+    /// Writes values by which the worst spread pods are deleted first, for workloads with their own
+    /// spread constraints. Calls `told` with namespace, pod and value for each written value.
     ///
     /// # Errors
-    /// The reason why that failed.
+    /// The reason why a request failed.
     pub(super) async fn bring_up_to_date(
         &mut self,
         mut told: impl FnMut(&str, &str, i32),
@@ -64,9 +64,10 @@ impl CostKeeper {
                 let costs = self.cluster.deletion_costs(&workload.namespace).await?;
                 self.known.extend(costs);
             }
-            // Among pods that are spread alike, those go first that did before.
+            // With the known values, pods that are equally well spread keep their order.
             let mut pods = self.in_order(workload, &pods).await?;
-            // Values of other field managers stay, and pods that are gone need none.
+            // Pods with values of other field managers, and unknown pods, which are gone, are left
+            // out.
             pods.retain(|pod| {
                 let cost = self.known.get(&pod.uid);
                 tally.foreign += usize::from(cost.is_some_and(|cost| cost.is_foreign));
@@ -107,7 +108,7 @@ impl CostKeeper {
         Ok(tally)
     }
 
-    /// Returns whether no other server writes. A pass may outlast the right to it.
+    /// Returns whether this server may write. The lease may end during a pass.
     pub(super) fn may_write(&self) -> bool {
         self.lease.as_ref().is_none_or(|lease| lease.is_held())
     }
@@ -121,7 +122,7 @@ impl CostKeeper {
             page_size: 1,
             ..DescribeSpreadRequest::default()
         };
-        // With a key all workloads are listed, otherwise those with violations.
+        // With a topology key all workloads are listed, otherwise only those with violations.
         let keys = self.client.call(request.clone()).await?.topology_keys;
         let Some(key) = keys.into_iter().next() else {
             return Ok(Vec::new());
@@ -137,16 +138,15 @@ impl CostKeeper {
         self.known.get(uid)?.value
     }
 
-    /// Returns the pods of a workload in the order in which they should go, with the known facts
-    /// about those that were `found`; none where the workload has no constraints of its own, or is
-    /// gone.
+    /// Returns the pods of a workload in the order in which they should be deleted. Sends the known
+    /// values of the `found` pods. Empty if the workload has no constraints of its own, or is gone.
     async fn in_order(&self, workload: &WorkloadSpread, found: &[Removal]) -> Result<Vec<Removal>> {
         let facts = found.iter().map(|pod| PodFacts {
             name: pod.name.clone(),
             uid: pod.uid.clone(),
-            // A pod that is not ready goes first anyway.
+            // Readiness is left out: a ReplicaSet deletes pods that are not ready first anyway.
             ready: true,
-            // A new pod goes first, so that the values of the others stay.
+            // A new pod goes first, so that the values of other pods need not change.
             deletion_cost: self.value(&pod.uid).unwrap_or(i32::MIN),
             ..PodFacts::default()
         });

@@ -1,4 +1,4 @@
-//! The parts that `filter`, `score`, `place` and `explain` have in common: the question.
+//! The question, which `filter`, `score`, `place` and `explain` have in common.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -24,14 +24,13 @@ use crate::proto::v1::{
     Change, DescribeSpreadResponse, ExplainRequest, FilterRequest, NodeChecks, NodeNames, Pod, View,
 };
 
-/// Domains of a constraint that a table lists by default.
+/// The number of domains of a constraint that a table lists by default.
 const TABLE_DOMAINS: i32 = 20;
 
-/// The name of the check that is left out where only the pods of one namespace may be
-/// listed.
+/// The name in `unchecked` if the account may list only the pods of one namespace.
 const OTHER_NAMESPACES: &str = "pods of other namespaces";
 
-/// What `unchecked` says of a pod that another scheduler decides about.
+/// The entry in `unchecked` for a pod that names another scheduler.
 pub(super) fn other_scheduler(name: &str) -> String {
     format!("spec.schedulerName ({name})")
 }
@@ -138,7 +137,7 @@ pub(crate) struct QuestionArgs {
 }
 
 impl QuestionArgs {
-    /// Reads the pods that `find` finds in a file, and the overlay, and connects to the source of
+    /// Reads the overlay and the pods that `find` finds in the file, and connects to the source of
     /// the answer.
     pub(crate) async fn open(&self, find: FindPods) -> Result<LoadedQuestion> {
         let namespace = self.namespace.as_deref();
@@ -147,7 +146,7 @@ impl QuestionArgs {
                 let overlay = self.overlay()?;
                 let mut finder = WorkloadFinder::read(file, self.name.as_ref(), namespace)?;
                 let place = file.display().to_string();
-                // Faults of the file are reported before the source is asked.
+                // Faults of the file are reported before the source is opened.
                 let found = find(&finder, &place)?;
                 let of_pod = |found: &WorkloadPod| stored::namespace_of(&found.pod).to_owned();
                 let mut namespaces: Vec<String> = found.iter().map(of_pod).collect();
@@ -193,8 +192,9 @@ impl QuestionArgs {
         Ok(asked)
     }
 
-    /// Opens the question, and adds objects that are created together with a workload that is not
-    /// in the snapshot yet: its ReplicaSet or itself, and the Services beside it in the file.
+    /// Opens the question. Adds the objects that are created together with a workload that is not
+    /// in the snapshot yet: its ReplicaSet or itself, and the Services of its namespace in the
+    /// file.
     pub(crate) async fn open_new(&self, find: FindPods) -> Result<LoadedQuestion> {
         let mut asked = self.open(find).await?;
         let all = asked.others.iter_mut().chain([&mut asked.workload]);
@@ -205,7 +205,8 @@ impl QuestionArgs {
         Ok(asked)
     }
 
-    /// Returns what comes into being with a workload that is not in the snapshot yet.
+    /// Returns the objects that are created together with a workload that is not in the snapshot
+    /// yet.
     async fn beside(&self, workload: &mut WorkloadPod, client: &Client) -> Result<Vec<Change>> {
         let mut beside = mem::take(&mut workload.beside);
         if let Some(next) = workload.next_revision.take() {
@@ -221,12 +222,12 @@ impl QuestionArgs {
         }
         let constraints = workload.pod.spec.as_ref();
         let constraints = constraints.map(|spec| &spec.topology_spread_constraints);
-        // A pod's own constraints do not read them, nor do KubeFleet's rules.
+        // Only default constraints read these objects.
         let looks = constraints.is_none_or(Vec::is_empty) && workload.policy.is_none();
         Ok(if looks { beside } else { Vec::new() })
     }
 
-    /// The pods of the workload in the snapshot, if it has any. A Pod has none.
+    /// The pods of the workload in the snapshot, if any. `None` for a Pod.
     pub(crate) async fn pods_there(
         &self,
         asked: &LoadedQuestion,
@@ -238,7 +239,7 @@ impl QuestionArgs {
         }
     }
 
-    /// Reads the changes that the question assumes.
+    /// Reads the overlay: the changes that the question assumes.
     ///
     /// # Errors
     /// A file cannot be read, or standard input would be read twice.
@@ -250,7 +251,7 @@ impl QuestionArgs {
         self.what_if.read().context("--overlay")
     }
 
-    /// The question for Filter.
+    /// The request for Filter.
     pub(crate) fn filter_request(&self, pod: &Pod, overlay: &[Change]) -> FilterRequest {
         FilterRequest {
             snapshot: self.state.snapshot().to_owned(),
@@ -263,7 +264,7 @@ impl QuestionArgs {
         }
     }
 
-    /// The question for Explain; `for_person` when a person reads the answer.
+    /// The request for Explain; `for_person` is true if a person reads the answer.
     pub(crate) fn explain_request(
         &self,
         pod: &Pod,
@@ -283,7 +284,8 @@ impl QuestionArgs {
         }
     }
 
-    /// Asks the source of the question.
+    /// Sends a request to the source of the question. Adds the fields that are not checked to the
+    /// answer.
     pub(crate) async fn ask<M>(&self, asked: &LoadedQuestion, request: M) -> Result<M::Answer>
     where
         M: UnaryRequest<Answer: Answer>,
@@ -302,7 +304,7 @@ impl QuestionArgs {
         Ok(answer)
     }
 
-    /// Asks `client` about a pod.
+    /// Sends a request with an overlay to `client`.
     pub(crate) async fn call<M>(
         &self,
         client: &Client,
@@ -322,7 +324,7 @@ impl QuestionArgs {
         Ok(answer)
     }
 
-    /// Prints an answer; `table` and `names` write it in these formats.
+    /// Prints an answer. `table` and `names` return it in these formats.
     pub(crate) fn print<T: Answer + Serialize + DeserializeOwned>(
         &self,
         asked: &LoadedQuestion,
@@ -347,8 +349,8 @@ impl QuestionArgs {
         }
     }
 
-    /// Reports odd facts about the question beside the answer: unknown candidates, and, unless the
-    /// answer tells it (`is_told`), that the pod was taken out.
+    /// Writes warnings about the question: unknown candidates, and, unless the answer says it
+    /// (`is_told`), that the pod was taken out.
     pub(crate) fn remark(&self, asked: &LoadedQuestion, answer: &impl Answer, is_told: bool) {
         if asked.taken_out && !is_told {
             output::warn(render::TAKEN_OUT);
@@ -376,7 +378,7 @@ impl QuestionArgs {
         }
     }
 
-    /// Adds to an error of a call that was not answered in time what it waited for.
+    /// Adds the awaited revision to the error of a call that was not answered in time.
     pub(crate) fn explain(&self, error: anyhow::Error) -> anyhow::Error {
         match self.min_revision {
             revision if revision > 0 && error.is::<Unreachable>() => {
@@ -386,7 +388,7 @@ impl QuestionArgs {
         }
     }
 
-    /// Returns the number of domains to ask for; `for_person` when a person reads them.
+    /// Returns the number of domains to request; `for_person` is true if a person reads the answer.
     pub(crate) fn max_domains(&self, for_person: bool) -> Option<i32> {
         match self.max_domains {
             None if self.all => Some(0),

@@ -22,7 +22,7 @@ use crate::server::config::LogFormat;
 use crate::server::logging;
 use crate::visible;
 
-/// The time between two checks whether pods have changed.
+/// The time between two checks for a new revision of the snapshot.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// The pause after a failure.
@@ -62,7 +62,7 @@ pub(crate) struct DeletionCostsCommand {
 }
 
 impl DeletionCostsCommand {
-    /// Writes the values, once or until it is interrupted.
+    /// Writes the values, once or until the command is interrupted.
     pub(crate) async fn run(self) -> Result<Exit> {
         anyhow::ensure!(
             self.state.asks_cluster(),
@@ -84,7 +84,7 @@ impl DeletionCostsCommand {
         };
         let told = |namespace: &str, pod: &str, cost: i32| {
             let line = visible::text(&format!("{namespace}/{pod} {cost}")).into_owned();
-            // A user who closes the output still wants the values.
+            // The values are written to the cluster even if standard output is closed.
             let _ = writeln!(anstream::stdout(), "{line}");
         };
         if self.watch {
@@ -103,7 +103,7 @@ impl DeletionCostsCommand {
     }
 }
 
-/// Deletion costs to keep up to date.
+/// The deletion costs to keep up to date.
 pub(super) struct WantedCosts {
     /// The cluster of the pods.
     pub(super) target: Target,
@@ -113,13 +113,13 @@ pub(super) struct WantedCosts {
     pub(super) snapshot: String,
     /// The namespace of the pods; empty for all.
     pub(super) namespace: String,
-    /// The right to write, where servers share it.
+    /// The lease, if several servers share the right to write.
     pub(super) lease: Option<Arc<Lease>>,
 }
 
 impl WantedCosts {
-    /// Brings the values up to date whenever the snapshot has changed. `told` is called for each
-    /// value that is written: namespace, pod and value.
+    /// Brings the values up to date whenever the snapshot has changed. Calls `told` with namespace,
+    /// pod and value for each written value.
     pub(super) async fn keep(&self, told: impl Fn(&str, &str, i32)) -> Infallible {
         loop {
             let Err(error) = self.keep_written(&told).await;
@@ -135,7 +135,7 @@ impl WantedCosts {
         loop {
             tokio::time::sleep(LOOK).await;
             if !keeper.may_write() {
-                // Another server writes.
+                // Another server writes, so the known values become outdated.
                 keeper.known.clear();
                 done = None;
                 continue;
@@ -156,7 +156,7 @@ impl WantedCosts {
         }
     }
 
-    /// Finds the cluster.
+    /// Connects to the cluster.
     async fn keeper(&self) -> Result<CostKeeper> {
         let cluster = self.target.clone().connect(Reads::WholeObjects).await?;
         Ok(CostKeeper {

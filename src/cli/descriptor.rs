@@ -1,4 +1,5 @@
-//! `evenkeel admin descriptor`: the protocol, for clients that read it from a file.
+//! `evenkeel admin descriptor`: writes the protocol's descriptor set, for clients that read it from
+//! a file.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};

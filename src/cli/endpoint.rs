@@ -19,16 +19,17 @@ use super::{output, probe};
 use crate::api::Transport;
 use crate::visible::causes;
 
-/// The longest wait for a connection; shorter with a shorter `--timeout`.
+/// The longest wait for a connection, unless `--timeout` is shorter.
 const LONGEST_CONNECT: Duration = Duration::from_secs(5);
 
-/// The time between two pings of a silent server: a load has no timeout.
+/// The time between two pings of a silent server. They detect a dead server, because a load has no
+/// timeout.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 
 /// Heading of the flags in `--help`.
 const SECURITY: &str = "Security";
 
-/// A server's address and what it takes to connect.
+/// A server's address, and the credentials to connect with.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Endpoint {
     /// Address of the server, with or without http:// or https://
@@ -72,7 +73,7 @@ impl Endpoint {
     /// The id of the flag of the address.
     pub(crate) const ADDRESS: &'static str = "address of the server";
 
-    /// Connects.
+    /// Connects to the server.
     pub(crate) async fn connect(&self, timeout: Duration) -> Result<Transport> {
         let address = &self.address;
         let endpoint = tonic::transport::Endpoint::from_shared(self.uri()?)
@@ -139,7 +140,7 @@ impl Endpoint {
             _ => bail!("--tls-cert and --tls-key need each other: give both, or neither"),
         };
         if !is_encrypted {
-            // Otherwise the user would believe that the unused credentials are presented.
+            // Without this error, the user would believe that the unused credentials are presented.
             anyhow::ensure!(
                 identity.is_none() && self.tls_ca.is_none(),
                 "--tls-ca, --tls-cert and --tls-key need --server https://..., not {}",
@@ -191,7 +192,7 @@ fn advice(fault: &str) -> &'static str {
     }
 }
 
-/// Returns an answer, unless it shows that the port is no such server.
+/// Returns an answer, unless it shows that the port belongs to another server.
 async fn told(
     uri: Uri,
     answered: Result<Response<Body>, tonic::transport::Error>,

@@ -1,4 +1,4 @@
-//! Runs a command to its end: failed calls as a person reads them, and exit codes.
+//! Runs commands, and reports failed calls and exit codes.
 
 use std::error::Error;
 use std::fmt;
@@ -61,18 +61,18 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Runs a client command. One thread is enough: it does one thing at a time.
+/// Runs a client command. One thread is enough, because a command does one thing at a time.
 pub(super) fn wait_for(command: impl Future<Output = Result<Exit>>) -> Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    // Boxed as one type for all commands, so that the code that runs them is compiled once.
+    // All commands are boxed as one type, so that the code that runs them is compiled only once.
     let command: Pin<Box<dyn Future<Output = Result<Exit>>>> = Box::pin(command);
     runtime.block_on(command)
 }
 
-/// Writes the error for a person, and returns its exit code. A closed standard output, as by
-/// `head`, is no error.
+/// Writes the error for a person, and returns its exit code. If a reader such as `head` closes
+/// standard output, this is no error.
 pub(super) fn report(error: &anyhow::Error) -> Exit {
     let seen_enough = |cause: &(dyn Error + 'static)| {
         let cause = cause.downcast_ref::<io::Error>();
@@ -108,7 +108,7 @@ impl RefusedCall {
     /// names the changes of the request, so that a violation of `changes[3]` or
     /// `overlay[3]` can name the object.
     pub(crate) fn or_unreachable(status: Status, objects: Vec<String>) -> anyhow::Error {
-        // The server answered, though with the code of a call without an answer.
+        // The code is that of a call without an answer, but the server did answer.
         let reason = status.get_details_error_info().map(|info| info.reason);
         if reason.as_deref() == Some(api::MIN_REVISION_NOT_REACHED) {
             return NotReached(visible::text(status.message()).into_owned()).into();
@@ -122,7 +122,7 @@ impl RefusedCall {
             Code::Cancelled if status.message().contains("Timeout expired") => {
                 Unreachable("no answer from the server in time (see --timeout)".to_owned()).into()
             }
-            // The transport's own errors have a source, a server's have none.
+            // Errors of the transport have a source. Errors of a server have none.
             _ if status.source().is_some() => {
                 let mut sources = successors(status.source(), |&error| error.source());
                 let of_address = sources.find_map(|error| error.downcast_ref());
@@ -151,8 +151,8 @@ impl RefusedCall {
         info.is_some_and(|info| info.reason == api::WORKLOAD_NOT_FOUND)
     }
 
-    /// Splits `changes[3].node.metadata.name` (in a feed: after `update.`) into the object's name
-    /// and `metadata.name`. Other fields have no object.
+    /// Splits `changes[3].node.metadata.name` into the object's name and `metadata.name`. In a
+    /// feed, the field begins with `update.`. Other fields have no object.
     fn locate<'f>(&self, field: &'f str) -> (String, &'f str) {
         let located = ["changes[", "overlay["].iter().find_map(|list| {
             let field = field.strip_prefix("update.").unwrap_or(field);
@@ -173,9 +173,9 @@ impl RefusedCall {
 impl Error for RefusedCall {}
 
 impl fmt::Display for RefusedCall {
-    /// The message and code; with violations, a line for each of them.
+    /// Writes the message and the code or, if there are violations, a line for each of them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The server's text may quote other clients.
+        // The server's text is made visible, because it may quote other clients.
         let (message, code) = (visible::text(self.status.message()), self.status.code());
         let details = self.status.get_error_details();
         let violations = details
@@ -191,7 +191,7 @@ impl fmt::Display for RefusedCall {
             let description = visible::text(&violation.description);
             write!(f, "\n  {}: {description}", visible::text(&place))?;
         }
-        // The message tells where a long list was cut.
+        // If the list of violations was cut, the end of the message says so.
         match message.rsplit_once(", ") {
             Some((_, cut)) if cut.ends_with("not listed)") => {
                 write!(f, "\n  ... and more: {}", cut.trim_end_matches(')'))

@@ -1,4 +1,5 @@
-//! `evenkeel explain`: why a pod may run on some nodes, and which changes would admit it to others.
+//! `evenkeel explain`: explains why a pod may run on some nodes only, and which changes would admit
+//! it to others.
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
@@ -82,7 +83,7 @@ enum ExplanationFormat {
 }
 
 impl ExplanationFormat {
-    /// The format of other answers; `None` for a page.
+    /// The format in [`AnswerFormat`]; `None` for a page.
     fn answer_format(self) -> Option<AnswerFormat> {
         match self {
             Self::Text => Some(AnswerFormat::Table),
@@ -94,7 +95,7 @@ impl ExplanationFormat {
 }
 
 impl ExplainCommand {
-    /// Asks and prints.
+    /// Asks the question and prints the answer.
     pub(crate) async fn run(self) -> Result<Exit> {
         let (question, format) = (self.question, self.output);
         if self.pending {
@@ -105,7 +106,7 @@ impl ExplainCommand {
             return pending::explain(&question, selector, format).await;
         }
         let asked = question.open_new(WorkloadFinder::finish_one).await?;
-        // A page folds long tables.
+        // A page gets all domains, because it folds long tables.
         let for_person = format == ExplanationFormat::Text;
         let (pod, overlay) = (&asked.workload.pod, &asked.overlay.changes);
         let request = ExplainRequest {

@@ -1,4 +1,4 @@
-//! Sending objects into a snapshot, in batches, over one stream.
+//! Sends objects into a snapshot, in batches, over one stream.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,30 +17,30 @@ use crate::proto::v1::{
     UpdateSnapshotRequest, UpdateSnapshotResponse,
 };
 
-/// Changes in a batch: few enough for a server's limits, and for a progress
-/// bar that moves.
+/// The most changes in a batch. A server's limits allow this number, and a progress bar still
+/// moves.
 pub(crate) const BATCH_CHANGES: usize = 1_000;
-/// Changes below which a transfer is over before a bar is read.
+/// The number of changes from which on a progress bar is shown.
 const BAR_FROM_CHANGES: u64 = 5_000;
-/// Bytes in a batch, well below gRPC's default limit of 4 MiB a message.
+/// The most bytes in a batch, well below gRPC's default limit of 4 MiB for a message.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// The snapshot that receives the objects, and the way in which it does.
+/// The snapshot that receives the objects, with its settings.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FeedTarget {
     /// Name of the snapshot; empty means "default".
     pub(crate) snapshot: String,
-    /// True if the objects are the whole state, swapped in at the end.
+    /// True if the objects replace the whole state at the end.
     pub(crate) replace: bool,
-    /// Default constraints to set; none leaves them.
+    /// Default constraints to set; `None` leaves them unchanged.
     pub(crate) default_constraints: Option<DefaultConstraints>,
-    /// The version of Kubernetes to set; empty leaves it.
+    /// The version of Kubernetes to set; empty leaves it unchanged.
     pub(crate) kubernetes_version: String,
 }
 
-/// Sends `batches` of `count` changes and returns the last acknowledgement, with the counts of all
-/// of them. With `replace` they become visible at once; without, each batch by itself. `describe`
-/// names the changes of a batch that is refused.
+/// Sends `batches` with `count` changes in total. Returns the last acknowledgement, with the counts
+/// of all batches. With `replace`, all changes become visible at once, otherwise batch by batch.
+/// `describe` returns the names of the changes of a refused batch.
 pub(crate) async fn send(
     client: &Client,
     batches: impl Iterator<Item = Vec<Change>> + Send + 'static,
@@ -63,7 +63,7 @@ async fn transfer(
     progress: &ProgressBar,
 ) -> Result<UpdateSnapshotResponse> {
     let steps_before_batches = usize::from(target.replace);
-    // Steps are acknowledged in order, so the first one without an acknowledgement is at fault.
+    // Steps are acknowledged in order, so the first step without an acknowledgement was refused.
     let refused = |status, step: usize| {
         let batch = step.checked_sub(steps_before_batches);
         RefusedCall::or_unreachable(status, batch.map_or_else(Vec::new, &describe))
@@ -86,7 +86,7 @@ async fn transfer(
         let update = answer.update.unwrap_or_default();
         counted += (update.changed_count + update.unchanged_count).unsigned_abs();
         progress.set_position(counted.min(progress.length().unwrap_or(counted)));
-        // In a replace the last acknowledgement is the commit's, which counts them all.
+        // In a replace, the last acknowledgement is that of the commit, which counts all changes.
         total = match target.replace {
             true => update,
             false => UpdateSnapshotResponse {
@@ -105,8 +105,8 @@ async fn transfer(
     Ok(total)
 }
 
-/// Returns the ranges of changes that become batches: at least one, perhaps empty, because the
-/// first carries the default constraints.
+/// Returns the ranges of changes that become batches. There is at least one range, perhaps empty,
+/// because the first batch carries the default constraints.
 pub(crate) fn ranges(changes: &[Change]) -> Vec<Range<usize>> {
     let mut ranges = Vec::new();
     let mut start = 0;
@@ -125,7 +125,7 @@ pub(crate) fn ranges(changes: &[Change]) -> Vec<Range<usize>> {
     ranges
 }
 
-/// The requests of a feed; `sent` counts those that were accepted.
+/// The requests of a feed. `sent` counts those that the stream has taken.
 fn requests<B>(
     batches: B,
     target: &FeedTarget,
@@ -151,7 +151,7 @@ where
             snapshot: target.snapshot.clone(),
             changes,
             default_constraints: target.default_constraints.clone().filter(|_| number == 0),
-            // The version holds for the changes from then on.
+            // The version applies to the changes of this batch and later ones.
             kubernetes_version: target.kubernetes_version.clone(),
             ..Default::default()
         })

@@ -52,7 +52,7 @@ impl FeedCluster {
             kubeconfig: self.kubeconfig,
             context: self.context,
         };
-        // A fault that cannot pass is an error at once.
+        // Faults of the kubeconfig are reported at once. The feed would try without end.
         target.clone().connect(Reads::WholeObjects).await?;
         let snapshot = self.name.snapshot;
         let counts = ClusterFeed::counts_of(&snapshot);

@@ -1,4 +1,4 @@
-//! `evenkeel filter`: which nodes satisfy a pod's hard constraints.
+//! `evenkeel filter`: lists the nodes that a pod may run on.
 
 use anyhow::Result;
 use clap::Args;
@@ -34,7 +34,7 @@ pub(crate) struct FilterCommand {
 }
 
 impl FilterCommand {
-    /// Asks and prints.
+    /// Asks the question and prints the answer.
     pub(crate) async fn run(self) -> Result<Exit> {
         let (question, format) = (self.question, self.output.output);
         let asked = question.open_new(WorkloadFinder::finish_one).await?;

@@ -1,4 +1,4 @@
-//! `evenkeel healthcheck`: the standard health protocol, for probes.
+//! `evenkeel healthcheck`: asks a server by the standard gRPC health protocol, for probes.
 
 use std::time::Duration;
 

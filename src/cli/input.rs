@@ -1,4 +1,4 @@
-//! Files as the content of a snapshot: read, sent, and summarized.
+//! The input of a snapshot from files or a cluster: reads, checks, sends and summarizes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -17,28 +17,28 @@ use crate::proto::v1::{DefaultConstraints, UpdateSnapshotResponse};
 use crate::snapshot::ObjectKind;
 use crate::visible;
 
-/// Files below this size are read before a bar could be seen.
+/// The size of files from which on a progress bar is shown.
 const BAR_FROM_BYTES: u64 = 4 << 20;
-/// The number of repeated objects that are named.
+/// The most repeated objects that are named.
 const NAMED_REPEATS: usize = 5;
 
-/// The objects and settings of files for a snapshot.
+/// The objects and settings for a snapshot.
 pub(crate) struct Input {
     /// The objects.
     pub(crate) objects: Arc<LoadedObjects>,
-    /// Default constraints: those of the flag, else those of the files.
+    /// The default constraints: those of the flag, else those of the files.
     pub(crate) default_constraints: Option<DefaultConstraints>,
-    /// The version of Kubernetes: that of the flag, else that of the objects' origin; empty where
-    /// neither has one.
+    /// The version of Kubernetes: that of the flag, else that of the objects' origin; empty if
+    /// unknown.
     kubernetes_version: String,
-    /// True if the default constraints are only assumed, as kube-scheduler has them.
+    /// True if the default constraints are only assumed, because kube-scheduler has them.
     is_supposed: bool,
     /// True if all kinds were searched, so that missing objects do not exist.
     is_complete: bool,
 }
 
 impl Input {
-    /// Reads `files`, and default constraints as `--default-constraints` names them. Shows each
+    /// Reads `files`, and the default constraints that `--default-constraints` names. Offers each
     /// object to `finder`.
     pub(crate) fn read(
         files: &[PathBuf],
@@ -72,8 +72,8 @@ impl Input {
         })
     }
 
-    /// The same input with Kubernetes' own default constraints, if it has none: kube-scheduler has
-    /// these, too.
+    /// The same input, with Kubernetes' own default constraints if it has none, as in
+    /// kube-scheduler.
     pub(crate) fn or_system_defaults(mut self) -> Self {
         if self.default_constraints.is_none() {
             let is_fleet = self.objects.is_fleet;
@@ -103,8 +103,8 @@ impl Input {
         warnings.iter().for_each(|warning| output::warn(warning));
     }
 
-    /// Returns warnings about the files, as the whole state (`replace`) or a part of it; a sentence
-    /// each.
+    /// Returns warnings about the files, one sentence each. With `replace` the files are the whole
+    /// state, otherwise a part of it.
     pub(crate) fn warnings(&self, replace: bool) -> Vec<String> {
         let repeated = &self.objects.repeated;
         let mut warnings: Vec<String> = repeated.iter().take(NAMED_REPEATS).cloned().collect();
@@ -125,8 +125,8 @@ impl Input {
         warnings
     }
 
-    /// The kinds that default constraints need and the files lack: Services, and
-    /// the controllers that pods name.
+    /// The kinds that default constraints need but the files lack: Services, and the kinds of the
+    /// pods' controllers.
     fn missing_kinds(&self) -> Vec<&'static str> {
         let defaults = self.default_constraints.as_ref();
         let kinds = self.objects.kinds();
@@ -144,8 +144,8 @@ impl Input {
             .map(ObjectKind::as_str)
             .filter(|kind| !kinds.contains_key(kind))
             .filter(|kind| match *kind {
-                // The user did not ask for these default constraints, and a few pods by themselves
-                // are no cluster without Services.
+                // If the user did not ask for default constraints, a file of a few pods without
+                // controllers may well have no Services.
                 "Service" if self.is_supposed => any_named(),
                 "Service" => kinds.contains_key("Pod"),
                 kind => named.contains(kind),
@@ -166,7 +166,7 @@ fn version(objects: &LoadedObjects, rules: &RulesFlags) -> String {
     of_flag.unwrap_or_else(|| objects.kubernetes_version.clone())
 }
 
-/// Sends `input` into a snapshot.
+/// Sends `input` to a snapshot.
 pub(crate) async fn send(
     client: &Client,
     input: Input,
@@ -182,7 +182,7 @@ pub(crate) async fn send(
     };
     let ranges = Arc::new(feed::ranges(&objects.changes));
     let (sent, cuts) = (Arc::clone(&objects), Arc::clone(&ranges));
-    // A batch is copied only when its turn comes.
+    // A batch is copied only when it is sent.
     let batches = (0..cuts.len()).map(move |batch| sent.changes[cuts[batch].clone()].to_vec());
     let describe = |batch: usize| {
         let range = ranges.get(batch).cloned().unwrap_or_default();
@@ -191,7 +191,7 @@ pub(crate) async fn send(
     feed::send(client, batches, objects.changes.len(), describe, &target).await
 }
 
-/// Returns the result of a load, for a person.
+/// Returns the summary of a load, for a person.
 pub(crate) fn summary(
     snapshot: &str,
     loaded: &str,
@@ -211,7 +211,7 @@ pub(crate) fn summary(
     text
 }
 
-/// E.g. `3 Node, 58 Pod`.
+/// The counts in words, e.g. `3 Node, 58 Pod`.
 fn counted<K: std::fmt::Display>(kinds: &BTreeMap<K, u64>) -> String {
     let counts: Vec<String> = kinds
         .iter()

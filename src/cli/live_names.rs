@@ -17,13 +17,14 @@ use crate::manifest::ObjectName;
 /// The longest time that completion waits for an API server.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The kinds that are offered, as people type them.
+/// The short names of the kinds that are offered.
 const KINDS: [&str; 8] = ["cj", "deploy", "ds", "job", "pod", "rc", "rs", "sts"];
 
-/// The names under which kubectl finds the program: then completion asks the current cluster.
+/// The names of the program as a plugin of kubectl. Under these, completion asks the current
+/// cluster.
 const PLUGIN_NAMES: [&str; 2] = ["kubectl-evenkeel", "kubectl_complete-evenkeel"];
 
-/// The fields that are read of the objects of a list.
+/// The fields of listed objects that are read.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct NamedItem {
@@ -62,8 +63,8 @@ pub(super) fn contexts() -> ArgValueCompleter {
     })
 }
 
-/// Returns the names that begin like the typed text. Names with impossible characters are not shown
-/// to a shell.
+/// Returns the names that begin with the typed text. Names with unusual characters are left out,
+/// because the shell reads them.
 fn offered(typed: &OsStr, names: &[String]) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy();
     let is_plain = |name: &&String| {
@@ -74,7 +75,7 @@ fn offered(typed: &OsStr, names: &[String]) -> Vec<CompletionCandidate> {
     names.map(CompletionCandidate::new).collect()
 }
 
-/// Returns kinds, or the objects of the typed kind.
+/// Returns kinds or, after `KIND/`, the objects of this kind.
 fn object_names(typed: &OsStr) -> Vec<String> {
     let typed = typed.to_string_lossy();
     let words = TypedWords::read();
@@ -95,8 +96,8 @@ fn object_names(typed: &OsStr) -> Vec<String> {
     names.iter().map(|name| format!("{start}{name}")).collect()
 }
 
-/// The names of a resource's objects: of all, or of a namespace, by default the context's. None if
-/// no cluster is selected, or it does not answer in time.
+/// Returns the names of a resource's objects, in all namespaces or in one, by default the
+/// context's. Empty if no cluster is selected, or it does not answer in time.
 fn ask(
     words: &TypedWords,
     resource: &'static ApiResource,
@@ -137,7 +138,7 @@ async fn list(
 struct TypedWords(Vec<OsString>);
 
 impl TypedWords {
-    /// A script of a shell has them behind `--`.
+    /// Reads the words. A shell's script passes them after `--`.
     fn read() -> Self {
         let mut words: Vec<OsString> = env::args_os().collect();
         if let Some(place) = words.iter().position(|word| word == "--") {
@@ -152,7 +153,7 @@ impl TypedWords {
         let mut found = None;
         for (place, word) in words.iter().enumerate() {
             if *word == long || *word == short {
-                // The last word is the one that is being typed.
+                // The last word is still being typed, so it is no value.
                 found = words[..words.len() - 1].get(place + 1).copied();
             } else if let Some(value) = word.strip_prefix(long).and_then(|it| it.strip_prefix('='))
             {
@@ -169,7 +170,7 @@ impl TypedWords {
         }
     }
 
-    /// Returns whether the words select a cluster: as for kubectl, or by a flag.
+    /// Returns whether the words select a cluster, by a flag or as a plugin of kubectl.
     fn mean_cluster(&self) -> bool {
         let has = |flag: &str| {
             let is_it = |word: &OsString| word.to_str().is_some_and(|it| it.starts_with(flag));

@@ -1,4 +1,4 @@
-//! `evenkeel load`: files into a snapshot.
+//! `evenkeel load`: loads files into a snapshot.
 
 use std::path::PathBuf;
 
@@ -67,8 +67,8 @@ impl LoadCommand {
     }
 }
 
-/// Sends `input` as the whole snapshot (`replace`) or a part of it, and reports
-/// the result.
+/// Sends `input` to a snapshot, as its whole state (`replace`) or a part of it, and prints the
+/// result.
 pub(super) async fn send(
     target: &args::ServedSnapshot,
     input: Input,

@@ -1,4 +1,4 @@
-//! A question whose files are read, on a client that can be asked.
+//! A question that is ready to be asked.
 
 use anyhow::Result;
 
@@ -17,9 +17,9 @@ pub(crate) struct LoadedQuestion {
     pub(crate) overlay: Overlay,
     /// The client that answers.
     pub(crate) client: Client,
-    /// The question's subject, for a person.
+    /// The source of the answer, for a person.
     pub(crate) title: String,
-    /// True if the pod is in the snapshot, and was taken out of it for the answer.
+    /// True if the pod is in the snapshot and is deleted by the overlay.
     pub(crate) taken_out: bool,
 }
 
@@ -29,13 +29,13 @@ impl LoadedQuestion {
         [&self.workload].into_iter().chain(&self.others)
     }
 
-    /// The additions to the pods of all workloads that are not known.
+    /// The unknown additions of admission to the pods of all workloads.
     pub(crate) fn not_counted(&self) -> impl Iterator<Item = &NotCounted> {
         self.workloads().flat_map(|workload| &workload.missing)
     }
 
-    /// Takes the pod out of the snapshot, if it is there: it must not count against itself. The
-    /// snapshot is searched once it has reached `min_revision`.
+    /// If the snapshot has the pod, deletes it in the overlay, so that it does not count against
+    /// itself. Waits until the snapshot has reached `min_revision`.
     pub(crate) async fn take_out(
         &mut self,
         pod: ObjectReference,
@@ -64,7 +64,7 @@ impl LoadedQuestion {
         let answer = self.client.call_about(request, names).await?;
         self.taken_out = answer.unknown_deletes.is_empty();
         if self.taken_out {
-            // The node that a pod runs on is not a node that it has to run on.
+            // The pod runs on this node, but need not run there again.
             let spec = self.workload.pod.spec.as_mut();
             spec.into_iter().for_each(|spec| spec.node_name.clear());
             self.overlay.changes.extend(itself.changes);

@@ -1,5 +1,5 @@
-//! `evenkeel admin log`: the log that several servers share, as it is on its
-//! nats-servers. No server of the fleet is asked.
+//! `evenkeel admin log`: works with the logs of a fleet directly on their nats-servers, without the
+//! fleet's servers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ use crate::snapshot::{self, JournalError, Limits, Registry, Unobserved, system_c
 use crate::tasks;
 use crate::visible;
 
-/// The time for which a command tries again to reach the log, and its pauses.
+/// The time for which a command tries to reach the log.
 const PATIENCE: Duration = Duration::from_secs(20);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
@@ -106,8 +106,8 @@ async fn connect(settings: &ReplicationSettings) -> Result<Arc<dyn Log>> {
     insist(connect).await
 }
 
-/// Asks the log, and asks again while it is out of reach: after a fault nats-servers elect
-/// leaders for some seconds.
+/// Calls `ask`, and repeats it while the log is unreachable. After a fault, nats-servers need some
+/// seconds to elect leaders.
 async fn insist<T>(ask: impl AsyncFn() -> Result<T>) -> Result<T> {
     let start = Instant::now();
     let mut pauses = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
@@ -122,7 +122,7 @@ async fn insist<T>(ask: impl AsyncFn() -> Result<T>) -> Result<T> {
     }
 }
 
-/// An error of the log as one of a command.
+/// An error of the log as an error of a command.
 fn failed(error: log::Error) -> anyhow::Error {
     match error {
         log::Error::Unreachable(_) | log::Error::UnknownFate(_) => {
@@ -132,7 +132,7 @@ fn failed(error: log::Error) -> anyhow::Error {
     }
 }
 
-/// An error of a replica as one of a command.
+/// An error of a replica as an error of a command.
 fn refused(error: snapshot::Error) -> anyhow::Error {
     match error {
         NotStored(JournalError::Unreachable(_)) => Unreachable(error.to_string()).into(),
@@ -140,7 +140,7 @@ fn refused(error: snapshot::Error) -> anyhow::Error {
     }
 }
 
-/// The snapshots that are named, or all in order.
+/// The named snapshots or, if none is named, all in order.
 async fn named(log: &dyn Log, names: &[String]) -> Result<Vec<String>> {
     if !names.is_empty() {
         return Ok(names.to_vec());
@@ -159,7 +159,7 @@ async fn status(settings: &ReplicationSettings) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// Each log with its bounds, and the sequence that its newest checkpoint covers.
+/// Returns each log with its bounds, and the sequence that its newest checkpoint covers.
 async fn rows(log: &dyn Log, names: &[String]) -> Result<Vec<render::LogRow>, log::Error> {
     let checkpoints = replica::newest_checkpoints(log).await?;
     let mut rows = Vec::new();
@@ -191,7 +191,7 @@ async fn verify(settings: &Verify) -> Result<Exit> {
     Ok(Exit::of(is_whole))
 }
 
-/// Runs `work` with a replica inside this process.
+/// Runs `work` with a replica in this process.
 async fn with_replica<T: Send + 'static>(
     log: &Arc<dyn Log>,
     work: impl Fn(&Replica) -> Result<T, snapshot::Error> + Clone + Send + 'static,

@@ -1,4 +1,4 @@
-//! `evenkeel man`: manual pages of all commands.
+//! `evenkeel man`: writes manual pages of all commands.
 
 use std::path::PathBuf;
 

@@ -1,9 +1,9 @@
-//! The commands that people type. Each is a file of its own; all of them ask through `backend`,
-//! which is a server or a service inside this process.
+//! The commands of the command line. Each has its own file. All send their requests through
+//! `backend`, to a server or to a service in this process.
 //!
 //! `args` has the flags that commands share, `source` the source of a question (a server, files or
-//! a cluster), `exit` the exit codes. `lint` and `report` have folders, and `render` writes text
-//! and pages. Commands show a message only through `output`.
+//! a cluster), and `exit` the exit codes. `render` writes answers as text and pages. Commands show
+//! messages only through `output`.
 
 mod about_pods;
 mod args;
@@ -167,13 +167,13 @@ enum AdminCommand {
     Descriptor(descriptor::Descriptor),
 }
 
-/// Completes a command line for kubectl or a shell, if the program was called for that; then
-/// returns the exit code.
+/// Completes a command line, if kubectl or a shell called the program for that. Then returns the
+/// exit code.
 pub fn complete(args: &[OsString]) -> Option<ExitCode> {
     match completions::complete(Cli::command, args) {
         Ok(false) => {}
         Ok(true) => return Some(ExitCode::SUCCESS),
-        // A shell shows no error of completion.
+        // The error is not written, because a shell does not show errors of completion.
         Err(_) => return Some(ExitCode::FAILURE),
     }
     let completed = plugin::complete(Cli::command(), args)?;

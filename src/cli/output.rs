@@ -34,7 +34,7 @@ impl AnswerFormat {
         self == AnswerFormat::Table
     }
 
-    /// The text of `answer`; `table` and `names` write it in those formats.
+    /// The text of `answer`. `table` and `names` return it in those formats.
     pub(crate) fn render<T: Serialize + DeserializeOwned>(
         self,
         answer: &T,
@@ -53,14 +53,14 @@ impl AnswerFormat {
     }
 }
 
-/// Returns the result of `of` for an answer, after control characters in its strings were made
-/// visible: the strings come from outside.
+/// Returns the result of `of` for an answer whose control characters are made visible, because its
+/// strings come from outside.
 pub(crate) fn shown<T: Serialize + DeserializeOwned, R>(answer: &T, of: impl FnOnce(&T) -> R) -> R {
     of(made_visible(answer).as_ref().unwrap_or(answer))
 }
 
-/// A message with each of its strings made visible on one line, for a person. `None` when all of
-/// them are so already, and when it cannot be written as JSON and read back.
+/// A message with all of its strings made visible on one line, for a person. `None` if no string
+/// has to change, or the message cannot be converted to JSON and back.
 fn made_visible<T: Serialize + DeserializeOwned>(message: &T) -> Option<T> {
     let written: &dyn erased_serde::Serialize = message;
     let mut value = serde_json::to_value(written).ok()?;
@@ -69,7 +69,7 @@ fn made_visible<T: Serialize + DeserializeOwned>(message: &T) -> Option<T> {
         .flatten()
 }
 
-/// Makes strings visible. Returns whether any was changed.
+/// Makes all strings visible. Returns whether any string was changed.
 fn make_visible(value: &mut Value) -> bool {
     match value {
         Value::String(string) => match visible::text(string) {
@@ -98,28 +98,29 @@ fn make_visible(value: &mut Value) -> bool {
     }
 }
 
-/// Indented JSON that a terminal shows as it is.
+/// Indented JSON without control characters.
 pub(crate) fn json(answer: &dyn erased_serde::Serialize) -> Result<String> {
     let text = serde_json::to_string_pretty(answer)? + "\n";
     Ok(visible::json(&text).into_owned())
 }
 
-/// YAML. All answers give their fields through one type: compiling the writer of every message for
-/// each format takes long.
+/// The answer as YAML. All answers are written through one type, because compiling a writer for
+/// every message takes long.
 fn yaml(answer: &dyn erased_serde::Serialize) -> Result<String> {
     Ok(serde_saphyr::to_string(&answer)?)
 }
 
-/// Writes to standard output; styles only where they are wanted, and no other escape sequence.
+/// Writes to standard output, with styles only if they are wanted, and without other escape
+/// sequences.
 pub(crate) fn print(text: &str) -> Result<()> {
     let text = visible::styled(text);
     finish(anstream::stdout().lock().write_all(text.as_bytes()))
 }
 
-/// Replaces the text that was written before on standard output: a terminal is cleared first.
+/// Replaces the text on standard output: clears a terminal first, then writes.
 ///
 /// # Errors
-/// Those of writing, also when the reader is gone.
+/// Errors of writing, also if the reader is gone.
 pub(crate) fn replace(text: &str) -> Result<()> {
     let text = visible::styled(text);
     let mut output = anstream::stdout().lock();
@@ -130,13 +131,14 @@ pub(crate) fn replace(text: &str) -> Result<()> {
     Ok(output.flush()?)
 }
 
-/// Writes bytes of this program, or those of a page, to standard output as they are.
+/// Writes bytes to standard output as they are.
 pub(crate) fn print_bytes(bytes: &[u8]) -> Result<()> {
     let mut output = io::stdout().lock();
     finish(output.write_all(bytes).and_then(|()| output.flush()))
 }
 
-/// A reader that has seen enough, such as `head`, is no error.
+/// Converts the result of writing. If a reader such as `head` has closed the output, this is no
+/// error.
 fn finish(written: io::Result<()>) -> Result<()> {
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -156,13 +158,13 @@ pub(crate) fn bar(length: u64, seen_from: u64, template: &str) -> ProgressBar {
     progress.with_style(style.expect("the template is valid"))
 }
 
-/// A line for a person beside the answer: on standard error.
+/// Writes a warning to standard error.
 pub(crate) fn warn(message: &str) {
     tell(AnsiColor::Yellow, "warning", &visible::text(message));
 }
 
-/// Reports on standard error why a command ends. The report may have several lines. Only the first
-/// begins at the margin, so none of the others looks like a message of its own.
+/// Writes on standard error why a command ends. Lines after the first are indented, so that they do
+/// not look like other messages.
 pub(crate) fn fail(why: &dyn fmt::Display) {
     let why = why.to_string();
     let mut lines = why.lines();
@@ -177,6 +179,6 @@ pub(crate) fn fail(why: &dyn fmt::Display) {
 /// Writes text that is visible already to standard error.
 fn tell(colour: AnsiColor, label: &str, text: &str) {
     let style = colour.on_default().bold();
-    // If standard error is closed, the user cannot be told.
+    // If standard error is closed, there is no way to tell the user.
     let _ = writeln!(anstream::stderr(), "{style}{label}:{style:#} {text}");
 }

@@ -1,4 +1,4 @@
-//! `evenkeel explain --pending`: every pod that waits for a node, by workload.
+//! `evenkeel explain --pending`: explains every pod that waits for a node, by workload.
 
 pub(crate) mod answer;
 
@@ -23,7 +23,7 @@ use crate::matching::Selector;
 use crate::proto::v1::{FilterRequest, LabelSelector, Pod, View};
 use crate::spread::describe::WorkloadId;
 
-/// The number of different pods from which on a progress bar is shown.
+/// The number of groups of alike pods from which on a progress bar is shown.
 const BAR_FROM_PODS: u64 = 200;
 
 /// Pods of a workload that differ only in their names.
@@ -37,7 +37,7 @@ pub(super) struct Alike {
 /// and prints the answer.
 ///
 /// # Errors
-/// As for a single question.
+/// The same as for a single question.
 pub(super) async fn explain(
     question: &QuestionArgs,
     selector: Option<&LabelSelector>,
@@ -65,7 +65,7 @@ pub(super) async fn explain(
         pending.workloads.push(workload);
     }
     progress.finish_and_clear();
-    // The sort is stable, so equal ones stay in the order of their names.
+    // The sort is stable, so equal workloads stay in the order of their names.
     pending.workloads.sort_by_key(|workload| {
         let (stuck, pods) = (workload.stuck_count, workload.pods.len());
         let feasible_count = workload.explanation.feasible_count;
@@ -88,7 +88,7 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// The selected pods: from files with all their fields, from a server with those that it keeps.
+    /// The selected pods. From files they have all fields, from a server only those that it keeps.
     async fn pods(&self, is_meant: impl Fn(&Pod) -> bool) -> Result<Vec<Pod>> {
         let Some(objects) = &self.opened.objects else {
             let snapshot = self.question.state.snapshot();

@@ -1,4 +1,4 @@
-//! The rules about affinity between pods.
+//! The lint rules about affinity between pods.
 
 use super::finding::Said;
 use super::rule::LintRule;
@@ -6,14 +6,14 @@ use crate::manifest::Template;
 use crate::matching::{Path, PodAffinity, PodTerm, Selector, Violations};
 use crate::snapshot::Limits;
 
-/// Terms that no pod can meet, and terms that keep no pod away.
+/// Finds terms of affinity that no node can meet, and terms of anti-affinity that keep no pod away.
 pub(super) fn idle_terms(template: &Template) -> Vec<Said> {
     let Ok((pod, None)) = &template.pod else {
         return Vec::new();
     };
     let metadata = pod.metadata.clone().unwrap_or_default();
     let spec = pod.spec.clone().unwrap_or_default();
-    // Faults are found together with those of the constraints.
+    // Faults of the terms are ignored here: `checks` reports them.
     let faults = &mut Violations::default();
     let limits = Limits::default();
     let affinity = &PodAffinity::compile(&metadata, &spec, &limits, Path::root(""), faults);
@@ -42,7 +42,8 @@ pub(super) fn idle_terms(template: &Template) -> Vec<Said> {
     near.chain(apart).collect()
 }
 
-/// The term of anti-affinity that excludes the pods that a term of affinity wants.
+/// The index of a term of anti-affinity that is equal to a term of affinity, so that no node meets
+/// both.
 fn excluding(term: &PodTerm, affinity: &PodAffinity) -> Option<usize> {
     affinity.apart.iter().position(|other| other == term)
 }

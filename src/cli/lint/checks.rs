@@ -1,4 +1,4 @@
-//! The rules that check a manifest alone, a function each.
+//! The lint rules that need only the manifest, one function each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::proto::v1::{Hint, Pod, TopologySpreadConstraint};
 use crate::snapshot::Limits;
 use crate::spread::{self, Active, fleet};
 
-/// Topology keys that were replaced, and by what.
+/// Deprecated topology keys, each with its replacement.
 const DEPRECATED_KEYS: [(&str, &str); 4] = [
     (
         "failure-domain.beta.kubernetes.io/zone",
@@ -32,7 +32,7 @@ const DEPRECATED_KEYS: [(&str, &str); 4] = [
     ("beta.kubernetes.io/os", "kubernetes.io/os"),
 ];
 
-/// A template with its constraints compiled.
+/// A template with its compiled constraints.
 struct CheckedTemplate<'t> {
     template: &'t Template,
     pod: &'t Pod,
@@ -40,7 +40,7 @@ struct CheckedTemplate<'t> {
     constraints: Vec<Active>,
 }
 
-/// The findings of a template's own rules.
+/// The findings about a template.
 pub(super) struct TemplateFindings {
     /// The findings.
     pub(super) said: Vec<Said>,
@@ -90,8 +90,8 @@ pub(super) fn check(template: &Template, limits: &Limits) -> TemplateFindings {
     }
 }
 
-/// A template with its valid constraints, if the rest is valid, and the faults that are not in
-/// `said` already.
+/// Returns the template with its valid constraints, if all else is valid, and the faults that are
+/// not in `said` already.
 fn read<'t>(
     template: &'t Template,
     limits: &Limits,
@@ -126,7 +126,7 @@ fn read<'t>(
         policy: policy.as_ref(),
         constraints,
     });
-    // Faults that were found in the text are not reported again.
+    // If faults of fields were found before, these faults would repeat them.
     (checked, if is_said { Vec::new() } else { faults })
 }
 
@@ -136,7 +136,8 @@ pub(super) fn constraint_of(field: &str) -> Option<usize> {
     rest.split_once(']')?.0.parse().ok()
 }
 
-/// The constraints of a pod without the broken ones, if any are left and the rest is valid.
+/// Compiles the constraints of a pod that are not broken. `None` if none is left, or anything else
+/// is invalid.
 fn compile_but(
     pod: &Pod,
     is_placement: bool,
@@ -162,7 +163,7 @@ fn compile_but(
     Some(compiled)
 }
 
-/// A template that cannot be read as a pod.
+/// The finding that a template cannot be read as a pod.
 fn unreadable(template: &Template, error: &ManifestError) -> Said {
     match error {
         ManifestError::Field { field, message, .. } => {
@@ -185,9 +186,9 @@ fn invalid(field: String, message: String) -> Said {
     }
 }
 
-/// The constraints of a pod, by the rules of a decision about it.
+/// Compiles the constraints of a pod as a decision does.
 fn compile(pod: &Pod, is_placement: bool, limits: &Limits) -> Result<Vec<Active>, Violations> {
-    // The paths of fields begin at the pod.
+    // The paths of fields are relative to the pod.
     let root = Path::root("");
     if is_placement {
         let question = fleet::PlacementSpec::compile(Some(pod.clone()), limits, root)?;
@@ -224,14 +225,14 @@ impl CheckedTemplate<'_> {
         }
     }
 
-    /// A hint about a constraint as a finding, if it shows a mistake.
+    /// Returns a hint about a constraint as a finding, if it shows a mistake.
     fn said(&self, active: &Active, hint: Hint) -> Option<Said> {
         let (rule, field) = match hint.kind() {
-            // The selector may use labels that the template does not have yet.
+            // The selector uses labels that a controller adds later, so it may match.
             Kind::SelfMismatch if selects_given(active) => return None,
             Kind::SelfMismatch => (LintRule::SelectorMismatch, ".labelSelector"),
             Kind::EmptySelector => (LintRule::EmptySelector, ".labelSelector"),
-            // 1 is the least possible value.
+            // maxSkew cannot be left out, and 1 is its least value, so it is no mistake.
             Kind::Soft if active.constraint.max_skew <= 1 => return None,
             Kind::Soft => (LintRule::SoftMaxSkew, ".maxSkew"),
             _ => return None,
@@ -239,7 +240,7 @@ impl CheckedTemplate<'_> {
         Some(self.about(rule, active, field, hint.message))
     }
 
-    /// The replicas of the object, if it gives them.
+    /// The replicas of the object, if given.
     fn replicas(&self) -> Option<i64> {
         self.template.object.value["spec"]["replicas"].as_i64()
     }
@@ -249,11 +250,12 @@ impl CheckedTemplate<'_> {
     }
 }
 
-/// Returns the hints of Explain about the constraints that hold for any cluster.
+/// Returns the hints of Explain about the constraints that are true of any cluster.
 fn explained(checked: &CheckedTemplate<'_>) -> Vec<Said> {
     let of = |active: &Active| -> Vec<Said> {
         let hints = match checked.policy {
-            // KubeFleet fills in a selector, and reads `maxSkew` of soft constraints.
+            // Under KubeFleet's rules only this hint applies: KubeFleet fills in a missing
+            // selector, and `maxSkew` of soft constraints has an effect.
             Some(_) => explain::fleet::mismatch(active).into_iter().collect(),
             None => explain::always(active, checked.labels()),
         };
@@ -263,14 +265,14 @@ fn explained(checked: &CheckedTemplate<'_>) -> Vec<Said> {
     checked.constraints.iter().flat_map(of).collect()
 }
 
-/// Returns whether a selector asks for labels that controllers give.
+/// Returns whether a selector requires labels that controllers add to pods.
 fn selects_given(active: &Active) -> bool {
     let wire = active.selector.to_wire();
     wire.is_some_and(|wire| wire.match_labels.keys().any(|key| is_given(key)))
 }
 
-/// Returns whether labels that controllers give keep a constraint of `pod` from counting
-/// the pods of other workloads.
+/// Returns whether a constraint of `pod` counts only pods of its own workload, because it uses
+/// labels that controllers add.
 pub(super) fn counts_alone(pod: &Pod, active: &Active) -> bool {
     let spec = pod.spec.as_ref();
     let written = spec.and_then(|spec| spec.topology_spread_constraints.get(active.index));
@@ -278,7 +280,7 @@ pub(super) fn counts_alone(pod: &Pod, active: &Active) -> bool {
     keys.iter().any(|key| is_given(key)) || selects_given(active)
 }
 
-/// A key of `matchLabelKeys` that the pod lacks is ignored.
+/// Finds keys of `matchLabelKeys` that the pod lacks, which are ignored.
 fn unknown_match_label_keys(
     checked: &CheckedTemplate<'_>,
     written: &TopologySpreadConstraint,
@@ -296,7 +298,7 @@ fn unknown_match_label_keys(
     said.collect()
 }
 
-/// During a rollout the pods of the old revision count for the new one.
+/// Finds constraints of a Deployment that count the pods of old revisions during a rollout.
 fn mixed_revisions(
     checked: &CheckedTemplate<'_>,
     written: &TopologySpreadConstraint,
@@ -315,7 +317,7 @@ fn mixed_revisions(
     Some(checked.about(LintRule::MixedRevisions, active, "", message))
 }
 
-/// Topology keys of old, which new nodes do not have.
+/// Finds deprecated topology keys, which new nodes do not have.
 fn deprecated_key(checked: &CheckedTemplate<'_>, active: &Active) -> Option<Said> {
     let key = &*active.constraint.topology_key;
     let (_, new) = DEPRECATED_KEYS.iter().find(|(old, _)| *old == key)?;
@@ -323,7 +325,7 @@ fn deprecated_key(checked: &CheckedTemplate<'_>, active: &Active) -> Option<Said
     Some(checked.about(LintRule::DeprecatedKey, active, ".topologyKey", message))
 }
 
-/// A DaemonSet wants a pod on every node; a hard constraint keeps some off.
+/// Finds hard constraints of a DaemonSet, which keep some of its pods off their nodes.
 fn daemon_set(checked: &CheckedTemplate<'_>, active: &Active) -> Option<Said> {
     let message = "a DaemonSet puts a pod on every node that fits: a hard constraint only keeps \
                    some of them pending";
@@ -331,7 +333,7 @@ fn daemon_set(checked: &CheckedTemplate<'_>, active: &Active) -> Option<Said> {
     keeps_off.then(|| checked.about(LintRule::DaemonSet, active, "", message.to_owned()))
 }
 
-/// One replica, written out, has nothing to be spread against.
+/// Finds constraints of a workload with `replicas: 1`, which have no effect.
 fn single_replica(checked: &CheckedTemplate<'_>) -> Option<Said> {
     let is_single = checked.replicas() == Some(1) && !checked.constraints.is_empty();
     is_single.then(|| Said {
@@ -341,11 +343,11 @@ fn single_replica(checked: &CheckedTemplate<'_>) -> Option<Said> {
     })
 }
 
-/// Several replicas, and no constraints of the workload's own.
+/// Finds a workload with several replicas and no constraints.
 fn no_constraints(checked: &CheckedTemplate<'_>) -> Option<Said> {
     let replicas = checked.replicas().filter(|replicas| *replicas >= 2)?;
     let has_none = checked.constraints.is_empty() && checked.policy.is_none();
-    // It is unknown which of several templates has so many.
+    // If the object has several templates, it is unknown to which the replicas belong.
     let is_only = checked.template.object.templates.len() <= 1;
     (has_none && is_only).then(|| Said {
         rule: LintRule::NoConstraints,

@@ -1,10 +1,10 @@
-//! Findings for systems that build and test: annotations of GitHub's workflows, and JUnit.
+//! The formats of findings for CI systems: annotations of GitHub's workflows, and JUnit.
 
 use super::finding::LintFinding;
 use super::rule::Severity;
 use crate::visible;
 
-/// A command of a workflow for each finding, which GitHub shows beside the line.
+/// Writes a workflow command for each finding, which GitHub shows beside the line.
 pub(crate) fn github(findings: &[LintFinding]) -> String {
     findings.iter().map(annotation).collect()
 }
@@ -32,18 +32,18 @@ fn said(finding: &LintFinding) -> String {
     }
 }
 
-/// The message of a command.
+/// Escapes the message of a workflow command.
 fn data(text: &str) -> String {
     let text = visible::text(text).replace('%', "%25");
     text.replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// The value of a property of a command.
+/// Escapes the value of a property of a workflow command.
 fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }
 
-/// A test case for each finding, or one that passes where there is none.
+/// Writes a failed test case for each finding, or one that passes if there are no findings.
 pub(crate) fn junit(findings: &[LintFinding], templates: usize) -> String {
     let cases: String = match findings {
         [] => {

@@ -1,4 +1,4 @@
-//! The rules that check a manifest on a cluster: Explain's hints.
+//! The lint rules that check a manifest on a cluster, mostly by Explain's hints.
 
 use anyhow::Result;
 
@@ -47,7 +47,7 @@ pub(crate) async fn check(
     let is_unknown = |hint: &Said| unknown.iter().any(|it| it.field.starts_with(&hint.field));
     let hints = answer.hints.iter().filter(|_| has_own);
     let hints = hints.filter_map(|hint| said(template, hint));
-    // If all nodes lack the key, the finding about the key tells it.
+    // If all nodes lack the key, only the finding about the key is reported.
     let mut said: Vec<Said> = hints
         .filter(|hint| hint.rule != LintRule::MissingKey || !is_unknown(hint))
         .collect();
@@ -63,7 +63,7 @@ pub(crate) async fn check(
     Ok(said)
 }
 
-/// A topology key that no node has.
+/// Finds a topology key that no node has.
 fn unknown_key(
     template: &Template,
     pod: &Pod,
@@ -94,7 +94,7 @@ fn no_node_has(template: &Template, field: &str, key: &str, node_count: i64) -> 
     }
 }
 
-/// Topology keys of required affinity to other pods that no node has.
+/// Finds topology keys of required affinity between pods that no node has.
 async fn unknown_keys_of_terms(
     client: &Client,
     snapshot: &str,
@@ -129,8 +129,8 @@ async fn unknown_keys_of_terms(
     Ok(said)
 }
 
-/// Returns the number of nodes with a label, and of all nodes: the nodes with the label satisfy a
-/// constraint that counts no pods.
+/// Returns the number of nodes with a label, and of all nodes. It asks Filter with a constraint
+/// that counts no pods, which exactly the nodes with the label satisfy.
 async fn nodes_with(client: &Client, snapshot: &str, key: &str) -> Result<(i64, i64)> {
     let constraint = TopologySpreadConstraint {
         max_skew: 1,
@@ -163,7 +163,8 @@ fn constraints_of(pod: &Pod) -> &[TopologySpreadConstraint] {
     spec.map_or(&[], |spec| &spec.topology_spread_constraints)
 }
 
-/// The topology key of a finding about nodes: it is reported once, not for each workload.
+/// The topology key of a finding about nodes. Such a finding is reported once per key, not for each
+/// workload.
 pub(super) fn key_of(template: &Template, said: &Said) -> Option<String> {
     let is_of_nodes = matches!(said.rule, LintRule::MissingKey | LintRule::EmptyValue);
     let (pod, _) = template.pod.as_ref().ok().filter(|_| is_of_nodes)?;
@@ -171,8 +172,8 @@ pub(super) fn key_of(template: &Template, said: &Said) -> Option<String> {
     Some(constraint.topology_key.clone())
 }
 
-/// A hint as a finding. Hints that the manifest itself shows, and those that depend on the present
-/// pods, are none.
+/// Returns a hint as a finding. `None` for hints that need only the manifest, and for hints that
+/// depend on the present pods.
 fn said(template: &Template, hint: &Hint) -> Option<Said> {
     let rule = match hint.kind() {
         Kind::Conflict => LintRule::Conflict,

@@ -1,5 +1,5 @@
-//! The rules about fields as they are written: unknown names, places that are not read, and types
-//! that an API server refuses.
+//! The lint rules about fields as they are written: unknown names, wrong places, and types that an
+//! API server refuses.
 //!
 //! `kubernetes.proto` defines the fields of a constraint and their types.
 
@@ -17,13 +17,14 @@ use crate::manifest::{Template, TemplateObject};
 use crate::misspelt::did_you_mean;
 use crate::proto::v1::FILE_DESCRIPTOR_SET;
 
-/// The field that has the constraints.
+/// The name of the field with the constraints.
 const CONSTRAINTS: &str = "topologySpreadConstraints";
 
-/// The field that tells which manager owns which fields of an object. Its keys are names of fields.
+/// The field with the owners of fields of an object. Its keys are names of fields, which are not
+/// constraints.
 const MANAGED_FIELDS: &str = "managedFields";
 
-/// Messages of the protocol by full name.
+/// The messages of the protocol, by full name.
 static MESSAGES: LazyLock<HashMap<String, DescriptorProto>> = LazyLock::new(|| {
     let files = FileDescriptorSet::decode(FILE_DESCRIPTOR_SET);
     let files = files.expect("the descriptor set is what the compiler wrote");
@@ -36,7 +37,7 @@ static MESSAGES: LazyLock<HashMap<String, DescriptorProto>> = LazyLock::new(|| {
     messages.collect()
 });
 
-/// Fields with constraints at a wrong place of an object, or with a misspelt name.
+/// Finds constraints of an object that are at a wrong place or have a misspelt name.
 pub(super) fn misplaced(object: &TemplateObject) -> Vec<Said> {
     let mut said = Vec::new();
     let mut path = String::new();
@@ -44,7 +45,8 @@ pub(super) fn misplaced(object: &TemplateObject) -> Vec<Said> {
     said
 }
 
-/// `path` is that of `value`. It is a buffer, since most paths are never needed.
+/// Searches `value`, whose path is `path`. The path is a shared buffer, because most paths are
+/// never needed.
 fn look_for_constraints(
     value: &Value,
     path: &mut String,
@@ -85,7 +87,7 @@ fn is_like_constraints(key: &str) -> bool {
         || did_you_mean(key, [CONSTRAINTS]).is_some()
 }
 
-/// Returns the fault of constraints that `key` has under `parent`.
+/// Returns the fault of the field `key` under `parent`, which looks like constraints.
 fn judge(parent: &str, key: &str, object: &TemplateObject) -> Option<Said> {
     let specs = object.templates.iter().map(|path| object.spec_of(path));
     let specs: Vec<String> = specs.collect();
@@ -96,7 +98,7 @@ fn judge(parent: &str, key: &str, object: &TemplateObject) -> Option<Said> {
         let message = format!("unknown field {key}: did you mean {CONSTRAINTS}?");
         (LintRule::UnknownField, message)
     } else {
-        // The other fields of a custom resource are its own affair.
+        // A custom resource may have its own fields of this name.
         let is_around = |spec: &&String| spec.starts_with(&format!("{parent}."));
         let around = specs.iter().find(is_around);
         if around.is_none() && !object.is_built_in() {
@@ -119,7 +121,7 @@ fn judge(parent: &str, key: &str, object: &TemplateObject) -> Option<Said> {
     })
 }
 
-/// Fields of the constraints of a template that are unknown, or have a wrong type.
+/// Finds fields of the constraints of a template that are unknown or have a wrong type.
 pub(super) fn odd(template: &Template) -> Vec<Said> {
     let path = template.field(&format!("spec.{CONSTRAINTS}"));
     let mut said = Vec::new();

@@ -10,9 +10,9 @@ use crate::manifest::{InputSource, Position, Positions, Template};
 pub(crate) struct LintFinding {
     /// The file.
     pub(crate) file: String,
-    /// The line, from 1; 0 when it is not known.
+    /// The line, from 1; 0 if unknown.
     pub(crate) line: usize,
-    /// The column, from 1; 0 when it is not known.
+    /// The column, from 1; 0 if unknown.
     pub(crate) column: usize,
     /// The severity of the finding.
     pub(crate) severity: Severity,
@@ -37,7 +37,7 @@ pub(crate) struct Said {
 }
 
 impl LintFinding {
-    /// A finding about a file that cannot be read, and the position where reading stopped.
+    /// A finding about a file that cannot be read, at the position where reading stopped.
     pub(crate) fn of_file(
         file: &InputSource,
         rule: LintRule,
@@ -60,7 +60,7 @@ impl LintFinding {
     /// A finding about a field of a template's object.
     pub(crate) fn of(said: Said, template: &Template, file: &InputSource, all: &Positions) -> Self {
         let object = &template.object;
-        // The user never sees the text in which a cluster sends its objects.
+        // The user does not see the text from a cluster, so a position in it would not help.
         let in_cluster = matches!(file, InputSource::Cluster(_));
         let path = match (&*object.path, &*said.field) {
             (_, field) if in_cluster => field.to_owned(),

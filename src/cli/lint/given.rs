@@ -1,6 +1,6 @@
-//! Labels that controllers give to the pods of a template.
+//! Labels that controllers add to the pods of a template.
 
-/// The keys that any controller sets.
+/// The keys of labels that some controller adds.
 const ALL: [&str; 10] = [
     "apps.kubernetes.io/pod-index",
     "batch.kubernetes.io/controller-uid",
@@ -14,12 +14,13 @@ const ALL: [&str; 10] = [
     "statefulset.kubernetes.io/pod-name",
 ];
 
-/// Returns whether some controller gives pods this label.
+/// Returns whether some controller adds this label to pods.
 pub(super) fn is_given(key: &str) -> bool {
     ALL.contains(&key)
 }
 
-/// Returns whether the controller of this kind sets the label; one of an unknown kind may set any.
+/// Returns whether the controller of this kind adds the label. A controller of an unknown kind may
+/// add any of them.
 pub(super) fn is_given_by(kind: &str, key: &str) -> bool {
     match kind {
         "Deployment" | "ReplicaSet" => key == "pod-template-hash",

@@ -1,5 +1,5 @@
-//! Rules that a manifest turns off for one object: an annotation, which YAML
-//! and JSON both have.
+//! The rules that a manifest turns off for one object, by an annotation, because JSON has no
+//! comments.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,7 @@ use super::finding::Said;
 use super::rule::LintRule;
 use crate::manifest::Template;
 
-/// The annotation: names of rules, separated by commas. On a workload or on its
-/// pod template.
+/// The annotation of a workload or its pod template, with names of rules, separated by commas.
 const ANNOTATION: &str = "evenkeel.dev/lint-ignore";
 
 /// The rules that are off for a template, and the faults of the lists.

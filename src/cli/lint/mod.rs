@@ -137,13 +137,13 @@ enum LintFormat {
 struct Linted {
     files: usize,
     templates: usize,
-    /// The number of texts and templates with placeholders, whose content is unknown.
+    /// The number of texts that cannot be read because they have placeholders.
     unrendered: usize,
     findings: Vec<LintFinding>,
     workloads: Workloads,
     /// The indices of the named objects that exist.
     named: BTreeSet<usize>,
-    /// The findings about nodes: the rule and the topology key.
+    /// The rule and the topology key of each reported finding about nodes.
     told: BTreeSet<(LintRule, String)>,
 }
 
@@ -163,7 +163,7 @@ impl Linted {
 }
 
 impl LintCommand {
-    /// Checks and prints.
+    /// Checks the manifests and prints the findings.
     pub(crate) async fn run(mut self) -> Result<Exit> {
         let texts = self.named.texts(&mut self.state).await?;
         let scope = source::QuestionScope::of(self.named.namespace(), source::QuestionScope::All);
@@ -201,7 +201,7 @@ impl LintCommand {
                 .map(|severity| finding.severity = severity)
                 .is_some()
         });
-        // A finding of both a rule of the manifest and one of the cluster is reported once.
+        // Equal findings by the manifest and by the cluster are reported once.
         linted.findings.sort();
         linted.findings.dedup();
         output::print(&self.text(&linted)?)?;
@@ -222,7 +222,7 @@ impl LintCommand {
         })
     }
 
-    /// The settings of the file, and of the flags, which win.
+    /// The settings of the file, overridden by those of the flags.
     fn settings(&self) -> Result<LintSettings> {
         let mut settings = LintSettings::read(self.settings_file.as_deref())?;
         let flag = self.strict.then_some(Severity::Warning).or(self.fail_on);
@@ -319,8 +319,8 @@ impl LintCommand {
     }
 }
 
-/// The finding that a text cannot be read. Values of a chart, settings of an editor and the like
-/// are no manifests, and are not reported.
+/// The finding that a text cannot be read. Files that are no manifests, such as values of a chart
+/// or settings of an editor, are not reported.
 fn unread(source: &InputSource, error: &ManifestError, text: &str) -> Option<LintFinding> {
     let at = match error {
         ManifestError::Syntax { at, .. } => *at,

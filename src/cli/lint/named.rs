@@ -1,4 +1,4 @@
-//! Objects to lint by their names in a cluster: all of a kind, or one.
+//! The objects of a cluster to lint, by kind or by name.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -39,7 +39,7 @@ pub(crate) struct NamedObjects {
     selects: Option<Selector>,
 }
 
-/// A kind, or one object of it.
+/// A kind, or one object of this kind.
 #[derive(Debug, Clone, PartialEq)]
 struct ObjectOrKind {
     kind: String,
@@ -64,8 +64,8 @@ impl FromStr for ObjectOrKind {
 }
 
 impl NamedObjects {
-    /// The texts that contain the objects, among others. Without --load they come from the cluster,
-    /// and `state` is that cluster from then on.
+    /// Returns texts that contain the named objects, and perhaps others. Without --load they come
+    /// from the cluster, and `state` is set to this cluster.
     pub(super) async fn texts(
         &mut self,
         state: &mut SnapshotSource,
@@ -109,13 +109,13 @@ impl NamedObjects {
         Ok(texts)
     }
 
-    /// The namespace of these objects, once they are read; `None` for all.
+    /// The namespace of these objects, after [`Self::texts`]; `None` for all.
     pub(super) fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
 
-    /// Returns whether a template is one of these objects. In a file all are. Adds the matching
-    /// arguments to `found`.
+    /// Returns whether the object of a template is named. If no objects are named, all are. Adds
+    /// the indices of the matching arguments to `found`.
     pub(super) fn is_meant(&self, template: &Template, found: &mut BTreeSet<usize>) -> bool {
         let object = &template.object;
         let namespace = names::namespace_or_default(object.namespace());
@@ -138,8 +138,8 @@ impl NamedObjects {
         self.objects.is_empty() || (!by.is_empty() && self.selects.as_ref().is_none_or(selects))
     }
 
-    /// Refuses names that none of the objects in `place` has. `found` are the arguments that some
-    /// objects have.
+    /// Checks that each named object or kind was found in `place`. `found` has the indices of the
+    /// arguments that matched.
     pub(super) fn ensure_found(&self, found: &BTreeSet<usize>, place: &str) -> Result<()> {
         let named = self.objects.iter().enumerate();
         let missing = named.filter(|(at, _)| !found.contains(at));

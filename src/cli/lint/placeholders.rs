@@ -1,4 +1,4 @@
-//! Templates with unrendered placeholders.
+//! Detects templates with placeholders that were not rendered.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ pub(super) const PLACEHOLDER: &str = "{{";
 pub(super) const UNRENDERED: &str =
     "this is a template with placeholders: lint what it is rendered to, e.g. by `helm template`";
 
-/// Returns whether there are placeholders at places where no program expects its own.
+/// Returns whether an object has placeholders, except in fields where a program may expect its own.
 pub(super) fn has_placeholder(value: &Value) -> bool {
     const OF_PROGRAMS: [&str; 5] = [
         "annotations",

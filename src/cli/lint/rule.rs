@@ -104,14 +104,14 @@ impl LintRule {
         value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// Returns the rule's subject, in a sentence.
+    /// Returns the description of the rule.
     pub(crate) fn help(self) -> String {
         let value = self.to_possible_value();
         let help = value.and_then(|value| value.get_help().map(ToString::to_string));
         help.unwrap_or_default()
     }
 
-    /// Returns the severity of its findings.
+    /// Returns the default severity of the rule's findings.
     pub(crate) fn severity(self) -> Severity {
         match self {
             Self::Unreadable

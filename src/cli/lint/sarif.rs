@@ -73,7 +73,7 @@ fn result(finding: &LintFinding) -> Value {
     })
 }
 
-/// The text as a sentence: it ends with a full stop.
+/// The text with a full stop at its end.
 fn sentence(text: &str) -> String {
     match text.ends_with('.') {
         true => text.to_owned(),
@@ -81,8 +81,7 @@ fn sentence(text: &str) -> String {
     }
 }
 
-/// A path as a URI, a relative one as a relative reference. What a URI cannot
-/// have is escaped.
+/// A path as a URI, with escapes. A relative path becomes a relative reference.
 fn uri(path: &str) -> String {
     let scheme = if path.starts_with('/') { "file://" } else { "" };
     let mut uri = scheme.to_owned();

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::rule::{LintRule, Severity};
 
-/// Name of the file. It is searched in the current directory and in those above it.
+/// The name of the file. It is searched in the current directory and its ancestors.
 const FILE_NAME: &str = ".evenkeel-lint.toml";
 
 /// The setting of a rule.
@@ -17,14 +17,14 @@ const FILE_NAME: &str = ".evenkeel-lint.toml";
 #[serde(rename_all = "lowercase")]
 enum RuleLevel {
     Off,
-    /// With the rule's own severity.
+    /// The rule is on, with its default severity.
     On,
     Note,
     Warning,
     Error,
 }
 
-/// The file.
+/// The content of the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct SettingsFile {
@@ -37,15 +37,15 @@ struct SettingsFile {
 /// The rules that are on, and the severity of their findings.
 #[derive(Debug, Default)]
 pub(super) struct LintSettings {
-    /// The least severe finding that fails; none where the file has none.
+    /// The least severe finding that fails; `None` if not set.
     pub(super) fail_on: Option<Severity>,
-    /// The severity of findings; none for a rule that is off. Rules that are not here are as in the
-    /// table.
+    /// The severity of a rule's findings; `None` if the rule is off. Missing rules have their
+    /// defaults.
     levels: BTreeMap<LintRule, Option<Severity>>,
 }
 
 impl LintSettings {
-    /// The settings of a file, or of the one that is found.
+    /// Reads the settings of a named file, else of the nearest settings file.
     pub(super) fn read(named: Option<&Path>) -> Result<Self> {
         match named.map(Path::to_owned).or_else(find) {
             None => Ok(Self::default()),
@@ -71,12 +71,12 @@ impl LintSettings {
         Ok(settings)
     }
 
-    /// Turns a rule on, with its severity in the table, or off.
+    /// Turns a rule on, with its default severity, or off.
     pub(super) fn set(&mut self, rule: LintRule, is_on: bool) {
         self.levels.insert(rule, is_on.then(|| rule.severity()));
     }
 
-    /// Returns the severity of a rule's findings; none when it is off.
+    /// Returns the severity of a rule's findings; `None` if the rule is off.
     pub(super) fn severity(&self, rule: LintRule) -> Option<Severity> {
         let of_table = rule.is_on().then(|| rule.severity());
         self.levels.get(&rule).copied().unwrap_or(of_table)

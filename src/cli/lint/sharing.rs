@@ -1,4 +1,4 @@
-//! Selectors of constraints that select the pods of other workloads too.
+//! The lint rule about selectors of constraints that also select the pods of other workloads.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -20,7 +20,7 @@ pub(super) struct Workloads {
 
 #[derive(Default)]
 struct NamespaceWorkloads {
-    /// Names of the workloads by the labels of their pods.
+    /// The names of the workloads, by the labels of their pods.
     by_labels: BTreeMap<PodLabels, BTreeSet<String>>,
     selecting: Vec<Selecting>,
 }
@@ -29,12 +29,12 @@ struct NamespaceWorkloads {
 struct Selecting {
     object: String,
     selector: Selector,
-    /// The finding, with its position.
+    /// The finding with its position, but without a message.
     finding: LintFinding,
 }
 
 impl Workloads {
-    /// Adds a workload with its constraints. Single pods share with no workload.
+    /// Adds a workload with its constraints. Single pods and placements are left out.
     pub(super) fn add(
         &mut self,
         template: &Template,
@@ -74,7 +74,7 @@ impl Workloads {
         }
     }
 
-    /// Returns the findings once all workloads are known.
+    /// Returns the findings, after all workloads were added.
     pub(super) fn findings(self) -> Vec<LintFinding> {
         let namespaces = self.namespaces.into_values();
         namespaces.flat_map(NamespaceWorkloads::findings).collect()
@@ -83,7 +83,7 @@ impl Workloads {
 
 impl NamespaceWorkloads {
     fn findings(self) -> Vec<LintFinding> {
-        // Most selectors require a pair of labels, which few workloads have.
+        // Most selectors require a label with a value that few workloads have.
         let mut by_pair: HashMap<(&str, &str), Vec<&PodLabels>> = HashMap::new();
         for labels in self.by_labels.keys() {
             for (key, value) in labels {
