@@ -98,7 +98,7 @@ impl Asking<'_> {
         Ok(pods.filter(|pod| is_meant(pod)).cloned().collect())
     }
 
-    /// Explains the pod of a workload that has the fewest nodes to go to.
+    /// Explains the pod of a workload that has the fewest feasible nodes.
     async fn explain(
         &self,
         namespace: String,
@@ -142,9 +142,9 @@ impl Asking<'_> {
         })
     }
 
-    /// Returns for how many of these pods the cluster's scheduler found no node, and its message
-    /// about `explained`, or else about another of the pods. If any of the pods names another
-    /// scheduler, so does the result.
+    /// Returns the number of these pods for which the cluster's scheduler found no node, and its
+    /// message about `explained` or, if there is none, about another of the pods. If any of the
+    /// pods names another scheduler, the result has its name.
     fn said_of(&self, namespace: &str, explained: &str, pods: &[String]) -> (usize, WaitingPod) {
         let waiting = self.opened.objects.as_ref().map(|objects| &objects.waiting);
         let said = |name: &str| {
@@ -174,7 +174,7 @@ impl Asking<'_> {
     }
 }
 
-/// Decides which pods the question is about.
+/// Returns a test for the pods that the question is about.
 fn meant(
     namespace: Option<&str>,
     selector: Option<&LabelSelector>,
@@ -202,7 +202,7 @@ pub(super) fn is_pending(pod: &Pod) -> bool {
     node.is_empty() && matches!(phase, "" | "Pending") && !is_terminating
 }
 
-/// Pods by workload; those that differ only in their names form one group.
+/// Groups pods by workload, and within a workload those that differ only in their names.
 pub(super) fn grouped(pods: Vec<Pod>) -> BTreeMap<(String, WorkloadId), Vec<Alike>> {
     let mut groups: BTreeMap<_, Vec<Alike>> = BTreeMap::new();
     let mut places: HashMap<Vec<u8>, usize> = HashMap::new();

@@ -1,5 +1,4 @@
-//! `evenkeel place`: where many replicas of a pod, or a fleet's placement,
-//! should go.
+//! `evenkeel place`: places many replicas of a pod, or a fleet's placement.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -113,7 +112,7 @@ pub(crate) struct PlaceCommand {
 }
 
 impl PlaceCommand {
-    /// Places and prints.
+    /// Places the replicas and prints the answer.
     pub(crate) async fn run(self) -> Result<Exit> {
         anyhow::ensure!(
             self.reserve.is_none() || !self.question.state.is_local(),
@@ -122,7 +121,7 @@ impl PlaceCommand {
         );
         let all = WorkloadFinder::finish_all;
         let asked = match self.reserve {
-            // A server reserves only on the state that it has.
+            // A server reserves only on its own state, so no objects are added by an overlay.
             Some(_) => self.question.open(all).await?,
             None => self.question.open_new(all).await?,
         };
@@ -170,7 +169,7 @@ impl PlaceCommand {
         Ok(Exit::of(answer.unplaced == 0))
     }
 
-    /// Places several workloads together, and prints.
+    /// Places several workloads together, and prints the answer.
     async fn place_together(&self, asked: &LoadedQuestion) -> Result<Exit> {
         anyhow::ensure!(
             self.replicas.is_none() && self.add.is_none(),
@@ -242,7 +241,7 @@ impl PlaceCommand {
         self.question.ask(asked, request).await
     }
 
-    /// What is asked about one or several workloads.
+    /// The parts of the request that are the same for one and for several workloads.
     fn request(&self, asked: &LoadedQuestion) -> Result<PlaceRequest> {
         anyhow::ensure!(
             self.reserve.is_none() || asked.overlay.changes.is_empty(),
@@ -254,8 +253,8 @@ impl PlaceCommand {
             ttl: Some(ttl.into()),
         });
         let max_domains = match self.output.output {
-            // Before and after are shown side by side, and their domains with the fewest pods
-            // differ.
+            // The table shows domains before and after, so all are needed: those with the fewest
+            // pods may differ.
             AnswerFormat::Table => Some(0),
             _ => self.question.max_domains(false),
         };
@@ -283,7 +282,7 @@ impl PlaceCommand {
         })
     }
 
-    /// Answers PickAll and PickFixed, which spread nothing.
+    /// Answers for the policies PickAll and PickFixed, which spread nothing.
     async fn pick(
         &self,
         asked: &LoadedQuestion,
@@ -301,7 +300,7 @@ impl PlaceCommand {
         if let Some(spec) = &mut pod.spec {
             spec.topology_spread_constraints.clear();
         }
-        // Named clusters are picked whatever their labels are.
+        // Named clusters are picked without checks of their labels and taints.
         let checks = match names {
             Some(_) => NodeChecks::SpreadOnly,
             None => self.question.node_checks(),
@@ -331,8 +330,8 @@ impl PlaceCommand {
         })
     }
 
-    /// Returns the bonuses of clusters by a policy's preferences. The server tells which ones
-    /// match.
+    /// Returns the bonuses of clusters by a policy's preferences. The server finds the matching
+    /// clusters.
     async fn bonuses(
         &self,
         asked: &LoadedQuestion,
@@ -357,13 +356,13 @@ impl PlaceCommand {
     }
 }
 
-/// The number of replicas that are still to be placed where `there` of them are.
+/// The number of replicas that are still to be placed if `there` exist.
 fn still_missing(wanted: i32, there: i64) -> i32 {
     let missing = i64::from(wanted).saturating_sub(there).max(0);
     i32::try_from(missing).unwrap_or(i32::MAX)
 }
 
-/// A pod that may run wherever `term` matches.
+/// A pod that may run on all nodes that match `term`.
 fn matching(term: Option<&NodeSelectorTerm>) -> Pod {
     let required = term.map(|term| NodeSelector {
         node_selector_terms: vec![term.clone()],

@@ -1,6 +1,5 @@
-//! The program as a plugin of kubectl: under the name `kubectl-evenkeel` it asks
-//! the cluster of the current context, and as `kubectl_complete-evenkeel` it
-//! completes command lines for kubectl's completion.
+//! The program as a plugin of kubectl. Under the name `kubectl-evenkeel` it asks the cluster of the
+//! current context. As `kubectl_complete-evenkeel` it completes command lines for kubectl.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -33,9 +32,9 @@ The cluster is that of the current context, or of --context and --kubeconfig. It
 needs no more than the permission to list nodes, pods, services and controllers. Nothing is changed
 in it, and nothing leaves this process. --server asks a server instead, --load files.";
 
-/// The code by which `kubectl completion` offers nothing else, such as files.
+/// The completion code by which the shell offers no files.
 const NO_FILES: u8 = 4;
-/// The code by which it also lets the word go on.
+/// The completion code by which the shell adds no space after the word.
 const GOES_ON: u8 = 2;
 
 /// Returns whether the program was called by this name.
@@ -43,7 +42,7 @@ fn is_called(program: &OsStr, name: &str) -> bool {
     Path::new(program).file_stem() == Some(OsStr::new(name))
 }
 
-/// The commands as they are under the name by which the program was called.
+/// Adapts the commands to the name by which the program was called.
 pub(super) fn named(command: Command, program: &OsStr) -> Command {
     if !is_called(program, PLUGIN) && !is_called(program, COMPLETER) {
         return command;
@@ -59,8 +58,9 @@ pub(super) fn named(command: Command, program: &OsStr) -> Command {
         .mut_subcommands(with_examples)
 }
 
-/// Returns whether a command line selects the current cluster: the program was called as a plugin,
-/// and no flag names a source. Lint needs a cluster only for names, and then asks for it.
+/// Returns whether a command line selects the current cluster, because the program was called as a
+/// plugin and no flag names a source. Lint is left out: it needs a cluster only for names, and
+/// selects it itself.
 pub(super) fn means_cluster(program: &OsStr, matches: &ArgMatches) -> bool {
     let (mut name, mut inner) = ("", matches);
     while let Some((of, matches)) = inner.subcommand() {
@@ -78,7 +78,7 @@ pub(super) fn means_cluster(program: &OsStr, matches: &ArgMatches) -> bool {
         && !says(Endpoint::ADDRESS)
 }
 
-/// A command, and those below it, that asks the current cluster.
+/// Lets a command and its subcommands ask the current cluster.
 pub(super) fn asking_cluster(mut command: Command) -> Command {
     let is_flag = |arg: &Arg| arg.get_id() == ClusterArgs::FROM_CLUSTER;
     if command.get_arguments().any(is_flag) {
@@ -88,7 +88,7 @@ pub(super) fn asking_cluster(mut command: Command) -> Command {
     command.mut_subcommands(asking_cluster)
 }
 
-/// A command whose examples can be typed.
+/// Adapts the examples of a command, so that they can be typed.
 fn with_examples(command: Command) -> Command {
     let command = match command.get_after_help().map(ToString::to_string) {
         Some(help) => {
@@ -101,8 +101,8 @@ fn with_examples(command: Command) -> Command {
 }
 
 /// Completes a command line, if the program was called for that; `None` if not. The last word of
-/// `args` is the one to complete. The output is in kubectl's format: a line for each candidate, and
-/// a code for other offers.
+/// `args` is completed. The output has kubectl's format: a line for each candidate, then a
+/// completion code.
 pub(super) fn complete(command: Command, args: &[OsString]) -> Option<io::Result<ExitCode>> {
     let program = args.first().filter(|it| is_called(it, COMPLETER))?;
     let mut command = named(command, program);

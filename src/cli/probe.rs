@@ -1,5 +1,5 @@
-//! Finds out which protocol a port speaks after a call to a gRPC server failed, so that the error
-//! can name the fault of the address.
+//! Detects which protocol a port speaks after a call failed, so that the error can say what is
+//! wrong with the address.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use tokio::time::timeout;
 use tonic::codegen::http::header::CONTENT_TYPE;
 use tonic::codegen::http::{self, Uri};
 
-/// The time that a port has to answer.
+/// The longest time to wait for the port's answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The start of a connection of HTTP/2: its preface, and settings that change nothing.
 const OPENING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// Returns the fault of an address, as far as its port shows it.
+/// Returns the fault of an address, if its port shows one.
 pub(super) async fn fault_of(address: &Uri) -> Option<String> {
     let answer = timeout(PATIENCE, answer_of(address)).await.ok()??;
     let authority = address.authority()?;
@@ -53,14 +53,14 @@ pub(super) fn fault_of_answer<B>(address: &Uri, answer: &http::Response<B>) -> O
     ))
 }
 
-/// The first bytes that a port answers to HTTP/2 in plain text.
+/// The first bytes of a port's answer to HTTP/2 in plain text.
 async fn answer_of(address: &Uri) -> Option<Vec<u8>> {
     let host = address.host()?.trim_matches(['[', ']']);
     let port = address.port_u16()?;
     let mut stream = TcpStream::connect((host, port)).await.ok()?;
     stream.write_all(OPENING).await.ok()?;
     let mut answer = Vec::new();
-    // The bytes before an error may be enough.
+    // An error is ignored, because the bytes before it may be enough.
     let _ = stream.take(5).read_to_end(&mut answer).await;
     Some(answer)
 }

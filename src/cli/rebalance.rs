@@ -1,4 +1,5 @@
-//! `evenkeel rebalance`: which pods to move so that constraints hold.
+//! `evenkeel rebalance`: plans which pods to move so that constraints are satisfied, and moves them
+//! with --apply.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -184,7 +185,7 @@ enum RebalanceFormat {
 }
 
 impl RebalanceCommand {
-    /// Asks and prints.
+    /// Asks for a plan and prints it, or carries it out.
     pub(crate) async fn run(self) -> Result<Exit> {
         self.state.is_about(self.scope());
         if self.apply.apply {
@@ -245,7 +246,7 @@ impl RebalanceCommand {
             stay_selector: self.stay.clone(),
             min_revision: self.at_least.min_revision,
             max_domains: match self.output {
-                // Before and after are shown side by side.
+                // All domains are needed, because before and after are shown side by side.
                 RebalanceFormat::Table | RebalanceFormat::Html => Some(0),
                 _ => None,
             },
@@ -318,13 +319,13 @@ impl MovePlanner for RebalanceCommand {
     }
 }
 
-/// Returns whether every repaired constraint holds after the moves.
+/// Returns whether every repaired constraint is satisfied after the moves.
 fn is_even(answer: &RebalanceResponse) -> bool {
     let is_even = |workload: &RebalancedWorkload| workload.blockers.is_empty();
     answer.workloads.iter().all(is_even)
 }
 
-/// The pods that stay for reasons that only the objects have, by name.
+/// The pods that stay by their annotations or local storage, which a server does not know; by name.
 fn staying(objects: &LoadedObjects, moves_local_storage: bool) -> Vec<StayingPod> {
     let all = objects.staying.iter();
     let all = all.filter(|(_, why)| !(moves_local_storage && why.is_local_storage()));

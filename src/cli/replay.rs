@@ -1,4 +1,4 @@
-//! `evenkeel admin replay`: decide again what a decision log holds.
+//! `evenkeel admin replay`: repeats the decisions of a decision log, and compares the answers.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -60,7 +60,7 @@ struct ReplayedAnswer {
 }
 
 impl ReplayCommand {
-    /// Decides again and prints.
+    /// Repeats the decisions and prints the result.
     pub(crate) async fn run(self) -> Result<Exit> {
         let readers = self.logs.iter().filter(|log| *log == Path::new("-"));
         let readers = readers.count() + usize::from(self.state.reads_standard_input());
@@ -98,7 +98,7 @@ impl ReplayCommand {
         Ok(Exit::of(replayed.different.is_empty()))
     }
 
-    /// Makes every decision about the snapshot again; returns the other snapshots in the logs.
+    /// Repeats every decision about the snapshot. Returns the names of other snapshots in the logs.
     async fn replay_all(
         &self,
         client: &Client,
@@ -106,7 +106,8 @@ impl ReplayCommand {
         replayed: &mut Replayed,
     ) -> Result<BTreeSet<String>> {
         let mut others = BTreeSet::new();
-        // All logs are opened before a question is asked: a server may log to one of them.
+        // All logs are opened before the first request, because the server may append to one of
+        // them.
         let opened: Result<Vec<_>> = self.logs.iter().map(|log| open(log)).collect();
         for (log, lines) in self.logs.iter().zip(opened?) {
             for (number, text) in (1..).zip(lines) {
@@ -182,7 +183,7 @@ impl ReplayCommand {
 /// The longest line of a log. The JSON of the longest request is shorter.
 const MAX_LINE_BYTES: u64 = 256 << 20;
 
-/// The lines of a log; for a file, those that it has at present.
+/// The lines of a log. Of a file, only the lines that it has now are read.
 fn open(log: &Path) -> Result<Box<dyn Iterator<Item = io::Result<String>>>> {
     let lines_of = |input: Box<dyn io::Read>| {
         let text = BoundedText::new(input, TextPiece::Line(MAX_LINE_BYTES), u64::MAX);
@@ -218,7 +219,7 @@ async fn ask(client: &Client, request: LoggedRequest) -> Result<ReplayedAnswer> 
         LoggedRequest::Place(mut request) => {
             // The repeated decision must not reserve anything.
             request.reserve = None;
-            // The id names a reservation, and there is none.
+            // Without a reservation, a request id is refused.
             request.request_id.clear();
             asked!(request, of_place)
         }

@@ -1,4 +1,4 @@
-//! `evenkeel reservation`: reservations for replicas that will come.
+//! `evenkeel reservation`: lists, confirms, renews and releases reservations.
 
 use std::time::Duration;
 
@@ -192,7 +192,7 @@ impl Release {
     }
 }
 
-/// Prints how many of `total` were done, and names those that were not.
+/// Prints how many of `total` reservations were `done`, and names those that had ended before.
 fn report(done: &str, total: usize, unknown: &[String], revision: i64) -> Result<Exit> {
     let count = total - unknown.len();
     output::print(&format!("{done} {count} of {total}, revision {revision}\n"))?;
@@ -203,7 +203,7 @@ fn report(done: &str, total: usize, unknown: &[String], revision: i64) -> Result
     Ok(Exit::Negative)
 }
 
-/// Returns the pod that one reservation became, as `confirm` names it.
+/// Parses an argument of `confirm`: a reservation and its pod.
 fn confirmation(text: &str) -> Result<Confirmation, String> {
     let parts = text.split_once('=').filter(|(id, _)| !id.is_empty());
     let (id, pod) = parts.ok_or("want ID=POD")?;

@@ -1,4 +1,4 @@
-//! `evenkeel scale-down`: which pods of a workload should go.
+//! `evenkeel scale-down`: plans which pods of a workload should go.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ pub(crate) struct ScaleDownCommand {
 }
 
 impl ScaleDownCommand {
-    /// Asks and prints.
+    /// Asks for a plan and prints it.
     pub(crate) async fn run(self) -> Result<Exit> {
         let opened = self.state.open().await?;
         let namespace = self.object.namespace.as_ref();
@@ -99,7 +99,7 @@ impl ScaleDownCommand {
             pods: objects.map_or_else(Vec::new, |objects| facts(&objects, &named)),
             min_revision: self.at_least.min_revision,
             max_domains: match self.output.output {
-                // Before and after are shown side by side.
+                // All domains are needed, because before and after are shown side by side.
                 AnswerFormat::Table => Some(0),
                 _ => None,
             },

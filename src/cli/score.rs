@@ -1,4 +1,4 @@
-//! `evenkeel score`: how good nodes are for a pod's soft constraints.
+//! `evenkeel score`: ranks the nodes for a pod by its soft constraints.
 
 use anyhow::Result;
 use clap::Args;
@@ -41,7 +41,7 @@ pub(crate) struct ScoreCommand {
 }
 
 impl ScoreCommand {
-    /// Asks and prints, best first.
+    /// Asks for scores and prints them, best first.
     pub(crate) async fn run(self) -> Result<Exit> {
         let (question, format) = (self.question, self.output.output);
         let asked = question.open_new(WorkloadFinder::finish_one).await?;
@@ -55,8 +55,7 @@ impl ScoreCommand {
             min_revision: question.min_revision,
             overlay: asked.overlay.changes.clone(),
             max_domains: question.max_domains(format.is_table()),
-            // The service sorts when it gets a number; without one there are few enough nodes to
-            // sort here.
+            // The service sorts the scores only if it gets a number, so there is always one.
             top: match self.top {
                 0 => i32::MAX,
                 top => top,

@@ -1,14 +1,14 @@
-//! Label selectors as kubectl writes them: `app=web,tier in (a, b),!legacy`.
+//! Parses label selectors in kubectl's notation: `app=web,tier in (a, b),!legacy`.
 
 use anyhow::Result;
 
 use crate::matching::{Path, Selector, Violations};
 use crate::proto::v1::{LabelSelector, LabelSelectorRequirement};
 
-/// A selector of the command line, to be matched in this process.
+/// Compiles a selector of the command line, for matching in this process.
 ///
 /// # Errors
-/// Every key and value that is none.
+/// All invalid keys and values.
 pub(crate) fn compile(selector: &LabelSelector) -> Result<Selector> {
     let mut faults = Violations::default();
     let compiled = Selector::compile(Some(selector), Path::root("--selector"), &mut faults);
@@ -16,7 +16,7 @@ pub(crate) fn compile(selector: &LabelSelector) -> Result<Selector> {
     Ok(compiled)
 }
 
-/// Reads a selector. The server checks keys and values.
+/// Parses a selector. Keys and values are not checked here, but by the server.
 pub(crate) fn parse(text: &str) -> Result<LabelSelector, String> {
     let mut selector = LabelSelector::default();
     for part in parts(text) {

@@ -1,4 +1,4 @@
-//! `evenkeel serve`: hands over to the server, with files to load first.
+//! `evenkeel serve`: runs the server, and loads files into it first.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -29,7 +29,7 @@ pub(crate) struct Serve {
     #[command(flatten)]
     rules: args::RulesFlags,
 
-    // This follows the flags without a heading: a heading holds for all flags after it.
+    // This comes after the flags without a heading, because a heading applies to all later flags.
     #[command(flatten)]
     config: server::Config,
 
@@ -53,15 +53,15 @@ impl Serve {
         let (snapshot, rules) = (self.snapshot, self.rules);
         server::run(self.config, watching.counts(), |server| async {
             watching.start(&server)?;
-            // The server prints an error without its causes.
+            // The server prints only the error itself, so this joins it with its causes.
             let loaded = preload(server.service, files, &snapshot, rules).await;
             loaded.map_err(|error| anyhow::anyhow!("{error:#}"))
         })
     }
 }
 
-/// Replaces the snapshot of `service` with the content of the files, as `evenkeel load` does.
-/// Without files, default constraints and a version it does nothing.
+/// Replaces the snapshot of `service` with the content of the files, as `evenkeel load` does. Does
+/// nothing without files, default constraints and a version.
 async fn preload(
     service: api::Service,
     files: Vec<PathBuf>,
@@ -71,7 +71,7 @@ async fn preload(
     if files.is_empty() && !rules.are_set() {
         return Ok(());
     }
-    // Reading a large cluster takes seconds, so it must not run on a thread that answers health
+    // Reading a large cluster takes seconds, so it must not block a thread that answers health
     // checks.
     let read = move || Input::read(&files, &rules, None);
     let input = tasks::spawn_blocking(read).await??;

@@ -1,4 +1,4 @@
-//! `evenkeel snapshot`: what a server holds.
+//! `evenkeel snapshot`: lists, describes, saves, restores and deletes snapshots.
 
 use std::path::PathBuf;
 
@@ -129,7 +129,7 @@ pub(crate) struct Save {
 }
 
 impl Save {
-    /// Exports and writes the list as its parts arrive.
+    /// Exports the snapshot, and writes its parts as they arrive.
     pub(crate) async fn run(self) -> Result<Exit> {
         let client = self.state.client().await?;
         let mut file = ListFile::create(&self.file)?;
@@ -148,7 +148,7 @@ impl Save {
         Ok(Exit::Success)
     }
 
-    /// Writes all objects. Returns their summary, and their revision.
+    /// Writes all objects. Returns the summary and the revision.
     async fn save(&self, client: &Client, file: &mut ListFile) -> Result<(ExportSummary, i64)> {
         let (snapshot, mut revision) = (self.state.snapshot(), None);
         let take = |part: ExportSnapshotResponse| {

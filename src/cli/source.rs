@@ -1,4 +1,4 @@
-//! The source of a question: a snapshot of a server, files, or a cluster.
+//! Opens the source of a question: a snapshot of a server, files, or a cluster.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -58,14 +58,15 @@ pub(crate) struct SnapshotSource {
     own_rules: RuleSettings,
 }
 
-/// The scope of a question. If an account may not list all namespaces, listing one is enough.
+/// The scope of a question. If the account may not list all namespaces, listing the namespace of
+/// the scope is enough.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum QuestionScope {
     /// All namespaces.
     All,
     /// The namespace of the context.
     Own,
-    /// This one.
+    /// This namespace.
     Namespace(String),
 }
 
@@ -80,21 +81,21 @@ impl QuestionScope {
 pub(crate) struct Opened {
     /// The client that answers questions.
     pub(crate) client: Client,
-    /// The objects, where this process has read them.
+    /// The objects, if this process has read them.
     pub(crate) objects: Option<Arc<LoadedObjects>>,
 }
 
 impl SnapshotSource {
-    /// A client that answers about the snapshot, connected or loaded.
+    /// Opens the source, and returns the client that answers.
     pub(crate) async fn client(&self) -> Result<Client> {
         Ok(self.open().await?.client)
     }
 
-    /// A client of a snapshot that goes on changing: one of a server, or one that follows a cluster
-    /// in this process.
+    /// A client of a snapshot that keeps changing: on a server, or in this process following a
+    /// cluster.
     ///
     /// # Errors
-    /// The source is files, which do not change.
+    /// The source is files, which do not change, or it cannot be opened.
     pub(crate) async fn follow(&self) -> Result<Client> {
         if !self.asks_cluster() {
             anyhow::ensure!(
@@ -111,14 +112,13 @@ impl SnapshotSource {
         Ok(client)
     }
 
-    /// A client that answers about the snapshot, with the objects that were read for
-    /// it.
+    /// Opens the source, and returns the client with the objects that were read for it.
     pub(crate) async fn open(&self) -> Result<Opened> {
         self.open_and_find(None).await
     }
 
-    /// Opens the snapshot, and finds the pod of the object called `name`. A name without a
-    /// namespace is in `namespace`, or in `default`.
+    /// Opens the source, and finds the pod of the object called `name`. If the name has no
+    /// namespace, `namespace` applies, else that of the cluster's context, else `default`.
     pub(crate) async fn open_named(
         &self,
         name: &ObjectName,
@@ -132,7 +132,8 @@ impl SnapshotSource {
                 name.namespace.as_deref(),
                 QuestionScope::Own,
             ));
-            // A misspelt name is reported before thousands of pods are listed.
+            // The object is looked up first, so that a misspelt name is reported before thousands
+            // of pods are listed.
             let pod = cluster::find(&cluster, &name).await?;
             return Ok((self.open_cluster(&cluster).await?, pod));
         }
@@ -149,7 +150,7 @@ impl SnapshotSource {
     }
 
     /// Returns the objects that admission reads when a pod is created in `namespace`. A server does
-    /// not have them.
+    /// not have these.
     pub(crate) async fn admission(&self, opened: &Opened, namespace: &str) -> Result<Admission> {
         if self.asks_cluster() {
             return cluster::admission(&self.connect().await?, namespace).await;
@@ -178,16 +179,16 @@ impl SnapshotSource {
         self.decide_on(input).await
     }
 
-    /// Finds the cluster.
+    /// Connects to the cluster.
     pub(super) async fn connect(&self) -> Result<ClusterClient> {
         let cluster = self.cluster.target().connect(Reads::WholeObjects).await?;
-        // A second question asks the same cluster.
+        // The names may be set already, by an earlier connection to the same cluster.
         let names = (cluster.name.clone(), cluster.namespace.clone());
         let _ = self.context_names.set(names);
         Ok(cluster)
     }
 
-    /// Lists the cluster.
+    /// Lists the cluster, and loads it into this process.
     pub(super) async fn open_cluster(&self, cluster: &ClusterClient) -> Result<Opened> {
         let enough = match self.scope.get() {
             None | Some(QuestionScope::All) => None,
@@ -265,7 +266,7 @@ impl SnapshotSource {
         !self.load.is_empty() || self.asks_cluster()
     }
 
-    /// Returns whether a cluster is listed. Files have one already.
+    /// Returns whether the source is a cluster. With files it is not.
     pub(super) fn asks_cluster(&self) -> bool {
         self.load.is_empty() && self.cluster.is_asked()
     }
@@ -280,7 +281,7 @@ impl SnapshotSource {
         &self.target.name.snapshot
     }
 
-    /// The origin of an answer that is asked for now.
+    /// The origin of an answer to a question that is asked now.
     pub(crate) fn origin(&self) -> Provenance<'_> {
         Provenance {
             snapshot: self.snapshot(),
@@ -289,12 +290,13 @@ impl SnapshotSource {
         }
     }
 
-    /// The namespace for names without one, of a cluster that was opened: that of its context.
+    /// The namespace of the context of the cluster, if the cluster was opened. It applies to names
+    /// without a namespace.
     pub(crate) fn own_namespace(&self) -> Option<&String> {
         self.context_names.get().map(|(_, namespace)| namespace)
     }
 
-    /// The files with the objects.
+    /// The names of the files with the objects.
     pub(crate) fn files(&self) -> String {
         let files = self.load.iter().map(|path| path.display().to_string());
         files.collect::<Vec<_>>().join(", ")
@@ -328,12 +330,13 @@ impl SnapshotSource {
     }
 }
 
-/// The name of a snapshot as an argument without a flag, in a parsed command line.
+/// The id of the argument with the name of a snapshot without a flag.
 pub(super) const SNAPSHOT_ARGUMENT: &str = "name of the snapshot";
 
-/// Refuses flags that contradict each other: a snapshot with and without its flag, the flags of a
-/// cluster beside `--load`, and those of a server beside either. A user who gives both may expect
-/// the wrong one to count. The environment is for all commands, and the command line wins over it.
+/// Refuses flags that contradict each other: a snapshot with and without its flag, flags of a
+/// cluster beside `--load`, and flags of a server beside either. A user who gives both may expect
+/// the wrong one to count. Only the command line is checked, because the environment is for all
+/// commands.
 pub(super) fn check_source(command: &mut Command, matches: &ArgMatches) -> Result<(), clap::Error> {
     let mut inner = matches;
     while let Some((_, matches)) = inner.subcommand() {
@@ -346,7 +349,7 @@ pub(super) fn check_source(command: &mut Command, matches: &ArgMatches) -> Resul
         let message = "the snapshot is named twice: by --snapshot and without";
         return Err(command.error(ErrorKind::ArgumentConflict, message));
     }
-    // `serve` loads files, and has no server to ask; `feed` sends a cluster to a server.
+    // `serve` loads files and asks no server. `feed` sends a cluster to a server.
     let feeds = matches.subcommand_name() == Some("feed");
     if feeds || !inner.ids().any(|id| id == Endpoint::ADDRESS) {
         return Ok(());

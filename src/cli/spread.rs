@@ -1,4 +1,4 @@
-//! `evenkeel spread`: the present spread of workloads.
+//! `evenkeel spread`: shows the present spread of workloads.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ use crate::proto::v1::{
     DescribeSpreadRequest, DescribeSpreadResponse, LabelSelector, WorkloadName,
 };
 
-/// The number of workloads that are asked for at a time.
+/// The number of workloads in a page of the answer.
 pub(super) const PAGE_SIZE: i32 = 1_000;
 
-/// Domains of a topology that a table lists by default.
+/// The number of domains of a topology that a table lists by default.
 const TABLE_DOMAINS: i32 = 20;
 
-/// The time between two checks of `--watch` whether the snapshot has changed.
+/// The time between two checks of `--watch` for a new revision.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Flags of `evenkeel spread`.
@@ -129,7 +129,7 @@ enum SpreadFormat {
 }
 
 impl SpreadCommand {
-    /// Asks and prints.
+    /// Asks for the spread and prints it.
     pub(crate) async fn run(self) -> Result<Exit> {
         if self.watch {
             return self.keep_showing().await;
@@ -145,8 +145,8 @@ impl SpreadCommand {
         Ok(Exit::of(answer.violating_count == 0))
     }
 
-    /// Asks and prints whenever the snapshot has changed; on a terminal over the earlier output.
-    /// Ends with an error, or when it is interrupted.
+    /// Asks and prints whenever the snapshot has changed. On a terminal, replaces the earlier
+    /// output. Ends with an error, or when interrupted.
     async fn keep_showing(&self) -> Result<Exit> {
         anyhow::ensure!(
             self.output != SpreadFormat::Html,
@@ -156,7 +156,7 @@ impl SpreadCommand {
         let mut shown: Option<DescribeSpreadResponse> = None;
         loop {
             let answer = self.ask(&client).await?;
-            // The time of the answer changes even if nothing else does.
+            // Epoch, revision and age may change although the spread does not.
             let unchanged = shown.map(|shown| DescribeSpreadResponse {
                 epoch: answer.epoch.clone(),
                 revision: answer.revision,
@@ -171,7 +171,7 @@ impl SpreadCommand {
         }
     }
 
-    /// Asks about everything in question.
+    /// Asks for all pages of the answer.
     async fn ask(&self, client: &Client) -> Result<DescribeSpreadResponse> {
         ask_all(client, self.request()).await.map_err(|error| {
             let named = self
@@ -252,7 +252,7 @@ impl SpreadCommand {
     }
 }
 
-/// Waits until the snapshot has another revision than that of an answer.
+/// Waits until the snapshot has another revision than the answer.
 async fn wait_for_another(
     client: &Client,
     snapshot: &str,
@@ -267,7 +267,7 @@ async fn wait_for_another(
     }
 }
 
-/// The answer with the workloads of all pages.
+/// Asks for all pages. Returns the answer with the workloads of all pages.
 pub(crate) async fn ask_all(
     client: &Client,
     mut request: DescribeSpreadRequest,

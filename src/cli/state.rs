@@ -1,4 +1,4 @@
-//! `evenkeel admin state`: state directories that no server has open.
+//! `evenkeel admin state`: shows, checks and repairs state directories that no server has open.
 
 use std::path::PathBuf;
 

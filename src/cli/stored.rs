@@ -1,4 +1,4 @@
-//! The content of a snapshot: its export, read to its end and checked, and its pods, found by name.
+//! Reads the content of a snapshot: exports and checks it, and finds pods in it by name.
 
 use anyhow::{Context, Result};
 
@@ -17,14 +17,14 @@ use crate::proto::v1::{
 use crate::snapshot::ObjectId;
 use crate::spread::describe::{WorkloadId, controller, is_controlled_by};
 
-/// Labels with a number that a controller gives to one pod alone.
+/// The labels with which a controller distinguishes the pods of a workload.
 const POD_LABELS: [&str; 3] = [
     "apps.kubernetes.io/pod-index",
     "batch.kubernetes.io/job-completion-index",
     "statefulset.kubernetes.io/pod-name",
 ];
 
-/// Reads the export of a snapshot, part by part, and returns the server's summary.
+/// Reads the export of a snapshot, part by part, and checks it. Returns the server's summary.
 ///
 /// # Errors
 /// The export is incomplete, or a call or `take` failed.
@@ -58,7 +58,7 @@ pub(crate) async fn export(
     Ok(summary)
 }
 
-/// All pods of a snapshot that `keep` wants.
+/// Returns the pods of a snapshot for which `keep` returns true.
 pub(crate) async fn pods(
     client: &Client,
     snapshot: &str,
@@ -73,7 +73,7 @@ pub(crate) async fn pods(
     Ok(pods)
 }
 
-/// All objects of a snapshot.
+/// Passes all objects of a snapshot to `take`.
 pub(crate) async fn objects(
     client: &Client,
     snapshot: &str,
@@ -98,7 +98,7 @@ pub(crate) fn pods_of(changes: &[Change]) -> impl Iterator<Item = &Pod> {
     })
 }
 
-/// The namespace that a pod is in.
+/// The namespace of a pod.
 pub(crate) fn namespace_of(pod: &Pod) -> &str {
     let metadata = pod.metadata.as_ref();
     names::namespace_or_default(metadata.map_or("", |metadata| &metadata.namespace))
@@ -110,11 +110,11 @@ pub(crate) fn name_of(pod: &Pod) -> &str {
     metadata.map_or("", |metadata| &metadata.name)
 }
 
-/// The pod called `name`, or a new pod of the workload with that name. A snapshot contains no
-/// workloads, so their next pod is one like those that they have.
+/// Returns the pod called `name`, or a new pod of the workload with this name. A snapshot has no
+/// templates, so the new pod is a copy of an existing one.
 ///
 /// # Errors
-/// There is none, or the pods of the workload are of several revisions.
+/// There is no such pod, or the pods of the workload are of several revisions.
 pub(crate) async fn workload(
     client: &Client,
     snapshot: &str,
@@ -186,7 +186,7 @@ fn is_called(object: &Object, kind: &str, name: &ObjectName) -> bool {
         && name.namespace.as_deref() == Some(id.namespace)
 }
 
-/// The pods of a workload that have not finished, if there are any.
+/// The spread of the unfinished pods of a workload; `None` if it has no pods.
 pub(crate) async fn pods_there(
     client: &Client,
     snapshot: &str,
@@ -227,7 +227,7 @@ fn maker(pod: &Pod) -> Option<&str> {
     controller(metadata).map(|owner| &*owner.name)
 }
 
-/// Makes a pod the next one of its workload: removes the fields that belong to that pod alone.
+/// Turns a pod into the next pod of its workload: removes the fields that belong only to this pod.
 fn make_new(pod: &mut Pod) {
     if let Some(metadata) = &mut pod.metadata {
         metadata.name.clear();

@@ -1,4 +1,4 @@
-//! The pod that a controller makes in place of an evicted one.
+//! Finds the pod with which a controller replaces an evicted pod.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -11,35 +11,35 @@ use crate::kubernetes::{ApiResource, ClusterClient};
 use crate::proto::v1::PodMove;
 use crate::snapshot::{ObjectKind, OwnerKind};
 
-/// The time between two checks whether a pod is ready, or a budget allows an eviction.
+/// The time between two checks for a ready pod, or for a budget that allows an eviction.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 const REPLICA_SETS: ObjectKind = ObjectKind::Owner(OwnerKind::ReplicaSet);
 
-/// A pod that took the place of another.
+/// A pod that replaced another.
 #[derive(Debug)]
 pub(super) struct SuccessorPod {
     /// The pod's name.
     pub(super) name: String,
-    /// The node that it is on.
+    /// The name of its node.
     pub(super) node: String,
 }
 
-/// The controllers that may make the successor of a pod, and the pods that were there before.
+/// The controllers that may create the successor of a pod, and the pods that existed before.
 #[derive(Debug)]
 pub(super) struct SuccessorMaker {
     namespace: String,
     /// The uid of the pod's controller.
     controller: String,
-    /// The uid of that controller's own controller, if it is a ReplicaSet with one: in a rollout
-    /// another ReplicaSet may make the successor.
+    /// The uid of the controller's own controller, if the controller is a ReplicaSet that has one.
+    /// During a rollout another ReplicaSet may create the successor.
     above: Option<String>,
-    /// The uids of the pods of the namespace.
+    /// The uids of the pods that existed in the namespace.
     known: HashSet<String>,
 }
 
 impl SuccessorMaker {
-    /// Looks up the controller of a pod; `None` without one, where there is no successor.
+    /// Looks up the controller of a pod; `None` if it has none, so that there is no successor.
     pub(super) async fn of(cluster: &ClusterClient, it: &PodMove) -> Result<Option<Self>> {
         let pods = listed(cluster, ObjectKind::Pod, &it.namespace).await?;
         let own = pods.iter().find(|pod| pod["metadata"]["name"] == *it.pod);
@@ -63,8 +63,7 @@ impl SuccessorMaker {
         }))
     }
 
-    /// Waits until a pod of these controllers is ready that was not there before; `None` if that
-    /// takes too long.
+    /// Waits until a new pod of these controllers is ready; `None` if this takes too long.
     pub(super) async fn successor(
         &self,
         cluster: &ClusterClient,
@@ -87,7 +86,7 @@ impl SuccessorMaker {
         Ok(None)
     }
 
-    /// The uids of the controllers that may make the successor now.
+    /// The uids of the controllers that may create the successor now.
     async fn makers(&self, cluster: &ClusterClient) -> Result<HashSet<String>> {
         let mut makers = HashSet::from([self.controller.clone()]);
         if let Some(above) = &self.above {

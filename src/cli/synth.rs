@@ -1,4 +1,4 @@
-//! `evenkeel admin synth`: a synthetic cluster, to a file or into a server.
+//! `evenkeel admin synth`: generates a cluster, and writes it to a file or sends it to a server.
 
 use std::path::PathBuf;
 
@@ -105,7 +105,7 @@ impl ShapeArgs {
 }
 
 impl Synth {
-    /// Makes the cluster and writes or sends it.
+    /// Generates the cluster, and writes or sends it.
     pub(crate) async fn run(self) -> Result<Exit> {
         let cluster = self.shape.cluster();
         match &self.file {

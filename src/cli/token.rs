@@ -1,4 +1,4 @@
-//! `evenkeel token`: a bearer token, and the rule that admits it.
+//! `evenkeel token`: makes a bearer token, and the access rule that admits it.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -40,7 +40,7 @@ pub(crate) struct MakeToken {
 }
 
 impl MakeToken {
-    /// Makes a token.
+    /// Makes a token, and prints its rule.
     pub(crate) fn run(self) -> Result<Exit> {
         let token = Token::generate()?;
         match &self.out {
@@ -48,7 +48,7 @@ impl MakeToken {
                 write_secret(path, token.as_str())
                     .with_context(|| format!("cannot write {}", path.display()))?;
             }
-            // Nothing may swallow the only copy.
+            // This is the only copy of the token, so an error of writing ends the command.
             None => writeln!(anstream::stderr(), "token: {}", token.as_str())?,
         }
         output::print(&self.rule(&token))?;

@@ -34,7 +34,7 @@ pub(crate) struct VerifySnapshot {
 }
 
 impl VerifySnapshot {
-    /// Verifies once.
+    /// Verifies the snapshot and prints the result.
     pub(crate) async fn run(self) -> Result<Exit> {
         let client = self.state.client().await?;
         let answer = ask(&client, self.state.snapshot()).await?;

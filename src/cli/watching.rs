@@ -1,4 +1,4 @@
-//! `serve --kubernetes`: feeds that run beside the server, in its process.
+//! `serve --kubernetes`: runs feeds in the process of the server.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -19,8 +19,8 @@ use crate::api;
 use crate::kubernetes::{ClusterFeed, DefaultsSource, SnapshotSink, Target};
 use crate::server::{Config, FeedCounts, Started};
 
-/// The default maximum age of a snapshot that is fed from a cluster: three times the age that it
-/// reaches while all is well.
+/// The default maximum age of a snapshot that is fed from a cluster. It is three times the age that
+/// the snapshot reaches in normal operation.
 const MAX_AGE: Duration = Duration::from_secs(120);
 
 /// Flags about the clusters that a server watches.
@@ -87,10 +87,10 @@ pub(crate) struct WatchSettings {
     context: Option<String>,
 }
 
-/// The cluster of one --kubernetes.
+/// The value of one `--kubernetes`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum WatchedCluster {
-    /// Nothing: it is turned off, in a file or a variable.
+    /// No cluster, because a file or a variable turns watching off.
     Nothing,
     /// The cluster of the current context, or of this pod.
     Current,
@@ -117,7 +117,7 @@ impl FromStr for WatchedCluster {
     }
 }
 
-/// The feeds of a server that is not started yet.
+/// The feeds of a server that has not started yet.
 pub(crate) struct Watching {
     feeds: Vec<(Target, Arc<FeedCounts>)>,
     defaults: DefaultsSource,
@@ -126,11 +126,11 @@ pub(crate) struct Watching {
 }
 
 impl WatchSettings {
-    /// Returns the feeds that follow from these and the server's settings. Their snapshots become
+    /// Returns the feeds by these settings and those of the server. Adds their snapshots to the
     /// expected ones.
     ///
     /// # Errors
-    /// Settings that do not go together.
+    /// The settings contradict each other.
     pub(crate) fn plan(self, config: &mut Config, loaded: Option<&str>) -> Result<Watching> {
         let mut snapshots = BTreeSet::new();
         let mut feeds = Vec::new();
@@ -184,8 +184,9 @@ impl Watching {
         feeds.map(|(_, counts)| Arc::clone(counts)).collect()
     }
 
-    /// Starts the feeds. They end when the service drains: each batch is applied as a whole or not
-    /// at all. Of several servers that share a log one feeds each snapshot.
+    /// Starts the feeds. They end when the service drains, which is safe because each batch is
+    /// applied as a whole or not at all. If several servers share a log, only one of them feeds a
+    /// snapshot.
     ///
     /// # Errors
     /// A thread cannot be started.
@@ -204,7 +205,7 @@ impl Watching {
             });
             let defaults = self.defaults.clone();
             let feed = ClusterFeed::new(target, sink, defaults, counts, lease.clone());
-            // Each feed has its own thread, so reading a list of thousands of pods delays no call.
+            // Each feed has its own thread, so that reading thousands of pods does not delay calls.
             let runtime = Builder::new_current_thread().enable_all().build()?;
             let run = move || {
                 runtime.block_on(async {

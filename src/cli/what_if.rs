@@ -1,5 +1,5 @@
-//! What-if: objects that a question adds, changes or removes, and the pod itself, which must not
-//! count where it already runs.
+//! The overlay of a question: objects that it adds, changes or deletes. The pod itself is deleted
+//! if it runs already, so that it does not count against itself.
 
 use std::path::{Path, PathBuf};
 
@@ -35,12 +35,12 @@ pub(crate) struct WhatIf {
     overlay_delete: Vec<ObjectReference>,
 }
 
-/// The changes of a question, deletions last.
+/// The changes that a question assumes; the user's deletions come after the user's objects.
 #[derive(Debug, Default)]
 pub(crate) struct Overlay {
     /// The changes.
     pub(crate) changes: Vec<Change>,
-    /// The name of each in an error.
+    /// The name of each change, for errors.
     pub(crate) names: Vec<String>,
 }
 
@@ -85,8 +85,8 @@ impl Overlay {
         });
     }
 
-    /// Adds objects that are created together with the subject of the question, unless the user
-    /// mentions them.
+    /// Adds objects that are created together with the subject of the question, except those that
+    /// the overlay mentions already.
     pub(crate) fn suppose(&mut self, objects: Vec<Change>) {
         for change in objects {
             let Some(object) = &change.object else {
@@ -111,12 +111,13 @@ impl Overlay {
     }
 }
 
-/// Refuses an answer if deletions of its question hit nothing: it answers another question.
+/// Refuses an answer if objects to delete did not exist, because then the question was probably
+/// another.
 ///
 /// # Errors
-/// A sentence that names these deletions.
+/// A sentence that names these objects.
 pub(crate) fn check_deleted(unknown: &[ObjectReference]) -> Result<()> {
-    // A kind that only a newer server knows gets the server's name for it.
+    // The kind is written as the server names it, because a newer server may know more kinds.
     let name = |it: &ObjectReference| manifest::full_name(&it.kind, &it.namespace, &it.name);
     let names: Vec<String> = unknown.iter().map(name).collect();
     anyhow::ensure!(
@@ -138,7 +139,7 @@ pub(crate) fn named_pod(pod: &Pod) -> Option<ObjectReference> {
     })
 }
 
-/// An object to delete, as `--overlay-delete` names it.
+/// Parses an argument of `--overlay-delete`.
 fn deletion(text: &str) -> Result<ObjectReference, String> {
     let named: ObjectName = text.parse()?;
     let kind = named.kind.ok_or("want KIND/NAME or KIND/NAMESPACE/NAME")?;

@@ -10,14 +10,15 @@ use crate::proto::v1::ExplainResponse;
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PendingPods {
-    /// The number of these pods.
+    /// The number of pending pods.
     pub(crate) pod_count: usize,
-    /// The number of those that no node can take.
+    /// The number of these pods that no node can take.
     pub(crate) stuck_count: usize,
-    /// The number of those for which the cluster's own scheduler reports that it found no node.
+    /// The number of these pods for which the cluster's own scheduler reports that it found no
+    /// node.
     pub(crate) unschedulable_count: usize,
-    /// Their workloads: most pods that no node can take first, then fewest nodes for a pod, then
-    /// most pods, then by name.
+    /// The workloads of the pods. Those with the most pods that no node can take come first, then
+    /// those with the fewest nodes for a pod, then those with the most pods, then by name.
     pub(crate) workloads: Vec<PendingWorkload>,
 }
 
@@ -35,16 +36,17 @@ pub(crate) struct PendingWorkload {
     pub(crate) labels: BTreeMap<String, String>,
     /// Names of the pods.
     pub(crate) pods: Vec<String>,
-    /// The number of those that no node can take.
+    /// The number of these pods that no node can take.
     pub(crate) stuck_count: usize,
-    /// The number of those for which the cluster's own scheduler reports that it found no node.
+    /// The number of these pods for which the cluster's own scheduler reports that it found no
+    /// node.
     pub(crate) unschedulable_count: usize,
-    /// The scheduler's message about the explained pod, or another; empty when there is none, or it
-    /// is not known.
+    /// The scheduler's message about the explained pod, or another; empty if there is none, or it
+    /// is unknown.
     pub(crate) scheduler_message: String,
-    /// The scheduler that the pods name, if that is not the default one; else empty.
+    /// The scheduler that the pods name; empty if this is the default scheduler.
     pub(crate) scheduler_name: String,
-    /// The pod that is explained: the one with the fewest nodes to go to.
+    /// The pod that is explained, which has the fewest feasible nodes.
     pub(crate) explained_pod: String,
     /// The explanation of that pod.
     pub(crate) explanation: ExplainResponse,

@@ -1,20 +1,20 @@
-//! Bars of counts on one scale, with the limit.
+//! Draws counts as bars on one scale, with the limit.
 //!
-//! `██████▒▒▒│···`: six cells of pods, three of added ones, the limit, and
-//! nothing beyond. Free room below the limit is drawn as `·`.
+//! `██████▒▒▒···│`: six cells of pods, three cells of added pods, three cells of free room, and the
+//! limit.
 
 use anstyle::Style;
 
 use super::layout::columns;
 use super::text::styled;
 
-/// Cells of the longest bar, at most. It takes a quarter of a narrow output.
+/// The most cells of the longest bar, which takes at most a quarter of the output.
 const WIDTH: i64 = 32;
 
-/// The most cells of one pod: a single pod should not look like many.
+/// The most cells of one pod, so that a single pod does not look like many.
 const MAX_CELLS_PER_POD: i64 = 6;
 
-/// Cells of the longest bar of a count that grows.
+/// The most cells of the longest bar of a count that changes.
 const GROWTH_WIDTH: i64 = 30;
 
 /// A bar, which is drawn in one line.
@@ -28,7 +28,7 @@ pub(crate) struct Bar {
     pub(crate) limit: Option<i64>,
 }
 
-/// The cells of a count, the same for all bars of a table.
+/// The scale of all bars of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BarScale {
     longest: i64,
@@ -38,8 +38,7 @@ pub(crate) struct BarScale {
 }
 
 impl BarScale {
-    /// A scale on which all of `bars` fit. A limit far beyond all counts is
-    /// off the scale, and not drawn.
+    /// A scale for all of `bars`. A limit far above all counts is off the scale and not drawn.
     pub(crate) fn of<'b>(bars: impl IntoIterator<Item = &'b Bar>) -> Self {
         let (mut filled, mut limit) = (1, 0);
         for bar in bars {
@@ -63,13 +62,13 @@ impl BarScale {
             } else {
                 width
             },
-            // A count above zero gets at least one cell.
+            // A count above zero is drawn with at least one cell.
             fewest: 1,
         }
     }
 
-    /// A scale for [`BarScale::draw_growth`], for counts up to `longest`. A pod takes
-    /// one cell, or less.
+    /// A scale for [`BarScale::draw_growth`], for counts up to `longest`. A pod takes at most one
+    /// cell.
     pub(crate) fn of_growth(longest: i64) -> Self {
         Self {
             longest,

@@ -1,14 +1,14 @@
-//! The numbers behind a constraint.
+//! Renders the numbers behind a constraint.
 
 use super::text::{BAD, GOOD, HEADING, and_more, number, plural, styled, table};
 use crate::explain::quoted;
 use crate::matching::selector_text;
 use crate::proto::v1::{ConstraintReport, TopologySpreadConstraint};
 
-/// Domains at the minimum that are named.
+/// The most domains at the minimum that are named.
 const NAMED_AT_MINIMUM: usize = 3;
 
-/// A hard constraint, as Filter reports it that found this many feasible nodes.
+/// A hard constraint in Filter's report. `feasible_count` is the number of all feasible nodes.
 pub(super) fn hard(report: &ConstraintReport, feasible_count: i64) -> String {
     let constraint = report.constraint.clone().unwrap_or_default();
     let max_skew = i64::from(constraint.max_skew);
@@ -90,7 +90,7 @@ pub(super) fn heading(report: &ConstraintReport, constraint: &TopologySpreadCons
     )
 }
 
-/// The minimum and the domains that hold it.
+/// The minimum, and the domains that have it.
 fn minimum(report: &ConstraintReport, constraint: &TopologySpreadConstraint) -> String {
     let count = number(report.global_minimum);
     if report.domain_count == 0 {
@@ -110,8 +110,7 @@ fn minimum(report: &ConstraintReport, constraint: &TopologySpreadConstraint) -> 
         .map(|domain| quoted(&domain.value))
         .collect();
     let named = at_minimum[..at_minimum.len().min(NAMED_AT_MINIMUM)].join(", ");
-    // Domains are sorted by count: when the last listed one is at the minimum, some that are not
-    // listed may be, too.
+    // Domains are sorted by count. If all listed domains are at the minimum, others may be, too.
     let all_listed = report.domain_count == report.domains.len() as i64;
     let open = !all_listed && at_minimum.len() == report.domains.len();
     match at_minimum.len().saturating_sub(NAMED_AT_MINIMUM) {
@@ -123,7 +122,7 @@ fn minimum(report: &ConstraintReport, constraint: &TopologySpreadConstraint) -> 
     }
 }
 
-/// Fields that are not at their defaults, as a line.
+/// The fields that differ from their defaults, as a line.
 pub(super) fn policies(constraint: &TopologySpreadConstraint) -> String {
     match policy_list(constraint) {
         said if said.is_empty() => String::new(),
@@ -131,7 +130,7 @@ pub(super) fn policies(constraint: &TopologySpreadConstraint) -> String {
     }
 }
 
-/// Fields that are not at their defaults.
+/// The fields that differ from their defaults.
 pub(super) fn policy_list(constraint: &TopologySpreadConstraint) -> Vec<String> {
     let mut said = Vec::new();
     if let Some(domains) = constraint.min_domains.filter(|domains| *domains > 1) {
@@ -152,7 +151,7 @@ pub(super) fn policy_list(constraint: &TopologySpreadConstraint) -> Vec<String> 
     said
 }
 
-/// The domains that a report lists, a row each, and the number of others.
+/// The listed domains of a report, one row each, and the number of the others.
 pub(super) fn domain_table<const N: usize>(
     report: &ConstraintReport,
     headings: [&str; N],

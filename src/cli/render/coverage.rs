@@ -1,9 +1,10 @@
-//! Renders the number of workloads with constraints of their own, default ones, or none.
+//! Renders the numbers of workloads with constraints of their own, with default constraints, or
+//! with none.
 
 use super::text::{number, plural};
 use crate::proto::v1::{ConstraintCoverage, DefaultsKind, DescribeSpreadResponse};
 
-/// Returns the number of workloads that violate constraints, in a line.
+/// Returns a line with the number of workloads that violate constraints.
 pub(super) fn verdict(answer: &DescribeSpreadResponse) -> String {
     let all = plural(answer.workload_count, "workload");
     let held = answer.coverage.as_ref().map(held);
@@ -29,17 +30,17 @@ pub(super) fn verdict(answer: &DescribeSpreadResponse) -> String {
     }
 }
 
-/// Returns whether any constraint could be violated.
+/// Returns whether any constraint is in force.
 pub(super) fn is_judged(answer: &DescribeSpreadResponse) -> bool {
     answer.coverage.as_ref().is_none_or(|it| held(it) > 0)
 }
 
-/// The workloads that some constraint holds even.
+/// The number of workloads with a constraint in force.
 fn held(coverage: &ConstraintCoverage) -> i64 {
     coverage.own_count + coverage.default_count
 }
 
-/// Returns the rules that keep workloads even, a line for each.
+/// Returns lines with the numbers of workloads by the rule that keeps them even.
 pub(super) fn lines(answer: &DescribeSpreadResponse) -> Vec<String> {
     let Some(coverage) = answer
         .coverage
@@ -86,8 +87,8 @@ pub(super) fn lines(answer: &DescribeSpreadResponse) -> Vec<String> {
     lines
 }
 
-/// Returns how to see more of workloads without constraints. `loaded` is true for an answer about
-/// files, for which default constraints can be given.
+/// Returns advice how to see more about workloads without constraints. `loaded` is true for an
+/// answer about files, for which default constraints can be given.
 pub(super) fn advice(answer: &DescribeSpreadResponse, loaded: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let coverage = answer.coverage.as_ref();

@@ -1,4 +1,4 @@
-//! The answer of Explain: a sentence, bars per domain, and hints.
+//! Renders the answer of Explain: a sentence, bars for the domains, and hints.
 
 use anstyle::AnsiColor;
 
@@ -39,7 +39,8 @@ pub(super) fn untold(answer: &ExplainResponse) -> Vec<String> {
     unchecked.filter(|field| !told(field)).cloned().collect()
 }
 
-/// Returns the text of a hint; for a key that no node has, with the key that was probably meant.
+/// Returns the text of a hint. If no node has the key, the text names the key that was probably
+/// meant.
 pub(super) fn hint_text(answer: &ExplainResponse, hint: &Hint) -> String {
     let mut reports = answer.constraints.iter().zip(&answer.insights);
     let of_hint = reports.find(|(report, _)| report.constraint_index == hint.constraint_index);
@@ -67,7 +68,7 @@ fn hints(answer: &ExplainResponse) -> String {
     text
 }
 
-/// A constraint: its fields, its nodes, and its domains.
+/// A constraint with its fields, the nodes that it leaves out, and its domains.
 fn one(report: &ConstraintReport, insight: &ConstraintInsight) -> String {
     let constraint = report.constraint.clone().unwrap_or_default();
     let mut text = constraint::heading(report, &constraint);
@@ -82,12 +83,12 @@ fn one(report: &ConstraintReport, insight: &ConstraintInsight) -> String {
     text + &domains(report, insight, &constraint)
 }
 
-/// Returns whether a constraint keeps pods out.
+/// Returns whether a constraint is hard.
 pub(super) fn is_hard(constraint: &TopologySpreadConstraint) -> bool {
     constraint.when_unsatisfiable != "ScheduleAnyway"
 }
 
-/// The minimum and the domains that hold it.
+/// The minimum, and the domains that have it.
 pub(super) fn minimum(report: &ConstraintReport, insight: &ConstraintInsight) -> String {
     let count = number(report.global_minimum);
     let named = among(&insight.minimum_domains);
@@ -116,7 +117,7 @@ pub(super) fn minimum(report: &ConstraintReport, insight: &ConstraintInsight) ->
     }
 }
 
-/// Returns the number of pods that a domain may have.
+/// Returns the number of pods that a domain may have, in words.
 pub(super) fn limit(report: &ConstraintReport, insight: &ConstraintInsight) -> String {
     let constraint = report.constraint.clone().unwrap_or_default();
     let (max_skew, minimum) = (constraint.max_skew, report.global_minimum);
@@ -131,7 +132,7 @@ pub(super) fn limit(report: &ConstraintReport, insight: &ConstraintInsight) -> S
     )
 }
 
-/// Tells which nodes are left out, and by which policy.
+/// Says which nodes are left out, and why.
 pub(super) fn left_out_text(left_out: &LeftOut) -> String {
     let why = match left_out.cause() {
         Cause::MissingKey | Cause::Unspecified => "without the topology key",
@@ -155,7 +156,7 @@ pub(super) fn left_out_text(left_out: &LeftOut) -> String {
     format!("{} {why} ({names}){pods}", plural(count, "node"))
 }
 
-/// Returns the verdict of a domain on the pod.
+/// Returns the verdict on a domain: true if the pod can go there, and the text.
 pub(super) fn verdict(
     constraint: &TopologySpreadConstraint,
     domain: &Domain,

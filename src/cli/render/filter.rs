@@ -1,4 +1,4 @@
-//! The answer of Filter.
+//! Renders the answer of Filter.
 
 use super::constraint;
 use super::layout::paragraph;
@@ -61,7 +61,7 @@ fn verdict_text(verdict: &NodeVerdict) -> &'static str {
     }
 }
 
-/// Kubernetes' reason, with the facts that decided.
+/// Kubernetes' reason, with the constraint and the nominated pods that decided.
 fn reason(verdict: &NodeVerdict, answer: &FilterResponse) -> String {
     let why = by_constraint(verdict, answer);
     match verdict.nominated_pods {

@@ -1,4 +1,4 @@
-//! Answers with strings that a terminal would obey.
+//! Tests of answers with strings that would control a terminal.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::visible;
 
 const HOSTILE: &str = "a\u{1b}[2J\u{1b}]0;t\u{7}\nFORGED\r\t\u{9b}1m\u{202e}b\u{2028}\u{7f}";
 
-/// An answer whose strings are all this one.
+/// An answer in which every string is this one.
 fn answer(kind: &str, string: &str) -> Value {
     let s = string;
     let constraint = json!({"maxSkew": 1, "topologyKey": s, "whenUnsatisfiable": "DoNotSchedule",
@@ -60,12 +60,12 @@ fn is_quiet(text: &str) -> bool {
     plain.lines().all(|line| visible::text(line) == line)
 }
 
-/// Shows an answer as text, as names and as JSON.
+/// Checks an answer as text, as names and as JSON.
 fn check<T: Serialize + for<'de> Deserialize<'de>>(kind: &str, table: impl Fn(&T) -> String) {
     let of = |string: &str| -> T { super::tests::answer(answer(kind, string)) };
     let hostile = of(HOSTILE);
     let seen = visible::text(HOSTILE);
-    // Text that was already made visible stays so: nothing else gets through.
+    // The text is the same as for an answer whose strings were made visible before.
     let text = shown(&hostile, &table);
     assert_eq!(text, table(&of(&seen)), "{kind}");
     assert!(text.contains(&*seen) && is_quiet(&text), "{kind}: {text:?}");

@@ -1,44 +1,44 @@
-//! The width of the output.
+//! Fits lines to the width of the output.
 //!
-//! Output to a terminal follows its width. Other output is not wrapped: programs read it line by
-//! line.
+//! Output to a terminal is wrapped to its width. Other output is not wrapped, because programs read
+//! it line by line.
 
 use std::sync::OnceLock;
 
 use textwrap::core::display_width;
 use textwrap::{Options, WordSplitter, WrapAlgorithm};
 
-/// The most columns of a paragraph: longer lines are hard to read.
+/// The most columns of a paragraph, because longer lines are hard to read.
 const LONGEST_LINE: usize = 100;
 
-/// The fewest columns that are left of shortened text.
+/// The fewest columns that remain of shortened text.
 const NARROWEST: usize = 8;
 
-/// Blanks between two columns of a table.
+/// The number of blanks between two columns of a table.
 pub(super) const GAP: usize = 2;
 
 static COLUMNS: OnceLock<usize> = OnceLock::new();
 
-/// Looks up the width of standard output, once, before anything is written: that of COLUMNS, else
-/// that of the terminal.
+/// Looks up the width of standard output before anything is written: that of COLUMNS, else that of
+/// the terminal.
 pub(crate) fn look_up_width() {
     let said = std::env::var("COLUMNS").ok();
     let said = said.and_then(|columns| columns.parse().ok());
     let terminal = || terminal_size::terminal_size_of(std::io::stdout());
     let columns = said.or_else(|| terminal().map(|(width, _)| usize::from(width.0)));
     if let Some(columns) = columns.filter(|columns| *columns > 0) {
-        // It is set only once.
+        // The width stays if it was set before.
         let _ = COLUMNS.set(columns);
     }
 }
 
-/// Columns of the output; `None` where lines are not wrapped.
+/// The columns of the output; `None` if lines are not wrapped.
 pub(super) fn columns() -> Option<usize> {
     COLUMNS.get().copied()
 }
 
-/// Text whose lines fit the output. Text after a label hangs below it: columns of a line begin
-/// after two blanks.
+/// Wraps the lines of a text to the output. A label ends at two blanks; further lines of the text
+/// after it are indented to the same column.
 pub(crate) fn fit(text: &str) -> String {
     match columns() {
         Some(columns) => hanging(text, columns),
@@ -68,7 +68,7 @@ fn hanging(text: &str, columns: usize) -> String {
     fitting
 }
 
-/// `text` in lines that fit, each after `indent`.
+/// Wraps `text` to the output, with `indent` before each line.
 pub(super) fn paragraph(text: &str, indent: &str, style: impl Fn(&str) -> String) -> String {
     let width = columns().map_or(usize::MAX, |columns| columns.min(LONGEST_LINE));
     let lines = wrapped(text, width.saturating_sub(indent.len()));
@@ -78,14 +78,13 @@ pub(super) fn paragraph(text: &str, indent: &str, style: impl Fn(&str) -> String
     lines.collect()
 }
 
-/// `text` in lines of at most `width` columns. A longer word has a line of its
-/// own.
+/// Splits `text` into lines of at most `width` columns. A longer word gets a line of its own.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let lines = textwrap::wrap(text, options(width)).into_iter();
     lines.map(std::borrow::Cow::into_owned).collect()
 }
 
-/// Breaks lines at blanks only: names and keys are to be copied whole.
+/// Options that break lines only at blanks, so that names and keys can be copied.
 fn options<'o>(width: usize) -> Options<'o> {
     Options::new(width)
         .break_words(false)
@@ -93,8 +92,8 @@ fn options<'o>(width: usize) -> Options<'o> {
         .wrap_algorithm(WrapAlgorithm::FirstFit)
 }
 
-/// Rows under their headings, each in one line of at most `columns` as far as columns can be
-/// shortened, the widest first.
+/// Shortens the cells of rows so that each row fits into `columns`. The widest columns are
+/// shortened first, but none below a minimum.
 pub(super) fn fitted<const N: usize>(
     mut rows: Vec<[String; N]>,
     columns: usize,
@@ -126,8 +125,8 @@ pub(super) fn fitted<const N: usize>(
     rows
 }
 
-/// A cell in `width` columns: a name loses its middle, a sentence and a cell of several styles
-/// their end.
+/// Shortens a cell to `width` columns. A name loses its middle. A sentence, and a cell with several
+/// styles, lose their end.
 fn shortened(cell: &str, width: usize) -> String {
     let left = width.saturating_sub(1);
     let parts = pieces(cell);
@@ -159,7 +158,7 @@ fn shortened(cell: &str, width: usize) -> String {
     short
 }
 
-/// The texts of a cell, and the sequences that change its style.
+/// Splits a cell into texts and the escape sequences that change the style.
 fn pieces(cell: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = cell;
@@ -175,7 +174,7 @@ fn pieces(cell: &str) -> Vec<&str> {
     pieces
 }
 
-/// The first of these characters, in at most `width` columns.
+/// The first characters that fit into `width` columns.
 fn within(chars: impl Iterator<Item = char>, width: usize) -> impl Iterator<Item = char> {
     let mut used = 0;
     chars.take_while(move |char| {

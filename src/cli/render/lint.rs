@@ -1,4 +1,4 @@
-//! The findings of lint, as compilers write them.
+//! Renders the findings of lint, in the format of compilers.
 
 use anstyle::{AnsiColor, Style};
 

@@ -1,4 +1,4 @@
-//! The log that several servers share.
+//! Renders the logs that several servers share.
 
 use std::time::SystemTime;
 
@@ -7,10 +7,10 @@ use crate::log::Bounds;
 use crate::log::audit::Audit;
 use crate::visible;
 
-/// A log: its snapshot, its bounds, and the end and time of its newest checkpoint.
+/// A log: its snapshot, its bounds, and the sequence and the time of its newest checkpoint.
 pub(crate) type LogRow = (String, Bounds, Option<(u64, SystemTime)>);
 
-/// A line for each log.
+/// A table with a line for each log.
 pub(crate) fn logs(all: &[LogRow]) -> String {
     if all.is_empty() {
         return "no logs\n".to_owned();

@@ -1,6 +1,6 @@
-//! Answers as text for a person: pure functions from a response to a string. Styles are written
-//! always; the output drops them where they are not wanted. The width of the output is looked up
-//! once.
+//! Renders answers as text for a person, by pure functions from a response to a string. Styles are
+//! always written; the output drops them if they are not wanted. The width of the output is looked
+//! up only once.
 
 mod bars;
 mod constraint;

@@ -1,4 +1,4 @@
-//! The pods that wait for a node.
+//! Renders the pods that wait for a node.
 
 use std::collections::BTreeSet;
 
@@ -58,14 +58,14 @@ fn unchecked(pending: &PendingPods) -> Vec<String> {
     fields.into_iter().collect()
 }
 
-/// Tells for how many pods the cluster's own scheduler found no node.
+/// Says for how many pods the cluster's own scheduler found no node.
 fn said_by_cluster(count: usize) -> String {
     let (pods, are) = (plural(count, "pod"), verb(count, "is", "are"));
     format!("; the cluster itself says that {pods} {are} unschedulable")
 }
 
 /// Returns the message of the cluster's scheduler about the pods, if it differs from the
-/// explanation here, and the scheduler's name, if it is not the default one.
+/// explanation, and a remark about a scheduler other than the default.
 fn of_scheduler(workload: &PendingWorkload) -> Vec<String> {
     let (said, answer) = (&workload.scheduler_message, &workload.explanation);
     let mut reasons = answer.reasons.iter();
@@ -84,7 +84,7 @@ fn of_scheduler(workload: &PendingWorkload) -> Vec<String> {
     lines
 }
 
-/// A workload: the number of its waiting pods, and the reason of the worst off.
+/// A workload: the number of its waiting pods, and the explanation of the worst of them.
 fn one(workload: &PendingWorkload) -> String {
     let name = name_of_workload(
         &workload.namespace,

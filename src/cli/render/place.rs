@@ -1,4 +1,4 @@
-//! The answer of Place.
+//! Renders the answer of Place.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use crate::explain::{but_for, quoted};
 use crate::proto::v1::{ConstraintReport, PlaceResponse, Placement};
 use crate::visible;
 
-/// The answer as text: summary, picks by node, constraints before and after. Before that, the
-/// workload had `there` pods.
+/// The answer as text: summary, picks by node, constraints before and after. The workload had
+/// `there` pods before.
 pub(crate) fn place(head: &Head, answer: &PlaceResponse, there: i64) -> String {
     let mut text = head.lines(answer.revision, answer.defaults());
     text.push_str(&summary(answer, there));
@@ -80,7 +80,7 @@ fn summary(answer: &PlaceResponse, there: i64) -> String {
         text.push_str(&format!("  {} {}\n", number(reason.count), reason.reason));
     }
     match answer.bound.map(i64::from) {
-        // All of them are a bound that says nothing.
+        // A bound equal to the wanted number says nothing.
         Some(bound) if unplaced > 0 && bound == placed + unplaced && bound > placed => {}
         Some(bound) if unplaced > 0 && bound > placed => {
             text.push_str(&format!("no plan places more than {}\n", number(bound)));
@@ -116,7 +116,7 @@ fn nodes(head: &Head, answer: &PlaceResponse) -> String {
     head.nodes(headings, count, rows, "--all lists them")
 }
 
-/// Returns the counts of each domain: `#` before, `+` added.
+/// Draws the counts of each domain: `#` for the pods before, `+` for added ones.
 fn bars(head: &Head, before: Option<&ConstraintReport>, after: &ConstraintReport) -> String {
     let constraint = after.constraint.clone().unwrap_or_default();
     let title = format!(

@@ -1,4 +1,4 @@
-//! The pods to move.
+//! Renders a plan of moves.
 
 use super::layout::paragraph;
 use super::scale_down::changed_topology;
@@ -8,7 +8,7 @@ use crate::explain::quoted;
 use crate::proto::v1::{MoveBlocker, MoveEffect, PodMove, RebalanceResponse, RebalancedWorkload};
 
 /// The answer as text: a row for each move, and for each workload a bar for each domain, and the
-/// obstacles.
+/// blockers.
 pub(crate) fn rebalance(snapshot: &str, answer: &RebalanceResponse) -> String {
     let mut text = source_line(snapshot, answer.revision, answer.defaults());
     text.push_str(&format!("{}\n", styled(HEADING, &headline(answer))));
@@ -23,7 +23,7 @@ pub(crate) fn rebalance(snapshot: &str, answer: &RebalanceResponse) -> String {
     text
 }
 
-/// Returns the numbers of moves and workloads.
+/// Returns a line with the numbers of moves and workloads.
 pub(super) fn headline(answer: &RebalanceResponse) -> String {
     let workloads = answer.workloads.len();
     let even = answer
@@ -111,7 +111,7 @@ fn workload(it: &RebalancedWorkload) -> String {
     text
 }
 
-/// Returns an obstacle, in words.
+/// Returns a blocker, in words.
 pub(super) fn blocker(it: &MoveBlocker) -> String {
     let place = match (&*it.topology_key, &*it.domain) {
         ("", _) => String::new(),

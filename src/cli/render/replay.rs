@@ -11,25 +11,25 @@ use crate::decision_log::AnswerDifference;
 pub(crate) struct Replayed {
     /// Name of the snapshot.
     pub(crate) snapshot: String,
-    /// Epoch of the state, if it is known.
+    /// The epoch of the state, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) epoch: Option<String>,
-    /// Revision of the state, if it is known.
+    /// The revision of the state, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) revision: Option<i64>,
-    /// Decisions that came out the same.
+    /// The number of decisions with the same result.
     pub(crate) same: usize,
-    /// Decisions that were left out, because they were made on other revisions.
+    /// The number of decisions that were left out because they were made on other revisions.
     pub(crate) left_out: usize,
-    /// Lines about other snapshots.
+    /// The number of lines about other snapshots.
     pub(crate) of_other_snapshots: usize,
-    /// Lines that could not be read, such as one that was cut off.
+    /// The number of lines that could not be read, such as one that was cut off.
     pub(crate) unreadable: usize,
-    /// Decisions that came out differently, in the order of the log.
+    /// The decisions with a different result, in the order of the log.
     pub(crate) different: Vec<Different>,
 }
 
-/// A decision that came out differently.
+/// A decision with a different result.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Different {
@@ -41,22 +41,22 @@ pub(crate) struct Different {
     pub(crate) rpc: String,
     /// Namespace and name of the pod; the name may be empty.
     pub(crate) pod: String,
-    /// Epoch that the decision read.
+    /// The epoch that the decision read.
     pub(crate) epoch: String,
-    /// Revision that the decision read.
+    /// The revision that the decision read.
     pub(crate) revision: i64,
-    /// True if the state is of that revision; absent when that is not known.
+    /// True if the state has that revision; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) same_revision: Option<bool>,
     /// The differences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) differences: Vec<AnswerDifference>,
-    /// The reason why it is refused now.
+    /// The reason why the request is refused now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) refused: Option<String>,
 }
 
-/// A summary, and each decision that differs with both values.
+/// The result as text: a summary, and each different decision with both values.
 pub(crate) fn replayed(replayed: &Replayed) -> String {
     let state = match replayed.revision {
         Some(revision) => format!("revision {revision}"),

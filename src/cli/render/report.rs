@@ -1,4 +1,4 @@
-//! A report on a whole cluster, as text.
+//! Renders a report on a whole cluster as text.
 
 use super::coverage;
 use super::layout::paragraph;
@@ -59,7 +59,7 @@ fn heading(text: &str) -> String {
     format!("\n{}\n", styled(HEADING, text))
 }
 
-/// Returns the contents of the cluster.
+/// Returns the numbers of nodes, pods and workloads in the cluster, in words.
 pub(super) fn counts(report: &ClusterReport) -> String {
     format!(
         "{}, {}, {}",
@@ -69,7 +69,7 @@ pub(super) fn counts(report: &ClusterReport) -> String {
     )
 }
 
-/// Returns the rules that keep the workloads even, a sentence each.
+/// Returns lines with the verdict, and with the rules that keep workloads even.
 pub(super) fn coverage_lines(report: &ClusterReport) -> Vec<String> {
     let verdict = coverage::verdict(&report.constraints);
     let lines = coverage::lines(&report.constraints);

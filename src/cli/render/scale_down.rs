@@ -1,4 +1,4 @@
-//! The pods that should go.
+//! Renders the pods of a workload that should go.
 
 use std::collections::BTreeMap;
 
@@ -66,7 +66,8 @@ fn row(removal: &Removal) -> [String; 3] {
     [removal.name.clone(), node, domains.join(", ")]
 }
 
-/// Returns the counts of each domain: `#` stays, `-` goes, `+` comes.
+/// Draws the counts of each domain: `#` for pods that stay, `-` for removed pods, `+` for added
+/// pods.
 pub(super) fn changed_topology(before: &TopologySpread, after: &TopologySpread) -> String {
     let style = if after.excess > 0 { BAD } else { GOOD };
     let skew = format!("skew {} -> {}", number(before.skew), number(after.skew));

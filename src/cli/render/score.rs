@@ -1,4 +1,4 @@
-//! The answer of Score.
+//! Renders the answer of Score.
 
 use super::constraint;
 use super::text::{Head, not_checked, number};

@@ -1,5 +1,5 @@
-//! Snapshots, of servers and in state directories: their descriptions, their reservations, and the
-//! results of checking them.
+//! Renders snapshots of servers and of state directories: their descriptions, their reservations,
+//! and the results of checks.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -12,7 +12,7 @@ use crate::proto::v1::{
 };
 use crate::store::{Described, Loss, Repaired};
 
-/// A line for each snapshot.
+/// A table with a line for each snapshot.
 pub(crate) fn snapshots(snapshots: &[Snapshot]) -> String {
     if snapshots.is_empty() {
         return "no snapshots\n".to_owned();
@@ -80,7 +80,7 @@ fn defaults(defaults: Option<&DefaultConstraints>) -> String {
     }
 }
 
-/// A line for each reservation.
+/// A table with a line for each reservation.
 pub(crate) fn reservations(held: &[HeldPlacement]) -> String {
     if held.is_empty() {
         return "no reservations\n".to_owned();
@@ -110,7 +110,7 @@ pub(crate) fn reservations(held: &[HeldPlacement]) -> String {
     table("", headings, rows)
 }
 
-/// A line that all counts agree, or each mismatch with both values.
+/// A line that says that all counts agree, or each mismatch with both values.
 pub(crate) fn verified(snapshot: &str, answer: &VerifySnapshotResponse) -> String {
     let checked = format!(
         "snapshot {snapshot:?}, revision {}: views {}, partitions {}, label sets {}, nodes {}, pods \
@@ -148,7 +148,7 @@ fn mismatch(found: &Mismatch) -> String {
     )
 }
 
-/// A line for each snapshot of a state directory.
+/// A table with a line for each snapshot of a state directory.
 pub(crate) fn states(all: &[Described]) -> String {
     if all.is_empty() {
         return "no snapshots\n".to_owned();
@@ -176,7 +176,7 @@ pub(crate) fn states(all: &[Described]) -> String {
     table("", headings, rows)
 }
 
-/// Returns the loss of a state directory that is not damaged.
+/// Returns the loss of an undamaged state directory, in words.
 pub(crate) fn loss(loss: Option<Loss>) -> String {
     match loss {
         None => "everything is whole\n".to_owned(),
@@ -184,7 +184,7 @@ pub(crate) fn loss(loss: Option<Loss>) -> String {
     }
 }
 
-/// Returns the result of a repair.
+/// Returns the result of a repair, in words.
 pub(crate) fn repaired(repaired: &Repaired) -> String {
     let Some(kept_aside) = &repaired.kept_aside else {
         return format!("nothing to repair: {}", loss(repaired.loss));
@@ -213,7 +213,7 @@ fn bytes(count: i64) -> String {
     HumanBytes(count.max(0) as u64).to_string()
 }
 
-/// RFC 3339, to the second; `-` for none.
+/// The time in RFC 3339, to the second; `-` if there is none.
 fn time(time: Option<&Timestamp>) -> String {
     let seconds = time.and_then(|time| u64::try_from(time.seconds).ok());
     let since = seconds.and_then(|seconds| UNIX_EPOCH.checked_add(Duration::from_secs(seconds)));

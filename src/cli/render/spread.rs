@@ -1,4 +1,4 @@
-//! The spread of workloads.
+//! Renders the spread of workloads.
 
 use std::collections::BTreeMap;
 
@@ -121,7 +121,7 @@ pub(super) fn violations(indent: &str, answer: &DescribeSpreadResponse) -> Strin
     table(indent, headings, answer.workloads.iter().flat_map(rows))
 }
 
-/// KIND/NAMESPACE/NAME; without a controller its namespace and labels.
+/// The name of a workload: KIND/NAMESPACE/NAME or, without a controller, namespace and labels.
 pub(crate) fn full_name(spread: &WorkloadSpread) -> String {
     name_of_workload(
         &spread.namespace,
@@ -131,7 +131,7 @@ pub(crate) fn full_name(spread: &WorkloadSpread) -> String {
     )
 }
 
-/// The name from its parts: KIND/NAMESPACE/NAME, or without a controller namespace and labels.
+/// The name from its parts: KIND/NAMESPACE/NAME or, without a controller, namespace and labels.
 pub(crate) fn name_of_workload(
     namespace: &str,
     kind: &str,
@@ -144,7 +144,7 @@ pub(crate) fn name_of_workload(
     }
 }
 
-/// A row for each topology that is violated, or that was asked for.
+/// A row for each topology that is violated or was requested.
 fn rows(spread: &WorkloadSpread) -> Vec<[String; 7]> {
     let row = |over: String, skew: String, most: String, fewest: String| {
         [
@@ -190,7 +190,7 @@ fn rows(spread: &WorkloadSpread) -> Vec<[String; 7]> {
     rows
 }
 
-/// Returns the number of pods, and of those that are on no node.
+/// Returns the number of pods, and of pending pods, in words.
 fn pods(spread: &WorkloadSpread) -> String {
     let pods = number(spread.pod_count);
     match spread.pending_count {
@@ -270,7 +270,7 @@ fn whole(selector: Option<&LabelSelector>, spread: &WorkloadSpread) -> String {
     text
 }
 
-/// Returns the facts about a topology besides its domains: each a word and its value.
+/// Returns the facts about a topology other than its domains, each as a word and its value.
 pub(super) fn facts(topology: &TopologySpread) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     if let Some(constraint) = &topology.constraint {
@@ -326,7 +326,7 @@ fn domains(topology: &TopologySpread) -> String {
     table("    ", headings, rows) + &and_more("    ", more, "domains", "--max-domains 0 lists them")
 }
 
-/// The bar of a domain with so many pods allowed.
+/// The bar of a domain that may have at most `limit` pods.
 pub(super) fn bar_of(domain: &DomainSpread, limit: Option<i64>) -> Bar {
     Bar {
         count: domain.matching_pods,

@@ -1,4 +1,4 @@
-//! Answers and the text that a person reads.
+//! Tests of the text of answers.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Colours, tables and lines that several answers have.
+//! Colours, tables and lines that several answers share.
 
 use std::io::Write;
 
@@ -10,10 +10,10 @@ pub(super) use crate::explain::{number, plural};
 use crate::proto::v1::DefaultsKind;
 use crate::visible;
 
-/// The number of nodes that a table lists unless all are wanted.
+/// The number of nodes that a table lists, unless all are requested.
 const LISTED_NODES: usize = 50;
 
-/// Headings of columns and sections.
+/// The style of headings of columns and sections.
 pub(super) const HEADING: Style = Style::new().bold();
 /// The style of a check that admits the pod.
 pub(super) const GOOD: Style = AnsiColor::Green.on_default();
@@ -28,13 +28,13 @@ pub(crate) struct Head<'a> {
     pub(crate) pod: &'a str,
     /// The subject, e.g. `snapshot "default"`.
     pub(crate) snapshot: &'a str,
-    /// True if all nodes are to be listed.
+    /// True if all nodes are listed.
     pub(crate) all: bool,
     /// True if the pod was taken out of the snapshot for the answer.
     pub(crate) taken_out: bool,
 }
 
-/// The origin of an answer, for a page that is kept.
+/// The origin of an answer, which pages show.
 pub(crate) struct Provenance<'a> {
     /// Name of the snapshot.
     pub(crate) snapshot: &'a str,
@@ -61,7 +61,8 @@ impl Head<'_> {
         )
     }
 
-    /// A table of `count` nodes, cut unless all are wanted; `how` tells how to see the others.
+    /// A table of `count` nodes, which is cut unless all are requested; `how` says how to see the
+    /// others.
     pub(super) fn nodes<const N: usize>(
         &self,
         headings: [&str; N],
@@ -87,7 +88,7 @@ impl Head<'_> {
     }
 }
 
-/// Returns the subject of an answer and the kind of default constraints, as a line.
+/// Returns a line with the subject of an answer, its revision and the kind of default constraints.
 pub(super) fn source_line(snapshot: &str, revision: i64, defaults: DefaultsKind) -> String {
     let snapshot = visible::text(snapshot);
     format!(
@@ -122,7 +123,7 @@ pub(crate) fn not_checked(fields: &[String]) -> String {
     paragraph(&format!("not checked: {fields}"), "", str::to_owned)
 }
 
-/// The style of the first line: of a good or bad verdict, as far as everything was checked.
+/// The style of the first line: of a good or bad verdict, or of a good one without all checks.
 pub(super) fn headline_style(is_well: bool, unchecked: &[String]) -> Style {
     match (is_well, unchecked) {
         (false, _) => BAD.bold(),
@@ -131,7 +132,7 @@ pub(super) fn headline_style(is_well: bool, unchecked: &[String]) -> Style {
     }
 }
 
-/// `text` in `style`; nothing stays nothing.
+/// `text` in `style`. An empty text stays empty.
 pub(super) fn styled(style: Style, text: &str) -> String {
     if text.is_empty() {
         return String::new();
@@ -139,7 +140,7 @@ pub(super) fn styled(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Rows under headings, aligned, as wide as the output. Each line starts with
+/// Rows under headings, aligned and shortened to the width of the output. Each line starts with
 /// `indent`.
 pub(super) fn table<const N: usize>(
     indent: &str,

@@ -1,4 +1,4 @@
-//! The judgement of a report on a cluster, from the spread of its workloads.
+//! Judges a cluster by the spread of its workloads.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -8,7 +8,7 @@ use super::room::{RequestedShare, RoomTally};
 use crate::cli::render;
 use crate::proto::v1::{DescribeSpreadResponse, DomainSpread, Snapshot, WorkloadSpread};
 
-/// The kind whose pods run one on each node, whatever would be even.
+/// The kind whose pods run once on each node, so that they cannot be spread.
 const DAEMON_SET: &str = "DaemonSet";
 
 /// The spread of a whole cluster.
@@ -21,32 +21,32 @@ pub(crate) struct ClusterReport {
     pub(crate) node_count: i64,
     /// The number of pods.
     pub(crate) pod_count: i64,
-    /// The topology key that workloads are compared by; empty when nodes have
-    /// none with several values.
+    /// The topology key by which workloads are compared; empty if no key of nodes has several
+    /// values.
     pub(crate) by: String,
     /// The score of all workloads together.
     pub(crate) score: Score,
-    /// Workloads with waiting pods that no node can take, most of them first.
+    /// The workloads with waiting pods that no node can take, most such pods first.
     #[serde(default)]
     pub(crate) stuck: Vec<Stuck>,
-    /// The load of each domain of `by`, most pods first; empty if there are many.
+    /// The load of each domain of `by`, most pods first; empty if there are too many domains.
     #[serde(default)]
     pub(crate) load: Vec<DomainLoad>,
-    /// The verdict about their constraints: workloads that violate some are listed.
+    /// The spread by constraints, with the workloads that violate constraints.
     pub(crate) constraints: DescribeSpreadResponse,
-    /// Workloads whose pods are all in one place, most pods first.
+    /// The workloads whose pods are all in one place, most pods first.
     pub(crate) risks: Vec<Risk>,
-    /// Workloads that could be more even, the least even first.
+    /// The workloads that could be more even, the least even first.
     pub(crate) unbalanced: Vec<Unbalanced>,
 }
 
-/// A score of how even workloads are, from 0 to 100.
+/// A score from 0 to 100 for the evenness of workloads.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Score {
-    /// The score; `None` when there is no workload that could be uneven.
+    /// The score; `None` if no workload can be uneven.
     pub(crate) value: Option<i64>,
-    /// The number of workloads that it is the average of.
+    /// The number of workloads in the average.
     pub(crate) workload_count: i64,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Stuck {
     pub(crate) workload: String,
     /// The number of its pods that no node can take.
     pub(crate) pods: i64,
-    /// The reason, for one of them.
+    /// The reason for one of these pods.
     pub(crate) reason: String,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct DomainPods {
 pub(crate) struct DomainLoad {
     /// The domain.
     pub(crate) domain: String,
-    /// The pods that are there.
+    /// The number of pods in the domain.
     pub(crate) pods: i64,
     /// The requested shares of its nodes' resources.
     #[serde(default)]
@@ -93,7 +93,7 @@ pub(crate) struct Risk {
     pub(crate) workload: String,
     /// The number of its pods.
     pub(crate) pods: i64,
-    /// The place where they all are.
+    /// The place of the pods, in words.
     pub(crate) risk: String,
 }
 
@@ -103,17 +103,17 @@ pub(crate) struct Risk {
 pub(crate) struct Unbalanced {
     /// KIND/NAMESPACE/NAME.
     pub(crate) workload: String,
-    /// The number of its pods that are in a domain.
+    /// The number of the workload's pods that are in domains.
     pub(crate) pods: i64,
-    /// The domain with most of them.
+    /// The domain with the most of these pods.
     pub(crate) fullest: String,
-    /// The number of pods there.
+    /// The number of pods in the fullest domain.
     pub(crate) most: i64,
-    /// The number of pods in the fullest domain if the pods were even.
+    /// The number of pods that the fullest domain would have if the pods were even.
     pub(crate) even: i64,
     /// `even` in percent of `most`, to a tenth.
     pub(crate) percent: f64,
-    /// The fullest domains, as many as are listed.
+    /// The listed domains, the fullest first.
     #[serde(default)]
     pub(crate) domains: Vec<DomainPods>,
     /// The number of domains.
@@ -132,8 +132,8 @@ impl ClusterReport {
 }
 
 impl Unbalanced {
-    /// Returns the number of pods that a domain would have if they were even, by its rank among the
-    /// fullest.
+    /// Returns the number of pods that a domain would have if the pods were even; `place` is the
+    /// domain's rank among the fullest.
     pub(crate) fn even_at(&self, place: usize) -> i64 {
         let domains = self.domain_count.max(1);
         let rest = self.pods % domains;
@@ -151,7 +151,7 @@ impl DomainPods {
     }
 }
 
-/// `part` in percent of `whole`, to the nearest tenth; 100 only if it is all of it.
+/// `part` in percent of `whole`, to the nearest tenth. It is 100 only if the two are equal.
 fn percent(part: i64, whole: i64) -> f64 {
     let tenths = (1000.0 * part as f64 / whole as f64).round();
     let most = if part < whole { 999.0 } else { 1000.0 };
@@ -218,8 +218,8 @@ pub(super) fn report(
     }
 }
 
-/// Returns the number of pods of all workloads in each domain, if every workload lists all its
-/// domains.
+/// Returns the number of pods of all workloads in each domain. Empty if a workload does not list
+/// all its domains.
 fn load(ranked: &[WorkloadSpread]) -> Vec<DomainLoad> {
     let mut pods: BTreeMap<&str, i64> = BTreeMap::new();
     for topology in ranked.iter().filter_map(|spread| spread.topologies.first()) {
@@ -248,7 +248,7 @@ fn violates_hard(spread: &WorkloadSpread) -> bool {
     })
 }
 
-/// Returns the distance of a workload from even; `None` when it has no choice.
+/// Returns how uneven a workload is; `None` if the workload cannot be spread.
 fn unbalanced(spread: &WorkloadSpread) -> Option<Unbalanced> {
     let topology = spread.topologies.first()?;
     let fullest = topology.domains.first()?;
@@ -270,11 +270,11 @@ fn unbalanced(spread: &WorkloadSpread) -> Option<Unbalanced> {
     })
 }
 
-/// The workloads that are all in one domain, or on one node.
+/// The workloads whose pods are all in one domain, or on one node.
 fn risks(ranked: &[WorkloadSpread], by_node: &[WorkloadSpread]) -> Vec<Risk> {
     let mut named = HashSet::new();
     let mut risks = Vec::new();
-    // Pods on one node are in one zone, too: the worse is reported.
+    // Pods on one node are in one zone, too. Only the worse risk is reported.
     for spread in by_node.iter().chain(ranked) {
         let all_in_one = unbalanced(spread).filter(|one| one.most == one.pods);
         let Some(one) = all_in_one.filter(|one| named.insert(one.workload.clone())) else {

@@ -1,4 +1,4 @@
-//! `evenkeel report`: the spread of a whole cluster, on one page.
+//! `evenkeel report`: reports on the spread of a whole cluster.
 
 pub(crate) mod judge;
 pub(crate) mod room;
@@ -18,7 +18,7 @@ use super::source;
 use super::spread::{PAGE_SIZE, ask_all};
 use crate::proto::v1::{DescribeSpreadRequest, DescribeSpreadResponse};
 
-/// The label of nodes by which they are told apart.
+/// The label that distinguishes nodes.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// The number of domains that are listed for each workload, the fullest first.
@@ -84,7 +84,7 @@ enum ReportFormat {
 }
 
 impl ReportCommand {
-    /// Asks and prints.
+    /// Gathers the report and prints it.
     pub(crate) async fn run(self) -> Result<Exit> {
         let namespace = self.namespace.as_deref();
         let scope = source::QuestionScope::of(namespace, source::QuestionScope::All);
@@ -112,7 +112,8 @@ impl ReportCommand {
         Ok(self.exit(&report))
     }
 
-    /// Without a score nothing could be spread better, and nothing fails.
+    /// The exit code. Without a score no workload can be spread better, so `--fail-under` does not
+    /// fail.
     fn exit(&self, report: &ClusterReport) -> Exit {
         let least = self.fail_under.unwrap_or(0);
         let is_enough = report.score.value.is_none_or(|score| score >= least);
@@ -123,7 +124,7 @@ impl ReportCommand {
         let snapshot = client.describe(self.state.snapshot()).await?;
         let constraints = self.describe(client, "").await?;
         if let Some(namespace) = &self.namespace {
-            // A snapshot knows a namespace only by its objects.
+            // A snapshot knows a namespace only by its objects, so this may be a misspelt name.
             anyhow::ensure!(
                 constraints.workload_count > 0,
                 "there is no such namespace in {}, or no pod in it: {namespace}",
@@ -156,7 +157,7 @@ impl ReportCommand {
         ))
     }
 
-    /// The workloads by a topology key, or by their constraints.
+    /// The spread of all workloads, over a topology key or by their constraints.
     async fn describe(&self, client: &Client, key: &str) -> Result<DescribeSpreadResponse> {
         let request = DescribeSpreadRequest {
             snapshot: self.state.snapshot().to_owned(),

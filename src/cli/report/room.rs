@@ -1,4 +1,4 @@
-//! The share of the CPU and memory of each domain's nodes that the pods there request.
+//! Computes the share of CPU and memory in each domain that pods request.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -22,21 +22,21 @@ pub(crate) struct RequestedShare {
     pub(crate) requested: String,
     /// The amount that the nodes have.
     pub(crate) allocatable: String,
-    /// The requested amount in percent of the allocatable one.
+    /// The requested amount in percent of the allocatable amount.
     pub(crate) percent: i64,
 }
 
 /// The allocatable and the requested amounts of [`RESOURCES`].
 #[derive(Debug, Default)]
 pub(super) struct RoomTally {
-    /// By node: its domain, and its allocatable amounts.
+    /// The domain and the allocatable amounts of each node.
     nodes: HashMap<String, (String, [i128; 2])>,
-    /// By node: the amounts that pods request.
+    /// The amounts that the pods on each node request.
     requested: HashMap<String, [i128; 2]>,
 }
 
 impl RoomTally {
-    /// Adds an object of a snapshot; domains are the values of a label of nodes.
+    /// Adds an object of a snapshot. Domains are the values of the label `topology_key` of nodes.
     pub(super) fn add(&mut self, object: &Object, topology_key: &str) {
         match object {
             Object::Node(node) => {
@@ -65,7 +65,7 @@ impl RoomTally {
         }
     }
 
-    /// By domain: the share of each resource that its nodes have.
+    /// The requested shares of each domain, for the resources that its nodes have.
     pub(super) fn shares(&self) -> BTreeMap<&str, Vec<RequestedShare>> {
         let mut domains: BTreeMap<&str, [[i128; 2]; 2]> = BTreeMap::new();
         for (node, (domain, has)) in &self.nodes {

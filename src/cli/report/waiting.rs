@@ -1,4 +1,4 @@
-//! Pods that wait for a node and that none can take.
+//! Finds waiting pods that no node can take.
 
 use anyhow::Result;
 
@@ -11,11 +11,11 @@ use crate::explain::joined;
 use crate::proto::v1::change::Object;
 use crate::proto::v1::{FilterRequest, FilterResponse, Pod, View};
 
-/// The workloads of a namespace, or of all, with pods that no node can take, most of them first.
-/// `look` is called with all objects.
+/// The workloads of a namespace, or of all, with pods that no node can take, most such pods first.
+/// `look` is called with all objects of the snapshot.
 ///
 /// # Errors
-/// As for a single question.
+/// The same as for a single question.
 pub(super) async fn stuck(
     opened: &Opened,
     snapshot: &str,
@@ -26,7 +26,7 @@ pub(super) async fn stuck(
         let own = stored::namespace_of(pod);
         is_pending(pod) && namespace.is_none_or(|wanted| wanted == own)
     };
-    // From files come all fields of a pod, from a server those that it keeps.
+    // Pods from files have all fields. Pods from a server have only those that it keeps.
     let mut pods = Vec::new();
     let mut take = |object: Object| {
         look(&object);
@@ -71,7 +71,7 @@ pub(super) async fn stuck(
     Ok(all)
 }
 
-/// The reasons why no node takes a pod, by number of nodes.
+/// The reasons why no node takes a pod, each with its number of nodes.
 fn why(answer: &FilterResponse) -> String {
     let reasons = answer.reasons.iter();
     let reasons = reasons.map(|it| format!("{} {}", it.count, it.reason));

@@ -1,4 +1,4 @@
-//! An explanation as a page.
+//! Renders an explanation as a page.
 
 use maud::{Markup, html};
 
@@ -89,7 +89,7 @@ fn hints(answer: &ExplainResponse) -> Markup {
     }
 }
 
-/// A hint's subject in two words.
+/// The kind of a hint in a few words.
 fn kind_text(kind: Kind) -> &'static str {
     match kind {
         Kind::Unspecified => "hint",

@@ -1,5 +1,5 @@
-//! Answers as pages: each is one HTML file that needs nothing else, no script, no font, no image
-//! from elsewhere. The macro that writes texts escapes them.
+//! Renders answers as pages. Each is one HTML file without scripts, fonts or images from elsewhere.
+//! The `html!` macro escapes all texts.
 
 mod explain;
 mod page;

@@ -1,5 +1,5 @@
-//! The parts that all pages have: a head that loads nothing, a foot with the origin of the answer,
-//! and tables that fold, with their bars.
+//! The parts that all pages share: the head, the footer with the origin of the answer, and tables
+//! that fold, with bars.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -10,18 +10,18 @@ use crate::proto::v1::DefaultsKind;
 /// The style of a page, in light and in dark.
 const CSS: &str = include_str!("page.css");
 
-/// Rows of a table that are visible at once. The others are folded away, unless they are at most
-/// [`FEW`].
+/// The number of rows of a table that are visible at first. The others are folded away, if there
+/// are more than [`FEW`].
 const SHOWN: usize = 10;
 
-/// The number of rows that are not worth a fold.
+/// The most further rows that are not folded away.
 const FEW: usize = 3;
 
 /// The title and content of a page.
 pub(super) struct Page<'a> {
     /// The title in the browser.
     pub(super) title: String,
-    /// The command that wrote it.
+    /// The command that wrote the page.
     pub(super) command: &'static str,
     /// The origin of the answer.
     pub(super) origin: &'a Provenance<'a>,
@@ -32,7 +32,7 @@ pub(super) struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// The page, with `content` in it.
+    /// Returns the page with this content.
     pub(super) fn write(&self, content: &Markup) -> String {
         let page = html! {
             (DOCTYPE)
@@ -41,7 +41,8 @@ impl Page<'_> {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     meta name="color-scheme" content="light dark";
-                    // Nothing is loaded and nothing runs, whatever a name contains.
+                    // This policy lets the page load and run nothing, even if a name contained
+                    // HTML.
                     meta http-equiv="Content-Security-Policy"
                         content="default-src 'none'; style-src 'unsafe-inline'";
                     title { (self.title) }
@@ -108,7 +109,7 @@ impl Look {
     }
 }
 
-/// Returns the head of a page: its subject, and the verdict in a sentence with more below.
+/// Returns the header of a page: its subject, the verdict in a sentence, and more lines below.
 pub(super) fn header(look: Look, about: &str, verdict: &str, more: &[String]) -> Markup {
     html! {
         header class=(look.class()) {
@@ -139,8 +140,8 @@ pub(super) fn listed(
     }
 }
 
-/// The remark that there are more domains than a table lists, with the flag that lists them, if the
-/// page's command has one.
+/// The remark that there are more domains than a table lists. It names the flag that lists them, if
+/// the command has one.
 pub(super) fn more_domains(count: i64, flag: Option<&str>) -> Markup {
     html! {
         @if count > 0 {
@@ -152,8 +153,8 @@ pub(super) fn more_domains(count: i64, flag: Option<&str>) -> Markup {
     }
 }
 
-/// A table whose rows are folded away after the first few. `label` names its content, `what` one of
-/// its rows.
+/// A table whose rows are folded away after the first few. `label` names its content, and `what` a
+/// row.
 pub(super) fn table(
     class: &str,
     label: &str,
@@ -188,18 +189,18 @@ pub(super) fn table(
     }
 }
 
-/// A cell with a number, and the name of its column where there is no heading.
+/// A cell with a number. It has the name of its column, for narrow screens without headings.
 pub(super) fn number_cell(column: &str, text: &str) -> Markup {
     html! { td.number data-column=(column) { (text) } }
 }
 
-/// Returns the count that the whole width of a table's bars stands for.
+/// Returns the count that takes the whole width of a table's bars.
 pub(super) fn longest_bar(bars: impl Iterator<Item = Bar>) -> i64 {
     let ends = bars.map(|bar| (bar.count + bar.added).max(bar.limit.unwrap_or(0)));
     ends.max().unwrap_or(1).max(1)
 }
 
-/// The cell with a bar whose whole width stands for `longest`. `label` gives it in words.
+/// The cell with a bar, whose whole width stands for `longest`. `label` has the count in words.
 pub(super) fn bar_cell(bar: Bar, longest: i64, label: &str) -> Markup {
     let percent = |count: i64| format!("{:.2}%", count as f64 * 100.0 / longest as f64);
     let style = format!(

@@ -1,4 +1,4 @@
-//! The pods to move, as a page: an arrow for each move, bars before and after.
+//! Renders a plan of moves as a page, with bars before and after.
 
 use std::collections::BTreeMap;
 

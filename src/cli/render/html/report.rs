@@ -1,4 +1,4 @@
-//! A report on a whole cluster, as a page.
+//! Renders a report on a whole cluster as a page.
 
 use maud::{Markup, html};
 
@@ -13,10 +13,10 @@ use crate::cli::report::judge::{ClusterReport, DomainLoad, DomainPods, Risk, Stu
 use crate::cli::report::room::RequestedShare;
 use crate::explain::quoted;
 
-/// From this score on a cluster looks well.
+/// The least score with which the page looks good.
 const WELL: i64 = 90;
 
-/// The number of unbalanced workloads that are drawn; the others are listed.
+/// The number of unbalanced workloads that are drawn with bars. The others are listed.
 const DRAWN: usize = 10;
 
 /// The report as a page.
@@ -97,8 +97,8 @@ fn risks(risks: &[Risk]) -> Markup {
     listed(&html! { "Risks" }, "Risks", &head, rows)
 }
 
-/// Returns the load of each domain: by the requests of pods or, where nodes report no resources, by
-/// pods.
+/// Returns the load of each domain: the requested share of resources or, if nodes report no
+/// resources, the number of pods.
 fn load(report: &ClusterReport) -> Markup {
     let bar = |it: &DomainLoad| match it.shares.iter().map(|share| share.percent).max() {
         Some(percent) => Bar {
@@ -148,7 +148,7 @@ fn load(report: &ClusterReport) -> Markup {
     }
 }
 
-/// The domains of a workload, with the pods that each has and would have.
+/// The domains of a workload, with the number of pods now, and if they were even.
 fn unbalanced(one: &Unbalanced) -> Markup {
     let bar = |place: usize, it: &DomainPods| Bar {
         count: it.pods,

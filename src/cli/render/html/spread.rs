@@ -1,4 +1,4 @@
-//! The spread of workloads, as a page.
+//! Renders the spread of workloads as a page.
 
 use maud::{Markup, html};
 

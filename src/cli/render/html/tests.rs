@@ -1,4 +1,4 @@
-//! Properties that every page must have.
+//! Tests of properties that every page must have.
 
 use serde_json::{Value, json};
 
