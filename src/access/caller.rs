@@ -1,4 +1,4 @@
-//! A caller, and the rules in force for it.
+//! A caller, and the access rules that apply to it at present.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use parking_lot::RwLock;
 
 use super::rules::{AccessRules, CallerIdentity, Role};
 
-/// The rules in force: those of the file as it was last read.
+/// The rules of the access file as it was last read.
 pub type RuleBook = RwLock<Arc<AccessRules>>;
 
-/// The caller with this identity; `None` when no rule names it.
+/// Returns the caller with this identity, or `None` when no rule names it.
 pub fn admit(book: &Arc<RuleBook>, identity: CallerIdentity) -> Option<Caller> {
     let rules = Arc::clone(&book.read());
     let name = rules.find(&identity)?;

@@ -12,19 +12,19 @@ pub enum AccessFileError {
     /// The file is not TOML, or has keys or values that a rule does not have.
     #[error("line {line}: {message}")]
     Syntax {
-        /// Line of the fault, from 1.
+        /// The line of the fault; the first is 1.
         line: usize,
         /// The fault.
         message: String,
     },
-    /// The file has no rule. That would deny everything to everybody, and a file that is still
-    /// being written looks the same.
+    /// The file has no rule. Without rules every call would be denied. A file that is still being
+    /// written also looks like this.
     #[error("has no rule, which would deny everybody everything")]
     Empty,
     /// A rule makes no sense.
     #[error("allow[{index}]{field}: {fault}")]
     AccessRule {
-        /// The index of the rule, from 0.
+        /// The index of the rule; the first is 0.
         index: usize,
         /// The rule's field with a dot before; empty for the rule as a whole.
         field: &'static str,
@@ -87,7 +87,7 @@ fn rule(wire: WireRule) -> Result<AccessRule, (&'static str, &'static str)> {
             if hash == TokenHash::of("") {
                 return Err((".token_sha256", "must not be that of an empty token"));
             }
-            // Enough to distinguish tokens in a log.
+            // Eight digits are enough to distinguish tokens in a log.
             let label = format!("token {}", &hash.to_string()[..8]);
             (Whom::Token(hash), label)
         }

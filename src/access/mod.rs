@@ -1,5 +1,6 @@
 //! Decides which caller may do what: roles, the rules that grant them, and the identities of
-//! callers. Pure, except for making tokens; knows nothing of gRPC, files or sockets.
+//! callers. The code has no side effects and reads nothing, except that new tokens need random
+//! bytes. It does not depend on gRPC, files or sockets.
 
 mod caller;
 mod file;

@@ -35,8 +35,8 @@ impl fmt::Display for Role {
 pub enum Whom {
     /// The holder of the token with this hash.
     Token(TokenHash),
-    /// The holder of a client certificate with this name, of the kind that its
-    /// spelling shows.
+    /// The holder of a client certificate with this name. A name that begins with the scheme of a
+    /// URI only means a URI.
     Certificate(Box<str>),
     /// Everybody, with or without credentials.
     Anyone,
@@ -51,13 +51,13 @@ pub struct AccessRule {
     pub who: Whom,
     /// The role that the rule grants.
     pub role: Role,
-    /// The snapshots of the role: names in which `*` stands for any text and
-    /// `?` for one character.
+    /// The snapshots on which the role is granted. In these names `*` stands for any text and `?`
+    /// for one character.
     pub snapshots: Vec<WildMatch>,
 }
 
-/// A name in a certificate, of a certain kind. The issuer vouches for each kind separately: a right
-/// to a DNS name implies none to a URI.
+/// A name in a certificate, of a certain kind. The issuer vouches for each kind separately, so a
+/// right to a DNS name does not imply a right to a URI.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum CertificateName {
     /// An alternative name that is a DNS name.
@@ -69,8 +69,8 @@ pub enum CertificateName {
 }
 
 impl CertificateName {
-    /// Returns whether the name is the one in a rule. A text that begins with the scheme of a URI
-    /// (`spiffe:`) means a URI, and any other text means none.
+    /// Returns whether a rule with this text means the name. A text that begins with the scheme of
+    /// a URI, such as `spiffe:`, only means a URI. Any other text never means a URI.
     fn is(&self, rule: &str) -> bool {
         let (name, is_uri) = match self {
             Self::Uri(name) => (name, true),
@@ -102,7 +102,7 @@ pub enum CallerIdentity {
 }
 
 impl fmt::Display for CallerIdentity {
-    /// The text differs for every two identities.
+    /// Two different identities never have the same text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Token(hash) => write!(f, "token {hash}"),
@@ -125,19 +125,19 @@ impl AccessRule {
     }
 }
 
-/// All rules. A call that no rule allows is denied.
+/// All access rules. A call that no rule allows is denied.
 #[derive(Debug, Clone, Default)]
 pub struct AccessRules(pub Vec<AccessRule>);
 
 impl AccessRules {
-    /// The name of a caller, if any rule matches it. All rules are checked, so
-    /// that the time taken does not reveal which tokens exist.
+    /// Returns the name of a caller if any rule matches it. All rules are checked, so that the time
+    /// taken does not reveal which tokens exist.
     pub fn find(&self, identity: &CallerIdentity) -> Option<&str> {
         let rules = self.0.iter().filter(|rule| rule.is_about(identity));
-        // The first rule about this caller in particular, if there is one.
+        // A rule about this caller in particular comes before a rule about everybody.
         let found = rules.min_by_key(|rule| rule.who == Whom::Anyone)?;
-        // A wrong token is refused even where everybody may read, because its
-        // sender expects it to count.
+        // A wrong token is refused even where everybody may read, because its sender expects the
+        // rights of the token.
         let is_stranger = found.who == Whom::Anyone && matches!(identity, CallerIdentity::Token(_));
         (!is_stranger).then_some(&*found.name)
     }

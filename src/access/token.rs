@@ -1,4 +1,4 @@
-//! Bearer tokens: their making and their stored form.
+//! Makes bearer tokens, and hashes them for storage.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -8,24 +8,23 @@ use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
 use subtle::ConstantTimeEq;
 
-/// The start of every token, by which people and scanners for leaked secrets recognize
-/// one.
+/// The start of every token. People, and scanners for leaked secrets, recognize a token by it.
 const PREFIX: &str = "evk_";
 
-/// Random bytes of a token. 256 bits cannot be guessed, so a plain hash is enough: slow hashes are
-/// for passwords that people choose.
+/// The number of random bytes in a token. 256 random bits cannot be guessed, so a plain hash is
+/// enough. Slow hashes are for passwords that people choose.
 const RANDOM_BYTES: usize = 32;
 
 /// A bearer token in clear text. It is shown once, when it is made.
 pub struct Token(String);
 
-/// The error that the system gives no random bytes.
+/// The error for a system that gives no random bytes.
 #[derive(Debug, thiserror::Error)]
 #[error("the system gives no random bytes")]
 pub struct NoRandomness;
 
 impl Token {
-    /// A new token.
+    /// Makes a new token.
     ///
     /// # Errors
     /// When the system gives no random bytes.
@@ -37,7 +36,7 @@ impl Token {
         Ok(Self(format!("{PREFIX}{}", HEXLOWER.encode(&bytes))))
     }
 
-    /// The token in the form that is sent.
+    /// Returns the token in the form that clients send.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -48,19 +47,19 @@ impl Token {
     }
 }
 
-/// The SHA-256 of a token. Two are compared in constant time.
+/// The SHA-256 of a token. Two hashes are compared in constant time.
 #[derive(Clone)]
 pub struct TokenHash([u8; 32]);
 
 impl TokenHash {
-    /// The hash of a token.
+    /// Computes the hash of a token.
     pub fn of(token: &str) -> Self {
         let mut hash = [0; 32];
         hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
         Self(hash)
     }
 
-    /// Reads what [`fmt::Display`] writes: 64 hexadecimal digits.
+    /// Reads a hash from 64 hexadecimal digits, the form that [`fmt::Display`] writes.
     pub fn parse(text: &str) -> Option<Self> {
         let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?;
         bytes.try_into().ok().map(Self)

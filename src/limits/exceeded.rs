@@ -11,7 +11,7 @@ pub struct Exceeded {
     pub limit: Limit,
     /// The limit's value.
     pub most: usize,
-    /// The count that there would be, if it is known.
+    /// The count that the request would have led to, if it is known.
     pub actual: Option<usize>,
 }
 
@@ -29,10 +29,10 @@ impl fmt::Display for Exceeded {
 impl std::error::Error for Exceeded {}
 
 impl Limits {
-    /// Checks a number against a limit.
+    /// Checks that a number is not above a limit.
     ///
     /// # Errors
-    /// When it is larger.
+    /// When the number is larger than the limit.
     pub fn check(&self, limit: Limit, actual: usize) -> Result<(), Exceeded> {
         let most = self.get(limit);
         if actual <= most {

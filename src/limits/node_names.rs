@@ -1,7 +1,7 @@
 //! The rule for names of nodes.
 
-/// The rule for names of nodes: those of new nodes, and those that new pods name. Stored nodes
-/// stay, and can be deleted.
+/// The rule for names of nodes. It applies to new nodes, and to the nodes that new pods name. Nodes
+/// that are already stored stay, and can be deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NodeNames {
     /// Names as in Kubernetes: DNS subdomains.
@@ -13,10 +13,10 @@ pub enum NodeNames {
 }
 
 impl NodeNames {
-    /// The names of both rules in settings.
+    /// The names of the two rules in settings.
     pub const NAMES: [&str; 2] = ["dns", "any"];
 
-    /// The rule with a name; `None` for another name.
+    /// Returns the rule with this name, or `None` if no rule has it.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "dns" => Some(Self::Dns),

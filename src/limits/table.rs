@@ -1,8 +1,8 @@
-//! The one table of limits on memory and work that clients can cause.
+//! The table of all limits on the memory and work that clients can cause.
 //!
-//! A limit is one row. Its flag, environment variable, key in the settings file and help come from
-//! it, and so do the words of a refusal and its series in the metrics. The tables of the documents
-//! are checked against it.
+//! Each limit is one row. The row gives its flag, environment variable, key in the settings file,
+//! help, words of refusal and series in the metrics. Tests check the tables of the documents
+//! against it.
 
 use std::time::Duration;
 
@@ -16,23 +16,23 @@ pub struct Row {
     pub name: &'static str,
     /// The limit's name as a key, such as `max_nodes`.
     pub key: &'static str,
-    /// The limited things, as refusals name them.
+    /// The words for the limited things in refusals.
     pub of: &'static str,
-    /// The limit's meaning: a summary, an empty line, and the rest.
+    /// The limit's meaning: a summary, an empty line, and more text.
     pub help: &'static str,
-    /// The unit of its values.
+    /// The unit of the limit's values.
     pub unit: Unit,
-    /// The default. `None` where it depends on the machine, see [`Limits::default`].
+    /// The default, or `None` if it depends on the machine, see [`Limits::default`].
     pub default: Option<usize>,
-    /// The least that can be set.
+    /// The least value that can be set.
     pub least: usize,
-    /// The most that can be set.
+    /// The greatest value that can be set.
     pub most: usize,
-    /// The consequence of exceeding it.
+    /// The consequence of exceeding the limit.
     pub over: Over,
-    /// True if a refusal passes: another attempt may succeed soon.
+    /// True if another attempt may succeed soon after a refusal.
     pub passes: bool,
-    /// True if it can be set; else it is fixed.
+    /// True if the limit can be set, false if it is fixed.
     pub settable: bool,
 }
 
@@ -56,7 +56,7 @@ pub enum Over {
     Forgotten,
 }
 
-/// A count that is refused when it is too large. Rows only list the differences.
+/// A count that is refused when it is too large. Rows only list their differences from this.
 const COUNT: Row = Row {
     name: "",
     key: "",
@@ -71,13 +71,13 @@ const COUNT: Row = Row {
     settable: true,
 };
 
-/// Bytes that are refused when they are too many.
+/// A number of bytes that is refused when it is too large.
 const BYTES: Row = Row {
     unit: Unit::Bytes,
     ..COUNT
 };
 
-/// A count of something that clients share: a refused request may succeed when others are done.
+/// A count of something that clients share. A refused request may succeed when others are done.
 const SHARED: Row = Row {
     passes: true,
     ..COUNT
@@ -113,12 +113,12 @@ macro_rules! table {
         }),+];
 
         impl Limit {
-            /// All of them, in the order of the table.
+            /// All limits, in the order of the table.
             pub const ALL: &[Self] = &[$(Self::$limit),+];
         }
 
         impl Limits {
-            /// The value of a limit.
+            /// Returns the value of a limit.
             pub const fn get(&self, limit: Limit) -> usize {
                 match limit {
                     $(Limit::$limit => self.$key,)+
@@ -132,8 +132,7 @@ macro_rules! table {
                 }
             }
 
-            /// No limit on anything: for objects that were accepted before. Limits refuse only new
-            /// ones.
+            /// Returns limits that refuse nothing. They are for objects that were accepted before.
             pub const fn none() -> Self {
                 Self {
                     $($key: usize::MAX,)+
@@ -364,12 +363,12 @@ impl Limit {
         self.row().name
     }
 
-    /// The limit of a name.
+    /// Returns the limit with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|limit| limit.name() == name)
     }
 
-    /// All limits over which a request is refused.
+    /// Returns all limits that refuse a request when they are exceeded.
     pub fn refusing() -> impl Iterator<Item = Self> {
         let all = Self::ALL.iter().copied();
         all.filter(|limit| limit.row().over == Over::Refused)
@@ -377,8 +376,8 @@ impl Limit {
 }
 
 impl Default for Limits {
-    /// The defaults of the table. Memory is not limited; two long decisions for
-    /// each processor run, and 128 wait.
+    /// Returns the defaults of the table. Memory is not limited. For each processor, two long
+    /// decisions run and 128 wait.
     fn default() -> Self {
         let mut limits = Self::none();
         limits.max_reservation_ttl = Duration::from_secs(3_600);

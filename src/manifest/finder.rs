@@ -173,7 +173,7 @@ impl WorkloadFinder {
     /// As [`Self::finish`], in the form of [`FindPods`].
     ///
     /// # Errors
-    /// Those of [`Self::finish`].
+    /// The errors of [`Self::finish`].
     pub(crate) fn finish_one(&self, place: &str) -> Result<Vec<WorkloadPod>, ManifestError> {
         Ok(vec![self.finish(place)?])
     }
@@ -182,7 +182,8 @@ impl WorkloadFinder {
     /// place of the search, for messages.
     ///
     /// # Errors
-    /// Those of [`Self::finish`], also if several objects match and one of them has no replicas.
+    /// The errors of [`Self::finish`]. It is also an error if several objects match and one of them
+    /// has no replicas.
     pub(crate) fn finish_all(&self, place: &str) -> Result<Vec<WorkloadPod>, ManifestError> {
         let has_replicas = |(item, _): &(Item, InputSource)| {
             let kind = parts(&item.value).0;

@@ -21,9 +21,9 @@ pub enum Action {
 /// The setting of a constraint that says if nodes on which the pod cannot run are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Policy {
-    /// Such nodes are left out.
+    /// Nodes on which the pod cannot run are left out.
     Honor,
-    /// Such nodes count.
+    /// Nodes on which the pod cannot run are counted.
     Ignore,
 }
 

@@ -1,5 +1,5 @@
-//! Messages in their encoding. The server receives and sends all of them so: it reads no more of a
-//! request than it needs, and some answers were never built as messages.
+//! Messages that stay encoded. The server receives and sends all messages in this form. It reads
+//! only the parts of a request that it needs, and writes some answers without building messages.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,20 +9,20 @@ use prost::{DecodeError, Message};
 use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-/// The room that a call has at first for its request, and for its answer. It grows with them. Most
-/// messages fit. Of so small buffers many fit into a page of the allocator; with tonic's own 8 KiB,
-/// a page had the buffers of four calls, and was returned to the system and requested again all the
-/// time.
+/// The first size of the buffers for the request and the answer of a call. Most messages fit; for
+/// larger ones the buffers grow. Many buffers of this size fit into a page of the allocator. With
+/// tonic's own 8 KiB, a page held the buffers of only four calls, and was returned to the system
+/// and requested again all the time.
 const CALL_BUFFER_BYTES: usize = 1 << 10;
 
-/// The bytes of an answer that are sent at a time.
+/// The number of bytes of an answer that are sent at a time.
 const SENT_BYTES: usize = 32 << 10;
 
 fn buffers() -> BufferSettings {
     BufferSettings::new(CALL_BUFFER_BYTES, SENT_BYTES)
 }
 
-/// The encoding of a message. Received bytes may be no message.
+/// An encoded message. Bytes that were received need not be a valid message.
 #[derive(Default)]
 pub struct Encoded<M> {
     /// The encoded bytes.
@@ -31,7 +31,7 @@ pub struct Encoded<M> {
 }
 
 impl<M> Encoded<M> {
-    /// The encoding in these bytes.
+    /// Takes these bytes as the encoding of a message.
     pub fn new(bytes: Bytes) -> Self {
         Self {
             bytes,
@@ -39,17 +39,17 @@ impl<M> Encoded<M> {
         }
     }
 
-    /// The encoded bytes, also as the encoding of another message.
+    /// Returns the encoded bytes, which may also be taken as the encoding of another message.
     pub fn into_bytes(self) -> Bytes {
         self.bytes
     }
 }
 
 impl<M: Message + Default> Encoded<M> {
-    /// The message.
+    /// Decodes the message.
     ///
     /// # Errors
-    /// These bytes are no such message.
+    /// When the bytes are not the encoding of such a message.
     pub fn decode(&self) -> Result<M, DecodeError> {
         M::decode(self.bytes.clone())
     }
@@ -61,7 +61,7 @@ impl<M: Message> From<M> for Encoded<M> {
     }
 }
 
-/// The encoding of a message.
+/// Encodes a message.
 pub fn encode(message: impl Message) -> Bytes {
     message.encode_to_vec().into()
 }
@@ -72,8 +72,8 @@ impl<M> fmt::Debug for Encoded<M> {
     }
 }
 
-/// Passes the messages of a call on in their encoding. All calls of the server do, so the code for
-/// a call is compiled once for all, and not for each message.
+/// A codec that passes on the messages of a call without decoding them. All calls of the server use
+/// it, so the code for a call is compiled only once, and not for each type of message.
 #[derive(Clone, Copy, Default)]
 pub struct BytesCodec;
 

@@ -1,23 +1,23 @@
-//! Writes messages field by field, straight from their values, without building them first.
+//! Writes messages field by field from their values, without building them first.
 //!
-//! A message within a message is preceded by its length. So a message gives its fields to any
-//! [`Sink`]: first to one that only adds up their lengths.
+//! The length of an inner message comes before it. Therefore a message can give its fields to any
+//! [`Sink`], first to one that only adds up their lengths.
 
 use prost::encoding::{WireType, encode_varint, encoded_len_varint};
 
 /// A value that can be written as a message.
 pub trait Fields {
-    /// Writes its fields.
+    /// Writes the fields of the message.
     fn put<S: Sink>(&self, to: &mut S);
 }
 
-/// A target that fields are written to. As in all of proto3, a field with the default
-/// value is left out, unless its method says otherwise.
+/// A target for fields. As everywhere in proto3, a field with the default value is left out, unless
+/// its method says otherwise.
 pub trait Sink: Sized {
-    /// Writes a number in the variable length of the protocol.
+    /// Writes a number as a varint.
     fn varint(&mut self, value: u64);
 
-    /// Writes bytes as they are.
+    /// Writes bytes without a change.
     fn raw(&mut self, bytes: &[u8]);
 
     /// Writes the key of a field.
@@ -85,7 +85,7 @@ impl Sink for Length {
 
 impl Sink for Vec<u8> {
     fn varint(&mut self, value: u64) {
-        // Most are small.
+        // Most values are small.
         match value {
             0..0x80 => self.push(value as u8),
             _ => encode_varint(value, self),

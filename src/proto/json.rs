@@ -1,4 +1,4 @@
-//! The JSON of objects that Kubernetes writes in an unusual way.
+//! The JSON form of types that Kubernetes writes in an unusual way.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ impl Serialize for Quantity {
     }
 }
 
-/// A quantity is its text. Manifests have numbers, too.
+/// Reads a quantity from a text, or from a number, because manifests have numbers too.
 impl<'de> Deserialize<'de> for Quantity {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(QuantityVisitor)
@@ -83,7 +83,7 @@ impl<'de> Deserialize<'de> for IntOrString {
     }
 }
 
-/// A volume in its JSON form: the fields of its source are beside its name.
+/// A volume in its JSON form, in which the fields of its source are beside its name.
 #[derive(Serialize, Deserialize)]
 struct FlatVolume {
     #[serde(default, skip_serializing_if = "String::is_empty")]

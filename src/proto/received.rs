@@ -1,5 +1,5 @@
-//! The requests of feeds in the form that the server reads: their changes stay encoded until they
-//! are checked.
+//! The requests of feeds in the form in which the server reads them. The changes in them stay
+//! encoded until they are checked.
 
 use prost::bytes::{Buf, BufMut, Bytes};
 use prost::encoding::{DecodeContext, WireType, bytes};
@@ -61,7 +61,7 @@ pub enum FeedStep {
     /// A batch, or a replace in one message.
     #[prost(message, tag = "1")]
     Update(ReceivedUpdate),
-    /// The begin of a replace.
+    /// The start of a replace.
     #[prost(message, tag = "2")]
     BeginReplace(v1::BeginReplace),
     /// The commit of a replace.

@@ -1,10 +1,9 @@
-//! Volumes and ephemeral containers, which Kubernetes' protobuf and its JSON write in
-//! different ways.
+//! Volumes and ephemeral containers. Kubernetes' protobuf writes them differently from its JSON.
 
 use super::v1::{EphemeralContainer, Volume, VolumeMount, VolumeSource};
 
 impl Volume {
-    /// The volume's source, from either form.
+    /// Returns the volume's source from either form.
     pub fn source(&self) -> VolumeSource {
         let source = self.volume_source.clone().unwrap_or_default();
         macro_rules! either {
@@ -25,7 +24,7 @@ impl Volume {
 }
 
 impl EphemeralContainer {
-    /// The container's mounts, from either form.
+    /// Returns the container's mounts from either form.
     pub fn mounts(&self) -> impl Iterator<Item = &VolumeMount> {
         let common = self.ephemeral_container_common.iter();
         common

@@ -1,11 +1,12 @@
 //! Reads encoded messages field by field without decoding them.
 //!
-//! It reads the form that encoders write. Where anything is unusual it finds nothing, and the
-//! caller decodes the message instead: so the rules of decoding are those of `prost` alone.
+//! The code only reads the form that encoders usually write. If anything is unusual it finds
+//! nothing, and the caller decodes the message instead. So only `prost` decides which messages are
+//! valid and what they mean.
 
 use prost::encoding::{WireType, decode_key, decode_varint};
 
-/// A piece of the bytes of a message that is shorter than 4 GiB.
+/// A range of the bytes of a message that is shorter than 4 GiB.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Span {
     start: u32,
@@ -13,25 +14,25 @@ pub struct Span {
 }
 
 impl Span {
-    /// The bytes of the piece.
+    /// Returns the bytes of the range.
     pub fn of(self, message: &[u8]) -> &[u8] {
         &message[self.start as usize..self.end as usize]
     }
 }
 
-/// A field of a message: where it begins, where its content does, and where it ends.
+/// A field of a message, with the places at which it begins, its content begins, and it ends.
 #[derive(Debug, Clone, Copy)]
 pub struct WireField {
     /// The number of the field.
     pub number: u32,
-    /// The place at which its content begins.
+    /// The place at which the field's content begins.
     pub content: usize,
     start: usize,
     end: usize,
     kind: WireType,
 }
 
-/// The fields of a message that is a piece of `bytes`.
+/// Reads the fields of a message that is a part of `bytes`.
 #[derive(Debug)]
 pub struct WireFields<'a> {
     bytes: &'a [u8],
@@ -40,7 +41,7 @@ pub struct WireFields<'a> {
 }
 
 impl<'a> WireFields<'a> {
-    /// The fields of a whole message.
+    /// Starts at the first field of a whole message.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self {
             bytes,
@@ -49,8 +50,8 @@ impl<'a> WireFields<'a> {
         }
     }
 
-    /// The next field; `Some(None)` at the end, and `None` if there is no field or
-    /// one of another kind than those of the protocol.
+    /// Reads the next field. Returns `Some(None)` at the end, and `None` if the bytes are not a
+    /// field of a kind that the protocol has.
     #[inline(always)]
     pub fn next(&mut self) -> Option<Option<WireField>> {
         let start = self.at;
@@ -106,19 +107,19 @@ impl<'a> WireFields<'a> {
         self.at == self.end
     }
 
-    /// A field with its key.
+    /// Returns the bytes of a field together with its key.
     pub fn whole(&self, field: &WireField) -> &'a [u8] {
         &self.bytes[field.start..field.end]
     }
 
-    /// The bytes of a field that has bytes.
+    /// Returns the content of a field, if it is one that has bytes.
     #[inline(always)]
     pub fn content(&self, field: &WireField) -> Option<&'a [u8]> {
         let bytes = &self.bytes[field.content..field.end];
         (field.kind == WireType::LengthDelimited).then_some(bytes)
     }
 
-    /// The number of a field that has a varint.
+    /// Returns the number in a field, if it is one that has a varint.
     #[cfg(feature = "server")]
     pub fn number(&self, field: &WireField) -> Option<u64> {
         let mut bytes = &self.bytes[field.content..field.end];
@@ -126,14 +127,15 @@ impl<'a> WireFields<'a> {
         has_number.then(|| decode_varint(&mut bytes).ok())?
     }
 
-    /// The bytes of a field that may come once.
+    /// Returns the content of a field that may come only once. Returns `None` if the field is in
+    /// `seen` already, or is not one that has bytes.
     #[inline(always)]
     pub fn once(&self, seen: &mut u32, field: &WireField) -> Option<&'a [u8]> {
         let span = self.span_once(seen, field)?;
         Some(span.of(self.bytes))
     }
 
-    /// The place of the bytes of a field that may come once.
+    /// Returns the place of the content of a field that may come only once.
     #[inline(always)]
     pub fn span_once(&self, seen: &mut u32, field: &WireField) -> Option<Span> {
         let bit = 1 << field.number;
@@ -145,7 +147,7 @@ impl<'a> WireFields<'a> {
         })
     }
 
-    /// The fields of a field that is a message and may come once.
+    /// Reads the fields of a message in a field that may come only once.
     pub fn within(&self, seen: &mut u32, field: &WireField) -> Option<Self> {
         self.span_once(seen, field)?;
         Some(Self {
