@@ -1,5 +1,5 @@
-//! A log is read whole although it cannot be reached now and then, and not for ever
-//! where it stays so.
+//! An audit reads a whole log that is out of reach now and then, and gives up if the log stays out
+//! of reach.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -16,8 +16,8 @@ use crate::machines::Machines;
 use crate::ports::free_ports;
 use crate::process::DEADLINE;
 
-/// The nats-server of `deploy/tools.sh`; none where it was not installed, which a
-/// line tells.
+/// Returns the nats-server that `deploy/tools.sh` finds. If there is none, prints a line and
+/// returns `None`.
 pub(crate) fn binary() -> Option<&'static Path> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
     let find = || {
@@ -38,15 +38,15 @@ pub(crate) fn binary() -> Option<&'static Path> {
     FOUND.get_or_init(find).as_deref()
 }
 
-/// Servers that form a cluster, or one alone. They end when this is dropped.
+/// Nats-servers that form a cluster, or one alone. Dropping this ends them.
 pub(crate) struct Brokers {
     directory: PathBuf,
     pub(crate) servers: Vec<Broker>,
     setup: Setup,
-    /// The links between them, if they pass through this process.
+    /// The links between the servers, if they pass through this process.
     pub(crate) links: Option<Links>,
-    /// Clusters take turns: several at once on two processors and one disk are too
-    /// slow to elect leaders in time.
+    /// Clusters take turns, because several at once are too slow to elect leaders in time on two
+    /// processors and one disk.
     _turn: Option<MutexGuard<'static, ()>>,
 }
 
@@ -55,18 +55,19 @@ pub(crate) struct Brokers {
 pub(crate) struct Setup {
     /// Further lines of the configuration of each server.
     pub(crate) more: String,
-    /// With this environment each has the configuration of `deploy/nats` instead.
+    /// If this is not empty, each server runs with the configuration of `deploy/nats` and this
+    /// environment.
     pub(crate) deployed: Vec<(&'static str, String)>,
-    /// True if the links between them pass through this process, and the first server of
-    /// the fleet reaches them by a way that does.
+    /// True if the links between the servers pass through this process, and so does the connection
+    /// of the first server of the fleet to them.
     pub(crate) is_linked: bool,
-    /// The machines on which they run, each on one; without any all run on this one.
+    /// The machines on which the servers run, one on each. Without machines all run on this host.
     pub(crate) machines: Option<Machines>,
-    /// The flags with which they can be connected to.
+    /// The further flags that a program needs to connect to the servers.
     pub(crate) access: Vec<String>,
 }
 
-/// The turn of clusters.
+/// The lock that a cluster holds while it runs.
 static TURN: Mutex<()> = Mutex::new(());
 
 pub(crate) struct Broker {
@@ -83,14 +84,14 @@ impl Brokers {
         Self::start_with(count, Setup::default())
     }
 
-    /// As [`Self::start`], set up otherwise.
+    /// As [`Self::start`], with another setup.
     pub(crate) fn start_with(count: usize, setup: Setup) -> Option<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         binary()?;
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR"))
             .join(format!("brokers-{}-{number}", std::process::id()));
-        // Left by an earlier process of this id.
+        // An earlier process with this id may have left the directory.
         let _ = std::fs::remove_dir_all(&directory);
         let port = |fixed| match setup.machines {
             Some(_) => fixed,
@@ -112,7 +113,7 @@ impl Brokers {
             servers,
             links,
             setup,
-            // A test that failed has left nothing behind.
+            // A failed test poisons the lock, but leaves no servers behind.
             _turn: (count > 1).then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner)),
         };
         for number in 0..count {
@@ -164,7 +165,7 @@ impl Brokers {
         );
         if self.servers.len() > 1 {
             let (routes, more) = match &self.links {
-                // Nobody is told of another way.
+                // Servers do not advertise addresses that bypass the links.
                 Some(links) => (
                     links.routes(number),
                     "no_advertise: true, advertise: \"127.0.0.1:1\"",
@@ -191,7 +192,7 @@ impl Brokers {
         config
     }
 
-    /// Returns what differs between servers with the configuration of `deploy/nats`.
+    /// Returns the variables that differ between servers with the configuration of `deploy/nats`.
     fn environment(&self, number: usize) -> [(&'static str, String); 5] {
         let server = &self.servers[number];
         let routes = self.servers.iter().map(|server| server.cluster);
@@ -211,7 +212,7 @@ impl Brokers {
         self.directory.join(&self.servers[number].name)
     }
 
-    /// Returns where a server keeps its streams.
+    /// Returns the directory in which a server keeps its streams.
     pub(crate) fn store(&self, number: usize) -> PathBuf {
         self.directory(number).join("store")
     }
@@ -222,7 +223,7 @@ impl Brokers {
         String::from_utf8_lossy(&log.expect("a log")).into_owned()
     }
 
-    /// Sends a signal to a server: `KILL` ends it, and is waited for.
+    /// Sends a signal to a server. `KILL` and `TERM` end it, which this waits for.
     pub(crate) fn signal(&mut self, number: usize, signal: &str) {
         let Some(process) = &mut self.servers[number].process else {
             return;
@@ -236,18 +237,18 @@ impl Brokers {
         }
     }
 
-    /// The machines on which they run, if each has one.
+    /// The machines on which the servers run, if each has one.
     pub(crate) fn machines(&self) -> Option<&Machines> {
         self.setup.machines.as_ref()
     }
 
-    /// Where a machine is reached.
+    /// The address at which a server is reached.
     fn host(&self, number: usize) -> String {
         self.machines()
             .map_or("127.0.0.1".to_owned(), |_| Machines::host(number))
     }
 
-    /// A program, to be run on a machine.
+    /// Returns the command that runs a program on a machine, if there are machines.
     pub(crate) fn on_machine(&self, number: usize, program: Command) -> Command {
         match self.machines() {
             Some(machines) => machines.on(number, &program),
@@ -260,9 +261,8 @@ impl Brokers {
         self.servers.len()
     }
 
-    /// Waits until each server has all of each stream. Until then a server that was
-    /// away does not count where a leader has to be elected, and to fail another one
-    /// is to fail two.
+    /// Waits until each server has all messages of each stream. Until then a server that was away
+    /// does not count in the election of a leader, so failing another one means failing two.
     pub(crate) async fn settle(&self) {
         let start = Instant::now();
         while let Err(why) = self.are_settled().await {
@@ -299,13 +299,13 @@ impl Brokers {
         let servers = (0..).zip(&self.servers);
         let url = |(number, server): (usize, &Broker)| match self.setup.deployed.is_empty() {
             true => format!("nats://{}:{}", self.host(number), server.client),
-            // As its certificate names it.
+            // The certificate of the server names localhost.
             false => format!("tls://localhost:{}", server.client),
         };
         servers.map(url).collect()
     }
 
-    /// The flags of programs that connect to them.
+    /// The flags of programs that connect to the servers.
     pub(crate) fn flags(&self) -> Vec<String> {
         let flags = [
             ("--log", self.urls().join(",")),
@@ -320,7 +320,7 @@ impl Brokers {
             .collect()
     }
 
-    /// Returns how these servers keep streams: on all of them.
+    /// Returns the settings of streams: a copy on each of these servers.
     pub(crate) fn keeping(&self) -> Keeping {
         Keeping {
             replicas: self.servers.len(),
@@ -334,7 +334,7 @@ impl Brokers {
         connected.unwrap_or_else(|error| panic!("no connection: {error}; {}", self.logged(0)))
     }
 
-    /// As [`Self::connect`], with other settings of streams, which may be refused.
+    /// As [`Self::connect`], with other settings of streams. The servers may refuse them.
     pub(crate) async fn connect_with(
         &self,
         fleet: &str,
@@ -360,11 +360,11 @@ impl Brokers {
 impl Drop for Brokers {
     fn drop(&mut self) {
         for number in 0..self.servers.len() {
-            // A process that is paused ends too.
+            // KILL ends a paused process too.
             self.signal(number, "KILL");
         }
         if !std::thread::panicking() {
-            // The next run clears what is left.
+            // The next run removes what is left.
             let _ = std::fs::remove_dir_all(&self.directory);
         }
     }

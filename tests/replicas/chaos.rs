@@ -25,7 +25,7 @@ const ROOM: i64 = 8;
 /// The max skew of pods over zones.
 pub(crate) const MAX_SKEW: i32 = 1;
 
-/// Returns how long it goes on: `CHAOS_SECONDS`.
+/// Returns the duration of the harm: `CHAOS_SECONDS`.
 fn duration() -> Duration {
     let seconds = std::env::var("CHAOS_SECONDS").ok();
     Duration::from_secs(seconds.and_then(|text| text.parse().ok()).unwrap_or(30))
@@ -97,7 +97,7 @@ pub(crate) async fn nothing_is_lost(
     fleet.verify_log();
 }
 
-/// Has clients ask until it is over, on a thread of their own: to start a server
+/// Has clients ask until `is_over` is set, on a thread of their own because starting a server
 /// blocks the thread of the test.
 fn ask(
     clients: Vec<Client>,
@@ -119,7 +119,7 @@ fn ask(
     })
 }
 
-/// Keeps the history in a file, to look at.
+/// Writes the history to a file for a reader, and returns the path.
 fn write_down(history: &[Event], seed: u64) -> String {
     let mut text = String::new();
     for event in history {
@@ -130,8 +130,8 @@ fn write_down(history: &[Event], seed: u64) -> String {
     path.display().to_string()
 }
 
-/// Kills and pauses processes: at a time at most one nats-server, which is what the
-/// log survives, and one server.
+/// Kills and pauses processes: at a time at most one nats-server, which the log survives, and one
+/// server.
 async fn harm(fleet: &mut Fleet, seed: u64) {
     let mut dice = fastrand::Rng::with_seed(seed);
     let end = Instant::now() + duration();
@@ -147,7 +147,7 @@ async fn harm(fleet: &mut Fleet, seed: u64) {
         if let Some((number, signal)) = broker {
             fleet.brokers.signal(number, signal);
         }
-        // Some last longer than an election, others are over before one.
+        // Some faults last longer than an election, others end before one.
         let most = if broker.is_some() { 8000 } else { 2000 };
         tokio::time::sleep(Duration::from_millis(dice.u64(200..most))).await;
         match broker {
@@ -167,7 +167,7 @@ async fn harm(fleet: &mut Fleet, seed: u64) {
     }
 }
 
-/// All servers hold what the clients know, and nothing else.
+/// Checks that all servers hold what the clients know, and nothing else.
 async fn check(fleet: &Fleet, known: &[Known]) {
     let held = fleet.agree("default").await;
     let there = held.pods();

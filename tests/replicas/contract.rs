@@ -1,4 +1,4 @@
-//! The contract of a log, which the fake one and NATS both keep: one table of cases.
+//! The contract of a log, which the fake log and NATS both keep: one table of cases.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -13,8 +13,8 @@ use crate::process::DEADLINE;
 
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// A case: what it is called, and what it checks on a log of which the snapshot
-/// with its name is its own.
+/// Makes `check` run each case by its name. A case uses only the log of the snapshot with that
+/// name.
 macro_rules! cases {
     ($($case:ident),* $(,)?) => {
         async fn check(log: &dyn Log) {
@@ -81,7 +81,7 @@ async fn fill(log: &dyn Log, name: &str, last: u64) {
     }
 }
 
-/// The next message, whatever passes meanwhile.
+/// Returns the next message, whatever errors come before it.
 async fn next(follower: &dyn Follower, after: u64) -> Message {
     let start = Instant::now();
     loop {
@@ -92,7 +92,7 @@ async fn next(follower: &dyn Follower, after: u64) -> Message {
     }
 }
 
-/// The error that comes instead of a message.
+/// Returns the error that comes instead of a message.
 async fn fault(follower: &dyn Follower, after: u64) -> Error {
     let start = Instant::now();
     loop {
@@ -109,7 +109,7 @@ fn assert_missing<T: Debug>(answer: Result<T, Error>) {
     assert!(matches!(answer, Err(Error::NotFound(_))), "{answer:?}");
 }
 
-/// Waits until a follower is told that its log was made anew, and is shorter.
+/// Waits until a follower is told that its log was made anew, and is shorter than before.
 async fn until_anew(follower: &dyn Follower, after: u64) {
     let start = Instant::now();
     while fault(follower, after).await != Error::Shorter(2) {
@@ -130,7 +130,7 @@ async fn an_append_needs_the_end(log: &dyn Log, name: &str) {
     assert_eq!((bounds.first, bounds.last), (1, 2));
 }
 
-/// As its messages do.
+/// The log tells the time by the same clock that stamps its messages.
 async fn a_log_tells_the_time(log: &dyn Log, name: &str) {
     assert_missing(log.time(name).await);
     fill(log, name, 1).await;
@@ -161,7 +161,7 @@ async fn a_follower_gets_all_in_order(log: &dyn Log, name: &str) {
             let message = next(&*follower, after).await;
             assert_eq!(message.sequence, after + 1);
             assert_eq!(message.bytes, text(&(after + 1).to_string()));
-            // It stays until it is taken.
+            // The same question gets the same message again.
             assert_eq!(next(&*follower, after).await, message);
         }
         assert_eq!(follower.next(30, Duration::from_millis(20)).await, Ok(None));
@@ -221,7 +221,7 @@ async fn a_trimmed_log_goes_on(log: &dyn Log, name: &str) {
         log.trim(name, before).await.expect("it is there");
         assert_eq!(bounds().await, expected, "{before}");
     }
-    // An empty log is not a new one.
+    // A log that was emptied by trimming is not a new one.
     assert_eq!(
         log.append_if(name, 0, text("0"), WITHIN).await,
         Err(Error::Conflict)
@@ -256,7 +256,7 @@ async fn a_log_that_is_made_anew_is_another_one(log: &dyn Log, name: &str) {
     assert_eq!(next(&*follower, 1).await.sequence, 2);
     let last = last(log, name).await;
     log.remove_if(name, &last).await.expect("it is there");
-    // It ends where the other one ended.
+    // The new log ends where the former one ended.
     fill(log, name, 2).await;
     until_anew(&*follower, 2).await;
 }

@@ -1,5 +1,5 @@
-//! A nats-server that silently lacks what was damaged in its store: servers start from the
-//! other copies within seconds, say which copy is damaged, and have it lead nothing.
+//! A nats-server that silently lacks messages because its store was damaged. Servers start from the
+//! other copies within seconds, say which copy is damaged, and do not let it lead.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -21,17 +21,17 @@ const START: Duration = Duration::from_secs(20);
 
 const BLOBS: &str = "EVK_test_BLOBS";
 
-/// The streams and messages that are damaged, whose copies are counted.
+/// A stream, and the snapshot whose log it is: `None` for the blobs.
 type Kept<'a> = (&'a str, Option<&'a str>);
 
-/// Returns the copy that a server has of a message.
+/// Returns the copy of a stream that a nats-server has.
 async fn copy(log: &dyn Log, of: Kept<'_>, server: &str) -> Option<LogCopy> {
     let copies = log.inspect(of.1, false).await.ok()?;
     let of_server = |copy: &LogCopy| copy.server == server && copy.of == of.0;
     copies.into_iter().find(of_server)
 }
 
-/// Waits until a server has what it is to have.
+/// Waits until the copy of a stream at a nats-server meets a condition.
 async fn until_copy(log: &dyn Log, of: Kept<'_>, server: &str, is: fn(&LogCopy) -> bool) {
     let start = Instant::now();
     loop {
@@ -44,14 +44,14 @@ async fn until_copy(log: &dyn Log, of: Kept<'_>, server: &str, is: fn(&LogCopy) 
     }
 }
 
-/// The file of a stream at a nats-server that does not run.
+/// The file of a stream in the store of a nats-server.
 fn file(brokers: &Brokers, number: usize, stream: &str) -> PathBuf {
     let streams = brokers.store(number).join("jetstream/$G/streams");
     streams.join(stream).join("msgs/1.blk")
 }
 
-/// Flips a bit in the length of a message, and starts the nats-server without the others: it
-/// drops that and all that comes after, and believes afterwards that it has all.
+/// Flips a bit in the length of a message, and starts the nats-server without the others. It drops
+/// this message and all later ones, and then believes that it has all.
 async fn damage(brokers: &mut Brokers, number: usize, of: Kept<'_>) {
     brokers.settle().await;
     brokers.signal(number, "TERM");
@@ -88,7 +88,7 @@ async fn damage(brokers: &mut Brokers, number: usize, of: Kept<'_>) {
     until_copy(&log, of, name, LogCopy::is_damaged).await;
 }
 
-/// Has a nats-server lead a stream, whatever it lacks.
+/// Makes a nats-server the leader of a stream, whatever its copy lacks.
 async fn lead(brokers: &Brokers, number: usize, stream: &str) {
     let client = async_nats::connect(brokers.urls()).await.expect("it runs");
     let streams = async_nats::jetstream::new(client);
@@ -101,7 +101,7 @@ async fn lead(brokers: &Brokers, number: usize, stream: &str) {
                 return;
             }
         }
-        // It may have none at the moment.
+        // The stream may have no leader at the moment.
         let request = json!({ "placement": { "preferred": name } });
         brokers.step_down(stream, &request).await;
         sleep(Duration::from_millis(200)).await;
@@ -127,7 +127,7 @@ async fn servers_start_beside_a_damaged_copy_and_say_which() {
         fill(&fleet, 8).await;
         fleet.checkpoint(&[]);
     }
-    // As it is hours later: nobody can begin without a checkpoint.
+    // Removes old records as trimming does after hours: no server can begin without a checkpoint.
     let stream = fleet.brokers.stream("default").await;
     stream.purge().sequence(12).await.expect("it is there");
     fleet.agree("default").await;
@@ -174,7 +174,8 @@ async fn servers_start_beside_a_damaged_copy_and_say_which() {
     .await;
 }
 
-/// One bit of a blob: it does not come from there, whatever the nats-server says.
+/// A server does not read a blob from the copy in which a bit was flipped, whatever the nats-server
+/// says.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_blob_with_a_flipped_bit_is_read_elsewhere() {
     let Some(mut fleet) = Fleet::start(3, 1, &[]) else {
@@ -187,7 +188,7 @@ async fn a_blob_with_a_flipped_bit_is_read_elsewhere() {
     fleet.brokers.signal(2, "TERM");
     let path = file(&fleet.brokers, 2, BLOBS);
     let mut bytes = std::fs::read(&path).expect("it has some");
-    // In the first message: the objects.
+    // This byte is in the first message, which holds the objects.
     bytes[300] ^= 1;
     std::fs::write(&path, &bytes).expect("it is written");
     fleet.brokers.run(2);

@@ -1,4 +1,4 @@
-//! The log on NATS when its servers fail, or are not as needed.
+//! The log on NATS when nats-servers fail, or lack what a log needs.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -13,15 +13,15 @@ use crate::process::DEADLINE;
 
 const WITHIN: Duration = Duration::from_secs(2);
 
-/// Appends a message until it is there for sure, as a writer does: the same bytes
-/// at the same place, however often.
+/// Appends a message as a writer does: repeats the same bytes at the same place until they are
+/// there for sure.
 async fn append(log: &dyn Log, name: &str, after: u64, message: &Bytes) {
     let start = Instant::now();
     let mut unsure = false;
     loop {
         match log.append_if(name, after, message.clone(), WITHIN).await {
             Ok(sequence) => return assert_eq!(sequence, after + 1),
-            // An earlier try landed.
+            // An earlier try may have landed.
             Err(Error::Conflict) if unsure => {
                 let follower = log.follow(name, after);
                 let landed = follower.next(after, WITHIN).await;
@@ -63,8 +63,8 @@ fn message(number: u64) -> Bytes {
     format!("message {number}").into()
 }
 
-/// Messages are appended and followed while each server in turn fails in a way,
-/// and comes back in another.
+/// Appends and follows messages while each server in turn fails in one way, and comes back in
+/// another.
 async fn survives(fail: &str, recover: &str) {
     let Some(mut brokers) = Brokers::start(3) else {
         return;
@@ -94,7 +94,7 @@ async fn survives(fail: &str, recover: &str) {
                 "the follower is stuck at {place} of {last}"
             );
         }
-        // Or the next fault is the second one at a time.
+        // Otherwise two servers would be away at the next fault.
         brokers.settle().await;
     }
     let expected: Vec<_> = (1..=last).map(message).collect();
@@ -213,7 +213,7 @@ async fn streams_with_other_settings_are_refused() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    // It was left as it is.
+    // The stream keeps its settings and stays empty.
     let bounds = log.bounds("default").await.expect("it is there");
     assert_eq!(bounds.last, 0);
 }
@@ -222,7 +222,7 @@ async fn streams_with_other_settings_are_refused() {
 async fn an_old_server_is_refused() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound");
-    // As much of a nats-server as tells its version.
+    // This fakes just enough of a nats-server to tell its version.
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("somebody connects");
         let info = r#"INFO {"server_id":"X","server_name":"old","version":"2.9.10","proto":1,"headers":true,"jetstream":true,"max_payload":1048576}"#;
@@ -250,7 +250,7 @@ async fn an_old_server_is_refused() {
     );
 }
 
-/// Two servers remove one log, of which one is late: what was made anew meanwhile stays.
+/// Two servers remove the same log, one of them late. The log that was made anew in between stays.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_was_made_anew_is_not_what_a_late_server_deletes() {
     let Some(brokers) = Brokers::start(1) else {
@@ -260,13 +260,13 @@ async fn a_stream_that_was_made_anew_is_not_what_a_late_server_deletes() {
     append(&first, "default", 0, &message(1)).await;
     let end = first.read("default", 1).await;
     let end = end.expect("it is there");
-    // It has asked for everything that it needs to know but the removal itself.
+    // The late server has read all that it needs to know, and has not yet removed the log.
     assert_eq!(late.bounds("default").await.expect("it is there").last, 1);
     let client = async_nats::connect(brokers.urls()).await.expect("it runs");
     let streams = async_nats::jetstream::new(client);
     first.remove_if("default", &end).await.expect("it is there");
     append(&first, "default", 0, &message(2)).await;
-    // The request that it sent arrives by now.
+    // A late request to delete the former stream arrives now.
     let deleted = streams.delete_stream("EVK_late_LOG_default").await;
     assert!(deleted.is_err(), "it is another one now");
     assert_eq!(late.remove_if("default", &end).await, Err(Error::Conflict));
@@ -277,7 +277,7 @@ async fn a_stream_that_was_made_anew_is_not_what_a_late_server_deletes() {
     append(&late, "default", 1, &message(3)).await;
 }
 
-/// The server that removes a log ends before the stream is deleted: others delete it.
+/// If the server that removes a log ends before it deletes the stream, others delete it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_was_left_is_deleted_by_others() {
     let Some(brokers) = Brokers::start(1) else {

@@ -54,7 +54,7 @@ faults! {
 }
 
 impl Fault {
-    /// All that can be inflicted; those of clocks where they can be set.
+    /// Returns all faults, those of clocks only if clocks can be set.
     pub(crate) fn all(has_clocks: bool) -> Vec<Self> {
         let of_clocks = [
             Self::ClockAhead,
@@ -68,7 +68,7 @@ impl Fault {
     }
 }
 
-/// Flips a bit in what a nats-server that does not run keeps of a stream.
+/// Flips a bit of a stream in the store of a nats-server that does not run.
 pub(crate) fn damage(store: &Path, stream: &str, dice: &mut fastrand::Rng) {
     let messages = store.join("jetstream/$G/streams").join(stream).join("msgs");
     let files = std::fs::read_dir(messages).expect("it has some");

@@ -1,4 +1,5 @@
-//! Of several servers that watch a cluster one feeds, and another one soon.
+//! One of several servers that watch a cluster feeds the fleet. When it fails, another one soon
+//! takes over.
 
 use std::time::Duration;
 
@@ -52,7 +53,7 @@ async fn one_server_feeds_and_another_takes_over() {
     assert!(told.contains("feed of snapshot default: "), "{told}");
     assert!(!is_feeding(&admins[other]));
 
-    // It cannot say that it stops.
+    // A paused server cannot say that it stops feeding.
     fleet.signal(feeder, "STOP");
     cluster.put("nodes", node("second"));
     cluster.delete("nodes", "first");
@@ -88,7 +89,7 @@ fn pod(name: &str, node: &str) -> Value {
         "status": {"phase": "Running"}})
 }
 
-/// Waits until all pods have a deletion cost; how often one was written.
+/// Waits until all pods have a deletion cost. Returns the number of pods and of writes.
 fn written(cluster: &ApiServer) -> (usize, u32) {
     let pods = until("all pods have a value", || {
         let pods = cluster.objects("pods");
@@ -126,7 +127,7 @@ async fn only_the_server_that_feeds_writes_deletion_costs() {
     let admins = [fleet.admin(0), fleet.admin(1)];
     let feeder = until("one feeds", || (0..2).find(|at| is_feeding(&admins[*at])));
     assert_eq!(written(&cluster), (3, 3));
-    // Both servers know each of these pods at the same time.
+    // Both servers learn of each of these pods at the same time.
     for index in 3..9 {
         cluster.put("pods", pod(&format!("web-{index}"), ["a", "b"][index % 2]));
         assert_eq!(written(&cluster), (index + 1, index as u32 + 1));

@@ -24,7 +24,7 @@ use crate::process::{self, DEADLINE};
 
 pub(crate) type Client = SpreadServiceClient<Channel>;
 
-/// The time after which a call is tried elsewhere.
+/// The time after which a call is tried at another server.
 const CALL: Duration = Duration::from_secs(10);
 
 /// Servers of a fleet, and the nats-servers that keep its log.
@@ -37,8 +37,8 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// Starts servers on one nats-server or three; `None` where nats-server is
-    /// absent. In flags `{number}` is that of the server.
+    /// Starts servers on one nats-server or three; `None` where nats-server is absent. In flags
+    /// `{number}` stands for the number of the server.
     pub(crate) fn start(brokers: usize, servers: usize, more: &[&str]) -> Option<Self> {
         Some(Self::on(Brokers::start(brokers)?, servers, more))
     }
@@ -74,14 +74,14 @@ impl Fleet {
         self.run_with(number, process::command(&["serve"]));
     }
 
-    /// As [`Self::run`], by the `serve` of another version's binary.
+    /// As [`Self::run`], with another command, such as that of another version.
     pub(crate) fn run_with(&mut self, number: usize, command: Command) {
         let mut command = self.serve(number, command);
         let server = process::Server::spawn_on(&self.addresses[number], &mut command);
         self.servers[number] = Some(server);
     }
 
-    /// As [`Self::run_with`], without waiting for it to listen.
+    /// As [`Self::run_with`], without waiting until the server listens.
     pub(crate) fn begin_with(&mut self, number: usize, command: Command) {
         let mut command = self.serve(number, command);
         let server = process::Server::begin_on(&self.addresses[number], &mut command);
@@ -103,7 +103,7 @@ impl Fleet {
         self.brokers.on_machine(machine, command)
     }
 
-    /// Where the log is, and how it is kept.
+    /// The flags that say where the log is and how it is kept.
     fn log_flags(&self) -> Vec<String> {
         let mut flags = self.brokers.flags();
         flags.extend(["--fleet".to_owned(), "test".to_owned()]);
@@ -119,7 +119,7 @@ impl Fleet {
         }
     }
 
-    /// Has a server end by itself.
+    /// Sends a signal to a server that ends it, and waits for its end.
     pub(crate) async fn stop(&mut self, number: usize, signal: &str) {
         self.signal(number, signal);
         if let Some(mut server) = self.servers[number].take() {
@@ -127,7 +127,7 @@ impl Fleet {
         }
     }
 
-    /// Where the admin port of a server is, which runs and has one.
+    /// The address of the admin port of a server that runs and has one.
     pub(crate) fn admin(&mut self, number: usize) -> String {
         let server = self.servers[number].as_mut();
         server
@@ -145,26 +145,26 @@ impl Fleet {
         self.clients.clone()
     }
 
-    /// Runs `evenkeel log` on the log of the fleet, of a server that does not run. To write a
-    /// checkpoint it reads up to a quarter of an hour of the log.
+    /// Runs `evenkeel log` on the log of the fleet. To write a checkpoint the command reads up to a
+    /// quarter of an hour of the log.
     pub(crate) fn log(&self, args: &[&str]) -> Output {
         self.start_log(args).join().expect("it ends in time")
     }
 
-    /// Runs `evenkeel log`, and does not wait for its end.
+    /// Starts `evenkeel log` without waiting for its end.
     pub(crate) fn start_log(&self, args: &[&str]) -> JoinHandle<Output> {
         let mut command = process::command(&["log"]);
         command.args(args).args(self.log_flags());
         thread::spawn(|| process::run_within(command, 5 * DEADLINE))
     }
 
-    /// Has a checkpoint written of some snapshots, or of all.
+    /// Writes checkpoints of these snapshots, or of all if none is given.
     pub(crate) fn checkpoint(&self, snapshots: &[&str]) {
         let written = self.log(&[&["checkpoint"], snapshots].concat());
         assert!(written.status.success(), "{written:?}");
     }
 
-    /// Runs `evenkeel serve` where it is refused.
+    /// Runs `evenkeel serve` with arguments that make it refuse to start.
     pub(crate) fn serve_with(&self, args: &[&str]) -> Output {
         let mut command = process::command(&["serve", "--listen", "127.0.0.1:0"]);
         let flags = self.log_flags();
@@ -179,7 +179,7 @@ impl Fleet {
         assert!(verified.status.success(), "{verified:?}");
     }
 
-    /// Waits until all servers hold the same of a snapshot, and returns that.
+    /// Waits until all servers hold the same content of a snapshot, and returns it.
     pub(crate) async fn agree(&self, snapshot: &str) -> Held {
         let start = Instant::now();
         loop {
@@ -215,7 +215,7 @@ fn summary(held: &Result<Held, Status>) -> String {
     }
 }
 
-/// Of a test that failed, what the servers have logged is told.
+/// If the test failed, prints the last lines that the servers have logged.
 impl Drop for Fleet {
     fn drop(&mut self) {
         if !std::thread::panicking() {
@@ -237,7 +237,7 @@ impl Drop for Fleet {
 pub(crate) struct Held {
     pub(crate) epoch: String,
     pub(crate) revision: i64,
-    /// As text, in order.
+    /// The objects as text, sorted.
     pub(crate) objects: Vec<String>,
     pub(crate) reservations: Vec<HeldPlacement>,
 }
@@ -289,7 +289,7 @@ impl Held {
                 break;
             }
         }
-        // When it ends is measured by each server's own clock.
+        // Each server measures the end of a reservation by its own clock.
         reservations
             .iter_mut()
             .for_each(|held| held.expire_time = None);
@@ -320,8 +320,8 @@ pub(crate) async fn described(client: &mut Client, snapshot: &str) -> Result<Sna
     Ok(answer.into_inner().snapshot.expect("it is there"))
 }
 
-/// Returns whether the same may be asked again, of any server. A status with a source is of
-/// the connection: one that a server sent has none.
+/// Returns true if the same may be asked again, of any server. A status with a source comes from
+/// the connection, because a status that a server sent has none.
 pub(crate) fn passes(status: &Status) -> bool {
     let passing = [
         Code::Unavailable,
@@ -337,7 +337,7 @@ pub(crate) fn passes(status: &Status) -> bool {
     status.source().is_some() || passing.contains(&status.code()) || is_full()
 }
 
-/// Asks one server after the other, until one answers; also how often.
+/// Asks one server after the other until one answers. Returns the answer and the number of tries.
 pub(crate) async fn insist<T>(
     clients: &[Client],
     first: usize,

@@ -1,5 +1,5 @@
-//! A nats-server that sends to a subscription more than was asked for: the server of the fleet
-//! keeps little of it, and goes on.
+//! A nats-server that sends more to a subscription than was asked for: the server of the fleet
+//! keeps little of it in memory, and goes on.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -14,10 +14,10 @@ use crate::fleet::{Client, batch, put_node, update};
 use crate::hostile::peak;
 use crate::process::{Server, command, until};
 
-/// The number of messages that come unasked, each of 1 MiB.
+/// The number of messages that are sent unasked, each of 1 MiB.
 const MESSAGES: usize = 500;
 
-/// Stands before a nats-server, and sends more than that does.
+/// A proxy before a nats-server, which adds messages of its own.
 #[derive(Default)]
 struct Flood {
     is_on: AtomicBool,
@@ -46,14 +46,14 @@ impl Flood {
         url
     }
 
-    /// Passes on what is asked, and notes subscriptions.
+    /// Passes on requests, and notes subscriptions.
     fn pass_requests(&self, mut from: &TcpStream, mut to: &TcpStream) {
         let mut buffer = vec![0; 64 << 10];
         while let Ok(read @ 1..) = from.read(&mut buffer) {
             let text = String::from_utf8_lossy(&buffer[..read]);
             for line in text.lines().filter(|line| line.starts_with("SUB _INBOX")) {
                 let words: Vec<_> = line.split_ascii_whitespace().collect();
-                // That with all answers to requests has a wildcard.
+                // The subscription for answers to requests has a wildcard, and is not noted.
                 if let [_, subject, id] = words[..]
                     && !subject.ends_with('*')
                 {
@@ -68,7 +68,7 @@ impl Flood {
         let _ = to.shutdown(Shutdown::Both);
     }
 
-    /// Passes on what is answered, and more.
+    /// Passes on answers, and floods a subscription while `is_on` is set.
     fn pass_answers(&self, mut from: &TcpStream, mut to: &TcpStream) {
         let wait = from.set_read_timeout(Some(Duration::from_millis(20)));
         wait.expect("a time that is not 0");
@@ -80,7 +80,7 @@ impl Flood {
                 Ok(read) if to.write_all(&buffer[..read]).is_err() => break,
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    // Between two messages.
+                    // Nothing has arrived for a while, so this is between two messages.
                     if self.is_on.load(Ordering::Relaxed) && self.flood(to, &mut flooded).is_err() {
                         break;
                     }
@@ -91,14 +91,14 @@ impl Flood {
         let _ = to.shutdown(Shutdown::Both);
     }
 
-    /// Has a subscription made anew, and sends messages to the one that is made then.
+    /// Makes the server subscribe anew, and sends messages to the new subscription.
     fn flood(&self, to: &TcpStream, flooded: &mut Option<String>) -> std::io::Result<()> {
         let last = self.last.lock().expect("nobody panics").clone();
         let Some((subject, id)) = last.filter(|(_, id)| Some(id) != flooded.as_ref()) else {
             return Ok(());
         };
         if flooded.replace(id.clone()).is_none() {
-            // One is missing before it.
+            // The gap before this number makes the server subscribe anew.
             return send(to, (&subject, &id), 9_999);
         }
         for number in 1..=MESSAGES {
@@ -110,7 +110,7 @@ impl Flood {
     }
 }
 
-/// Sends a message of 1 MiB as one of a stream, of this number of its consumer.
+/// Sends a message of 1 MiB as if from a stream, with this number in its consumer.
 fn send(mut to: &TcpStream, (subject, id): (&str, &str), number: usize) -> std::io::Result<()> {
     let payload = vec![b'x'; 1 << 20];
     let (sequence, bytes) = (1_000_000 + number, payload.len());

@@ -1,5 +1,5 @@
-//! The disks of nats-servers are full: changes are refused for that, decisions go on, and all is
-//! well once there is room and the nats-servers were started again.
+//! Full disks of nats-servers: changes are refused for that reason, and decisions go on. Changes
+//! are taken again once there is room and the nats-servers were restarted.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,12 +18,12 @@ use crate::process::{DEADLINE, command, until};
 /// The size of these disks: a quarter of each is more than a log may take.
 const MEGABYTES: usize = 512;
 
-/// A disk of its own for a nats-server, in memory.
+/// A disk in memory for one nats-server.
 pub(crate) struct Disk(PathBuf);
 
 impl Disk {
-    /// Has the store of a nats-server that does not run be on a small disk; `None` where this
-    /// process may not mount one, which a line tells.
+    /// Mounts a small disk as the store of a nats-server that does not run. If this process may not
+    /// mount one, prints a line and returns `None`.
     pub(crate) fn under(store: &Path, megabytes: usize) -> Option<Self> {
         std::fs::create_dir_all(store).expect("a directory");
         let size = format!("size={megabytes}m");
@@ -38,7 +38,7 @@ impl Disk {
         None
     }
 
-    /// Leaves no room on it.
+    /// Fills the disk.
     pub(crate) fn fill(&self) {
         let zeros = vec![0; 64 << 10];
         let path = self.0.join("filled");
@@ -50,7 +50,7 @@ impl Disk {
         while std::io::Write::write(&mut file, &zeros).is_ok_and(|written| written > 0) {}
     }
 
-    /// Makes room again.
+    /// Makes room on the disk again.
     pub(crate) fn clear(&self) {
         std::fs::remove_file(self.0.join("filled")).expect("it was filled");
     }
@@ -58,7 +58,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Those that use it may still run.
+        // Processes that use the disk may still run, so it is unmounted lazily.
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }
@@ -74,7 +74,7 @@ pub(crate) fn move_stores(brokers: &mut Brokers) -> Option<Vec<Disk>> {
     Some(disks)
 }
 
-/// The disk of the first nats-server is full: servers start beside it all the same.
+/// Fills the disk of the first nats-server. Servers start beside it all the same.
 async fn one_is_full(fleet: &mut Fleet, disk: &Disk) {
     disk.fill();
     let start = Instant::now();
@@ -108,7 +108,8 @@ async fn full_disks_of_nats_servers_are_told_as_such() {
     one_is_full(&mut fleet, &disks[0]).await;
     disks[1..].iter().for_each(Disk::fill);
 
-    // Until all have noticed it is not known of a change what becomes of it.
+    // Until all nats-servers have noticed that their disks are full, the fate of a change is
+    // unknown.
     for mut client in fleet.clients() {
         let start = Instant::now();
         loop {
@@ -130,7 +131,7 @@ async fn full_disks_of_nats_servers_are_told_as_such() {
         assert_eq!(held.expect("it answers").epoch, before.epoch);
     }
 
-    // A server that starts meanwhile waits.
+    // A server that starts while the disks are full waits.
     fleet.signal(1, "KILL");
     fleet.begin_with(1, command(&["serve"]));
     let admin = fleet.admin(1);
@@ -149,6 +150,6 @@ async fn full_disks_of_nats_servers_are_told_as_such() {
     let held = fleet.agree("default").await;
     assert_eq!((held.epoch, held.objects.len()), (before.epoch, 3));
     fleet.verify_log();
-    // What uses the disks ends first.
+    // The nats-servers, which use the disks, end first.
     drop(fleet);
 }

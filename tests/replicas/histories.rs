@@ -1,5 +1,5 @@
-//! The checker of histories: what a single server may answer passes, and each kind of
-//! fault is told.
+//! The checker of histories: it accepts what a single server may answer, and reports each kind of
+//! fault.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -84,7 +84,7 @@ fn a_history_of_several_servers_is_told_from_that_of_one() {
                 event(4, 5, 2, released(false)),
             ],
         ),
-        // Its first try was applied.
+        // The first try of the release was applied.
         (
             "",
             vec![
@@ -203,7 +203,7 @@ fn expiry_and_keys_and_epochs_are_those_of_one_server() {
             "twice",
             vec![made(), of_another(event(2, 3, 2, keyed(&[("a", "")])))],
         ),
-        // The first call begins the history, when the clock is at zero.
+        // The first call is made when the history begins, at the time zero.
         (
             "lost",
             vec![

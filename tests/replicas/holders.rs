@@ -1,6 +1,5 @@
-//! Clients that look at a fleet while something is wrong with it: nothing that is held ends before
-//! its time by the clock of its holder, a request with an id is placed once, and no server answers
-//! with less than before.
+//! Clients of a fleet with faults. No reservation ends before its time by the clock of its holder,
+//! a request with an id is placed once, and no server answers from an older revision than before.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,16 +15,16 @@ use tokio::time::{sleep, timeout};
 use crate::build::{node, pod};
 use crate::fleet::{Client, Fleet, batch, described, insist, put_node, update};
 
-/// The snapshot in which reservations are only held.
+/// The snapshot in which reservations are held and released, but never confirmed.
 const HOLDS: &str = "holds";
 
 /// The time that a reservation is held.
 const TTL: Duration = Duration::from_secs(45);
 
-/// The longest time that an answer to a caller who only looks may take.
+/// The longest time that the description of a snapshot may take.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// The forbidden sights of a reader.
+/// The faults that these clients have seen.
 #[derive(Default)]
 pub(crate) struct Seen {
     faults: Mutex<Vec<String>>,
@@ -42,15 +41,15 @@ impl Seen {
         !self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Has all end that look; what they have seen.
+    /// Ends all these clients, and returns the faults that they have seen.
     pub(crate) fn end(&self) -> Vec<String> {
         self.is_over.store(true, Ordering::Relaxed);
         self.faults.lock().clone()
     }
 }
 
-/// Looks at all servers, and holds something, until it is over: on a thread of its own, for to
-/// start a server blocks that of the test.
+/// Watches all servers and holds reservations until [`Seen::end`]. This runs on a thread of its
+/// own, because starting a server blocks the thread of the test.
 pub(crate) fn look_on(seen: &Arc<Seen>, clients: &[Client], seed: u64) -> JoinHandle<()> {
     let (seen, clients) = (Arc::clone(seen), clients.to_vec());
     let runtime = Handle::current();
@@ -63,7 +62,8 @@ pub(crate) fn look_on(seen: &Arc<Seen>, clients: &[Client], seed: u64) -> JoinHa
     })
 }
 
-/// Looks at what a server answers of a snapshot, all the time.
+/// Asks a server for a snapshot all the time. Notes a fault if the epoch changes or the revision
+/// goes back.
 async fn watch(seen: &Seen, (number, mut client): (usize, Client)) {
     let mut last: Option<(String, i64)> = None;
     while seen.goes_on() {
@@ -81,19 +81,20 @@ async fn watch(seen: &Seen, (number, mut client): (usize, Client)) {
                 ));
             }
         }
-        // Before its first record it has an epoch of its own at each server.
+        // Before the first record of a snapshot, each server has an epoch of its own for it.
         last = Some((now.epoch, now.revision)).filter(|(_, revision)| *revision > 0);
     }
 }
 
-/// Makes what is held on.
+/// Puts the node on which reservations are held.
 pub(crate) async fn prepare(fleet: &Fleet) {
     let clients = fleet.clients();
     update(&clients, 0, &batch(HOLDS, vec![put_node(node("n", &[]))])).await;
     fleet.agree(HOLDS).await;
 }
 
-/// Holds something again and again, and asks for it at any server.
+/// Makes a reservation, repeats its request and releases it, again and again, each time at any
+/// server.
 async fn hold(seen: &Seen, clients: &[Client], seed: u64) {
     let mut dice = fastrand::Rng::with_seed(seed);
     let mut number = 0;
@@ -129,7 +130,7 @@ async fn hold(seen: &Seen, clients: &[Client], seed: u64) {
         };
         let server = dice.usize(..clients.len());
         let (released, tries) = insist(clients, server, "release", call).await;
-        // One that was not answered may have been done.
+        // A try that was not answered may have released the reservation.
         if tries == 1 && asked.elapsed() < TTL && !released.unknown_ids.is_empty() {
             let (after, ids) = (asked.elapsed(), released.unknown_ids);
             seen.note(format!("{ids:?} had ended after {after:?}"));

@@ -1,5 +1,5 @@
-//! A nats-server that a server is connected to, and that then sends what no nats-server
-//! sends: the server answers on, says what is wrong, and goes on when it is over.
+//! A nats-server that suddenly sends a line without end. A server that is connected to it still
+//! answers, says what is wrong, and goes on when the line is over.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -15,16 +15,16 @@ use crate::http::get;
 use crate::metrics::Page;
 use crate::process::{Server, command, until};
 
-/// Stands before a nats-server.
+/// A proxy before a nats-server, which can turn hostile.
 struct Disguise {
     url: String,
-    /// True if it sends what never ends.
+    /// True while the proxy sends a line that never ends.
     is_hostile: Arc<AtomicBool>,
-    /// The number of connections to it.
+    /// The number of connections to the proxy.
     asked: Arc<AtomicU32>,
 }
 
-/// Passes bytes on until one side ends, or until they shall not be passed on any more.
+/// Passes bytes on until one side ends or the proxy turns hostile.
 fn pass(mut from: &TcpStream, mut to: &TcpStream, is_hostile: &AtomicBool) {
     let mut buffer = vec![0; 64 << 10];
     let wait = from.set_read_timeout(Some(Duration::from_millis(20)));
@@ -59,7 +59,8 @@ fn serve(client: &TcpStream, broker: &str, is_hostile: &AtomicBool) {
     }
     let mut client = client;
     let more = vec![b'x'; 1 << 20];
-    // An end, so that a server that takes all of it fails and does not take the machine.
+    // The line has an end, so that a server that keeps all of it fails the test but does not
+    // exhaust the memory of the machine.
     for _ in 0..600 {
         if !is_hostile.load(Ordering::Relaxed) || client.write_all(&more).is_err() {
             return;

@@ -1,4 +1,4 @@
-//! A lease has one holder at a time, and another one soon.
+//! A lease has one holder at a time, and another one soon after the holder fails.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const PACE: Pace = Pace {
     expires: Duration::from_millis(2000),
 };
 
-/// Cuts a server off while it is set.
+/// Cuts a server off from the log while it is set.
 #[derive(Default)]
 struct Cut(AtomicBool);
 
@@ -31,7 +31,7 @@ impl Faults for Cut {
     }
 }
 
-/// Works while it has the lease. Counts itself, and the times it began.
+/// A server that works while it has the lease. `begun` counts how often it began.
 struct Worker {
     task: JoinHandle<()>,
     begun: Arc<AtomicU32>,
@@ -105,7 +105,7 @@ async fn a_lease_passes_on_when_its_holder_is_cut_off_cannot_use_it_or_ends() {
     let before = begun(&first);
 
     second.task.abort();
-    // On a slow machine it may have lost it meanwhile.
+    // On a slow machine the first may have had the lease and lost it meanwhile.
     until("the first has it again", || begun(&first) > before).await;
     assert!(!first.task.is_finished(), "it found nobody else at work");
     assert_eq!(at_work.load(Ordering::SeqCst), 1);
@@ -130,7 +130,7 @@ async fn a_lease_that_is_given_up_is_free_at_once() {
         () = until("the first has it", || began.load(Ordering::SeqCst)) => {}
     }
     began.store(false, Ordering::SeqCst);
-    // Not its own: nothing happens.
+    // The second does not have the lease, so its release does nothing.
     second.release().await;
     first.release().await;
     tokio::select! {

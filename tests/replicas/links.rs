@@ -1,5 +1,5 @@
-//! The links between nats-servers, and the way of one client to them: each passes through
-//! this process, which can cut them.
+//! Links between nats-servers, and from one client to them. All pass through this process, which
+//! can cut them.
 
 use std::io::copy;
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use crate::brokers::{Brokers, stream_name};
 
-/// Passes on connections to a port, until that is another one.
+/// A link that passes connections on to a port, which can change.
 pub(crate) struct Link {
     port: u16,
     shared: Arc<Mutex<Passing>>,
 }
 
-/// Where connections lead; nowhere where the link is cut.
+/// The port to which a link leads, `None` if it is cut, and its open connections.
 #[derive(Default)]
 struct Passing {
     to: Option<u16>,
@@ -24,7 +24,7 @@ struct Passing {
 }
 
 impl Link {
-    /// A link to a port.
+    /// Makes a link to a port.
     fn to(port: u16) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("there are ports");
         let own = listener.local_addr().expect("it is bound").port();
@@ -34,22 +34,22 @@ impl Link {
         };
         link.lead_to(Some(port));
         let shared = Arc::clone(&link.shared);
-        // It ends with the process.
+        // The thread ends with the process.
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                // Whoever is not let through tries again.
+                // A client that is not let through tries again.
                 let _ = pass(&shared, client);
             }
         });
         link
     }
 
-    /// Has connections lead to another port, or nowhere. Those that are open end.
+    /// Leads connections to another port, or nowhere, and ends open ones.
     pub(crate) fn lead_to(&self, port: Option<u16>) {
         let mut passing = lock(&self.shared);
         passing.to = port;
         for stream in passing.open.drain(..) {
-            // It may have ended.
+            // The connection may have ended already.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
@@ -78,14 +78,14 @@ fn pass(shared: &Mutex<Passing>, client: TcpStream) -> std::io::Result<()> {
 
 /// The links of a cluster.
 pub(crate) struct Links {
-    /// From each server to each, which has this port for it.
+    /// The number of a server, the number and port of another one, and the link between them.
     between: Vec<(usize, usize, u16, Link)>,
-    /// The way of a client, first to the first server.
+    /// The link of a client to a server, which is the first server at the start.
     pub(crate) way: Link,
 }
 
 impl Links {
-    /// Links between servers with these ports for clients, and for each other.
+    /// Makes links between servers, given their ports for clients and for other servers.
     pub(crate) fn of(servers: &[(u16, u16)]) -> Self {
         let all = 0..servers.len();
         let pairs = all
@@ -107,7 +107,7 @@ impl Links {
         own.map(|(.., link)| link.port).collect()
     }
 
-    /// The port of the way.
+    /// The port of the client's link.
     pub(crate) fn way_port(&self) -> u16 {
         self.way.port
     }
@@ -123,18 +123,18 @@ impl Links {
 }
 
 impl Brokers {
-    /// The links between them.
+    /// The links between the servers.
     pub(crate) fn links(&self) -> &Links {
         self.links.as_ref().expect("they are linked")
     }
 
-    /// Has the first server of the fleet reach this nats-server.
+    /// Leads the first server of the fleet to this nats-server.
     pub(crate) fn lead_to(&self, number: usize) {
         let port = self.servers[number].client;
         self.links().way.lead_to(Some(port));
     }
 
-    /// Which server leads the stream of a snapshot.
+    /// Returns the number of the server that leads the stream of a snapshot.
     pub(crate) async fn leader(&self, snapshot: &str) -> usize {
         let stream = self.stream(snapshot).await;
         let cluster = stream.cached_info().cluster.as_ref();
@@ -143,7 +143,7 @@ impl Brokers {
         number.expect("it has a leader")
     }
 
-    /// Asks the leader of a stream to step down for another one, if it answers.
+    /// Asks the leader of a stream to step down. It may fail to answer.
     pub(crate) async fn step_down(&self, stream: &str, request: &Value) {
         let client = async_nats::connect(self.urls()).await.expect("it runs");
         let subject = format!("STREAM.LEADER.STEPDOWN.{stream}");
@@ -151,7 +151,8 @@ impl Brokers {
         let _: Result<Value, _> = streams.request(subject, request).await;
     }
 
-    /// Where the stream of a snapshot ends, as one server says, if that answers.
+    /// Returns the last sequence of a snapshot's stream as one server knows it, if that server
+    /// answers.
     pub(crate) async fn end_at(&self, number: usize, snapshot: &str) -> Option<u64> {
         let client = async_nats::connect(&self.urls()[number]).await.ok()?;
         let streams = async_nats::jetstream::new(client);
@@ -159,7 +160,8 @@ impl Brokers {
         Some(stream.cached_info().state.last_sequence)
     }
 
-    /// The flags of a server of a fleet.
+    /// The flags of a server of the fleet. If there are links, the first server uses the client's
+    /// link.
     pub(crate) fn flags_of(&self, number: usize) -> Vec<String> {
         let mut flags = self.flags();
         if let Some(links) = self.links.as_ref().filter(|_| number == 0) {

@@ -1,19 +1,19 @@
-//! Machines: network namespaces of this one, joined by a bridge. What one sends to another can
-//! be dropped, in one way or both.
+//! Machines: network namespaces of this host, joined by a bridge. Packets from one to another can
+//! be dropped, in one direction or both.
 
 use std::process::Command;
 
-/// The network of all of them; this process is its last address.
+/// The network of all machines. This process has its last address.
 const NETWORK: &str = "10.213.77";
 
 const BRIDGE: &str = "evk-bridge";
 
-/// Machines of which each is reached at an address of its own.
+/// Machines that each have an address of their own.
 pub(crate) struct Machines {
     count: usize,
 }
 
-/// Runs a command that root may; whether it succeeds.
+/// Runs a command that needs root. Returns true if it succeeds.
 fn try_run(line: &str) -> bool {
     let mut words = line.split_ascii_whitespace();
     let program = words.next().expect("a program");
@@ -30,9 +30,9 @@ fn name(number: usize) -> String {
 }
 
 impl Machines {
-    /// Starts some; `None` where this process may not.
+    /// Makes machines; `None` if this process may not make them.
     pub(crate) fn start(count: usize) -> Option<Self> {
-        // Left by an earlier process that was killed.
+        // An earlier process that was killed may have left machines.
         drop(Self { count });
         if !try_run(&format!("ip link add {BRIDGE} type bridge")) {
             return None;
@@ -54,12 +54,12 @@ impl Machines {
         Some(Self { count })
     }
 
-    /// Where one is reached.
+    /// The address of a machine.
     pub(crate) fn host(number: usize) -> String {
         format!("{NETWORK}.{}", number + 1)
     }
 
-    /// A program, to be run on one.
+    /// The command that runs a program on a machine.
     pub(crate) fn on(&self, number: usize, program: &Command) -> Command {
         assert!(number < self.count, "there is one");
         let mut command = Command::new("ip");
@@ -76,7 +76,7 @@ impl Machines {
         command
     }
 
-    /// Drops what one sends to another.
+    /// Drops what one machine sends to another.
     pub(crate) fn cut(&self, from: usize, to: usize) {
         let (machine, host) = (name(to), Self::host(from));
         run(&format!(
@@ -84,14 +84,14 @@ impl Machines {
         ));
     }
 
-    /// Drops nothing more.
+    /// Stops dropping what machines receive.
     pub(crate) fn join(&self) {
         for number in 0..self.count {
             run(&format!("ip netns exec {} iptables -F INPUT", name(number)));
         }
     }
 
-    /// Drops one of five packets that one sends.
+    /// Drops one of five packets that a machine sends.
     pub(crate) fn lose_some(&self, number: usize) {
         let machine = name(number);
         run(&format!(

@@ -1,6 +1,6 @@
-//! Several servers on one log: what engines of logs promise, and replicas on real
-//! nats-servers. `deploy/tools.sh` builds nats-server; where that is absent, the
-//! tests that need it print one line and pass.
+//! Tests of several servers on one log: the contract of log engines, and replicas on real
+//! nats-servers. `deploy/tools.sh` builds nats-server. Without it, the tests that need it print one
+//! line and pass.
 
 mod audit;
 mod brokers;

@@ -3,7 +3,7 @@
 use crate::brokers::{Brokers, stream_name};
 
 impl Brokers {
-    /// Has that stream hold so many bytes at most, as an administrator may.
+    /// Limits the stream of a snapshot to so many bytes, as an administrator may.
     pub(crate) async fn limit(&self, snapshot: &str, max_bytes: u64) {
         let client = async_nats::connect(self.urls()).await.expect("it runs");
         let mut config = self.stream(snapshot).await.cached_info().config.clone();
@@ -12,7 +12,7 @@ impl Brokers {
         streams.update_stream(config).await.expect("it is taken");
     }
 
-    /// Deletes that stream, as an administrator may by mistake.
+    /// Deletes the stream of a snapshot, as an administrator may by mistake.
     pub(crate) async fn delete_stream(&self, snapshot: &str) {
         let client = async_nats::connect(self.urls()).await.expect("it runs");
         let streams = async_nats::jetstream::new(client);
@@ -28,8 +28,8 @@ impl Brokers {
         sent.expect("it is sent").await.expect("it is taken");
     }
 
-    /// Flips a bit in what a server that does not run keeps of a snapshot: with each
-    /// server in another message, so that one copy of each is left.
+    /// Flips a bit of a snapshot's log in the store of a nats-server that does not run. On each
+    /// server it is in another message, so that the other copies of that message stay intact.
     pub(crate) fn flip_bit(&self, number: usize, snapshot: &str) {
         let streams = self.store(number).join("jetstream/$G/streams");
         let messages = streams.join(stream_name(snapshot)).join("msgs");

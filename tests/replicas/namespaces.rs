@@ -1,9 +1,10 @@
-//! Three servers and three nats-servers, each on a machine of its own, under all faults that
-//! machines, networks, disks and clocks have. `FAULT_SECONDS=3600` says for how long, as root; the
-//! table of how long servers took to take changes again is printed. `SEED` repeats the order.
+//! Three servers and three nats-servers, each on a machine of its own, under all faults of
+//! machines, networks, disks and clocks. The test needs root, and `FAULT_SECONDS=3600` says how
+//! long it takes. It prints a table of how long servers took to take changes again. `SEED` repeats
+//! the order.
 //!
-//! Clocks are set through libfaketime, of the package of that name or where `FAKETIME_LIBRARY`
-//! says. Without it the faults of clocks are left out.
+//! Clocks are set through libfaketime, from the package of that name or the path in
+//! `FAKETIME_LIBRARY`. Without it the faults of clocks are left out.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,7 +27,7 @@ use crate::recovery::{Recoveries, recovered};
 /// The pause of each client between two calls.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// The library that tells programs another time.
+/// The library that tells programs another time, if it is there.
 fn faketime() -> Option<PathBuf> {
     let packaged = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
     let library = std::env::var_os("FAKETIME_LIBRARY").unwrap_or_else(|| packaged.into());
@@ -71,13 +72,13 @@ impl Harm {
         serve
     }
 
-    /// Starts a server in place of one, which is killed.
+    /// Kills a server, and starts it again.
     fn start_anew(&self, fleet: &mut Fleet, number: usize) {
         fleet.signal(number, "KILL");
         fleet.begin_with(number, self.serve(number));
     }
 
-    /// Empties the store of a nats-server, which copies all from the others.
+    /// Empties the store of a nats-server, which then copies all from the others.
     async fn wipe(&self, fleet: &mut Fleet, number: usize) {
         fleet.brokers.settle().await;
         fleet.brokers.signal(number, "TERM");
@@ -90,7 +91,7 @@ impl Harm {
         sleep(Duration::from_millis(self.dice.u64(least..most) * 100)).await;
     }
 
-    /// Does one thing, and ends it.
+    /// Inflicts a fault, and ends it.
     async fn inflict(&mut self, fleet: &mut Fleet, fault: Fault) {
         let (victim, server) = (self.dice.usize(..3), self.dice.usize(..3));
         let leader = fleet.brokers.leader("default").await;
@@ -136,7 +137,7 @@ impl Harm {
                     Fault::LogFlipped => stream_name("default"),
                     _ => "EVK_test_BLOBS".to_owned(),
                 };
-                // There may be none in the log that can be checked yet.
+                // This makes a checkpoint that can be damaged. The command may fail.
                 let _ = fleet.log(&["checkpoint"]);
                 fleet.brokers.settle().await;
                 fleet.brokers.signal(victim, "TERM");
@@ -179,7 +180,7 @@ impl Harm {
         numbers.iter().for_each(|number| fleet.brokers.run(*number));
     }
 
-    /// Drops what some send to others, for a while.
+    /// Drops what some machines send to others, for a while.
     async fn part(&mut self, fleet: &Fleet, fault: Fault, (leader, server): (usize, usize)) {
         let machines = fleet.brokers.machines().expect("each has one");
         let others = [(leader + 1) % 3, (leader + 2) % 3];
@@ -271,7 +272,8 @@ async fn no_fault_of_machines_breaks_a_promise() {
             let took = recovered(&clients, &fault.to_string()).await;
             println!("{fault}: {:.1} s", took.as_secs_f64());
             recoveries.note(fault, took);
-            // As an administrator does: one copy of three may be damaged at a time.
+            // Repairs the store as an administrator does, because only one copy of three may be
+            // damaged at a time.
             if let Some(victim) = harm.damaged.take() {
                 harm.wipe(fleet, victim).await;
             }

@@ -40,7 +40,7 @@ async fn operators_see_check_and_shorten_logs() {
         "{verified}"
     );
 
-    // What reads all of a log finds its end out by a record of its own.
+    // A command that reads a whole log appends a record of its own to find the end.
     let written = told(&fleet.log(&["checkpoint", "default"]), 0);
     assert_eq!(written, "default: the checkpoint covers 21\n");
     let written = told(&fleet.log(&["checkpoint"]), 0);
@@ -48,10 +48,11 @@ async fn operators_see_check_and_shorten_logs() {
         written,
         "default: the checkpoint covers 22\neu/a.b: the checkpoint covers 2\n"
     );
-    // What is minutes old is kept, whatever covers it.
+    // Records that are minutes old are kept, even if a checkpoint covers them.
     let trimmed = told(&fleet.log(&["trim", "default"]), 0);
     assert_eq!(trimmed, "default: begins at 1, ends at 22\n");
-    // As it is hours later: a server begins from the checkpoint and the rest.
+    // Removes old records as trimming does after hours: a server begins from the checkpoint and the
+    // rest.
     let change = put_node(node("last", &[]));
     update(&clients, 0, &batch("default", vec![change])).await;
     let stream = fleet.brokers.stream("default").await;
@@ -68,7 +69,7 @@ async fn operators_see_check_and_shorten_logs() {
     let status = told(&fleet.log(&["status"]), 0);
     assert!(status.contains("1/1     22"), "{status}");
 
-    // Whoever may publish can break it; that is told.
+    // A client that may publish can break the log, and `verify` reports that.
     fleet
         .brokers
         .publish("evk.test.log.default", "what is this")
@@ -76,7 +77,7 @@ async fn operators_see_check_and_shorten_logs() {
     let verified = told(&fleet.log(&["verify", "default"]), 1);
     assert!(verified.contains(": 1 wrong\n  25: "), "{verified}");
 
-    // It waits for a log that comes back.
+    // The command waits for a log that comes back.
     fleet.brokers.signal(0, "KILL");
     let coming = fleet.start_log(&["trim"]);
     tokio::time::sleep(Duration::from_secs(10)).await;
@@ -87,7 +88,7 @@ async fn operators_see_check_and_shorten_logs() {
     told(&fleet.log(&["status"]), 3);
 }
 
-/// Returns what a command said that ended with this code.
+/// Checks the exit code of a command, and returns its output.
 fn told(output: &Output, code: i32) -> String {
     assert_eq!(output.status.code(), Some(code), "{output:?}");
     String::from_utf8_lossy(&output.stdout).into_owned()

@@ -1,4 +1,4 @@
-//! A fleet whose log fails, is damaged, or is not the log that it was.
+//! A fleet whose log fails, is damaged, or was replaced by another one.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ async fn without_the_log_servers_answer_and_take_nothing() {
     fleet.verify_log();
 }
 
-/// Pauses these nats-servers, which leaves none or too few.
+/// Pauses these nats-servers, which leaves none or no majority.
 async fn without_a_majority(fleet: &mut Fleet, snapshot: &str, away: Range<usize>) {
     let clients = fleet.clients();
     fill(&clients, snapshot, 0..3).await;
@@ -62,7 +62,7 @@ async fn without_a_majority(fleet: &mut Fleet, snapshot: &str, away: Range<usize
         if details.retry_info().is_some() {
             break refused;
         }
-        // Until it is known that nobody answers, the deadline of the call ends it.
+        // Until the server knows that the log is out of reach, a call ends at its deadline.
         assert!(passes(&refused) && start.elapsed() < DEADLINE, "{refused}");
     };
     assert_eq!(refused.code(), tonic::Code::Unavailable, "{refused}");
@@ -73,12 +73,11 @@ async fn without_a_majority(fleet: &mut Fleet, snapshot: &str, away: Range<usize
     signal(fleet, "CONT");
     fill(&clients, snapshot, [4]).await;
     let held = fleet.agree(snapshot).await;
-    // What was refused may be there: its fate was unknown.
+    // The node that was refused may be there, because the fate of that change was unknown.
     assert!([4, 5].contains(&held.objects.len()), "{held:?}");
 }
 
-/// Waits until a server says that what it answers from is seconds old. It answers all
-/// the time.
+/// Waits until a server says that its state is seconds old. The server answers all the time.
 async fn grows_old(mut client: Client, snapshot: &str) {
     let start = Instant::now();
     loop {
@@ -123,7 +122,7 @@ async fn a_full_log_takes_nothing_until_there_is_room() {
     fleet.verify_log();
 }
 
-/// One fleet for all: to start it takes most of the time.
+/// All cases share one fleet, because starting it takes most of the time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_log_that_is_not_what_it_was_is_read_anew() {
     let Some(mut fleet) = Fleet::start(3, 3, &[]) else {
@@ -148,7 +147,7 @@ async fn asleep_for_too_long(fleet: &mut Fleet, name: &str) {
     fleet.checkpoint(&[name]);
     fill(&clients[..2], name, 15..17).await;
     let stream = fleet.brokers.stream(name).await;
-    // Up to the checkpoint.
+    // Removes the records that the checkpoint covers.
     stream.purge().sequence(16).await.expect("it is there");
     fleet.signal(2, "CONT");
     let held = fleet.agree(name).await;
@@ -188,21 +187,23 @@ async fn made_anew(fleet: &mut Fleet, name: &str) {
     assert_eq!((held.revision, held.objects.len()), (2, 2));
 }
 
-/// On each nats-server in turn, so that it is at times the leader of the log.
+/// Flips a bit on each nats-server in turn, so that it is at times the leader of the log.
 async fn flipped(fleet: &mut Fleet, name: &str) {
     let clients = fleet.clients();
     fill(&clients, name, 0..20).await;
     for number in 0..3 {
         fleet.brokers.settle().await;
-        // One that was killed reads all that it has, and copies what is damaged.
+        // The signal is TERM, because a nats-server that was killed checks its whole store and
+        // copies what is damaged.
         fleet.brokers.signal(number, "TERM");
         fleet.brokers.flip_bit(number, name);
         fleet.brokers.run(number);
         fleet.brokers.settle().await;
-        // What it makes of that differs: it is told of a test that fails.
+        // The reaction of the nats-server to the damage varies. It is printed for a test that
+        // fails.
         let compared = fleet.log(&["verify", "--copies", name]);
         println!("{}", String::from_utf8_lossy(&compared.stdout));
-        // All that begin read it whole, and two others go on.
+        // A server that starts reads the whole log, and the two others go on.
         fleet.signal(number, "KILL");
         fleet.run(number);
         let next = 20 + number;

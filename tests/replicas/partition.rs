@@ -1,5 +1,5 @@
-//! A partition of nats-servers, after which the leader of a log that was cut off goes on
-//! answering with an older end of it.
+//! A partition of nats-servers, in which the leader that was cut off still answers with an older
+//! end of the log.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use crate::brokers::{Brokers, Setup};
 use crate::build::node;
 use crate::fleet::{Client, Fleet, batch, described, put_node, update};
 
-/// The number of attempts until a leader that was cut off answers for long enough.
+/// The most attempts to find a leader that still answers after it was cut off.
 const ROUNDS: usize = 4;
 
-/// Puts some nodes at the first server; the revision and the epoch afterwards.
+/// Puts some nodes at the first server. Returns the revision and the epoch afterwards.
 async fn change(fleet: &Fleet, numbers: std::ops::Range<usize>) -> (i64, String) {
     let mut at = (0, String::new());
     for number in numbers {
@@ -25,7 +25,7 @@ async fn change(fleet: &Fleet, numbers: std::ops::Range<usize>) -> (i64, String)
     at
 }
 
-/// Looks at what a server answers with for a while: never less than before.
+/// Checks for a while that a server never answers with less than before.
 async fn watch(mut client: Client, before: &(i64, String), span: Duration) {
     let (start, mut last) = (Instant::now(), before.clone());
     while start.elapsed() < span {
@@ -55,7 +55,7 @@ async fn no_server_goes_back_with_a_leader_that_was_cut_off() {
     let mut fleet = Fleet::on(brokers, 2, &[]);
     let mut at = change(&fleet, 0..3).await;
     fleet.agree("default").await;
-    // What the server restored that went back.
+    // A server that goes back restores from this checkpoint.
     fleet.checkpoint(&[]);
     let mut rounds = 0;
     loop {
@@ -66,7 +66,7 @@ async fn no_server_goes_back_with_a_leader_that_was_cut_off() {
         fleet.brokers.lead_to((leader + 1) % 3);
         at = change(&fleet, 0..2).await.max(at);
         fleet.brokers.links().cut_off(leader, true);
-        // The others elect another one, and take more.
+        // The others elect another leader, and take more changes.
         at = change(&fleet, 3..6).await.max(at);
         let end = fleet.brokers.end_at(leader, "default").await;
         let is_stale = end.is_some_and(|end| end.cast_signed() < at.0);
@@ -82,7 +82,7 @@ async fn no_server_goes_back_with_a_leader_that_was_cut_off() {
             break;
         }
     }
-    // It goes on, and a server that starts has everything.
+    // The fleet goes on, and a server that starts has everything.
     let after = change(&fleet, 6..7).await;
     assert_eq!(after.1, at.1);
     fleet.signal(1, "KILL");

@@ -13,10 +13,10 @@ use crate::fleet::{Client, batch, put_node};
 /// The longest time that one attempt to change something may take.
 const CHANGE: Duration = Duration::from_secs(3);
 
-/// The longest time that it may take until a change is taken.
+/// The longest time until a server takes a change.
 const MOST: Duration = Duration::from_secs(180);
 
-/// The times that were measured, in the order of what was done.
+/// The measured times, by the name of the fault.
 #[derive(Default)]
 pub(crate) struct Recoveries(BTreeMap<String, Vec<Duration>>);
 
@@ -25,7 +25,7 @@ impl Recoveries {
         self.0.entry(what.to_string()).or_default().push(took);
     }
 
-    /// A table of them.
+    /// Returns the times as a table.
     pub(crate) fn table(&self) -> String {
         let mut table =
             "| what is wrong | times | shortest s | median s | longest s |\n".to_owned();
@@ -45,7 +45,7 @@ impl Recoveries {
     }
 }
 
-/// Waits until each of some servers takes a change; how long that took.
+/// Waits until each server takes a change. Returns the time that this took.
 pub(crate) async fn recovered(clients: &[Client], what: &str) -> Duration {
     let start = Instant::now();
     let waiting = clients.iter().enumerate().map(async |(number, client)| {

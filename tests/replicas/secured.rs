@@ -1,4 +1,4 @@
-//! Connections to nats-servers that ask who connects.
+//! Connections to nats-servers that authenticate their clients.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,7 +11,7 @@ use crate::build::{node, on, pod};
 use crate::fleet::{Fleet, batch, put_node, put_pod, update};
 use crate::pki::{Authority, Files};
 
-/// All that a server and an operator do with a log.
+/// Does all that a server and an operator do with a log.
 async fn works(mut fleet: Fleet) {
     let clients = fleet.clients();
     let put = batch("eu/a.b", vec![put_node(node("n", &[]))]);
@@ -29,7 +29,7 @@ async fn works(mut fleet: Fleet) {
     assert!(compared.status.success(), "{compared:?}");
     let text = String::from_utf8_lossy(&compared.stdout);
     let all = fleet.brokers.count();
-    // Each is one, however many addresses it has.
+    // Each server counts once, however many addresses it has.
     assert!(
         text.contains(&format!("on {all} of {all} servers")),
         "{text}"
@@ -46,8 +46,8 @@ async fn works(mut fleet: Fleet) {
     deleted.expect("it is there");
 }
 
-/// `deploy/nats`: three servers, TLS everywhere, and a user of one nkey that may do
-/// what is listed there and nothing else.
+/// `deploy/nats`: three servers, TLS everywhere, and a user with one nkey that may do only what is
+/// listed there.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_deployed_configuration_lets_the_fleet_in() {
     let authority = Authority::new("nats");
@@ -79,7 +79,7 @@ async fn the_deployed_configuration_lets_the_fleet_in() {
         return;
     };
     let fleet = Fleet::on(brokers, 1, &[]);
-    // Somebody else's seed.
+    // The seed of another user is refused.
     let other = KeyPair::new_user().seed().expect("it has one");
     let refused = fleet.serve_with(&["--log-credentials", &files.write("other.nk", &other)]);
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
@@ -88,8 +88,7 @@ async fn the_deployed_configuration_lets_the_fleet_in() {
     works(fleet).await;
 }
 
-/// A credentials file: a token that an account has signed, which an operator has
-/// signed.
+/// A credentials file: a user's token, signed by an account whose own token an operator has signed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_credentials_file_is_enough() {
     let (operator, account) = (KeyPair::new_operator(), KeyPair::new_account());

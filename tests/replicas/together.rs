@@ -1,4 +1,4 @@
-//! Servers of a fleet answer alike, and as one.
+//! Servers of a fleet answer alike, as if they were one server.
 
 use std::time::{Duration, Instant};
 
@@ -16,12 +16,12 @@ async fn what_one_server_takes_all_of_them_answer() {
         return;
     };
     let clients = fleet.clients();
-    // One after another, each at the next server.
+    // Each change goes to the next server.
     for number in 0..30 {
         let change = put_node(node(&format!("n{number}"), &[]));
         let answer = update(&clients, number, &batch("default", vec![change])).await;
         assert_eq!(answer.revision, number as i64 + 1);
-        // Written here, read there, also before that server knows of the snapshot.
+        // Another server answers with the change, also if it did not know of the snapshot before.
         let request = FilterRequest {
             pod: Some(pod("p", &[])),
             min_revision: answer.revision,
@@ -36,7 +36,7 @@ async fn what_one_server_takes_all_of_them_answer() {
     let held = fleet.agree("default").await;
     assert_eq!((held.revision, held.objects.len()), (30, 30));
 
-    // A replace is seen by all, and a server that begins has all of it.
+    // All servers see a replace, and a server that begins has all of it.
     let replace = UpdateSnapshotRequest {
         mode: Mode::Replace as i32,
         ..batch(
@@ -68,7 +68,7 @@ async fn a_server_with_a_state_directory_reads_only_what_it_missed() {
         put(number, number).await;
     }
     fleet.agree("default").await;
-    // What is not on the disk yet is read again.
+    // A server that stops writes all to its disk. Otherwise it would read more from the log again.
     fleet.stop(1, "TERM").await;
     for number in 20..23 {
         put(number, 0).await;
@@ -140,7 +140,7 @@ async fn a_snapshot_that_is_deleted_is_gone_everywhere() {
     let second = update(&clients, 0, &request).await;
     assert_eq!(second.revision, 1);
     assert_ne!(second.epoch, first.epoch);
-    // Whoever asks for the new one at another server never sees the old one.
+    // A client that asks another server for the new epoch never sees the old one.
     let request = FilterRequest {
         snapshot: "eu/a.b".to_owned(),
         pod: Some(pod("p", &[])),
@@ -161,8 +161,8 @@ async fn a_snapshot_that_is_deleted_is_gone_everywhere() {
     assert!(there.is_ok());
 }
 
-/// Asks for an epoch that is over until the server says so. It says that at the end of
-/// the call, where a client that is slow has given up already.
+/// Asks for an epoch that is over until the server says so. The server says that at the end of the
+/// call, when a slow client has given up already.
 async fn refused_for_its_epoch(client: &mut Client, request: &FilterRequest) {
     let start = Instant::now();
     loop {

@@ -1,8 +1,8 @@
-//! Servers of one release take the place of those of the release before, one after the
-//! other, while clients ask and change; and give it back.
+//! Servers of one release replace those of the release before, one after the other, while clients
+//! ask and change. Then they are replaced by the former ones again.
 //!
-//! `EVENKEEL_FORMER` is the former release's program. Without it both are of this
-//! version, and servers are replaced by new ones of the same.
+//! `EVENKEEL_FORMER` is the former release's program. Without it, servers are replaced by new ones
+//! of the same version.
 
 use std::ffi::OsString;
 use std::process::Command;
@@ -43,7 +43,7 @@ async fn nothing_is_lost_while_servers_are_upgraded_and_back() {
     nothing_is_lost(&mut fleet, (seed(), Duration::ZERO), upgrade_and_back).await;
 }
 
-/// Has a server end as an orchestrator does, and another one take its place.
+/// Stops a server as an orchestrator does, and starts another one in its place.
 async fn replace(fleet: &mut Fleet, number: usize, by: Command) {
     fleet.stop(number, "TERM").await;
     fleet.run_with(number, by);

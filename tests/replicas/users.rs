@@ -22,7 +22,7 @@ use crate::fleet::{Client, batch, described, insist, put_pod};
 /// A snapshot that one client replaces, again and again.
 pub(crate) const REPLACED: &str = "replaced";
 
-/// Longer than a test takes.
+/// The time that reservations are held: longer than a test takes.
 const TTL: Duration = Duration::from_secs(3000);
 
 /// The notes that all clients write.
@@ -67,7 +67,7 @@ impl Notes {
         self.events.lock().expect("no holder panics").push(event);
     }
 
-    /// All that was answered.
+    /// Takes all calls that were answered.
     pub(crate) fn take(&self) -> Vec<Event> {
         std::mem::take(&mut self.events.lock().expect("no holder panics"))
     }
@@ -117,7 +117,7 @@ impl User {
         }
     }
 
-    /// Does something.
+    /// Makes a random call.
     pub(crate) async fn act(&mut self) {
         let first = self.dice.usize(..self.clients.len());
         match self.dice.u32(..12) {
@@ -206,14 +206,14 @@ impl User {
         self.notes.answered(&began, tries, released.revision, what);
     }
 
-    /// Makes a pod of a reservation.
+    /// Confirms a reservation, and puts its pod.
     async fn bind(&mut self, first: usize) {
         let Some((id, node)) = self.known.held.pop_first() else {
             return;
         };
         let pod = self.name();
         if !self.confirm(first, &id, &pod).await {
-            // The history says whether that may be.
+            // The checker of histories decides whether the reservation may be unknown.
             return;
         }
         let mut bound = on(template(), &node);
@@ -275,7 +275,7 @@ impl User {
         self.notes.answered(&began, tries, updated.revision, what);
     }
 
-    /// Puts a pod where nothing is placed.
+    /// Puts a pod on a node that no placement uses.
     async fn feed(&mut self, first: usize) {
         let name = self.name();
         let began = Notes::call();
@@ -297,7 +297,7 @@ impl User {
         insist(&self.clients, first, "update", call).await
     }
 
-    /// Reads what anybody was told, at whichever server.
+    /// Reads from any server, at no older revision than any client was told.
     async fn read(&mut self, first: usize) {
         let began = Notes::call();
         let request = FilterRequest {
@@ -326,7 +326,7 @@ impl User {
             let replaced = client.update_snapshot(request.clone()).await;
             match replaced {
                 Ok(answer) => Ok(answer.into_inner().revision),
-                // Another try was applied: there is nobody else.
+                // An earlier try was applied, because no other client replaces this snapshot.
                 Err(status) if is_mismatch(&status) => {
                     match described(&mut client, REPLACED).await?.revision {
                         at if at == wanted => Ok(at),

@@ -20,12 +20,12 @@ pub struct Alone {
 }
 
 impl Alone {
-    /// A server on a log as it sees it.
+    /// A server on its view of a log.
     pub fn on(log: &FakeLog, name: &str, runtime: &Runtime) -> Self {
         Self::of(Self::replica(log, name, runtime), |_, _| {})
     }
 
-    /// A server that keeps its state in a directory as well, and continues from that.
+    /// A server that also keeps its state in a directory, and continues from it.
     pub fn keeping(log: &FakeLog, name: &str, runtime: &Runtime, store: &Arc<Store>) -> Self {
         let replica = Self::replica(log, name, runtime).with_local(Arc::clone(store));
         replica.examine_local().expect("it is of this log");
@@ -37,7 +37,7 @@ impl Alone {
         })
     }
 
-    /// A replica on a log as it sees it. It wastes no time with pauses.
+    /// A replica on its view of a log. It skips all pauses.
     pub fn replica(log: &FakeLog, name: &str, runtime: &Runtime) -> Replica {
         let waiting = Waiting::pausing(runtime.handle().clone(), |_: Duration| {});
         let log = Arc::new(log.clone());
@@ -81,7 +81,7 @@ impl Alone {
         followed.expect("the log can be followed");
     }
 
-    /// Applies what has arrived.
+    /// Applies the records that have arrived.
     pub fn read(&self) {
         let followed = self.replica.follow(NAME, false);
         followed.expect("the log can be followed");

@@ -1,4 +1,4 @@
-//! Data that nobody needs any more goes, and nothing else.
+//! Data that no server needs any more is removed, and nothing else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use crate::world::NAME;
 
 const HOUR: u64 = 3_600;
 
-/// A log and servers, whose time passes when it is told to.
+/// A log and servers whose time passes only through [`Later::pass`].
 struct Later {
     runtime: Runtime,
     log: FakeLog,
@@ -65,13 +65,13 @@ fn update(server: &Alone, number: usize) {
     updated.expect("nobody is in the way");
 }
 
-/// More than goes into one part.
+/// More pods than fit into one part.
 fn many() -> Vec<Object> {
     let pods = (0..100_000).map(|number| pod(&format!("pod-{number:060}"), 0));
     pods.collect()
 }
 
-/// Writes a state aside, which nobody makes a snapshot's yet.
+/// Writes a state aside, and does not commit it.
 fn stage(server: &Alone) -> Aside {
     let aside = server.replica.open_aside().expect("there is room");
     let written = server.replica.write_aside(aside, &batch(many()));
@@ -94,7 +94,7 @@ fn parts_that_no_record_names_are_dropped_after_hours() {
     let later = Later::new();
     let server = later.server("a");
     update(&server, 0);
-    // One is in a record, one in a checkpoint, and one was given up.
+    // A record names some parts, a checkpoint names others, and the rest was given up.
     replace(&server, || ()).expect("nobody is in the way");
     server.replica.checkpoint(NAME).expect("it is written");
     let needed = later.parts();
@@ -112,7 +112,7 @@ fn parts_that_no_record_names_are_dropped_after_hours() {
             .is_ok_and(|dropped| dropped > 0)
     );
     assert_eq!(later.parts(), needed);
-    // What is left is enough for a new server.
+    // The parts that are left are enough for a new server.
     let new = later.server("b");
     new.follow();
     assert_eq!(new.snapshot().revision(), server.snapshot().revision());
@@ -134,7 +134,7 @@ fn a_server_whose_clock_is_ahead_drops_nothing_that_is_being_written() {
     let new = later.server("c");
     new.follow();
     assert_eq!(new.snapshot().revision(), 2);
-    // What is added to begins anew to be old.
+    // A write to a state restarts the time after which its parts count as old.
     let aside = stage(&server);
     look(&ahead);
     later.pass(5 * HOUR);
@@ -199,7 +199,7 @@ fn the_log_of_a_deleted_snapshot_goes_a_day_later() {
     assert_eq!(remove(true), Ok(false), "it is too early");
     later.pass(5 * HOUR);
     server.read();
-    // Somebody else may have the right by now: the log is closed, and stays.
+    // Another server may have the right to remove the log by now: the log is closed, and stays.
     assert_eq!(remove(false), Ok(false));
     assert_eq!(names(), Ok(vec![NAME.to_owned()]));
     let refused = other.registry.update(NAME, offer(1, None));
@@ -209,7 +209,7 @@ fn the_log_of_a_deleted_snapshot_goes_a_day_later() {
     );
     assert_eq!(remove(true), Ok(true));
     assert_eq!(names(), Ok(Vec::new()));
-    // It is made anew, by either server, and both follow.
+    // Either server makes the log anew, and both follow it.
     update(&other, 2);
     server.follow();
     assert_eq!(server.snapshot().epoch(), other.snapshot().epoch());

@@ -1,4 +1,4 @@
-//! The clocks of a server: they are set, begin off, and run fast or slow.
+//! The clocks of a server, which may start wrong, be set wrong, and run fast or slow.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -7,7 +7,7 @@ use evenkeel::snapshot::Now;
 
 use crate::world::World;
 
-/// By how much a wall clock is set off, in milliseconds.
+/// The offsets of a wall clock that is set wrong, in milliseconds.
 const OFF: [i64; 6] = [-3_600_000, -400, 300, 60_000, 3_600_000, 7_200_000];
 
 /// The speeds of clocks, in thousandths.
@@ -19,7 +19,7 @@ pub struct Clocks {
     last: Mutex<Reading>,
 }
 
-/// The time that they told when they were set last.
+/// The times that the clocks told when they were last set, and their speed.
 struct Reading {
     real: SystemTime,
     wall: SystemTime,
@@ -55,7 +55,7 @@ impl Clocks {
         }
     }
 
-    /// Sets the wall clock, right or wrong, or has both run otherwise; what was done.
+    /// Sets the wall clock right or wrong, or changes the speed of both. Returns what was done.
     pub fn jump(&self) -> String {
         let dice = &self.world.dice;
         match dice.below(4) {
@@ -76,12 +76,13 @@ impl Clocks {
         }
     }
 
-    /// Sets the wall clock right, and has both run as they should.
+    /// Sets the wall clock right, and both to the right speed.
     pub fn set_right(&self) {
         self.set(Some(0), Some(1_000));
     }
 
-    /// Sets the wall clock, if it is to be off by some milliseconds, and how fast both run.
+    /// Sets the offset of the wall clock in milliseconds and the speed of both, where they are
+    /// given.
     pub fn set(&self, off: Option<i64>, rate: Option<u64>) {
         let mut last = self.last.lock().expect("nobody panics here");
         let real = self.world.now();

@@ -1,4 +1,4 @@
-//! Servers that hold different things, and notice it.
+//! Servers whose states differ, and that notice it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,8 +12,7 @@ use tokio::runtime::Runtime;
 use crate::alone::{Alone, offer};
 use crate::world::{NAME, digest};
 
-/// What becomes of the first message that a server asks for once this is set, and of all
-/// later ones.
+/// The fates of the first message that a server asks for once this is set, and of all later ones.
 struct Reads {
     is_set: AtomicBool,
     has_read: AtomicBool,
@@ -64,7 +63,8 @@ fn a_server_that_holds_something_else_than_the_others_reads_it_anew() {
         };
         let log = FakeLog::with_clock(clock.clone());
         let late = Reads::of(Fate::NotYet, Fate::Done);
-        // What was refused in the place of what was appended, and nothing more.
+        // This server reads a refused record in the place of the one that was appended, and then
+        // nothing more.
         let deceived = Reads::of(Fate::Forged, Fate::NotYet);
         let seen_late = log.seen_with(Arc::clone(&late) as _);
         let seen = log.seen_with(Arc::clone(&deceived) as _);
@@ -82,7 +82,7 @@ fn a_server_that_holds_something_else_than_the_others_reads_it_anew() {
         deceived.set(is_deceived);
         put(&servers[0], 1);
         late.set(true);
-        // It is behind, so what it appends first is refused.
+        // This server is behind, so its first append is refused.
         put(&servers[1], 2);
         let followed = servers[2].replica.follow(NAME, false);
         followed.expect("it can be read");

@@ -1,4 +1,4 @@
-//! A reservation ends by no wrong clock, and on time by the others.
+//! No wrong clock ends a reservation, and the other clocks end it on time.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use crate::clocks::Clocks;
 use crate::unclaimed::reserve;
 use crate::world::{NAME, World};
 
-/// For how long [`reserve`] holds something, in seconds.
+/// The time that [`reserve`] holds a place, in seconds.
 const TTL: u64 = 3_600;
 
 const REQUEST: Retryable = Retryable {
@@ -41,7 +41,7 @@ impl Fleet {
         (server, clocks)
     }
 
-    /// A server that holds something.
+    /// A server that holds a reservation.
     fn holding(&self) -> Alone {
         let (server, _) = self.start("right");
         let begun = server.registry.update(NAME, offer(0, None));
@@ -56,10 +56,10 @@ impl Fleet {
     }
 }
 
-/// Ends what is over; how many are held then.
+/// Ends the reservations whose time is over, and returns the number of the others.
 fn held(server: &Alone) -> usize {
     server.read();
-    // A server whose clock is wrong may not.
+    // A server whose clock is wrong may not end any.
     let _ = server.registry.end_expired();
     server.snapshot().reservations(0, "", 9).len()
 }

@@ -1,4 +1,4 @@
-//! The logs that earlier versions wrote can be read by this one, and mean the same.
+//! This version can read the logs that earlier versions wrote, and they mean the same.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -22,13 +22,13 @@ use crate::unclaimed::reserve;
 use crate::wishes::{batch, node, pod};
 use crate::world::{NAME, digest};
 
-/// The logs, a file for each version that changed what is written. `GOLDEN=NAME` writes
-/// the one of this version; it is never written again.
+/// The directory of the logs, a file for each version that changed what is written. `GOLDEN=NAME`
+/// writes the file of this version, which is never written again.
 fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/simulation/golden")
 }
 
-/// Everything that records can say, and the blobs beside them.
+/// Makes a log with everything that records can say. Returns its messages and blobs as text.
 fn record(runtime: &Runtime) -> String {
     let log = FakeLog::default();
     let server = Alone::on(&log, "golden", runtime);
@@ -53,7 +53,7 @@ fn record(runtime: &Runtime) -> String {
         key: [key; 32],
         question: [7; 32],
     };
-    // A batch, reservations with and without an answer, their claims and ends.
+    // These are reservations with and without a kept answer, a claim and a release.
     reserve(&server, None).expect("it is reserved");
     reserve(&server, Some(request(1))).expect("it is reserved");
     reserve(&server, Some(request(2))).expect("it is reserved");
@@ -69,7 +69,7 @@ fn record(runtime: &Runtime) -> String {
     snapshot
         .release(vec![held[1].id.clone()])
         .expect("it is held");
-    // A pod that somebody has decided about by himself.
+    // A caller has chosen the node of this pod itself.
     let assignment = Assignment {
         hold: hold(Duration::from_secs(3_600)),
         node: "n1".into(),
@@ -81,7 +81,7 @@ fn record(runtime: &Runtime) -> String {
     snapshot
         .assign(&[assignment], &Limits::default())
         .expect("there is room");
-    // A replace, whose objects are in blobs, and a checkpoint.
+    // These are a replace, whose objects are in blobs, and a checkpoint.
     let mut staged = server.registry.stage(NAME).expect("there is room");
     let mut objects = objects_of_each_kind();
     objects.extend([node(0), node(2), pod("replaced", 2)]);
@@ -109,7 +109,7 @@ fn record(runtime: &Runtime) -> String {
     text
 }
 
-/// All that decisions read of a snapshot, and for which pods others have decided.
+/// A digest of all that decisions read of a snapshot, and the pods that callers decided about.
 fn told(snapshot: &Snapshot) -> String {
     let held = snapshot.reservations(0, "", usize::MAX);
     let decided = held.iter().filter(|it| !it.held.decided.is_empty());
@@ -179,7 +179,7 @@ fn objects_of_each_kind() -> Vec<Object> {
     objects.map(|object| object.expect("an object")).collect()
 }
 
-/// The log of a file, and the digest of what it comes to.
+/// Returns the log in a file, and the digest of the state that it leads to.
 fn read(text: &str, runtime: &Runtime) -> (FakeLog, String) {
     let log = FakeLog::default();
     let mut digest = None;
@@ -229,7 +229,7 @@ fn logs_of_earlier_versions_come_to_the_same() {
         let whole = Alone::on(&log, "whole", &runtime);
         whole.follow();
         assert_eq!(told(&whole.snapshot()), expected, "{}", path.display());
-        // Also from the checkpoint, and what came after it.
+        // A server that reads only the checkpoint and the later records comes to the same.
         let trimmed = runtime.block_on(log.trim(NAME, last));
         trimmed.expect("it is there");
         let late = Alone::on(&log, "late", &runtime);

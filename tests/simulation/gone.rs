@@ -1,4 +1,4 @@
-//! A log that somebody deletes who is none of the servers.
+//! A log that is deleted by somebody other than the servers.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 use crate::alone::{Alone, offer};
 use crate::world::NAME;
 
-/// Two servers that have read everything of a log which is gone then, and what it held.
+/// Two servers that have read all of a log before it was deleted, and the messages that it held.
 fn bereft(runtime: &Runtime, log: &FakeLog) -> ([Alone; 2], Vec<Message>) {
     let servers = ["a", "b"].map(|name| Alone::on(log, name, runtime));
     for number in 0..3 {
@@ -25,7 +25,7 @@ fn bereft(runtime: &Runtime, log: &FakeLog) -> ([Alone; 2], Vec<Message>) {
     (servers, held)
 }
 
-/// Why a server does not follow.
+/// Returns the reason why a server does not follow.
 fn trouble(server: &Alone) -> Option<String> {
     server.replica.lags().pop().expect("it has a log").trouble
 }

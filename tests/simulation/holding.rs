@@ -14,7 +14,7 @@ use support::linearizable::{Event, What};
 use crate::server::Server;
 use crate::world::{NODES, ROOM, reserved};
 
-/// Returns what somebody holds for so long.
+/// Returns a hold that lasts so long.
 pub fn hold(ttl: Duration) -> Hold {
     Hold {
         owner: "a".into(),
@@ -27,12 +27,12 @@ pub fn hold(ttl: Duration) -> Hold {
     }
 }
 
-/// Returns what is told of reservations, as bytes that are kept.
+/// Encodes an answer about reservations as the bytes that the snapshot keeps.
 fn tell(reserved: &Reserved) -> Vec<u8> {
     format!("{} {}", reserved.revision, reserved.ids.join(" ")).into_bytes()
 }
 
-/// The revision and the ids of what was told.
+/// Decodes the revision and the ids of such an answer.
 fn told(answer: &[u8]) -> (i64, Vec<String>) {
     let text = std::str::from_utf8(answer).expect("it was text");
     let mut words = text.split_whitespace();
@@ -62,7 +62,7 @@ impl Server {
             answer: Vec::new(),
         };
         let decided = decide();
-        // A decision takes its time.
+        // A decision takes time, in which others run.
         self.wire.pass();
         let tell = |answer: &mut Vec<u8>, reserved: Reserved| {
             *answer = tell(&reserved);
@@ -111,7 +111,7 @@ impl Server {
         }
     }
 
-    /// Confirms, renews or releases what somebody reserved.
+    /// Confirms, renews or releases a reservation of any client.
     pub fn settle(&self) {
         let Some(snapshot) = self.snapshot() else {
             return;
@@ -159,7 +159,7 @@ impl Server {
     }
 
     fn release(&self, snapshot: &Snapshot, id: String, begun: u64) {
-        // The server may crash before it answers.
+        // The server may crash before it answers, so this is noted first.
         let unanswered = What::ReleaseUnanswered { id: id.clone() };
         let unanswered = self.event(snapshot, begun, 0, unanswered);
         let place = {

@@ -1,4 +1,4 @@
-//! A server with a state directory continues from that, and reads of the log only what
+//! A server with a state directory continues from it, and reads only the records of the log that
 //! came after it.
 
 use std::path::Path;
@@ -53,7 +53,8 @@ impl Pair {
         }
     }
 
-    /// Starts the server with the directory. It has what the other one has.
+    /// Starts the server with the directory. Checks that it comes to the same state as the other
+    /// one.
     fn start(&self) -> (Alone, Came) {
         let store = open(self.directory.path());
         let server = Alone::keeping(&self.log, "keeps", &self.runtime, &store);
@@ -94,7 +95,7 @@ fn a_server_continues_from_its_directory() {
         pair.start()
     };
     assert_eq!((came.followed, came.anew), (1, 0));
-    // What it does itself, and what others do: batches, replaces and reservations.
+    // Both servers make batches, replaces and reservations.
     for at in [&server, &pair.other] {
         at.follow();
         replace(at);
@@ -104,7 +105,7 @@ fn a_server_continues_from_its_directory() {
         reserve(at, None).expect("nobody is in the way");
     }
     server.follow();
-    // It is killed.
+    // This kills the server.
     drop(server);
     let (server, came) = pair.start();
     assert_eq!((came.followed, came.anew), (0, 0), "all of it was kept");
@@ -133,7 +134,7 @@ fn what_the_log_does_not_continue_is_read_anew() {
     let pair = Pair { other, ..pair };
     let (server, came) = pair.start();
     assert_eq!(came.followed, 4);
-    // From now on it is kept.
+    // From now on the directory keeps the state.
     server.replica.mend_local(NAME);
     drop(server);
     let (_server, came) = pair.start();
@@ -168,7 +169,8 @@ fn a_directory_belongs_to_a_log_or_to_a_server_of_its_own() {
     let (server, _) = pair.start();
     let epoch = server.snapshot().epoch().to_owned();
     drop(server);
-    // Without a log it begins an epoch of its own: the others may go on with theirs.
+    // Without a log the server begins an epoch of its own, because the others may go on with
+    // theirs.
     let store = open(pair.directory.path());
     store.leave_log().expect("it can be written");
     let registry = Registry::new(Limits::default(), Arc::new(Unobserved));
@@ -181,7 +183,7 @@ fn a_directory_belongs_to_a_log_or_to_a_server_of_its_own() {
         .update(NAME, offer(1, None))
         .expect("it is applied");
     drop((alone, registry, store));
-    // What it did is in no log.
+    // The log lacks what the server did without it.
     let store = open(pair.directory.path());
     let replica = Alone::replica(&pair.log, "keeps", &pair.runtime).with_local(store);
     let examined = replica.examine_local();

@@ -1,5 +1,5 @@
-//! Servers that share a log, in one process: every fault that the log's promise
-//! leaves room for, in an order that a seed decides.
+//! Simulated servers that share a log, in one process: every fault that the contract of the log
+//! allows, in an order that a seed decides.
 
 mod alone;
 mod cleaning;

@@ -1,4 +1,4 @@
-//! Records prove their place: whatever else stands in a log is known.
+//! Records that prove their place in a log, so that readers recognize every other message.
 
 use std::time::{Duration, SystemTime};
 
@@ -28,7 +28,7 @@ fn message(sequence: u64, body: &Body) -> Message {
     }
 }
 
-/// A log with one record, and the place after it.
+/// The place after the first record of a log, and the id of the log.
 fn begun() -> (Place, Uuid) {
     let log_id = Uuid::new_v4();
     let first = message(1, &body(&Place::START, log_id));
@@ -91,7 +91,7 @@ fn what_counts_for_nobody_hides_no_difference_before_it() {
     assert!(matches!(after.judge(&next), Verdict::Valid(_)));
     let forged = place.after(&other).after(&void);
     assert_eq!(forged.judge(&next), Verdict::Fork);
-    // Whoever begins in the middle takes the word of a record, and of no other message.
+    // A reader that begins in the middle learns its place from a record, and from no other message.
     assert_eq!(Place::told_by(&next), Some(after.after(&next)));
     assert_eq!(Place::told_by(&void), None);
 }

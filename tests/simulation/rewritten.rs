@@ -1,5 +1,5 @@
-//! A log that loses its last record and is written on by a server that has not read it,
-//! while the server that has is not connected.
+//! A log that loses its last record while the server that has read it is disconnected. Another
+//! server, which has not read that record, then appends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,7 +48,7 @@ fn a_server_that_was_away_finds_out_that_its_last_record_is_another_one() {
         assert!(is_due, "it is to be followed");
         away.follow();
         assert_eq!(digest(&away.snapshot()), digest(&other.snapshot()));
-        // All go on, and a new server can begin.
+        // All servers go on, and a new one can begin.
         update(&away, 4).expect("it has read all");
         update(&other, 5).expect("it has read all");
         away.follow();

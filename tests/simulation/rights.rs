@@ -9,8 +9,8 @@ use tokio::runtime::Runtime;
 use crate::alone::{Alone, offer};
 use crate::world::NAME;
 
-/// A feed loses its right after its change was checked, and somebody else feeds before
-/// it is appended.
+/// A feed loses its right after its change was checked, and another server feeds before that change
+/// is appended.
 #[test]
 fn what_a_former_feeder_wanted_never_comes_after_what_the_next_one_did() {
     let (runtime, log) = (Runtime::new().expect("a runtime"), FakeLog::default());
@@ -20,9 +20,9 @@ fn what_a_former_feeder_wanted_never_comes_after_what_the_next_one_did() {
     first.expect("it is applied");
     let asked = AtomicU64::new(0);
     let fence = Fence::new(move || match asked.fetch_add(1, Ordering::Relaxed) {
-        // When it is wanted.
+        // This question comes when the change is wanted.
         0 => Some(1),
-        // When it is first checked.
+        // This question comes when the change is first checked.
         1 => {
             let fed = next.registry.update(NAME, offer(1, None));
             fed.expect("it is applied");
@@ -33,7 +33,7 @@ fn what_a_former_feeder_wanted_never_comes_after_what_the_next_one_did() {
     let wanted = former.registry.update(NAME, offer(2, Some(fence.of_now())));
     assert!(matches!(wanted, Err(Error::Superseded(_))), "{wanted:?}");
     assert_eq!(former.snapshot().revision(), 2);
-    // What was wanted in one tenure is not done in a later one.
+    // A change that was wanted in one tenure is not made in a later one.
     let tenure = AtomicU64::new(0);
     let fence = Fence::new(move || Some(tenure.fetch_add(1, Ordering::Relaxed)));
     let wanted = former.registry.update(NAME, offer(2, Some(fence.of_now())));

@@ -1,4 +1,4 @@
-//! Many runs, each of its seed.
+//! Many runs, each with a seed of its own.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -15,7 +15,7 @@ const SEEDS: u64 = 1_000;
 /// The number of servers.
 const SERVERS: usize = 3;
 
-/// The most steps of a run: one that goes on is stuck.
+/// The most steps of a run. A run that takes more is stuck.
 const STEPS: usize = 100_000;
 
 /// Runs the servers of a seed until all have ended.
@@ -30,7 +30,7 @@ fn run(seed: u64) {
     let mut left: Vec<usize> = (0..SERVERS).collect();
     for _ in 0..STEPS {
         if world.finished.load(Ordering::Relaxed) == SERVERS {
-            // What is still on its way is lost.
+            // Messages that are still on their way are lost.
             world.calm.store(true, Ordering::Relaxed);
             world.log_ahead.store(0, Ordering::Relaxed);
         }

@@ -1,6 +1,5 @@
-//! Actors of one thread, of which one runs at a time: each has a stack of its own, and
-//! runs until it lets others run. Which one is next, a seed decides: so a run can be
-//! repeated.
+//! Actors of one thread. One runs at a time, on a stack of its own, until it lets others run. A
+//! seed decides which one is next, so a run can be repeated.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex};
@@ -25,13 +24,13 @@ impl Dice {
         self.0.lock().expect("nobody panics here").usize(..end)
     }
 
-    /// Returns whether something happens that happens this often in a thousand times.
+    /// Returns true this often in a thousand times.
     pub fn happens(&self, in_a_thousand: usize) -> bool {
         self.below(1_000) < in_a_thousand
     }
 }
 
-/// Ends an actor that stops in the middle of what it does.
+/// The panic that ends an actor in the middle of what it does.
 struct Stopped;
 
 /// Lets other actors run. An actor that is stopped meanwhile ends here.
@@ -50,7 +49,7 @@ pub fn pass() {
 pub struct Actor(Generator<'static, bool, ()>);
 
 impl Actor {
-    /// Waits to be told to begin.
+    /// Makes an actor that waits for its first step.
     pub fn begin(run: impl FnOnce() + Send + 'static) -> Self {
         let run = move || match catch_unwind(AssertUnwindSafe(run)) {
             Err(panic) if !panic.is::<Stopped>() => resume_unwind(panic),
@@ -59,18 +58,17 @@ impl Actor {
         Self(Gn::new_opt(STACK_WORDS, run))
     }
 
-    /// Runs it until it lets others run; whether it has ended.
+    /// Runs the actor until it lets others run. Returns true if it has ended.
     ///
-    /// # Panics
-    /// As it did.
+    /// The actor panicked.
     pub fn step(&mut self) -> bool {
         self.0.raw_send(Some(true));
         self.0.is_done()
     }
 
-    /// Stops it where it is: it crashes.
+    /// Stops the actor where it is, as a crash does.
     pub fn stop(&mut self) {
-        // It may call others while it unwinds.
+        // The actor may let others run while it unwinds.
         while !self.0.is_done() {
             self.0.raw_send(Some(false));
         }

@@ -1,4 +1,4 @@
-//! A server with its clients: what they want, one after another.
+//! A server with its clients, which make one call after another.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -100,13 +100,13 @@ impl Server {
         }
     }
 
-    /// The snapshot of the server, if that answers.
+    /// The snapshot, if the server answers from it.
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
         let found = self.registry.get(NAME).ok();
         found.filter(|snapshot| snapshot.revision() > 0 && snapshot.is_synced())
     }
 
-    /// Does one thing, and looks at what it answers with afterwards.
+    /// Makes one call, and checks what the server answers with afterwards.
     fn fulfil(&self) {
         self.wire.pass();
         let dice = &self.world.dice;
@@ -119,8 +119,8 @@ impl Server {
                 45..=64 => self.reserve(),
                 65..=74 => self.settle(),
                 75..=79 => self.end_expired(),
-                // A revision is that of one epoch: a replace at a revision would
-                // replace what was made anew.
+                // A run has either replaces or deletes, because a replace at a revision could
+                // replace a snapshot that was made anew.
                 80..=85 if self.world.seed % 2 == 1 => self.replace(),
                 86..=91 => self.keep(),
                 92..=93 if self.world.seed.is_multiple_of(2) => self.delete(),
@@ -143,14 +143,15 @@ impl Server {
         }
     }
 
-    /// Notes what came of something.
+    /// Notes the result of a call.
     pub fn told<T: std::fmt::Debug>(&self, what: &str, result: &T) {
         self.world
             .tell(|| format!("{} {what}: {result:?}", self.number));
     }
 
     fn follow(&self) {
-        // One server reads nothing forged, and so shows the others in the end.
+        // One server reads nothing forged, so its records show the others in the end what was
+        // forged.
         let may_forge = self.world.seed.is_multiple_of(4) && self.number > 0;
         self.wire.may_forge.store(may_forge, Ordering::Relaxed);
         let all = self.world.dice.happens(300);
@@ -158,13 +159,13 @@ impl Server {
         let followed = self.replica.follow(NAME, all);
         self.wire.may_forge.store(false, Ordering::Relaxed);
         self.told("follow", &followed);
-        // Whatever was acknowledged before can be read, also by a server that starts.
+        // A server can read all that was acknowledged before, also when it has just started.
         if all && followed.is_ok() && !self.world.seed.is_multiple_of(4) {
             self.check_has(before);
         }
     }
 
-    /// Checks that it has what was acknowledged first, so much of it.
+    /// Checks that the server has the pods that were acknowledged first, this many of them.
     fn check_has(&self, before: usize) {
         let Some(snapshot) = self.snapshot() else {
             return;
@@ -189,8 +190,8 @@ impl Server {
         }
     }
 
-    /// Follows to the end, with one record more on the way that shows who has read
-    /// something else, and compares.
+    /// Follows to the end, and compares. One more record on the way shows a server that it has read
+    /// something else.
     fn end(&self) {
         self.clocks.set_right();
         for _ in 0..3 {
@@ -201,7 +202,7 @@ impl Server {
                 }
                 followed = self.replica.follow(NAME, true);
             }
-            // What was forged is known when another record was read.
+            // A server knows that a message was forged when it reads the next record.
             if let Err(error) = followed
                 && !self.wire.is_forged()
             {
@@ -216,11 +217,11 @@ impl Server {
                 self.wire.pass();
             }
         }
-        // What somebody deleted last is there again.
+        // By then a snapshot that was deleted last is there again.
         while !self.world.has_put_last.load(Ordering::Relaxed) {
             schedule::pass();
         }
-        // What was acknowledged before is seen from now on.
+        // From here on the server has to see what was acknowledged before.
         let before = self.world.ledger().acknowledged.len();
         if let Err(error) = self.replica.follow(NAME, true)
             && !self.wire.is_forged()
@@ -233,7 +234,7 @@ impl Server {
                 .fail(&format!("server {} has nothing", self.number));
         };
         self.world.look(self.number, &snapshot);
-        // Where nobody reads anything forged, nobody holds anything else.
+        // In runs in which no server reads forged messages, no server differs.
         let differences = self.replica.counts().differences.load(Ordering::Relaxed);
         if differences > 0 && !self.world.seed.is_multiple_of(4) {
             self.world

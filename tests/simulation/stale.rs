@@ -1,5 +1,5 @@
-//! A leader that was cut off from the others goes on answering, with an older end of the
-//! log. No server goes back for that, and none that starts believes it.
+//! A leader that was cut off from the others, and still answers with an older end of the log. No
+//! server goes back because of it, and no server that starts believes it.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,8 +14,8 @@ use tokio::runtime::Runtime;
 use crate::alone::{Alone, offer};
 use crate::world::{NAME, digest};
 
-/// The way to a log, which may lead to a leader that was cut off. A client looks what the
-/// server answers with whenever that calls the log.
+/// The connection to a log, which may lead to a leader that was cut off. Whenever the server calls
+/// the log, a client notes what the server answers with.
 #[derive(Default)]
 struct Way {
     leader: Mutex<Option<StaleLeader>>,
@@ -42,7 +42,7 @@ impl Way {
         }
     }
 
-    /// Checks that no answer was of a lower revision than one before of the same epoch.
+    /// Checks that no answer had a lower revision than an earlier answer of the same epoch.
     fn check(&self) {
         self.look();
         let answered = self.answered.lock().expect("nobody panics here");
@@ -79,7 +79,7 @@ impl Faults for Way {
     }
 }
 
-/// A server on its way to a log, and another one that is never in trouble.
+/// A server with such a connection, and another one without faults.
 struct Two {
     runtime: Runtime,
     log: FakeLog,
@@ -89,7 +89,7 @@ struct Two {
 }
 
 impl Two {
-    /// Both have read this many records, of which a checkpoint covers two.
+    /// Both servers have read this many records, of which a checkpoint covers two.
     fn after(records: usize) -> Self {
         let (runtime, log) = (Runtime::new().expect("a runtime"), FakeLog::default());
         let way = Arc::<Way>::default();
@@ -120,13 +120,13 @@ impl Two {
         changed.expect("nobody is in the way");
     }
 
-    /// Returns what the server has read anew.
+    /// Returns how often the server has read a snapshot anew.
     fn anew(&self) -> u64 {
         let counts = self.server.replica.counts();
         counts.bootstraps.load(Ordering::Relaxed)
     }
 
-    /// Both go on, and hold the same.
+    /// Checks that both servers go on, and hold the same.
     fn go_on(&self) {
         self.server.follow();
         self.other.follow();
@@ -174,7 +174,7 @@ fn a_server_that_starts_at_a_leader_that_was_cut_off_waits_for_all_that_was_ackn
     let way = Arc::<Way>::default();
     way.lead_to(Some(cut_off));
     let new = Alone::on(&two.log.seen_with(Arc::clone(&way) as _), "c", &two.runtime);
-    // What it has no room for says nothing of what others have.
+    // A log without room tells a server nothing about what others have.
     for is_full in [false, true, false] {
         way.is_full.store(is_full, Ordering::Relaxed);
         let followed = new.replica.follow(NAME, true);
@@ -187,13 +187,14 @@ fn a_server_that_starts_at_a_leader_that_was_cut_off_waits_for_all_that_was_ackn
 
 #[test]
 fn what_a_log_has_lost_goes_on_under_a_new_epoch() {
-    // How many records are left of five, and how many others append to that.
+    // Each case is the number of records that are left of five, and of those that others append
+    // then.
     for (left, more) in [(4, 0), (3, 0), (3, 1), (3, 2), (2, 2), (2, 4)] {
         let two = Two::after(5);
         let epoch = two.server.snapshot().epoch().to_owned();
         two.log.lose_after(NAME, left);
         two.way.losses.fetch_add(1, Ordering::Relaxed);
-        // It has read no more than that.
+        // This server has read only the records that are left.
         let late = Alone::on(&two.log, "c", &two.runtime);
         late.read();
         for number in 0..more {

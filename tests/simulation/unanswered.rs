@@ -16,8 +16,8 @@ use crate::alone::{Alone, offer};
 use crate::unclaimed::reserve;
 use crate::world::{NAME, World};
 
-/// A log of three servers. When two are away, the third one goes on leading: it answers
-/// what it has, and acknowledges nothing.
+/// A log of three servers. When two are away, the third one goes on leading: it answers with what
+/// it has, and acknowledges nothing.
 #[derive(Default)]
 struct Leader {
     is_alone: AtomicBool,
@@ -76,7 +76,7 @@ fn changes_are_refused_at_once_while_one_server_leads_alone() {
     update(5).expect("all are there again");
 }
 
-/// A log that ceases to answer to appends. Whoever waits for it waits as long as was agreed.
+/// A log that stops answering appends. A caller that waits for it waits for the agreed time.
 struct Silent {
     world: Arc<World>,
     is_silent: AtomicBool,
@@ -126,8 +126,8 @@ fn a_caller_is_told_after_twelve_seconds_that_there_is_no_answer() {
     assert_eq!(took, Duration::from_secs(12));
 }
 
-/// A log that has the first message which is sent from now on, shows it to nobody, and answers
-/// nothing about it, until it is asked where it ends.
+/// A log that takes the first message from now on, but loses the answer and shows the message to
+/// nobody until it is asked where it ends.
 #[derive(Default)]
 struct Hidden {
     hides: AtomicBool,
@@ -162,8 +162,8 @@ impl Faults for Hidden {
 /// A step on a snapshot and one of its reservations.
 type Step = fn(&Alone, String) -> Result<(), Error>;
 
-/// A server whose own work shows itself later does not tell of it as of the work of others: that a
-/// reservation is unknown, or that the snapshot is not there.
+/// A server does not take its own record, which shows up late, for the work of others: it does not
+/// say that a reservation is unknown, or that the snapshot is not there.
 #[test]
 fn what_may_have_been_done_is_not_tried_again() {
     let steps: [(&str, Step); 5] = [
@@ -202,8 +202,8 @@ fn what_may_have_been_done_is_not_tried_again() {
     }
 }
 
-/// Passes the next message over, and has something happen before that, and before it is
-/// looked for elsewhere.
+/// Skips the next message, and calls `before` ahead of that and ahead of the read that looks for
+/// the message.
 struct Passed {
     is_next: AtomicBool,
     before: Box<dyn Fn(Call) + Send + Sync>,
@@ -215,7 +215,7 @@ impl Faults for Passed {
         if !is_next || !matches!(call, Call::Next | Call::Read) {
             return Fate::Done;
         }
-        // Who reads waits on a runtime, and others may not wait on that thread.
+        // The reader waits on a runtime, and `before` may not wait on the same thread.
         let happened = thread::scope(|scope| scope.spawn(|| (self.before)(call)).join());
         happened.expect("nothing is wrong");
         if call == Call::Next {
@@ -226,8 +226,8 @@ impl Faults for Passed {
     }
 }
 
-/// The record landed, but its reader was given the one after it, and others have trimmed
-/// the log before it was looked for: so the log cannot be trusted.
+/// The record landed, but its reader was given the next one, and others trimmed the log before the
+/// reader looked for it. So the log cannot be trusted.
 #[test]
 fn what_was_sent_is_doubted_where_the_log_cannot_be_trusted() {
     let (runtime, log) = (Runtime::new().expect("a runtime"), FakeLog::default());

@@ -1,5 +1,5 @@
-//! Reservations of which no answer came: what is made of them is released, unless the
-//! same request may ask again. And picks that a server makes which is behind.
+//! Reservations whose answer was lost: they are released, unless the same request may come again.
+//! And decisions of a server that is behind.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::alone::{Alone, offer};
 use crate::holding::hold;
 use crate::world::NAME;
 
-/// Holds one kind of call up while it is set: appends come late, and what was appended
-/// is not there yet when it is first asked for.
+/// Delays one kind of call while it is set: appends arrive late, or a message is not there yet when
+/// it is first asked for.
 struct Slow(AtomicBool, Call);
 
 impl Slow {
@@ -45,7 +45,7 @@ impl Faults for Slow {
     }
 }
 
-/// Reserves a place; whether the answer is that of an earlier request.
+/// Reserves a place. Returns true if the answer is that of an earlier request.
 pub fn reserve(server: &Alone, request: Option<Retryable>) -> Result<bool, Error> {
     let decide = || DecidedPicks {
         revision: server.snapshot().revision(),
@@ -62,8 +62,8 @@ pub fn reserve(server: &Alone, request: Option<Retryable>) -> Result<bool, Error
     reserved.map(|reserving| matches!(reserving, Reserving::Repeated(_)))
 }
 
-/// A server that does not know yet that a reservation was released elsewhere, and reads
-/// that only when it asks a second time; and the reservation.
+/// Returns a server that does not know yet that a reservation was released elsewhere, and the
+/// reservation. The server reads the release only when it asks a second time.
 fn behind(log: &FakeLog, runtime: &Runtime) -> (Alone, String) {
     let server = Alone::on(log, "a", runtime);
     let slow = Slow::at(Call::Next);
@@ -81,8 +81,8 @@ fn behind(log: &FakeLog, runtime: &Runtime) -> (Alone, String) {
     (other, id)
 }
 
-/// A place is free again, which another server made so: one that has not read that yet
-/// reads it before it says that there is none.
+/// Another server has made a place free. A server that has not read that yet reads it before it
+/// says that there is no place.
 #[test]
 fn nothing_is_refused_by_a_state_that_is_over() {
     let (runtime, log) = (Runtime::new().expect("a runtime"), FakeLog::default());
@@ -110,8 +110,8 @@ fn nothing_is_refused_by_a_state_that_is_over() {
     assert_eq!((ids.len(), snapshot.revision()), (1, 4));
 }
 
-/// A change that need not be recorded is answered by all that was acknowledged before: here that a
-/// reservation is held for longer than it is to be renewed.
+/// A change that need not be recorded is answered from all that was acknowledged before. Here a
+/// reservation is already held for longer than its renewal asks for.
 #[test]
 fn nothing_is_renewed_that_was_released_elsewhere() {
     let (runtime, log) = (Runtime::new().expect("a runtime"), FakeLog::default());
@@ -122,8 +122,8 @@ fn nothing_is_renewed_that_was_released_elsewhere() {
     assert_eq!((renewed.revision, renewed.unknown), (3, vec![id]));
 }
 
-/// A recorded change knows all that came before it: it is not made a second time because
-/// something else was not there.
+/// A recorded change takes all earlier records into account, so it is not made a second time
+/// because a part of it was unknown.
 #[test]
 fn of_what_is_released_together_only_that_is_unknown_which_was_not_held() {
     let (runtime, log) = (Runtime::new().expect("a runtime"), FakeLog::default());
@@ -147,8 +147,8 @@ fn what_nobody_was_told_of_is_released_unless_it_can_be_asked_for_again() {
         key: [1; 32],
         question: [0; 32],
     };
-    // Whether the request can come again, whether its record arrives, or that of
-    // another server in its place; how many reservations there are afterwards.
+    // Each case is the request if it can come again, true if its record arrives and false if that
+    // of another server takes its place, and the number of reservations afterwards.
     for (request, arrives, expected) in [
         (None, true, 0),
         (Some(request), true, 1),
@@ -166,7 +166,7 @@ fn what_nobody_was_told_of_is_released_unless_it_can_be_asked_for_again() {
         let is_unknown = matches!(&unknown, Error::NotStored(JournalError::UnknownFate(_)));
         assert!(is_unknown, "{unknown}");
         if !arrives {
-            // It has the same number.
+            // This record has the number of the one that is late.
             reserve(&other, None).expect("nobody is in the way");
         }
         while log.late() > 0 {

@@ -11,14 +11,13 @@ use tokio::runtime::Runtime;
 use crate::alone::{Alone, offer};
 use crate::world::{NAME, digest};
 
-/// The record of a later version, with one more field.
+/// A record that only a later version can write.
 struct LaterRecord {
     name: &'static str,
     message: fn(&Body, EntryRow) -> Bytes,
 }
 
-/// All that a later version may not write as long as servers of this one run, as far as
-/// it is told by a record.
+/// The kinds of records that a later version may not write while servers of this version run.
 const UNKNOWN: [LaterRecord; 5] = [
     LaterRecord {
         name: "a later format",
@@ -59,14 +58,14 @@ fn with(body: &Body, entry: EntryRow) -> Body {
     }
 }
 
-/// A message with a field that this version does not know.
+/// Adds a field that this version does not know to a message.
 fn extended(mut message: Vec<u8>) -> Vec<u8> {
     encode_key(1_000, WireType::Varint, &mut message);
     encode_varint(1, &mut message);
     message
 }
 
-/// A message with one more field, which is a message.
+/// Adds a field that is itself a message to a message.
 fn nested(mut message: Vec<u8>, tag: u32, field: &[u8]) -> Vec<u8> {
     encode_key(tag, WireType::LengthDelimited, &mut message);
     encode_varint(field.len() as u64, &mut message);
@@ -74,7 +73,7 @@ fn nested(mut message: Vec<u8>, tag: u32, field: &[u8]) -> Vec<u8> {
     message
 }
 
-/// The frame of a record.
+/// Frames a message as a record of this format.
 fn framed(format: u8, message: &[u8]) -> Bytes {
     let compressed = compress(message);
     let mut frame = b"EVKL".to_vec();
@@ -84,8 +83,8 @@ fn framed(format: u8, message: &[u8]) -> Bytes {
     frame.into()
 }
 
-/// A record without entries that follows on the last one, and an entry for it: that of
-/// the last one, as the next.
+/// Returns a record without entries that follows the last one, and an entry for it: the last entry,
+/// numbered as the next.
 fn next(log: &FakeLog) -> (Body, EntryRow) {
     let last = log.messages(NAME).pop().expect("it has some");
     let place = Place::told_by(&last).expect("it is a record");
@@ -142,7 +141,7 @@ fn what_only_a_later_version_knows_is_not_skipped() {
         let place = Place::told_by(&log.messages(NAME)[2]).expect("it is a record");
         let (body, entry) = next(&log);
         log.intrude(NAME, message(&body, entry.clone()));
-        // By what this version knows, the next one fits: if that was left out.
+        // This record would fit if a server skipped the unknown one.
         let body = Body {
             after: 4,
             chain: place.after(&log.messages(NAME)[3]).hash.to_vec(),
@@ -162,7 +161,7 @@ fn what_only_a_later_version_knows_is_not_skipped() {
             assert!(answers.is_ok(), "{name}: it answers what it knows");
         }
         assert_eq!(log.messages(NAME).len(), 5, "{name}: nothing is appended");
-        // A server of this version that begins stops there as well.
+        // A new server of this version stops there as well.
         let new = Alone::on(&log, "new", &runtime);
         assert!(new.replica.follow(NAME, true).is_err(), "{name}");
     }

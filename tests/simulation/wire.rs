@@ -18,17 +18,17 @@ use prost::bytes::Bytes;
 use crate::schedule;
 use crate::world::{NAME, World};
 
-/// Ends a server in the middle of what it does.
+/// The panic that ends a server in the middle of what it does.
 pub struct Crash;
 
-/// The way of a server to the log.
+/// The connection of a server to the log.
 pub struct Wire {
     pub number: usize,
     pub world: Arc<World>,
-    /// True if messages may be forged now: a server that has read one, and
-    /// appends before it reads another, is not noticed in time.
+    /// True if messages may be forged now. A server that reads a forged message and appends before
+    /// it reads another one is not noticed in time.
     pub may_forge: AtomicBool,
-    /// Not 0 from a forged message on until it is known to be one.
+    /// Above 0 from a forged message on, until the server knows that it was forged.
     pub forged: AtomicU8,
     /// The follower that read the forged message.
     pub forged_for: AtomicU64,
@@ -51,7 +51,7 @@ impl Wire {
         self.world.is_calm()
     }
 
-    /// Returns whether what was read last may be forged.
+    /// Returns whether the last message that was read may be forged.
     pub fn is_forged(&self) -> bool {
         self.forged.load(Ordering::Relaxed) > 0
     }
@@ -62,7 +62,7 @@ impl Wire {
         replica.map_or(0, |it| it.counts().bootstraps.load(Ordering::Relaxed))
     }
 
-    /// A client looks what the server answers with: never with less than before.
+    /// Checks, as a client does, that the server never answers with less than before.
     fn look(&self) {
         let registry = self.registry.get().and_then(Weak::upgrade);
         let Some(snapshot) = registry.and_then(|registry| registry.get(NAME).ok()) else {
@@ -84,8 +84,8 @@ impl Wire {
         *before = revision;
     }
 
-    /// Which leader the next call reaches: now and then one that was cut off, and again
-    /// the one that leads.
+    /// Chooses the leader that the next call reaches: the present one, or now and then one that was
+    /// cut off.
     fn choose_leader(&self) {
         let leader = match self.is_calm() {
             true => None,
@@ -132,8 +132,8 @@ impl Wire {
         }
     }
 
-    /// Returns whether a follower is the one that read the forged message last. Others read the
-    /// same log again, and show nothing of it.
+    /// Returns whether a follower is the one that read the forged message. Other followers read the
+    /// same log again, without the forged message.
     fn goes_on_from_forged(&self, asker: NextCall) -> bool {
         asker.follower == self.forged_for.load(Ordering::Relaxed)
     }
@@ -153,7 +153,7 @@ impl Wire {
                 Fate::Forged
             }
             _ if forged && !self.goes_on_from_forged(asker) => {
-                // Until what is read anew takes over, what was read before answers.
+                // The former state answers until the one that is read anew takes over.
                 if self.bootstraps() > self.read_anew.load(Ordering::Relaxed) {
                     self.forged.store(0, Ordering::Relaxed);
                 }
@@ -161,8 +161,8 @@ impl Wire {
             }
             _ if forged && !self.world.has_record_after(asker.after) => Fate::Done,
             _ => {
-                // This one shows whether the one before was forged; that is looked
-                // up, and is over when another one is read.
+                // This message shows whether the one before was forged. The server looks that up,
+                // and is sure when it reads another one.
                 let before = self.forged.load(Ordering::Relaxed);
                 self.forged
                     .store(before.saturating_sub(1), Ordering::Relaxed);
@@ -207,7 +207,7 @@ impl Faults for Wire {
     fn fate_of_append(&self, message: &Bytes) -> Fate {
         let fate = self.fate_for(Call::Append, NextCall::default());
         match self.is_forged() && !self.world.is_continued_by(message) {
-            // A record after a forged one would be accepted by nobody else.
+            // No other server would accept a record after a forged one.
             true => Fate::Full,
             false => fate,
         }
@@ -246,7 +246,7 @@ impl Faults for Wire {
         Box::pin(async move {
             let until = self.world.now() + within;
             self.pass();
-            // Where nothing goes wrong it waits for as long as it is asked to.
+            // In a calm world the server waits for as long as it is asked to.
             while self.is_calm() && self.world.now() < until {
                 let is_over =
                     |cx: &mut Context<'_>| Poll::Ready(Pin::new(&mut changed).poll(cx).is_ready());

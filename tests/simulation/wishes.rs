@@ -49,13 +49,13 @@ pub fn batch(objects: Vec<Object>) -> Batch {
     checked.expect("the objects are valid")
 }
 
-/// Returns whether what was wanted may have happened all the same.
+/// Returns whether the change may have happened in spite of the error.
 fn is_unknown(error: &Error) -> bool {
     matches!(error, Error::NotStored(JournalError::UnknownFate(_)))
 }
 
 impl Server {
-    /// A feed: the nodes, and one more pod.
+    /// Feeds the nodes and one more pod.
     pub fn put(&self) {
         let dice = &self.world.dice;
         let name = self.new_name('p');
@@ -147,7 +147,7 @@ impl Server {
         self.told("delete", &deleted);
     }
 
-    /// Something happens to its clocks, or to that of the log.
+    /// Changes the clocks of the server, or that of the log.
     pub fn jump(&self) {
         let dice = &self.world.dice;
         if self.world.seed % 8 == 3 && dice.happens(200) {

@@ -1,5 +1,5 @@
-//! What all servers of a run share: the log, the time, and a ledger of what clients
-//! were told.
+//! The world that all servers of a run share: the log, the time, and a ledger of what clients were
+//! told.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -30,17 +30,17 @@ pub struct World {
     pub dice: Dice,
     pub log: FakeLog,
     pub calm: AtomicBool,
-    /// True if what happens is noted: `STORY` says so.
+    /// True if the events of the run are noted: `STORY` is set.
     tells: bool,
     pub finished: AtomicUsize,
-    /// True if a server has put a pod since nothing goes wrong any more.
+    /// True if a server has put a pod since the world became calm.
     pub has_put_last: AtomicBool,
     /// The most time that passes with each call to the log, in microseconds.
     pub pace: AtomicUsize,
-    /// A leader that is cut off from the others, and for how many calls yet.
+    /// A leader that is cut off from the others, and the number of calls for which it still is.
     stale: Mutex<Option<(StaleLeader, usize)>>,
     nanos: Arc<AtomicU64>,
-    /// By how many milliseconds the clock of the log is ahead.
+    /// The number of milliseconds by which the clock of the log is ahead.
     pub log_ahead: Arc<AtomicU64>,
     ledger: Mutex<Ledger>,
 }
@@ -50,11 +50,11 @@ pub struct World {
 pub struct Ledger {
     /// Pods that were acknowledged, with the epoch and the revision.
     pub acknowledged: Vec<(String, String, i64)>,
-    /// The revisions that were acknowledged, each with whose it is.
+    /// The revisions that were acknowledged, each with the change that has it.
     revisions: HashMap<(String, i64), String>,
     /// Pods that were refused for good.
     pub refused: HashSet<String>,
-    /// Epochs that somebody tried to delete, each with the pods that it had then. A log that lost
+    /// Epochs that a client tried to delete, each with the pods that it had then. A log that lost
     /// records goes on in another epoch, with pods that were acknowledged in the one before.
     pub deleted: HashMap<String, HashSet<String>>,
     /// The state that was seen at each revision of an epoch.
@@ -63,7 +63,7 @@ pub struct Ledger {
     pub ids: Vec<String>,
     /// The answers to clients about reservations.
     pub history: Vec<Event>,
-    /// The moments that clients told apart.
+    /// The number of moments so far.
     ticks: u64,
     /// The number of pods that were named.
     pub named: usize,
@@ -118,13 +118,13 @@ impl World {
     }
 
     pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        // A server that crashes may hold it.
+        // A server that crashes may hold the lock.
         self.ledger
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// The leader that is cut off from the others now, if there is one. A call passes.
+    /// Returns the leader that is cut off from the others now, if there is one, and counts a call.
     pub fn stale_leader(&self) -> Option<StaleLeader> {
         let mut stale = self.stale.lock().expect("nobody panics here");
         match &mut *stale {
@@ -139,7 +139,7 @@ impl World {
         stale.as_ref().map(|(leader, _)| leader.clone())
     }
 
-    /// Returns whether a record is one after what the log holds, and not after anything else.
+    /// Returns whether a record continues exactly what the log holds.
     pub fn is_continued_by(&self, record: &Bytes) -> bool {
         let messages = self.log.messages(NAME);
         let later = messages.iter().rev();
@@ -153,8 +153,8 @@ impl World {
         Body::read(record).is_ok_and(|body| body.chain == end.hash)
     }
 
-    /// Returns whether the next message of the log is a record. One that counts for nobody does
-    /// not show what was before it.
+    /// Returns whether the next message of the log is a record. Another message does not show what
+    /// was before it.
     pub fn has_record_after(&self, sequence: u64) -> bool {
         let messages = self.log.messages(NAME);
         let mut later = messages.iter().filter(|it| it.sequence > sequence);
@@ -166,8 +166,8 @@ impl World {
         self.seed % 5 == 2
     }
 
-    /// Now and then a copy of the log loses messages, those that are lost to another one having
-    /// been copied again; or another server leads.
+    /// Now and then removes messages from a copy of the log, once what another copy lacks was
+    /// copied again, or makes another server lead.
     pub fn harm_copies(&self) {
         if !self.has_copies() {
             return;
@@ -189,7 +189,7 @@ impl World {
         }
     }
 
-    /// Says what is wrong.
+    /// Ends the run, and says what is wrong.
     pub fn fail(&self, what: &str) -> ! {
         let story = std::mem::take(&mut self.ledger().story).join("\n");
         panic!("seed {}: {what}\n{story}", self.seed);
@@ -206,7 +206,7 @@ impl World {
         }
     }
 
-    /// Looks at what a server answers with.
+    /// Checks the state that a server answers with.
     pub fn look(&self, server: usize, snapshot: &Snapshot) {
         if snapshot.revision() == 0 || !snapshot.is_synced() {
             return;
@@ -244,7 +244,7 @@ pub fn reserved(snapshot: &Snapshot) -> BTreeMap<String, usize> {
     counts
 }
 
-/// Everything that decisions read of a snapshot.
+/// A digest of everything that decisions read of a snapshot.
 pub fn digest(snapshot: &Snapshot) -> String {
     let frozen = snapshot.freeze();
     let mut objects = Vec::new();
