@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::process::Server;
 
-/// Half requests that one address keeps open.
+/// The number of half requests that one address keeps open.
 const HALF_REQUESTS: usize = 300;
 
 /// The longest time that a probe may take.
@@ -23,7 +23,7 @@ async fn connect(from: &str, to: SocketAddr) -> TcpStream {
     socket.connect(to).await.expect("it is accepted")
 }
 
-/// Requests of which the head, or the body after it, does not end.
+/// Sends a request of which the head, or the body after it, does not end.
 async fn half_request(number: usize, to: SocketAddr) -> TcpStream {
     let mut stream = connect("127.0.0.1", to).await;
     let request: &[u8] = match number % 3 {
@@ -62,7 +62,7 @@ async fn half_requests_of_one_address_hold_up_no_probe() {
             sleep(Duration::from_millis(5)).await;
         }
     });
-    // Only Linux has other addresses than this one without asking for them.
+    // Only Linux has other loopback addresses without further setup.
     let addresses = ["127.0.0.1", "127.0.0.2"];
     let addresses = &addresses[..if cfg!(target_os = "linux") { 2 } else { 1 }];
     for _ in 0..30 {

@@ -1,5 +1,4 @@
-//! An attack on the memory of a server: what it makes the server hold, what is
-//! accounted then and what is resident.
+//! An attack on the memory of a server, and the memory that is then accounted and resident.
 
 use evenkeel::proto::v1::stream_snapshot_request::Step;
 use evenkeel::proto::v1::{
@@ -19,12 +18,12 @@ use crate::world::{Client, assert_answered, assert_healthy, fill, limit_of};
 /// several times that, and stacks of more threads.
 const SPARE: usize = 24 << 20;
 
-/// How much more than what is accounted may be resident beside that: what
-/// allocators lose between blocks.
+/// The allowed ratio of resident to accounted memory, because allocators lose memory between
+/// blocks.
 const SHARE: (usize, usize) = (6, 5);
 
-/// What an attack makes the server hold at least, so that it would be seen if it
-/// were not accounted.
+/// The least memory that an attack makes the server hold, so that it would be seen if it were not
+/// accounted.
 const HELD: usize = 40 << 20;
 
 /// One large page that the allocator takes before the program begins.
@@ -49,7 +48,7 @@ pub(crate) struct Attack {
     pub(crate) step: fn(usize) -> AttackStep,
 }
 
-/// A server and who attacks it.
+/// A server and its attacker.
 pub(crate) struct Scene {
     server: Server,
     admin: String,
@@ -97,8 +96,7 @@ impl Scene {
         }
     }
 
-    /// Begins one replace more, the fourth of a stream being its last, and puts
-    /// a change into it.
+    /// Begins one more replace, up to four on a stream, and puts a change into it.
     async fn stage(&mut self, change: Change) -> Result<(), Status> {
         let snapshot = format!("staged-{}", self.staged);
         if self.staged.is_multiple_of(4) {
@@ -117,7 +115,7 @@ impl Scene {
             ..UpdateSnapshotRequest::default()
         });
         for step in [begin, update] {
-            // One that was refused before has ended.
+            // A stream on which something was refused before has ended.
             let sent = sender.send(StreamSnapshotRequest { step: Some(step) });
             if sent.await.is_err() {
                 self.staged = self.staged.next_multiple_of(4);
@@ -143,19 +141,19 @@ impl Scene {
         parts.into_iter().map(part).sum()
     }
 
-    /// Returns what is resident but for the program's own pages: how many of those are
-    /// is up to the system.
+    /// Returns the resident memory without the program's own pages, whose number is up to the
+    /// system.
     fn resident(&self) -> usize {
         self.proc("status", "RssAnon:")
     }
 
-    /// Returns what is resident in pages of 2 MiB. The system clears a whole one as soon
-    /// as a byte of it is used.
+    /// Returns the resident memory in pages of 2 MiB. The system clears a whole page as soon as a
+    /// byte of it is used.
     fn in_large_pages(&self) -> usize {
         self.proc("smaps_rollup", "AnonHugePages:")
     }
 
-    /// Bytes that a file of Linux about the server names.
+    /// Reads a number of bytes from a file of Linux about the server.
     fn proc(&self, file: &str, name: &str) -> usize {
         let path = format!("/proc/{}/{file}", self.server.id());
         let text = std::fs::read_to_string(path).expect("it runs");
@@ -164,8 +162,8 @@ impl Scene {
         kilobytes.expect("Linux says so") * 1024
     }
 
-    /// Waits until as little is resident as there should be: allocators give
-    /// memory back a little later.
+    /// Waits until no more is resident than is allowed, because allocators give memory back a
+    /// little later.
     fn assert_resident(&self, of: impl Fn() -> usize) {
         let mut seen = (0, 0);
         let within = until_or_give_up(|| {
@@ -199,7 +197,7 @@ impl Attack {
         self.with_little().await;
     }
 
-    /// Memory that is held is on the account.
+    /// Checks that memory that is held is on the account.
     async fn with_all_it_wants(&self) {
         let mut scene = Scene::start(self.flags).await;
         for step in 0..self.steps {
@@ -217,7 +215,7 @@ impl Attack {
         );
     }
 
-    /// Refusals are counted, and decisions are made still.
+    /// Checks that refusals are counted, and that decisions are still made.
     async fn with_little(&self) {
         let small = SMALL.to_string();
         let flags = [self.flags, &["--max-memory-bytes", &small]].concat();

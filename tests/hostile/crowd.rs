@@ -1,4 +1,4 @@
-//! A label set for every pod.
+//! Snapshots in which every pod has a label set of its own.
 
 use evenkeel::proto::v1::{
     Change, ObjectMeta, ObjectReference, Pod, PodSpec, UpdateSnapshotRequest, change,
@@ -15,7 +15,7 @@ fn name(number: usize) -> String {
     format!("pod-{number}")
 }
 
-/// Pods that count as `web`, each with labels that no other has.
+/// Pods that count as `web`, each with labels that no other pod has.
 pub(crate) fn pods(numbers: std::ops::Range<usize>) -> UpdateSnapshotRequest {
     let pod = |number: usize| Change {
         object: Some(change::Object::Pod(Pod {
@@ -84,7 +84,7 @@ async fn a_label_set_per_pod_fills_its_own_snapshot_only() {
     client.update_snapshot(elsewhere).await.expect("room");
     client.update_snapshot(pods(0..10)).await.expect("known");
 
-    // What goes makes room.
+    // Deleted pods make room.
     client
         .update_snapshot(deletions(0..100))
         .await

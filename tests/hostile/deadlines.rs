@@ -14,7 +14,8 @@ use crate::process::{DEADLINE, Server};
 use crate::raw::{frame, head, spread};
 use crate::world::{Client, assert_healthy, connect, fill, info_of, long_place, question};
 
-/// Returns how a call with little time ends. By hand: a gRPC client gives up by itself.
+/// Returns how a call with little time ends. The call is made by hand, because a gRPC client gives
+/// up by itself.
 async fn end<M: Message>(server: &Server, method: &str, message: &M) -> Option<Status> {
     let mut request = head(&spread(method));
     let soon = HeaderValue::from_static("300m");
@@ -66,7 +67,7 @@ async fn every_wait_ends_at_the_deadline_and_says_so() {
     let late = end(&server, "Place", &future).await;
     assert_late("place", "MIN_REVISION_NOT_REACHED", late);
 
-    // One that runs after another, and others that wait for all of them.
+    // These run one after another, and the calls below wait for all of them.
     let running = [(); 4].map(|()| {
         let mut other = client.clone();
         tokio::spawn(async move { other.place(long_place()).await.map(drop) })

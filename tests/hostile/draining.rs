@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 use crate::process::Server;
 use crate::raw::{frame, head};
 
-/// Nothing but the drain itself ends a connection in so little time.
+/// Flags with which nothing but the drain ends a connection in so little time.
 const PATIENT: [&str; 12] = [
     "--drain-pause",
     "0s",
@@ -39,22 +39,22 @@ const LONG: Duration = Duration::from_secs(40);
 /// The preface of HTTP/2 and a first, empty frame of settings.
 const SETTINGS: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// The same, and half of the head of a call.
+/// [`SETTINGS`], and half of the head of a call.
 const HALF_A_HEAD: &[u8] =
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x40\x01\x04\0\0\0\x01";
 
-/// A call that a client has open.
+/// The connection or call that a client has open.
 #[derive(Clone, Copy)]
 enum Held {
-    /// It sent these bytes.
+    /// The client sent these bytes.
     Bytes(&'static [u8]),
-    /// It sent these bytes to the admin port.
+    /// The client sent these bytes to the admin port.
     AdminBytes(&'static [u8]),
-    /// It had a call answered.
+    /// The client had a call answered.
     Answered(&'static str),
     /// A stream whose answer has begun.
     Stream(&'static str),
-    /// The same, while the client could still send.
+    /// A stream whose answer has begun, and on which the client could still send.
     HalfStream(&'static str),
 }
 
@@ -121,7 +121,7 @@ async fn stop(held: Held) -> Duration {
         Held::Stream(path) => begin(&server, path, true, true).await,
         Held::HalfStream(path) => begin(&server, path, true, false).await,
     };
-    // It is served by now.
+    // By now the server serves the connection.
     crate::world::assert_healthy(server.channel()).await;
     let start = Instant::now();
     server.signal("TERM");

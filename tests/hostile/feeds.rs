@@ -1,4 +1,4 @@
-//! Feeds of those who may not feed, or do not.
+//! Feeds of clients that may not feed, or that send nothing.
 
 use std::io::Write;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::raw::{self, Call, Connection, head, spread};
 use crate::streams::feed;
 use crate::world::{assert_healthy, assert_refused, connect, info_of, limit_of};
 
-/// Callers, each with its role, whose token is its name.
+/// Callers with their roles. The token of each is its name.
 const CALLERS: [(&str, &str); 3] = [
     ("reader", "reader"),
     ("feeder", "feeder"),
@@ -98,7 +98,7 @@ async fn feeds_without_a_first_step_end_and_silent_ones_stay() {
         let status = end(open).await;
         assert_refused(&status, Code::DeadlineExceeded, "REQUEST_NOT_RECEIVED");
     }
-    // One that has begun may be silent for longer.
+    // A feed that has begun may be silent for longer.
     sleep(Duration::from_millis(600)).await;
     let next = timeout(Duration::from_millis(10), acknowledged.message()).await;
     assert!(next.is_err(), "it is open still: {next:?}");
@@ -113,7 +113,7 @@ async fn half_a_step_is_given_up() {
         let connection = connect(&server, 65_535).await;
         let mut open = open(&connection, "nobody").await;
         let mut sent = vec![0; 2 << 20];
-        // 60 MiB are announced.
+        // This announces 60 MiB.
         sent[..5].copy_from_slice(&[0, 3, 0xc0, 0, 0]);
         let all = open.send(sent.into(), false);
         let sent = timeout(DEADLINE, all).await.expect("the server reads");

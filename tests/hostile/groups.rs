@@ -37,8 +37,7 @@ async fn attack(mut client: Client, questions: Vec<Question>) -> Result<(), Stat
     answers.into_inner().message().await.map(drop)
 }
 
-/// Sends a group on each of several connections, and measures what others wait
-/// meanwhile.
+/// Sends a group on each of several connections, and measures how long others wait meanwhile.
 async fn hold_up_nobody(questions: &[Question]) -> Vec<Result<(), Status>> {
     let _alone = MEASURING.lock().await;
     // One thread for all connections: whatever holds it up holds up everybody.
@@ -89,7 +88,7 @@ async fn a_large_group_is_compiled_beside_the_threads_that_serve() {
     }
 }
 
-/// Returns what a server holds for requests, in bytes: on its account, and resident.
+/// Returns the bytes that a server has on its account for requests, and those that are resident.
 fn held(server: &Server, admin: &str) -> (usize, usize) {
     let page = Page::of(admin);
     let charged = page.value("evenkeel_accounted_memory_bytes", &["part=\"requests\""]);
@@ -104,7 +103,7 @@ fn held(server: &Server, admin: &str) -> (usize, usize) {
 
 /// A group that waits for a revision that does not come.
 fn waiting(spec: &PodSpec) -> DecideRequest {
-    // Each about another pod.
+    // Each question is about another pod.
     let question = |id| {
         let mut pod = spread_pod(&format!("web-{id}"));
         let own = pod.spec.get_or_insert_default();
@@ -130,8 +129,8 @@ fn waiting(spec: &PodSpec) -> DecideRequest {
     }
 }
 
-/// What is charged for questions that wait is bounded by their bytes, however dense these
-/// are, is no less than what they take, and returns when their stream ends.
+/// The charge for questions that wait is bounded by their bytes, however dense these are. It is no
+/// less than what the questions take, and it ends with their stream.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_that_waits_is_charged_what_it_takes() {
@@ -140,7 +139,7 @@ async fn a_group_that_waits_is_charged_what_it_takes() {
         key: format!("key-{n}"),
         ..Toleration::default()
     };
-    // Two bytes each on the wire, and more of what stays when a question is compiled.
+    // A container takes two bytes on the wire, and a toleration stays when a question is compiled.
     let dense = PodSpec {
         containers: vec![Container::default(); 190],
         ..PodSpec::default()

@@ -9,8 +9,7 @@ use tokio::net::TcpStream;
 use crate::process::Server;
 use crate::world::{Client, assert_answered, assert_healthy, fill, question};
 
-/// The number of connections; as many as the system lets one process have, if that
-/// is fewer.
+/// The number of connections, unless the system allows one process fewer.
 const CONNECTIONS: u64 = 10_000;
 
 /// File descriptors for everything else.
@@ -21,7 +20,7 @@ async fn ten_thousand_idle_connections_hold_up_nobody() {
     let limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.unwrap_or(u64::MAX);
     let wanted = (CONNECTIONS + SPARE).min(most);
-    // The server, a child of this process, inherits it.
+    // The server, a child of this process, inherits the limit.
     let raised = Rlimit {
         current: Some(wanted.max(limit.current.unwrap_or(0))),
         maximum: limit.maximum,

@@ -17,7 +17,7 @@ use crate::process::{DEADLINE, Server};
 use crate::raw::{self, head, prefix};
 use crate::world::{Client, assert_answered, assert_healthy, connect, fill, limit_of, question};
 
-/// `count` empty messages in a list, within messages of these numbers.
+/// `count` empty messages in a list, nested in the fields of these numbers.
 fn list_of_nothing(path: &[u32], count: usize) -> Bytes {
     let tag = |number: u32, to: &mut BytesMut| {
         encode_varint(u64::from(number << 3 | 2), to);
@@ -38,7 +38,7 @@ fn list_of_nothing(path: &[u32], count: usize) -> Bytes {
     bytes.freeze()
 }
 
-/// Sends a message of any length; how it ended, if it did not break off.
+/// Sends a message of any length. Returns the status of the call, unless it broke off.
 async fn send(server: &Server, path: &str, message: &Bytes) -> Option<Status> {
     let connection = connect(server, 1 << 20).await;
     let mut call = connection.call(head(path)).await.expect("sent");
@@ -62,20 +62,19 @@ fn peak(server: &Server) -> usize {
         << 10
 }
 
-/// What threads and connections take beside what is charged, at most, and what
-/// the allocator keeps of what was given back.
+/// The most memory that is not charged: that of threads and connections, and freed memory that the
+/// allocator keeps.
 #[cfg(target_os = "linux")]
 const BASE: usize = 96 << 20;
 
-/// Whatever is sent, and however much of it is taken, the server holds no more
-/// than it says.
+/// Whatever is sent, and however much of it is taken, the server holds no more than it charges.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn messages_take_no_more_than_is_charged_for_them() {
     const LIMIT: usize = 160 << 20;
     const FILTER: &str = "/evenkeel.v1.SpreadService/Filter";
     const UPDATE: &str = "/evenkeel.v1.SpreadService/UpdateSnapshot";
-    // Tolerations of a pod, candidates, changes, an overlay.
+    // The lists are tolerations of a pod, candidates, changes and an overlay.
     let shapes: [(&str, &[u32]); 4] = [
         (FILTER, &pod_spec_tolerations()),
         (FILTER, &[3, 1]),
@@ -110,11 +109,11 @@ async fn messages_take_no_more_than_is_charged_for_them() {
 /// The numbers of the fields from a question to its pod's tolerations.
 fn pod_spec_tolerations() -> [u32; 3] {
     let bytes = crate::port::tolerations(1).encode_to_vec();
-    // A tag, a length, and the next: each is one byte here.
+    // The bytes are a tag, a length, the next tag, and so on. Each is one byte here.
     [0, 2, 4].map(|at| u32::from(bytes[at] >> 3))
 }
 
-/// More than there is memory for, all at once.
+/// These calls together need more memory than there is.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_calls_at_once_are_refused_for_memory() {
@@ -160,13 +159,13 @@ async fn large_calls_at_once_are_refused_for_memory() {
     assert_answered(&mut client).await;
 }
 
-/// While one thread serves all, a message is decoded beside it.
+/// A message is decoded beside the thread that serves all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_message_holds_up_no_other_call() {
     let server = std::sync::Arc::new(Server::start(&["--threads", "1"]));
     let mut client = Client::new(server.channel());
     fill(&mut client, 10).await;
-    // Takes long to decode, and is refused then.
+    // This takes long to decode, and is refused then.
     let mut update = pods(0..90_000);
     update.expected_revision = Some(1_000_000);
     let message = Bytes::from(UpdateSnapshotRequest::encode_to_vec(&update));
@@ -204,7 +203,7 @@ async fn a_large_step_holds_up_no_other_call() {
     let _alone = MEASURING.lock().await;
     let server = Server::start(&["--threads", "1"]);
     fill(&mut Client::new(server.channel()), 10).await;
-    // Fields that no client has, three bytes each.
+    // These are fields that no client has, three bytes each.
     let step = Bytes::from([0x98, 0x06, 0x00].repeat(20_000_000));
     let bystanders = Bystanders::start(server.address());
     for _ in 0..2 {

@@ -1,5 +1,5 @@
-//! Every list and map of every request, at its limit and beyond. They come from the
-//! protocol's descriptors: a new one is tried without being named here.
+//! Every list and map of every request, at its limit and beyond. The lists come from the protocol's
+//! descriptors, so a new one is tried without being named here.
 
 use std::collections::BTreeSet;
 
@@ -44,8 +44,8 @@ const SHORT_LISTS: [Limit; 3] = [
     Limit::StreamQuestions,
 ];
 
-/// A server on one thread, so that whatever holds that up holds up everybody, and
-/// others who ask meanwhile.
+/// A server on one thread, so that whatever holds that thread up holds up everybody, and bystanders
+/// who ask meanwhile.
 struct Scene {
     server: Server,
     admin: String,
@@ -67,7 +67,7 @@ impl Scene {
         }
     }
 
-    /// Returns what requests and their answers hold, in bytes.
+    /// Returns the memory that requests and their answers hold, in bytes.
     fn held(&self) -> f64 {
         let page = Page::of(&self.admin);
         let part = |part| {
@@ -77,7 +77,7 @@ impl Scene {
         ["requests", "answers", "streams"].map(part).iter().sum()
     }
 
-    /// Nobody waited long, nothing is held, and nothing went wrong.
+    /// Checks that nobody waited long, that nothing is held, and that nothing panicked.
     fn end(self) {
         until("the memory of requests returns", || {
             (self.held() <= 1e6).then_some(())
@@ -85,7 +85,7 @@ impl Scene {
         let (health, filter) = self.bystanders.stop();
         for (who, waits) in [("health", health), ("a small Filter", filter)] {
             assert!(waits.failures().is_empty(), "{who}: {waits:?}");
-            // Of many calls on a machine that has other work, a few may wait longer.
+            // A few of many calls may wait longer on a machine that has other work.
             let waited = waits.percentile(99);
             assert!(waited < LONGEST_MS, "{who} waited {waited:.0} ms");
         }
@@ -173,7 +173,7 @@ async fn each_list_of_each_request_has_a_limit() {
     try_all(&protocol, Scene::start(&flags(&limits, MOST)).await, cases).await;
 }
 
-/// Returns how many entries a list may have on a server that allows [`LONG`] of long ones.
+/// Returns the most entries of a list on a server that allows [`LONG`] entries of long lists.
 fn most_of(list: &FieldPath<'_>) -> usize {
     let limit = match list.field().json_name() {
         "questions" => Limit::StreamQuestions,
@@ -184,11 +184,11 @@ fn most_of(list: &FieldPath<'_>) -> usize {
     Limits::default().get(limit)
 }
 
-/// Fewer than the defaults, for the sake of debug builds.
+/// The number of entries of long lists: fewer than the defaults, for the sake of debug builds.
 const LONG: usize = 10_000;
 
-/// Each list once for those who decode it in the same way: in what is asked, in what is
-/// changed, and in a stream of questions.
+/// Each list is tried once for each way in which it is decoded: in questions, in changes, and in a
+/// stream of questions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_list_holds_up_nobody() {
     let _alone = MEASURING.lock().await;

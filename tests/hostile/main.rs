@@ -1,7 +1,7 @@
-//! Clients that mean harm, or do it: each goes past a limit, and others are
-//! served as if it were not there.
+//! Clients that do harm, intended or not: each goes past a limit, and others are served as if it
+//! were not there.
 
-// What `bench/attack` asks, and how it measures, on a smaller scale.
+// These are the questions and measurements of `bench/attack`, used on a smaller scale.
 #[path = "../../examples/attack/questions.rs"]
 mod asked;
 #[path = "../../examples/attack/beside.rs"]

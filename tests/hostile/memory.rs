@@ -1,5 +1,5 @@
-//! Whatever clients make the server hold is on its account: what is resident
-//! stays near what is accounted, and within a limit when there is one.
+//! All memory that clients make the server hold is on its account. The resident memory stays near
+//! the accounted one, and within a limit if there is one.
 
 use std::collections::BTreeMap;
 
@@ -97,7 +97,7 @@ fn pod(namespace: &str, name: String, labels: BTreeMap<String, String>) -> Pod {
     }
 }
 
-/// A question about a pod of another spec.
+/// A question about a pod with a changed spec.
 fn asked(change: impl FnOnce(&mut PodSpec)) -> AttackStep {
     let mut filter = question("web");
     let spec = filter.pod.as_mut().and_then(|pod| pod.spec.as_mut());
@@ -119,13 +119,12 @@ async fn affinity_of_many_values() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn distinct_selectors() {
     let step = |step: usize| {
-        // What is empty keeps no views.
+        // An empty snapshot keeps no views.
         if step == 0 {
             let pod = pod("", "p".into(), BTreeMap::new());
             return update(String::new(), [Object::Pod(pod)]);
         }
-        // The first 64 of a namespace get views at once, others when they come
-        // again.
+        // The first 64 selectors of a namespace get views at once, others when they come again.
         asked(|spec| {
             let constraint = &mut spec.topology_spread_constraints[0];
             constraint.label_selector = Some(selector(step, 12_000));

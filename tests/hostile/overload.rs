@@ -13,10 +13,10 @@ use crate::crowd::{deletions, pods};
 use crate::process::{DEADLINE, Server};
 use crate::world::{Client, assert_answered, assert_healthy, fill, limit_of, long_place, question};
 
-/// Nodes on which a long `Place` takes long.
+/// The number of nodes on which [`long_place`] takes long.
 const NODES: usize = 5_000;
 
-/// A server where so many long decisions run and so many wait.
+/// A server that lets so many long decisions run and so many wait.
 fn server_for(running: usize, waiting: usize, flags: &[&str]) -> Server {
     let (running, waiting) = (running.to_string(), waiting.to_string());
     let decisions = [
@@ -43,7 +43,7 @@ async fn over_the_load_decisions_are_refused_and_others_answered() {
         let mut client = Client::new(server.channel());
         places.spawn(async move { client.place(long_place()).await.map(drop) });
     }
-    // One runs and one waits: four are refused, before either is done.
+    // One decision runs and one waits. Four are refused before either is done.
     for _ in 0..4 {
         let refused = timeout(DEADLINE, places.join_next())
             .await
@@ -55,7 +55,7 @@ async fn over_the_load_decisions_are_refused_and_others_answered() {
         let retry = status.get_details_retry_info();
         assert!(retry.is_some_and(|retry| retry.retry_delay.is_some()));
     }
-    // While both are at it, small calls and health are answered.
+    // While both are under way, small calls and health are answered.
     for _ in 0..20 {
         assert_healthy(server.channel()).await;
         let mut client = Client::new(server.channel());
@@ -75,7 +75,7 @@ async fn client_at(server: &Server, address: [u8; 4]) -> Client {
     Client::new(endpoint.connect().await.expect("it is this machine"))
 }
 
-/// Returns what a caller asks that fills a server and has eight long decisions made at once.
+/// Fills a server, and starts eight long decisions of one caller at once.
 async fn greedy_caller(server: &Server) -> JoinSet<Result<(), Status>> {
     let greedy = client_at(server, [127, 0, 0, 2]).await;
     fill(&mut greedy.clone(), NODES).await;
@@ -87,8 +87,8 @@ async fn greedy_caller(server: &Server) -> JoinSet<Result<(), Status>> {
     places
 }
 
-/// A client with 64 calls open, as load tests have, whose questions all take long: as
-/// they do when a server has just begun, and looks at all nodes for the first time.
+/// A client has 64 calls open, as load tests have, and all of them take long. That is so when a
+/// server has just begun, and looks at all nodes for the first time.
 #[tokio::test]
 async fn the_questions_of_one_client_may_all_take_long() {
     let server = Server::start(&[]);
@@ -111,7 +111,7 @@ async fn the_questions_of_one_client_may_all_take_long() {
 async fn a_caller_leaves_room_for_decisions_of_others() {
     let server = server_for(1, 7, &[]);
     let mut places = greedy_caller(&server).await;
-    // As many as it leaves free, and one: three of eight are refused.
+    // A caller may have as many as it leaves free, and one more: three of eight are refused.
     for _ in 0..3 {
         let refused = timeout(DEADLINE, places.join_next());
         let refused = refused.await.expect("in time").expect("eight were started");
@@ -124,8 +124,8 @@ async fn a_caller_leaves_room_for_decisions_of_others() {
     let mut small = long_place();
     small.replicas = 1;
     let mut waiting = tokio::spawn(async move { modest.place(small).await.map(drop) });
-    // A refusal would come at once. It waits for those before it, which are given
-    // up then.
+    // A refusal would come at once. This decision waits for those before it, which are then given
+    // up.
     if let Ok(early) = timeout(Duration::from_millis(500), &mut waiting).await {
         return early.expect("no panic").expect("it has room");
     }
@@ -134,12 +134,12 @@ async fn a_caller_leaves_room_for_decisions_of_others() {
     placed.expect("no panic").expect("it has room");
 }
 
-/// The questions of one caller run beside those of another, however many these are.
+/// The questions of one caller run beside those of another, however many the other one has.
 #[tokio::test]
 async fn no_long_decision_waits_for_those_of_another_caller() {
     let server = server_for(2, 14, &[]);
     let mut places = greedy_caller(&server).await;
-    // Until all of them wait.
+    // By then all of them wait.
     tokio::time::sleep(Duration::from_millis(200)).await;
     let mut modest = client_at(&server, [127, 0, 0, 3]).await;
     let mut small = long_place();
@@ -153,7 +153,7 @@ async fn no_long_decision_waits_for_those_of_another_caller() {
     places.shutdown().await;
 }
 
-/// Small decisions wait for a batch where they are, not among the long ones.
+/// Small decisions that wait for a batch do not count among the long ones that wait.
 #[tokio::test]
 async fn beside_a_feed_no_small_decision_is_refused() {
     let server = server_for(1, 8, &[]);
@@ -169,7 +169,7 @@ async fn beside_a_feed_no_small_decision_is_refused() {
             Ok::<_, Status>(())
         });
     }
-    // Batches that are applied beside the reactor, until all is answered.
+    // These batches are applied beside the reactor, until all questions are answered.
     let mut batches = 0;
     while !asking.is_empty() {
         let change = match batches % 2 {
@@ -246,7 +246,7 @@ async fn a_call_that_is_given_up_stops_working() {
     let server = busy_server(&[]).await;
     let mut client = Client::new(server.channel());
     let start = tokio::time::Instant::now();
-    // One that was given up before may not know it yet.
+    // A call that was given up before may not have stopped yet.
     let room = async |refused: Status| {
         assert_eq!(limit_of(&refused).as_deref(), Some("max-waiting-decisions"));
         assert!(start.elapsed() < DEADLINE, "they go on");
@@ -260,7 +260,8 @@ async fn a_call_that_is_given_up_stops_working() {
             Ok(answer) => room(answer.expect_err("it takes longer")).await,
         }
     }
-    // If they went on, this would have to wait for all of them and be refused.
+    // If the calls that were given up went on, this one would have to wait for all of them and be
+    // refused.
     let mut small = long_place();
     small.replicas = 1;
     while let Err(refused) = client.place(small.clone()).await {

@@ -1,5 +1,5 @@
-//! The rules of calls hold for every service on the port: health and
-//! reflection, which ask nobody for a token.
+//! The rules of calls hold for every service on the port, also for health and reflection, which ask
+//! nobody for a token.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ const CHECK: &str = "/grpc.health.v1.Health/Check";
 const WATCH: &str = "/grpc.health.v1.Health/Watch";
 const FILTER: &str = "/evenkeel.v1.SpreadService/Filter";
 
-/// Half of a message, for each service that anybody may call.
+/// Each service that anybody may call is sent half of a message.
 #[tokio::test]
 async fn half_a_message_is_given_up_by_every_service() {
     let server = Server::start(&[
@@ -53,7 +53,7 @@ async fn half_a_message_is_given_up_by_every_service() {
     }
 }
 
-/// Whoever names things needs no megabytes for it.
+/// Requests to these services only name things, and need no megabytes.
 #[tokio::test]
 async fn large_messages_are_refused_before_they_arrive() {
     let server = Server::start(&["--max-reflection-streams", "400"]);
@@ -118,8 +118,8 @@ async fn answers_that_are_never_read_close_the_connection_of_every_service() {
     }
 }
 
-/// Opens streams of a path until one is refused; how many there are, and the
-/// limit.
+/// Opens streams of a path until one is refused. Returns the open streams, and the limit that was
+/// reached.
 async fn fill_up(
     connection: &Connection,
     path: &str,
@@ -146,7 +146,7 @@ async fn watches_have_a_limit_and_checks_are_always_answered() {
     let (open, limit) = fill_up(&connection, WATCH, frame(&[])).await;
     assert_eq!(limit.as_deref(), Some("max-health-watches"));
     assert_eq!(open.len(), 5, "others find as many as one holds");
-    // The one slot of calls is taken, too.
+    // The only slot of calls is taken, too.
     let waits = FilterRequest {
         min_revision: 1_000,
         ..question("web")
@@ -155,7 +155,7 @@ async fn watches_have_a_limit_and_checks_are_always_answered() {
     fill(&mut client, 2).await;
     let waiting = {
         let mut client = client.clone();
-        // Refused for as long as a question below has the slot.
+        // This is refused for as long as a question below has the slot.
         tokio::spawn(async move {
             while client.filter(waits.clone()).await.is_err() {
                 sleep(Duration::from_millis(5)).await;
@@ -187,7 +187,7 @@ async fn watches_have_a_limit_and_checks_are_always_answered() {
 
 #[tokio::test]
 async fn without_memory_health_is_told_still() {
-    // Less than a call takes.
+    // This is less memory than a call takes.
     let server = Server::start(&["--max-memory-bytes", "10000"]);
     let mut client = Client::new(server.channel());
     let update = client
@@ -214,7 +214,7 @@ fn ticks(server: &Server) -> u64 {
         .sum()
 }
 
-/// Snapshots that nobody watches are no work for those who watch others.
+/// New snapshots that nobody watches cause no work for the watches of others.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn new_snapshots_wake_no_watches_of_others() {
@@ -245,11 +245,11 @@ async fn new_snapshots_wake_no_watches_of_others() {
         assert_healthy(server.channel()).await;
         costs.push(ticks(&server) - before);
     }
-    // A wake of each would be 150,000 more.
+    // To wake each watch for each snapshot would be 150,000 wakes more.
     assert!(costs[1] <= 3 * costs[0] + 20, "watched: {costs:?} ticks");
 }
 
-/// A question with as many tolerations as bytes are spent on.
+/// A question with this many empty tolerations.
 pub(crate) fn tolerations(count: usize) -> FilterRequest {
     FilterRequest {
         pod: Some(Pod {

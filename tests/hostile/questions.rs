@@ -1,5 +1,5 @@
-//! The dearest questions of every method: whoever asks small ones beside them
-//! waits for none of them to be over.
+//! The most expensive questions of every method: small questions beside them do not wait until they
+//! are over.
 
 use evenkeel::proto::v1::UpdateSnapshotRequest;
 use tokio::sync::Mutex;
@@ -12,7 +12,7 @@ use crate::pods::Scale;
 use crate::process::{DEADLINE, Server};
 use crate::request::client;
 
-/// A tenth of what the limits allow or less, on a cluster of this size.
+/// The sizes of the cluster and the questions: a tenth of what the limits allow, or less.
 const SCALE: Scale = Scale {
     nodes: 2_000,
     terms: 1_000,
@@ -25,19 +25,19 @@ const SCALE: Scale = Scale {
     batch: 10_000,
 };
 
-/// Pods of the cluster.
+/// The number of pods of the cluster.
 const PODS: usize = 5_000;
 
 /// The longest wait on a machine that has other work, in milliseconds.
 const FLOOR: f64 = 750.0;
 
-/// The others wait less than this share of what the hostile question takes.
+/// The others wait less than this share of the time that the hostile question takes.
 const SHARE: f64 = 0.5;
 
-/// Held by who measures, so that no two do at once.
+/// Held while a test measures, so that no two measure at once.
 static MEASURING: Mutex<()> = Mutex::const_new(());
 
-/// Asks each hostile question whose name begins so, once, and measures what the
+/// Asks each hostile question whose name begins with one of these, once, and measures how long the
 /// others wait meanwhile.
 async fn hold_up_nobody(methods: &[&str]) {
     let _alone = MEASURING.lock().await;

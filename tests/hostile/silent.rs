@@ -1,4 +1,4 @@
-//! Clients that begin and do not go on.
+//! Clients that begin something and do not go on.
 
 use std::time::Duration;
 
@@ -17,8 +17,7 @@ use crate::world::{
     Client, assert_answered, assert_healthy, assert_refused, connect, fill, limit_of,
 };
 
-/// Waits until another client gets an answer; every refusal on the way has to
-/// be for want of a slot.
+/// Waits until another client gets an answer. Every refusal before that must be for want of a slot.
 async fn is_served_again(server: &Server) {
     let mut client = Client::new(server.channel());
     let start = Instant::now();
@@ -46,7 +45,7 @@ async fn is_full(server: &Server) -> bool {
 async fn a_request_that_never_arrives_is_given_up() {
     let server = Server::start(&["--max-concurrent-calls", "1", "--receive-timeout", "500ms"]);
     let silent = connect(&server, 65_535).await;
-    // The first bytes of a message of ten, and never the others.
+    // This sends the first bytes of a message of ten, and never the others.
     let begin = async || {
         let mut call = silent.call(head(&spread("Filter"))).await.expect("sent");
         let first = frame(&[0; 10]).slice(..7);
@@ -55,7 +54,7 @@ async fn a_request_that_never_arrives_is_given_up() {
     };
     let mut call = begin().await;
     while !is_full(&server).await {
-        // Looking takes the slot as well, and may have kept it out.
+        // `is_full` takes the slot as well, and may have kept this call out.
         let refused = timeout(Duration::from_millis(1), &mut call.answer).await;
         if refused.is_ok() {
             call = begin().await;
@@ -71,8 +70,8 @@ async fn a_request_that_never_arrives_is_given_up() {
     assert_refused(&status, Code::DeadlineExceeded, "REQUEST_NOT_RECEIVED");
 }
 
-/// A call with an empty request, of whose answer the server may send the head
-/// and `window` bytes more.
+/// Makes a call with an empty request. Of its answer the server may send the head and `window`
+/// bytes more.
 async fn unread(server: &Server, method: &str, window: u32) -> (Connection, Response<RecvStream>) {
     let connection = connect(server, window).await;
     let mut call = connection.call(head(&spread(method))).await.expect("sent");
@@ -81,7 +80,7 @@ async fn unread(server: &Server, method: &str, window: u32) -> (Connection, Resp
     (connection, answer.expect("a head"))
 }
 
-/// The server closes a connection in time.
+/// Checks that the server closes a connection in time.
 async fn is_closed(connection: Connection, how: &str) {
     let closed = timeout(DEADLINE, connection.driver).await;
     let closed = closed.unwrap_or_else(|_| panic!("the connection is open, {how}"));
@@ -100,7 +99,7 @@ async fn an_answer_that_is_never_read_closes_its_connection() {
     drop(answer);
 }
 
-/// However much of it was read, and whatever part of it is the last.
+/// This holds however much of the answer was read, and whatever part of it is the last.
 #[tokio::test]
 async fn an_answer_that_is_not_read_to_its_end_closes_its_connection() {
     let server = Server::start(&["--send-timeout", "500ms"]);
@@ -153,7 +152,7 @@ async fn exports_that_are_never_read_leave_others_alone() {
 #[tokio::test]
 async fn a_connection_that_never_speaks_is_closed() {
     let server = Server::start(&["--handshake-timeout", "300ms", "--max-connections", "3"]);
-    // Nothing at all, and half a preface.
+    // One client sends nothing at all, and the other half a preface.
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     for said in [&b""[..], &preface[..10]] {
         let mut socket = TcpStream::connect(server.address())
@@ -163,7 +162,7 @@ async fn a_connection_that_never_speaks_is_closed() {
         assert_healthy(server.channel()).await;
         let mut end = Vec::new();
         let read = timeout(DEADLINE, socket.read_to_end(&mut end)).await;
-        // The end, or a reset.
+        // The read ends with the end of the stream, or a reset.
         read.expect("it is closed").ok();
     }
 }
@@ -222,7 +221,8 @@ async fn feeds_that_never_end_leave_calls_alone() {
 #[tokio::test]
 async fn bytes_that_are_no_message_are_the_callers_fault() {
     let server = Server::start(&[]);
-    // No field has this type; and no message at all.
+    // The first body has a field of a type that does not exist, and the second has no message at
+    // all.
     for body in [Some(frame(&[0xff, 0xff, 0xff])), None] {
         let connection = connect(&server, 65_535).await;
         let call = connection.call(head(&spread("Filter"))).await;
@@ -248,7 +248,7 @@ async fn one_connection_has_its_share_of_calls() {
         "8",
     ]);
     let greedy = connect(&server, 65_535).await;
-    // Requests that do not arrive: the fifth waits in the client.
+    // These requests do not arrive. A fifth one would wait in the client.
     let mut open = Vec::new();
     for _ in 0..4 {
         let call = greedy.call(head(&spread("Filter"))).await;

@@ -16,13 +16,13 @@ use crate::raw::Connection;
 
 pub(crate) type Client = SpreadServiceClient<Channel>;
 
-/// A connection on which a server sends `window` bytes of each answer before it has to ask.
+/// A connection on which a server sends `window` bytes of each answer before it has to wait.
 pub(crate) async fn connect(server: &Server, window: u32) -> Connection {
     let connection = Connection::open(server.address(), window).await;
     connection.expect("it is accepted")
 }
 
-/// Health answers.
+/// Checks that health answers.
 pub(crate) async fn assert_healthy(channel: Channel) {
     let checked = HealthClient::new(channel)
         .check(HealthCheckRequest::default())
@@ -30,13 +30,13 @@ pub(crate) async fn assert_healthy(channel: Channel) {
     checked.expect("health answers");
 }
 
-/// A small Filter is answered.
+/// Checks that a small Filter is answered.
 pub(crate) async fn assert_answered(client: &mut Client) {
     let answer = client.filter(question("web")).await;
     answer.expect("a valid question");
 }
 
-/// A question whose pods are those with the label `app: NAME`.
+/// A question that counts the pods with the label `app: NAME`.
 pub(crate) fn question(app: &str) -> FilterRequest {
     FilterRequest {
         pod: Some(spread_pod(app)),
@@ -44,7 +44,7 @@ pub(crate) fn question(app: &str) -> FilterRequest {
     }
 }
 
-/// A pod that spreads over zones with those of the same label.
+/// A pod that spreads over zones with the pods of the same label.
 pub(crate) fn spread_pod(app: &str) -> Pod {
     let labels = [("app".to_owned(), app.to_owned())];
     Pod {
@@ -70,7 +70,7 @@ pub(crate) fn spread_pod(app: &str) -> Pod {
     }
 }
 
-/// A cluster of `count` nodes in ten zones.
+/// Puts `count` nodes in ten zones.
 pub(crate) async fn fill(client: &mut Client, count: usize) {
     let node = |number: usize| Change {
         object: Some(change::Object::Node(Node {
@@ -98,7 +98,7 @@ pub(crate) fn long_place() -> PlaceRequest {
     }
 }
 
-/// Returns what a refusal says of itself for programs.
+/// Returns the details of a refusal that are for programs.
 #[track_caller]
 pub(crate) fn info_of(status: &Status) -> ErrorInfo {
     let info = status.get_details_error_info();
@@ -111,7 +111,7 @@ pub(crate) fn limit_of(status: &Status) -> Option<String> {
     info.metadata.remove("limit")
 }
 
-/// Holds the code and reason of a refusal against those expected.
+/// Checks the code and the reason of a refusal.
 #[track_caller]
 pub(crate) fn assert_refused(status: &Status, code: Code, reason: &str) {
     assert_eq!(status.code(), code, "{status}");

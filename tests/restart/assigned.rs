@@ -1,5 +1,5 @@
-//! What is held for pods on their nodes survives a kill, also where it took the place of
-//! what was held for them elsewhere.
+//! Reservations for pods on chosen nodes survive a kill, also those that replaced a reservation of
+//! the same pod on another node.
 
 use std::time::Duration;
 

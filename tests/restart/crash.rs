@@ -1,19 +1,17 @@
-//! A feeder writes, and the server is killed at random instants. Each time the
-//! next one must hold every revision that was acknowledged, and be what was
-//! fed up to the revision that it holds.
+//! A feeder whose servers are killed at random instants. Each next server must hold every revision
+//! that was acknowledged, and exactly what was fed up to the revision that it holds.
 
 use std::time::Duration;
 
 use crate::feeder::Feeder;
 use crate::home::Home;
 
-/// Kills of each feeder, and how many feed side by side: at least 100 kills
-/// in all.
+/// The kills of each feeder, and the feeders side by side: at least 100 kills in all.
 const KILLS: usize = 26;
 const FEEDERS: usize = 4;
 
-/// A server is killed after it acknowledged so many revisions, at most, and then
-/// at a random instant within so long.
+/// A server is killed after it acknowledged up to so many revisions, at a random instant within so
+/// long.
 const MOST_ACKNOWLEDGED: i64 = 14;
 const LAST_MOMENTS: Duration = Duration::from_millis(20);
 
@@ -32,7 +30,7 @@ fn nothing_acknowledged_is_lost_when_servers_are_killed() {
     assert!(acknowledged > 300, "only {acknowledged} were acknowledged");
 }
 
-/// Feeds servers that are killed; how many revisions they acknowledged.
+/// Feeds servers that are killed. Returns the number of revisions that they acknowledged.
 fn live_through(durability: &str) -> i64 {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -10,7 +10,7 @@ use crate::process;
 use support::build::{ZONE, node, on, pod};
 use support::model::Stored;
 
-/// Returns what running `evenkeel` with these arguments said, and its exit code.
+/// Runs `evenkeel` with these arguments. Returns its exit code and its output.
 fn evenkeel(args: &[&str]) -> (i32, String) {
     let output = process::run(process::command(args));
     let code = output.status.code().expect("it exits by itself");
@@ -18,7 +18,7 @@ fn evenkeel(args: &[&str]) -> (i32, String) {
     (code, String::from_utf8_lossy(&said).into_owned())
 }
 
-/// Returns what a server on this directory says that cannot start.
+/// Returns the output of a server that cannot start on this directory.
 pub fn refused(home: &Home) -> String {
     let flags = home.flags();
     let mut args = vec!["serve", "--listen", "127.0.0.1:0"];
@@ -98,7 +98,7 @@ async fn files_that_are_no_state_are_refused_and_repaired() {
         assert_eq!(state("check", &home).0, 1);
         let (code, said) = state("repair", &home);
         assert!(code == 1 && said.contains("lost"), "{said}");
-        // What was there is kept beside the new file.
+        // The damaged file is kept beside the new one.
         let kept = kept_aside(&home.state());
         assert_eq!(fs::read(kept).expect("it is there"), bytes);
         assert_eq!(state("check", &home).0, 0);
@@ -113,7 +113,7 @@ fn kept_aside(state: &Path) -> std::path::PathBuf {
     paths.find(is_kept).expect("it was kept")
 }
 
-/// Makes the file say that it has this format, and changes what else it takes.
+/// Makes the file say that it has this format, and makes another change in it.
 fn reformat(home: &Home, format: u32, change: impl FnOnce(&redb::WriteTransaction)) {
     let database = redb::Database::open(home.file()).expect("it is a file of redb");
     let transaction = database.begin_write().expect("nobody else writes");
@@ -153,14 +153,13 @@ async fn the_first_format_is_read() {
     assert_eq!(state("check", &home).0, 0);
 }
 
-/// Takes out the room that nothing is in.
+/// Removes unused room from the file.
 fn compact(home: &Home) {
     let mut database = redb::Database::open(home.file()).expect("it is a file of redb");
     while database.compact().expect("nobody else writes") {}
 }
 
-/// Returns where bytes are that look as if they were of objects: what damage there does
-/// can be seen.
+/// Returns the places of bytes that look like objects, because damage has visible effects there.
 fn text_of_pods(bytes: &[u8]) -> Vec<usize> {
     let is_text = |at: &usize| bytes[*at..].starts_with(b"pod-");
     (0..bytes.len()).step_by(4).filter(is_text).collect()
@@ -177,7 +176,7 @@ async fn damage_is_never_served() {
     let (mut refusals, mut survivors) = (0, 0);
     for part in 0..24 {
         let mut bytes = whole.clone();
-        // Half of them anywhere, half where objects are.
+        // Half of the places are anywhere, half are in objects.
         let at = if part % 2 == 0 {
             bytes.len() / 24 * part + fastrand::usize(..bytes.len() / 24)
         } else {
@@ -190,7 +189,7 @@ async fn damage_is_never_served() {
         fs::write(home.file(), &bytes).expect("it can be written");
         let (code, said) = state("check", &home);
         if code == 0 {
-            // Nothing was there that is in use.
+            // The damaged place is not in use.
             assert_eq!(said.matches(" 2,030 ").count(), 2, "at {at}: {said}");
             continue;
         }

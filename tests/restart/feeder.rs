@@ -1,4 +1,4 @@
-//! A feeder that knows what it sent, and what the server must be after it.
+//! A feeder that knows what it sent, and the state that the server must have after it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,17 +24,17 @@ use support::build::{ZONE, node, on, pod, soft, spread};
 use support::model::{self, Stored};
 use support::{generate, server};
 
-/// Batches on their way at once, at most.
+/// The most batches that are on their way at once.
 const UNDER_WAY: usize = 8;
 
-/// Pods in the larger batches: enough that writing them takes a while.
+/// The number of pods in the larger batches: enough that writing them takes a while.
 const BULK: usize = 300;
 
 /// A feeder: the objects that it fed, and those known to have arrived.
 pub struct Feeder {
     random: TestRunner,
     epoch: String,
-    /// The last revision that was acknowledged, told to who waits for it.
+    /// The last revision that was acknowledged. Others can wait for it.
     acknowledged: watch::Sender<i64>,
     /// The state at that revision, and at those that are on their way.
     states: BTreeMap<i64, Cluster>,
@@ -61,7 +61,7 @@ impl Feeder {
         *self.acknowledged.borrow()
     }
 
-    /// As [`Self::acknowledged`], to be waited for.
+    /// As [`Self::acknowledged`], as a value that others can wait for.
     pub fn progress(&self) -> watch::Receiver<i64> {
         self.acknowledged.subscribe()
     }
@@ -71,8 +71,8 @@ impl Feeder {
         tree.expect("the strategy has values").current()
     }
 
-    /// A restarted server is at a revision that was fed, not before the last
-    /// that was acknowledged, and is what it was then.
+    /// Checks that a restarted server is at a revision that was fed, not before the last
+    /// acknowledged one, and has the state of that revision.
     pub async fn verify(&mut self, running: &Running) {
         let Some(described) = running.describe("").await else {
             assert_eq!(self.acknowledged(), 0, "everything is gone");
@@ -104,8 +104,8 @@ impl Feeder {
         self.states = BTreeMap::from([(revision, fed)]);
     }
 
-    /// It exports what a server does that was given the state at once, and
-    /// decides as the oracle.
+    /// Checks that the server exports the same as a fresh one that was given the state at once, and
+    /// decides as the oracle does.
     async fn compare(&mut self, running: &Running, fed: &Cluster) {
         let fresh = server::Server::start().await;
         fresh
@@ -123,7 +123,7 @@ impl Feeder {
         };
         assert_eq!(updates(exported), updates(wanted));
 
-        // What is held counts as pods do.
+        // Reservations count as pods do.
         let mut cluster = fed.clone();
         for held in self.held.values() {
             let mut reserved = on(pod(&format!("~{}", held.id), &[]), &held.node);
@@ -154,7 +154,7 @@ impl Feeder {
         }
     }
 
-    /// Feeds until the server is gone, which is told by an error; or for good.
+    /// Feeds until an error says that the server is gone.
     pub async fn feed(&mut self, running: &Running) -> Result<(), Status> {
         let (sender, receiver) = tokio::sync::mpsc::channel(UNDER_WAY);
         let mut client = running.client.clone();
@@ -172,7 +172,7 @@ impl Feeder {
         }
     }
 
-    /// The next revision and its state, which are on their way from now on.
+    /// Notes the next revision and its state as on their way. Returns the revision.
     fn next(&mut self, change: impl FnOnce(&mut Cluster)) -> i64 {
         let (last, state) = self.states.last_key_value().expect("there is a state");
         let (next, mut state) = (last + 1, state.clone());
@@ -196,7 +196,7 @@ impl Feeder {
         self.arrived(update.revision);
     }
 
-    /// Changes; now and then many, so that writing them takes a while.
+    /// Returns changes, now and then many, so that writing them takes a while.
     fn changes(&mut self) -> Vec<Change> {
         if fastrand::u8(..8) > 0 {
             return self.draw(generate::batch(6));
@@ -206,7 +206,7 @@ impl Feeder {
         pods.map(Stored::change).collect()
     }
 
-    /// Batches, one after another, some before the last is acknowledged.
+    /// Sends batches, one after another, some before the last is acknowledged.
     async fn update(
         &mut self,
         sender: &Sender<StreamSnapshotRequest>,
@@ -262,7 +262,7 @@ impl Feeder {
 
     async fn replace_at_once(&mut self, running: &Running) -> Result<(), Status> {
         let mut changes = self.changes();
-        // Something can always be decided about.
+        // There is always a node to decide about.
         let all: Vec<_> = changes.iter().map(model::subject).collect();
         let first = node("n0", &[(ZONE, "za")]).change();
         if !all.contains(&model::subject(&first)) {
@@ -316,7 +316,7 @@ impl Feeder {
         self.reserving = true;
         let mut client = running.client.clone();
         if fastrand::bool() {
-            // The pod never comes.
+            // This pod never comes.
             let pod = ReservedPod {
                 name: "never".into(),
                 uid: id.clone(),
@@ -347,7 +347,7 @@ impl Feeder {
 
 async fn send(sender: &Sender<StreamSnapshotRequest>, step: Step) {
     let request = StreamSnapshotRequest { step: Some(step) };
-    // When the server is gone, the answers tell.
+    // If the server is gone, the next answer says so.
     let _ = sender.send(request).await;
 }
 

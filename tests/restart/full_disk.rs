@@ -1,5 +1,5 @@
-//! A full disk: updates are refused, decisions go on, and all is well again
-//! once there is room.
+//! A full disk: updates are refused, decisions go on, and updates are taken again once there is
+//! room.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::process::{DEADLINE, Server, serve_on_a_full_disk, until};
 use support::build::{ZONE, node, on, pod};
 use support::model::Stored;
 
-/// Files of the server may not grow beyond so much.
+/// The size to which files of the server may grow.
 const MOST_BYTES: u64 = 8 << 20;
 
 /// A server whose files may grow only so far.
@@ -28,8 +28,7 @@ fn start_limited(home: &Home, most_bytes: u64) -> Running {
     running
 }
 
-/// The same, from the start on: not even a page in the middle of the file can
-/// be written.
+/// A server with a limit from the start on: it cannot write even a page in the middle of the file.
 fn start_on_a_full_disk(home: &Home) -> (Running, String) {
     let mut serve = patient(home, "ulimit -S -f 16;");
     serve.args(["--admin-listen", "127.0.0.1:0"]);
@@ -87,7 +86,7 @@ async fn updates_are_refused_while_there_is_no_room() {
         Code::ResourceExhausted
     );
 
-    // Nothing of it is seen, and decisions and health go on.
+    // The refused batch has no effect, and decisions and health go on.
     let described = server.describe("").await.expect("it exists");
     assert_eq!(
         (described.revision, described.pod_count),
@@ -105,7 +104,7 @@ async fn updates_are_refused_while_there_is_no_room() {
     let status = status.expect("it answers").into_inner().status();
     assert_eq!(status, ServingStatus::Serving);
 
-    // There is room again, without a restart.
+    // There is room again, and the server needs no restart.
     server.server.limit_files(1 << 30);
     let start = tokio::time::Instant::now();
     let next = loop {
@@ -153,10 +152,10 @@ async fn a_server_starts_on_a_full_disk_and_writes_once_there_is_room() {
     let details = refusal.get_error_details();
     let reason = details.error_info().map(|info| info.reason.as_str());
     assert_eq!(reason, Some("STORAGE_FULL"));
-    // It has the directory though it has not the file.
+    // The server holds the directory, although it does not hold the file.
     assert!(refused(&home).contains("in use"));
 
-    // There is room, and nobody asks for anything.
+    // There is room again, and the server notices without a request.
     server.server.limit_files(1 << 30);
     until("it writes again", || {
         (get(&admin, "/readyz").body == "ready\n").then_some(())

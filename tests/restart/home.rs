@@ -20,7 +20,7 @@ pub struct Home {
     directory: TempDir,
 }
 
-/// A server on it.
+/// A server on a state directory.
 pub struct Running {
     pub server: Server,
     pub client: Client,
@@ -37,12 +37,12 @@ impl Home {
         self.directory.path().join("state")
     }
 
-    /// The file in it.
+    /// The file in the directory.
     pub fn file(&self) -> PathBuf {
         self.state().join(evenkeel::store::FILE)
     }
 
-    /// The flags of a server on it.
+    /// The flags of a server on the directory.
     pub fn flags(&self) -> [String; 4] {
         let state = self.state().display().to_string();
         ["--state-dir", &state, "--drain-pause", "0s"].map(str::to_owned)
@@ -63,7 +63,7 @@ impl Running {
         Self { server, client }
     }
 
-    /// Kills it; nothing of it runs when this returns.
+    /// Kills the server, and waits for its end.
     pub async fn kill(self) {
         let Self { mut server, client } = self;
         server.signal("KILL");
@@ -71,7 +71,7 @@ impl Running {
         drop(client);
     }
 
-    /// Stops it in good order.
+    /// Stops the server with TERM, and waits for its end.
     pub async fn stop(self) {
         let Self { mut server, client } = self;
         drop(client);
@@ -96,7 +96,7 @@ impl Running {
         .await
     }
 
-    /// Returns what GetSnapshot says, without what is about memory alone.
+    /// Returns the answer of GetSnapshot, without the memory of the snapshot.
     pub async fn describe(&self, snapshot: &str) -> Option<Snapshot> {
         let request = GetSnapshotRequest {
             snapshot: snapshot.into(),
@@ -124,7 +124,7 @@ impl Running {
     }
 }
 
-/// Asks to place and hold.
+/// A request to place pods and hold the places.
 pub fn reserve(pod: Pod, replicas: i32, ttl: Duration) -> PlaceRequest {
     PlaceRequest {
         pod: Some(pod),

@@ -1,4 +1,4 @@
-//! Acknowledged objects are there after a restart, and decide the same.
+//! Acknowledged objects are there after a restart, and lead to the same decisions.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ async fn everything_acknowledged_is_there_after_a_restart() {
     }
 }
 
-/// A life with a bit of everything.
+/// Makes a change of each kind.
 async fn live(server: &Running) {
     let nodes = ["a", "b", "c", "d"];
     let mut changes: Vec<Change> = nodes
@@ -102,7 +102,7 @@ async fn live(server: &Running) {
     server.update("", ends).await;
     reserve_some(server).await;
 
-    // A replace in one message, and one in parts would be the same entry.
+    // This replace is in one message. A replace in parts would be the same entry.
     let request = |mode: Mode, changes| UpdateSnapshotRequest {
         snapshot: "replaced".into(),
         changes,
@@ -124,8 +124,8 @@ async fn live(server: &Running) {
     deleted.expect("it exists");
 }
 
-/// One reservation that stays as it is, one that is confirmed, one that is
-/// released, one that a pod takes over.
+/// Makes four reservations: one stays as it is, one is confirmed, one is released, and a pod takes
+/// over one.
 async fn reserve_some(server: &Running) {
     let mut client = server.client.clone();
     let template = spread(pod("", &WEB), vec![hard(1, ZONE, &WEB)]);
@@ -219,7 +219,7 @@ async fn see(server: &Running) -> Seen {
     }
 }
 
-/// Revisions, epochs and ids of reservations continue.
+/// Checks that revisions, epochs and ids of reservations continue.
 async fn goes_on(server: &Running, before: &Seen, case: &str) {
     let [Some(default), Some(_), None] = &before.snapshots[..] else {
         panic!("{case}: {:?}", before.snapshots);
@@ -243,7 +243,7 @@ async fn goes_on(server: &Running, before: &Seen, case: &str) {
         (default.revision + 1, &default.epoch),
         "{case}"
     );
-    // The confirmed one is taken over by its pod, and a new one has a new id.
+    // The confirmed reservation is taken over by its pod, and a new reservation has a new id.
     assert_eq!(before.held.len(), 2, "{case}");
     let node = before.held[1].node.clone();
     let arrived = on(pod("web-1", &WEB), &node).change();
@@ -294,7 +294,7 @@ async fn reservations_end_while_no_server_runs() {
     };
     assert!(after.revision >= before.revision, "{after:?}");
     second.kill().await;
-    // What has ended stays so, and no revision is used twice.
+    // The reservation that has ended stays so, and no revision is used twice.
     let third = home.start(&[]);
     let again = third.describe("").await.expect("it exists");
     assert_eq!(again.reservation_count, 1);

@@ -14,8 +14,8 @@ use crate::http::get;
 use support::build::{ZONE, hard, meta, node, on, pairs, pod, requiring, soft, spread};
 use support::model::Stored;
 
-/// Every limit on what is stored, as generous as it was when things were
-/// stored, and as small as it may be afterwards.
+/// Every limit on stored objects: its flag, the generous value when they are stored, and the small
+/// value when they are restored.
 const LIMITS: [(&str, &str, &str); 16] = [
     ("--max-message-bytes", "67108864", "400000"),
     ("--max-changes-per-batch", "100000", "1"),
@@ -50,12 +50,12 @@ fn many_constraints() -> Vec<TopologySpreadConstraint> {
         .collect()
 }
 
-/// Objects of every kind that is limited, each beyond what is the default.
+/// Objects of every kind that is limited, each beyond the default limit.
 fn objects() -> Vec<Change> {
     let mut changes: Vec<Change> = ["a", "b", "c"]
         .map(|name| node(name, &[(ZONE, name)]).change())
         .into();
-    // Some 200 KB of what a pod asks for, as of a daemon with many nodes.
+    // This pod asks for some 200 KB, as that of a daemon with many nodes does.
     let names: Vec<String> = (0..20_000).map(|i| format!("node-{i:05}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let large = requiring(pod("large", &[("app", "web")]), ZONE, "In", &names);
@@ -105,7 +105,7 @@ async fn store(server: &Running) {
     );
 }
 
-/// All that is kept.
+/// All that a server keeps.
 #[derive(Debug, PartialEq)]
 struct Kept {
     described: Vec<Option<Snapshot>>,
@@ -166,7 +166,7 @@ async fn limits_refuse_only_what_is_new() {
         (0, "nothing to repair: everything is whole\n".into())
     );
 
-    // They are limits still.
+    // The limits still hold for new objects.
     let server = home.start(&["--max-pods", "1", "--max-snapshots", "1"]);
     for (snapshot, name) in [("default", "new"), ("new", "new")] {
         let request = UpdateSnapshotRequest {
@@ -188,7 +188,7 @@ async fn what_was_stored_comes_back_whatever_the_process_may_take() {
     let before = kept(&server).await;
     server.kill().await;
 
-    // Calls may be refused then, so another port tells.
+    // Calls may be refused then, so the admin port is asked.
     let mut server = home.start(&["--max-memory-bytes", "1", "--admin-listen", "127.0.0.1:0"]);
     let admin = server.server.logged("admin listening", "address");
     for (name, described) in SNAPSHOTS.iter().zip(&before.described) {

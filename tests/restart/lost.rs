@@ -1,5 +1,5 @@
-//! A state directory that has less than was acknowledged says so, and nobody
-//! takes what is left for what was there.
+//! A state directory that has less than was acknowledged: the server says so, and nobody takes what
+//! is left for all that there was.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,8 +32,8 @@ fn known(registry: &Registry) -> Known {
     all.collect()
 }
 
-/// A server's life on a directory: what it acknowledged, and the file as it was
-/// before the last update.
+/// Runs a server on a directory. Returns what it acknowledged, and the file as it was before the
+/// last update.
 async fn live(state: &Path, updates: usize) -> (Known, Vec<u8>) {
     let store = when_free(|| Store::open(state, Durability::Relaxed));
     let store = Arc::new(store.expect("it is free"));
@@ -53,9 +53,8 @@ async fn live(state: &Path, updates: usize) -> (Known, Vec<u8>) {
     (known(&server.registry), before)
 }
 
-/// Does something with a directory that nobody has open. A process that another
-/// test starts holds all files of this one for a moment, and their locks with
-/// them.
+/// Tries something with a directory until it is not in use. A process that another test starts
+/// holds all files of this one for a moment, and their locks with them.
 fn when_free<T>(attempt: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreError> {
     let begun = Instant::now();
     loop {
@@ -67,7 +66,7 @@ fn when_free<T>(attempt: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreE
     }
 }
 
-/// Returns what the next server has, and how much it says was lost.
+/// Returns what the next server has, and the number of commits that it says were lost.
 fn start(state: &Path) -> Result<(Known, u64), StoreError> {
     let store = when_free(|| Store::open(state, Durability::Relaxed))?;
     let registry = unobserved(Limits::default());
@@ -85,10 +84,10 @@ fn directory(file: &[u8], record: Option<&[u8]>) -> tempfile::TempDir {
     directory
 }
 
-/// The content of a directory: the file and the record.
+/// A case: its name, and the file and the record of a directory.
 type Case<'c> = (&'c str, &'c [u8], Option<&'c [u8]>);
 
-/// Nothing of it passes for what was acknowledged, and it is told once.
+/// Checks that no snapshot has the epoch of an acknowledged one, and that the loss is told once.
 fn assert_told(case: &str, found: &(Known, u64), acknowledged: &Known, state: &Path) {
     assert!(found.1 > 0, "{case}: nothing is told of {:?}", found.0);
     for (name, (epoch, ..)) in &found.0 {
@@ -106,7 +105,8 @@ async fn a_flipped_bit_in_the_head_is_never_silent() {
     let (acknowledged, _) = live(&state, 3).await;
     let [file, record] =
         [FILE, RECORD].map(|name| fs::read(state.join(name)).expect("it is there"));
-    // A bit of each byte, and all of those that say which commit is the last.
+    // The sample has a bit of each byte. All bits of byte 9, which say which commit is the last,
+    // are added.
     let sample = (0..HEAD_BYTES).map(|byte| byte * 8 + byte * 5 % 8);
     let (mut told, mut refused, mut whole) = (0, 0, 0);
     for bit in sample.chain(9 * 8..10 * 8) {
@@ -165,7 +165,7 @@ async fn an_older_file_is_never_taken_for_the_last_one() {
     }
     let same = directory(&file, Some(&record));
     assert_eq!(start(same.path()).expect("it is whole"), (acknowledged, 0));
-    // A record alone is no new directory.
+    // A directory with a record alone does not count as new.
     let alone = tempfile::tempdir().expect("a temporary directory");
     fs::write(alone.path().join(RECORD), &record).expect("it can be written");
     let refused = start(alone.path()).expect_err("there is no file");

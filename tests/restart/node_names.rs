@@ -10,7 +10,7 @@ use support::model::{Stored, delete};
 
 const WEB: [(&str, &str); 1] = [("app", "web")];
 
-/// Returns what is said of changes that are refused.
+/// Returns the message with which changes are refused.
 async fn refused(server: &Running, changes: Vec<Change>) -> String {
     let request = UpdateSnapshotRequest {
         changes,
@@ -22,7 +22,7 @@ async fn refused(server: &Running, changes: Vec<Change>) -> String {
     status.message().to_owned()
 }
 
-/// Names of the nodes that a pod may go to, or why that is not said.
+/// Returns the names of the nodes that a pod may go to, or the message of the refusal.
 async fn decided(server: &Running, pod: Pod, overlay: Vec<Change>) -> Result<Vec<String>, String> {
     let request = FilterRequest {
         pod: Some(pod),
@@ -34,14 +34,14 @@ async fn decided(server: &Running, pod: Pod, overlay: Vec<Change>) -> Result<Vec
     Ok(answer.into_inner().feasible)
 }
 
-/// Names of the nodes that a new pod may go to.
+/// Returns the names of the nodes that a new pod may go to.
 async fn feasible(server: &Running) -> Vec<String> {
     let pod = spread(pod("new", &WEB), vec![hard(1, ZONE, &WEB)]);
     let decided = decided(server, pod, Vec::new()).await;
     decided.expect("a decision")
 }
 
-/// A node whose name is no label's value either.
+/// A node whose name is not valid as a value of a label either.
 fn spaced() -> Change {
     let mut node = node("b", &[(ZONE, "b")]);
     node.metadata.get_or_insert_default().name = "Host 02 ä".to_owned();
@@ -94,7 +94,7 @@ async fn names_that_were_accepted_stay_whatever_is_accepted_now() {
     let promised = nominated(pod("b", &WEB), "host_01", 0).change();
     lax.update("default", vec![promised]).await;
     lax.update("default", vec![delete("Pod", "", "b")]).await;
-    // Of an overlay the same is accepted.
+    // The same names are accepted in an overlay.
     let supposed = vec![
         node("host_03", &[(ZONE, "c")]).change(),
         on(pod("c", &WEB), "host_03").change(),

@@ -63,7 +63,7 @@ async fn it_is_noticed_and_updates_are_refused() {
         let home = Home::new();
         let (server, admin) = start(&home).await;
         remove(&home.state());
-        // Before anybody wants to write.
+        // The server notices before anybody wants to write.
         until(case, || {
             let ready = get(&admin, "/readyz");
             assert_eq!(ready.status, 200, "{case}: decisions go on");
@@ -101,7 +101,7 @@ async fn another_server_on_the_path_does_not_make_two_histories() {
     let here = first.describe("").await.expect("it is in memory");
     assert_ne!(here.epoch, there.epoch);
     first.stop().await;
-    // What the second one wrote is as it was.
+    // What the second server wrote is unchanged.
     let third = home.start(&[]);
     let kept = third.describe("").await.expect("it was acknowledged");
     assert_eq!((kept.epoch, kept.revision), (there.epoch, 1));

@@ -28,12 +28,12 @@ use support::build::{
 use support::model::{Stored, delete};
 
 const WEB: [(&str, &str); 1] = [("app", "web")];
-/// A pod that the second server is told has ended.
+/// The pod that is deleted at the second server.
 const ENDED: &str = "web-1";
-/// Some 95 years: what is reserved must not end before the test does.
+/// Some 95 years, so that the reservations are held whenever the test runs.
 const TTL: Duration = Duration::from_secs(3_000_000_000);
 const FLAGS: [&str; 2] = ["--max-reservation-ttl", "3000000000s"];
-/// The record that a directory has besides the file, which is kept compressed.
+/// The record beside the file of a directory. The file is kept compressed.
 const RECORD: &str = "last-commit";
 
 fn kept(file: &str) -> PathBuf {
@@ -41,7 +41,7 @@ fn kept(file: &str) -> PathBuf {
     root.join("tests/vectors/state-format-2").join(file)
 }
 
-/// Returns what the first server is told.
+/// Returns the changes that the first server is sent.
 fn early() -> Vec<Change> {
     let small = [("cpu", "500m"), ("memory", "128Mi")];
     let node = |name: &str, zone: &str| {
@@ -65,7 +65,7 @@ fn early() -> Vec<Change> {
     ]
 }
 
-/// Returns what the second server is told, which is killed.
+/// Returns the changes that the second server is sent before it is killed.
 fn late() -> Vec<Change> {
     vec![
         delete("Pod", "default", ENDED),
@@ -99,7 +99,7 @@ async fn a_directory_of_this_format_is_read() {
     let described = server.describe("default").await.expect("it is restored");
     let counts = (described.node_count, described.pod_count);
     assert_eq!((counts, described.reservation_count), ((3, 2), 2));
-    // What was told is there already.
+    // The changes that both servers were sent are there already.
     let is_there = |change: &Change| match &change.object {
         Some(Object::Pod(pod)) => pod.key().1 != ENDED,
         object => !matches!(object, Some(Object::Delete(_))),
@@ -110,7 +110,7 @@ async fn a_directory_of_this_format_is_read() {
     let answer = server.update("", told).await;
     assert_eq!((answer.changed_count, answer.unchanged_count), (0, count));
 
-    // The same request is answered from what was kept, and reserves nothing.
+    // The same request is answered from the kept answer, and reserves nothing.
     let held = server.held().await;
     let mut owned: Vec<_> = held.values().map(|held| held.pod.clone()).collect();
     owned.sort_by_key(Option::is_some);
