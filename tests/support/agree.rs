@@ -1,4 +1,4 @@
-//! Holds an answer of the service against the oracle's.
+//! Checks that compare an answer of the service with the oracle's.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::server::Server;
 /// The largest difference between two weights that count as equal.
 pub const WEIGHT_TOLERANCE: f64 = 1e-12;
 
-/// The answer to a Filter with VIEW_FULL and `max_domains: 0` is the oracle's.
+/// Checks that the answer to a Filter with VIEW_FULL and `max_domains: 0` is the oracle's.
 pub fn filter(got: &FilterResponse, want: &recount::FilterRecount, about: &Question) {
     let wanted = filter_response(want);
     assert_eq!(got.feasible, wanted.feasible, "feasible nodes, {about}");
@@ -29,7 +29,7 @@ pub fn filter(got: &FilterResponse, want: &recount::FilterRecount, about: &Quest
     reports(&got.constraints, &wanted.constraints, about);
 }
 
-/// The answer to a Score with VIEW_FULL and `max_domains: 0` is the oracle's.
+/// Checks that the answer to a Score with VIEW_FULL and `max_domains: 0` is the oracle's.
 pub fn score(got: &ScoreResponse, want: &recount::ScoreRecount, about: &Question) {
     let wanted = score_response(want);
     assert_eq!(got.skipped, wanted.skipped, "skipped, {about}");
@@ -37,7 +37,7 @@ pub fn score(got: &ScoreResponse, want: &recount::ScoreRecount, about: &Question
     reports(&got.constraints, &wanted.constraints, about);
 }
 
-/// The server decides about the pod as the oracle does.
+/// Checks that the server decides about the pod as the oracle does.
 pub async fn decisions(server: &Server, snapshot: &str, about: &Question<'_>) {
     let (cluster, pod) = (about.cluster, about.pod);
     let checks = NodeChecks::Unspecified;
@@ -59,7 +59,7 @@ pub async fn decisions(server: &Server, snapshot: &str, about: &Question<'_>) {
     score(&got.await, &cluster.score(pod, None, checks), about);
 }
 
-/// The oracle's answer to Filter as the wire says it.
+/// The oracle's answer to Filter as a message of the protocol.
 pub fn filter_response(want: &recount::FilterRecount) -> FilterResponse {
     let infeasible: Vec<NodeVerdict> = want.verdicts.iter().filter_map(refusal).collect();
     FilterResponse {
@@ -73,7 +73,7 @@ pub fn filter_response(want: &recount::FilterRecount) -> FilterResponse {
     }
 }
 
-/// The oracle's answer to Score as the wire says it.
+/// The oracle's answer to Score as a message of the protocol.
 pub fn score_response(want: &recount::ScoreRecount) -> ScoreResponse {
     let scores = want.scores.iter().map(|score| NodeScore {
         node: score.node.clone(),
@@ -89,14 +89,14 @@ pub fn score_response(want: &recount::ScoreRecount) -> ScoreResponse {
     }
 }
 
-/// What an answer is about: shown when it is wrong, and needed to compare
-/// selectors by what they match.
+/// The question of an answer: it is shown when the answer is wrong, and needed to compare selectors
+/// by what they match.
 pub struct Question<'a> {
     /// The cluster that the oracle decided on.
     pub cluster: &'a Cluster,
     /// The incoming pod.
     pub pod: &'a Pod,
-    /// Where in the test.
+    /// The place in the test.
     pub place: &'a str,
 }
 
@@ -125,10 +125,10 @@ fn refusal(verdict: &recount::NodeRecount) -> Option<NodeVerdict> {
     })
 }
 
-/// Most first, then by reason.
+/// Counts the reasons: the most frequent first, then by reason.
 fn reason_counts(refused: &[NodeVerdict]) -> Vec<ReasonCount> {
     let mut counts: BTreeMap<&str, i64> = BTreeMap::new();
-    // Each thing that a node has too little of is a reason.
+    // Each resource that a node has too little of is a reason.
     for reason in refused
         .iter()
         .flat_map(|verdict| verdict.reason.split(", "))
@@ -166,7 +166,7 @@ fn report(want: &recount::ConstraintRecount) -> ConstraintReport {
     }
 }
 
-/// Ascending by count, then by value.
+/// The domains, ascending by count, then by value.
 fn domains(want: &recount::ConstraintRecount) -> Vec<Domain> {
     let spec = &want.constraint.spec;
     let hard = spec.when_unsatisfiable == "DoNotSchedule";
@@ -195,7 +195,7 @@ fn reports(got: &[ConstraintReport], want: &[ConstraintReport], about: &Question
         resolved(got.constraint.as_ref(), want.constraint.as_ref(), about);
         let apart = (got.weight - want.weight).abs();
         assert!(apart <= WEIGHT_TOLERANCE, "weight of {got:?}, {about}");
-        // The constraint and the weight are compared; the rest must be equal.
+        // The constraint and the weight were compared above. The rest must be equal.
         let got = ConstraintReport {
             constraint: want.constraint.clone(),
             weight: want.weight,
@@ -205,8 +205,8 @@ fn reports(got: &[ConstraintReport], want: &[ConstraintReport], about: &Question
     }
 }
 
-/// The constraint as evaluated: unset fields are filled in, and the selector
-/// matches the same pods, however it is written.
+/// Checks the constraint as evaluated: unset fields are filled in, and the selector matches the
+/// same pods, however it is written.
 fn resolved(
     got: Option<&TopologySpreadConstraint>,
     want: Option<&TopologySpreadConstraint>,

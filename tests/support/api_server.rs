@@ -1,5 +1,5 @@
-//! As much of a Kubernetes API server as a watch needs: lists in pages, watches
-//! with bookmarks, versions that expire, refusals and cut connections.
+//! A fake Kubernetes API server with all that a watch needs: lists in pages, watches with
+//! bookmarks, versions that expire, refusals and cut connections.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -28,7 +28,7 @@ pub struct Faults {
     pub forbidden: BTreeSet<&'static str>,
     /// Resources that may be listed and not watched.
     pub unwatched: BTreeSet<&'static str>,
-    /// Resources whose lists wait.
+    /// Resources whose requests wait.
     pub held: BTreeSet<&'static str>,
     /// The number of further continued lists that expire.
     pub expired_pages: u32,
@@ -36,9 +36,9 @@ pub struct Faults {
     pub cut_pages: u32,
     /// True if watches that are too old are refused by status, not by an event.
     pub gone_by_status: bool,
-    /// True if nothing is answered at all.
+    /// True if no request for a resource is answered.
     pub is_away: bool,
-    /// The token without which nothing is answered.
+    /// The token that a request must have, if any.
     pub token: Option<&'static str>,
 }
 
@@ -46,7 +46,7 @@ pub struct Faults {
 struct State {
     faults: Faults,
     version: u64,
-    /// Watches of older versions have expired.
+    /// The oldest version from which a watch can continue.
     oldest: u64,
     objects: BTreeMap<(&'static str, String), Value>,
     events: Vec<(u64, &'static str, Value)>,
@@ -71,11 +71,11 @@ type Shared = Arc<(Mutex<State>, Condvar)>;
 pub struct ApiServer {
     shared: Shared,
     directory: TempDir,
-    /// Where it listens, e.g. `127.0.0.1:40123`.
+    /// The address at which it listens, e.g. `127.0.0.1:40123`.
     pub address: String,
 }
 
-// Namespaces are last: they are in the paths of others.
+// Namespaces are last, because they are in the paths of other resources.
 const RESOURCES: [&str; 12] = [
     "nodes",
     "pods",
@@ -96,12 +96,12 @@ fn lock(shared: &Shared) -> MutexGuard<'_, State> {
 }
 
 impl ApiServer {
-    /// An empty one.
+    /// Starts an empty server.
     pub fn start() -> Self {
         Self::start_behind(Arc::new(|stream| Box::new(stream)))
     }
 
-    /// An empty one, behind this handshake.
+    /// Starts an empty server behind this handshake.
     pub fn start_behind(handshake: Handshake) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("it is bound");
@@ -131,12 +131,12 @@ impl ApiServer {
         server
     }
 
-    /// Where its kubeconfig is, with the contexts `one` and `two`.
+    /// The path of its kubeconfig, which has the contexts `one` and `two`.
     pub fn kubeconfig(&self) -> PathBuf {
         self.directory.path().join("config")
     }
 
-    /// Makes something go wrong, or right again.
+    /// Changes the faults.
     pub fn fault(&self, change: impl FnOnce(&mut Faults)) {
         change(&mut lock(&self.shared).faults);
         self.shared.1.notify_all();
@@ -183,13 +183,13 @@ impl ApiServer {
         self.shared.1.notify_all();
     }
 
-    /// A copy of what is stored.
+    /// Returns a copy of the stored objects.
     pub fn backup(&self) -> Backup {
         let state = lock(&self.shared);
         Backup(state.version, state.objects.clone())
     }
 
-    /// Puts a copy in the place of what is stored, and begins anew with it.
+    /// Replaces the stored objects by a copy, and cuts the watches.
     pub fn restore(&self, backup: Backup) {
         let mut state = lock(&self.shared);
         (state.version, state.objects) = (backup.0, backup.1);
@@ -231,7 +231,7 @@ fn store(state: &mut State, resource: &'static str, mut object: Value) {
     state.events.push((state.version, resource, event));
 }
 
-/// Server-side apply of annotations, without force.
+/// Applies annotations as server-side apply does without force.
 fn apply(
     state: &mut State,
     key: (&'static str, String),
@@ -487,7 +487,7 @@ fn watch<'a>(
             && state.generation == generation
             && bookmarks == state.bookmarks
         {
-            // Looks again now and then whether it is away.
+            // The wait is short, to see whether the server is away by now.
             let waited = shared.1.wait_timeout(state, Duration::from_millis(200));
             state = waited.expect("no holder panics").0;
         }

@@ -30,25 +30,25 @@ pub const PATIENCE: Duration = Duration::from_millis(200);
 /// The number of times that a question comes until it is answered as a kept question.
 pub const UNTIL_KEPT: usize = 3;
 
-/// An answer, or what it was refused with.
+/// An answer, or the code and the text of the refusal.
 pub type Fate<A> = Result<A, (Code, String)>;
 
-/// A service and what is behind it.
+/// A service and its registry.
 pub struct Asked {
     pub service: Service,
     pub registry: Arc<Registry>,
 }
 
-/// A request with these bytes. By chance it asks to wait for a revision that never
-/// comes.
+/// A request with these bytes. It has a time-out, because random bytes may ask to wait for a
+/// revision that never comes.
 fn asking(bytes: Bytes) -> Request<Bytes> {
     let mut request = Request::new(bytes);
     request.set_timeout(PATIENCE);
     request
 }
 
-/// The answers to the calls about one pod, without the epoch, which each service has
-/// of its own.
+/// Makes the calls about one pod, whose answers are without the epoch, because each service has its
+/// own.
 macro_rules! asks {
     ($($method:ident: $answer:ident;)*) => {$(
         pub async fn $method(&self, bytes: Bytes) -> Fate<$answer> {
@@ -63,7 +63,7 @@ macro_rules! asks {
 }
 
 impl Asked {
-    /// A service that keeps questions of so many bytes.
+    /// A service that keeps questions of so many bytes in all.
     pub fn with(max_question_bytes: usize) -> Self {
         let limits = Limits {
             max_question_bytes,
@@ -75,7 +75,7 @@ impl Asked {
         Self { service, registry }
     }
 
-    /// One that keeps questions, and one that keeps none.
+    /// A service that keeps questions, and one that keeps none.
     pub fn both() -> [Self; 2] {
         [Self::with(1 << 20), Self::with(1)]
     }
@@ -107,14 +107,14 @@ impl Asked {
         explain: ExplainResponse;
     }
 
-    /// Returns how many questions were answered from what is kept.
+    /// Returns the number of questions that were answered from kept ones.
     pub fn hits(&self) -> u64 {
         self.registry.counters().question_hits.sum()
     }
 }
 
-/// Asserts that two fates are one, of the same request. On a busy machine one of them may
-/// have been too late.
+/// Asserts that two fates of the same request are equal. On a busy machine one of them may have
+/// been too late.
 pub fn same<A: Debug + PartialEq>(got: &Fate<A>, want: &Fate<A>, request: &[u8]) {
     let is_late = |fate: &Fate<A>| {
         let code = fate.as_ref().err().map(|refusal| refusal.0);
@@ -125,9 +125,9 @@ pub fn same<A: Debug + PartialEq>(got: &Fate<A>, want: &Fate<A>, request: &[u8])
     }
 }
 
-/// Returns what a refusal says.
+/// Returns the code and the text of a refusal.
 pub fn said(status: Status) -> (Code, String) {
-    // That the epoch is another one names that of the service.
+    // A refusal for another epoch names the epoch of the service.
     if status.code() == Code::Aborted {
         return (Code::Aborted, String::new());
     }

@@ -1,4 +1,4 @@
-//! Calls of bytes, which may be none of the protocol, to a service in this process.
+//! Calls of arbitrary bytes to a service in this process.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// Sends it as a client does that has so much patience; the messages of the answer.
+    /// Sends the call with this time-out. Returns the messages of the answer.
     pub async fn send(
         &self,
         server: SpreadServiceServer<Service>,
@@ -63,7 +63,7 @@ impl Call {
     }
 }
 
-/// One thread is enough, and keeps runs alike.
+/// A runtime of one thread, which is enough and keeps runs alike.
 pub fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| {

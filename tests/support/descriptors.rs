@@ -1,5 +1,5 @@
-//! The requests of all calls by the protocol's descriptors: every field that one can
-//! have, at any depth, and the bytes of a request that has it.
+//! The requests of all calls, by the protocol's descriptors: every field of a request, at any
+//! depth, and the bytes of a request that has the field.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub struct Protocol {
 
 /// A call of a service.
 pub struct Call {
-    /// Where it is called, such as `/evenkeel.v1.SpreadService/Filter`.
+    /// The path of the call, such as `/evenkeel.v1.SpreadService/Filter`.
     pub path: String,
     pub name: String,
     /// The full name of its request.
@@ -72,7 +72,7 @@ impl Protocol {
         self.messages.insert(name, message);
     }
 
-    /// Every field of a message, and of those within it.
+    /// Every field of a message, and of the messages within it.
     pub fn fields(&self, message: &str) -> Vec<FieldPath<'_>> {
         let mut found = Vec::new();
         self.find(message, &mut FieldPath(Vec::new()), &mut found);
@@ -108,7 +108,7 @@ fn is_message(field: &FieldDescriptorProto) -> bool {
 }
 
 impl Protocol {
-    /// An entry of a list or a map that differs from all with other numbers.
+    /// An entry of a list or a map that differs from the entries with other numbers.
     pub fn entry(&self, list: &FieldDescriptorProto, number: usize) -> Vec<u8> {
         let text = format!("entry-{number}").into_bytes();
         let value = match list.r#type() {
@@ -127,7 +127,7 @@ impl Protocol {
         bytes_of(list.number(), &value)
     }
 
-    /// The field that names a message, if it has one.
+    /// The field that is the name of a message, if it has one.
     fn named(&self, message: &str, text: &[u8]) -> Vec<u8> {
         let is_name = |field: &&FieldDescriptorProto| {
             let names = ["name", "key", "node", "id", "uid"];
@@ -140,8 +140,8 @@ impl Protocol {
 }
 
 impl Call {
-    /// Calls it with these bytes, and reads the answer to its end. Returns the first
-    /// error of any answer.
+    /// Makes the call with these bytes, and reads the answer to its end. Returns the first error of
+    /// any answer.
     pub async fn send(
         &self,
         channel: &Channel,
@@ -154,7 +154,7 @@ impl Call {
             .map_err(|error| Status::from_error(Box::new(error)))?;
         let path = PathAndQuery::try_from(self.path.as_str()).expect("a path");
         let mut request = Request::new(tokio_stream::iter([Bytes::from(message)]));
-        // Some wait for a revision that never comes.
+        // Some calls wait for a revision that never comes.
         request.set_timeout(patience);
         let answer = grpc.streaming(request, path, BytesCodec).await?;
         let mut answers = answer.into_inner();
@@ -163,7 +163,7 @@ impl Call {
                 && let Ok(answer) = DecideResponse::decode(answer)
                 && let Some(decide_response::Answer::Error(error)) = answer.answer
             {
-                // Its fields are those of a status.
+                // The error has the fields of a status.
                 let details = error.encode_to_vec().into();
                 return Err(Status::with_details(
                     error.code.into(),
@@ -182,17 +182,17 @@ impl FieldPath<'_> {
         self.0.last().expect("a path is not empty")
     }
 
-    /// Returns whether it is a list or a map.
+    /// Returns whether the field is a list or a map.
     pub fn is_list(&self) -> bool {
         self.field().label() == Label::Repeated
     }
 
-    /// Returns whether it is a message of this name.
+    /// Returns whether the field is a message of this name.
     pub fn is_a(&self, message: &str) -> bool {
         is_message(self.field()) && self.field().type_name() == message
     }
 
-    /// The path of the field as in JSON. Of lists around it, it is in the first element.
+    /// The path of the field as in JSON. In each list around it, it is in the first element.
     pub fn name(&self) -> String {
         let (last, around) = self.0.split_last().expect("a path is not empty");
         let around = around.iter().map(|field| match field.label() {
@@ -202,8 +202,8 @@ impl FieldPath<'_> {
         around.collect::<String>() + last.json_name()
     }
 
-    /// A valid request of a call that has `content` in the innermost message around the
-    /// field. It is valid but for that, as far as there are examples of its messages.
+    /// A request of a call that has `content` in the innermost message around the field. The rest
+    /// of it is valid, as far as there are examples of its messages.
     pub fn request(&self, call: &Call, content: &[u8]) -> Vec<u8> {
         let mut bytes = content.to_vec();
         let (last, around) = self.0.split_last().expect("a path is not empty");

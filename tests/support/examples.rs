@@ -14,7 +14,8 @@ use prost_types::FieldDescriptorProto;
 /// The bytes of an example of a message, to which a field may be added.
 pub fn of(message: &str, field: Option<&FieldDescriptorProto>) -> Vec<u8> {
     let name = message.trim_start_matches(".evenkeel.v1.");
-    // Another member of the choice that the field is one of would be replaced by it.
+    // If the field is in a oneof, the example has no other member, because the field would replace
+    // it.
     let is_choice =
         field.is_some_and(|field| field.oneof_index.is_some() && !field.proto3_optional());
     match (name, field.map_or("", FieldDescriptorProto::name)) {
@@ -36,7 +37,7 @@ pub fn of(message: &str, field: Option<&FieldDescriptorProto>) -> Vec<u8> {
             preference: None,
         }
         .encode_to_vec(),
-        // Lists without entries.
+        // The lists of these have no entries.
         ("NodeSelectorTerm", "match_expressions") => Vec::new(),
         ("NodeSelectorRequirement", "values") => NodeSelectorRequirement {
             values: Vec::new(),
@@ -57,7 +58,7 @@ fn plain(message: &str) -> Vec<u8> {
         "ObjectReference" => reference().encode_to_vec(),
         "Pod" => pod().encode_to_vec(),
         "Node" | "Service" | "ReplicaSet" | "StatefulSet" | "ReplicationController" => {
-            // All have their metadata where pods have them.
+            // All these have their metadata in the same field as pods.
             pod().encode_to_vec()
         }
         "ObjectMeta" => metadata().encode_to_vec(),
@@ -149,7 +150,7 @@ fn of_place(message: &str) -> Vec<u8> {
     }
 }
 
-/// A pod that spreads over zones.
+/// A pod with a name.
 fn pod() -> Pod {
     Pod {
         metadata: Some(metadata()),

@@ -102,7 +102,7 @@ pub fn node() -> impl Strategy<Value = Node> {
     )
 }
 
-/// A node has at most one taint per key and effect.
+/// The key and the effect of a taint, of which a node has each pair at most once.
 fn taint_id() -> impl Strategy<Value = (String, String)> {
     (text(&TAINT_KEYS), text(&TAINT_EFFECTS))
 }
@@ -211,7 +211,7 @@ fn constraint(defaults: bool) -> impl Strategy<Value = TopologySpreadConstraint>
         )
 }
 
-/// Only with a selector, and none that the selector uses.
+/// Returns the keys that are allowed: none without a selector, and none that the selector uses.
 fn match_label_keys_for(selector: Option<&LabelSelector>, keys: &[&str]) -> Vec<String> {
     let Some(selector) = selector else {
         return Vec::new();
@@ -226,7 +226,7 @@ fn match_label_keys_for(selector: Option<&LabelSelector>, keys: &[&str]) -> Vec<
         .collect()
 }
 
-/// No two with the same topology key and action.
+/// Constraints of which no two have the same topology key and action.
 fn constraints(defaults: bool) -> impl Strategy<Value = Vec<TopologySpreadConstraint>> {
     vec(constraint(defaults), 0..4).prop_map(|mut constraints| {
         let mut seen = Vec::new();

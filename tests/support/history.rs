@@ -1,5 +1,5 @@
-//! Histories of a snapshot: batches of random valid changes, and questions
-//! whose answers must be what the oracle recounts.
+//! Histories of a snapshot: batches of random valid changes, and questions whose answers must be
+//! the same as the oracle's.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,12 +16,12 @@ use super::agree::{self, Question};
 use super::server::Server;
 use super::{generate, model};
 
-/// One step of a history, and what is asked after it.
+/// One step of a history, and the questions after it.
 #[derive(Debug, Clone, Default)]
 pub struct Step {
     /// True if the changes are the whole state; then none is a deletion.
     pub replace: bool,
-    /// At most one per object.
+    /// The changes, at most one per object.
     pub changes: Vec<Change>,
     /// Default constraints to set.
     pub defaults: Option<DefaultConstraints>,
@@ -63,7 +63,7 @@ fn step(size: usize) -> impl Strategy<Value = Step> {
     (replace, generate::batch(size), defaults, vec(asked(), 2)).prop_map(
         |(replace, changes, defaults, questions)| Step {
             replace,
-            // A state has no deletions.
+            // A whole state has no deletions.
             changes: match replace {
                 true => changes
                     .into_iter()
@@ -77,7 +77,7 @@ fn step(size: usize) -> impl Strategy<Value = Step> {
     )
 }
 
-/// A state worth asking about, then small steps.
+/// A first step that makes many objects, then small steps.
 pub fn history() -> impl Strategy<Value = Vec<Step>> {
     (step(30), vec(step(4), 1..8)).prop_map(|(first, rest)| {
         let mut steps = vec![first];
@@ -86,8 +86,8 @@ pub fn history() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// Lives through a history in a snapshot of its own; no count may have drifted
-/// at its end.
+/// Lives through a history in a snapshot of its own, and checks at the end that no count has
+/// drifted.
 pub async fn live_through(server: &Server, steps: Vec<Step>) {
     static CASES: AtomicUsize = AtomicUsize::new(0);
     let case = CASES.fetch_add(1, Ordering::Relaxed);
@@ -149,8 +149,8 @@ fn advance(cluster: &mut Cluster, step: &Step) {
     }
 }
 
-/// Both questions under both node checks, on the state or on the overlay,
-/// which leaves no trace.
+/// Asks both questions under both node checks, on the state or on the overlay, and checks that an
+/// overlay leaves no trace.
 async fn ask(server: &Server, snapshot: &str, cluster: &Cluster, asked: &Asked, revision: i64) {
     let mut seen = cluster.clone();
     let overlay = asked.overlay.iter();

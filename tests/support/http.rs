@@ -57,7 +57,7 @@ pub fn exchange(address: &str, request: &[u8]) -> String {
 fn parse(answer: &str) -> Answer {
     let (head, body) = answer.split_once("\r\n\r\n").expect("an answer has a head");
     let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
-    // Pages of unknown length would come in chunks; none is.
+    // No page has an unknown length, for which it would come in chunks.
     assert!(!head.to_lowercase().contains("chunked"), "{head}");
     Answer {
         status: status.expect("an answer has a status"),

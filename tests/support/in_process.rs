@@ -15,7 +15,7 @@ pub struct InProcess {
 }
 
 impl InProcess {
-    /// With these objects.
+    /// A snapshot with these objects.
     pub fn new(limits: Limits, changes: Vec<Change>) -> Self {
         let registry = Registry::new(limits, Arc::new(Unobserved));
         update(&registry, changes);
@@ -39,7 +39,7 @@ impl InProcess {
         overlay.expect("valid changes")
     }
 
-    /// Nothing that is kept has drifted; how many views there are.
+    /// Checks that nothing that is kept has drifted. Returns the number of views.
     #[track_caller]
     pub fn verify(&self) -> usize {
         let (frozen, kept) = self.snapshot.freeze_kept();

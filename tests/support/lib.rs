@@ -1,5 +1,5 @@
-//! What the tests share: servers and commands that they run, objects that they build, and
-//! the oracle that judges answers.
+//! Code that the tests share: servers and commands that they run, objects that they build, and the
+//! oracle that judges answers.
 
 pub mod agree;
 pub mod api_server;

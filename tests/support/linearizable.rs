@@ -1,10 +1,9 @@
-//! Judges what clients were told of reservations, by any of several servers and at the
-//! same time: the history is linearizable if one server alone could have told them so.
+//! A checker of what clients were told of reservations by several servers at the same time. The
+//! history is linearizable if one server alone could have told them the same.
 //!
-//! Answers name the revision that they are of. So the order in which calls took
-//! effect is known, and what is left to check is that it agrees with the order in
-//! which clients saw calls end and begin, and that a single server which does them
-//! in that order gives the same answers.
+//! Each answer names its revision, so the order in which calls took effect is known. What is left
+//! to check is that this order agrees with the order in which clients saw calls end and begin, and
+//! that a single server gives the same answers if it does the calls in this order.
 
 mod constraints;
 
@@ -21,11 +20,11 @@ pub struct Event {
     /// clients do.
     pub called: u64,
     pub answered: u64,
-    /// The time by which reservations expire, when the call was answered.
+    /// The time of the answer, by the clock by which reservations expire.
     pub at: SystemTime,
     /// True if it was sent more than once. An earlier try may have been applied.
     pub retried: bool,
-    /// The history that the revision is of. A log that lost records begins another.
+    /// The epoch of the revision. A log that lost records begins another.
     pub epoch: String,
     /// The revision that the answer tells.
     pub revision: i64,
@@ -46,7 +45,8 @@ pub enum What {
     },
     /// The answer to an earlier request with this key was given again.
     ReservedBefore { key: u8, ids: Vec<String> },
-    /// A reservation was confirmed or renewed, if it was known, and is held until then at least.
+    /// A reservation was confirmed or renewed, if it was known, and is held at least until this
+    /// time.
     Used {
         id: String,
         known: bool,
@@ -54,7 +54,7 @@ pub enum What {
     },
     /// A reservation was given up, if it was known.
     Released { id: String, known: bool },
-    /// A call to give up a reservation was not answered. It may have been applied, or still be.
+    /// A call to give up a reservation was not answered. It may have been applied, or may be later.
     ReleaseUnanswered { id: String },
     /// The pod of a confirmed reservation arrived on its node.
     Bound { id: String, pod: String },
@@ -62,12 +62,12 @@ pub enum What {
     Deleted { pod: String },
     /// Something that holds no room changed.
     Fed,
-    /// It was read.
+    /// The state was read.
     Read,
 }
 
 impl Event {
-    /// Returns whether it is the only one that can have its revision.
+    /// Returns whether no other call can have the same revision.
     fn is_alone(&self) -> bool {
         match &self.what {
             What::Reserved { picks, .. } => !picks.is_empty(),
@@ -77,7 +77,7 @@ impl Event {
         }
     }
 
-    /// Returns whether its revision is that of the state when it was answered.
+    /// Returns whether the revision is that of the state when the call was answered.
     fn is_of_its_time(&self) -> bool {
         !matches!(
             self.what,
@@ -86,7 +86,7 @@ impl Event {
     }
 }
 
-/// Returns what of a history could not have happened at a single server.
+/// Returns the parts of a history that could not have happened at a single server.
 pub fn faults(history: &[Event], rules: Option<&Rules>) -> Vec<String> {
     let mut faults = Vec::new();
     let ids = ids(history, &mut faults);
@@ -108,7 +108,7 @@ pub fn faults(history: &[Event], rules: Option<&Rules>) -> Vec<String> {
     faults
 }
 
-/// Returns the reservations that clients were told of. Each was made once.
+/// Returns the reservations that clients were told of. Checks that each was made once.
 fn ids<'a>(history: &'a [Event], faults: &mut Vec<String>) -> HashSet<&'a str> {
     let mut makers: HashMap<&str, &Event> = HashMap::new();
     let mut told = HashSet::new();
@@ -121,7 +121,7 @@ fn ids<'a>(history: &'a [Event], faults: &mut Vec<String>) -> HashSet<&'a str> {
                     }
                 }
             }
-            // The answer that was given before may have been lost.
+            // The first answer to this request may have been lost.
             What::ReservedBefore { ids, .. } => told.extend(ids.iter().map(|id| &**id)),
             _ => {}
         }
@@ -153,7 +153,7 @@ fn requests_are_applied_once(history: &[Event], faults: &mut Vec<String>) {
                     picks: others,
                     ..
                 } if again == key => {
-                    // What held nothing has the revision of what came before it.
+                    // A request that reserved nothing has the revision of the change before it.
                     let is_later = match other.revision.cmp(&one.revision) {
                         Ordering::Less => false,
                         Ordering::Equal => others.is_empty() && (!picks.is_empty() || is_over),
@@ -213,8 +213,8 @@ fn revisions_are_told_once(history: &[&Event], faults: &mut Vec<String>) {
     }
 }
 
-/// Checks that what was answered before a call began is no later than it. Returns for each
-/// event the last revision that was told before it was called.
+/// Checks that the revision of a call is not lower than what was answered before the call began.
+/// Returns for each event the last revision that was told before it was called.
 fn time_is_kept(history: &[&Event], faults: &mut Vec<String>) -> Vec<i64> {
     let ended = history.iter().filter(|event| event.is_of_its_time());
     let mut ended: Vec<&&Event> = ended.collect();
@@ -244,11 +244,11 @@ struct Life<'a> {
     made: i64,
     /// The time until which it is held at least, if nobody renews it.
     until: SystemTime,
-    /// Until when it was renewed, with the moment of the answer.
+    /// The times until which it was renewed, each with the moment of the answer.
     renewed: Vec<(u64, SystemTime)>,
-    /// After which revision it may have ended, and with which it had.
+    /// The revision after which it may have ended, and the revision by which it had.
     ended: Option<(i64, i64)>,
-    /// The same of the place that it held: its pod may have taken it over.
+    /// The same for the place that it held, which its pod may have taken over.
     vacated: Option<(i64, i64)>,
 }
 
@@ -261,7 +261,7 @@ impl Life<'_> {
     }
 }
 
-/// The narrower of what two events tell of one end.
+/// Combines what two events tell of one end: the lower of each bound.
 fn narrowed(known: Option<(i64, i64)>, told: (i64, i64)) -> Option<(i64, i64)> {
     let (after, by) = known.unwrap_or(told);
     Some((after.min(told.0), by.min(told.1)))
@@ -277,7 +277,7 @@ fn lives<'a>(
     let mut by_pod = HashMap::new();
     for (event, floor) in history.iter().zip(floors) {
         let before = event.revision - 1;
-        // What was done by a try that was not answered was done in between.
+        // A try that was not answered was applied somewhere in between.
         let within = match event.retried {
             true => (*floor, event.revision),
             false => (before, event.revision),
@@ -356,7 +356,7 @@ fn made<'a>(history: &[&'a Event]) -> HashMap<&'a str, Life<'a>> {
     lives
 }
 
-/// A reservation is known from its revision on, and until it ends.
+/// Checks that a reservation is known from its revision on, and until it ends.
 fn answers_are_of_their_revision(
     history: &[&Event],
     lives: &HashMap<&str, Life<'_>>,
@@ -371,7 +371,7 @@ fn answers_are_of_their_revision(
         let Some(life) = lives.get(&**id) else {
             continue;
         };
-        // The revision of an end is the first one without it.
+        // The revision of an end is the first one without the reservation.
         let at = event.revision - i64::from(is_end && known);
         let had_ended = life.ended.is_some_and(|(_, by)| by <= at);
         let may_have_ended = life.ended.is_some_and(|(after, _)| after < at);

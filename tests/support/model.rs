@@ -85,7 +85,7 @@ pub fn is_deletion(change: &Change) -> bool {
     deleted(change).is_some()
 }
 
-/// Returns what a change deletes, in full.
+/// Returns the full reference of the object that a change deletes.
 pub fn deleted(change: &Change) -> Option<ObjectReference> {
     let Some(Object::Delete(reference)) = &change.object else {
         return None;
@@ -149,7 +149,7 @@ pub fn apply(cluster: &mut Cluster, change: &Change) {
     hits(cluster, change);
 }
 
-/// Applies one change; `false` for a delete that hits nothing.
+/// Applies one change. Returns false for a delete that hits nothing.
 pub fn hits(cluster: &mut Cluster, change: &Change) -> bool {
     match change.object.clone().expect("a change has an object") {
         Object::Node(object) => put(cluster, object),

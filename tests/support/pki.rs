@@ -10,7 +10,7 @@ use rcgen::{
 use tempfile::TempDir;
 use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 
-/// An authority and a directory for what it issues.
+/// An authority that issues certificates.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
@@ -122,7 +122,7 @@ impl Files {
         self.path(name).to_str().expect("a plain path").to_owned()
     }
 
-    /// Writes a file whole, or not at all: a server may be looking.
+    /// Writes a file whole or not at all, because a server may be reading it.
     pub fn write(&self, name: &str, text: &str) -> String {
         let new = self.path(&format!("{name}.new"));
         fs::write(&new, text).expect("it can be written");
@@ -130,7 +130,7 @@ impl Files {
         self.arg(name)
     }
 
-    /// Writes a server's certificate and key; the flags that name them.
+    /// Writes a server's certificate and key. Returns the flags that name them.
     pub fn tls_flags(&self, issued: &Issued) -> Vec<String> {
         vec![
             "--tls-cert".into(),

@@ -15,8 +15,7 @@ pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Calls `probe` until it gives a value.
 ///
-/// # Panics
-/// When it does not within [`DEADLINE`].
+/// It gives none within [`DEADLINE`].
 pub fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
@@ -30,12 +29,12 @@ pub fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
 
 /// The binary, without settings from the environment of the tests.
 pub fn command(args: &[&str]) -> Command {
-    // Cargo tells a test, when it runs, where the program is.
+    // Cargo sets this variable when it runs a test.
     let program = std::env::var_os("CARGO_BIN_EXE_evenkeel").expect("cargo runs the tests");
     command_of(&program, args)
 }
 
-/// As [`command`], of another version's binary.
+/// As [`command`], with the binary of another version.
 pub fn command_of(program: &OsStr, args: &[&str]) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
@@ -48,8 +47,8 @@ pub fn command_of(program: &OsStr, args: &[&str]) -> Command {
     command
 }
 
-/// `evenkeel serve`, run by a shell after `before`. That its files may not grow any
-/// more is an error for it, as on a full disk, and not the end of the process.
+/// `evenkeel serve`, run by a shell after `before`. When its files may not grow any more, it gets
+/// an error as on a full disk, and is not killed.
 pub fn serve_on_a_full_disk(before: &str) -> Command {
     let serve = command(&["serve"]);
     let mut shell = Command::new("sh");
@@ -63,11 +62,10 @@ pub fn run(command: Command) -> Output {
     run_within(command, DEADLINE)
 }
 
-/// Runs a command that is to exit by itself. Its output is read meanwhile: a program whose pipe is
-/// full waits.
+/// Runs a command that is to exit by itself. Its output is read meanwhile, because a program whose
+/// pipe is full waits.
 ///
-/// # Panics
-/// When it does not within this time, with its output up to then.
+/// The command does not exit within this time. The message has its output up to then.
 pub fn run_within(mut command: Command, most: Duration) -> Output {
     let child = command
         .stdout(Stdio::piped())
@@ -136,7 +134,7 @@ impl Server {
         }
     }
 
-    /// Returns where clients connect.
+    /// Returns the URL to which clients connect.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -176,12 +174,12 @@ impl Server {
         })
     }
 
-    /// Returns what it has logged.
+    /// Returns the lines that the server has logged.
     pub fn lines(&self) -> Vec<String> {
         self.lines.lock().expect("no holder panics").clone()
     }
 
-    /// Lets its files grow only so far.
+    /// Limits the size of the files of the server.
     pub fn limit_files(&self, most_bytes: u64) {
         let pid = i32::try_from(self.id()).expect("a process has a small id");
         let limit = Rlimit {
@@ -196,14 +194,14 @@ impl Server {
         self.child.id()
     }
 
-    /// Where it listens, e.g. `127.0.0.1:40123`.
+    /// The address at which it listens, e.g. `127.0.0.1:40123`.
     pub fn address(&self) -> &str {
         self.url
             .strip_prefix("http://")
             .expect("the URL is made of it")
     }
 
-    /// Sends a signal: `TERM`, `INT` or `KILL`.
+    /// Sends a signal, such as `TERM`.
     pub fn signal(&self, signal: &str) {
         let kill = format!("kill -{signal} {}", self.child.id());
         let sent = Command::new("sh").args(["-c", &kill]).status();
@@ -215,8 +213,8 @@ impl Server {
         self.child.try_wait().expect("a child can be waited for")
     }
 
-    /// Waits until the process has ended. Clients go on meanwhile: a
-    /// connection is closed by both sides.
+    /// Waits until the process has ended. Clients go on meanwhile, because both sides close a
+    /// connection.
     pub async fn exited(&mut self) -> ExitStatus {
         let start = Instant::now();
         loop {
@@ -231,7 +229,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

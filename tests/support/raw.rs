@@ -24,8 +24,8 @@ pub struct Call {
 }
 
 impl Connection {
-    /// Opens a connection on which the server sends `window` bytes of each answer before it has
-    /// to ask.
+    /// Opens a connection on which the server sends `window` bytes of each answer before it has to
+    /// wait.
     pub async fn open(address: &str, window: u32) -> io::Result<Self> {
         let socket = TcpStream::connect(address).await?;
         let mut builder = Builder::new();

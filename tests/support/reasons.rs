@@ -1,5 +1,5 @@
-//! The codes of upstream's words, as programs see them: a second table, so that
-//! neither can change without the other.
+//! The codes of Kubernetes' words for refusals: a second table, so that the table of the service
+//! cannot change alone.
 
 use evenkeel::proto::v1::{NodeVerdict, ReasonCode, ReasonCount, RefusalReason};
 
@@ -132,7 +132,7 @@ pub fn codes_of(reason: &str) -> Vec<RefusalReason> {
     reason.split(", ").map(code_of).collect()
 }
 
-/// Verdicts and counts have the codes of their words.
+/// Checks that verdicts and counts have the codes of their words.
 pub fn check(verdicts: &[NodeVerdict], counts: &[ReasonCount]) {
     for verdict in verdicts {
         assert_eq!(verdict.reasons, codes_of(&verdict.reason), "{verdict:?}");

@@ -24,13 +24,13 @@ const MAX_MESSAGE_BYTES: usize = 256 << 20;
 /// A client with room for large messages.
 pub type Client = SpreadServiceClient<Channel>;
 
-/// A server that ends with the value.
+/// A server that ends when this is dropped.
 pub struct Server {
-    /// Where it listens, e.g. `http://127.0.0.1:40123`.
+    /// The URL at which it listens, e.g. `http://127.0.0.1:40123`.
     pub address: String,
     /// The registry behind it.
     pub registry: Arc<Registry>,
-    /// Cancelled to drain it.
+    /// Cancelling this drains the server.
     pub draining: CancellationToken,
     client: Client,
     task: tokio::task::JoinHandle<()>,
@@ -63,8 +63,8 @@ impl Server {
         Self::with_registry(registry).await
     }
 
-    /// A server with these limits and its own idea of time, on a free port. It
-    /// ends reservations by itself where that time passes as it does elsewhere.
+    /// A server with these limits and this clock, on a free port. It ends reservations by itself
+    /// only if the clock runs as fast as real time.
     pub async fn with_clock<N: Into<Now>>(
         limits: Limits,
         clock: impl Fn() -> N + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! Pod templates on six nodes of 4 CPU, and how many of their pods a cluster takes.
+//! Pod templates on six nodes of 4 CPU, and the number of their pods that a cluster takes.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ pub const LIMITED: &str = "limited";
 /// The number of pods that are asked for: two on each node.
 pub const WANTED: usize = 12;
 
-/// A template, and how many of twelve pods fit.
+/// A template, and the number of twelve pods that fit.
 pub struct Case {
     /// The name of the constraint that decides.
     pub name: &'static str,
@@ -133,7 +133,7 @@ pub fn nodes() -> Vec<Value> {
     (0..6).map(node).collect()
 }
 
-/// Returns what admission looks at.
+/// The objects that admission reads.
 pub fn admission() -> Vec<Value> {
     vec![
         json!({

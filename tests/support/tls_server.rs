@@ -41,12 +41,12 @@ impl TestAuthority {
 pub struct ServerTls(Arc<Mutex<Arc<ServerConfig>>>);
 
 impl ServerTls {
-    /// All certificates are of this authority.
+    /// Makes TLS with certificates of this authority.
     pub fn of(authority: &TestAuthority) -> Self {
         Self(Arc::new(Mutex::new(config(authority))))
     }
 
-    /// From now on they are of another one.
+    /// Uses certificates of another authority from now on.
     pub fn change(&self, authority: &TestAuthority) {
         *self.0.lock().expect("no holder panics") = config(authority);
     }

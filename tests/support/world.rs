@@ -14,7 +14,7 @@ pub struct World {
     server: Server,
 }
 
-/// A node of the drawing: name, zone and how many `foo: bar` pods run on it.
+/// A node of the drawing: its name, its zone, and the number of `foo: bar` pods that run on it.
 pub type Drawn<'a> = (&'a str, &'a str, usize);
 
 /// A cluster of these nodes.
@@ -45,7 +45,7 @@ impl World {
         self
     }
 
-    /// Returns what Filter says.
+    /// Returns the answer of Filter.
     pub async fn filter(&self, pod: &Pod) -> FilterResponse {
         let request = FilterRequest {
             pod: Some(pod.clone()),

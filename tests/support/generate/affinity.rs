@@ -29,7 +29,7 @@ pub fn namespace() -> impl Strategy<Value = Namespace> {
     })
 }
 
-/// Selects by team: all namespaces, some, or those without one.
+/// A selector by team: of all namespaces, some, or those without a team.
 fn namespace_selector() -> impl Strategy<Value = LabelSelector> {
     let operator = text(&["In", "NotIn", "Exists", "DoesNotExist"]);
     let requirement = (operator, subsequence(&TEAMS, 1..=2)).prop_map(|(operator, teams)| {
@@ -70,7 +70,7 @@ fn term() -> impl Strategy<Value = PodAffinityTerm> {
     )
 }
 
-/// Rules of one or two terms, some with others that are preferred; most pods have none.
+/// Rules of one or two required terms, some with a preferred one. Most pods have no rules.
 pub fn rules(weight: f64) -> impl Strategy<Value = Option<PodAffinity>> {
     let weighted_term = term().prop_map(|term| WeightedPodAffinityTerm {
         weight: 1,

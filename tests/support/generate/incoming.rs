@@ -104,7 +104,7 @@ fn toleration() -> impl Strategy<Value = Toleration> {
     })
 }
 
-/// Comparisons are with `cpu`, the one label that is a number.
+/// A requirement on nodes. Comparisons are with `cpu`, the only label that is a number.
 fn node_requirement() -> impl Strategy<Value = NodeSelectorRequirement> {
     let operator = text(&["In", "NotIn", "Exists", "DoesNotExist"]);
     let values = subsequence(&["za", "zb", "r0", "n0", "4", "x y"], 1..=3);

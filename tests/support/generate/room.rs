@@ -1,4 +1,4 @@
-//! The room of nodes and the requests of pods: few amounts, so that they often just fit.
+//! The room of nodes and the requests of pods, of few amounts, so that pods often just fit.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ const FEATURES: [&str; 4] = [
     "Unknown",
 ];
 
-/// Returns what a node has, if it says so: half of the nodes do. A third declare features.
+/// The status of a node. Half of the nodes say what is allocatable, and a third declare features.
 pub fn allocatable() -> impl Strategy<Value = Option<NodeStatus>> {
     let amount = text(&["1", "2", "4", "3500m", "1Ki", "0"]);
     let amount = amount.prop_map(|string| Quantity { string });
@@ -107,8 +107,8 @@ fn incoming_container() -> impl Strategy<Value = Container> {
     })
 }
 
-/// The parts of a spec that say what a pod requests and where it goes itself.
-/// Half of them request nothing.
+/// The parts of a spec that say what a pod requests and which node it chooses itself. Half of the
+/// pods request nothing.
 pub fn requests() -> impl Strategy<Value = PodSpec> {
     let containers = (
         vec(incoming_container(), 0..3),
@@ -135,7 +135,7 @@ pub fn requests() -> impl Strategy<Value = PodSpec> {
     (spec, priority).prop_map(|(spec, priority)| PodSpec { priority, ..spec })
 }
 
-/// Returns what a node says of the containers that it runs.
+/// The status of a pod: what its node says of the containers, and the nominated node.
 pub fn status() -> impl Strategy<Value = PodStatus> {
     let entry = (text(&["a", "b"]), amounts(2), requirements());
     let entry = entry.prop_map(|(name, allocated_resources, resources)| ContainerStatus {

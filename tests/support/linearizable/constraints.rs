@@ -1,10 +1,10 @@
-//! Whether each reservation kept the hard constraints, by what clients were told.
+//! The check that each reservation kept the hard constraints, by what clients were told.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Event, Life, What};
 
-/// The bounds that hard constraints set, where no reservation expires.
+/// The bounds that hard constraints set, in histories in which no reservation expires.
 #[derive(Debug, Clone)]
 pub struct Rules {
     /// The zone of each node.
@@ -14,15 +14,15 @@ pub struct Rules {
     pub max_skew: i64,
 }
 
-/// After each reservation there is room on its node, and the skew of its zone is
-/// allowed. What may have ended is left out where it would be in the way.
+/// Checks that after each reservation there is room on its node, and the skew of its zone is
+/// allowed. Where a reservation may have ended, the count that excuses more is taken.
 pub(super) fn are_kept(
     history: &[&Event],
     lives: &HashMap<&str, Life<'_>>,
     rules: &Rules,
     faults: &mut Vec<String>,
 ) {
-    /// When the number of those on a node changes, for sure and perhaps.
+    /// The changes of the least and of the most pods that may be on a node.
     #[derive(Default)]
     struct Change<'a> {
         least: Vec<(&'a str, i64)>,
@@ -34,7 +34,7 @@ pub(super) fn are_kept(
         made.least.push((life.node, 1));
         made.most.push((life.node, 1));
         if let Some((after, by)) = life.vacated {
-            // It counts until the revision before.
+            // The place counts until the revision before its end.
             let first = changes.entry((after + 1).max(life.made)).or_default();
             first.least.push((life.node, -1));
             changes.entry(by).or_default().most.push((life.node, -1));
