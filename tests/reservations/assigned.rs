@@ -1,5 +1,5 @@
-//! Pods that others have decided about count as if they were on their nodes, whatever
-//! their constraints say, until they are on a node.
+//! Pods whose nodes callers have chosen count as if they were on these nodes, whatever their
+//! constraints say, until they are on a node.
 
 use evenkeel::proto::v1::{
     Change, DeleteSnapshotRequest, FilterRequest, Node, NodeChecks, Pod, VerifySnapshotRequest,
@@ -66,8 +66,8 @@ fn with_volume(name: &str, source: Value) -> Pod {
     pod
 }
 
-/// A claim of one pod alone, whose volume may be made anywhere, and two of volumes that are
-/// there in zone 1, and in any zone.
+/// A claim of one pod alone, whose volume may be made anywhere, and a claim for volumes that exist:
+/// two in zone 1, and one for any zone.
 fn storage() -> Vec<Change> {
     let waits = "WaitForFirstConsumer";
     let in_zone = json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [
@@ -104,7 +104,7 @@ fn storage() -> Vec<Change> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(80))]
 
-    /// Some pods are said to go to nodes, and some of these are said to go elsewhere then.
+    /// Some pods are assigned to nodes, and some of these are then assigned to others.
     #[test]
     fn they_count_as_pods_on_their_nodes(
         assigned in vec((0..6usize, 0..KINDS, 0..3usize), 1..10),
@@ -112,7 +112,7 @@ proptest! {
     ) {
         let (runtime, server) = Server::shared();
         runtime.block_on(async {
-            // What is held survives a replace.
+            // The former snapshot is deleted, because reservations survive a replace.
             let former = DeleteSnapshotRequest { snapshot: "recounted".into(), epoch: String::new() };
             let _ = server.client().delete_snapshot(former).await;
             let nodes = nodes().into_iter().map(Stored::change);
@@ -138,7 +138,7 @@ proptest! {
             all.iter().for_each(|change| model::apply(&mut cluster, change));
             for (reserved, mut pod) in pods.into_iter().flatten() {
                 if let Some(number) = reserved {
-                    // Reservations hold volumes in their order.
+                    // Reservations take volumes in the order of their numbers.
                     pod.metadata.get_or_insert_default().name = format!("~{number}");
                 }
                 cluster.pods.push(pod);
@@ -161,19 +161,20 @@ async fn an_event_of_before_does_not_end_them() {
     let first = held.assign(vec![(web.clone(), "a")]).await;
     let first = first.expect("a valid request");
     assert_eq!(held.counts().await, [1, 0]);
-    // Twice more, whatever the constraint says.
+    // Two more pods are assigned to this node, whatever the constraint says.
     let more = ["web-1", "web-2"].map(|name| (template_of(name), "a"));
     held.assign(more.to_vec()).await.expect("a valid request");
     assert_eq!(held.counts().await, [3, 0]);
 
-    // The pod is still shown without a node, and then elsewhere than it was to go.
+    // An event shows the pod still without a node, and then one on another node than the chosen
+    // one.
     held.server.update("", vec![web.clone().change()]).await;
     assert_eq!(held.counts().await, [3, 0]);
     held.server.update("", vec![on(web, "b").change()]).await;
     assert_eq!(held.counts().await, [2, 1]);
     assert!(!held.release(&first.reservation_ids[0]).await);
 
-    // The others end by a release, and by time.
+    // The other reservations end by a release, and by time.
     let rest = held.list().await;
     assert!(held.release(&rest[0].id).await);
     assert_eq!(held.counts().await, [1, 1]);
@@ -234,7 +235,8 @@ async fn a_nominated_one_counts_where_it_goes_alone() {
     };
     event().await;
     assert_eq!(passes(1).await, "b");
-    // It goes elsewhere, then to the node that it is nominated to. An event of before comes late.
+    // The pod is assigned to another node, then to the node that it is nominated to. An earlier
+    // event comes late.
     for (node, without, within) in [("b", "a", "a b"), ("a", "b", "a b")] {
         let assigned = held.assign(vec![(came.clone(), node)]).await;
         let id = &assigned.expect("a valid request").reservation_ids[0];
@@ -248,7 +250,7 @@ async fn a_nominated_one_counts_where_it_goes_alone() {
         assert!(held.release(id).await);
         assert_eq!(passes(1).await, "b");
     }
-    // Assigned again, it arrives.
+    // The pod is assigned again, and arrives.
     held.assign(vec![(came.clone(), "b")])
         .await
         .expect("a valid request");
@@ -317,7 +319,7 @@ async fn faults_are_named_and_nothing_is_held() {
         .expect_err("it is refused");
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
     assert_eq!(named(&refused), ["pods[0].pod.metadata.uid"]);
-    // More than a request may have, and than may be held.
+    // Four pods are more than a request may have, and three are more than may be held.
     for count in [4, 3] {
         let names = (0..count).map(|number| format!("web-{number}"));
         let pods = names.map(|name| (pod(&name, &WEB), "a")).collect();
@@ -325,7 +327,7 @@ async fn faults_are_named_and_nothing_is_held() {
         assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
     }
     assert_eq!(held.counts().await, [0, 0]);
-    // What ends makes room.
+    // A reservation that ends makes room.
     held.assign(vec![web("web-0"), web("web-1")])
         .await
         .expect("as many as may be held");

@@ -1,4 +1,4 @@
-//! Time passes for what is held, whatever becomes of the wall clock.
+//! Time passes for reservations, whatever happens to the wall clock.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::slow_disk::Disk;
 
 const HOUR: i64 = 3_600;
 
-/// A wall clock that is set, and time that passes, on a machine that is started again.
+/// The clocks of a machine: a wall clock that can be set, and the time that passes, across boots.
 #[derive(Clone)]
 pub struct Clocks {
     passed: Arc<AtomicI64>,
@@ -72,7 +72,7 @@ impl Clocks {
         }
     }
 
-    /// A registry that goes by them.
+    /// A registry that uses these clocks.
     pub fn registry(&self) -> Registry {
         let clocks = self.clone();
         let limits = Limits::default();
@@ -84,7 +84,7 @@ fn time(second: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(second.unsigned_abs())
 }
 
-/// Epoch, revision, and the ids of what is held.
+/// The epoch, the revision, and the ids of the reservations.
 pub type Seen = (String, i64, Vec<String>);
 
 pub fn seen(registry: &Registry) -> Seen {
@@ -94,7 +94,7 @@ pub fn seen(registry: &Registry) -> Seen {
     (snapshot.epoch().to_owned(), snapshot.revision(), held)
 }
 
-/// Holds something for so many seconds.
+/// Makes a reservation for so many seconds.
 pub fn hold(registry: &Registry, seconds: u64) {
     let offer = Offer::of(Arc::default(), registry.now().steady);
     let updated = registry.update("default", offer);
@@ -140,7 +140,7 @@ fn a_wall_clock_that_is_set_neither_ends_nor_keeps_what_is_held() {
 
 #[test]
 fn no_revision_of_an_epoch_stands_for_two_states() {
-    // How the wall clock is set before each restart.
+    // Each case has the seconds by which the wall clock is set before each restart.
     let cases = [[-HOUR, 0, 0], [0, -HOUR, HOUR], [HOUR, -HOUR, -HOUR]];
     for case in cases {
         let directory = tempfile::tempdir().expect("a temporary directory");
@@ -174,12 +174,12 @@ fn no_revision_of_an_epoch_stands_for_two_states() {
     }
 }
 
-/// While the machine runs on, the time that a restart takes is known. Otherwise only the wall
-/// clock tells. With that clock set back nothing is held longer than it was to be.
+/// If the machine runs on, the time that a restart takes is known. Otherwise only the wall clock
+/// tells it. If that clock was set back, nothing is held longer than its TTL.
 #[test]
 fn after_a_restart_the_time_passed_counts_and_never_more_than_the_ttl() {
-    // How the wall clock is set, how long the server is away, and how long the
-    // hold of 600 s lasts after that.
+    // Each case has the seconds by which the wall clock is set, the seconds that the server is
+    // away, and the seconds that the hold of 600 s lasts after that.
     let either = [(0, 0, 600), (0, 200, 400), (0, 600, 0), (0, 900, 0)];
     let runs_on = [(HOUR, 0, 600), (HOUR, 200, 400), (-HOUR, 200, 400)];
     let booted = [(-HOUR, 0, 600), (-HOUR, 200, 600), (-100, 200, 500)];

@@ -14,12 +14,13 @@ const CLIENTS: usize = 32;
 const CALLS: usize = 20;
 const REPLICAS: i32 = 5;
 
-/// However many place at once, nobody decides on what another is about to
-/// take: the spread holds after every pick.
+/// However many clients place at once, none decides on what another is about to take: the spread
+/// holds after every pick.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_spread_holds_among_many_clients() {
     let server = Server::start().await;
-    // As many nodes in each zone, or the two constraints exclude each other.
+    // Each zone has as many nodes as the others, because otherwise the two constraints exclude each
+    // other.
     let nodes = (0..98).map(|i| node(&format!("n{i}"), &[(ZONE, &format!("z{}", i % 7))]));
     server.update("", nodes.map(Stored::change).collect()).await;
     let constraints = vec![hard(1, ZONE, &WEB), hard(1, HOSTNAME, &WEB)];
@@ -59,7 +60,7 @@ async fn the_spread_holds_among_many_clients() {
     assert_eq!(ids.len(), wanted, "every pick is unique");
     assert_eq!(server.describe("").await.reservation_count, wanted as i64);
 
-    // What counts is what was picked, and nothing else.
+    // Exactly what was picked counts.
     let mut by_node: BTreeMap<String, i64> = BTreeMap::new();
     for pick in picks {
         *by_node.entry(pick.node).or_default() += 1;
@@ -75,8 +76,7 @@ async fn the_spread_holds_among_many_clients() {
     assert_eq!(counted.collect::<BTreeMap<_, _>>(), by_node);
 }
 
-/// What reservations are for: those who ask first and act later all take the
-/// same node.
+/// Without reservations, clients that ask first and act later all take the same node.
 #[tokio::test]
 async fn plain_questions_step_on_each_other() {
     let held = Held::start().await;
@@ -99,7 +99,7 @@ async fn plain_questions_step_on_each_other() {
         "not within a skew of 1"
     );
 
-    // The same, reserving.
+    // With reservations they spread.
     let held = Held::start().await;
     for _ in 0..CLIENTS {
         held.reserve(1).await;

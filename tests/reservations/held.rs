@@ -1,4 +1,4 @@
-//! A server whose clock stands still, and what is held on it.
+//! A server whose clock moves only when a test says so, and its reservations.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,12 +31,12 @@ pub struct Held {
 }
 
 impl Held {
-    /// Nodes `a` and `b`, nothing on them.
+    /// Starts a server with the nodes `a` and `b`, and nothing on them.
     pub async fn start() -> Self {
         Self::with_limits(Limits::default()).await
     }
 
-    /// The same with these limits.
+    /// As [`Self::start`], with these limits.
     pub async fn with_limits(limits: Limits) -> Self {
         let now = Arc::new(AtomicU64::new(1_000_000));
         let told = Arc::clone(&now);
@@ -47,7 +47,7 @@ impl Held {
         Self { server, now }
     }
 
-    /// Lets time pass. What is over then is not ended yet.
+    /// Lets time pass, and does not end what is over then.
     pub fn pass_unnoticed(&self, seconds: u64) {
         self.now.fetch_add(seconds, Ordering::SeqCst);
     }
@@ -59,13 +59,13 @@ impl Held {
         ended.expect("there is no disk to wait for");
     }
 
-    /// Places and holds.
+    /// Places pods, and holds the places.
     pub async fn reserve(&self, replicas: i32) -> PlaceResponse {
         let response = self.server.client().place(request(replicas)).await;
         response.expect("a valid request").into_inner()
     }
 
-    /// Places and holds one, by a request that may come again.
+    /// Places and holds one pod, by a request that may come again.
     pub async fn reserve_as(&self, request_id: &str) -> PlaceResponse {
         let request = PlaceRequest {
             request_id: request_id.into(),
@@ -82,7 +82,7 @@ impl Held {
         response.map(Response::into_inner)
     }
 
-    /// Holds a reservation for longer; whether it was live.
+    /// Renews a reservation. Returns true if it was live.
     pub async fn renew(&self, id: &str, seconds: Option<u64>) -> bool {
         let request = RenewReservationsRequest {
             snapshot: String::new(),
@@ -97,7 +97,7 @@ impl Held {
             .is_empty()
     }
 
-    /// Says which pod a reservation became; whether it was live.
+    /// Says which pod a reservation became. Returns true if the reservation was live.
     pub async fn confirm(&self, id: &str, name: &str, uid: &str) -> bool {
         let request = ConfirmReservationsRequest {
             snapshot: String::new(),
@@ -117,7 +117,7 @@ impl Held {
             .is_empty()
     }
 
-    /// Gives a reservation up; whether it was live.
+    /// Gives a reservation up. Returns true if it was live.
     pub async fn release(&self, id: &str) -> bool {
         let request = ReleaseReservationsRequest {
             snapshot: String::new(),
@@ -131,20 +131,20 @@ impl Held {
             .is_empty()
     }
 
-    /// Returns what is held.
+    /// Returns the reservations.
     pub async fn list(&self) -> Vec<HeldPlacement> {
         let request = ListReservationsRequest::default();
         let response = self.server.client().list_reservations(request).await;
         response.expect("a valid request").into_inner().reservations
     }
 
-    /// Returns what counts in each zone, in the order of their names.
+    /// Returns the count of each zone, in the order of their names.
     pub async fn counts(&self) -> [i64; 2] {
         counts(&self.server).await.0
     }
 }
 
-/// Returns what counts in each zone, and on which revision.
+/// Returns the count of each zone, and the revision of the counts.
 pub async fn counts(server: &Server) -> ([i64; 2], i64) {
     let request = FilterRequest {
         pod: Some(template()),
@@ -164,7 +164,7 @@ pub fn time(second: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(second)
 }
 
-/// The workload's template: at most one apart between zones.
+/// The workload's template, with a max skew of 1 over zones.
 pub fn template() -> Pod {
     spread(pod("", &WEB), vec![hard(1, ZONE, &WEB)])
 }
@@ -182,7 +182,7 @@ pub fn assignments(snapshot: &str, pods: Vec<(Pod, &str)>) -> ReservePodsRequest
     }
 }
 
-/// Asks to place and hold.
+/// A request to place pods and hold the places.
 pub fn request(replicas: i32) -> PlaceRequest {
     PlaceRequest {
         pod: Some(template()),

@@ -1,6 +1,5 @@
-//! In whatever order a reservation is asked for again, renewed, confirmed, runs
-//! out, and its pod arrives, changes and goes: nothing is ever counted twice, and
-//! nothing ends early.
+//! Reservations that are asked for again, renewed, confirmed and run out, while their pods arrive,
+//! change and go, in any order: nothing is ever counted twice, and nothing ends early.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -18,7 +17,7 @@ use support::model::{Stored, delete};
 #[derive(Debug, Clone)]
 enum Event {
     Reserve,
-    /// The answer was lost: the same request once more.
+    /// The same request comes once more, as after a lost answer.
     Retry {
         of: usize,
     },
@@ -34,7 +33,7 @@ enum Event {
     Release {
         of: usize,
     },
-    /// Somebody else has chosen a node for a pod.
+    /// A caller has chosen a node for a pod.
     Assign {
         pod: usize,
         node: usize,
@@ -107,7 +106,7 @@ impl Model {
         self.held.retain(|promise| promise.ends > self.now);
     }
 
-    /// Pods on nodes take over from what was confirmed for them.
+    /// Ends the reservations that were confirmed for pods which are on nodes now.
     fn take_over(&mut self) {
         let pods = &self.pods;
         let is_taken = |promise: &Promise| {
@@ -247,7 +246,8 @@ async fn happen(event: &Event, held: &Held, model: &mut Model, ids: &mut Vec<Str
                 .assign(vec![(assigned, node)])
                 .await
                 .expect("a valid request");
-            // One that is only known by a uid is another one, unless this has it.
+            // A reservation for a pod that is only known by a uid is for another pod, unless this
+            // one has a uid.
             let is_other = |by| matches!(by, By::Uid) && !with_uid;
             let meant = |claim: Option<(usize, By)>| {
                 claim.is_some_and(|(pod, by)| pod == index && !is_other(by))
@@ -279,7 +279,7 @@ async fn happen(event: &Event, held: &Held, model: &mut Model, ids: &mut Vec<Str
                 arrived.metadata.as_mut().expect("it has").uid = uid(index);
             }
             if bound {
-                // Not where it was reserved, for some.
+                // For some pods this is another node than the reserved one.
                 arrived = on(arrived, ["a", "b"][index % 2]);
             }
             let updated = held.server.update("", vec![arrived.clone().change()]).await;

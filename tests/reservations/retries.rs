@@ -12,7 +12,7 @@ use tonic_types::StatusExt;
 
 use super::held::{Held, TTL_SECONDS, request};
 
-/// Asks to place and hold, under an id.
+/// A request to place and hold, under an id.
 fn under(request_id: &str, replicas: i32) -> PlaceRequest {
     PlaceRequest {
         request_id: request_id.into(),
@@ -51,7 +51,8 @@ async fn the_same_id_has_the_same_answer_in_both_dialects() {
             let first = place(&held, asked.clone()).await.expect("it is placed");
             let counts = held.counts().await;
             assert_eq!(held.list().await.len(), 2);
-            // What the snapshot is now changes nothing, nor what became of them.
+            // Neither the present state of the snapshot nor the end of the reservations changes the
+            // answer.
             for held_now in held.list().await {
                 held.release(&held_now.id).await;
             }
@@ -71,7 +72,7 @@ async fn the_same_id_has_the_same_answer_in_both_dialects() {
     }
 }
 
-/// The time of an answer is over when it is, not when somebody cleans up.
+/// An answer ends when its time is over, not when it is cleaned up.
 #[tokio::test]
 async fn an_answer_is_kept_for_its_time_alone() {
     let held = Held::start().await;
@@ -148,7 +149,7 @@ async fn copies_at_once_reserve_once() {
     assert_eq!(held.list().await.len(), 3);
 }
 
-/// Answers take memory, so there are as many as reservations at most.
+/// Answers take memory, so there are at most as many as reservations.
 #[tokio::test]
 async fn answers_are_limited_and_forgotten() {
     let held = Held::with_limits(Limits {
@@ -196,7 +197,7 @@ async fn a_renewed_reservation_never_ends_early() {
     };
     let revision = held.server.describe("").await.revision;
     held.pass(TTL_SECONDS - 10);
-    // One that would end later stays as it is.
+    // A reservation that would end later stays as it is.
     let shorter = renew(&[&ids[0]], Some(5)).await;
     assert_eq!(end(shorter.reserved_until), Some(1_000_060));
     let longer = renew(&["gone", &ids[0]], None).await;
@@ -216,8 +217,8 @@ async fn a_renewed_reservation_never_ends_early() {
     assert_eq!(nothing.reserved_until, None);
 }
 
-/// The answer tells the first end of all; each is held for as long again as it was
-/// asked for last.
+/// The answer tells the first end of all. Without a TTL in the request, each reservation is held
+/// for as long again as its last TTL.
 #[tokio::test]
 async fn renewed_reservations_end_one_by_one() {
     let held = Held::start().await;

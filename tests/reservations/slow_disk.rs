@@ -1,4 +1,4 @@
-//! A disk that stands still holds up who writes, and nobody else.
+//! A disk that stands still holds up callers that write, and nobody else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,8 +21,8 @@ use support::build::{ZONE, node, on, pod};
 use support::model::Stored;
 use support::server::{Client, Server};
 
-/// The longest time that work may take that waits for no disk. The disk of these tests
-/// stands still until all of it is over, so the figure decides nothing.
+/// The longest time that work without the disk may take. The disk of these tests stands still until
+/// all of that work is over, so the exact figure does not matter.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The fate of writes.
@@ -33,7 +33,7 @@ pub enum Mood {
     Fails,
 }
 
-/// A store on a disk with moods.
+/// A store on a disk whose mood can be set.
 pub struct Disk {
     store: Store,
     mood: Mutex<Mood>,
@@ -65,7 +65,7 @@ impl Disk {
         self.changed.notify_all();
     }
 
-    /// A registry on it, with what it keeps.
+    /// A registry on the disk, with the state that the disk keeps.
     pub fn registry(self: &Arc<Self>, registry: Registry) -> Registry {
         let registry = registry.with_journal(Arc::clone(self) as _);
         let restored = self.store.restore(&registry, |_| true, |_| {});
@@ -114,7 +114,7 @@ fn new_registry() -> Registry {
     Registry::new(Limits::default(), Arc::new(Unobserved))
 }
 
-/// Asks to place and hold for so long.
+/// A request to place and hold for so long.
 fn hold(ttl: Duration) -> PlaceRequest {
     PlaceRequest {
         reserve: Some(Reservation {
@@ -134,8 +134,7 @@ async fn wait_for(what: &str, is_so: impl Fn() -> bool) {
     timeout(PATIENCE, waiting).await.expect(what);
 }
 
-/// Asks everything that writes nothing; what Filter counts, and on which
-/// revision.
+/// Makes each call that writes nothing. Returns the counts of Filter, and their revision.
 async fn ask_all(server: &Server, client: &mut Client) -> ([i64; 2], i64) {
     let explain = ExplainRequest {
         pod: Some(template()),
@@ -185,7 +184,7 @@ async fn who_writes_nothing_waits_for_no_disk() {
     );
 
     disk.set(Mood::StandsStill);
-    // Many more than the decisions that may run at once.
+    // These are many more writers than decisions that may run at once.
     let mut writers = JoinSet::new();
     for i in 0..40 {
         let mut client = server.another_client().await;
@@ -212,7 +211,7 @@ async fn who_writes_nothing_waits_for_no_disk() {
     let is_over = |snapshot: &Snapshot| snapshot.until_next_end() == Some(Duration::ZERO);
     wait_for("its time is over", || is_over(&snapshot)).await;
 
-    // It counts for as long as its end is not recorded, and all are answered.
+    // The reservation counts until its end is recorded, and all calls are answered.
     let mut client = server.client();
     let counts = if held == "a" { [1, 0] } else { [0, 1] };
     for _ in 0..10 {
@@ -283,8 +282,8 @@ async fn copies_of_a_request_wait_for_the_first() {
     assert_eq!(server.describe("").await.reservation_count, 1);
 }
 
-/// An end that the journal did not take has not happened: after a crash the pod is held
-/// still, and ends then.
+/// An end that the journal did not take has not happened: after a crash the reservation is still
+/// held, and ends then.
 #[test]
 fn an_end_that_was_not_recorded_happens_after_the_crash() {
     use super::clocks::Clocks;

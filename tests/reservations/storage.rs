@@ -8,7 +8,7 @@ use support::build::ZONE;
 
 const NOTHING_TO_BIND: &str = "node(s) didn't find available persistent volumes to bind";
 
-/// A class whose volumes are there, and one whose volumes are made.
+/// A class whose volumes exist, and one whose volumes are made.
 fn classes() -> [Value; 2] {
     let class = |name: &str, provisioner: &str| {
         json!({"storageClass": {
@@ -58,7 +58,7 @@ fn with_volume(source: Value) -> Pod {
     serde_json::from_value(json!({"spec": {"volumes": [volume]}})).expect("a pod")
 }
 
-/// A pod with a claim that is there.
+/// A pod with a claim that exists.
 fn using(claim: &str) -> Pod {
     with_volume(json!({"persistentVolumeClaim": {"claimName": claim}}))
 }
@@ -73,7 +73,7 @@ fn with_own(class: &str) -> Pod {
     }))
 }
 
-/// Places and holds this many; their nodes, and the ids of what is held.
+/// Places and holds this many. Returns their nodes, and the ids of the reservations.
 async fn reserve(held: &Held, pod: &Pod, replicas: i32) -> (String, Vec<String>) {
     let request = PlaceRequest {
         pod: Some(pod.clone()),
@@ -87,7 +87,7 @@ async fn reserve(held: &Held, pod: &Pod, replicas: i32) -> (String, Vec<String>)
     (nodes.join(" "), ids.collect())
 }
 
-/// The nodes that take a pod; why the others do not.
+/// Returns the nodes that take a pod, and the reasons of the others.
 async fn taken_by(held: &Held, pod: &Pod) -> (String, Vec<String>) {
     let request = FilterRequest {
         pod: Some(pod.clone()),
@@ -105,7 +105,7 @@ async fn a_volume_is_held_for_each_claim_that_is_yet_to_be_made() {
     let (nodes, first) = reserve(&held, &own, 1).await;
     assert_eq!(nodes, "a");
     assert_eq!(taken_by(&held, &own).await.0, "b");
-    // Whoever else wants a volume of the class does not get this one either.
+    // Another pod that wants a volume of the class does not get this one either.
     let claims = serde_json::from_value(json!([claim("other", "local")]));
     held.server.update("", claims.expect("changes")).await;
     assert_eq!(taken_by(&held, &using("other")).await.0, "b");

@@ -119,7 +119,7 @@ async fn a_denied_call_is_logged_with_the_name_of_its_rule() {
     assert_eq!(server.logged("denied a call", "caller"), "scheduler");
 }
 
-/// All pages of a list, one snapshot each: what is left out leaves no hole.
+/// Lists pages of one snapshot each. Snapshots that are left out leave no gap.
 async fn listed(client: &mut Client) -> Vec<String> {
     let mut names = Vec::new();
     let mut page_token = String::new();
@@ -155,7 +155,8 @@ fn commit(snapshot: &str) -> Step {
     })
 }
 
-/// Returns how a feed of these steps ends, after how many acknowledgements.
+/// Sends a feed of these steps. Returns the number of acknowledgements, and the status of an error
+/// that ends the feed.
 async fn feed(mut client: Client, steps: Vec<Step>) -> (usize, Option<Status>) {
     let steps = steps
         .into_iter()
@@ -235,7 +236,8 @@ async fn certificates_are_known_by_their_names() {
         expired: false,
     };
     let (reads, feeds, none) = (Some(Role::Reader), Some(Role::Feeder), None);
-    // Who it is, the token it sends, and its role on snapshot s.
+    // Each case has the subject of a certificate, the token that is sent, and the role on snapshot
+    // s.
     let cases = [
         (Some(subject("", &["feeder.test"], &[])), None, feeds),
         (
@@ -247,7 +249,7 @@ async fn certificates_are_known_by_their_names() {
         // A common name does not count beside better names.
         (Some(subject("plain", &["other.test"], &[])), None, none),
         (Some(subject("feeder.test.evil", &[], &[])), None, none),
-        // Nor does a name of one kind that is spelled as one of another.
+        // A name of one kind that is spelled as one of another does not count either.
         (
             Some(subject("", &["spiffe://test/reader"], &[])),
             None,
@@ -285,7 +287,7 @@ async fn certificates_are_known_by_their_names() {
         );
         let code = get(&mut client, "s").await;
         assert_eq!(code == Code::Ok, role.is_some(), "{index}: {code:?}");
-        // Everybody may read this one, but not with a wrong token.
+        // Everybody may read `open`, but not with a wrong token.
         assert_eq!(get(&mut client, "open").await, Code::NotFound, "{index}");
     }
     let channel = connect(&server, authority.trusted())
@@ -295,7 +297,7 @@ async fn certificates_are_known_by_their_names() {
     assert_eq!(get(&mut mistaken, "open").await, Code::Unauthenticated);
 }
 
-/// Returns how health answers about a name: to a check, and first to a watch.
+/// Returns the answers of health about a name: to a check, and the first one to a watch.
 async fn health(server: &Server, token: Option<&str>, name: &str) -> (Code, ServingStatus) {
     let mut health = HealthClient::new(server.channel());
     let request = || {
@@ -336,7 +338,7 @@ async fn health_tells_of_a_snapshot_to_those_who_may_read_it() {
     let seen = (Code::Ok, ServingStatus::Serving);
     let unseen = (Code::NotFound, ServingStatus::ServiceUnknown);
     let service = "evenkeel.v1.SpreadService";
-    // Who asks, and the names that it is told of.
+    // Each case has the token of a caller, and the names that the caller is told of.
     let cases: [(Option<&str>, &[&str]); 4] = [
         (None, &["", service, "open"]),
         (Some("wrong"), &["", service]),
@@ -352,8 +354,8 @@ async fn health_tells_of_a_snapshot_to_those_who_may_read_it() {
     }
 }
 
-/// The id of a request is its caller's own: under the same one another caller
-/// reserves for itself, and sees nothing of the first answer.
+/// The id of a request belongs to its caller. Another caller that uses the same id reserves for
+/// itself, and sees nothing of the first answer.
 #[tokio::test]
 async fn an_id_of_a_request_is_its_callers_own() {
     let files = Files::new();

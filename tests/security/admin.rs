@@ -1,5 +1,5 @@
-//! Changes through the admin port are for programs on the server's own
-//! machine, but no web page that a browser there shows.
+//! Changes through the admin port: programs on the server's own machine may make them, but no web
+//! page that a browser there shows.
 
 use crate::http::{ask_with, get};
 use crate::process::{Server, until};
@@ -13,21 +13,21 @@ fn only_the_machine_s_own_programs_set_the_log_level() {
     let (by_name, own) = (by_name.as_str(), own.as_str());
     let rebound = format!("http://rebound.example:{port}");
     let cases: &[(&[(&str, &str)], u16)] = &[
-        // Programs.
+        // These are programs.
         (&[("host", &admin)], 200),
         (&[("host", by_name)], 200),
         (&[("host", "LOCALHOST")], 200),
         (&[("host", "[::1]:9090")], 200),
-        // A page of the port itself.
+        // This is a page of the port itself.
         (&[("host", &admin), ("origin", own)], 200),
-        // A page of another site.
+        // These are pages of other sites.
         (&[("host", &admin), ("origin", "https://evil.example")], 403),
         (&[("host", &admin), ("origin", "null")], 403),
         (&[("host", &admin), ("origin", "")], 403),
         (&[("host", &admin), ("origin", "http://127.0.0.1:1")], 403),
         (&[("host", by_name), ("origin", own)], 403),
         (&[("host", &admin), ("origin", own), ("origin", own)], 403),
-        // A site whose name was resolved to this machine meanwhile.
+        // These are sites whose name was meanwhile resolved to this machine.
         (&[("host", "rebound.example"), ("origin", &rebound)], 403),
         (&[("host", "rebound.example")], 403),
         (&[("host", "127.0.0.1.rebound.example")], 403),

@@ -54,7 +54,7 @@ fn commands_trust_prove_and_name_as_told() {
     );
     let ca = format!("--tls-ca {}", path("ca.crt"));
     let wrong = format!("--tls-ca {}", path("other.crt"));
-    // Flags, exit code, and what is told.
+    // Each case has the flags, the exit code, and a part of the output.
     let cases = [
         (format!("--server {url} {ca} {name} {identity}"), 0, ""),
         // A flag about TLS means https.
@@ -201,7 +201,7 @@ fn a_made_token_is_let_in_by_its_rule() {
         let line = format!("snapshot delete {snapshot} --server {}", server.url());
         told(&evenkeel(&words(&line), &[("EVENKEEL_TOKEN", token)]))
     };
-    // The one is a feeder and may not delete; the other may, and finds nothing.
+    // The first token is that of a feeder, which may not delete. The second may, and finds nothing.
     assert!(get("abc", token.trim()).contains("needs the role admin"));
     assert!(
         get("abc", &shown_token).contains("NotFound"),

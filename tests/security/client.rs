@@ -34,7 +34,7 @@ pub(crate) async fn connect(
     endpoint.tls_config(tls)?.connect().await
 }
 
-/// Sends a token along, or nothing.
+/// Sends an `authorization` header along, if there is a value.
 #[derive(Clone)]
 pub(crate) struct Bearer(pub(crate) Option<String>);
 
@@ -57,7 +57,7 @@ pub(crate) fn client(channel: Channel, authorization: Option<&str>) -> Client {
     SpreadServiceClient::with_interceptor(channel, bearer)
 }
 
-/// Returns whether the server answers a call at all.
+/// Lists the snapshots, without a token.
 pub(crate) async fn list(channel: Channel) -> Result<Vec<String>, Status> {
     let mut client = client(channel, None);
     let answer = client
@@ -67,7 +67,7 @@ pub(crate) async fn list(channel: Channel) -> Result<Vec<String>, Status> {
     Ok(snapshots.map(|snapshot| snapshot.name).collect())
 }
 
-/// Returns whether health answers.
+/// Asks for health, without a token.
 pub(crate) async fn healthy(channel: Channel) -> Result<(), Status> {
     let mut health = HealthClient::new(channel);
     health.check(HealthCheckRequest::default()).await?;

@@ -22,7 +22,7 @@ impl Role {
     }
 }
 
-/// A rule: a token, its role, and on which snapshots.
+/// A rule: a token, its role, and the snapshots.
 pub(crate) type TokenRule<'a> = (&'a str, Role, &'a [&'a str]);
 
 /// The text of an access file with these rules.

@@ -1,5 +1,5 @@
-//! Who can connect and who may do what: TLS, client certificates, tokens,
-//! roles, and their files changing while the server runs.
+//! Tests of connections and rights: TLS, client certificates, tokens, roles, and their files
+//! changing while the server runs.
 
 mod access;
 mod admin;

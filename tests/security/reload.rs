@@ -17,7 +17,7 @@ use crate::identity::{Role, access_file};
 use crate::pki::{Authority, Files, Issued, Subject};
 use crate::process::{DEADLINE, Server};
 
-/// A new connection, or none if the two do not trust each other.
+/// Makes a new connection; `None` if client and server do not trust each other.
 async fn answer(server: &Server, ours: &Authority, identity: Option<&Issued>) -> Option<Channel> {
     let tls = match identity {
         Some(issued) => ours.trusted().identity(issued.identity()),
@@ -48,7 +48,7 @@ async fn a_new_certificate_is_served_and_open_connections_stay() {
         .await
         .expect("the first certificate");
 
-    // Half of a pair is no pair: the one before stays.
+    // A certificate without its key is not taken, and the former pair stays.
     let next = new.server();
     files.write("tls.crt", &next.cert);
     server.logged("not reloaded: what was in use before stays", "what");
@@ -137,8 +137,8 @@ async fn rules_that_change_hold_at_once_for_open_streams_too() {
     let mut feed = feed.expect("a feeder").into_inner();
     feed.message().await.expect("a feeder");
 
-    // What cannot be read takes nothing away, nor does a file that somebody has
-    // emptied to write it.
+    // A file that cannot be read takes no rights away, nor does a file that was emptied to be
+    // written.
     for (text, fault) in [("[[allow]", "line 1"), ("", "no rule")] {
         files.write("access.toml", text);
         server.logged_with("not reloaded: what was in use before stays", "error", fault);

@@ -15,7 +15,7 @@ use crate::pki::Files;
 
 type Answer = Pin<Box<dyn Future<Output = Result<(), Status>> + Send>>;
 
-/// A call of snapshot `s`.
+/// A call about snapshot `s`.
 type Call = fn(Client) -> Answer;
 
 /// Makes a unary call with a request whose snapshot is `s`.
@@ -33,7 +33,7 @@ macro_rules! unary {
     };
 }
 
-/// Every RPC, with the role that it needs; none where everybody known may.
+/// Every RPC, with the role that it needs; `None` if every known caller may make it.
 const RPCS: &[(&str, Option<Role>, Call)] = &[
     ("Filter", Some(Role::Reader), unary!(filter, FilterRequest)),
     ("Score", Some(Role::Reader), unary!(score, ScoreRequest)),
@@ -155,7 +155,7 @@ const RPCS: &[(&str, Option<Role>, Call)] = &[
             }
         })
     }),
-    // Last: nothing is left of the snapshot.
+    // This is last, because it deletes the snapshot.
     (
         "DeleteSnapshot",
         Some(Role::Admin),
@@ -174,7 +174,7 @@ fn every_rpc_is_in_the_table() {
     }
 }
 
-/// The role that a refusal names.
+/// Checks that a refusal names the role and the snapshot.
 #[track_caller]
 fn assert_denied(status: &Status, role: Role, snapshot: Option<&str>, what: &str) {
     assert_eq!(status.code(), Code::PermissionDenied, "{what}: {status}");
@@ -215,7 +215,7 @@ async fn every_role_may_call_what_it_should_and_nothing_else() {
         }
         for role in roles {
             let what = format!("{method} as {}", role.name());
-            // Something to call about, with or without the call before.
+            // The snapshot exists, even if the call before has deleted it.
             let made = as_role(Role::Feeder).update_snapshot(batch("s")).await;
             made.expect("a feeder may make it");
             let answer = call(as_role(role)).await;
@@ -226,7 +226,7 @@ async fn every_role_may_call_what_it_should_and_nothing_else() {
                     let snapshot = (*method != "StreamSnapshot").then_some("s");
                     assert_denied(&status, *needed, snapshot, &what);
                 }
-                // It may be wrong otherwise: requests are empty.
+                // The call may be invalid, because its request is nearly empty.
                 _ => {
                     let code = answer.err().map_or(Code::Ok, |status| status.code());
                     let is_let_in = matches!(code, Code::Ok | Code::InvalidArgument);

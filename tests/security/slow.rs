@@ -22,10 +22,10 @@ use crate::client::{connect, list, serve};
 use crate::pki::{Authority, Files};
 use crate::process::{DEADLINE, Server};
 
-/// The number of clients that do so at once.
+/// The number of such clients at once.
 const MANY: usize = 100;
 
-/// A server that gives nobody much time, and who trusts it.
+/// A server with a short time for handshakes, and the authority of its certificate.
 fn server(files: &Files) -> (Server, Authority) {
     let authority = Authority::new("ours");
     let mut flags = files.tls_flags(&authority.server());
@@ -52,7 +52,7 @@ fn name() -> ServerName<'static> {
     ServerName::try_from("localhost").expect("a name")
 }
 
-/// Returns what a client says first.
+/// Returns the first message of a client.
 fn hello(authority: &Authority) -> Vec<u8> {
     let mut client = ClientConnection::new(config(authority), name()).expect("a client");
     let mut hello = Vec::new();
@@ -68,11 +68,11 @@ async fn drip(mut stream: TcpStream, bytes: Vec<u8>) {
         }
         sleep(Duration::from_millis(20)).await;
     }
-    // The end, or a reset.
+    // The read ends with the end of the stream, or a reset.
     let _ = stream.read_to_end(&mut Vec::new()).await;
 }
 
-/// Connections that are to be closed by the server, while others are served.
+/// Checks that the server closes all these connections, and serves others meanwhile.
 async fn are_given_up(server: &Server, authority: &Authority, mut all: JoinSet<()>) {
     for _ in 0..3 {
         let channel = connect(server, authority.trusted()).await;
@@ -95,7 +95,7 @@ async fn handshakes_that_do_not_end_are_given_up() {
     let files = Files::new();
     let (server, authority) = server(&files);
     let hello = hello(&authority);
-    // The most that a message of a handshake may have, of which half arrives.
+    // This announces a message of 64 KiB, of which only a part arrives.
     let mut endless = vec![1, 0, 0xff, 0xff];
     endless.resize(16_000, 0);
     let record = [&[22, 3, 1][..], &16_000_u16.to_be_bytes(), &endless].concat();
@@ -107,14 +107,14 @@ async fn handshakes_that_do_not_end_are_given_up() {
         let (hello, record) = (hello.clone(), record.clone());
         all.spawn(async move {
             match number % 4 {
-                // All of it, byte by byte, for longer than there is time.
+                // This sends all of it, byte by byte, for longer than there is time.
                 0 => drip(stream, hello).await,
                 1 => drip(stream, hello[..hello.len() / 2].to_vec()).await,
                 2 => {
                     let _ = stream.write_all(&record).await;
                     drip(stream, Vec::new()).await;
                 }
-                // Whole, and no answer to what the server says then.
+                // This sends it whole, and does not answer the server.
                 _ => {
                     let _ = stream.write_all(&hello).await;
                     drip(stream, Vec::new()).await;
@@ -125,7 +125,7 @@ async fn handshakes_that_do_not_end_are_given_up() {
     are_given_up(&server, &authority, all).await;
 }
 
-/// A server that stops waits for none of them.
+/// A server that stops does not wait for such handshakes.
 #[tokio::test(flavor = "multi_thread")]
 async fn handshakes_that_do_not_end_delay_no_stop() {
     let files = Files::new();
@@ -174,7 +174,7 @@ async fn connections_that_say_nothing_after_the_handshake_are_closed() {
     for number in 0..MANY {
         let mut stream = shake(&server, &authority).await;
         all.spawn(async move {
-            // Nothing, or a preface in records of a byte each that never ends.
+            // This sends nothing, or a preface that never ends, in records of one byte each.
             let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r";
             for byte in &preface[..(number % 2) * preface.len()] {
                 if stream.write_all(&[*byte]).await.is_err() || stream.flush().await.is_err() {
@@ -188,7 +188,7 @@ async fn connections_that_say_nothing_after_the_handshake_are_closed() {
     are_given_up(&server, &authority, all).await;
 }
 
-/// Writes a byte at a time, each in a record of its own.
+/// A connection that writes a byte at a time, each in a record of its own.
 struct Drip(TlsStream<TcpStream>);
 
 impl AsyncRead for Drip {

@@ -76,7 +76,7 @@ fn bad_files_exit_with_1_and_are_named() {
             vec!["allow[0].token_sha256", "64"],
         ),
         (
-            // What `printf '' | sha256sum` prints.
+            // This is what `printf '' | sha256sum` prints.
             rules(
                 "r8",
                 &rule(

@@ -1,4 +1,4 @@
-//! TLS and client certificates: who gets a connection.
+//! The connections that TLS and client certificates allow.
 
 use std::io::Read;
 use std::net::TcpStream;
@@ -54,8 +54,8 @@ async fn client_certificates() {
         theirs.issue(client),
         ours.issue(expired),
     );
-    // The client's certificate, and whether it is answered where one is
-    // required and where it is optional.
+    // Each case has the client's certificate, and whether the client is answered where a
+    // certificate is required and where it is optional.
     let cases = [
         ("none", None, false, true),
         ("good", Some(&good), true, true),
@@ -99,7 +99,7 @@ async fn who_does_not_shake_hands_holds_up_nobody_and_is_closed() {
                 .expect("it can be set");
             silent.read(&mut [0])
         });
-        // Closed by the server: the end, or a reset.
+        // The server has closed it: the read ends with the end of the stream, or a reset.
         let read = closed.await.expect("no panic");
         assert!(!matches!(read, Ok(1..)), "{read:?}");
         let timed_out = read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);

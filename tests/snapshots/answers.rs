@@ -8,7 +8,7 @@ use support::build::{HOSTNAME, ZONE, hard, node, on, pod, soft, spread};
 use support::model::Stored;
 use support::server::Server;
 
-/// Twelve nodes in three zones; zone `a` is full.
+/// A server with twelve nodes in three zones, of which zone `a` is full.
 async fn server() -> Server {
     let server = Server::start().await;
     let mut changes = Vec::new();
@@ -186,7 +186,7 @@ async fn score_views_and_packed_scores() {
     assert_eq!(bits(&bitmap.scored_bitmap), [0, 2, 3]);
 }
 
-/// Best first, ties in node order, whatever the order of the candidates.
+/// `top` lists the best nodes first, ties in node order, whatever the order of the candidates.
 #[tokio::test]
 async fn top_sorts_and_cuts() {
     let server = server().await;

@@ -1,5 +1,4 @@
-//! Copies of a snapshot are of one moment, whatever what-if overlays do
-//! meanwhile.
+//! Copies of a snapshot show one moment of it, whatever what-if overlays do meanwhile.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,13 +16,13 @@ use support::build::{ZONE, node, on, pod};
 use support::model::{Stored, delete};
 use support::server::Server;
 
-/// Pods of the namespace that takes long to copy.
+/// The number of pods of the namespace that takes long to copy.
 const MANY: usize = 1_500;
 
-/// Nodes that only pods know, each by one pod.
+/// The number of nodes that are known only because a pod names them, one pod each.
 const GHOSTS: usize = 40;
 
-/// Copies that are held against the truth.
+/// The number of copies that are compared with the truth.
 const COPIES: usize = 12;
 
 /// The longest time that the overlays have to get between the copies.
@@ -37,8 +36,8 @@ fn in_namespace(change: Change, namespace: &str) -> Change {
     change
 }
 
-/// A namespace that is long to copy, and after it one whose pods are on nodes
-/// that are known by name only.
+/// A namespace that takes long to copy, and after it one whose pods are on nodes that are known by
+/// name only.
 fn content() -> Vec<Change> {
     let nodes = (0..8).map(|i| node(&format!("n{i}"), &[(ZONE, "z")]).change());
     let many = (0..MANY).map(|i| {
@@ -56,8 +55,8 @@ fn content() -> Vec<Change> {
     nodes.chain(many).chain(ghosts).collect()
 }
 
-/// Takes the last pods off many nodes that are known by name only, changes
-/// nodes, and brings in new names.
+/// Deletes the last pods of many nodes that are known by name only, changes nodes, and brings in
+/// new names.
 fn overlay(round: usize) -> Batch {
     let gone = (0..GHOSTS).filter(|i| !(i + round).is_multiple_of(3));
     let mut changes: Vec<Change> = gone.map(|i| delete("Pod", "z", &format!("g{i}"))).collect();
@@ -68,7 +67,7 @@ fn overlay(round: usize) -> Batch {
     Batch::check(changes, &Limits::default(), Path::root("overlay")).expect("it is valid")
 }
 
-/// Pods by name with their nodes, and nodes.
+/// Describes pods by name with their nodes, and nodes.
 fn objects(changes: impl IntoIterator<Item = Change>) -> BTreeMap<String, String> {
     let objects = changes.into_iter().filter_map(|change| change.object);
     let described = objects.map(|object| match object {
@@ -88,7 +87,7 @@ fn objects(changes: impl IntoIterator<Item = Change>) -> BTreeMap<String, String
     described.collect()
 }
 
-/// Has overlays come and go until told to stop.
+/// A thread that makes overlays come and go until it is told to stop.
 struct Overlays {
     stop: Arc<AtomicBool>,
     done: Arc<AtomicUsize>,
@@ -130,7 +129,7 @@ impl Drop for Overlays {
     }
 }
 
-/// Returns what an export holds, if it agrees with its summary.
+/// Checks that an export agrees with its summary, and returns its changes.
 fn summed(parts: Vec<ExportSnapshotResponse>) -> Vec<Change> {
     let mut sum = ExportSum::default();
     let last = parts.last().and_then(|part| part.summary.clone());

@@ -1,5 +1,5 @@
-//! The deadline of a call, seen on the wire: tonic's own client gives up at
-//! the same moment and would hide the server's answer.
+//! The deadline of a call, seen on the wire, because tonic's own client gives up at the same moment
+//! and would hide the server's answer.
 
 use std::time::{Duration, Instant};
 
@@ -37,8 +37,8 @@ async fn min_revision_not_reached_in_time() {
     );
 }
 
-/// One Filter over bare HTTP/2; where the status is: the trailers, or the
-/// headers of an answer without a body.
+/// Makes one Filter over bare HTTP/2. Returns what has the status: the trailers, or the headers of
+/// an answer without a body.
 async fn call(server: &Server, request: &FilterRequest, timeout: &str) -> HeaderMap {
     let address = server.address.strip_prefix("http://").expect("plain HTTP");
     let socket = tokio::net::TcpStream::connect(address)
@@ -66,7 +66,8 @@ async fn call(server: &Server, request: &FilterRequest, timeout: &str) -> Header
     trailers.unwrap_or(headers)
 }
 
-/// The message behind its five bytes: not compressed, and its length.
+/// The message after its prefix of five bytes, which says that it is not compressed, and how long
+/// it is.
 fn frame(request: &FilterRequest) -> Bytes {
     let mut frame = BytesMut::new();
     frame.put_u8(0);

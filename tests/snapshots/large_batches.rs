@@ -1,5 +1,5 @@
-//! A batch of any size is seen whole or not at all, leaves what is kept as a
-//! recount says, and holds up nobody who reads.
+//! A batch of any size is seen whole or not at all, leaves the kept counts as a recount says, and
+//! holds up no reader.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,13 +20,13 @@ use support::model::{Stored, delete};
 /// The label of the pods that are counted.
 const WEB: [(&str, &str); 1] = [("app", "web")];
 
-/// Pods of a large batch.
+/// The number of pods of a large batch.
 const MANY: usize = 4_000;
 
-/// Nodes in each of two zones.
+/// The number of nodes in each of two zones.
 const NODES: usize = 20;
 
-/// Large batches, one after another.
+/// The number of large batches, one after another.
 const BATCHES: usize = 12;
 
 /// A registry with nodes in two zones, and its snapshot.
@@ -53,7 +53,7 @@ fn web(i: usize, zone: usize) -> Pod {
     )
 }
 
-/// Returns what a decision finds: its revision, and the pods in each domain of a key,
+/// Returns the revision of a decision, and the pods that it counts in each domain of a key,
 /// ascending.
 fn counts(cut: &ReadView<'_>, question: &Question) -> (i64, Vec<i64>) {
     let constraints = question.constraints_on(cut);
@@ -92,8 +92,8 @@ fn beside<T>(threads: usize, each: impl Fn() + Sync, work: impl FnOnce() -> T) -
     })
 }
 
-/// All pods go from zone to zone with every batch, some with namespaces of
-/// their own, and every third batch moves nodes too.
+/// Every batch moves all pods to the other zone, and puts or deletes pods in namespaces of their
+/// own. Every third batch changes nodes too.
 #[test]
 fn a_large_batch_is_seen_whole() {
     let (registry, snapshot) = world();
@@ -101,11 +101,11 @@ fn a_large_batch_is_seen_whole() {
     let first = snapshot.revision();
     let [by_zone, by_node] = [ZONE, HOSTNAME].map(|key| question(key, registry.limits()));
     let check = |(revision, counts): (i64, Vec<i64>)| {
-        // Nothing else counts: all in one zone of the two.
+        // All pods are in one of the two zones.
         assert_eq!(counts, [0, MANY as i64], "revision {revision}");
     };
     let read = || {
-        // In turn as small questions and as long ones do.
+        // This reads as a small question does, and then as a long one does.
         if let Ok(found) =
             snapshot.read_at_once("default", Attempt::Waiting, |cut| counts(&cut, &by_zone))
         {
@@ -129,7 +129,7 @@ fn a_large_batch_is_seen_whole() {
                 });
             }
             if round % 3 == 0 {
-                // One comes and goes, and some that have pods change place.
+                // One node comes and another goes, and some nodes that have pods change.
                 let name = format!("x{round}");
                 changes.push(node(&name, &[(ZONE, "z0")]).change());
                 changes.push(delete("Node", "", &format!("x{}", round - 3)));

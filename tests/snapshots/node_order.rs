@@ -1,5 +1,5 @@
-//! A client that lists nodes only when an answer says that their order has changed reads
-//! every bitmap right, and lists no more often than it changes.
+//! A client that lists nodes only when an answer says that their order has changed reads every
+//! bitmap right, and lists no more often than the order changes.
 
 use std::collections::BTreeMap;
 
@@ -19,13 +19,13 @@ const SNAPSHOT: &str = "ordered";
 
 #[derive(Debug, Clone)]
 enum Event {
-    /// A node is there, cordoned or not.
+    /// Puts a node, cordoned or not.
     Put(u8, bool),
     Remove(u8),
     Pod(u8),
-    /// So many nodes that they are applied to copies.
+    /// Puts so many nodes that the batch is applied to copies.
     Many,
-    /// The same state once more, or without one of the nodes.
+    /// Replaces the state by the same state, or by one without a node.
     Replace(Option<u8>),
     Delete,
 }
@@ -80,7 +80,7 @@ impl Reader {
     }
 }
 
-/// All pages as one.
+/// Lists all pages as one.
 async fn list(server: &Server, min_revision: i64, page_size: i32) -> ListNodesResponse {
     let mut all = ListNodesResponse::default();
     let mut page_token = String::new();
@@ -178,7 +178,7 @@ async fn run(server: &Server, events: &[Event]) {
             reader.lists
         );
 
-        // The order of an overlay is that of no revision.
+        // The node order of an overlay belongs to no revision.
         let overlay = vec![put("another", true)];
         let imagined = server.filter(FilterRequest { overlay, ..request }).await;
         assert_eq!(imagined.node_order_revision, 0);

@@ -109,7 +109,8 @@ async fn deleted_snapshot_starts_over() {
     assert_eq!(server.filter(all_nodes("s")).await.feasible, ["b"]);
 }
 
-/// The parts of an export without what differs from server to server.
+/// The updates of an export, without the epoch and the revision, which differ from server to
+/// server.
 async fn content(server: &Server, snapshot: &str) -> Vec<UpdateSnapshotRequest> {
     let parts = server.export(snapshot).await;
     let described = server.describe(snapshot).await;

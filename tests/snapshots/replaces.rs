@@ -46,8 +46,8 @@ async fn replace_forgets_what_it_does_not_name() {
     );
 }
 
-/// What a replace finds as it is made no difference, of each kind; what is new or
-/// other did.
+/// An object of any kind that is the same before a replace counts as unchanged. One that is new or
+/// different counts as changed.
 #[tokio::test]
 async fn a_replace_counts_what_differs_from_the_state_before() {
     let server = Server::start().await;
@@ -140,7 +140,7 @@ async fn replace_is_atomic() {
     });
 }
 
-/// A feed: what is sent is acknowledged before the next step.
+/// A feed, in which each step is acknowledged before the next one is sent.
 struct Feed {
     steps: mpsc::Sender<StreamSnapshotRequest>,
     answers: Streaming<StreamSnapshotResponse>,
@@ -297,8 +297,8 @@ async fn stream_acknowledges_in_order_and_ends_at_the_first_fault() {
     assert_eq!(kept.len(), 50, "{kept:?}");
 }
 
-/// A restarted server, told what to expect, does not answer for a state that
-/// it has not been given in full.
+/// A restarted server that is told which snapshots to expect does not answer from a state that it
+/// has not been given in full.
 #[tokio::test]
 async fn expected_snapshot_answers_from_its_first_replace_on() {
     let server = Server::start().await;

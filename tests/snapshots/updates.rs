@@ -112,7 +112,7 @@ async fn min_revision_waits_for_the_update() {
     assert_eq!(answer.feasible, ["a", "b", "c"]);
 }
 
-/// Returns what every kind of question comes to with an epoch and a revision.
+/// Returns the codes of the answers to every kind of question with an epoch and a revision.
 async fn asked_at(server: &Server, epoch: &str, min_revision: i64) -> Vec<Code> {
     let (pod, epoch) = (Some(pod("p", &[])), epoch.to_owned());
     let filter = FilterRequest {
@@ -158,8 +158,8 @@ async fn asked_at(server: &Server, epoch: &str, min_revision: i64) -> Vec<Code> 
     ]
 }
 
-/// The revisions of another epoch say nothing about this one. Here nobody else can
-/// begin it, so there is nothing to wait for.
+/// The revisions of another epoch say nothing about this one. Here nobody else can begin the other
+/// epoch, so the server has nothing to wait for.
 #[tokio::test]
 async fn a_question_with_an_epoch_is_asked_of_that_one_alone() {
     let server = Server::start().await;
@@ -175,7 +175,7 @@ async fn a_question_with_an_epoch_is_asked_of_that_one_alone() {
         let codes = asked_at(&server, of, min_revision).await;
         assert_eq!(codes, [expected; 5], "{of} {min_revision}");
     }
-    // Deleted and made anew, it is another one.
+    // A snapshot that is deleted and made anew has another epoch.
     let mut client = server.client();
     let deleted = client.delete_snapshot(DeleteSnapshotRequest::default());
     deleted.await.expect("it is there");
@@ -183,7 +183,7 @@ async fn a_question_with_an_epoch_is_asked_of_that_one_alone() {
     assert_eq!(asked_at(&server, &epoch, 1).await, [Code::Aborted; 5]);
 }
 
-/// A delete means the incarnation with its uid.
+/// A delete with a uid means only the incarnation with that uid.
 #[tokio::test]
 async fn delete_with_a_uid() {
     let server = Server::start().await;
@@ -218,8 +218,7 @@ async fn delete_with_a_uid() {
     assert_eq!(count().await, 0);
 }
 
-/// A pod counts from the moment its node appears, and again when it comes
-/// back.
+/// A pod counts from the moment its node appears, and again when the node comes back.
 #[tokio::test]
 async fn pods_may_come_before_their_nodes() {
     let server = Server::start().await;
