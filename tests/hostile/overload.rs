@@ -139,7 +139,7 @@ async fn a_caller_leaves_room_for_decisions_of_others() {
 async fn no_long_decision_waits_for_those_of_another_caller() {
     let server = server_for(2, 14, &[]);
     let mut places = greedy_caller(&server).await;
-    // By then all of them wait.
+    // This waits until all of them are queued.
     tokio::time::sleep(Duration::from_millis(200)).await;
     let mut modest = client_at(&server, [127, 0, 0, 3]).await;
     let mut small = long_place();

@@ -34,7 +34,7 @@ const FLOOR: f64 = 750.0;
 /// The others wait less than this share of the time that the hostile question takes.
 const SHARE: f64 = 0.5;
 
-/// Held while a test measures, so that no two measure at once.
+/// Held while a test measures, so that no two tests of this file measure at once.
 static MEASURING: Mutex<()> = Mutex::const_new(());
 
 /// Asks each hostile question whose name begins with one of these, once, and measures how long the

@@ -20,7 +20,7 @@ use crate::users::{Known, Notes, REPLACED, User};
 const CLIENTS: usize = 8;
 const ZONES: usize = 3;
 const NODES: usize = 9;
-/// Pods that fit on a node.
+/// The number of pods that fit on a node.
 const ROOM: i64 = 8;
 /// The max skew of pods over zones.
 pub(crate) const MAX_SKEW: i32 = 1;

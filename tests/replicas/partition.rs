@@ -55,7 +55,7 @@ async fn no_server_goes_back_with_a_leader_that_was_cut_off() {
     let mut fleet = Fleet::on(brokers, 2, &[]);
     let mut at = change(&fleet, 0..3).await;
     fleet.agree("default").await;
-    // A server that goes back restores from this checkpoint.
+    // A server that went back would restore this checkpoint.
     fleet.checkpoint(&[]);
     let mut rounds = 0;
     loop {

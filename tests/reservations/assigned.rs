@@ -166,8 +166,8 @@ async fn an_event_of_before_does_not_end_them() {
     held.assign(more.to_vec()).await.expect("a valid request");
     assert_eq!(held.counts().await, [3, 0]);
 
-    // An event shows the pod still without a node, and then one on another node than the chosen
-    // one.
+    // The first event shows the pod still without a node, and the second on another node than the
+    // chosen one.
     held.server.update("", vec![web.clone().change()]).await;
     assert_eq!(held.counts().await, [3, 0]);
     held.server.update("", vec![on(web, "b").change()]).await;

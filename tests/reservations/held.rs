@@ -75,7 +75,7 @@ impl Held {
         response.expect("a valid request").into_inner()
     }
 
-    /// Says that pods go to nodes.
+    /// Reserves chosen nodes for pods.
     pub async fn assign(&self, pods: Vec<(Pod, &str)>) -> Result<ReservePodsResponse, Status> {
         let request = assignments("", pods);
         let response = self.server.client().reserve_pods(request).await;
@@ -159,7 +159,7 @@ pub async fn counts(server: &Server) -> ([i64; 2], i64) {
     (counts, answer.revision)
 }
 
-/// A second of the clock.
+/// The time of a second of the clock.
 pub fn time(second: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(second)
 }
@@ -169,7 +169,7 @@ pub fn template() -> Pod {
     spread(pod("", &WEB), vec![hard(1, ZONE, &WEB)])
 }
 
-/// Says that pods go to nodes.
+/// A request that reserves chosen nodes for pods.
 pub fn assignments(snapshot: &str, pods: Vec<(Pod, &str)>) -> ReservePodsRequest {
     let assigned = |(pod, node): (Pod, &str)| AssignedPod {
         pod: Some(pod),

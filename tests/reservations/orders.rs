@@ -246,8 +246,8 @@ async fn happen(event: &Event, held: &Held, model: &mut Model, ids: &mut Vec<Str
                 .assign(vec![(assigned, node)])
                 .await
                 .expect("a valid request");
-            // A reservation for a pod that is only known by a uid is for another pod, unless this
-            // one has a uid.
+            // A reservation that was confirmed for a uid alone is for another pod, unless this pod
+            // has a uid.
             let is_other = |by| matches!(by, By::Uid) && !with_uid;
             let meant = |claim: Option<(usize, By)>| {
                 claim.is_some_and(|(pod, by)| pod == index && !is_other(by))

@@ -36,7 +36,7 @@ async fn a_retry_after_a_restart_reserves_nothing() {
     let ends = held[&first.placements[0].reservation_id].expire_time;
     assert_eq!(ends, renewed.reserved_until);
 
-    // The server is killed first, and stopped with TERM then.
+    // The server is killed first, and then stopped with TERM.
     for stops in [false, true] {
         match stops {
             true => server.stop().await,

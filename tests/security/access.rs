@@ -155,8 +155,7 @@ fn commit(snapshot: &str) -> Step {
     })
 }
 
-/// Sends a feed of these steps. Returns the number of acknowledgements, and the status of an error
-/// that ends the feed.
+/// Sends a feed of these steps. Returns the number of acknowledgements, and the error at its end.
 async fn feed(mut client: Client, steps: Vec<Step>) -> (usize, Option<Status>) {
     let steps = steps
         .into_iter()
@@ -236,8 +235,7 @@ async fn certificates_are_known_by_their_names() {
         expired: false,
     };
     let (reads, feeds, none) = (Some(Role::Reader), Some(Role::Feeder), None);
-    // Each case has the subject of a certificate, the token that is sent, and the role on snapshot
-    // s.
+    // Each case has the subject of a certificate, a token, and the role on snapshot s.
     let cases = [
         (Some(subject("", &["feeder.test"], &[])), None, feeds),
         (

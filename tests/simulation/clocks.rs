@@ -55,7 +55,8 @@ impl Clocks {
         }
     }
 
-    /// Sets the wall clock right or wrong, or changes the speed of both. Returns what was done.
+    /// Sets the wall clock right or wrong, or changes the speed of both clocks. Returns what was
+    /// done.
     pub fn jump(&self) -> String {
         let dice = &self.world.dice;
         match dice.below(4) {
@@ -76,13 +77,13 @@ impl Clocks {
         }
     }
 
-    /// Sets the wall clock right, and both to the right speed.
+    /// Sets the wall clock right, and both clocks to the right speed.
     pub fn set_right(&self) {
         self.set(Some(0), Some(1_000));
     }
 
-    /// Sets the offset of the wall clock in milliseconds and the speed of both, where they are
-    /// given.
+    /// Sets the offset of the wall clock in milliseconds and the speed of both clocks, where they
+    /// are given.
     pub fn set(&self, off: Option<i64>, rate: Option<u64>) {
         let mut last = self.last.lock().expect("nobody panics here");
         let real = self.world.now();

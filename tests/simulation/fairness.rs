@@ -63,7 +63,7 @@ fn no_server_loses_again_and_again() {
         at(990),
         at(999)
     );
-    // Without turns the mean is 0.57, about twice as much.
+    // Without turns the mean is 0.57, about twice the mean with turns.
     assert!(mean <= 0.45, "{mean} on average");
     assert!(at(990) <= 3, "{} at p99", at(990));
 }

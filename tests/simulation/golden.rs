@@ -117,7 +117,7 @@ fn told(snapshot: &Snapshot) -> String {
     digest(snapshot) + &decided.collect::<String>()
 }
 
-/// An object of each kind besides nodes, with what decisions read of it.
+/// An object of each kind besides nodes, with all that decisions read of it.
 fn objects_of_each_kind() -> Vec<Object> {
     let changes = json!([
         {"pod": {

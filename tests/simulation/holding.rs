@@ -159,7 +159,7 @@ impl Server {
     }
 
     fn release(&self, snapshot: &Snapshot, id: String, begun: u64) {
-        // The server may crash before it answers, so this is noted first.
+        // The server may crash before it answers, so the release is first noted as unanswered.
         let unanswered = What::ReleaseUnanswered { id: id.clone() };
         let unanswered = self.event(snapshot, begun, 0, unanswered);
         let place = {

@@ -60,7 +60,8 @@ impl Actor {
 
     /// Runs the actor until it lets others run. Returns true if it has ended.
     ///
-    /// The actor panicked.
+    /// # Panics
+    /// When the actor panics.
     pub fn step(&mut self) -> bool {
         self.0.raw_send(Some(true));
         self.0.is_done()

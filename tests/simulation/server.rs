@@ -150,7 +150,7 @@ impl Server {
     }
 
     fn follow(&self) {
-        // One server reads nothing forged, so its records show the others in the end what was
+        // One server reads nothing forged, so in the end its records show the others what was
         // forged.
         let may_forge = self.world.seed.is_multiple_of(4) && self.number > 0;
         self.wire.may_forge.store(may_forge, Ordering::Relaxed);

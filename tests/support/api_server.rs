@@ -52,7 +52,7 @@ struct State {
     events: Vec<(u64, &'static str, Value)>,
     /// Raised to end all connections.
     generation: u64,
-    /// Bookmarks that were sent to each watch so far.
+    /// The number of bookmarks that were sent to each watch so far.
     bookmarks: u64,
     /// The number of times that each resource was listed from the start.
     lists: BTreeMap<String, u32>,

@@ -60,7 +60,7 @@ pub enum What {
     Bound { id: String, pod: String },
     /// Such a pod was deleted.
     Deleted { pod: String },
-    /// Something that holds no room changed.
+    /// Something changed that takes no room.
     Fed,
     /// The state was read.
     Read,

@@ -15,7 +15,8 @@ pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Calls `probe` until it gives a value.
 ///
-/// It gives none within [`DEADLINE`].
+/// # Panics
+/// When it gives none within [`DEADLINE`].
 pub fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
@@ -65,7 +66,8 @@ pub fn run(command: Command) -> Output {
 /// Runs a command that is to exit by itself. Its output is read meanwhile, because a program whose
 /// pipe is full waits.
 ///
-/// The command does not exit within this time. The message has its output up to then.
+/// # Panics
+/// When the command does not exit within this time. The message has its output up to then.
 pub fn run_within(mut command: Command, most: Duration) -> Output {
     let child = command
         .stdout(Stdio::piped())
