@@ -1,5 +1,5 @@
-//! Credentials that are missing, broken or refused: each is named, and "does not accept"
-//! is said only where the API server was asked.
+//! Credentials that are missing, broken or refused: an error names each, and says "does not accept"
+//! only where the API server was asked.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ ZDxCXv5gcGGRwgIhALY4xe5fCdQlwSOH9RYp2SVXRdwZCTAzmKaoE/w+GtUt
 /// The secret that no message may contain.
 const SECRET: &str = "a-token-that-is-secret";
 
-/// A kubeconfig for the server at `address` with this user, and more of the cluster.
+/// A kubeconfig for the server at `address` with this user, and more fields of the cluster.
 fn kubeconfig(address: &str, user: &Value, more: &Value) -> String {
     let mut cluster = json!({"server": address});
     let fields = cluster.as_object_mut().expect("a map");

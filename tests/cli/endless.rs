@@ -1,4 +1,4 @@
-//! Files without an end, and those with pieces longer than any object is.
+//! Files without an end, and files with a line or an object that is too long.
 
 use std::fs::File;
 use std::process::Stdio;
@@ -8,13 +8,13 @@ use crate::evenkeel::{Outcome, Workspace};
 use crate::process;
 use crate::workspace;
 
-/// The longest time that a command may take to refuse one.
+/// The longest time that a command may take to refuse a file.
 const SOON: Duration = Duration::from_secs(60);
 
-/// More than one object or line may have.
+/// Longer than an object or a line may be.
 const LONG: usize = 20 << 20;
 
-/// Files that are refused, and how.
+/// Files that are refused, each with words of the refusal.
 fn files() -> (Workspace, Vec<(&'static str, &'static str)>) {
     let long = "a".repeat(LONG);
     let zeros = "0,".repeat(LONG / 2);
@@ -79,14 +79,14 @@ fn no_command_reads_what_has_no_end() {
     };
     for (number, command) in commands.into_iter().enumerate() {
         for (file, words) in &refused {
-            // What is long takes a while to read: by one way in each.
+            // Long files take a while to read, so only every third command reads them.
             let is_long = words.contains("16 MiB");
             if !is_long || number % 3 == 0 {
                 ask(command, file, words);
             }
         }
     }
-    // JSON is not held as a whole where its objects are taken one by one.
+    // `spread` takes JSON objects one by one, so it does not hold the file as a whole.
     refused = vec![
         ("size.json", "size.json: more than 16 GiB"),
         ("blank.json", "blank.json: one object of more than 16 MiB"),

@@ -20,7 +20,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Returns what a run that ended came to.
+    /// Returns the outcome of a run that ended.
     pub fn of(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).expect("the output is UTF-8");
         Self {
@@ -118,7 +118,7 @@ impl Workspace {
             .spawn()
             .expect("the binary starts");
         let mut stdin = child.stdin.take().expect("it is piped");
-        // A command that fails early may not read it.
+        // A command that fails early may not read its input.
         let _ = stdin.write_all(input.as_bytes());
         drop(stdin);
         Outcome::of(child.wait_with_output().expect("the binary ends"))

@@ -1,5 +1,5 @@
-//! Lint and report as gates: what is found beside what is invalid, the formats of systems
-//! that build and test, and the score that is enough.
+//! Lint and report as gates: findings beside invalid constraints, the formats of build and test
+//! systems, and the score that is enough.
 
 use serde_json::Value;
 
@@ -134,7 +134,7 @@ fn a_folder_of_templates_that_nobody_rendered_is_no_clean_one() {
     let told = workspace.run("lint -f .").expect(2);
     told.complains("nothing could be checked: all that was found has placeholders");
     told.says("[unrendered]");
-    // Beside what can be read it is a finding.
+    // Beside files that can be read, a template is a finding.
     let workspace = workspace.file("c.yaml", &workload("StatefulSet", &constraint(RIGHT)));
     let told = workspace.run("lint -f .");
     assert!(told.code < 2, "{told:?}");

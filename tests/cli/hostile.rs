@@ -2,11 +2,11 @@
 
 use crate::remote::with_server;
 
-/// What a YAML string says: an escape sequence, a line that looks like one of
-/// the program's own, and a mark that turns the direction of writing.
+/// The text of a YAML string: an escape sequence, a line that looks like one of the program's own,
+/// and a mark that turns the direction of writing.
 const HOSTILE: &str = r"a\e[2J\nFORGED\u202Eb";
 
-/// Objects of files, with it wherever they may have it.
+/// Files of objects that have `HOSTILE` wherever they may have it.
 fn files() -> [(&'static str, String); 5] {
     let pod = |kind: &str, name: &str, key: &str| {
         format!(

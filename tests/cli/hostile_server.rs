@@ -1,4 +1,4 @@
-//! A server, or somebody between, that answers with what a terminal would obey.
+//! A server, or somebody between, that answers with text that a terminal would obey.
 
 use std::net::SocketAddr;
 
@@ -30,7 +30,7 @@ enum Answering {
     Answering,
 }
 
-/// Starts a server, in HTTP/2 by hand: no library would send this.
+/// Starts a server that writes HTTP/2 by hand, because no gRPC library would send this.
 async fn start(answers: Answering) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it is bound");
@@ -59,7 +59,7 @@ async fn serve(stream: TcpStream, answers: Answering) {
     }
 }
 
-/// The head of an answer, its message and its end.
+/// The head of an answer, its message and its trailers.
 fn answer(path: &str, answers: &Answering) -> (Response<()>, Option<Bytes>, HeaderMap) {
     let ok = Response::builder().header("content-type", "application/grpc");
     let ok = ok.body(()).expect("a valid head");
@@ -78,7 +78,7 @@ fn answer(path: &str, answers: &Answering) -> (Response<()>, Option<Bytes>, Head
     (refused, None, HeaderMap::new())
 }
 
-/// Returns what a call is answered with. All that is not about names of objects is unset.
+/// Returns the message that answers a call. Only fields of text are set.
 fn message(path: &str) -> Vec<u8> {
     let text = || HOSTILE.to_owned();
     match path.rsplit('/').next().unwrap_or_default() {
@@ -199,7 +199,7 @@ fn no_text_of_a_server_moves_the_terminal() {
             let is_shown = told.contains("\\u{1b}[2J")
                 || told.contains("Timeout")
                 || told.contains("--timeout");
-            // A snapshot without a health of its own is told in the program's words.
+            // `healthcheck` reports a snapshot without a health of its own in the program's words.
             let is_shown = is_shown || line == "healthcheck";
             assert!(!is_refused || is_shown, "{line} says nothing of it: {told}");
             assert!(!told.contains("panicked"), "{line}: {told}");

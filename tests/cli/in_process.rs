@@ -1,4 +1,4 @@
-//! Deciding without a server.
+//! Decisions without a server.
 
 use serde_json::json;
 
@@ -170,7 +170,7 @@ fn a_saved_snapshot_reads_back_whole() {
         saved.contains(r#""kind":"DefaultConstraints","system":true"#),
         "{saved}"
     );
-    // A version comes back, unless another is said.
+    // A saved snapshot keeps its version of Kubernetes, unless a flag says another.
     let save = |source: &str| {
         let outcome = workspace
             .run(&format!("snapshot save - --load {source}"))
@@ -273,7 +273,7 @@ fn a_saved_snapshot_that_is_not_whole_is_refused() {
         }
         assert!(!workspace.path("again.json").exists(), "{what}");
     }
-    // Other lists have no end, and files may be laid out anew.
+    // Lists that are no saved snapshot have no end mark, and files may be laid out anew.
     let lists = [without("SavedSnapshot"), saved.replace("\n", "\n  ")];
     for list in lists {
         std::fs::write(workspace.path("list.json"), list).expect("it can be written");

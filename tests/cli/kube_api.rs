@@ -8,10 +8,10 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-/// Objects in a page, whatever is asked for: lists have several.
+/// Objects in a page, whatever the request asks for, so that lists have several pages.
 const PAGE: usize = 2;
 
-/// The plurals of the kinds that it knows.
+/// The plurals of the kinds that the server knows.
 const PLURALS: [(&str, &str); 13] = [
     ("Deployment", "deployments"),
     ("DaemonSet", "daemonsets"),
@@ -33,15 +33,15 @@ const PLURALS: [(&str, &str); 13] = [
 pub struct Refusals {
     /// The resource that may not be read at all.
     pub forbidden: &'static str,
-    /// True if what is in namespaces may be read in the namespace `shop` alone.
+    /// True if objects in namespaces may be read in the namespace `shop` alone.
     pub elsewhere: bool,
-    /// The token without which nothing is answered.
+    /// The token without which every request is refused.
     pub token: &'static str,
     /// The number of evictions that are refused at first, as by a budget.
     pub evictions: usize,
 }
 
-/// An API server that holds `objects`, and refuses to list `forbidden`; its
+/// Starts an API server that holds `objects` and refuses to list `forbidden`, and returns its
 /// address. It serves until the tests end.
 pub fn start(objects: Vec<Value>, forbidden: &'static str) -> String {
     let refusals = Refusals {
@@ -51,12 +51,12 @@ pub fn start(objects: Vec<Value>, forbidden: &'static str) -> String {
     start_with(objects, refusals)
 }
 
-/// The same, with these refusals.
+/// Like `start`, with these refusals.
 pub fn start_with(objects: Vec<Value>, refusals: Refusals) -> String {
     start_held(objects, refusals).0
 }
 
-/// The same, with what it holds.
+/// Like `start_with`. Returns also the state of the server.
 pub fn start_held(mut objects: Vec<Value>, refusals: Refusals) -> (String, Arc<Mutex<Held>>) {
     let namespaces = objects
         .iter()
@@ -98,7 +98,7 @@ pub fn kubeconfig(address: &str) -> String {
     config.to_string()
 }
 
-/// The objects that it holds now.
+/// The state of the API server.
 #[derive(Default)]
 pub struct Held {
     pub objects: Vec<Value>,
@@ -106,14 +106,14 @@ pub struct Held {
     refused: usize,
     /// The number of pods that were evicted.
     pub evicted: usize,
-    /// True if successors stay on no node.
+    /// True if successors of evicted pods get no node.
     pub is_paused: bool,
-    /// A further change to the successor of an evicted pod.
+    /// Called with the successor of an evicted pod and all objects, which it may change.
     pub beside: Option<fn(&mut Value, &mut Vec<Value>)>,
 }
 
 impl Held {
-    /// Has pods that are on no node start on the emptiest one.
+    /// Starts each pod that has no node on the emptiest node.
     pub fn start_pods(&mut self) {
         while let Some(at) = self
             .objects
@@ -134,8 +134,8 @@ impl Held {
         }
     }
 
-    /// Evicts a pod. Its owner makes another one, which is ready on the emptiest node: at
-    /// once, or when pods are started.
+    /// Evicts a pod. Its owner makes another one, which is ready on the emptiest node: at once, or
+    /// when `start_pods` is called.
     fn evict(&mut self, target: &str) -> (u16, Value) {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let parts: Vec<&str> = path.split('/').collect();
@@ -183,7 +183,7 @@ impl Held {
     }
 }
 
-/// Reads over the body of a request; whether it is there.
+/// Skips the body of a request. Returns whether it is complete.
 fn skip_body(reader: &mut impl BufRead, head: &[String]) -> bool {
     let value = |name: &str| {
         let mut fields = head.iter().filter_map(|line| line.split_once(':'));
@@ -207,7 +207,7 @@ fn skip_body(reader: &mut impl BufRead, head: &[String]) -> bool {
         let Ok(size) = usize::from_str_radix(size.trim(), 16) else {
             return false;
         };
-        // With the end of its line.
+        // The end of a line follows each chunk.
         if reader.read_exact(&mut vec![0; size + 2]).is_err() || size == 0 {
             return size == 0;
         }
@@ -294,7 +294,7 @@ fn answer(target: &str, objects: &[Value], refusals: Refusals) -> (u16, Value) {
         .find_map(|part| part.strip_prefix("continue="));
     let start: usize = start.map_or(0, |token| token.parse().expect("a token of this server"));
     let end = (start + PAGE).min(matching.len());
-    // As Kubernetes does, the kind is said once, of the list.
+    // As in Kubernetes, only the list states the kind of its items.
     let item = |object: &&Value| {
         let mut object = (*object).clone();
         let fields = object.as_object_mut().expect("objects are maps");

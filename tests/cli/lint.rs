@@ -1,4 +1,4 @@
-//! `evenkeel lint`: each rule where it belongs and nowhere else, with its line.
+//! `evenkeel lint`: each rule finds what it is for and nothing else, and tells its line.
 
 use std::fs;
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ fn soft(max_skew: u8) -> String {
     )
 }
 
-/// The rule, what it is to find and on which line, or `None`, and the file.
+/// A rule, the line of its finding, or `None` if it must find nothing, and the file.
 fn cases() -> Vec<(&'static str, Option<u64>, String)> {
     let web = "{app: web}";
     let clean = deployment(web, 3, SEPARATED);
@@ -208,7 +208,7 @@ fn on_a_cluster_it_tells_which_labels_are_in_the_way() {
     };
     let zone = "topology.kubernetes.io/zone";
     let named = node("a", &format!("{zone}: a, rack: r"));
-    // Zone a is the fuller one, and so is rack s: they leave different nodes.
+    // Zone a and rack s are the fuller ones, so the two constraints leave different nodes.
     let crossed = [
         named.clone(),
         node("b", &format!("{zone}: b, rack: s")),
@@ -257,7 +257,7 @@ fn on_a_cluster_it_tells_which_labels_are_in_the_way() {
     }
 }
 
-/// A mistake that Explain tells of has one wording.
+/// Lint and Explain word the same mistake alike.
 #[test]
 fn it_words_a_mistake_as_explain_does() {
     let directory = TempDir::new().expect("a directory");

@@ -1,4 +1,4 @@
-//! What `evenkeel lint` finds by a cluster is said once, and of what stands in a file.
+//! Findings of `evenkeel lint` on a cluster: each is reported once, and only for fields of a file.
 
 use crate::evenkeel::Workspace;
 

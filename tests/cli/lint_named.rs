@@ -1,4 +1,4 @@
-//! `lint` of what is named: in files and in a cluster alike.
+//! `lint` of named workloads, in files and in a cluster alike.
 
 use serde_json::Value;
 
@@ -35,7 +35,7 @@ fn lint_checks_what_a_cluster_has() {
         let rules = |found: &Value| -> Vec<Value> {
             let findings = found["findings"].as_array().expect("a list").iter();
             let mut rules: Vec<Value> = findings.map(|it| it["rule"].clone()).collect();
-            // They come by line, and a cluster has no lines.
+            // Findings are sorted by line, and those of a cluster have no lines.
             rules.sort_by_key(Value::to_string);
             rules
         };

@@ -1,4 +1,4 @@
-//! `evenkeel lint`: which rules are on, and where that is said.
+//! `evenkeel lint`: the settings, flags and annotations that turn rules on and off.
 
 use std::fs;
 

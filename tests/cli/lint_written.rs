@@ -12,8 +12,8 @@ use super::process;
 const CONSTRAINT: &str = "{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, \
                           labelSelector: {matchLabels: {app: web}}}";
 
-/// A Deployment with `of_spec` beside its replicas, `of_pod` in the template's
-/// spec, from line 8 on.
+/// A Deployment with `of_spec` beside its replicas, and `of_pod` in the template's spec, which
+/// begins on line 8.
 pub(super) fn deployment(of_spec: &str, of_pod: &str) -> String {
     format!(
         "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: web}}\nspec: \n  replicas: 3\n  \
@@ -45,7 +45,7 @@ fn findings_in(directory: &Path, arguments: &[&str]) -> Vec<Value> {
     answer["findings"].as_array().expect("a list").clone()
 }
 
-/// Returns what is found in a file: rule, line, path and message.
+/// Returns the findings of a file: rule, line, path and message.
 fn found(name: &str, text: &str, more: &[&str]) -> Vec<(String, u64, String, String)> {
     let directory = TempDir::new().expect("a directory");
     fs::write(directory.path().join(name), text).expect("it can be written");
@@ -186,9 +186,8 @@ fn fields_that_nobody_reads_are_found_where_they_are() {
     }
 }
 
-/// JSON, lists of either syntax and anchors: each finding has its own line.
-/// A file of JSON is taken apart first: what cannot be read is still told where it
-/// is in the file.
+/// A file of JSON is split into objects first. An object that cannot be read is still reported with
+/// its line of the file.
 #[test]
 fn json_that_cannot_be_read_has_its_line_of_the_file() {
     let cases = [
@@ -209,6 +208,7 @@ fn json_that_cannot_be_read_has_its_line_of_the_file() {
     }
 }
 
+/// JSON, lists of either syntax and anchors: each finding has its own line.
 #[test]
 fn findings_have_the_lines_of_the_file_in_every_form_of_it() {
     let odd = CONSTRAINT.replace("maxSkew", "maxSkwe");

@@ -1,5 +1,5 @@
-//! A pod template is decided about as the pod that a cluster makes of it. How many pods of
-//! each template a real cluster takes is in `tests/kubernetes/templates.rs`.
+//! Pod templates: each is decided about as the pod that a cluster makes of it.
+//! `tests/kubernetes/templates.rs` counts the pods of each template that a real cluster takes.
 
 use serde_json::{Value, json};
 
@@ -49,7 +49,7 @@ fn a_template_takes_the_room_that_its_pods_take() {
 
 const REQUESTS: &str = "spec.containers.resources.requests (LimitRange)";
 
-/// A pod's additions that cannot be known are named.
+/// An answer names the additions to a pod that cannot be known.
 #[test]
 fn a_runtime_class_that_is_not_there_is_named() {
     let mut all = cases();
@@ -105,7 +105,7 @@ fn requests_that_a_limit_range_may_add_are_named() {
     }
 }
 
-/// Pods that are there take what an API server makes of them, too.
+/// Pods in files also request what an API server sets by default.
 #[test]
 fn pods_of_files_request_what_they_are_limited_to() {
     let pod = |index: usize| {

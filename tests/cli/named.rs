@@ -1,5 +1,5 @@
-//! Pods and workloads by their names, and the pods that are pending: of files, of a
-//! server and of a cluster.
+//! Questions about pods and workloads by name, and about pending pods: in files, on a server and in
+//! a cluster.
 
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -18,7 +18,7 @@ fn answer(outcome: &Outcome) -> Value {
         }
     };
     forget(&mut answer);
-    // Of a report.
+    // The parts of a report have these fields too.
     forget(&mut answer["constraints"]);
     for workload in answer["workloads"].as_array_mut().into_iter().flatten() {
         forget(&mut workload["explanation"]);
@@ -110,7 +110,7 @@ fn a_cluster_answers_as_a_file_of_its_objects_does() {
         let title = "cluster one, revision 1, default constraints: system";
         assert!(text.contains(title), "{line}: {text}");
     }
-    // The namespace of the context, as kubectl has it.
+    // The namespace is that of the context, as in kubectl.
     let named = workspace
         .run(&format!("spread deploy/web {CLUSTER}"))
         .expect(0);
@@ -150,7 +150,7 @@ fn a_pod_that_is_there_is_taken_out_first() {
             let told = outcome.out.contains("it was taken out first");
             assert!(told, "{command} {source}: {} {}", outcome.out, outcome.err);
         }
-        // It is the only one that counts: without it both zones are at 0.
+        // The pod is the only one that counts. Without it both zones have 0 pods.
         let line = format!("filter pod/shop/web-new-1 {source} -o name");
         assert_eq!(workspace.run(&line).expect(0).out, "a1\n");
     }
@@ -247,7 +247,7 @@ fn an_unknown_kind_is_said_wherever_a_name_is_looked_up() {
     rollout.complains("unknown kind rollout: rollout web of namespace shop has no pods");
 }
 
-/// A snapshot has what a ReplicaSet selects, and not the template of its pods.
+/// A snapshot has the selector of a ReplicaSet, and not the template of its pods.
 #[test]
 fn a_workload_that_is_there_without_pods_is_not_said_to_be_missing() {
     let (_served, workspace) = served("load cluster.json");

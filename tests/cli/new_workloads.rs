@@ -1,5 +1,5 @@
-//! A workload that is not in the snapshot yet is there for its own question: default
-//! constraints find its selector, and a new revision of a Deployment is its own.
+//! Workloads that are not in the snapshot yet: a question about one adds it, so default constraints
+//! find its selector. A new revision of a Deployment counts by itself.
 
 use serde_json::{Value, json};
 
@@ -100,7 +100,7 @@ fn default_constraints_find_the_selector_of_a_new_workload() {
             vec![pod("other-1", "other-old", "a1")],
             vec![0, 0],
         ),
-        // One that has some may be of the same template: nothing is known.
+        // A Deployment that has pods may still have their template, so its selector is unknown.
         ("Deployment", none(), earlier_pods(), vec![]),
         (
             "Deployment",
@@ -127,7 +127,7 @@ fn default_constraints_find_the_selector_of_a_new_workload() {
     }
 }
 
-/// The ReplicaSets of a cluster are all known: a template of none of them is a new one.
+/// All ReplicaSets of a cluster are known, so a template that none of them has is a new revision.
 #[test]
 fn a_changed_template_is_a_revision_of_its_own() {
     let mut objects = earlier_pods();
@@ -179,7 +179,7 @@ fn a_service_of_the_same_file_counts() {
     }
 }
 
-/// Replicas are meant in all, as `kubectl scale` means them.
+/// `--replicas` is the total, as in `kubectl scale`.
 #[test]
 fn replicas_that_are_there_count() {
     let mut objects = earlier_pods();

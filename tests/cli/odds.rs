@@ -1,4 +1,4 @@
-//! The commands around the decisions, and how output behaves.
+//! Commands other than decisions, and the form of output.
 
 use std::process::Stdio;
 

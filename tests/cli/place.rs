@@ -18,8 +18,8 @@ fn fleet_desk() -> Workspace {
 fn names_come_in_the_order_of_the_picks() {
     let deployment = "-f workloads.yaml --name web --load cluster.yaml";
     let cases = [
-        // Zone c is only for those that tolerate its taint: b, the emptier one,
-        // cannot get further ahead of it.
+        // The pod does not tolerate the taint of zone c, which stays at 0 pods. So zone b, which
+        // has one pod, may take no other.
         (format!("{deployment} --replicas 1"), 1, vec![]),
         (
             format!("{deployment} --spread-only --replicas 4"),
@@ -66,7 +66,7 @@ fn the_table_shows_before_and_after() {
     }
 }
 
-/// Zone a has no rack but the first, which the first pick takes in zone b.
+/// Zone a has only rack r1, which the first greedy pick takes in zone b.
 #[test]
 fn jointly_more_are_placed() {
     let node = |name: &str, zone: &str, rack: &str| {
@@ -218,7 +218,7 @@ fn bindings_of_a_fleet() {
     refused.complains("metadata.labels");
 }
 
-/// A full region keeps the others back.
+/// A full region limits how many pods the others may take.
 #[test]
 fn the_example_of_nine() {
     let workspace = Workspace::new()
@@ -363,7 +363,7 @@ fn a_reservation_is_told() {
     }
 }
 
-/// Nothing of a process that decides on files outlives it.
+/// `--reserve` needs a server, because a process that decides on files keeps nothing.
 #[test]
 fn files_reserve_nothing() {
     let line = "place -f placement.yaml --load fleet.yaml --reserve 5m";

@@ -3,7 +3,7 @@
 use crate::evenkeel::{Outcome, Workspace};
 use crate::shop::workspace;
 
-/// The binary under another name, as kubectl finds plugins.
+/// Runs the binary under another name, as kubectl runs plugins.
 fn plugin(workspace: &Workspace, name: &str, args: &[&str]) -> Outcome {
     let path = workspace.path(name);
     if !path.exists() {
@@ -42,7 +42,7 @@ fn as_a_plugin_it_asks_the_current_context() {
             .out
             .contains("Deployment shop/web")
     );
-    // Whoever says whom to ask is not asked twice.
+    // A flag that says whom to ask wins over the current context.
     let files = run("explain --pending --load cluster.json").expect(1);
     assert!(
         files.out.starts_with("snapshot \"default\""),
@@ -103,7 +103,7 @@ fn a_shell_gets_the_names_of_a_cluster() {
         ("explain --kubeconfig kube.yaml deploy/", "deploy/web"),
         ("spread --kubeconfig kube.yaml -n s", "shop"),
         ("filter --kubeconfig kube.yaml --context g", "gone"),
-        // Without a cluster, kinds alone.
+        // Without a cluster only kinds are completed.
         ("explain s", "sts/"),
         ("explain deploy/", ""),
     ];

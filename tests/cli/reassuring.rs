@@ -1,5 +1,5 @@
-//! What a person has to know before trusting an answer: what was not checked, and
-//! what the files lack.
+//! The warnings that a person needs before trusting an answer: fields that were not checked, and
+//! kinds that the files lack.
 
 use serde_json::json;
 
@@ -33,7 +33,7 @@ fn every_answer_names_what_was_not_checked() {
         let words: Vec<&str> = told.out.split_whitespace().collect();
         let expected = match line.starts_with("score") {
             true => "not checked: spec.resourceClaims, spec.volumes",
-            // It is in what is said first.
+            // The first sentence says it.
             false => ", but spec.resourceClaims and spec.volumes were not checked",
         };
         assert!(words.join(" ").contains(expected), "{line}: {}", told.out);
@@ -46,7 +46,8 @@ fn what_the_cluster_says_of_a_pending_pod_decides_beside_what_is_said_here() {
     let same =
         "0/2 nodes are available: 1 Too many pods, 1 node(s) were unschedulable. preemption: none";
     let full = "status: {allocatable: {pods: 0}}";
-    // Whether the nodes take it, what the cluster says, the code, and what is told of that.
+    // Each case: whether the nodes take the pod, the cluster's message, the exit code, and whether
+    // the message is shown.
     let cases = [
         (true, conflict, 1, true),
         (false, same, 1, false),
@@ -145,7 +146,7 @@ fn files_that_lack_what_default_constraints_need_say_so() {
         assert_eq!(told.expect(0).err, warning, "{files}");
         let told = workspace.run("load cluster.yaml --default-constraints system");
         assert_eq!(told.expect(0).err, warning, "{files}");
-        // Of a part of a cluster, or without such constraints, nothing is missing.
+        // For a part of a cluster, or without default constraints, nothing is missing.
         for line in [
             "spread --load cluster.yaml --default-constraints none",
             "load cluster.yaml --merge --default-constraints system",
@@ -153,7 +154,7 @@ fn files_that_lack_what_default_constraints_need_say_so() {
             assert_eq!(workspace.run(line).expect(0).err, "", "{line}: {files}");
         }
     }
-    // A cluster that was asked has no others.
+    // A cluster lists all its objects, so nothing is missing.
     let owners = json!([{"apiVersion": "v1", "kind": "ReplicaSet", "name": "o", "uid": "u",
         "controller": true}]);
     let objects = vec![

@@ -9,7 +9,7 @@ use crate::evenkeel::{Outcome, Workspace};
 use crate::kube_api::{self, Refusals};
 use crate::process::{Server, until};
 
-/// Three zones; `web` has four pods in zone a, of which `kept` is not to be moved.
+/// Three zones; `web` has four pods in zone a. Those named `kept` may be marked as not to move.
 fn objects(annotations: &Value, volumes: &Value) -> Vec<Value> {
     let node = |name: &str, zone: &str| json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": name, "labels": {"zone": zone}}});
     let pod = |name: &str, node: &str| {
@@ -75,7 +75,7 @@ fn files_say_which_pods_stay() {
         let workspace = workspace(objects(&annotations, &none));
         assert_eq!(workspace.run(line).expect(0).out, KEPT, "{annotations}");
     }
-    // Nothing tells them apart.
+    // Without a mark nothing tells the pods apart.
     let names = "shop/kept-1\nshop/kept-4\n";
     let other = json!({"karpenter.sh/do-not-disrupt": "false", "other": "x"});
     let free = workspace(objects(&other, &none));
@@ -101,7 +101,7 @@ fn what_is_left_is_told_with_what_is_in_the_way() {
     told.says("in the way: zone a: PodDisruptionBudget web allows no eviction (4)");
     let json = workspace.run(&format!("{line} -o json")).expect(1).json();
     assert_eq!(json["workloads"][0]["blockers"][0]["kind"], "KIND_BUDGET");
-    // Another workload is none of its business.
+    // A selector of other pods leaves the workload out.
     workspace
         .run("rebalance -n shop -l app=db --load cluster.json")
         .expect(0);
@@ -163,7 +163,7 @@ fn moves_are_made_one_at_a_time() {
     let address = kube_api::start_with(objects(&json!({}), &json!([])), refusals);
     let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
     let line = "rebalance --kubeconfig kube.yaml --apply";
-    // Nobody is there to be asked, and nothing is evicted without an answer.
+    // Nobody can be asked without a terminal, and nothing is evicted without an answer.
     workspace
         .run(line)
         .expect(2)
@@ -185,8 +185,8 @@ fn moves_are_made_one_at_a_time() {
     assert_eq!(made(&again), []);
 }
 
-/// While a pod is moved, a Deployment is rolled out: another ReplicaSet makes the successor.
-/// A pod of another Deployment, whose name begins alike, is none.
+/// While a pod is moved, a Deployment is rolled out: another ReplicaSet makes the successor. A pod
+/// of another Deployment, whose name begins alike, is no successor.
 #[test]
 fn a_successor_is_known_by_its_owner() {
     let mut objects = objects(&json!({}), &json!([]));
@@ -293,7 +293,7 @@ fn a_dry_run_evicts_nothing() {
     let line = "rebalance --kubeconfig kube.yaml --apply";
     let run = workspace.run(&format!("{line} --dry-run=server")).expect(0);
     run.complains("dry run: shop/kept-1: would be evicted");
-    // All pods are still there: one move, as many as there may be.
+    // All pods are still there. One move is made, the most that is allowed.
     let report = workspace
         .run(&format!("{line} --yes --max-moves 1"))
         .expect(1)

@@ -182,7 +182,7 @@ fn a_server_that_is_not_there_ends_with_3() {
 
 #[test]
 fn a_server_that_does_not_answer_ends_with_3() {
-    // It takes connections and says nothing.
+    // The listener takes connections and sends nothing.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = listener.local_addr().expect("it is bound").to_string();
     let workspace = Workspace::new().with_server(&address);

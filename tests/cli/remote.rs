@@ -11,7 +11,7 @@ use crate::process::until;
 use crate::workspace;
 use support::server::Server;
 
-/// A server, a workspace that talks to it, and what keeps the server running.
+/// A server and a workspace that talks to it. The runtime keeps the server running.
 pub fn with_server() -> (Runtime, Server, Workspace) {
     let runtime = Runtime::new().expect("a runtime starts");
     let server = runtime.block_on(Server::start());
@@ -162,7 +162,7 @@ fn a_server_is_verified() {
     let start = "OK: snapshot \"default\", revision 1: views 1, partitions ";
     assert!(out.starts_with(start), "{out}");
     assert!(out.ends_with(", label sets 1, nodes 5, pods 3\n"), "{out}");
-    // From files nothing was asked yet.
+    // A snapshot from files was asked nothing yet, so it has no views.
     let answer = workspace
         .run("verify --load cluster.yaml -o json")
         .expect(0);
@@ -210,7 +210,7 @@ fn the_environment_names_server_and_snapshot_and_flags_win() {
     assert_eq!(run("snapshot get --snapshot other"), Some(2));
     assert_eq!(run("snapshot get named"), Some(0));
     assert_eq!(run("snapshot get other"), Some(2));
-    // On files nobody asks the server that the environment names.
+    // With files, the server that the environment names is not asked.
     assert_eq!(run("snapshot get --load cluster.yaml"), Some(0));
 }
 
@@ -222,7 +222,7 @@ fn http1() -> SocketAddr {
         for stream in listener.incoming().take(20).flatten() {
             let mut stream = stream;
             let mut begun = [0; 512];
-            // Whatever comes: it is not HTTP/1.
+            // The request is ignored, because it is not HTTP/1.
             let _ = stream.read(&mut begun);
             let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
         }
@@ -255,21 +255,20 @@ fn http2(status: u8) -> SocketAddr {
     };
     std::thread::spawn(move || {
         for stream in listener.incoming().take(20).flatten() {
-            // It ends with the connection.
+            // `serve` ends with an error when the connection closes.
             let _ = serve(stream);
         }
     });
     address
 }
 
-/// What is wrong with an address is said in a sentence, not in the words of a
-/// library.
+/// An error about an address is a sentence of the program, not of a library.
 #[test]
 fn a_wrong_address_is_named() {
     let (_runtime, server, _) = with_server();
     let plain = server.address.trim_start_matches("http://");
     let http1 = http1();
-    // As HPACK writes the statuses.
+    // The bytes are the statuses 404 and 200 in HPACK.
     let (not_found, ok) = (http2(0x8d), http2(0x88));
     let cases = [
         (

@@ -1,4 +1,4 @@
-//! A report on a whole cluster, pages that are kept, and how wide output is.
+//! The report on a whole cluster, pages in HTML, and the width of output.
 
 use serde_json::json;
 
@@ -18,7 +18,8 @@ fn a_report_has_the_score_and_what_it_is_made_of() {
         .run("report --load cluster.yaml -o json")
         .expect(1)
         .json();
-    // Of the fullest zone: web violates its constraint, cache has 2 of 1, db 1 of 1.
+    // web violates its constraint. The fullest domain has 2 pods of cache, where 1 would be even,
+    // and 1 of db.
     assert_eq!(answer["score"], json!({"value": 50, "workloadCount": 3}));
     assert_eq!(answer["by"], "topology.kubernetes.io/zone");
     assert_eq!(
@@ -127,8 +128,8 @@ fn pages_say_where_they_are_from_and_fold_what_is_long() {
     }
 }
 
-/// Sentences and tables are as wide as the terminal, sentences never wider than can
-/// be read; what is no terminal gets lines as they are.
+/// Sentences and tables are as wide as the terminal, but sentences never too wide to read. A file
+/// or a pipe gets lines as they are.
 #[test]
 fn output_is_as_wide_as_the_terminal() {
     let workspace = workspace().file("outage.yaml", AFTER_OUTAGE);
@@ -220,8 +221,8 @@ fn each_workload_counts_as_the_formula_says() {
     const DB: &str = "StatefulSet";
     let in_zone = |pods: usize| format!("all {pods} in topology.kubernetes.io/zone a");
     let on_node = |pods: usize| format!("all {pods} in kubernetes.io/hostname a1");
-    // Of each: the score, then by workload the pods, those of the fullest domain,
-    // those if they were even and the percentage; and the risks.
+    // Each case: the workloads; the score; of each uneven workload its pods, those of the fullest
+    // domain, the same if it were even, and the percentage; and the risks.
     type Case<'a> = (&'a [Placed], Option<i64>, serde_json::Value, Vec<String>);
     let cases: [Case<'_>; 15] = [
         (&[(DB, "db", "", "a1 b1")], Some(100), json!([]), vec![]),
@@ -317,7 +318,7 @@ fn a_report_in_words_leaves_nothing_out() {
     ];
     let workspace = Workspace::new().file("cluster.yaml", &placed(&workloads));
     let line = "report --load cluster.yaml --default-constraints none -o";
-    // As the sections of the page and of the text name a workload.
+    // Each section of the text and of the page names these workloads.
     let (text, page) = (
         workspace.run(&format!("{line} text")),
         workspace.run(&format!("{line} html")),
@@ -340,8 +341,8 @@ fn a_report_in_words_leaves_nothing_out() {
     }
 }
 
-/// Pods that fit nowhere come first; the page shows how pods are and how they would be, and
-/// is not green where the score is low.
+/// Pods that fit nowhere come first. The page shows the pods as they are and as they would be even,
+/// and is not green where the score is low.
 #[test]
 fn a_page_shows_what_fits_nowhere_and_what_would_be_even() {
     let stuck = "kind: Pod\nmetadata: {name: stuck, labels: {app: big}}\nspec: {nodeSelector: {disk: none}}\n";

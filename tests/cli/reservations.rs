@@ -85,7 +85,7 @@ fn a_request_id_reserves_once() {
     let placed = |id: &str| {
         let outcome = place(2, id);
         let mut answer = outcome.expect(0).json();
-        // Of the decision, not of what was decided.
+        // The id of the decision differs in each answer.
         answer
             .as_object_mut()
             .expect("an object")

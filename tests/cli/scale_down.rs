@@ -66,7 +66,7 @@ fn files_say_what_is_ready_and_what_deleting_costs() {
     assert_eq!(names.out, "web-3\nweb-2\n");
     let json = workspace().run(&format!("{line} -o json")).expect(0).json();
     assert_eq!(json["removals"][0]["name"], "web-3");
-    // One is too few to keep the constraint.
+    // Removing one pod is not enough to meet the constraint.
     let line = "scale-down rs/shop/web --by 1 --load cluster.json -o name";
     assert_eq!(workspace().run(line).expect(1).out, "web-3\n");
     let unknown = workspace().run("scale-down rs/shop/db --by 1 --load cluster.json");

@@ -1,10 +1,10 @@
-//! The table of the README that says what of kube-scheduler's plugins a decision has.
+//! The table of the README that says which plugins of kube-scheduler a decision covers.
 
 use std::collections::BTreeMap;
 
 use crate::evenkeel::Workspace;
 
-/// A node and a pod that the Filter of a plugin refuses there, or might.
+/// By plugin: a node and a pod that its Filter refuses there, or might refuse.
 const FILTERED: [(&str, &str, &str); 15] = [
     (
         "SchedulingGates",
@@ -57,7 +57,7 @@ const FILTERED: [(&str, &str, &str); 15] = [
     ),
 ];
 
-/// A node, and a class of storage.
+/// A storage class, beside a node.
 const CLASS: &str = "---\nkind: StorageClass\nmetadata: {name: s}\nprovisioner: p\n";
 
 /// The same, with a claim that no volume is bound to.
@@ -71,7 +71,7 @@ const BOUND: &str = "---\nkind: StorageClass\nmetadata: {name: s}\nprovisioner: 
 
 const CLAIM: &str = "spec: {volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]}";
 
-/// A node and a pod that the Score of a plugin looks at.
+/// By plugin: a node and a pod that its Score looks at.
 const SCORED: [(&str, &str, &str); 9] = [
     (
         "TaintToleration",

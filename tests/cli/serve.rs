@@ -73,7 +73,7 @@ fn a_file_that_cannot_be_loaded_ends_the_server_and_says_why() {
             .run(&format!("{serve} --log-format human"))
             .expect(1);
         outcome.complains(expected);
-        // Where nobody looks, as in a container, the log is JSON.
+        // Without a terminal, as in a container, the log is JSON.
         for format in ["", " --log-format json --log-level off"] {
             let outcome = workspace.run(&format!("{serve}{format}")).expect(1);
             let message = fatal(&outcome.err);

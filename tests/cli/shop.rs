@@ -65,8 +65,8 @@ fn replica_set(name: &str, hash: &str, labels: Value) -> Value {
     object("ReplicaSet", "apps/v1", name, "shop", more)
 }
 
-/// Zone a has a web pod, zone b only a cordoned node. One more web pod waits, and
-/// one of db, which is not the only one of its labels elsewhere.
+/// Zone a has a web pod, zone b only a cordoned node. Two more web pods wait, and one of db in
+/// another namespace.
 pub(crate) fn objects() -> Vec<Value> {
     let node = |name: &str, zone: &str, cordoned: bool| {
         let more = json!({
@@ -91,7 +91,7 @@ pub(crate) fn objects() -> Vec<Value> {
         web_pod("web-new-2", ""),
         web_pod("web-new-3", ""),
         pending("db-0", "default", json!({"metadata": db})),
-        // Those wait for no node.
+        // The next two pods wait for no node.
         pending(
             "gone",
             "shop",

@@ -197,7 +197,7 @@ fn a_cluster_is_watched() {
     shown.wait_for("violating: none of 1 workload");
 }
 
-/// Nodes in two zones, and pods that no constraint holds even.
+/// Nodes in two zones, of which two have a rack.
 const FREE: &str = r#"
 - {kind: Node, metadata: {name: a1, labels: {topology.kubernetes.io/zone: a, kubernetes.io/hostname: a1, rack: r1}}}
 - {kind: Node, metadata: {name: a2, labels: {topology.kubernetes.io/zone: a, kubernetes.io/hostname: a2, rack: r2}}}
@@ -243,7 +243,7 @@ see how they are spread with --by topology.kubernetes.io/zone
 ";
     assert_eq!(answer.out, expected);
 
-    // Static pods and single ones are in nobody's way.
+    // Static pods and workloads of a single pod are not ranked.
     let by = workspace
         .run("spread --by rack --load cluster.yaml")
         .expect(0);
@@ -258,7 +258,7 @@ default    ReplicaSet/nodal   3, 1 pending  rack  0     r1 0  r2 0
 default    StatefulSet/zonal  2             rack  0     r1 1  r2 1
 ";
     assert_eq!(by.out, expected);
-    // Asked by name they are told all the same.
+    // Asked about by name, they are shown all the same.
     let line = "spread --workload no/a1 --by rack --load cluster.yaml -o name";
     assert_eq!(workspace.run(line).expect(0).out, "Node/default/a1\n");
 
@@ -281,7 +281,7 @@ fn a_key_that_no_node_has_is_refused() {
         assert_eq!(refused.err, expected, "{flags}");
         assert_eq!(refused.out, "", "{flags}");
     }
-    // Nor is a zone supposed that no node has: nobody asked for one.
+    // Nor is a zone assumed that no node has, where the question names no key.
     let bare = Workspace::new().file(
         "cluster.yaml",
         &free(&[("Job", "one", "one-0", "a1")]).replace("topology.kubernetes.io/zone", "zone"),

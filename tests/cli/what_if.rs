@@ -1,19 +1,19 @@
-//! Questions about what is not so: objects that are gone, and the pod itself
+//! Questions about another state than the present: with objects deleted, or without the pod itself
 //! where it already runs.
 
 use crate::evenkeel::Workspace;
 use crate::remote::with_server;
 use crate::workspace;
 
-/// The same workspace with a server that holds `cluster.yaml`, and with files.
+/// Runs `check` on a workspace of files, and on one whose server holds `cluster.yaml`.
 fn both(check: impl Fn(&Workspace, &str)) {
     let files = workspace();
     let (_runtime, server, _) = with_server();
     let served = workspace().with_server(&server.address);
     served.run("load cluster.yaml").expect(0);
     for (workspace, source) in [(files, "--load cluster.yaml"), (served, "")] {
-        // Pod w1 as the cluster shows it, as a manifest has it, and one that does
-        // not run.
+        // Pod w1 as the cluster shows it, as a manifest has it, and bound without a status; and a
+        // pod that does not run.
         let spread = "topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, \
             whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web}}}]";
         let pod = |name: &str, node: &str, more: &str| {
@@ -58,8 +58,8 @@ fn a_deletion_that_hits_nothing_is_refused() {
     });
 }
 
-/// Zones a and b have two and one, c none. Without w1 a has one, so the pod may
-/// go to c alone; with it the same, but the numbers tell.
+/// Zones a and b have two pods and one, c has none. The pod may go to c alone, with w1 or without,
+/// but the counts differ.
 #[test]
 fn a_pod_that_runs_is_taken_out_first() {
     const SAID: &str = "the pod is in the snapshot: it was taken out first";
@@ -86,7 +86,7 @@ fn a_pod_that_runs_is_taken_out_first() {
             .run(&format!("explain -f new.yaml {source}"))
             .expect(0);
         assert!(!new.out.contains(SAID), "{}", new.out);
-        // Who says what becomes of the pod is believed.
+        // An overlay that deletes the pod itself makes this unnecessary.
         let told = format!("filter -f runs.yaml {source} --overlay-delete po/w1");
         assert!(!workspace.run(&told).expect(0).out.contains(SAID));
     });

@@ -1,5 +1,5 @@
-//! What kube-scheduler 1.36 and 1.37 answered about pods with affinity to other pods, and
-//! about pods that need features of their nodes, asked of a real server and of the oracle.
+//! Cases about pods with affinity to other pods, and about pods that need features of their nodes,
+//! asked of a real server and of the oracle: both answer as kube-scheduler 1.36 and 1.37 did.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -27,7 +27,7 @@ struct Recorded {
     until_1_36: Option<Want>,
 }
 
-/// A part of the recorded cases, or all cases of a file, each with both versions.
+/// The cases of `FILES`, or of the file that `AFFINITY_CASES` names, each for both versions.
 fn cases() -> Vec<(&'static str, AffinityCase)> {
     let lines: Vec<String> = match env::var("AFFINITY_CASES") {
         Ok(file) => vectors::lines_of(Path::new(&file)).collect(),
@@ -67,7 +67,7 @@ async fn server_judges_affinity_and_features_like_kube_scheduler() {
         let cluster = case.cluster_of(version);
         feed(&server, &snapshot, &cluster).await;
         let answer = filter(&server, &snapshot, &case.pod).await;
-        // No cluster is without namespaces: nobody told of them.
+        // The server cannot check a namespaceSelector in a cluster whose case lists no namespaces.
         let is_due = |field: &String| {
             field.ends_with(".namespaceSelector") && cluster.namespaces.is_empty()
                 || case.name.ends_with("deferred-resize")
@@ -83,7 +83,7 @@ async fn server_judges_affinity_and_features_like_kube_scheduler() {
     }
 }
 
-/// The oracle, which judges the service elsewhere, is right itself.
+/// Checks the oracle itself, which other tests compare the service with.
 #[test]
 fn oracle_judges_affinity_and_features_like_kube_scheduler() {
     for (version, case) in cases() {

@@ -1,4 +1,4 @@
-//! A description of all namespaces is of one revision, whatever moves between them.
+//! A description of all namespaces shows one revision, also while a workload moves between them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,7 +8,7 @@ use support::build::{HOSTNAME, node, on, pod};
 use support::model::{Stored, delete};
 use support::server::Server;
 
-/// Namespaces between the two that a workload moves between.
+/// Number of namespaces that are listed between `a` and `z`, the two that a workload moves between.
 const BETWEEN: usize = 40;
 const ROUNDS: usize = 150;
 

@@ -19,10 +19,10 @@ use support::build::{ZONE, hard, node, on, pod, soft, spread};
 use support::model::Stored;
 use support::server::{Client, Server};
 
-/// Longer than anything takes on a busy machine.
+/// Longer than any answer takes on a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A stream that is open.
+/// An open stream of questions.
 pub(crate) struct Asking {
     pub(crate) steps: mpsc::Sender<DecideRequest>,
     answers: Streaming<DecideResponse>,

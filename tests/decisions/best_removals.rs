@@ -1,5 +1,5 @@
-//! Which pods should go: of all choices, tried one by one, none leaves the others
-//! spread better. Among those that do as well it is a ReplicaSet's order.
+//! The pods that RankRemovals chooses: of all choices, tried one by one, none leaves the other pods
+//! spread better. The deletion order of a ReplicaSet decides between equally good choices.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use support::build::{HOSTNAME, ZONE, hard, node, on, pod, soft};
 use support::model::Stored;
 use support::server::Server;
 
-/// A small cluster: by node its labels, by pod its node, and constraints.
+/// A small cluster: the labels of each node, the node of each pod, and the constraints.
 #[derive(Debug)]
 struct Case {
     nodes: Vec<BTreeMap<&'static str, String>>,
@@ -85,7 +85,7 @@ impl Case {
         labels.get(key).filter(|_| has_all)
     }
 
-    /// Counts by domain, without the pods of `gone`.
+    /// Counts by domain, without the pods whose bits are set in `gone`.
     fn counts(&self, constraint: usize, gone: u32) -> BTreeMap<&String, i64> {
         let all = 0..self.nodes.len();
         let domains = all.filter_map(|node| self.domain(constraint, node));
@@ -101,8 +101,8 @@ impl Case {
         counts
     }
 
-    /// Returns how bad it is what stays: by hard constraints and by soft ones, how many pods
-    /// of the workload are on nodes in no domain, and the sum of the squares.
+    /// Returns how badly the pods that stay are spread, under hard constraints and under soft ones:
+    /// the number of pods of the workload on nodes in no domain, and the sum of the squared counts.
     fn badness(&self, gone: u32) -> [(i64, i64); 2] {
         [true, false].map(|hard| {
             let (mut outside, mut squares) = (0, 0);
@@ -153,7 +153,7 @@ impl Case {
     }
 }
 
-/// Keys that contain one another, and two that cross: the best of all choices.
+/// With keys that contain one another, or of which two cross, the answer is the best choice.
 #[tokio::test]
 async fn no_choice_is_better() {
     let server = Server::start().await;
@@ -195,8 +195,8 @@ async fn no_choice_is_better() {
     }
 }
 
-/// Of choices that are as even the pods of the lowest sum of places go, so two that are
-/// as even differ by the ReplicaSet's order alone.
+/// Of equally even choices, the answer has the lowest sum of the pods' places in the deletion order
+/// of a ReplicaSet.
 #[tokio::test]
 async fn ties_go_by_the_order_of_deletion() {
     let server = Server::start().await;
@@ -213,7 +213,7 @@ async fn ties_go_by_the_order_of_deletion() {
         for node in &case.pods {
             *on_node.entry(node).or_insert(0) += 1;
         }
-        // All are alike but for how many are on their node, and their names.
+        // The pods differ only in the number of pods on their node and in their names.
         let mut order: Vec<usize> = (0..case.pods.len()).collect();
         order.sort_by_key(|pod| (-on_node[&case.pods[*pod]], *pod));
         let places = |gone: u32| {
@@ -231,7 +231,7 @@ async fn ties_go_by_the_order_of_deletion() {
     }
 }
 
-/// Three keys that cross: no exchange of two pods is better.
+/// With three keys that cross, no exchange of a pod that goes for one that stays is better.
 #[tokio::test]
 async fn three_crossing_keys_are_told_as_not_optimal() {
     const THIRD: &str = "example.com/third";

@@ -1,5 +1,5 @@
-//! What kube-scheduler 1.35 answered in 1,648 cases, asked of a real server
-//! and of the oracle. `vectors/` says where the cases come from.
+//! 1,648 cases, asked of a real server and of the oracle: both answer as kube-scheduler 1.35 did.
+//! `vectors/` says where the cases come from.
 
 use std::collections::BTreeMap;
 
@@ -129,8 +129,8 @@ fn load() -> Vec<Vector> {
     vectors
 }
 
-/// The server's answers are kube-scheduler's, and the oracle's in all that
-/// kube-scheduler does not tell.
+/// The server answers as kube-scheduler does, and as the oracle in all that kube-scheduler does not
+/// report.
 #[tokio::test]
 async fn server_decides_like_kube_scheduler() {
     let server = Server::with_limits(Limits {
@@ -166,7 +166,7 @@ async fn server_decides_like_kube_scheduler() {
     assert_eq!(decided, CASES);
 }
 
-/// The oracle, which judges the service elsewhere, is right itself.
+/// Checks the oracle itself, which other tests compare the service with.
 #[test]
 fn oracle_decides_like_kube_scheduler() {
     for Vector { case, want } in load() {
@@ -250,7 +250,7 @@ fn check_score(name: &str, got: &ScoreResponse, want: &Want) {
     for (got, want) in got.constraints.iter().zip(constraints) {
         assert_eq!(topology_key(got), want.topology_key, "{name}");
         if want.topology_key != HOSTNAME {
-            // Of hostnames kube-scheduler keeps no counts; the scores show them.
+            // kube-scheduler keeps no counts by hostname; only the scores show them.
             assert_eq!(counts(got), want.domain_counts, "{name}: domain counts");
         }
     }

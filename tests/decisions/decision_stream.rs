@@ -1,5 +1,5 @@
-//! Streams of questions: each is answered as the call would be, in the order of
-//! completion, and none ends the stream or holds up another.
+//! Streams of questions: each question is answered as a call of its own would be, answers come in
+//! the order of completion, and no question ends the stream or delays another.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -106,7 +106,7 @@ async fn a_refused_question_ends_nothing() {
     assert_eq!(codes, wanted.into());
 }
 
-/// The error of a question has what the status of the call has.
+/// The error of a question has the code, message and details of the status of the same call.
 #[tokio::test]
 async fn errors_are_those_of_the_call() {
     let server = server(Limits::default()).await;
@@ -181,7 +181,7 @@ async fn unanswered_questions_have_a_limit() {
         asking.ask(id, filter(2)).await;
     }
     assert_eq!(asking.code().await, (3, Code::ResourceExhausted));
-    // What is answered at once needs no room.
+    // A question that is answered at once does not count towards the limit.
     asking.ask(4, filter(0)).await;
     assert_eq!(asking.code().await, (4, Code::Ok));
     update(&server, vec![]).await;
@@ -213,7 +213,7 @@ async fn a_client_that_does_not_read_holds_up_nobody_else() {
             ..FilterRequest::default()
         })
     };
-    // More than all windows hold: the stream stops to be read.
+    // Sends more than all flow-control windows hold, until the server stops reading the stream.
     let mut sent = 0;
     loop {
         let step = DecideRequest {
@@ -229,7 +229,7 @@ async fn a_client_that_does_not_read_holds_up_nobody_else() {
     let mut other = Asking::open(&server.client()).await;
     other.ask(1, filter(0)).await;
     assert_eq!(other.code().await, (1, Code::Ok));
-    // It goes on once it is read.
+    // The stream goes on once the client reads its answers.
     for _ in 0..sent {
         assert_eq!(slow.code().await.1, Code::Ok);
     }

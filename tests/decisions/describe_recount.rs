@@ -1,5 +1,4 @@
-//! How evenly things are spread is what a recount by brute force says, in order and
-//! over pages.
+//! DescribeSpread compared with a recount by brute force: numbers, order and pages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use support::{generate, model};
@@ -19,9 +18,8 @@ use support::server::Server;
 /// The workload of pods: namespace, kind, name and labels.
 type Key = (String, String, String, LabelMap);
 
-/// What one constraint comes to: its index, key, action and whether it is a
-/// default; domain count, minimum, whether minDomains is unmet, skew, excess;
-/// pods and nodes by domain.
+/// The numbers of one constraint: its index, key, action and whether it is a default; domain count,
+/// minimum, whether minDomains is unmet, skew, excess; pods and nodes by domain.
 type Numbers = (
     (i32, String, String, bool),
     (i64, i64, bool, i64, i64),
@@ -111,7 +109,7 @@ fn recount(
     )
 }
 
-/// Every workload with what each of its constraints comes to.
+/// Every workload with the number of its pods and the numbers of its constraints.
 fn recount_all(cluster: &Cluster) -> BTreeMap<Key, (i64, BTreeSet<Numbers>)> {
     let mut all: BTreeMap<Key, (i64, BTreeSet<Numbers>)> = BTreeMap::new();
     for pod in &cluster.pods {
@@ -178,7 +176,7 @@ fn answered(topology: &TopologySpread) -> Numbers {
     )
 }
 
-/// Worst first: hard, soft, skew.
+/// The sort key that puts the worst workload first: excess of hard, of soft constraints, skew.
 fn rank(numbers: &BTreeSet<Numbers>, key: &Key) -> (i64, i64, i64, Key) {
     let excess = |action: &str| {
         let alike = numbers.iter().filter(|n| n.0.2 == action);

@@ -1,5 +1,4 @@
-//! How evenly things are spread: what it is asked about, in which order, pages, and
-//! what is refused.
+//! DescribeSpread: its subjects, the order of workloads, pages, and questions that are refused.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -66,7 +65,7 @@ fn owned(mut pod: Pod, kind: &str, name: &str) -> Pod {
     pod
 }
 
-/// Three zones with a node each, and a node in none.
+/// Three zones with a node each, and a node in no zone.
 async fn zones() -> Server {
     let server = Server::start().await;
     let mut nodes: Vec<_> = ["a", "b", "c"]
@@ -128,7 +127,7 @@ async fn by_a_key_where_the_workload_may_run() {
         owned(pod, "StatefulSet", "db").change()
     });
     server.update("", pods.collect()).await;
-    // Most of its pods may run on a1 only.
+    // Most pods of the StatefulSet may run on a1 only.
     let answer = ask(
         &server,
         DescribeSpreadRequest {
@@ -281,7 +280,7 @@ async fn looking_keeps_no_views() {
     assert_eq!(snapshot.summary().memory.views, 0);
 }
 
-/// A page ends early when clients could not receive it.
+/// A page ends early, before it is too large for clients to receive.
 #[tokio::test]
 async fn a_page_is_of_a_size_that_clients_accept() {
     const RECEIVED: usize = 4 << 20;
@@ -318,8 +317,8 @@ async fn a_page_is_of_a_size_that_clients_accept() {
     assert_eq!(listed.len(), WORKLOADS);
 }
 
-/// A description, and a decision with an overlay, gather much in memory: they are
-/// refused when there is no room for it, and leave nothing on the account.
+/// A description, and a decision with an overlay, need much memory. The server refuses both without
+/// room for it, and charges nothing to the account afterwards.
 #[tokio::test]
 async fn what_a_decision_gathers_is_on_the_account() {
     const LIMIT: usize = 64 << 20;
@@ -362,7 +361,7 @@ async fn what_a_decision_gathers_is_on_the_account() {
     }
 }
 
-/// Since Kubernetes 1.35 a pod gets these labels of its node when it is bound.
+/// Since Kubernetes 1.35 a pod gets the zone and region labels of its node when it is bound.
 #[tokio::test]
 async fn bare_pods_are_one_workload_whatever_labels_their_nodes_gave_them() {
     let server = zones().await;

@@ -1,5 +1,5 @@
-//! The order of a rebalance keeps every budget at each step, and the limits of moves: on random
-//! clusters, replayed one eviction at a time.
+//! Rebalances of random clusters, replayed one eviction at a time: each step keeps every disruption
+//! budget and every limit of moves.
 
 use std::collections::BTreeMap;
 
@@ -16,17 +16,17 @@ use support::server::Server;
 
 const APPS: [&str; 3] = ["web", "db", "ui"];
 
-/// Zones of nodes are their number modulo 3.
+/// Number of nodes. The zone of each is its number modulo 3.
 const NODES: usize = 6;
 
 #[derive(Debug, Clone)]
 struct Budget {
-    /// The apps that it is about.
+    /// The apps whose pods the budget selects.
     apps: Vec<usize>,
     is_of_available: bool,
     share: usize,
     is_percentage: bool,
-    /// The number that the controller says.
+    /// The number of allowed disruptions in the status, which a controller writes.
     said: Option<i32>,
 }
 
@@ -92,8 +92,8 @@ impl Budget {
         budget.change()
     }
 
-    /// Returns the number of evictions that it allows, with so many pods, of which `running` are on
-    /// nodes.
+    /// Returns the number of evictions that the budget allows with `pods` pods, of which `running`
+    /// are on nodes.
     fn allows(&self, pods: usize, running: usize) -> usize {
         if let Some(said) = self.said {
             return said as usize;
@@ -163,7 +163,7 @@ impl Case {
         }
     }
 
-    /// All pods of some apps, and those that are on nodes.
+    /// The number of pods of some apps, and the number of those on nodes.
     fn count(&self, apps: &[usize]) -> (usize, usize) {
         let own = self.pods.iter().filter(|(app, _)| apps.contains(app));
         (
@@ -184,7 +184,7 @@ impl Case {
                 let (all, running) = self.count(&budget.apps);
                 budget.allows(all, running) > 0
             }
-            // The Eviction API refuses it.
+            // The Eviction API refuses a pod of several budgets.
             _ => false,
         }
     }
@@ -206,7 +206,7 @@ async fn each_step_keeps_budgets_and_limits() {
             let number: usize = name[1..].parse().expect("a number");
             let app = case.pods[number].0;
             assert!(case.may_evict(app), "{}", said());
-            // While it is away, no more are than its budget accepts; then its successor is ready.
+            // The budget accepts the eviction; the successor is ready before the next one.
             let at = case.pods[number].1.expect("it is on a node");
             assert_eq!(from, format!("n{at}"), "{}", said());
             case.pods[number].1 = to[1..].parse().ok();

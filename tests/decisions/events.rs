@@ -1,5 +1,5 @@
-//! Histories of events that counts have to survive: nodes, pods and views come and
-//! go in any order, and some questions are asked again and again.
+//! Random histories of events after which counts must still be right: nodes, pods and views come
+//! and go in any order, and some questions are asked again and again.
 
 use evenkeel::proto::v1::{Change, Node, Pod};
 use proptest::collection::vec;
@@ -29,20 +29,20 @@ pub(crate) enum Event {
     Nodes(Vec<Change>),
     /// So many nodes change that views are counted anew.
     Upheaval(Vec<Change>),
-    /// As many pods with a label set each come or go at once.
+    /// Many pods, each with a label set of its own, come or go at once.
     Burst { namespace: usize, add: bool },
     /// A namespace loses all of its pods and owners.
     Emptied(usize),
     /// A new state that holds every nth object of the old one.
     Replaced(usize),
-    /// Views go that were not used for so many sweeps.
+    /// Views go that were not used for this many sweeps.
     Swept(u64),
-    /// A question about what is not so.
+    /// The questions after the event have these changes as their overlay.
     Imagined(Vec<Change>),
 }
 
-/// The number of a node; half of them fall on a few, so that what changes has
-/// pods and pods are on what changes.
+/// The number of a node. Half of the draws are among eight nodes, so that pods and changes of nodes
+/// often meet.
 fn node_number() -> impl Strategy<Value = usize> {
     prop_oneof![0..8_usize, 0..NODES + 4]
 }
@@ -78,7 +78,7 @@ fn node_at(index: usize, node: Option<Node>) -> Change {
     node.change()
 }
 
-/// All nodes anew, or all but some of them gone.
+/// Adds or replaces most nodes, and deletes the others.
 fn upheaval() -> impl Strategy<Value = Vec<Change>> {
     let each = vec(prop::option::weighted(0.85, generate::node()), NODES);
     each.prop_map(|all| {
@@ -112,7 +112,7 @@ fn pod_at(namespace: usize, index: usize, node: usize, pod: Option<Pod>) -> Chan
     metadata.name = name;
     metadata.namespace = namespace.to_owned();
     if index.is_multiple_of(3) {
-        // A label set of its own, as a stateful set's pods have.
+        // The pod has a label set of its own, as the pods of a stateful set do.
         metadata.labels.insert("hash".into(), format!("h{index}"));
     }
     let spec = pod.spec.get_or_insert_default();
@@ -162,7 +162,7 @@ pub(crate) fn history() -> impl Strategy<Value = (Vec<Pod>, Vec<Step>)> {
     })
 }
 
-/// Pods of a job: a label set each, under one that they share.
+/// Adds or deletes the pods of a job: they share one label, and each has another of its own.
 pub(crate) fn burst(namespace: &str, add: bool) -> Vec<Change> {
     let of_job = |index: usize| {
         let name = format!("job-{index}");

@@ -1,5 +1,5 @@
-//! What KubeFleet's scheduler answered in 955 cases, asked of a real server.
-//! `vectors/` says where the cases come from.
+//! 955 cases, asked of a real server, which answers as KubeFleet's scheduler did. `vectors/` says
+//! where the cases come from.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ struct Step {
 }
 
 impl Case {
-    /// The fleet: ineligible clusters are tainted, holders have a pod.
+    /// The objects of the fleet: ineligible clusters are tainted nodes, and holders have a pod.
     fn changes(&self) -> Vec<Change> {
         let cluster = |metadata: &ObjectMeta| {
             let mut node = Node {
@@ -106,8 +106,8 @@ impl Case {
             .collect()
     }
 
-    /// The bindings that hold the placement: one that is unscheduled is about
-    /// to be deleted and holds nothing.
+    /// The bindings that hold the placement. An unscheduled binding is about to be deleted and
+    /// holds nothing.
     fn held(&self) -> impl Iterator<Item = &Binding> {
         self.bindings.iter().filter(|b| b.state != "Unscheduled")
     }
@@ -158,8 +158,8 @@ fn terminating(mut pod: Pod) -> Pod {
     pod
 }
 
-/// Scores, violations with their words, the order of picks, each step's
-/// ranking, and what is given up: all as KubeFleet answered.
+/// Scores, violations and their texts, the order of picks, the ranking of each step and the removed
+/// clusters are all as KubeFleet answered.
 #[tokio::test]
 async fn server_decides_like_kubefleet() {
     let server = Server::start().await;
@@ -173,7 +173,7 @@ async fn server_decides_like_kubefleet() {
                 .replace(snapshot, vector.case.changes(), Default::default())
                 .await;
             check_evaluation(&server, snapshot, &name, &vector).await;
-            // Some cases only evaluate.
+            // Cases without `pick_n` only evaluate.
             match vector.case.pick_n {
                 Some(_) => check_picks(&server, snapshot, &name, &vector).await,
                 None => assert!(vector.want.steps.is_empty() && vector.want.removed.is_empty()),
@@ -216,7 +216,7 @@ async fn documented_worked_example() {
     };
     let placed = server.client().place(request).await;
     let placed = placed.expect("a valid request").into_inner();
-    // All are alike at first: the largest name. Then the west is behind.
+    // All clusters are equal at first, so the largest name is picked. Then the west has fewer.
     let picks: Vec<_> = placed
         .placements
         .iter()
@@ -291,7 +291,7 @@ async fn check_picks(server: &Server, snapshot: &str, name: &str, vector: &Vecto
     for (i, (step, want)) in full.steps.iter().zip(&want.steps).enumerate() {
         check_step(&format!("{name}, step {i}"), step, want);
     }
-    // What is not asked for changes nothing.
+    // The basic view picks the same and leaves the steps out.
     let basic = client.place(case.place(snapshot, View::Basic)).await;
     let basic = basic.expect("a valid request").into_inner();
     assert_eq!(basic.placements, full.placements, "{name}: basic view");

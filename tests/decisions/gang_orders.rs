@@ -1,5 +1,5 @@
-//! Workloads placed together, as a recount places them one after the other; and what is planned
-//! jointly beside all orders of picks.
+//! Workloads placed together: greedy plans compared with a recount that places them one after the
+//! other, and joint plans compared with all orders of picks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,7 +43,7 @@ fn random(rng: &mut Rng) -> (Vec<Change>, PlaceRequest) {
             (key, rng.i32(0..3), rng.bool())
         });
         let mut constraints: Vec<_> = constraints.collect();
-        // One of a key and an effect.
+        // Keeps one constraint of each key and effect.
         let mut seen = BTreeSet::new();
         constraints.retain(|(key, max_skew, _)| seen.insert((*key, *max_skew == 0)));
         let cpu = ["1", "2"][rng.usize(..2)];
@@ -60,7 +60,7 @@ fn cluster_of(nodes: &[Change]) -> Cluster {
     cluster
 }
 
-/// The picks of each workload after those before it, by the recount.
+/// The picks of a recount, which places each workload after those before it.
 fn one_after_the_other(cluster: &Cluster, request: &PlaceRequest) -> Vec<(usize, String)> {
     let mut now = cluster.clone();
     let mut picks = Vec::new();

@@ -1,4 +1,4 @@
-//! Several workloads placed together: each on what those before it leave; and all or nothing.
+//! Several workloads placed together: each takes room that those before it leave; all or nothing.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use support::model::Stored;
 use support::server::Server;
 use tonic::Code;
 
-/// All workloads have it, so a constraint over it counts all of them.
+/// A label of all workloads: a constraint that selects it counts the pods of all of them.
 const SHOP: [(&str, &str); 1] = [("part-of", "shop")];
 
 pub(crate) fn workload(
@@ -62,7 +62,7 @@ pub(crate) fn picks(answer: &PlaceResponse) -> Vec<(usize, String)> {
         .collect()
 }
 
-/// Two workloads that one selector counts: the second one goes where the first is not.
+/// One selector counts both workloads, so the second one goes where the first is not.
 #[tokio::test]
 async fn the_next_workload_sees_the_picks_of_the_first() {
     let server = Server::start().await;
@@ -80,7 +80,7 @@ async fn the_next_workload_sees_the_picks_of_the_first() {
     };
     assert_eq!((counts(0), counts(1)), (vec![0, 0], vec![0, 1]));
 
-    // Room that a caller knows of is room for all of them.
+    // All workloads of a request share the capacities that it states.
     request.capacities = vec![
         NodeCapacity {
             node: "a".into(),
@@ -99,7 +99,7 @@ async fn the_next_workload_sees_the_picks_of_the_first() {
     assert_eq!(answer.workloads[1].unplaced, 1);
 }
 
-/// The small one takes the only node that the large one fits on, unless the large one is first.
+/// Greedily the small workload takes the only node that fits the large one; jointly it does not.
 #[tokio::test]
 async fn joint_planning_places_what_is_left_over_first() {
     let server = Server::start().await;
@@ -126,7 +126,7 @@ async fn joint_planning_places_what_is_left_over_first() {
     assert_eq!((picks(&joint), joint.bound), (expected.to_vec(), Some(2)));
 }
 
-/// One that finds no node keeps all from being placed and reserved.
+/// A replica that finds no node keeps all others from being placed and reserved.
 #[tokio::test]
 async fn a_gang_is_reserved_whole_or_not_at_all() {
     let server = Server::start().await;

@@ -1,5 +1,4 @@
-//! Whatever changes arrive in whatever order, every answer is what the oracle
-//! recounts from the objects that are left.
+//! Random changes in any order: every answer is the oracle's recount of the objects that are left.
 
 use proptest::prelude::*;
 use support::history::{history, live_through};

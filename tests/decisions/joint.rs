@@ -1,5 +1,5 @@
-//! Placing jointly: of all orders of picks, tried one by one, none has more, and each
-//! pick is accepted after those before it.
+//! Joint placement: of all orders of picks, tried one by one, none has more picks, and each pick is
+//! accepted after those before it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -33,8 +33,7 @@ pub(crate) fn random_nodes(rng: &mut Rng, most: usize) -> Vec<BTreeMap<&'static 
     (0..nodes).map(labels).collect()
 }
 
-/// Nodes with their labels, the pods on them and the room for more; and what is to be
-/// placed.
+/// Nodes with their labels, their pods and their room for more, and the replicas to place.
 #[derive(Debug, Clone)]
 struct Case {
     nodes: Vec<BTreeMap<&'static str, String>>,
@@ -95,13 +94,13 @@ impl Case {
         }
     }
 
-    /// The nodes that have all keys: others take no pod, and are in no domain.
+    /// Returns whether a node has all keys. A node without one takes no pod and is in no domain.
     fn is_keyed(&self, node: usize) -> bool {
         let mut all = self.constraints.iter();
         all.all(|(key, _)| self.nodes[node].contains_key(key))
     }
 
-    /// Returns whether a node takes one more pod, with so many picks on each.
+    /// Returns whether a node takes one more pod after these picks, counted by node.
     fn takes(&self, picks: &[usize], node: usize) -> bool {
         let keyed = || (0..self.nodes.len()).filter(|node| self.is_keyed(*node));
         picks[node] < self.room[node]
@@ -137,7 +136,7 @@ impl Case {
         self.replicas
     }
 
-    /// Returns how many are placed, each of which was accepted.
+    /// Checks that each placement was accepted, and returns their number.
     fn check(&self, answer: &PlaceResponse) -> usize {
         let mut picks = vec![0; self.nodes.len()];
         for placement in &answer.placements {
@@ -193,7 +192,8 @@ async fn no_order_of_picks_is_longer() {
     );
 }
 
-/// Too many for all orders: still never fewer, all accepted, and no more than the bound.
+/// With too many replicas to try all orders, a joint plan places no fewer than a greedy one and no
+/// more than its bound, and each pick is accepted.
 #[tokio::test]
 async fn many_are_planned_by_levels() {
     let server = Server::start().await;
@@ -212,7 +212,7 @@ async fn many_are_planned_by_levels() {
             "{before} {placed} {bound}: {case:?}"
         );
         gained += usize::from(placed > before);
-        // Where three keys cross, the flows leave one out.
+        // With three keys that cross, the flows leave one key out, so the bound may be too high.
         if keys.len() < 3 {
             proven += usize::from(placed == bound);
             all += 1;
@@ -229,8 +229,7 @@ async fn many_are_planned_by_levels() {
     );
 }
 
-/// Places one after the other and jointly: how many that are, and the joint answer, which comes in
-/// time.
+/// Places greedily and jointly. Returns both numbers of placements, and the joint answer.
 async fn both(server: &Server, case: &Case) -> (usize, usize, PlaceResponse) {
     let greedy = case.place(server, Planning::Greedy).await;
     let joint = case.place(server, Planning::Joint);
@@ -239,7 +238,7 @@ async fn both(server: &Server, case: &Case) -> (usize, usize, PlaceResponse) {
     (case.check(&greedy), case.check(&joint), joint)
 }
 
-/// Each host is a domain of its own, and most are alike: plans do not look at them one by one.
+/// Each host is a domain of its own, and most are alike: a plan need not look at each of them.
 #[tokio::test]
 async fn many_hosts_are_planned_together() {
     let server = Server::start().await;
@@ -248,7 +247,7 @@ async fn many_hosts_are_planned_together() {
     for round in 0..6 {
         let mut case = Case::random(&mut rng, [KEYS[1], KEYS[3]][round % 2], (600, 1_200));
         if round < 2 {
-            // Where all have the same room, only the labels tell them apart.
+            // With the same room everywhere, nodes differ only in their labels.
             case.room.fill(3);
         }
         load(&server, &case).await;
@@ -289,7 +288,7 @@ async fn a_dead_end_is_seen_before_it_is_reached() {
     let server = Server::start().await;
     let at =
         |zone: &str, rack: &str| BTreeMap::from([(ZONE, zone.to_owned()), (RACK, rack.to_owned())]);
-    // In node order the first is zone b on rack 1: then zone a has no rack left.
+    // The first node by name is in zone b on rack 1. After a pick there, zone a has no rack left.
     let mut case = Case {
         nodes: vec![at("b", "1"), at("b", "2"), at("a", "1")],
         pods: vec![],
@@ -311,7 +310,7 @@ async fn a_dead_end_is_seen_before_it_is_reached() {
     );
     let joint = case.place(&server, Planning::Joint).await;
     let mut nodes = names(&joint);
-    // Filter accepts each after those before it.
+    // Filter accepts each pick after those before it.
     let mut placed: Vec<Change> = Vec::new();
     for node in &nodes {
         let filter = FilterRequest {

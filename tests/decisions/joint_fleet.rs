@@ -1,5 +1,5 @@
-//! Placing jointly in the Fleet dialect: of all orders of picks, tried one by one, none has more,
-//! each pick is accepted after those before it, and none of as many has a larger sum of scores.
+//! Joint placement in the Fleet dialect: of all orders of picks, tried one by one, none has more
+//! picks or, with as many, a larger sum of scores. Each pick is accepted after those before it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -66,12 +66,12 @@ impl Fleet {
         clusters.chain(holders).collect()
     }
 
-    /// The score of a cluster after these hold the placement; `None` if it is refused.
+    /// The score of a cluster while those in `holding` hold the placement; `None` if it is refused.
     fn score(&self, holding: u32, cluster: usize) -> Option<i64> {
         if holding & 1 << cluster != 0 {
             return None;
         }
-        // The skew now and with one more, or, of a single domain, 0 and 1.
+        // The largest count minus the smallest; with a single domain, 1 if `cluster` holds, else 0.
         let skew = |holding: u32, key: &str| {
             let mut counts: BTreeMap<&String, i64> = BTreeMap::new();
             for (at, labels) in self.clusters.iter().enumerate() {
@@ -125,7 +125,7 @@ impl Fleet {
         unreachable!("the last round returns")
     }
 
-    /// Returns how many are placed, each of which was accepted, and the sum of their scores.
+    /// Checks that each placement was accepted. Returns their number and the sum of their scores.
     fn check(&self, answer: &PlaceResponse) -> (usize, i64) {
         let (mut holding, mut total) = (self.held(), 0);
         for placement in &answer.placements {
@@ -194,15 +194,15 @@ async fn no_order_of_picks_is_better() {
     );
 }
 
-/// Two zones and two racks, and no cluster of zone a on rack 2. One after the other the first pick
-/// leaves none for the second.
+/// Two zones and two racks, and no cluster of zone a on rack 2. The first pick of a greedy plan
+/// leaves no cluster for the second.
 #[tokio::test]
 async fn a_fleet_sees_a_dead_end() {
     let server = Server::start().await;
     let at =
         |zone: &str, rack: &str| BTreeMap::from([(ZONE, zone.to_owned()), (RACK, rack.to_owned())]);
     let fleet = Fleet {
-        // Of equals the last one by name is picked first.
+        // Of equal clusters the last one by name is picked first.
         clusters: vec![at("a", "1"), at("b", "2"), at("b", "1")],
         holders: vec![],
         constraints: vec![(ZONE, 1, true), (RACK, 1, true)],
@@ -214,7 +214,7 @@ async fn a_fleet_sees_a_dead_end() {
     assert_eq!(fleet.check(&greedy).0, 1);
     let joint = fleet.place(&server, Planning::Joint).await;
     assert_eq!((fleet.check(&joint).0, joint.bound), (2, Some(2)));
-    // Filter accepts each after those before it.
+    // Filter accepts each pick after those before it.
     let mut placed: Vec<Change> = Vec::new();
     for placement in &joint.placements {
         let filter = FilterRequest {

@@ -1,4 +1,4 @@
-//! Placing jointly: of all orders of the most picks, tried one by one on a recount, none has a
+//! Joint placement: of all orders with the most picks, tried one by one on a recount, none has a
 //! larger sum of scores and bonuses.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use support::build::{HOSTNAME, ZONE, hard, node, on, pod, soft, spread};
 use support::model::{self, Stored};
 use support::server::Server;
 
-/// Hard constraints, and soft ones.
+/// Keys of the hard constraints, and of the soft ones.
 const KEYS: [(&[&str], &[&str]); 5] = [
     (&[ZONE], &[RACK]),
     (&[ZONE, RACK], &[HOSTNAME]),
@@ -63,7 +63,7 @@ fn request(rng: &mut Rng, nodes: usize, keys: (&[&str], &[&str])) -> PlaceReques
     }
 }
 
-/// The most picks of any order, and the best sum of these.
+/// The most picks of any order, and the best sum of scores and bonuses of as many.
 fn best(cluster: &Cluster, request: &PlaceRequest) -> (usize, i64) {
     let pod = request.pod.clone().expect("a pod");
     let bonus = |node: &str| {

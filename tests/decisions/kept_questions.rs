@@ -1,5 +1,5 @@
-//! Questions that are kept change no answer and no refusal, whatever the bytes
-//! of the request are, and hold for no longer than what they depend on.
+//! Questions that the server keeps: they change no answer and no refusal, whatever the bytes of the
+//! request, and are valid no longer than the state that they depend on.
 
 use bytes::Bytes;
 use evenkeel::account::Part;
@@ -15,7 +15,7 @@ use support::asked::{Asked, UNTIL_KEPT, ZONE, cluster, same};
 use support::build::{hard, labelled, node, pairs, pod, requirement, soft, spread};
 use support::model::Stored;
 
-/// Pods of all kinds: valid ones, one with faults, and one of nothing.
+/// Pods of all kinds: valid ones, one with faults, and an empty one.
 fn pods() -> Vec<Pod> {
     let web = pod("", &[("app", "web")]);
     let two = vec![
@@ -39,7 +39,7 @@ fn pods() -> Vec<Pod> {
     ]
 }
 
-/// A field of a request, or what might be one.
+/// A field of a request, or bytes that only resemble one.
 fn field() -> impl Strategy<Value = Vec<u8>> {
     let of = |request: FilterRequest| request.encode_to_vec();
     let pod = (0..pods().len()).prop_map(move |at| {
@@ -85,7 +85,7 @@ fn field() -> impl Strategy<Value = Vec<u8>> {
         2 => candidates,
         1 => overlay,
         1 => vec(any::<u8>(), 0..6),
-        // Fields that nobody knows: a group, a text, eight bytes.
+        // Unknown fields: a group here, a text and eight bytes below.
         1 => Just(vec![0xf3, 0x01, 0xf4, 0x01]),
         // A `top` below 0, which only Score knows.
         2 => Just(vec![0x50, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01]),
@@ -219,7 +219,7 @@ async fn a_question_is_kept_for_all_snapshots() {
         skews.extend(constraints.map(|it| it.constraint.as_ref().map(|c| c.max_skew)));
     }
     assert_eq!(skews, [Some(1), Some(2)].repeat(UNTIL_KEPT));
-    // It is kept from the second time on, whatever snapshot that is about.
+    // The question is kept from its second time on, whichever snapshot it is about.
     assert_eq!(keeping.hits(), 4);
 }
 
@@ -290,7 +290,7 @@ async fn what_is_kept_stays_within_its_limit() {
     for number in 0..1_000 {
         let label = format!("web-{number}");
         let request = FilterRequest {
-            // No constraints: nothing else is kept for it.
+            // Without constraints nothing but the question is kept for the pod.
             pod: Some(pod("", &[("app", &label)])),
             ..FilterRequest::default()
         };
@@ -300,10 +300,10 @@ async fn what_is_kept_stays_within_its_limit() {
         }
         peak = peak.max(used());
     }
-    // Besides the questions there are partitions.
+    // The same part of the account pays for partitions.
     assert!(peak > MOST / 4, "{peak} bytes are few");
     assert!(peak < MOST + (64 << 10), "{peak} bytes are too many");
-    // What is kept belongs to no snapshot; the rest goes with it.
+    // Kept questions belong to no snapshot; the rest goes with the snapshot.
     asked.registry.delete("default", "").expect("it exists");
     assert!(used() <= MOST, "{} bytes are left", used());
     drop(asked.service);

@@ -1,7 +1,7 @@
-//! Answers of a server in this process, held against those of others: of
-//! kube-scheduler, of KubeFleet, and of a recount by brute force.
+//! Answers of a server in this process, compared with those of kube-scheduler, of KubeFleet, and of
+//! a recount by brute force.
 //!
-//! One program, because each links all of the crate.
+//! The tests are one program, because each test program links the whole crate.
 
 mod affinity_conformance;
 mod all_namespaces;

@@ -1,5 +1,5 @@
-//! What kube-scheduler 1.35 answered in 622 cases with nominated pods, asked of a
-//! real server and of the oracle.
+//! 622 cases with nominated pods, asked of a real server and of the oracle: both answer as
+//! kube-scheduler 1.35 did.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ type NominatedCase = Case<BTreeMap<String, Judged>>;
 struct Judged {
     #[serde(flatten)]
     verdict: Verdict,
-    /// The same without nominated pods.
+    /// The verdict without nominated pods.
     without: Verdict,
 }
 
@@ -30,8 +30,7 @@ impl Judged {
     }
 }
 
-/// The verdicts that kube-scheduler gave, and on which nodes they are due to nominated
-/// pods.
+/// The verdicts that kube-scheduler gave, each with whether it is due to nominated pods alone.
 fn wanted(case: &NominatedCase) -> BTreeMap<&str, (&Verdict, bool)> {
     let wanted = case.want.iter();
     wanted
@@ -41,7 +40,7 @@ fn wanted(case: &NominatedCase) -> BTreeMap<&str, (&Verdict, bool)> {
 
 fn cases() -> Vec<NominatedCase> {
     let cases: Vec<NominatedCase> = load("nominated.jsonl.gz", CASES);
-    // They would prove nothing otherwise.
+    // Without such cases the tests would prove nothing about nominated pods.
     let judged = cases.iter().flat_map(|case| case.want.values());
     assert!(judged.filter(|judged| judged.is_by_nominated()).count() > 50);
     cases
@@ -74,7 +73,7 @@ async fn server_judges_with_nominated_pods_like_kube_scheduler() {
     }
 }
 
-/// The oracle, which judges the service elsewhere, is right itself.
+/// Checks the oracle itself, which other tests compare the service with.
 #[test]
 fn oracle_judges_with_nominated_pods_like_kube_scheduler() {
     for case in cases() {

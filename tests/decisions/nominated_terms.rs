@@ -1,4 +1,4 @@
-//! Nominated pods with disks, claims and affinity, beside a recount.
+//! Nominated pods with disks, claims and affinity, compared with a recount.
 
 use evenkeel::proto::v1::{Change, FilterRequest, Pod, View};
 use evenkeel::recount::Cluster;
@@ -87,8 +87,8 @@ async fn nominated_pods_use_their_disks_and_some_of_their_claims() {
             incoming(&[once()]),
             None,
         ),
-        // kube-scheduler looks at their claims only for a pod with disks, and then at the
-        // names alone.
+        // kube-scheduler looks at the claims of nominated pods only for an incoming pod with disks,
+        // and then compares the names alone.
         (
             nominated("default", 5, &[once()]),
             incoming(&[once()]),

@@ -1,5 +1,5 @@
-//! An answer names the deletes of its overlay that hit nothing: otherwise a
-//! mistyped name is answered as if there were no overlay.
+//! An answer names the deletes of its overlay that match no object. Otherwise a mistyped name would
+//! be answered as if there were no overlay.
 
 use evenkeel::proto::v1::{
     Change, Dialect, ExplainRequest, FilterRequest, ObjectReference, PlaceRequest, ScoreRequest,
@@ -9,7 +9,7 @@ use support::build::{node, on, pod};
 use support::model::{Stored, delete, delete_uid};
 use support::server::Server;
 
-/// Returns what every question about a pod says of an overlay's deletes.
+/// Returns the unknown deletes of an overlay that each kind of question about a pod reports.
 async fn unknown_deletes(
     server: &Server,
     dialect: Dialect,
@@ -67,7 +67,7 @@ async fn every_answer_names_the_deletes_that_hit_nothing() {
     ];
     server.update("", changes).await;
 
-    // In pairs, of which only the first of each hits something.
+    // Pairs of deletes; only the first of each pair matches an object.
     let overlay = vec![
         delete("Node", "", "n1"),
         delete("Node", "", "typo"),

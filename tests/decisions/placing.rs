@@ -1,6 +1,6 @@
-//! Placing many at once is placing one after the other: Filter, Score over
-//! what passed, one of the best of that, UpdateSnapshot with the pick. Which of
-//! the best it is, a recount says.
+//! Placing many replicas at once compared with placing one after the other: Filter, Score of the
+//! nodes that pass, a pick of one of the best, and UpdateSnapshot with the pick. A recount says
+//! which of the best nodes is picked.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -22,7 +22,7 @@ use support::model::{self, Stored};
 use support::server::Server;
 use tokio::runtime::Runtime;
 
-/// A cluster and what is placed on it.
+/// A cluster and the replicas to place on it.
 #[derive(Debug, Clone)]
 struct Case {
     batches: Vec<Vec<Change>>,
@@ -211,7 +211,7 @@ impl Ask {
         response
     }
 
-    /// All that are best of these by score and bonus.
+    /// All nodes of `feasible` that are best by score and bonus.
     async fn best(
         &self,
         server: &Server,
@@ -309,7 +309,7 @@ async fn equal_nodes_are_taken_in_turn() {
         let zone = format!("z{}", i % 3);
         changes.push(node(&format!("n{i:02}"), &[(ZONE, &zone)]).change());
     }
-    // One more on a node of each zone leaves the zones equal.
+    // One counted pod on a node of each zone leaves the zones equal.
     for (i, labels) in [(0, WEB), (1, WEB), (2, WEB), (3, [("app", "db")])] {
         let running = on(pod(&format!("p{i}"), &labels), &format!("n{i:02}"));
         changes.push(running.change());

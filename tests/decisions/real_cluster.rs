@@ -13,7 +13,7 @@ use support::agree::{self, Question};
 use support::build::{HOSTNAME, ZONE, hard, soft};
 use support::server::Server;
 
-/// The cluster; absent where the data is not beside the project.
+/// The cluster, or `None` where the data is not beside the project.
 fn load() -> Option<Cluster> {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data/kurl-cluster/cluster.json");

@@ -1,5 +1,5 @@
-//! Which pods to move: each step is accepted after those before it, no plan with fewer
-//! moves does as much, and after a plan there is nothing left to plan.
+//! Plans of Rebalance: each move is accepted after those before it, no plan with fewer moves does
+//! as much, and after a plan nothing is left to plan.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -18,7 +18,7 @@ use support::build::{
 use support::model::{self, Stored, delete};
 use support::server::Server;
 
-/// Asks about all of a snapshot.
+/// Asks the server for a plan.
 pub(crate) async fn ask(server: &Server, request: RebalanceRequest) -> RebalanceResponse {
     let answer = server.client().rebalance(request).await;
     answer.expect("a valid question").into_inner()
@@ -38,14 +38,14 @@ pub(crate) fn moves(answer: &RebalanceResponse) -> Vec<(&str, &str, &str)> {
     moves.map(|it| (&*it.pod, &*it.from, &*it.to)).collect()
 }
 
-/// The pod that takes the place of one: under another name, on another node.
+/// The pod that replaces `old`, under another name and on another node.
 fn successor(old: &Pod, number: usize, to: &str) -> Pod {
     let mut pod = on(old.clone(), to);
     pod.metadata.get_or_insert_default().name = format!("new{number}");
     pod
 }
 
-/// Makes the moves of a plan on plain lists of objects, where each must be accepted.
+/// Makes the moves of a plan in a recount's cluster, which must accept each of them.
 fn replay(
     cluster: &mut Cluster,
     answer: &RebalanceResponse,
@@ -147,7 +147,7 @@ impl Case {
         changes
     }
 
-    /// The nodes that have all keys: others take no pod, and are in no domain.
+    /// Returns whether a node has all keys. A node without one takes no pod and is in no domain.
     fn is_keyed(&self, node: usize) -> bool {
         let mut all = self.constraints.iter();
         all.all(|(key, _)| self.nodes[node].contains_key(key))
@@ -179,8 +179,8 @@ impl Case {
         excess.sum()
     }
 
-    /// The fewest moves of the pods of the first workload after which it is even, looked
-    /// for by trying all, if so many are enough.
+    /// The fewest moves of pods that make the first workload even, found by trying all; `None` if
+    /// that takes more than `most`.
     fn fewest(&self, most: usize) -> Option<usize> {
         let count = |own: &Vec<usize>, at: usize| own.iter().filter(|it| **it == at).count();
         let all = 0..self.nodes.len();
@@ -224,7 +224,7 @@ impl Case {
     }
 }
 
-/// Returns what is true of every plan: then the plan.
+/// Checks all that must be true of every plan, and returns the plan.
 async fn check(server: &Server, case: &Case) -> RebalanceResponse {
     let changes = case.changes();
     let mut cluster = Cluster::default();
@@ -326,7 +326,7 @@ async fn workloads_share_room() {
     assert!(planned > cases() / 2, "{planned}");
 }
 
-/// A budget of the pods with these labels that allows so many to be unavailable.
+/// A budget of the pods with these labels that allows this many to be unavailable.
 fn budget(name: &str, max_unavailable: i32, labels: &[(&str, &str)]) -> Change {
     let budget = PodDisruptionBudget {
         metadata: Some(support::build::meta(name, &[])),
@@ -356,7 +356,7 @@ fn zones() -> Vec<Change> {
     changes
 }
 
-/// Pods that stay where they are, and the words of the answer.
+/// Cases in which pods cannot move, with the text of the blocker in the answer.
 #[tokio::test]
 async fn what_is_in_the_way() {
     type Ask = fn(&mut RebalanceRequest);
@@ -445,9 +445,9 @@ fn nodes_in_zones(names: &[&str]) -> Vec<Change> {
     names.iter().map(node).collect()
 }
 
-/// descheduler#1918: five nodes in zone a, two in each other. The zones are as even as
-/// they can be, so hosts of zone a stay empty while others have two pods. Whoever evicts
-/// for the hosts alone does so for ever: there is nothing to do.
+/// descheduler#1918: five nodes in zone a, two in each other. The zones are as even as they can be,
+/// so hosts of zone a stay empty while others have two pods. Evictions for the hosts alone would
+/// never end, so nothing is planned.
 #[tokio::test]
 async fn descheduler_1918_hosts_that_zones_leave_empty() {
     let server = Server::start().await;
@@ -465,8 +465,8 @@ async fn descheduler_1918_hosts_that_zones_leave_empty() {
     assert!(!answer.workloads[0].blockers.is_empty());
 }
 
-/// descheduler#1219: zones and hosts are soft. Each constraint for itself would have pods
-/// evicted that the other one wants where they are; together one move is enough.
+/// descheduler#1219: zones and hosts are soft. Judged alone, each constraint would have pods
+/// evicted that the other constraint wants where they are; judged together, one move is enough.
 #[tokio::test]
 async fn descheduler_1219_constraints_are_judged_together() {
     let server = Server::start().await;
@@ -490,8 +490,8 @@ async fn descheduler_1219_constraints_are_judged_together() {
     assert_eq!(moves(&ask(&server, request).await), []);
 }
 
-/// descheduler#1032: the nodes that would have to take the pods have no room. Nothing is
-/// evicted that would come back to where it was, and the answer says why.
+/// descheduler#1032: the nodes that would have to take the pods have no room. No pod is evicted
+/// only to come back to its node, and the answer says why.
 #[tokio::test]
 async fn descheduler_1032_nothing_is_evicted_that_fits_nowhere_else() {
     let server = Server::start().await;
@@ -543,8 +543,8 @@ async fn descheduler_835_a_balanced_host_is_no_place_to_go() {
     assert_eq!(blockers, [(move_blocker::Kind::Node, "c1")]);
 }
 
-/// kubernetes#98215 and #105661: while a Deployment was rolled out the pods that went counted, so
-/// what is left of five replicas is 3, 2 and 0. One move makes it even.
+/// kubernetes#98215 and #105661: a rollout of a Deployment counted the pods that it removed, so its
+/// five replicas end up as 3, 2 and 0. One move makes them even.
 #[tokio::test]
 async fn kubernetes_98215_a_rollout_that_ended_uneven() {
     let server = Server::start().await;

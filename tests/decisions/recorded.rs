@@ -1,5 +1,5 @@
-//! Recorded cases of kube-scheduler's Filter, and how a server and the oracle are asked
-//! about one.
+//! Recorded cases of kube-scheduler's Filter, and functions that ask a server and the oracle about
+//! a case.
 
 use std::collections::BTreeMap;
 
@@ -75,20 +75,20 @@ impl Verdict {
         }
     }
 
-    /// Takes that kube-scheduler fails for a refusal.
+    /// Treats an error of kube-scheduler as a refusal.
     pub(super) fn fail_as_unresolvable(&mut self) {
         if self.code == "Error" {
             self.code = "UnschedulableAndUnresolvable".into();
         }
     }
 
-    /// Of a node that is refused.
+    /// The verdict on a refused node.
     pub(super) fn of_node(verdict: &NodeVerdict) -> Self {
         let reasons = verdict.reason.split(", ").map(str::to_owned).collect();
         Self::of(Some(verdict.code()), reasons)
     }
 
-    /// Of what the oracle says.
+    /// The verdict of the oracle on a node.
     pub(super) fn of_refusal(refusal: Option<Rejection>) -> Self {
         match refusal {
             None => Self::of(None, Vec::new()),
@@ -107,7 +107,7 @@ pub(super) fn load<W: DeserializeOwned>(file: &str, count: usize) -> Vec<Case<W>
     cases
 }
 
-/// A server that keeps a snapshot for each of so many cases.
+/// A server with room for a snapshot of each case.
 pub(super) async fn server_of(cases: usize) -> Server {
     Server::with_limits(Limits {
         max_snapshots: cases,
@@ -127,8 +127,8 @@ pub(super) async fn feed(server: &Server, snapshot: &str, cluster: &Cluster) {
     server.send(request).await;
 }
 
-/// The answer about a pod with the verdict of each node, which is the same when it is counted
-/// by domain, without a look at each node.
+/// The answer about a pod with the verdict of each node. Checks that the view of domains, which
+/// does not look at each node, gives the same reasons and counts.
 pub(super) async fn filter(server: &Server, snapshot: &str, pod: &Pod) -> FilterResponse {
     let request = |view: View| FilterRequest {
         snapshot: snapshot.to_owned(),
@@ -160,7 +160,7 @@ pub(super) fn recounted(cluster: &Cluster, pod: &Pod) -> BTreeMap<String, Verdic
     answer.verdicts.into_iter().map(verdict).collect()
 }
 
-/// Place picks as many, on the same nodes, as one after the other would have.
+/// Checks that Place picks the same nodes as the oracle, which picks one after the other.
 pub(super) async fn check_place(server: &Server, snapshot: &str, cluster: &Cluster, pod: &Pod) {
     let replicas = 5;
     let request = PlaceRequest {

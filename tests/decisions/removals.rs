@@ -1,4 +1,4 @@
-//! Which pods should go, in cases that a reader can follow, and what is refused.
+//! RankRemovals in cases that a reader can follow, and requests that are refused.
 
 use evenkeel::proto::v1::{
     Change, OwnerReference, Pod, PodFacts, RankRemovalsRequest, RankRemovalsResponse,
@@ -65,12 +65,12 @@ async fn what_stays_is_even() {
         .map(|name| node(name, &[(ZONE, &name[..1])]).change())
         .into();
     let constraints = [hard(1, ZONE, &WEB), soft(1, HOSTNAME, &WEB)];
-    // Zone a has six, four of them on a1; b two; c one; one waits.
+    // Zone a has six pods, four of them on a1; b has two; c has one; one pod waits.
     let nodes = ["a1", "a1", "a1", "a1", "a2", "a2", "b1", "b1", "c1", ""];
     changes.extend(web(&nodes, &constraints));
     server.update("", changes).await;
     let answer = ask(&server, request("", 6)).await;
-    // The one that waits, then those of zone a from the fuller node, then of b.
+    // The waiting pod goes first, then those of zone a from the fuller node, then those of b.
     assert_eq!(names(&answer)[0], "p9");
     let domains = answer.removals[1].domains.iter();
     let domains: Vec<_> = domains.map(|d| (&*d.value, d.matching_pods)).collect();
@@ -82,12 +82,12 @@ async fn what_stays_is_even() {
     assert_eq!(skews(&answer.after), [(1, 0), (0, 0)]);
     assert_eq!((answer.pod_count, answer.unknown_pod_count), (10, 10));
     assert!(answer.optimal);
-    // More than there are: all.
+    // A count above the number of pods removes all.
     assert_eq!(ask(&server, request("", 99)).await.removals.len(), 10);
 }
 
-/// Pods that nothing else tells apart go as a ReplicaSet deletes them: each row goes
-/// before the next.
+/// Pods that nothing else tells apart go in the order in which a ReplicaSet deletes them: each row
+/// goes before the next.
 #[tokio::test]
 async fn a_replica_set_has_its_order() {
     let server = Server::start().await;
@@ -170,7 +170,7 @@ async fn a_replica_set_has_its_order() {
     ];
     let mut changes: Vec<Change> = Vec::new();
     let mut facts: Vec<PodFacts> = Vec::new();
-    // Sent in another order.
+    // The rows are sent in reverse order.
     for (name, node, phase, known) in rows.iter().rev() {
         let mut pod = owned(on(pod(name, &WEB), node));
         pod.status.get_or_insert_default().phase = (*phase).into();
@@ -180,7 +180,7 @@ async fn a_replica_set_has_its_order() {
             ..known.clone()
         });
     }
-    // Two more on the node of `doubled`, which are to stay.
+    // Two more pods on the node of `doubled`, which are to stay.
     for name in ["z1", "z2"] {
         changes.push(owned(on(pod(name, &WEB), "d")).change());
         let stays = PodFacts {
@@ -202,7 +202,7 @@ async fn a_replica_set_has_its_order() {
     let answer = ask(&server, asked.clone()).await;
     assert_eq!(names(&answer), expected);
     assert_eq!(answer.unknown_pod_count, 0);
-    // Facts of a pod that had the name before are not those of this one.
+    // Facts with another UID are about an earlier pod of the same name.
     let mut stale = asked;
     stale.pods[0].uid = "another".into();
     assert_eq!(ask(&server, stale).await.unknown_pod_count, 1);

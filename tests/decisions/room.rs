@@ -1,5 +1,4 @@
-//! Room besides the verdicts: placing and reserving take it, and
-//! overlays give it back.
+//! Room on nodes: placements and reservations take it, and overlays can give it back.
 
 use std::time::Duration;
 use support::model;
@@ -22,7 +21,7 @@ pub(crate) fn pod(spec: Value) -> Option<Pod> {
     Some(serde_json::from_value(json!({"spec": spec})).expect("a pod"))
 }
 
-/// A spec that requests so much cpu.
+/// A spec that requests this much cpu.
 pub(crate) fn cpu(amount: &str) -> Value {
     json!({"containers": [{"resources": {"requests": {"cpu": amount}}}]})
 }
@@ -60,7 +59,7 @@ async fn place(server: &Server, request: PlaceRequest) -> PlaceResponse {
     placed.expect("placed").into_inner()
 }
 
-/// Nothing that is kept has drifted.
+/// Checks that no kept view has drifted from the objects.
 async fn assert_verified(server: &Server) {
     let request = VerifySnapshotRequest::default();
     let verified = server.client().verify_snapshot(request).await;
@@ -109,7 +108,7 @@ async fn a_host_port_is_placed_once_on_a_node() {
     assert_eq!(reasons(&answer.reasons), [(taken, 2)]);
 }
 
-/// Pods of all namespaces take room.
+/// Pods of all namespaces take room on their nodes.
 #[tokio::test]
 async fn an_overlay_changes_room_in_any_namespace() {
     let server = on_two_nodes().await;
@@ -132,7 +131,7 @@ async fn an_overlay_changes_room_in_any_namespace() {
     assert_eq!(filter(&server, wanted(), gone).await.feasible, ["a", "b"]);
 }
 
-/// A spec that requests so much of one thing.
+/// A spec that requests an amount of one resource.
 fn asks(resource: &str, amount: &str) -> Value {
     json!({"containers": [{"resources": {"requests": {resource: amount}}}]})
 }
@@ -185,8 +184,7 @@ async fn quantities_at_the_edges() {
     }
 }
 
-/// The server in one state after another: what room there is follows from what is
-/// there now, not from how it came about.
+/// The room on nodes follows from the objects as they are now, not from the changes before.
 #[tokio::test]
 async fn room_follows_every_change() {
     let port = |name: &str, node: &str, phase: &str| {
@@ -203,7 +201,7 @@ async fn room_follows_every_change() {
     let large = || json!({"cpu": "2", "a.b/c": "1", "pods": "9"});
     let gone = |kind: &str, name: &str| json!({"delete": {"kind": kind, "name": name}});
     let steps = [
-        // Pods come before any node says what it has.
+        // Pods come before any node says what is allocatable.
         json!([{"node": {"metadata": {"name": "a"}}}, {"node": {"metadata": {"name": "b"}}}]),
         json!([port("p", "a", "Running"), port("q", "c", "Running")]),
         json!([node("a", large())]),
@@ -229,7 +227,7 @@ async fn room_follows_every_change() {
     let mut cluster = Cluster::default();
     let server = Server::start().await;
     for (at, step) in steps.iter().enumerate() {
-        // Each step first as an overlay of the state before it.
+        // Asks about each step first as an overlay of the state before it.
         let step = changes(step.clone());
         step.iter().for_each(|c| model::apply(&mut cluster, c));
         let overlays = if at == 0 { vec![] } else { vec![step.clone()] };

@@ -1,8 +1,8 @@
-//! What kube-scheduler answered in 399 cases of whether there is room, in each version
-//! that answers some of them otherwise, asked of a real server and of the oracle.
+//! 399 cases of room on nodes, asked of a real server and of the oracle: both answer as
+//! kube-scheduler did, in each version that answers some cases differently.
 //!
-//! `ROOM=DIRECTORY` has all cases of each version read there: `room-1.36.jsonl.gz` and
-//! `room-1.37.jsonl.gz`, of which the vectors have those that differ.
+//! With `ROOM=DIRECTORY` all cases of each version are read from that directory. The vectors have
+//! of `room-1.36.jsonl.gz` and `room-1.37.jsonl.gz` only the cases that differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -25,13 +25,13 @@ struct Want {
     nodes: BTreeMap<String, Verdict>,
 }
 
-/// A case that 1.37 answers by an empty list in a status, which counts as nothing there
-/// where an absent one counts as what is wanted. JSON alone tells the two apart: in
-/// protobuf, in which schedulers get pods, both are nothing.
+/// A case that 1.37 decides by an empty list in a status: an empty list counts as nothing, and an
+/// absent one as the wanted amount. Only JSON tells the two apart. In protobuf, in which schedulers
+/// get pods, both are absent.
 const EMPTY_LIST: (&str, &str) = ("1.37", "random/1-0291");
 
-/// The cases of each version: those that another version answers like this one are in the
-/// file of the first, so that each version answers all of them.
+/// The cases of each version. The file of a version has only the cases that it answers differently
+/// from the version before; the others are taken from that version.
 fn cases() -> Vec<(&'static str, Vec<Case<Want>>)> {
     let whole = std::env::var_os("ROOM").map(PathBuf::from);
     let files = FILES
@@ -129,7 +129,7 @@ async fn server_finds_room_like_kube_scheduler() {
     }
 }
 
-/// The oracle, which judges the service elsewhere, is right itself.
+/// Checks the oracle itself, which other tests compare the service with.
 #[test]
 fn oracle_finds_room_like_kube_scheduler() {
     for (version, case) in each_case() {

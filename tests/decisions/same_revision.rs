@@ -1,5 +1,5 @@
-//! Questions of a stream that ask for the same revision: all are answered of one,
-//! and one that cannot be keeps no other from its answer.
+//! Groups of questions that ask for the same revision: all are answered from one revision, and a
+//! question that cannot be answered keeps no other from its answer.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -118,7 +118,7 @@ async fn a_question_that_cannot_be_in_a_group_keeps_no_other_from_its_answer() {
         (5, Code::Ok),
     ];
     assert_eq!(codes, wanted);
-    // All wait for the largest revision.
+    // All questions of a group wait for the largest minimum revision among them.
     let questions = [(1, 0), (2, 2)].map(|(id, revision)| question(id, filter(revision)));
     ask(&asking, questions.into()).await;
     asking.step(Step::Cancel(2)).await;

@@ -1,5 +1,5 @@
-//! The selector `{}`, which counts every pod in the Fleet dialect and none in that of
-//! Kubernetes: the answers, and what is kept for them.
+//! The selector `{}`, which counts every pod in the Fleet dialect and none in that of Kubernetes:
+//! the answers, and the views that are kept for them.
 
 use evenkeel::proto::v1::{
     Dialect, FilterRequest, LabelSelector, NodeChecks, TopologySpreadConstraint,
@@ -9,7 +9,7 @@ use support::build::{ZONE, hard, node, on, pod, spread};
 use support::model::Stored;
 use support::server::Server;
 
-/// Returns what the domains count, by a constraint whose selector is `{}`.
+/// Returns the counts of the domains under a constraint whose selector is `{}`.
 async fn counts(server: &Server, dialect: Dialect) -> Vec<i64> {
     let constraint = TopologySpreadConstraint {
         label_selector: Some(LabelSelector::default()),
@@ -29,7 +29,7 @@ async fn counts(server: &Server, dialect: Dialect) -> Vec<i64> {
     counts
 }
 
-/// In either order, so that neither answers from what was kept for the other.
+/// Asks in either order, so that neither dialect answers from a view kept for the other.
 #[tokio::test]
 async fn what_an_empty_selector_counts_is_what_a_recount_says() {
     for fleet_first in [true, false] {
@@ -40,7 +40,7 @@ async fn what_an_empty_selector_counts_is_what_a_recount_says() {
         let pods = ["web", "db", "cache"].map(|app| on(pod(app, &[("app", app)]), "n1").change());
         all.extend(pods);
         server.update("", all).await;
-        // What is asked again is kept.
+        // Views of repeated questions are kept.
         for round in 0..6 {
             match (round % 2 == 0) == fleet_first {
                 true => assert_eq!(counts(&server, Dialect::Fleet).await, [0, 1]),

@@ -1,4 +1,4 @@
-//! Tolerations that compare numbers follow a setting, as in Kubernetes a feature gate.
+//! Tolerations that compare numbers: a setting enables them, as a feature gate does in Kubernetes.
 
 use crate::room::{changes, pod};
 use evenkeel::proto::v1::{FilterRequest, Node, NodeChecks};
@@ -7,8 +7,8 @@ use evenkeel::snapshot::Limits;
 use serde_json::json;
 use support::server::Server;
 
-/// A taint's value, an operator and a toleration's value, and whether that is tolerated
-/// where tolerations compare.
+/// A taint's value, an operator and a toleration's value, and whether the taint is tolerated where
+/// tolerations compare numbers.
 const CASES: [(&str, &str, &str, bool); 14] = [
     ("5", "Gt", "4", true),
     ("5", "Gt", "5", false),

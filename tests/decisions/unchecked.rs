@@ -1,4 +1,4 @@
-//! An answer names what it did not check.
+//! The fields of a pod that an answer names as unchecked.
 
 use crate::room::{changes, cpu, filter, on_two_nodes, pod, small};
 use evenkeel::proto::v1::{
@@ -43,7 +43,7 @@ async fn an_answer_names_what_was_not_checked() {
     ]});
     let volume = |source: Value| json!({"volumes": [{"name": "none"}, source]});
     for (spec, unchecked) in [
-        // These are checked, and the others decide nothing.
+        // Required terms are checked, and preferred terms decide nothing.
         (
             json!({"affinity": {"podAffinity": required, "podAntiAffinity": required}}),
             vec![],
@@ -60,7 +60,7 @@ async fn an_answer_names_what_was_not_checked() {
             volume(json!({"name": "v", "persistentVolumeClaim": {"claimName": "c"}})),
             vec!["spec.volumes"],
         ),
-        // As clients of version 0.1 send it, which know no names of claims.
+        // Clients of version 0.1 send claims without names.
         (
             volume(json!({"name": "v", "persistentVolumeClaim": {}})),
             vec!["spec.volumes"],
@@ -80,7 +80,7 @@ async fn an_answer_names_what_was_not_checked() {
     }
 }
 
-/// Affinity between pods that kube-scheduler scores and Evenkeel does not.
+/// Affinity between pods that kube-scheduler scores and Evenkeel does not score.
 #[tokio::test]
 async fn a_score_names_the_affinity_between_pods_that_it_leaves_out() {
     let web = json!({"topologyKey": "z", "labelSelector": {"matchLabels": {"app": "web"}}});
@@ -124,7 +124,7 @@ async fn a_score_names_the_affinity_between_pods_that_it_leaves_out() {
             &on_a,
             by_pods.clone(),
         ),
-        // These matter for no score of this pod.
+        // These terms change no score of this pod.
         (
             json!({}),
             json!({"podAntiAffinity": required}),
@@ -188,7 +188,8 @@ async fn a_fleet_names_what_it_does_not_check() {
     );
 }
 
-/// A device class may provide what a node lacks, since Kubernetes 1.36. Nobody told of them.
+/// Since Kubernetes 1.36 a device class may provide a resource that a node lacks. The snapshot
+/// holds no device classes.
 #[tokio::test]
 async fn resources_that_a_device_class_may_provide_are_named() {
     let server = Server::start().await;
@@ -225,7 +226,7 @@ async fn resources_that_a_device_class_may_provide_are_named() {
     }
 }
 
-/// A scheduler that looks at resizes which wait for room is told so by the pod's status.
+/// Some schedulers look at resizes that wait for room. The status of a pod tells of such a resize.
 #[tokio::test]
 async fn a_resize_that_waits_for_room_is_named() {
     let server = on_two_nodes().await;

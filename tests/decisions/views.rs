@@ -1,6 +1,6 @@
-//! What a snapshot keeps up to date is what a recount says, whatever happens
-//! to nodes, pods and views in whatever order: counts kept warm, built anew,
-//! evicted, refused for want of room, carried along by moving nodes.
+//! The views that a snapshot keeps up to date, compared with a recount after random changes of
+//! nodes, pods and views in any order: views stay warm, are built anew, evicted, refused for want
+//! of room, or updated as nodes move.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,8 +38,8 @@ proptest! {
     }
 }
 
-/// Constraints with one selector over different nodes, whether partitions are kept or
-/// not, and whether a decision is made at once or aside.
+/// Constraints with one selector count different nodes, whether or not partitions are kept, and
+/// whether a decision is made at once or on another thread.
 #[test]
 fn constraints_that_share_a_selector_are_counted_apart() {
     let at = |(name, zone, rack)| node(name, &[(ZONE, zone), ("rack", rack)]).change();
@@ -66,7 +66,7 @@ fn constraints_that_share_a_selector_are_counted_apart() {
     }
 }
 
-/// A server for each amount of room.
+/// A server for each size of `VIEW_BYTES`.
 fn shared() -> &'static (Runtime, Vec<Server>) {
     static SHARED: OnceLock<(Runtime, Vec<Server>)> = OnceLock::new();
     SHARED.get_or_init(|| {
@@ -112,7 +112,7 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Lets an event happen; what the questions after it are to imagine.
+    /// Applies an event. Returns the overlay for the questions after it.
     async fn happen(&mut self, event: &Event) -> Vec<Change> {
         match event {
             Event::Pods(changes) | Event::Nodes(changes) | Event::Upheaval(changes) => {
@@ -160,7 +160,7 @@ impl<'a> History<'a> {
             .collect()
     }
 
-    /// Filter and Score answer as the recount does.
+    /// Checks that Filter and Score answer as the recount does.
     async fn ask(&self, pod: &Pod, overlay: &[Change], place: &str) {
         let mut seen = self.cluster.clone();
         overlay.iter().for_each(|c| model::apply(&mut seen, c));
@@ -194,7 +194,7 @@ impl<'a> History<'a> {
         agree::score(&got.await, &want, &about);
     }
 
-    /// Counts without names go another way: domain by domain.
+    /// Checks an answer without names, which is counted domain by domain.
     async fn ask_for_counts(&self, about: &Question<'_>, overlay: &[Change]) {
         let want = about
             .cluster
@@ -212,7 +212,7 @@ impl<'a> History<'a> {
         assert_eq!(got.feasible_count, want.feasible_count, "{about}");
     }
 
-    /// Nothing that is kept has drifted, and the objects are those that were sent.
+    /// Checks that no kept view has drifted, and that the objects are those that were sent.
     fn verify(&self, place: &str) {
         let snapshot = self.server.registry.get(&self.snapshot);
         let Ok(snapshot) = snapshot else { return };
@@ -232,7 +232,7 @@ impl<'a> History<'a> {
         );
     }
 
-    /// Once all views are gone, none is on the books any more.
+    /// Checks that no memory is charged for views once all views are gone.
     async fn end(self) {
         let snapshot = self.server.registry.get(&self.snapshot);
         let snapshot = snapshot.expect("every history begins with an update");

@@ -1,5 +1,5 @@
-//! What kube-scheduler 1.37 answered about the claims and disks of pods, asked of a
-//! real server and of the oracle.
+//! Cases about the claims and disks of pods, asked of a real server and of the oracle: both answer
+//! as kube-scheduler 1.37 did.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -20,7 +20,7 @@ struct Want {
     nodes: BTreeMap<String, Verdict>,
 }
 
-/// The recorded cases, or those of a file.
+/// The recorded cases, or those of the file that `VOLUME_CASES` names.
 fn cases() -> Vec<VolumeCase> {
     match env::var("VOLUME_CASES") {
         Ok(file) => {
@@ -33,8 +33,8 @@ fn cases() -> Vec<VolumeCase> {
     }
 }
 
-/// Returns what is answered where kube-scheduler fails, because of a class that no API server
-/// keeps: it has no binding mode.
+/// The expected verdicts. kube-scheduler fails on a storage class without a binding mode, which no
+/// API server stores; the service refuses the node instead.
 fn wanted(case: &VolumeCase) -> BTreeMap<String, Verdict> {
     let mut wanted = case.want.nodes.clone();
     wanted.values_mut().for_each(Verdict::fail_as_unresolvable);
@@ -50,7 +50,7 @@ async fn server_judges_volumes_like_kube_scheduler() {
         let cluster = case.cluster();
         feed(&server, &snapshot, &cluster).await;
         let answer = filter(&server, &snapshot, &case.pod).await;
-        // Volumes that are made or that drivers provide may be limited.
+        // Nodes may limit the volumes that are yet to be made or that drivers provide.
         let is_due = |field: &String| field.starts_with("spec.volumes (");
         assert!(answer.unchecked.iter().all(is_due), "{}", case.name);
         assert_eq!(verdicts(&answer), wanted(&case), "{}", case.name);
@@ -58,7 +58,7 @@ async fn server_judges_volumes_like_kube_scheduler() {
     }
 }
 
-/// The oracle, which judges the service elsewhere, is right itself.
+/// Checks the oracle itself, which other tests compare the service with.
 #[test]
 fn oracle_judges_volumes_like_kube_scheduler() {
     for case in cases() {

@@ -1,5 +1,5 @@
-//! Stored pods are kept whole: what is exported, and what an overlay gives
-//! back, is what was sent, with everything that the pods ask for.
+//! Stored pods are kept whole: an export and an overlay give back each pod as it was sent, with
+//! everything that it asks for.
 
 use evenkeel::matching::RequestsByVersion;
 use evenkeel::proto::v1::change::Object;
@@ -33,7 +33,7 @@ fn exported(mut pod: Pod) -> Pod {
     if metadata.namespace.is_empty() {
         metadata.namespace = "default".into();
     }
-    // What it requests comes back as a sum.
+    // The requests of a pod come back as a sum.
     let requests = RequestsByVersion::of(&pod).newest.to_wire();
     let spec = pod.spec.get_or_insert_default();
     spec.containers = requests.into_iter().collect();
@@ -41,7 +41,7 @@ fn exported(mut pod: Pod) -> Pod {
     spec.overhead.clear();
     spec.resources = None;
     spec.scheduling_gates.clear();
-    // Of volumes, claims and disks come back, without the names of the volumes.
+    // Of the volumes, claims and disks come back, without the names of the volumes.
     for volume in &mut spec.volumes {
         let source = VolumeSource {
             csi: None,
@@ -65,7 +65,7 @@ fn exported(mut pod: Pod) -> Pod {
     pod
 }
 
-/// A pod of a daemon set: it may run where it is and nowhere else.
+/// A pod of a daemon set: it may run only on the node where it is.
 fn pinned(name: &str, node: &str) -> Pod {
     let field = |operator: &str| NodeSelectorTerm {
         match_fields: vec![NodeSelectorRequirement {
@@ -185,7 +185,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Whatever pods come and go, those that stay are as they were last sent.
+    /// After any pods come and go, each pod that stays is as it was last sent.
     #[test]
     fn any_pods_come_back(pods in proptest::collection::vec(generate::pod(), 1..30)) {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");

@@ -1,5 +1,5 @@
-//! Objects as Kubernetes' own encoder wrote them, beside their JSON: both are
-//! the same message, and writing it again keeps all that we know.
+//! Objects as Kubernetes' own encoder wrote them, compared with their JSON: both are the same
+//! message, and writing it again keeps every known field.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -66,7 +66,7 @@ where
     kept(&known, &vector.json, &name.to_string());
 }
 
-/// An object from its JSON, as clients read it that know the descriptors alone.
+/// An object from its JSON, read as a client does that has only the descriptors.
 fn as_clients_read<T: Message + Default>(kind: &str, json: &Value) -> T {
     let pool = DescriptorPool::decode(FILE_DESCRIPTOR_SET).expect("descriptors");
     let message = pool.get_message_by_name(&format!("evenkeel.v1.{kind}"));
@@ -77,7 +77,7 @@ fn as_clients_read<T: Message + Default>(kind: &str, json: &Value) -> T {
     T::decode(read.encode_to_vec().as_slice()).expect("the same message")
 }
 
-/// All that we wrote is in Kubernetes' JSON with the same value.
+/// Checks that Kubernetes' JSON has every value that we wrote.
 fn kept(ours: &Value, theirs: &Value, path: &str) {
     match (ours, theirs) {
         (Value::Object(ours), Value::Object(theirs)) => {
