@@ -212,7 +212,7 @@ async fn many_are_planned_by_levels() {
             "{before} {placed} {bound}: {case:?}"
         );
         gained += usize::from(placed > before);
-        // With three keys that cross, the flows leave one key out, so the bound may be too high.
+        // With three keys that cross, the flows leave one key out, so the bound may not be reached.
         if keys.len() < 3 {
             proven += usize::from(placed == bound);
             all += 1;

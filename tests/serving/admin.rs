@@ -1,5 +1,5 @@
-//! The admin port of a running server: it answers whatever is asked and however
-//! busy the server is, and changes the log level.
+//! The admin port of a running server: it answers odd requests, answers while the server is busy,
+//! and changes the log level.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -17,7 +17,7 @@ use crate::process::{Server, until};
 
 pub(super) type Client = SpreadServiceClient<Channel>;
 
-/// A server with an admin port, and where that is.
+/// A server with an admin port, and the address of that port.
 pub(super) fn start(args: &[&str]) -> (Server, String) {
     let mut all = vec!["--admin-listen", "127.0.0.1:0"];
     all.extend(args);
@@ -54,7 +54,7 @@ pub(super) fn nodes(snapshot: &str, names: &[&str], mode: Mode) -> UpdateSnapsho
     }
 }
 
-/// Sends such a batch.
+/// Sends a batch of [`nodes`].
 pub(super) async fn fill(client: &mut Client, snapshot: &str, names: &[&str], mode: Mode) {
     let filled = client.update_snapshot(nodes(snapshot, names, mode)).await;
     filled.expect("valid nodes");
@@ -150,7 +150,7 @@ fn odd_requests_do_no_harm() {
             "{method} {path:.40}: {answer:.300?}"
         );
     }
-    // More connections than are served at once, none of which says anything.
+    // More connections than are served at once, none of which sends anything.
     let silent: Vec<TcpStream> = (0..100)
         .map(|_| TcpStream::connect(&admin).expect("the port listens"))
         .collect();

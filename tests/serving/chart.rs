@@ -35,7 +35,8 @@ const MADE_BY_THE_CHART: [&str; 21] = [
     "tls-key",
 ];
 
-/// No settings of a file: one names the file, and limits have keys of their own.
+/// Flags that are no settings of a file: `config` names the file, and limits have keys of their
+/// own.
 const ONLY_FLAGS: [&str; 2] = ["config", "limit"];
 
 fn read(file: &str) -> String {
@@ -43,7 +44,7 @@ fn read(file: &str) -> String {
     fs::read_to_string(chart.join(file)).expect("the file can be read")
 }
 
-/// Returns what one value of a flag may be.
+/// Returns the schema of one value of a flag.
 fn value(arg: &Arg) -> Value {
     let possible: Vec<_> = arg.get_possible_values();
     let possible: Vec<&str> = possible.iter().map(|value| value.get_name()).collect();

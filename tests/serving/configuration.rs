@@ -1,5 +1,5 @@
-//! The settings of `evenkeel serve`: where they come from, which wins, and
-//! what bad ones are answered.
+//! The settings of `evenkeel serve`: their sources, which source wins, and the errors about bad
+//! settings.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ use tonic_health::pb::health_client::HealthClient;
 
 use crate::process::{Server, run};
 
-/// Where settings come from.
+/// The sources of settings.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sources {
     flags: &'static [&'static str],
@@ -28,7 +28,7 @@ struct Sources {
 }
 
 impl Sources {
-    /// `evenkeel serve` with these settings; the file lives in `directory`.
+    /// `evenkeel serve` with these settings. `directory` holds the file.
     fn command(&self, directory: &TempDir) -> Command {
         let mut command = crate::process::command(&["serve"]);
         command.args(self.flags);

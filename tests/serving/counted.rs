@@ -9,7 +9,7 @@ use crate::http::get;
 use crate::metrics::Page;
 use crate::process::until;
 
-/// Returns how many were refused for a limit; `None` where nobody is.
+/// Returns how many requests a limit has refused; `None` for a limit that refuses nobody.
 fn refused(page: &Page, limit: &str) -> Option<f64> {
     let label = format!("limit=\"{limit}\"");
     page.sample("evenkeel_limit_refusals_total", &[&label])
@@ -54,8 +54,7 @@ async fn calls_are_counted_by_method_and_code_and_timed() {
     let over = client.place(too_many).await.expect_err("over the limit");
     assert_eq!(over.code(), Code::ResourceExhausted);
 
-    // A call is noted when its last byte was handed over, which may be after
-    // the client has it.
+    // A call is counted when its last byte was handed over, which may be after the client has it.
     let page = until("all calls are noted", || {
         let page = Page::of(&admin);
         refused(&page, "max-replicas").map(|_| page)
@@ -84,7 +83,7 @@ async fn calls_are_counted_by_method_and_code_and_timed() {
     // Three decisions on three nodes in three zones.
     assert_eq!(page.value("evenkeel_decision_nodes_total", &filter), 9.0);
     assert_eq!(page.value("evenkeel_decision_domains_total", &filter), 9.0);
-    // Score filters first; all four ask for one count, which is built once.
+    // Score filters first, and all four decisions ask for the same count, which is built once.
     let lookups = |result| page.value("evenkeel_view_lookups_total", &[result]);
     assert_eq!(lookups("result=\"built\""), 1.0);
     assert_eq!(lookups("result=\"hit\""), 3.0);
@@ -148,7 +147,7 @@ async fn refusals_are_counted_by_the_name_of_the_limit() {
     drop(open);
 }
 
-/// A rate needs a zero to start from.
+/// Each counter starts at 0, because a rate needs a zero to start from.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_limit_is_counted_from_the_start() {
     let (server, admin) = start(&["--max-connections", "1"]);
@@ -164,7 +163,7 @@ async fn each_limit_is_counted_from_the_start() {
     ] {
         assert_eq!(refused(limit), Some(0.0), "{limit}");
     }
-    // Nobody is refused for these.
+    // These limits refuse nobody.
     for limit in ["max-running-decisions", "max-calls-per-connection"] {
         assert_eq!(refused(limit), None, "{limit}");
     }

@@ -1,5 +1,5 @@
-//! Credentials of a cluster that is watched: files that change, and what is said where
-//! something is wrong with them.
+//! Credentials of a watched cluster: files that change, and the messages about what is wrong with
+//! them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ fn write(cluster: &ApiServer, name: &str, content: &str) -> PathBuf {
     path
 }
 
-/// Has the kubeconfig name `server` with the certificate authority `ca.crt`, and this user.
+/// Writes a kubeconfig that names `server`, the certificate authority `ca.crt` and this user.
 fn configure(cluster: &ApiServer, server: &str, user: serde_json::Value) {
     let config = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "one",
@@ -63,7 +63,7 @@ fn certificates_that_change_are_read_again_while_the_watches_go_on() {
     let watching = Watching::started(&cluster, &[]);
     let first = watching.holds(&["n"]);
 
-    // While they are written, those before stay in use.
+    // While new files are written, the credentials before stay in use.
     let key = cluster.kubeconfig().with_file_name("client.key");
     std::fs::remove_file(&key).expect("it is there");
     cluster.cut();
@@ -82,7 +82,7 @@ fn certificates_that_change_are_read_again_while_the_watches_go_on() {
     logs(&watching, "credentials have changed and are read again");
     assert_eq!(last.epoch, first.epoch);
     assert_eq!(lists_from_the_start(&watching), 1.0, "nothing begins anew");
-    // What a library says of a failed connection is in our own lines alone.
+    // Only our own log lines tell of a failed connection, not those of a library.
     for line in watching.server.lines() {
         let is_ours = line.contains("evenkeel");
         assert!(is_ours || !line.contains("ERROR"), "{line}");

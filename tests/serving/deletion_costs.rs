@@ -1,5 +1,5 @@
-//! Deletion costs: a ReplicaSet that reads them keeps its pods spread, few are written, and
-//! none over what somebody else has written.
+//! Deletion costs: a ReplicaSet that reads them keeps its pods spread. Few are written, and none
+//! over a value that somebody else has written.
 
 use std::collections::BTreeMap;
 use std::process::Output;
@@ -42,8 +42,8 @@ fn cluster() -> ApiServer {
     cluster
 }
 
-/// Pods that have a value: it, the name and the zone, in the order in which a ReplicaSet deletes
-/// them.
+/// Pods that have a value, each with value, name and zone, in the order in which a ReplicaSet
+/// deletes them.
 fn order(cluster: &ApiServer) -> Vec<(i32, String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let pods = cluster.objects("pods").into_iter().filter_map(|pod| {
@@ -57,7 +57,7 @@ fn order(cluster: &ApiServer) -> Vec<(i32, String, String)> {
     pods
 }
 
-/// However many pods go, those that stay are as even as those that there are.
+/// Checks that the pods that stay are even, however many of the others go.
 fn stays_even(order: &[(i32, String, String)]) {
     for gone in 0..order.len() {
         let mut counts = BTreeMap::from([("a", 0), ("b", 0), ("c", 0)]);

@@ -1,5 +1,5 @@
-//! Snapshots in the metrics and on the debug page: what is told of each, and of how
-//! many.
+//! Snapshots in the metrics and on the debug page: the values of each, and the limit on their
+//! number.
 
 use std::time::Instant;
 
@@ -45,7 +45,7 @@ async fn snapshots_are_described_and_their_labels_are_bounded() {
     assert_debug_page(&admin, &mut client).await;
 }
 
-/// The metrics of the large snapshots, and those of all others together.
+/// Checks the metrics of the large snapshots, and those of all others together.
 fn assert_metrics(page: &Page, took: f64) {
     assert_eq!(page.value("evenkeel_snapshots", &[]), 24.0);
     let names = page
@@ -79,7 +79,7 @@ fn assert_metrics(page: &Page, took: f64) {
     );
 }
 
-/// All snapshots are described, and one with what `GetSnapshot` says and more.
+/// Checks that all snapshots are listed, and that one has all that `GetSnapshot` says and more.
 async fn assert_debug_page(admin: &str, client: &mut Client) {
     let answer = get(admin, "/debug/snapshot");
     assert_eq!(answer.status, 200);

@@ -1,5 +1,4 @@
-//! The documents and examples say the truth: what they say a command prints,
-//! it prints.
+//! The documents and examples are true: each command prints what they say.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +11,7 @@ fn documents_show_what_commands_print() {
     let mut shown = 0;
     for document in files("docs", "md") {
         for (command, expected) in sessions(&read(&document)) {
-            // Others talk to a server, or to the rest of the world.
+            // Other commands need a server or other programs.
             let Some(arguments) = in_process(&command) else {
                 continue;
             };
@@ -45,7 +44,7 @@ fn the_tour_of_the_readme_is_real() {
     }
 
     let mut shown = 0;
-    // What comes after tools from elsewhere may depend on what those did.
+    // A command after other programs may depend on what those did.
     let mut alone = true;
     for (command, expected) in tour {
         if served(&command).is_some() {
@@ -128,7 +127,7 @@ fn sessions(text: &str) -> Vec<(String, String)> {
     sessions
 }
 
-/// Lines, those that end with a backslash joined with the next.
+/// Lines, where a line that ends with a backslash is joined with the next.
 fn joined<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut joined: Vec<String> = Vec::new();
     let mut goes_on = false;
@@ -146,11 +145,11 @@ fn joined<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
     joined
 }
 
-/// Standard output of the binary. Nothing in the documents needs quotes.
+/// Returns the standard output of the binary. No argument in the documents needs quotes.
 fn run(arguments: &str, variables: &[(&str, &str)]) -> String {
     let arguments: Vec<&str> = arguments.split_whitespace().collect();
     let mut command = crate::process::command(&arguments);
-    // As on a terminal of this width.
+    // The documents show a terminal of this width.
     command.current_dir(root()).env("COLUMNS", "120");
     command.envs(variables.iter().copied());
     let output = crate::process::run(command);

@@ -27,7 +27,7 @@ use crate::streams::{feed, next, watch};
 const CONNECTIONS: usize = 4;
 const CALLS_EACH: usize = 16;
 
-/// Nodes of the snapshot that [`slow_answer`] names all of.
+/// Number of nodes of the snapshot, all of which [`slow_answer`] names.
 const NODES: usize = 5_000;
 
 /// The code that ends `stream`.
@@ -67,9 +67,8 @@ async fn wait_for_revision(channel: Channel, min_revision: i64) -> Code {
     answer.map_or_else(|status| status.code(), |_| Code::Ok)
 }
 
-/// A `Filter` call whose answer, of about a megabyte, stays with the server
-/// for the most part until it is read: it is larger than what HTTP/2 may send
-/// unasked.
+/// A `Filter` call whose answer, of about a megabyte, stays mostly with the server until it is
+/// read, because it is larger than the flow-control window.
 async fn slow_answer(server: &Server) -> Streaming<FilterResponse> {
     let node = |number| Change {
         object: Some(change::Object::Node(Node {
@@ -135,7 +134,7 @@ async fn answers_during_the_pause_then_ends_streams_and_exits() {
     for watch in &mut watches {
         assert_eq!(next(watch).await, NotServing);
     }
-    // Balancers have not noticed yet: calls come in on new connections, too.
+    // Balancers have not noticed yet, so calls come in on new connections, too.
     update(server.channel(), Vec::new()).await;
 
     for watch in watches {
@@ -177,9 +176,8 @@ async fn a_call_under_way_gets_its_whole_answer() {
     server.logged("drained", "level");
 }
 
-/// A client that has not heard of the end yet sends on. Its call is answered,
-/// or the connection says that it was not taken: then any client, or balancer,
-/// asks another server.
+/// A client that has not heard of the end yet sends on. Its call is answered, or the connection
+/// says that the call was not taken. Then any client or balancer asks another server.
 #[tokio::test]
 async fn no_call_is_refused_because_its_connection_is_closing() {
     let mut server = Server::start(&["--drain-pause", "0s"]);
@@ -214,7 +212,7 @@ async fn no_call_is_refused_because_its_connection_is_closing() {
     assert_eq!(server.exited().await.code(), Some(0));
     while let Some(status) = lines.join_next().await {
         let status = status.expect("a line does not panic");
-        // What the server itself says has no source, and comes with details.
+        // A status that the server itself sends has no source, and comes with details.
         assert!(status.source().is_some(), "{status:?}");
         assert!(status.details().is_empty(), "{status:?}");
     }

@@ -1,5 +1,5 @@
-//! Each limit of the table can be hit, and is seen in the metrics then: from 0
-//! on, and under the name that the refusal has. The documents tell its default.
+//! Each limit of the table can be reached, and the metrics then count it from 0 on, under the name
+//! that the refusal has. The documents state its default.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ fn label(limit: Limit) -> String {
     format!("limit=\"{}\"", limit.name())
 }
 
-/// Returns what the limit is set to: two of anything are too many, where that can be.
+/// Returns the setting of a limit: 1 where possible, so that two are too many.
 fn value(limit: Limit) -> &'static str {
     match limit {
         Limit::MessageBytes => "65536",
@@ -50,7 +50,7 @@ async fn each_limit_refuses_and_is_counted() {
         assert_eq!(count(), Some(0.0), "{limit:?} starts at zero");
         exceed(limit, &server).await;
         until(limit.name(), || (count() > Some(0.0)).then_some(()));
-        // Nothing else was in the way.
+        // No other limit refused anything.
         let page = Page::of(&admin);
         for other in Limit::refusing().filter(|other| *other != limit) {
             assert_eq!(page.value(REFUSALS, &[&label(other)]), 0.0, "{other:?}");
@@ -62,7 +62,7 @@ async fn each_limit_refuses_and_is_counted() {
     }
 }
 
-/// A Place of one workload more than there may be.
+/// A Place of one workload more than is allowed.
 fn too_many_workloads(most: Option<usize>) -> PlaceRequest {
     let workload = WorkloadReplicas {
         pod: place().pod,
@@ -74,7 +74,7 @@ fn too_many_workloads(most: Option<usize>) -> PlaceRequest {
     }
 }
 
-/// Goes over a limit.
+/// Goes over a limit, and checks the refusal.
 async fn exceed(limit: Limit, server: &Server) {
     let channel = server.channel();
     let client = &mut Client::new(channel.clone());

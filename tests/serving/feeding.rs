@@ -125,7 +125,7 @@ async fn a_feeder_keeps_a_snapshot_right_through_everything() {
         .await
         .expect("heartbeats move the revision on");
 
-    // A file that is half written is a gap: what was known goes on answering.
+    // A file that is half written leaves a gap: the snapshot keeps the objects that are known.
     write(manifests, "c.yaml", "kind: Node\nmetadata: {na");
     write(manifests, "d.yaml", "kind: Node\nmetadata: {name: d}");
     write(manifests, "c.yaml", "kind: Node\nmetadata: {name: c}");
@@ -151,7 +151,7 @@ async fn a_feeder_keeps_a_snapshot_right_through_everything() {
         .expect("anybody may write");
     until(&server, &["a", "b", "c", "d"]).await;
 
-    // Somebody deletes it: its history begins anew, and is fed as a whole.
+    // Somebody deletes the snapshot. Its history begins anew, and the feeder sends all objects.
     client
         .delete_snapshot(DeleteSnapshotRequest::default())
         .await
@@ -159,7 +159,7 @@ async fn a_feeder_keeps_a_snapshot_right_through_everything() {
     let third = until(&server, &["a", "b", "c", "d"]).await;
     assert_ne!(third.epoch, first.epoch);
 
-    // The server is drained, and then killed; the directory goes on meanwhile.
+    // The server is drained, and then killed; the directory changes meanwhile.
     for (signal, file, wanted) in [
         ("TERM", "e", &["a", "b", "c", "d", "e"][..]),
         ("KILL", "f", &["a", "b", "c", "d", "e", "f"]),

@@ -39,7 +39,7 @@ impl Client {
         }
     }
 
-    /// `Check`; none for NOT_FOUND.
+    /// Calls `Check`; `None` for NOT_FOUND.
     async fn check(&mut self, name: &str) -> Option<ServingStatus> {
         match self.health.check(request(name)).await {
             Ok(response) => Some(response.into_inner().status()),
@@ -96,7 +96,7 @@ async fn waits_for_every_expected_snapshot() {
     assert_eq!(next(&mut watch).await, NotServing);
     let mut watched = NotServing;
 
-    // What is done, and then the health of a, b and the server.
+    // Each step, and then the health of a, b and the server.
     let steps = [
         (
             Step::Nothing,

@@ -1,7 +1,7 @@
 //! `grpc_health_probe`, which probes of older clusters and many images use,
 //! and `evenkeel healthcheck` agree, with TLS too.
 //!
-//! Needs the probe: `deploy/validate` runs these.
+//! Needs the probe: `deploy/validate` runs these tests.
 
 use std::process::{Command, Output};
 
@@ -9,7 +9,7 @@ use rcgen::{CertificateParams, KeyPair};
 
 use crate::process::{Server, command, run};
 
-/// A name that both are asked about, and whether it is healthy.
+/// A name that both are asked about, and whether it is healthy before the cluster is loaded.
 const NAMES: [(&str, bool); 4] = [
     ("", false),
     ("evenkeel.v1.SpreadService", false),
@@ -23,7 +23,7 @@ fn probe(arguments: &[&str]) -> Output {
     run(probe)
 }
 
-/// Asks both about every name, with the flags of each.
+/// Asks both programs about every name, with the flags of each, and compares.
 fn agree(server: &Server, names: &[(&str, bool)], ours: &[&str], theirs: &[&str]) {
     for (name, healthy) in names {
         let address = format!("--server={}", server.address());
@@ -42,7 +42,7 @@ fn agree(server: &Server, names: &[(&str, bool)], ours: &[&str], theirs: &[&str]
     }
 }
 
-/// Returns what is healthy once the cluster is loaded.
+/// Returns the names, of which all but `nobody` are healthy once the cluster is loaded.
 fn loaded() -> [(&'static str, bool); 4] {
     NAMES.map(|(name, _)| (name, name != "nobody"))
 }

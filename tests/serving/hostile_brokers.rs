@@ -1,5 +1,5 @@
-//! A server whose log is kept by what is no nats-server: what it takes, asks and logs
-//! stays within bounds.
+//! A server whose log is kept by a broker that is no nats-server: its memory, its attempts and its
+//! log lines stay within bounds.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,8 +15,8 @@ use crate::process::{Server, command, until};
 /// The greeting of a nats-server.
 const INFO: &str = r#"INFO {"server_id":"X","server_name":"n","version":"2.15.2","proto":1,"headers":true,"jetstream":true,"max_payload":1048576}"#;
 
-/// The bytes to send before the client has identified itself, and after; in place of `…`
-/// comes what never ends. Then what the server's log has to say of it.
+/// The bytes to send before the client has identified itself, and after; `…` stands for bytes that
+/// never end. Then the words that the server's log must have.
 const ANSWERS: [(&str, &str, &str); 9] = [
     ("INFO {\"a\":\"…", "", "a line of more than 1048576 bytes"),
     ("…", "", "a line of more than 1048576 bytes"),
@@ -45,14 +45,15 @@ const ANSWERS: [(&str, &str, &str); 9] = [
     ("INFO", "PONG\r\n", "it closed the connection"),
 ];
 
-/// Sends a text, and what never ends; whether the other side takes it.
+/// Sends a text, and endless bytes in place of `…`. Fails once the other side closes.
 fn send(mut stream: &TcpStream, text: &str) -> std::io::Result<()> {
     let Some((start, _)) = text.split_once('…') else {
         return stream.write_all(text.as_bytes());
     };
     stream.write_all(start.as_bytes())?;
     let more = vec![b'x'; 1 << 20];
-    // An end, so that a server that takes all of it fails and does not take the machine.
+    // The bytes do end, so that a server that takes all of them fails and does not fill the
+    // machine.
     (0..600).try_for_each(|_| stream.write_all(&more))
 }
 
@@ -94,7 +95,7 @@ fn check((before, after, told): (&'static str, &'static str, &'static str)) {
     thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             counts.fetch_add(1, Ordering::Relaxed);
-            // It is closed from the other side.
+            // The server closes the connection.
             thread::spawn(move || drop(serve(&stream, before, after)));
         }
     });

@@ -1,5 +1,5 @@
-//! A server that watches a cluster whose API server answers with nonsense: what it
-//! takes, asks and logs stays within bounds.
+//! A server that watches a cluster whose API server answers with nonsense: its memory, its requests
+//! and its log lines stay within bounds.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,12 +15,12 @@ use crate::process::{Server, command, until};
 /// The secret that no log may contain.
 const SECRET: &str = "a-password-of-a-pod";
 
-/// An answer to lists, and to watches.
+/// The kinds of answers to lists and watches.
 #[derive(Clone, Copy, PartialEq)]
 enum Answer {
     /// A list that is cut off.
     CutOff,
-    /// A list of JSON in JSON.
+    /// A list in which JSON arrays are nested without end.
     Nested,
     /// A string that never ends.
     Endless,
@@ -62,7 +62,8 @@ fn serve(mut stream: &TcpStream, answer: Answer, asked: &AtomicU32) {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n";
     let mut sent = stream.write_all((head.to_owned() + &start).as_bytes());
     let more = vec![b'x'; 1 << 20];
-    // An end, so that a server that takes all of it fails and does not take the machine.
+    // The bytes do end, so that a server that takes all of them fails and does not fill the
+    // machine.
     for _ in 0..600 {
         if !endless || sent.is_err() {
             return;

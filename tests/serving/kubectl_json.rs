@@ -1,5 +1,5 @@
 //! Lists as `kubectl get -o json` writes them, read as grpcurl and `ParseDict` read them, by the
-//! descriptors of the protocol: what is fed so is answered like what `--load` has read.
+//! descriptors of the protocol. A snapshot that is fed so answers like one that `--load` has read.
 
 use std::path::PathBuf;
 
@@ -34,12 +34,13 @@ fn read<T: Message + Default>(name: &str, json: &Value, options: &DeserializeOpt
     T::decode(read.encode_to_vec().as_slice()).expect("the same message")
 }
 
-/// As `-allow-unknown-fields` of grpcurl and `ignore_unknown_fields` of Python.
+/// Ignores unknown fields, like `-allow-unknown-fields` of grpcurl and `ignore_unknown_fields` of
+/// Python.
 fn lenient() -> DeserializeOptions {
     DeserializeOptions::new().deny_unknown_fields(false)
 }
 
-/// Returns what `jq` makes of a list: each object under the name of its kind.
+/// Returns the changes that `jq` makes of a list: each object under the name of its kind.
 fn changes(list: &Value) -> Value {
     let items = list["items"].as_array().expect("a list");
     let known = items.iter().filter_map(|item| {
@@ -94,7 +95,7 @@ async fn what_kubectl_writes_is_answered_as_with_load() {
     }
 }
 
-/// The answers about a pod, but for the state that they are of.
+/// The answers about a pod, without the fields that name the state.
 async fn ask(client: &mut Client, snapshot: &str, pod: &Pod) -> [Value; 2] {
     let filter = FilterRequest {
         snapshot: snapshot.into(),
@@ -131,7 +132,8 @@ fn the_kind_of_an_object_is_read_and_ignored() {
     }
 }
 
-/// A quantity is its text also where a client prints a message, and the bytes are Kubernetes'.
+/// A quantity is its text also where a client prints a message, and its bytes are those of
+/// Kubernetes.
 #[test]
 fn a_quantity_is_its_text_and_has_kubernetes_bytes() {
     let pool = DescriptorPool::decode(FILE_DESCRIPTOR_SET).expect("descriptors");

@@ -15,7 +15,7 @@ fn a_snapshot_follows_its_cluster() {
     cluster.put("pods", pod("p", json!({"v": "1"})));
     cluster.fault(|faults| faults.held.extend(["pods"]));
     let watching = Watching::start(&cluster, &[]);
-    // Nothing answers from half a list.
+    // A snapshot answers nothing from half a list.
     until("nodes are listed", || {
         (cluster.lists("nodes") > 0).then_some(())
     });
@@ -62,7 +62,7 @@ fn a_gap_is_listed_again_and_becomes_one_batch() {
         }
         let watching = Watching::started(&cluster, &[]);
         let before = watching.holds(&["n", "p1", "q1", "r1"]);
-        // While nobody is told, one goes, one comes, and one changes.
+        // While the server hears nothing, one pod goes, one comes, and one changes.
         cluster.fault(|faults| {
             faults.gone_by_status = by_status;
             faults.is_away = true;
@@ -83,7 +83,7 @@ fn a_gap_is_listed_again_and_becomes_one_batch() {
             )
         };
         assert_eq!((lists("start"), lists("expired")), (1.0, 1.0));
-        // The same of what comes after it.
+        // A pod that comes after the gap arrives as well.
         cluster.put("pods", pod("t", json!({})));
         watching.holds(&["n", "q2", "r1", "s1", "t"]);
     }
@@ -132,7 +132,7 @@ fn a_list_after_a_gap_that_breaks_off_loses_nothing() {
     let watching = Watching::started(&cluster, &[]);
     cluster.fault(|faults| (faults.is_away, faults.cut_pages) = (true, 1));
     cluster.cut();
-    // One on the page that comes, one on the page that does not.
+    // One pod is on the page that comes, one on the page that does not.
     cluster.put("pods", pod("p0000", v("new")));
     cluster.put("pods", pod("p0599", v("new")));
     cluster.delete("pods", "shop/p0001");
@@ -154,7 +154,7 @@ fn what_may_not_be_read_is_told_with_the_rule_to_add() {
                 [pods], verbs: [get, list, watch]}";
     assert!(told.contains(rule), "{told}");
     assert!(!watching.is_ready(), "{told}");
-    // Without services default constraints find less, and all else is right.
+    // Without services default constraints find fewer selectors, and all else is right.
     cluster.fault(|faults| faults.forbidden = ["services"].into());
     watching.ready();
     let told = watching.says("may not list services");
@@ -175,7 +175,7 @@ fn what_may_not_be_read_is_told_with_the_rule_to_add() {
 #[test]
 fn a_silent_api_server_is_seen_in_the_age_and_bookmarks_are_signs_of_life() {
     let cluster = one_node();
-    // It is only a warning.
+    // A missing right to list stateful sets is only a warning.
     cluster.fault(|faults| faults.forbidden.extend(["statefulsets"]));
     let watching = Watching::started(&cluster, &["--max-age=15s"]);
     let first = watching.holds(&["n"]);
@@ -232,7 +232,7 @@ fn a_snapshot_is_as_old_as_what_is_known_of_its_oldest_kind() {
     cluster.cut();
     let mut labels = 0;
     until("it is stale", || {
-        // Of all other kinds is heard all the time.
+        // The server hears of all other kinds all the time.
         labels += 1;
         cluster.put("nodes", node("n", &labels.to_string()));
         cluster.bookmark();
@@ -256,7 +256,7 @@ fn what_may_be_listed_and_not_watched_does_not_make_ready() {
     assert!(!watching.is_ready());
     cluster.fault(|faults| faults.unwatched.clear());
     watching.ready();
-    // Nobody said how old it may get, and answers have an age.
+    // No maximum age is set, and answers have an age all the same.
     assert!(watching.described().expect("it exists").age.is_some());
 }
 
@@ -283,7 +283,7 @@ fn an_object_that_is_refused_is_left_out_and_the_others_are_not() {
             (left > 0.0).then_some(left)
         });
         assert_eq!(left, 1.0);
-        // Changed, it is tried again.
+        // The object is tried again once it has changed.
         cluster.put("pods", pod("odd", json!({})));
         watching.holds(&["n", "odd", "p", "q"]);
     }

@@ -1,5 +1,5 @@
-//! The settings of `serve --kubernetes`: contexts, default constraints, access, and
-//! what is refused.
+//! The settings of `serve --kubernetes`: contexts, default constraints, access, and settings that
+//! are refused.
 
 use serde_json::json;
 

@@ -43,7 +43,7 @@ pub(crate) async fn waiting(server: &Server) -> JoinHandle<()> {
         min_revision: 1_000,
         ..Default::default()
     };
-    // Refused for as long as another call has the only slot.
+    // The call is refused for as long as another call has the only slot.
     tokio::spawn(async move {
         while client.filter(question.clone()).await.is_err() {
             sleep(std::time::Duration::from_millis(5)).await;
@@ -91,8 +91,8 @@ async fn calls_are_limited_but_probes_are_not() {
     }
 }
 
-/// A valid update of `count` thousand bytes and a little more: deletions of
-/// what is not there.
+/// A valid update of `count` thousand bytes and a little more: deletions of nodes that do not
+/// exist.
 pub(crate) fn update(count: usize) -> UpdateSnapshotRequest {
     let deletion = |number| Change {
         object: Some(change::Object::Delete(ObjectReference {

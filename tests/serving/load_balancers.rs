@@ -1,8 +1,8 @@
-//! Two servers behind a load balancer, with the configurations of `deploy/`:
-//! draining one loses no call, killing one loses only what it was answering,
-//! and one that comes back empty is sent nothing.
+//! Two servers behind a load balancer, with the configurations of `deploy/`. Draining a server
+//! loses no call, killing a server loses only the calls that it was answering, and a server that
+//! comes back empty gets no calls.
 //!
-//! These need the balancers: `deploy/load-balancers/check` runs them.
+//! The tests need the balancers: `deploy/load-balancers/check` runs them.
 
 use std::fs;
 use std::path::Path;
@@ -33,7 +33,7 @@ const MANY: usize = 500;
 /// A balancer and its configuration in `deploy/load-balancers`.
 struct Kind {
     file: &'static str,
-    /// The command that starts it with a configuration in a directory.
+    /// The command that starts the balancer with a configuration in a directory.
     command: fn(&Path) -> Command,
     /// The line with the address to listen on; `{}` is the address or the port.
     listens: (&'static str, &'static str),
@@ -96,8 +96,8 @@ struct Balancer {
 }
 
 impl Balancer {
-    /// Starts it before the servers, with the configuration that users get
-    /// but for addresses, and waits until calls reach every one of them.
+    /// Starts a balancer with the configuration that users get, except for addresses, and waits
+    /// until calls reach each server.
     async fn start(kind: &Kind, servers: &[Fed; 2]) -> Self {
         let port = free_ports(1).to_string();
 
@@ -152,7 +152,7 @@ impl Balancer {
 
 impl Drop for Balancer {
     fn drop(&mut self) {
-        // Not SIGKILL: nginx would leave its worker processes behind.
+        // The signal is not SIGKILL, because nginx would leave its worker processes behind.
         let stopped = Command::new("kill")
             .arg(self.child.id().to_string())
             .status();
@@ -163,7 +163,7 @@ impl Drop for Balancer {
     }
 }
 
-/// Address and port.
+/// Splits an address from its port.
 fn split(address: &str) -> (&str, &str) {
     address.rsplit_once(':').expect("it has a port")
 }
@@ -189,8 +189,8 @@ impl Fed {
     }
 }
 
-/// Replaces the snapshot by one node. A server is fed itself, not through a
-/// balancer: each keeps its own state.
+/// Replaces the snapshot by one node. Each server is fed by itself, not through a balancer, because
+/// each keeps its own state.
 async fn feed(server: &Server) -> String {
     let node = Node {
         metadata: Some(ObjectMeta {
@@ -272,7 +272,7 @@ impl Load {
         }
     }
 
-    /// Ends the load; all calls that were made.
+    /// Ends the load, and returns all calls that were made.
     async fn stop(mut self) -> Vec<Call> {
         self.stop.cancel();
         while let Some(ended) = self.lines.join_next().await {
@@ -297,7 +297,7 @@ fn failures(calls: &[Call]) -> Vec<&Call> {
     calls.iter().filter(|call| call.answer.is_err()).collect()
 }
 
-/// Returns what went wrong, for a message.
+/// Returns the errors of failed calls, for a message.
 fn causes(failures: &[&Call]) -> String {
     let causes = failures
         .iter()

@@ -1,8 +1,7 @@
-//! The program as it is operated: `evenkeel serve` on a free port, its settings,
-//! its start and its end, and what it tells of itself. Also the commands of the
-//! documents.
+//! The program as it is operated: `evenkeel serve` on a free port, its settings, its start and its
+//! end, and its reports about itself. Also the commands of the documents.
 //!
-//! One program, because each links all of the crate.
+//! The tests are one program, because each test program links the whole crate.
 
 mod admin;
 mod chart;

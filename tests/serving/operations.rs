@@ -16,7 +16,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).expect("the file can be read")
 }
 
-/// The command, with its flags.
+/// The command `serve`, with its flags.
 pub(crate) fn serve() -> Command {
     let cli = Cli::command();
     let serve = cli.find_subcommand("serve");
@@ -27,7 +27,7 @@ pub(crate) fn serve() -> Command {
 fn every_flag_is_told_with_its_default() {
     let document = read("docs/operations.md");
     let serve = serve();
-    // Those of limits are not shown: `each_limit` looks for these.
+    // Flags of limits are hidden here; `each_limit` checks their rows.
     for arg in serve.get_arguments().filter(|arg| !arg.is_hide_set()) {
         let flag = format!("`--{}`", arg.get_long().expect("a setting has a flag"));
         let row = document
@@ -117,12 +117,12 @@ fn every_alert_links_to_its_runbook() {
         let (page, anchor) = link.split_once('#').expect("links lead to a heading");
         let document = read(page);
         let mut headings = document.lines().filter_map(|l| l.strip_prefix("### "));
-        // The anchor of a heading of one word.
+        // The heading is one word, so its anchor is that word in lower case.
         let runbook = headings.find(|heading| heading.to_lowercase() == anchor);
         assert_eq!(runbook, Some(alert), "{link}");
     }
     assert_eq!(links.next(), None);
-    // What the chart puts another address in the place of.
+    // The chart replaces this text by another address.
     let rule = read("deploy/helm/evenkeel/templates/prometheusrule.yaml");
     assert!(rule.contains("\"runbook_url: docs/operations.md#\""));
 }

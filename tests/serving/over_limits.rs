@@ -56,7 +56,7 @@ pub(crate) async fn placed(client: &mut Client, request: PlaceRequest) -> Status
 /// Opens two connections, of which the server closes the second one.
 pub(crate) fn second_connection(server: &Server) {
     let open = || TcpStream::connect(server.address()).expect("the port is open");
-    // The first has to be there still when the second one comes.
+    // The first connection must still be open when the second one comes.
     let [_first, second] = [open(), open()];
     closed_by_the_server(second);
 }
@@ -114,7 +114,7 @@ pub(crate) async fn second_reflection(channel: Channel) -> Status {
     refusal(second.await)
 }
 
-/// Asks two questions of a stream that wait; why the second one is refused.
+/// Asks two questions that wait on one stream; returns the refusal of the second.
 pub(crate) async fn second_question(client: &mut Client) -> Status {
     begin(client).await;
     let question = |id| {
@@ -146,7 +146,7 @@ pub(crate) async fn second_question(client: &mut Client) -> Status {
     }
 }
 
-/// Asks until it is refused: what is in the way may not have arrived yet.
+/// Repeats a call until it is refused: the calls that fill the limit may not have arrived yet.
 async fn until_refused<T>(mut ask: impl AsyncFnMut() -> Result<T, Status>) -> Status {
     let refused = timeout(DEADLINE, async {
         loop {
@@ -172,13 +172,13 @@ async fn first_refused(mut all: JoinSet<Result<(), Status>>) -> Status {
     refused.await.expect("a refusal within the deadline")
 }
 
-/// More decisions at once than one that runs and one that waits.
+/// Makes more decisions at once than one that runs and one that waits.
 pub(crate) async fn many_decisions(client: &mut Client) -> Status {
     fill(client).await;
     let mut all = JoinSet::new();
     for _ in 0..20 {
         let mut client = client.clone();
-        // One runs and one waits for as long as the others need to come.
+        // One decision runs and one waits for as long as the others need to arrive.
         let long = PlaceRequest {
             replicas: 50_000,
             ..place()
@@ -188,10 +188,10 @@ pub(crate) async fn many_decisions(client: &mut Client) -> Status {
     first_refused(all).await
 }
 
-/// More health checks at once than one caller has.
+/// Makes more health checks at once than one caller may have.
 pub(crate) async fn many_checks(channel: Channel) -> Status {
     let mut all = JoinSet::new();
-    // One caller has a little more than half of them.
+    // One caller may have a little more than half of all checks.
     for _ in 0..600 {
         let channel = channel.clone();
         all.spawn(async move { unfinished_check(channel).await });
@@ -276,13 +276,13 @@ pub(crate) fn choosy() -> change::Object {
     })
 }
 
-/// An empty snapshot.
+/// Makes an empty snapshot.
 async fn begin(client: &mut Client) {
     let begun = client.update_snapshot(batch([])).await;
     begun.expect("an empty batch");
 }
 
-/// Two nodes.
+/// Makes a snapshot of two nodes.
 async fn fill(client: &mut Client) {
     let nodes = UpdateSnapshotRequest {
         mode: Mode::Replace.into(),
@@ -331,7 +331,7 @@ pub(crate) fn constrained() -> FilterRequest {
     FilterRequest { pod, ..filter() }
 }
 
-/// A Filter of a pod with one term of node affinity more than so many.
+/// A Filter of a pod with one term of node affinity more than `most`.
 pub(crate) fn with_terms(most: Option<usize>) -> FilterRequest {
     let count = most.expect("the limit has a default") + 1;
     let required = NodeSelector {

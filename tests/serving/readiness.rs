@@ -57,7 +57,7 @@ async fn readiness_names_snapshots_whose_feed_is_silent() {
 
 #[tokio::test]
 async fn a_server_that_waits_for_its_log_is_live_and_not_ready() {
-    // Nobody listens there: the port was free, and is closed again.
+    // Nothing listens there: the port was free, and is closed again.
     let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let log = format!("nats://{}", free.local_addr().expect("it is bound"));
     drop(free);
@@ -97,7 +97,7 @@ fn a_server_that_loads_is_live_and_not_ready() {
     assert_eq!(get(&admin, "/livez").status, 200);
     let answer = get(&admin, "/readyz");
     assert_eq!((answer.status, answer.body.as_str()), (503, "loading\n"));
-    // Lets the thread that reads go.
+    // Ends the thread that reads the pipe.
     let written = std::fs::write(&pipe, "apiVersion: v1\nkind: List\nitems: []\n");
     written.expect("the pipe is read");
 }

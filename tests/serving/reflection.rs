@@ -1,4 +1,4 @@
-//! Reflection, by both names of its protocol.
+//! Reflection, under both names of its protocol.
 
 use std::collections::BTreeSet;
 
@@ -88,8 +88,7 @@ async fn lists_and_describes_every_service() {
     }
 }
 
-/// Whoever knows the server by reflection alone can read the details of its
-/// errors.
+/// A client that knows the server by reflection alone can read the details of its errors.
 #[tokio::test]
 async fn describes_the_details_of_errors() {
     let server = Server::start(&[]);

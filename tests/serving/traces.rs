@@ -41,7 +41,7 @@ impl TraceService for Collector {
     }
 }
 
-/// A collector on a free port: its URL, and what it receives.
+/// A collector on a free port: its URL, and the requests that it receives.
 async fn collect() -> (String, mpsc::UnboundedReceiver<ExportTraceServiceRequest>) {
     let (sender, received) = mpsc::unbounded_channel();
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -53,7 +53,7 @@ async fn collect() -> (String, mpsc::UnboundedReceiver<ExportTraceServiceRequest
     (format!("http://{address}"), received)
 }
 
-/// Stops the server, which sends what waits, and gives all spans by name.
+/// Stops the server, which then sends the spans that wait, and returns all spans.
 async fn spans(
     mut server: Server,
     mut received: mpsc::UnboundedReceiver<ExportTraceServiceRequest>,
@@ -159,7 +159,7 @@ fn within<T>(message: T, sampled: bool) -> Request<T> {
 #[tokio::test]
 async fn a_call_is_a_span_of_its_callers_trace_with_the_decision_inside() {
     let (collector, received) = collect().await;
-    // Calls without a caller's trace are not traced: all that arrives is ours.
+    // Calls without a caller's trace are not traced, so only spans of this test arrive.
     let server = start(&collector, &["--trace-ratio", "0"]);
     let mut client = SpreadServiceClient::new(server.channel());
     client.update_snapshot(nodes()).await.expect("valid nodes");
@@ -210,7 +210,7 @@ async fn calls_without_a_trace_begin_one_and_faults_are_marked() {
     let mut late = Request::new(waits);
     late.set_timeout(std::time::Duration::from_millis(50));
     client.filter(late).await.expect_err("no such revision");
-    // What comes after it on the connection finds the server done with it.
+    // When a later call on the connection is answered, the server is done with this one.
     let listed = client.list_snapshots(ListSnapshotsRequest::default()).await;
     listed.expect("a page");
 

@@ -1,4 +1,4 @@
-//! A server that watches a cluster, and what its snapshot holds.
+//! A server that watches a cluster, and the objects that its snapshot holds.
 
 use std::collections::BTreeSet;
 
@@ -61,7 +61,7 @@ impl Watching {
         }
     }
 
-    /// One that is ready.
+    /// Starts a server, and waits until it is ready.
     pub(crate) fn started(cluster: &ApiServer, more: &[&str]) -> Self {
         let watching = Self::start(cluster, more);
         watching.ready();
@@ -76,7 +76,7 @@ impl Watching {
         until("ready", || self.is_ready().then_some(()));
     }
 
-    /// Waits until /readyz says so.
+    /// Waits until /readyz says `what`, and returns the page.
     pub(crate) fn says(&self, what: &str) -> String {
         until(what, || {
             let body = get(&self.admin, "/readyz").body;
@@ -99,7 +99,7 @@ impl Watching {
         self.described().expect("it exists")
     }
 
-    /// The same, and that nothing is seen between what it held and what it holds.
+    /// Like `holds`, and checks that the snapshot never shows a state between `held` and `wanted`.
     #[track_caller]
     pub(crate) fn turns(&self, held: &[&str], wanted: &[&str]) -> Snapshot {
         let (held, wanted) = (set(held), set(wanted));
