@@ -14,7 +14,7 @@ use support::server::Server;
 
 const WEB: [(&str, &str); 1] = [("app", "web")];
 
-/// Two zones, one node without a zone, and one that the pod cannot use.
+/// Zones a and b, a node without a zone, and two nodes that the pod cannot use.
 async fn server() -> Server {
     let server = Server::start().await;
     let nodes = [
@@ -187,7 +187,7 @@ async fn default_constraints_are_explained_as_such() {
     );
 }
 
-/// Kubernetes' own defaults count nodes without the key as those of a domain.
+/// Kubernetes' own defaults count nodes without the key as nodes of a domain.
 #[tokio::test]
 async fn nodes_without_a_key_of_the_system_defaults_are_usable() {
     let server = server().await;

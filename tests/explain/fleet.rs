@@ -1,4 +1,5 @@
-//! The dead ends of KubeFleet's rules, each where it is one and where not.
+//! The hints about dead ends of KubeFleet's rules: cases where each must appear, and where it must
+//! not.
 
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::hint::Kind;
@@ -66,7 +67,7 @@ fn cases() -> Vec<Case> {
         fleet(&clusters)
     };
     let gpu = || tainted(node("n1", &[("region", "north")]), "gpu", "", "NoSchedule").change();
-    // Regions want the west, rings want ring 3; w3 holds already.
+    // The regions allow only the west, the rings only ring 3, and no cluster is in both.
     let crossed = || {
         fleet(&[
             ("e1", "east", true),
@@ -229,7 +230,8 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Checks that a suggestion of a hint admits as many clusters as it says, and that no less does.
+/// Checks that the suggestion of a hint admits as many clusters as it says, and that one less
+/// admits none.
 async fn keeps_its_word(server: &Server, request: &ExplainRequest, case: &Case, hint: &Hint) {
     let Some(suggested) = &hint.suggested_constraint else {
         return;

@@ -9,7 +9,7 @@ use super::hints::{WEB, and, case, state, web, zone};
 use support::build::{ZONE, hard, having, node, nominated, on, pod, requesting, spread};
 use support::model::Stored;
 
-/// Three nodes with 2 processors, each with a pod of 1500m; c1 takes so many pods.
+/// Three nodes with 2 processors, each with a pod of 1500m; c1 takes this many pods.
 fn crowded(pods: &str) -> Vec<Change> {
     let roomy = |name: &str, pods: &str| {
         let node = node(name, &[(ZONE, &name[..1])]);
@@ -25,7 +25,7 @@ fn crowded(pods: &str) -> Vec<Change> {
     nodes.into_iter().chain(pods).collect()
 }
 
-/// Cases of nodes with too little of something.
+/// Cases of nodes with too little of a resource.
 pub(super) fn room() -> Vec<Case> {
     let asks = |requests: &[(&str, &str)]| requesting(pod("next", &WEB), requests);
     vec![

@@ -11,7 +11,7 @@ use support::server::Server;
 
 pub(super) const WEB: [(&str, &str); 1] = [("app", "web")];
 
-/// A node in a zone, with so many web pods.
+/// A node in a zone, with this many web pods.
 fn drawn(name: &str, zone: &str, pods: usize) -> Vec<Change> {
     let mut changes = vec![node(name, &[(ZONE, zone)]).change()];
     let running = (0..pods).map(|i| on(pod(&format!("{name}-{i}"), &WEB), name).change());
@@ -19,7 +19,7 @@ fn drawn(name: &str, zone: &str, pods: usize) -> Vec<Change> {
     changes
 }
 
-/// These nodes, each with its zone and how many web pods it has.
+/// These nodes, each with its zone and the number of its web pods.
 pub(super) fn state(nodes: &[(&str, &str, usize)]) -> Vec<Change> {
     let nodes = nodes.iter();
     nodes

@@ -1,5 +1,5 @@
-//! Explanations: each hint where it belongs and nowhere else, and what a hint
-//! says would help does help.
+//! Explanations: each hint appears where it belongs and nowhere else, and the change that a hint
+//! suggests does help.
 
 mod affinity;
 mod answers;
@@ -28,7 +28,7 @@ struct Case {
     says: Option<&'static [&'static str]>,
 }
 
-/// Asks to explain; it must answer.
+/// Asks the server to explain. Fails without an answer.
 async fn explain(server: &Server, request: ExplainRequest) -> ExplainResponse {
     let response = server.client().explain(request).await;
     response.expect("a valid question").into_inner()
@@ -38,7 +38,7 @@ fn of_kind(answer: &ExplainResponse, kind: Kind) -> Option<&Hint> {
     answer.hints.iter().find(|hint| hint.kind() == kind)
 }
 
-/// Holds an answer to what a case expects.
+/// Checks that an answer has the hint that a case expects, or lacks it.
 fn check(case: &Case, answer: &ExplainResponse) {
     let found = of_kind(answer, case.kind);
     match (case.says, found) {

@@ -9,7 +9,7 @@ use super::hints::{WEB, and, case, state, web, zone};
 use support::build::{ZONE, cordoned, node, on, pod, selecting, tainted};
 use support::model::Stored;
 
-/// The cases.
+/// Cases of domains that keep the minimum low, and of missing domains.
 pub(super) fn cases() -> Vec<Case> {
     let full = || state(&[("a1", "a", 1), ("b1", "b", 1)]);
     let gpu = |name, zone| tainted(node(name, &[(ZONE, zone)]), "gpu", "", "NoSchedule").change();

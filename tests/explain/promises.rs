@@ -1,5 +1,4 @@
-//! What a hint says would let the pod in does: the change is made, and the
-//! oracle asked.
+//! The changes that hints suggest: each is made, and the oracle says that it lets the pod in.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -20,7 +19,7 @@ use super::questions::{Asked, asked};
 use support::build::{on, requesting};
 use support::server::Server;
 
-/// The state and the pod with another constraint in place of one.
+/// The state and the pod with `constraint` in place of the one that the hint is about.
 fn with_constraint(
     cluster: &Cluster,
     pod: &Pod,
@@ -84,8 +83,8 @@ fn matches(incoming: &Pod, pod: &Pod, spec: &TopologySpreadConstraint) -> bool {
         && selector_matches(spec.label_selector.as_ref(), &labels(metadata))
 }
 
-/// The state after pods left domains, from the front of the list or from its
-/// back, or came to them. `None` when no pod to add is known.
+/// The state after pods left domains, from the front of the list or from its back, or came to
+/// domains, as a hint suggests. `None` when no pod to add is known.
 fn moved(cluster: &Cluster, pod: &Pod, hint: &Hint, from_back: bool) -> Option<Cluster> {
     let spec = evaluated(cluster, pod, hint);
     let mut cluster = cluster.clone();
@@ -128,8 +127,8 @@ fn moved(cluster: &Cluster, pod: &Pod, hint: &Hint, from_back: bool) -> Option<C
     Some(cluster)
 }
 
-/// The pod with other requests in place of its own: these, in what counts of each
-/// resource. Its ports stay.
+/// The pod with these requests in place of its own, in the unit that counts for each resource. Its
+/// ports stay.
 fn with_requests(pod: &Pod, requests: &BTreeMap<String, i128>) -> Pod {
     let text = |name: &str, amount: i128| match name {
         "cpu" => format!("{amount}m"),
@@ -157,14 +156,14 @@ fn with_requests(pod: &Pod, requests: &BTreeMap<String, i128>) -> Pod {
     bare
 }
 
-/// The pod and the state with more room by what a hint says is missing, or by one
-/// less. `None` where the pod would have to request less than nothing.
+/// The state and the pod with as much more room as a hint says is missing, or with `less` of that.
+/// `None` where the pod would have to request nothing.
 fn with_room(asked: &Asked, shortage: &Shortage, less: i128) -> Option<(Cluster, Pod)> {
     let resource = &shortage.resource;
     let missing = requests::amount(resource, &shortage.missing) - less;
     let (mut cluster, mut pod) = (asked.cluster(), asked.pod.clone());
     if resource == "pods" {
-        // Where no pods are allowed, none can leave.
+        // The nodes allow more pods, because where none are allowed, none can leave.
         let status = cluster.nodes.iter_mut().filter_map(|n| n.status.as_mut());
         for pods in status.filter_map(|status| status.allocatable.get_mut(resource)) {
             let before: i128 = pods.string.parse().expect("a whole number");
@@ -187,8 +186,8 @@ fn with_room(asked: &Asked, shortage: &Shortage, less: i128) -> Option<(Cluster,
     Some((cluster, pod))
 }
 
-/// With as much room as a hint says is missing the pod goes where it says, and
-/// with less it does not.
+/// Checks that the pod goes onto as many nodes as a hint says with as much more room as it says is
+/// missing, and onto no more than before with less.
 fn keeps_its_word_on_room(asked: &Asked, hint: &Hint, shortage: &Shortage, before: i64) -> bool {
     let after = |less| {
         let (cluster, pod) = with_room(asked, shortage, less)?;
@@ -203,7 +202,7 @@ fn keeps_its_word_on_room(asked: &Asked, hint: &Hint, shortage: &Shortage, befor
     kept.or(less).is_some() && !shortage.nodes.is_empty()
 }
 
-/// Holds a hint to its word; whether there was one.
+/// Checks the promise of a hint. Returns whether there was a promise.
 fn keeps_its_word(asked: &Asked, hint: &Hint) -> bool {
     let cluster = asked.cluster();
     let pod = &asked.pod;
@@ -250,7 +249,7 @@ fn keeps_its_word(asked: &Asked, hint: &Hint) -> bool {
     hint.suggested_constraint.is_some() || !hint.domain_changes.is_empty()
 }
 
-/// Asks a server that was told the state, and forgets the state.
+/// Feeds the state to a server, asks for hints, and deletes the state.
 async fn hints(server: &Server, asked: &Asked, snapshot: String) -> Vec<Hint> {
     let update = UpdateSnapshotRequest {
         snapshot: snapshot.clone(),

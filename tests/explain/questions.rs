@@ -56,8 +56,8 @@ fn anything() -> impl Strategy<Value = (Vec<Change>, Pod)> {
     (changes, generate::incoming::pod())
 }
 
-/// The same without affinity between pods, which leaves few nodes that refuse a pod for
-/// their room alone.
+/// Like `anything`, but without affinity between pods. With it, few nodes refuse a pod for their
+/// room alone.
 fn anything_alone() -> impl Strategy<Value = (Vec<Change>, Pod)> {
     anything().prop_map(|(mut changes, mut pod)| {
         let pods = changes

@@ -7,15 +7,15 @@ use super::hints::{WEB, and, case, state, web, zone};
 use support::build::{HOSTNAME, ZONE, cordoned, hard, node};
 use support::model::Stored;
 
-/// The cases.
+/// Cases of a pod that fits nowhere, or almost nowhere.
 pub(super) fn cases() -> Vec<Case> {
-    // c has room and is cordoned, so a and b are all there is.
+    // Zone c has room and is cordoned, so the pod can only go to a or b.
     let blocked = || {
         let shut = cordoned(node("c1", &[(ZONE, "c")])).change();
         and(state(&[("a1", "a", 3), ("b1", "b", 2)]), [shut])
     };
     let open = || state(&[("a1", "a", 3), ("b1", "b", 2), ("c1", "c", 0)]);
-    // The zones want b, the nodes want a2: nothing is both.
+    // The constraint on zones allows only b, the one on nodes only a2: no node is both.
     let crossed = || state(&[("a1", "a", 2), ("a2", "a", 0), ("b1", "b", 1)]);
     let both = || web(vec![zone(1), hard(1, HOSTNAME, &WEB)]);
     // As `crossed`, but there are more nodes in b than in a.

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::Case;
 use super::hints::{and, case, state};
 
-/// Three nodes in zones a, b and c, and classes: of volumes that are there, of volumes that
-/// are made in zone a, and of claims that wait for nobody.
+/// Three nodes in zones a, b and c, and storage classes: of volumes that exist, of volumes that are
+/// made in zone a, and of claims that are bound at once.
 fn zones() -> Vec<Change> {
     let class = |name: &str, provisioner: &str, mode: &str, zone: Value| {
         json!({"storageClass": {
@@ -47,7 +47,7 @@ fn claim(class: &str, more: Value) -> Value {
     }})
 }
 
-/// A volume of the class of those that are there, which some zone reaches.
+/// A volume of the class of existing volumes, which nodes of `zone` reach.
 fn volume(labels: Value, zone: Option<&str>) -> Value {
     let term = |zone: &str| {
         json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [

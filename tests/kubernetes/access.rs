@@ -29,7 +29,7 @@ async fn a_token_that_expires() {
     let evenkeel = Arc::new(Evenkeel::start(&kubeconfig, &[]));
     evenkeel.agrees_with(&api).await;
     let witness = Witness::start(&evenkeel);
-    // Expired, before there is another one.
+    // The token has expired, and there is no other one yet.
     proxy.faults().token = Some("second".into());
     proxy.cut_watches();
     let (lists, watches) = proxy.begun();
@@ -79,7 +79,7 @@ exec printf '{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCreden
     }
 }
 
-/// The role of the user `reader`: what the chart grants, but for pods.
+/// Grants the user `reader` the rights of the chart, those on pods only if `pods`.
 async fn grant(api: &Api, pods: bool) {
     let mut core = vec!["nodes", "namespaces", "services", "replicationcontrollers"];
     core.extend(pods.then_some("pods"));

@@ -65,18 +65,18 @@ impl Api {
         self.0.request(request).await
     }
 
-    /// Creates an object of a namespace, or of none; it must be accepted.
+    /// Creates an object, in a namespace or in none. Fails unless it is accepted.
     pub(crate) async fn create(&self, object: &Value) -> Value {
         self.post(&collection_of(object), object).await
     }
 
-    /// Returns what creating would store: with all that admission fills in.
+    /// Returns the object that creating would store, with all that admission fills in.
     pub(crate) async fn admitted(&self, object: &Value) -> Value {
         let path = format!("{}?dryRun=All", collection_of(object));
         self.post(&path, object).await
     }
 
-    /// Posts to a path; it must be accepted.
+    /// Posts an object to a path. Fails unless it is accepted.
     pub(crate) async fn post(&self, path: &str, object: &Value) -> Value {
         let made = self
             .send(Method::POST, path, "application/json", object)
@@ -84,7 +84,7 @@ impl Api {
         made.unwrap_or_else(|error| panic!("POST {path}: {error}\n{object}"))
     }
 
-    /// Reads an object; none if there is none.
+    /// Reads an object; `None` if it does not exist.
     pub(crate) async fn get(&self, path: &str) -> Option<Value> {
         present(
             self.send(Method::GET, path, "application/json", &json!(null))
@@ -92,13 +92,13 @@ impl Api {
         )
     }
 
-    /// Changes an object by a merge patch; none if there is none.
+    /// Changes an object by a merge patch; `None` if it does not exist.
     pub(crate) async fn patch(&self, path: &str, patch: &Value) -> Option<Value> {
         let mime = "application/merge-patch+json";
         present(self.send(Method::PATCH, path, mime, patch).await)
     }
 
-    /// Deletes an object after these seconds; none if there is none.
+    /// Deletes an object after these seconds; `None` if it does not exist.
     pub(crate) async fn delete(&self, path: &str, grace_seconds: u32) -> Option<Value> {
         let options = json!({ "gracePeriodSeconds": grace_seconds });
         present(
@@ -131,7 +131,7 @@ impl Api {
             .await;
     }
 
-    /// Has an object of which nobody waits that somebody finishes with it.
+    /// Removes the finalizers of an object, for which no controller runs here.
     pub(crate) async fn release(&self, kind: &str, object: &Value) {
         let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
         let none = json!({ "metadata": { "finalizers": null } });
@@ -139,8 +139,8 @@ impl Api {
         self.patch(&path, &none).await;
     }
 
-    /// Deletes whatever is there of the kinds that are watched or make pods, but for namespaces: nobody
-    /// here finishes that.
+    /// Deletes all objects of the kinds that are watched or make pods, except namespaces, whose
+    /// deletion no controller finishes here.
     pub(crate) async fn clear(&self) {
         let mut paths = Vec::new();
         let kinds = KINDS.into_iter().filter(|kind| *kind != "Namespace");
@@ -167,7 +167,7 @@ impl Api {
     }
 }
 
-/// None for an object that is not there; any other refusal is a fault.
+/// `None` for an object that does not exist. Fails on any other refusal.
 fn present(answer: Result<Value, kube::Error>) -> Option<Value> {
     match answer {
         Ok(object) => Some(object),
@@ -182,7 +182,7 @@ fn collection_of(object: &Value) -> String {
     collection(kind, namespace.unwrap_or_default())
 }
 
-/// The collection of a kind in a namespace; `""` for kinds without.
+/// The path of the collection of a kind in a namespace; `""` is for kinds without.
 pub(crate) fn collection(kind: &str, namespace: &str) -> String {
     let (group, plural) = match kind {
         "ReplicaSet" => ("apis/apps/v1", "replicasets"),
@@ -213,12 +213,12 @@ pub(crate) fn collection(kind: &str, namespace: &str) -> String {
     }
 }
 
-/// All objects of a kind, wherever they are.
+/// The path of all objects of a kind, in all namespaces.
 pub(crate) fn all(kind: &str) -> String {
     collection(kind, "")
 }
 
-/// One object.
+/// The path of an object.
 pub(crate) fn path(kind: &str, namespace: &str, name: &str) -> String {
     format!("{}/{name}", collection(kind, namespace))
 }

@@ -44,14 +44,14 @@ pub(crate) async fn to_a_node(api: &Api, rng: &mut Rng) {
     }
 }
 
-/// Deletes, relabels or ends one of these pods, as far as it exists.
+/// Deletes, relabels, resizes or ends one of these pods, if it exists.
 pub(crate) async fn to_a_pod(api: &Api, rng: &mut Rng, pods: &[String]) {
     let Some(name) = rng.choice(pods) else { return };
     let path = path("Pod", NAMESPACE, name);
     match rng.usize(..9) {
         6..=8 => resize(api, rng, &path).await,
         0 | 1 => drop(api.delete(&path, 0).await),
-        // There is no kubelet, so it is terminating for good.
+        // Without a kubelet the pod stays terminating.
         2 => drop(api.delete(&path, 30).await),
         3 | 4 => drop(api.patch(&path, &relabelled(rng)).await),
         _ => {
@@ -62,7 +62,7 @@ pub(crate) async fn to_a_pod(api: &Api, rng: &mut Rng, pods: &[String]) {
     }
 }
 
-/// Has a pod that runs want more or less, and its node say how far it is with that.
+/// Resizes a running pod, and has its status say how far its node is with that.
 async fn resize(api: &Api, rng: &mut Rng, path: &str) {
     let Some(pod) = api.get(path).await else {
         return;
@@ -103,9 +103,8 @@ async fn resize(api: &Api, rng: &mut Rng, path: &str) {
     api.patch(&format!("{path}/status"), &status).await;
 }
 
-/// What kubelets and other schedulers do in a while: pods that terminate are
-/// gone, those that were nominated to a node get there or not, and some of those
-/// that wait are given up.
+/// Does what kubelets and other schedulers do in a while: removes terminating pods, binds nominated
+/// pods or deletes them, and deletes some waiting pods.
 pub(crate) async fn to_waiting_pods(api: &Api, rng: &mut Rng) {
     let pods = api.get(&collection("Pod", NAMESPACE)).await;
     let bound = pods.iter().flat_map(items);
@@ -137,7 +136,7 @@ pub(crate) async fn to_waiting_pods(api: &Api, rng: &mut Rng) {
     }
 }
 
-/// The host ports of a pod, on a node.
+/// The host ports of a pod, each with the node.
 fn ports_on(node: &str, pod: &Value) -> impl Iterator<Item = (String, u64)> {
     let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
     let ports = containers.flat_map(|it| it["ports"].as_array().into_iter().flatten());

@@ -20,12 +20,12 @@ pub(crate) struct ControlPlane {
     api: u16,
 }
 
-/// The control plane, for this test alone until the guard is dropped; none
-/// where its programs are absent, which a line tells.
+/// The control plane, for this test alone until the guard is dropped. `None`, and a printed line,
+/// where its programs are absent.
 pub(crate) async fn turn() -> Option<MutexGuard<'static, ControlPlane>> {
     static SHARED: OnceLock<Option<Mutex<ControlPlane>>> = OnceLock::new();
     let shared = SHARED.get_or_init(|| ControlPlane::start().map(Mutex::new));
-    // What a test that failed has left is cleared by the next one.
+    // A test that failed may have left these programs running.
     let mut plane = shared.as_ref()?.lock().await;
     for name in ["kwok", "kube-controller-manager"] {
         plane.command(&format!("kill {name}"));
@@ -67,7 +67,7 @@ impl ControlPlane {
         }
     }
 
-    /// Has a command of the script done, e.g. `kill kube-apiserver`.
+    /// Has the script run a command, e.g. `kill kube-apiserver`.
     #[track_caller]
     pub(crate) fn command(&mut self, command: &str) {
         writeln!(self.commands, "{command}").expect("the control plane runs");
@@ -79,18 +79,18 @@ impl ControlPlane {
         line.expect("it is text").unwrap_or_default()
     }
 
-    /// Returns where it keeps files.
+    /// Returns the directory of the control plane's files.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Returns where an administrator's clients find it.
+    /// Returns the kubeconfig of an administrator.
     pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.directory.join("admin.kubeconfig")
     }
 
-    /// A kubeconfig for a user, e.g. `{"token": "reader"}`, of the API server at
-    /// `url`: its own, or one that stands before it.
+    /// Writes a kubeconfig for a user, e.g. `{"token": "reader"}`, and the server at `url`: the API
+    /// server, or a proxy before it.
     pub(crate) fn kubeconfig_for(&self, url: &str, user: &Value) -> PathBuf {
         let mut cluster = json!({ "server": url });
         if url.starts_with("https:") {
@@ -107,7 +107,7 @@ impl ControlPlane {
         path
     }
 
-    /// The API server.
+    /// The URL of the API server.
     pub(crate) fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.api)
     }

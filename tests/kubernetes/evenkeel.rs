@@ -1,4 +1,4 @@
-//! The server under test, and what is asked of it.
+//! The server under test, and the questions to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -23,7 +23,7 @@ pub(crate) struct Evenkeel {
 }
 
 impl Evenkeel {
-    /// Starts it on a kubeconfig; it may not have listed anything yet.
+    /// Starts the server on a kubeconfig. It may not have listed anything yet.
     pub(crate) fn start(kubeconfig: &Path, more: &[&str]) -> Self {
         let kubeconfig = kubeconfig.to_str().expect("it is text");
         let mut args = vec!["--kubernetes", "--kubeconfig", kubeconfig];
@@ -36,7 +36,7 @@ impl Evenkeel {
         }
     }
 
-    /// Filter, with the nodes' names, why the others are refused, and the counts per reason.
+    /// Asks Filter for the names of the nodes, the reasons of refusals, and the counts by reason.
     pub(crate) async fn filter(&self, pod: &Pod) -> Result<FilterResponse, Status> {
         let request = FilterRequest {
             pod: Some(pod.clone()),
@@ -48,7 +48,7 @@ impl Evenkeel {
         Ok(answer?.into_inner())
     }
 
-    /// Score of the nodes that pass Filter.
+    /// Asks for the scores of the nodes that pass Filter.
     pub(crate) async fn score(&self, pod: &Pod) -> Result<ScoreResponse, Status> {
         let request = ScoreRequest {
             pod: Some(pod.clone()),
@@ -73,8 +73,8 @@ impl Evenkeel {
         Ok(objects)
     }
 
-    /// Returns what a fresh list makes of a snapshot: objects as they are held, without
-    /// what decisions never read.
+    /// Returns the objects of a snapshot made of a fresh list, without the fields that decisions
+    /// never read.
     async fn listed(&self, api: &Api) -> Objects {
         let mut changes = Vec::new();
         for kind in KINDS {
@@ -92,7 +92,7 @@ impl Evenkeel {
         self.export("listed").await.expect("it was made")
     }
 
-    /// Waits until it holds what a fresh list holds, and nothing else.
+    /// Waits until the snapshot holds the objects of a fresh list, and no others.
     pub(crate) async fn agrees_with(&self, api: &Api) {
         let start = Instant::now();
         loop {
@@ -116,14 +116,14 @@ impl Evenkeel {
 /// Objects by kind, namespace and name.
 pub(crate) type Objects = BTreeMap<(String, String, String), Value>;
 
-/// An object of a kind, as the API server sends it, as a change.
+/// The change that stores an object, which is as the API server sends it.
 fn change(kind: &str, object: Value) -> Change {
     let mut field = kind.to_owned();
     field[..1].make_ascii_lowercase();
     serde_json::from_value(json!({ field: object })).expect("a valid object")
 }
 
-/// Kind, namespace and name of what a change stores, and the object.
+/// Kind, namespace and name of the object that a change stores, and the object.
 fn stored(change: &Change) -> ((String, String, String), Value) {
     let change = serde_json::to_value(change).expect("JSON");
     let (kind, object) = change

@@ -14,7 +14,7 @@ use crate::process::until;
 use crate::proxy::{Cut, Proxy};
 use crate::witness::{Witness, everybody};
 
-/// A server behind a proxy that knows the whole cluster.
+/// A server that is behind a proxy and knows the whole cluster.
 struct Behind {
     api: Api,
     proxy: Proxy,
@@ -39,7 +39,7 @@ impl Behind {
         }
     }
 
-    /// It is right again, and was never wrong.
+    /// Waits until the server is right again, and checks that it was never wrong.
     async fn recovers(self, turns: usize) {
         let start = Instant::now();
         self.evenkeel.agrees_with(&self.api).await;
@@ -63,7 +63,7 @@ async fn an_api_server_that_is_killed_and_returns() {
     for turn in 0..2 {
         change(&api, turn * 2).await;
         plane.command("kill kube-apiserver");
-        // The old state answers.
+        // The server answers from the state before.
         evenkeel.filter(&everybody()).await.expect("an answer");
         plane.command("start kube-apiserver");
         change(&api, turn * 2 + 1).await;
@@ -86,7 +86,7 @@ async fn a_watch_that_expired_by_compaction() {
     behind.proxy.cut_watches();
     change(&behind.api, 0).await;
     plane.command("compact");
-    // The cache of watches starts anew, and knows nothing older.
+    // The watch cache of the API server starts anew, and knows nothing older.
     plane.command("kill kube-apiserver");
     plane.command("start kube-apiserver");
     change(&behind.api, 1).await;
@@ -105,13 +105,13 @@ async fn a_connection_that_is_cut_in_the_middle_of_the_first_list() {
         let kubeconfig = plane.kubeconfig_for(&proxy.url(), &json!({}));
         let evenkeel = Arc::new(Evenkeel::start(&kubeconfig, &[]));
         let witness = Witness::start(&evenkeel);
-        // Each of the kinds, and some of them again.
+        // Each kind is listed, and some kinds again.
         until("lists", || (proxy.begun().0 > 8).then_some(()));
         let early = evenkeel.filter(&everybody()).await;
         assert!(early.is_err(), "{cut:?}: an answer from half a list");
         proxy.faults().cut = None;
         evenkeel.agrees_with(&api).await;
-        // A list that is cut later changes nothing that is answered.
+        // A list that is cut later changes no answer.
         proxy.faults().cut = Some(cut);
         proxy.faults().gone = true;
         proxy.cut_watches();
@@ -137,7 +137,7 @@ async fn an_endless_410() {
         (behind.proxy.begun().1 > watches + 12).then_some(())
     });
     change(&behind.api, 0).await;
-    // Each refused watch is a new list, so the state follows all the same.
+    // Each refused watch causes a new list, so the state follows all the same.
     behind.evenkeel.agrees_with(&behind.api).await;
     let begun = behind.proxy.begun();
     let seconds = start.elapsed().as_secs_f64() + 1.0;

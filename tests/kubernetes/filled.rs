@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use crate::api::{Api, path};
 use crate::objects::{NAMESPACE, controller, node, node_name};
 
-/// The number of its nodes.
+/// The number of nodes.
 pub(crate) const NODES: usize = 10;
-/// The number of its pods: more than a page of a list.
+/// The number of pods: more than a page of a list.
 pub(crate) const PODS: usize = 600;
 
-/// A cluster whose pods all run, without a scheduler.
+/// Makes a cluster whose pods all run, without a scheduler.
 pub(crate) async fn fill(api: &Api) {
     api.clear().await;
     let mut rng = Rng::with_seed(1);
@@ -35,9 +35,8 @@ fn running(index: usize) -> Value {
     })
 }
 
-/// Changes of every sort, different ones each time: a few pods less, a few more,
-/// a pod that terminates, a node that is cordoned. Pods never get fewer than
-/// [`PODS`] less five times `turn`.
+/// Makes changes of every sort, different ones in each turn: deletes a few pods, adds one, has one
+/// terminate, and cordons a node. Each turn leaves at most five pods fewer.
 pub(crate) async fn change(api: &Api, turn: usize) {
     let pod = |index: usize| path("Pod", NAMESPACE, &format!("pod-{index:03}"));
     for index in 0..4 {

@@ -12,7 +12,7 @@ use crate::scheduler::Decision;
 pub(crate) struct Findings {
     pub(crate) bound: usize,
     pub(crate) pending: usize,
-    /// Pending pods that victims were ended for.
+    /// Pending pods for which victims were ended.
     pub(crate) nominated: usize,
     /// Pods whose nodes were scored by spread.
     pub(crate) scored: usize,
@@ -26,7 +26,7 @@ pub(crate) struct Findings {
     /// Waiting pods that the command was asked about.
     pub(crate) explained: usize,
     pub(crate) wrong_words: Vec<String>,
-    /// What changed between a question and the scheduler's decision, which makes comparing them
+    /// The changes between a question and the scheduler's decision. With any, comparing the two is
     /// a matter of luck.
     changes: Vec<String>,
 }

@@ -1,5 +1,5 @@
-//! The pod that is decided about is the one that comes, field by field of what decides: as
-//! kube-apiserver and the controllers of kube-controller-manager make it of a template.
+//! The pod that is decided about for a template has the same deciding fields as the pod that
+//! kube-apiserver and the controllers of kube-controller-manager make of the template.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,8 @@ use crate::process::{self, until};
 use crate::shadow::read;
 use crate::template_cases::{self, LIMITED, admission, cases, nodes};
 
-/// The longest time that controllers may take. That of CronJobs starts jobs at each full minute.
+/// The longest time that controllers may take. The controller of CronJobs starts jobs at each full
+/// minute.
 const PATIENCE: Duration = Duration::from_secs(150);
 
 /// The controllers whose pods are compared.
@@ -23,10 +24,10 @@ const CONTROLLERS: &str = "deployment-controller,replicaset-controller,\
     replicationcontroller-controller,daemonset-controller,statefulset-controller,job-controller,\
     cronjob-controller";
 
-/// Kinds whose pods default constraints look at by their owner.
+/// Kinds of owners that default constraints look at.
 const OWNERS: [&str; 3] = ["ReplicaSet", "StatefulSet", "ReplicationController"];
 
-/// Labels of a pod alone, of a revision that no file names, or with a uid.
+/// Labels that only one pod has, that name a revision which no file names, or that hold a UID.
 const UNKNOWN_LABELS: [&str; 6] = [
     "apps.kubernetes.io/pod-index",
     "statefulset.kubernetes.io/pod-name",
@@ -94,7 +95,7 @@ async fn make_anew(api: &Api, object: &Value) {
     }
 }
 
-/// A Deployment of each template, and one workload of each other kind and way of networking.
+/// A Deployment of each template, and a workload of each kind with and without the host's network.
 fn workloads() -> Vec<Value> {
     let mut all = Vec::new();
     for (index, case) in cases().into_iter().enumerate() {
@@ -138,7 +139,7 @@ fn named(workload: &mut Value, name: &str) {
     }
 }
 
-/// A template with whatever decides.
+/// A template with every sort of field that decides.
 fn template(on_host: bool) -> Value {
     let pods =
         json!({ "topologyKey": "zone", "labelSelector": { "matchLabels": { "app": "db" } } });
@@ -204,7 +205,7 @@ fn of_kind(kind: &str, version: &str, mut template: Value) -> Value {
     })
 }
 
-/// The pods that `evenkeel filter` asks a server about, which notes them.
+/// The pods that `evenkeel filter` asks a server about, read from the server's decision log.
 fn decided(directory: &Path, workloads: &[Value], around: &[Value]) -> Vec<Pod> {
     let file = |name: &str| -> (PathBuf, String) {
         let path = directory.join(name);
@@ -275,7 +276,7 @@ fn what_decides(mut pod: Pod) -> Value {
     let hash = labels.get_mut("pod-template-hash");
     let hash = hash.map(|hash| std::mem::replace(hash, "next".to_owned()));
     for job in ["job-name", "batch.kubernetes.io/job-name"] {
-        // The controller of a CronJob counts minutes in the name.
+        // The controller of a CronJob puts the minute into the name.
         if let Some(name) = labels
             .get_mut(job)
             .filter(|name| name.starts_with("cronjob-"))

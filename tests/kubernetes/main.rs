@@ -1,6 +1,6 @@
-//! `evenkeel serve --kubernetes` beside a real control plane: etcd, kube-apiserver,
-//! kube-scheduler and kube-controller-manager. `deploy/tools.sh` builds what it needs; where that is
-//! absent, these tests print one line and pass.
+//! `evenkeel serve --kubernetes` beside a real control plane: etcd, kube-apiserver, kube-scheduler
+//! and kube-controller-manager. `deploy/tools.sh` builds these programs; where they are absent, the
+//! tests print one line and pass.
 
 mod access;
 mod api;

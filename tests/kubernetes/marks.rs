@@ -1,5 +1,5 @@
-//! Marks: what is changed last, so that both sides know all that has happened once they know
-//! it.
+//! Marks: labels that are changed last. Once both sides know a mark, they know all that happened
+//! before.
 
 use std::time::{Duration, Instant};
 
@@ -14,12 +14,12 @@ use crate::scheduler::Scheduler;
 use crate::shadow::{Shadow, read};
 use crate::storage;
 
-/// A topology of one node, and a label of the pod there: their value is the
-/// number of the last change.
+/// A label of one node, where it is a topology key, and of the pod there. Its value is the number
+/// of the last change.
 const MARK: &str = "example.com/mark";
 pub(crate) const MARKER: &str = "marker";
 
-/// Makes what is marked.
+/// Makes the node and the pod that are marked.
 pub(crate) async fn make(api: &Api) {
     api.create(&json!({
         "apiVersion": "v1", "kind": "Node", "metadata": { "name": MARKER },
@@ -35,7 +35,7 @@ pub(crate) async fn make(api: &Api) {
 }
 
 impl Shadow<'_> {
-    /// Waits until both know all that has happened.
+    /// Waits until the scheduler and the server know all that has happened.
     pub(crate) async fn known_to_all(&mut self, scheduler: &mut Scheduler) {
         self.mark += 1;
         let from = scheduler.position();
@@ -59,8 +59,8 @@ impl Shadow<'_> {
         }
     }
 
-    /// Waits until both know all claims and volumes, which is once they know a claim and its volume
-    /// that were made last: by why they refuse a pod with that claim.
+    /// Waits until the scheduler and the server know all claims and volumes: makes a claim and its
+    /// volume last, and waits until both refuse a pod with that claim because of the volume.
     async fn knows_storage(&self, scheduler: &mut Scheduler) {
         let name = format!("{MARKER}-{}", self.mark);
         let made = [

@@ -1,6 +1,6 @@
-//! Nominated pods that kube-scheduler does not try. Those that wait for a gate take room. Those that
-//! terminate do so until it passes over them; the server counts them until they are gone
-//! (`docs/semantics.md`, "Nominated pods").
+//! Nominated pods that kube-scheduler does not try. Pods that wait for a gate take room.
+//! Terminating pods take room until kube-scheduler skips them; the server counts them until they
+//! are gone (`docs/semantics.md`, "Nominated pods").
 
 use std::collections::BTreeSet;
 

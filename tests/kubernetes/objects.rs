@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::storage;
 
-/// Nodes of the cluster.
+/// The number of nodes of the cluster.
 pub(crate) const NODES: usize = 60;
 
 /// The namespace of the pods.
@@ -45,7 +45,7 @@ pub(crate) fn zone(rng: &mut Rng) -> String {
     pick(rng, &["a", "b", "c"]).to_owned()
 }
 
-/// Labels of a node that topologies are made of.
+/// The labels of a node that are topology keys.
 pub(crate) fn topology(name: &str, zone: &str, rack: Option<&str>) -> Value {
     let mut labels = json!({ ZONE: zone, HOSTNAME: name });
     if let Some(rack) = rack {
@@ -101,7 +101,7 @@ fn pod_labels(rng: &mut Rng) -> Value {
     })
 }
 
-/// Other labels for a pod that exists.
+/// A patch that gives a pod other labels.
 pub(crate) fn relabelled(rng: &mut Rng) -> Value {
     json!({ "metadata": { "labels": pod_labels(rng) } })
 }
@@ -188,7 +188,7 @@ pub(crate) fn pod(rng: &mut Rng, name: &str) -> Value {
         spec["affinity"] = to_pods(rng);
     }
     if one_in(rng, 12) {
-        // Nodes have to declare the feature.
+        // Nodes have to declare the feature that these rules need.
         spec["containers"][0]["restartPolicy"] = "Never".into();
         spec["containers"][0]["restartPolicyRules"] = json!([{
             "action": "RestartAllContainers", "exitCodes": { "operator": "In", "values": [42] },
@@ -206,7 +206,7 @@ pub(crate) fn pod(rng: &mut Rng, name: &str) -> Value {
         spec["priorityClassName"] = PRIORITIES[class].0.into();
     }
     if one_in(rng, 3) {
-        // Victims of preemption vanish at once, others stay for a while.
+        // Without a grace period, victims of preemption vanish at once. Others stay for a while.
         spec["terminationGracePeriodSeconds"] = 0.into();
     }
     pod
@@ -236,8 +236,8 @@ fn to_pods(rng: &mut Rng) -> Value {
     json!({ kind: { "requiredDuringSchedulingIgnoredDuringExecution": terms } })
 }
 
-/// A workload of a kind whose controller makes pods like this one. They wait for a gate,
-/// so that they can be asked about before they are scheduled.
+/// A workload whose controller makes pods. The pods wait for a gate, so that the server can be
+/// asked about them before they are scheduled.
 pub(crate) fn workload(rng: &mut Rng, name: &str) -> Value {
     let pod = pod(rng, name);
     let (mut metadata, mut spec) = (pod["metadata"].clone(), pod["spec"].clone());
@@ -299,8 +299,7 @@ fn owner(rng: &mut Rng) -> Value {
     json!({ "apiVersion": version, "kind": kind, "name": name, "uid": "u", "controller": true })
 }
 
-/// A Service or one of the controllers that pods may be owned by, under a name
-/// out of two. The kind is `Service` for every other one.
+/// A Service or, every other time, a controller that may own pods, under one of two names.
 pub(crate) fn owning(rng: &mut Rng) -> Value {
     let metadata = json!({ "namespace": NAMESPACE, "name": pick(rng, &["own-0", "own-1"]) });
     let labels = match rng.bool() {

@@ -41,10 +41,10 @@ fn is_web(pod: &Value) -> bool {
     pod["metadata"]["labels"]["app"] == "web"
 }
 
-/// Looks on how many pods of the app `web` are ready.
+/// Watches how many pods of the app `web` are ready.
 struct ReadyPods {
     looking: JoinHandle<()>,
-    /// The fewest that were ready since this was last set.
+    /// The fewest ready pods since this field was last set.
     fewest: Arc<AtomicUsize>,
 }
 
@@ -70,7 +70,7 @@ impl ReadyPods {
     }
 }
 
-/// Three zones with so many nodes each.
+/// Adds `in_each` nodes to each of these zones.
 async fn add_nodes(api: &Api, zones: &[&str], in_each: usize) {
     for zone in zones {
         for number in 0..in_each {
@@ -130,8 +130,8 @@ async fn end(plane: &mut ControlPlane, api: &Api) {
     api.clear().await;
 }
 
-/// Waits until so many pods of the app `web` are there, and all are ready and accepted. Returns
-/// how many there are by zone, those of empty zones too.
+/// Waits until there are `pods` pods of the app `web`, all ready and accepted. Returns their number
+/// in each zone, also in empty ones.
 async fn settled(
     api: &Api,
     pods: usize,
@@ -186,7 +186,7 @@ async fn a_replica_set_stays_spread_while_it_is_scaled_down() {
     let rounds: usize = rounds.unwrap_or(3);
     let api = Api::connect(&plane.kubeconfig()).await;
     let _scheduler = start(&mut plane, &api).await;
-    // One pod a node: otherwise the controller deletes of nodes with two.
+    // There is a node for each pod, because the controller first deletes pods of nodes with two.
     add_nodes(&api, &ZONES, 4).await;
     api.create(&workload("ReplicaSet", "web", 0)).await;
     let without = skews(&api, rounds, |_| true).await;
@@ -216,7 +216,7 @@ fn rebalance(plane: &ControlPlane) -> Child {
     command.spawn().expect("the binary starts")
 }
 
-/// Waits for its end. Returns how many pods it moved, and why it ended.
+/// Waits for the end of a run. Returns how many pods it moved, and why it ended.
 async fn report(run: Child) -> (usize, String) {
     let output = tokio::task::spawn_blocking(|| run.wait_with_output()).await;
     let output = output.expect("it does not panic").expect("it ends");
@@ -228,7 +228,7 @@ async fn report(run: Child) -> (usize, String) {
     )
 }
 
-/// A zone goes and its pods with it.
+/// Deletes the nodes of zone c, and their pods.
 async fn outage(api: &Api) {
     for number in 0..2 {
         api.delete(&path("Node", "", &format!("c{number}")), 0)
@@ -283,7 +283,7 @@ async fn pods_move_back_to_a_zone_that_returns() {
         let mut moved_before = 0;
         if is_killed {
             let began = Instant::now();
-            // In the middle of the second move.
+            // The run is killed in the middle of the second move.
             while ready_in(&api, "c").await < 1 {
                 assert!(began.elapsed() < PATIENCE, "no pod moves");
                 tokio::time::sleep(Duration::from_millis(50)).await;

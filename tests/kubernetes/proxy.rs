@@ -1,5 +1,5 @@
-//! Between the server under test and the API server: loses events, cuts
-//! connections, and answers as an API server in trouble does.
+//! A proxy between the server under test and the API server: it loses events, cuts connections, and
+//! answers as an API server in trouble does.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,18 +19,18 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// Which lists are cut. Lists of less than a thousand bytes never are.
+/// The lists that are cut. Lists of less than a thousand bytes never are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// All of them.
+    /// All lists, on their first page.
     FirstPage,
-    /// All that continue another.
+    /// Lists of several pages, on a later page.
     LaterPages,
 }
 
 /// The faults to inflict. By default there are none.
 pub(crate) struct Faults {
-    /// Lose one event in so many, but none about objects named `marker`.
+    /// Lose one event of this many, but none about objects named `marker`.
     pub(crate) lose_one_in: Option<usize>,
     /// Cut the connection in the middle of lists.
     pub(crate) cut: Option<Cut>,
@@ -38,7 +38,7 @@ pub(crate) struct Faults {
     pub(crate) gone: bool,
     /// Answer nothing: refuse every request.
     pub(crate) away: bool,
-    /// The token that is accepted; none accepts all.
+    /// The token that is accepted; `None` accepts all.
     pub(crate) token: Option<String>,
     /// The seconds by which the API server's clock is ahead.
     pub(crate) ahead: i64,
@@ -58,7 +58,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// In front of the API server that `client` talks to, as whom it does so.
+    /// Starts a proxy in front of the API server of `client`, with the credentials of `client`.
     pub(crate) async fn start(client: kube::Client, seed: u64) -> Self {
         let faults = Arc::new(Mutex::new(Faults {
             lose_one_in: None,
@@ -91,7 +91,7 @@ impl Proxy {
         format!("http://{}", self.address)
     }
 
-    /// Returns what goes wrong from now on.
+    /// Returns the faults from now on.
     pub(crate) fn faults(&self) -> MutexGuard<'_, Faults> {
         self.faults.lock().expect("no holder panics")
     }
@@ -141,8 +141,8 @@ async fn forward(State((client, faults)): State<Shared>, request: Request) -> Re
         return refused;
     }
     let (mut head, _) = request.into_parts();
-    // Credentials and compression are between the proxy and the API server, nobody
-    // sends a body, and the proxy reads JSON alone.
+    // The proxy has its own credentials and compression towards the API server, no request has a
+    // body, and the proxy reads only JSON.
     for name in [
         "accept",
         "accept-encoding",
@@ -206,7 +206,7 @@ fn status(code: StatusCode, reason: &str) -> Response {
 
 type Parts = stream::BoxStream<'static, io::Result<Bytes>>;
 
-/// A list, whole, cut or of another time.
+/// A list, whole or cut, with its times moved.
 async fn listed(faults: &Mutex<Faults>, page: Cut, body: Parts) -> Body {
     let (cut, ahead) = {
         let faults = faults.lock().expect("no holder panics");
@@ -227,7 +227,7 @@ async fn listed(faults: &Mutex<Faults>, page: Cut, body: Parts) -> Body {
 /// These bytes, and then the end of the connection.
 fn cut_after(bytes: Bytes) -> Body {
     let end = async {
-        // The bytes are to arrive before the connection ends.
+        // The pause lets the bytes arrive before the connection ends.
         tokio::time::sleep(Duration::from_millis(20)).await;
         Err(io::Error::other("cut"))
     };
@@ -273,7 +273,7 @@ impl Faults {
     }
 }
 
-/// JSON with all its times so many seconds later.
+/// JSON with all its times moved by `seconds`.
 fn shifted(json: Bytes, seconds: i64) -> Bytes {
     if seconds == 0 {
         return json;

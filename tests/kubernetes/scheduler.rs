@@ -1,4 +1,4 @@
-//! What kube-scheduler says: its log tells each node that it scored, and why the
+//! kube-scheduler, and its decisions as its log tells them: each node that it scored, and why the
 //! others were refused.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ const LISTED_DEFAULTS: &str = "
     - {maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: ScheduleAnyway}
 ";
 
-/// Which default constraints are configured.
+/// The default constraints that are configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Defaults {
     /// Kubernetes' own.
@@ -35,7 +35,7 @@ pub(crate) struct Decision {
     /// The scores of PodTopologySpread. `None` where only one node was left,
     /// which is not scored; empty where the plugin had nothing to score by.
     pub(crate) scores: Option<BTreeMap<String, i64>>,
-    /// Where no node was left: how many there are for each reason.
+    /// The number of nodes for each reason, where no node was left.
     pub(crate) reasons: BTreeMap<String, i64>,
     /// The log's lines about changes of other objects, from the question until the attempt began.
     pub(crate) changes: Vec<String>,
@@ -52,13 +52,13 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// Starts it anew.
+    /// Starts kube-scheduler anew.
     pub(crate) fn start(plane: &mut ControlPlane, defaults: Defaults) -> Self {
         let config = Self::configure(plane, defaults);
         Self::start_with(plane, &config)
     }
 
-    /// Starts it anew so that it never ends pods for others.
+    /// Starts kube-scheduler anew so that it never ends pods for others.
     pub(crate) fn start_without_preemption(plane: &mut ControlPlane, defaults: Defaults) -> Self {
         let config = plane.directory().join("without-preemption.yaml");
         let text = configuration(&plane.kubeconfig(), defaults);
@@ -87,7 +87,7 @@ impl Scheduler {
         }
     }
 
-    /// Writes its configuration.
+    /// Writes the configuration of kube-scheduler.
     pub(crate) fn configure(plane: &ControlPlane, defaults: Defaults) -> PathBuf {
         let config = plane.directory().join("kube-scheduler.yaml");
         std::fs::write(&config, configuration(&plane.kubeconfig(), defaults)).expect("a file");
@@ -108,13 +108,13 @@ impl Scheduler {
         file.seek(SeekFrom::Start(self.read))
             .expect("it only grows");
         file.read_to_string(&mut text).expect("it is text");
-        // What follows the last line feed is still being written.
+        // Text after the last line feed is still being written.
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         self.read += whole as u64;
         self.lines.extend(text[..whole].lines().map(str::to_owned));
     }
 
-    /// Waits for a line with all these parts, after `from`; its number.
+    /// Waits for a line with all these parts, after `from`. Returns its number.
     pub(crate) async fn says(&mut self, from: usize, parts: &[&str]) -> usize {
         let start = Instant::now();
         loop {
@@ -204,9 +204,9 @@ fn decision<'a>(lines: impl Iterator<Item = &'a String>, end: &str) -> Decision 
     decision
 }
 
-/// From `0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient
-/// cpu.`, which may be followed by what came of preemption. A reason of all nodes may have no
-/// number.
+/// The counts in a message like `0/3 nodes are available: 1 node(s) were unschedulable, 2
+/// Insufficient cpu.`, which the outcome of preemption may follow. A reason of all nodes may have
+/// no number.
 pub(crate) fn reasons(error: &str) -> Option<BTreeMap<String, i64>> {
     let (nodes, reasons) = error.split_once(" nodes are available: ")?;
     let all = nodes.rsplit('/').next()?.parse().ok()?;
@@ -234,8 +234,8 @@ fn field(line: &str, name: &str) -> Option<String> {
     }
 }
 
-/// It scores by spread alone, so that its log has only that, and never tries a
-/// pod again by itself.
+/// A configuration that scores by spread alone, so that the log has only those scores, and that
+/// never tries a pod again by itself.
 fn configuration(kubeconfig: &Path, defaults: Defaults) -> String {
     let args = match defaults {
         Defaults::System => "\n    defaultingType: System\n",

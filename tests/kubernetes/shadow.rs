@@ -1,12 +1,12 @@
-//! kube-scheduler's shadow: for each pod that it places or cannot place, the
-//! server under test was asked before, at the same state of the cluster.
+//! The server under test as kube-scheduler's shadow: before kube-scheduler places a pod or fails
+//! to, the server is asked about the pod at the same state of the cluster.
 //!
-//! Some pods are made by the controllers of DaemonSets, StatefulSets and Jobs. They wait for
-//! a gate, which is opened once they were asked about. `SHADOW_PODS=3000` places as many.
+//! Some pods are made by the controllers of DaemonSets, StatefulSets and Jobs. They wait for a
+//! gate, which is opened once the server was asked about them. `SHADOW_PODS=3000` places 3,000
+//! pods.
 //!
-//! The state is made the same by taking turns: changes are made, both sides are
-//! waited for until they know a marker that was changed last, the question is
-//! asked, and only then is the pod created.
+//! The states are the same because the test takes turns: it makes changes, waits until both sides
+//! know a marker that it changed last, asks the question, and only then creates the pod.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ use crate::proxy::Proxy;
 use crate::scheduler::{Defaults, Scheduler};
 use crate::storage;
 
-/// From so many pods on, one is ended for each that is placed.
+/// Above this number of pods, one is ended for each that is placed.
 const LIVE_PODS: usize = 200;
 
 /// The number of pods of a workload that are placed.
@@ -35,16 +35,16 @@ const MADE_AT_ONCE: usize = 3;
 /// The longest time that the controller of DaemonSets may take to make them, if it makes any.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The longest time that the API server may take for a request of a controller that was paused after
-/// it.
+/// The longest time that the API server may take for a request that a controller sent before it was
+/// paused.
 const IN_FLIGHT: Duration = Duration::from_millis(200);
 
 /// The pods to place under one configuration of the scheduler.
 struct Round {
     defaults: Defaults,
     pods: usize,
-    /// It goes on, for four times as many pods at most, until so many of all rounds
-    /// were nominated: how many there are is chance.
+    /// The round goes on, for four times as many pods at most, until this many pods of all rounds
+    /// were nominated. Chance decides how many are.
     nominated: usize,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Shadow<'a> {
     /// Pods that controllers have made and that nobody has scheduled yet.
     held: Vec<String>,
     pub(crate) findings: Findings,
-    /// True if storage has changed since both knew of it.
+    /// True if storage has changed since both sides knew all of it.
     pub(crate) storage_changed: bool,
     /// True if the server misses events.
     pub(crate) is_lossy: bool,
@@ -114,7 +114,7 @@ impl Shadow<'_> {
         self.explains_what_waits(round.defaults).await;
         self.plane.command("kill kube-scheduler");
         self.plane.command("kill kube-controller-manager");
-        // The next scheduler would try them at once.
+        // The next scheduler would try waiting pods at once.
         for name in &self.pods {
             let path = path("Pod", NAMESPACE, name);
             let pod = self.api.get(&path).await;
@@ -133,7 +133,7 @@ impl Shadow<'_> {
         let name = name.unwrap_or_else(|| format!("pod-{:03}", self.pods.len()));
         let path = path("Pod", NAMESPACE, &name);
         let object = match &held {
-            // It is as its controller made it.
+            // The pod is as its controller made it.
             Some(_) => match self.api.get(&path).await {
                 Some(made) => made,
                 None => return,
@@ -169,7 +169,7 @@ impl Shadow<'_> {
             return;
         }
         self.findings.compare(&object, &decision, &filter, &score);
-        // Its claims may have been bound.
+        // The claims of the pod may have been bound.
         self.storage_changed |= object["spec"]["volumes"].is_array();
         if decision.feasible.is_empty() && self.given_up(&name).await {
             self.findings.nominated += 1;
@@ -177,8 +177,8 @@ impl Shadow<'_> {
         self.pods.push(name);
     }
 
-    /// Lets nominated pods go that terminate: the scheduler counts them until it passes over them,
-    /// at a time of its own.
+    /// Releases nominated pods that terminate, because the scheduler counts them until it skips
+    /// them, at a time of its own.
     pub(crate) async fn ends_nominations(&self) {
         let nominated = "status.nominatedNodeName!=,spec.nodeName=";
         for pod in self.api.list_where("Pod", nominated).await {
@@ -198,15 +198,15 @@ impl Shadow<'_> {
         self.api.delete(&path("Pod", NAMESPACE, name), 0).await;
     }
 
-    /// Keeps controllers from changing anything between a question and the scheduler's decision:
-    /// they end pods of nodes that were tainted or are gone, and let deleted pods of Jobs go, at a
-    /// time of their own.
+    /// Keeps controllers from changing anything between a question and the scheduler's decision: at
+    /// times of their own they end pods of nodes that were tainted or are gone, and release deleted
+    /// pods of Jobs.
     async fn pause_controllers(&mut self) {
         self.plane.command("pause kube-controller-manager");
         tokio::time::sleep(IN_FLIGHT).await;
     }
 
-    /// Has a controller make pods, which wait for a gate; the first of them.
+    /// Has a controller make pods, which wait for a gate. Returns the first of them.
     async fn made_by_a_controller(&mut self) -> Vec<String> {
         self.plane.command("resume kube-controller-manager");
         let made = self.made_by_a_running_controller().await;
@@ -228,7 +228,7 @@ impl Shadow<'_> {
                 names.truncate(MADE_AT_ONCE);
                 return names;
             }
-            // A DaemonSet makes none where its pods can go nowhere.
+            // A DaemonSet makes no pods where they can go nowhere.
             if start.elapsed() > PATIENCE && workload["kind"] == "DaemonSet" {
                 return names;
             }
@@ -237,7 +237,7 @@ impl Shadow<'_> {
         }
     }
 
-    /// Waits until the scheduler has said in a pod's status that it does not fit;
+    /// Waits until the scheduler has said in a pod's status that the pod does not fit. Returns
     /// whether it was nominated to a node.
     async fn given_up(&self, name: &str) -> bool {
         let path = path("Pod", NAMESPACE, name);
@@ -246,7 +246,7 @@ impl Shadow<'_> {
             let pod = self.api.get(&path).await.expect("it was created");
             let status = &pod["status"];
             let mut conditions = status["conditions"].as_array().into_iter().flatten();
-            // Before, a pod of a controller is said to wait for its gate.
+            // Before that, the status of a controller's pod says that it waits for its gate.
             if conditions.any(|it| it["reason"] == "Unschedulable") {
                 return !status["nominatedNodeName"].is_null();
             }
@@ -259,7 +259,7 @@ pub(crate) fn read(pod: Value) -> Pod {
     serde_json::from_value(pod).expect("a pod")
 }
 
-/// The cluster before the first pod.
+/// Makes the cluster as it is before the first pod.
 async fn make(api: &Api, rng: &mut Rng) {
     api.clear().await;
     let namespace =
@@ -280,8 +280,8 @@ async fn make(api: &Api, rng: &mut Rng) {
     marks::make(api).await;
 }
 
-/// Shadows the scheduler for these many pods, in rounds. With `lose_one_in`, a
-/// proxy loses events on the way to the server.
+/// Shadows the scheduler in rounds. With `lose_one_in`, a proxy loses events on the way to the
+/// server.
 async fn shadow(
     plane: &mut ControlPlane,
     seed: u64,
@@ -354,7 +354,7 @@ async fn every_set_and_every_score_is_kube_schedulers() {
     ];
     let findings = shadow(&mut plane, seed(), &rounds, None).await;
     findings.agree();
-    // It was no idle comparison.
+    // Enough pods of each sort were compared.
     assert!(findings.scored > 30, "{}", findings.summary());
     assert!(findings.nominated >= 6, "{}", findings.summary());
     assert!(findings.made >= 6, "{}", findings.summary());

@@ -1,5 +1,5 @@
-//! Random storage of a cluster, as JSON, and what is done with it by those who do not run
-//! here: the controllers that bind claims and make volumes.
+//! Random storage of a cluster, as JSON, and stand-ins for controllers that do not run here: those
+//! that bind claims and make volumes.
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ const VOLUME: &str = "PersistentVolume";
 const BOUND: &str = "pv.kubernetes.io/bind-completed";
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// The classes: volumes that are there, volumes that are made, in some zones only, and
-/// claims that wait for nobody.
+/// The storage classes: of volumes that exist, of volumes that are made, of volumes that are made
+/// in some zones only, and of claims that are bound at once.
 pub(crate) fn classes() -> impl Iterator<Item = Value> {
     let waits = "WaitForFirstConsumer";
     let narrow = json!([{ "matchLabelExpressions": [{ "key": ZONE, "values": ["a", "b"] }] }]);
@@ -89,7 +89,7 @@ pub(crate) fn claim(rng: &mut Rng, name: &str) -> Value {
     })
 }
 
-/// A volume, most of them for nodes of some zones.
+/// A volume; most are for nodes of some zones.
 fn volume(rng: &mut Rng, name: &str) -> Value {
     let modes = match one_in(rng, 3) {
         true => json!(["ReadWriteOncePod"]),
@@ -119,7 +119,7 @@ fn in_zone(zone: &str) -> Value {
     json!({ "required": { "nodeSelectorTerms": [{ "matchExpressions": [expression] }] } })
 }
 
-/// A volume that no node reaches, and why nodes are refused whose pods have it.
+/// A volume that no node reaches. Nodes are refused for [`NOWHERE`].
 pub(crate) fn volume_of_nowhere(name: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": VOLUME, "metadata": { "name": name },
@@ -161,7 +161,7 @@ pub(crate) async fn change(api: &Api, rng: &mut Rng) {
     };
     if let Some(object) = api.get(&at).await {
         api.delete(&at, 0).await;
-        // Else it is being deleted for a while.
+        // Otherwise the object is being deleted for a while.
         if !one_in(rng, 4) {
             api.release(kind, &object).await;
         }
@@ -177,7 +177,7 @@ pub(crate) async fn change(api: &Api, rng: &mut Rng) {
     }
 }
 
-/// Makes a claim; some are bound, to a volume that is there or is not.
+/// Makes a claim; some are bound, to a volume that exists or does not.
 async fn make_claim(api: &Api, rng: &mut Rng, name: &str) {
     let mut object = claim(rng, name);
     if one_in(rng, 3) {
@@ -201,8 +201,8 @@ async fn set_phase(api: &Api, at: &str, phase: &str) {
     api.patch(&format!("{at}/status"), &status).await;
 }
 
-/// Binds claims to the volumes that the scheduler chose for them, and makes those that it
-/// wants made, for ever.
+/// Binds claims to the volumes that the scheduler chose, and makes the volumes that it asks for,
+/// without end.
 pub(crate) async fn bind(api: &Api) {
     loop {
         for volume in api.list(VOLUME).await {
@@ -249,8 +249,7 @@ async fn make_volume(api: &Api, claim: &Value, node: &str) {
     .await;
 }
 
-/// Says of a claim and a volume that they are bound to each other, unless the claim is bound to
-/// another one.
+/// Marks a claim and a volume as bound to each other, unless the claim is bound to another volume.
 async fn finish(api: &Api, claim: &Value, volume: &Value) {
     let text = |object: &Value, key: &str| object[key].as_str().expect("a name").to_owned();
     let volume_name = volume.as_str().expect("a name");

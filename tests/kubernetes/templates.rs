@@ -1,5 +1,5 @@
-//! A pod template becomes the pod that the cluster makes of it: as many pods as
-//! `evenkeel place` says find a node.
+//! A pod template becomes the pod that the cluster makes of it: kube-scheduler binds as many pods
+//! as `evenkeel place` says.
 
 use std::fs;
 use std::path::Path;
@@ -60,7 +60,7 @@ fn said(file: &Path, kubeconfig: &Path, case: &Case) -> usize {
         .count()
 }
 
-/// Returns how many of its pods kube-scheduler binds.
+/// Returns how many pods of a case kube-scheduler binds.
 async fn bound(api: &Api, case: &Case) -> usize {
     let pod = |index: usize| {
         json!({

@@ -1,5 +1,5 @@
-//! What `evenkeel explain --pending` says of each pod that waits is what kube-scheduler has
-//! written into its status.
+//! `evenkeel explain --pending` says of each waiting pod what kube-scheduler has written into the
+//! pod's status.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::objects::{NAMESPACE, OWN_NAME, pod};
 use crate::scheduler::{Defaults, Scheduler, reasons};
 use crate::shadow::Shadow;
 
-/// Pods at the end of a round for which few nodes have room.
+/// The number of pods at the end of a round for which few nodes have room.
 const LARGE_PODS: usize = 15;
 
 impl Shadow<'_> {
@@ -28,8 +28,8 @@ impl Shadow<'_> {
         }
         self.ends_nominations().await;
         let mut waiting = Vec::new();
-        // The scheduler takes nominations back pod by pod, so the first pass in which it
-        // binds none may still change what pods find.
+        // The scheduler withdraws nominations pod by pod, so the first pass in which it binds no
+        // pod may still change what pods find.
         let mut quiet = 0;
         while quiet < 2 {
             let mut scheduler = Scheduler::start_without_preemption(self.plane, defaults);

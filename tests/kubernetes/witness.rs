@@ -1,4 +1,4 @@
-//! Somebody who asks all the time, and would notice half a cluster.
+//! A client that asks all the time, and would notice an answer from half a cluster.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::evenkeel::Evenkeel;
 use crate::filled::NODES;
 use crate::objects::NAMESPACE;
 
-/// Asks all the time, and keeps what it was told.
+/// Asks all the time, and counts the answers.
 pub(crate) struct Witness {
     stop: CancellationToken,
     task: JoinHandle<Told>,
@@ -57,7 +57,7 @@ impl Witness {
         Self { stop, task }
     }
 
-    /// No answer was from less than all nodes and this many pods.
+    /// Checks that each answer was from all nodes and at least this many pods.
     pub(crate) async fn saw_no_less(self, pods: usize) -> Told {
         self.stop.cancel();
         let told = self.task.await.expect("it does not panic");

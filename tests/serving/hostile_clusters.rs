@@ -20,7 +20,7 @@ const SECRET: &str = "a-password-of-a-pod";
 enum Answer {
     /// A list that is cut off.
     CutOff,
-    /// A list in which JSON arrays are nested without end.
+    /// A list with a million nested arrays.
     Nested,
     /// A string that never ends.
     Endless,
