@@ -1,6 +1,6 @@
-//! Decisions that take long hold up nobody: what a snapshot holds may change
-//! while one is made, and it is of one revision all the same. What costs too
-//! much is known before it is begun, and what nobody waits for ends.
+//! Decisions that take long delay nobody: a snapshot may change while a decision is made, and the
+//! decision is of one revision all the same. A decision that costs too much is recognized before it
+//! begins, and one that nobody waits for ends.
 
 use std::cell::Cell;
 
@@ -15,19 +15,20 @@ use support::model::{Stored, delete};
 
 const APP: [(&str, &str); 1] = [("app", "web")];
 
-/// So many nodes in three zones, and a pod with a label set of its own on each.
+/// A snapshot of this many nodes in three zones, each with a pod that has a label set of its own.
 fn filled(nodes: usize) -> InProcess {
     let changes = (0..nodes).flat_map(|i| [zoned(i, i % 3), worker(i, i)]);
     InProcess::new(Limits::default(), changes.collect())
 }
 
-/// Asks at leisure.
+/// Asks, however long the answer takes.
 fn ask(world: &InProcess, question: &Question, overlay: Vec<Change>) -> Numbers {
     let look = |cut: ReadView<'_>| numbers(question, &cut);
     world.snapshot.read("default", world.overlay(overlay), look)
 }
 
-/// Feasible nodes, and by hard constraint the domains and the minimum.
+/// The number of feasible nodes, and for each hard constraint the number of domains and the
+/// minimum.
 type Numbers = (usize, Vec<(usize, i64)>);
 
 fn numbers(question: &Question, cut: &ReadView<'_>) -> Numbers {
@@ -54,8 +55,7 @@ fn asker() -> Pod {
     spread(pod("asker", &APP), constraints)
 }
 
-/// Returns what changes while a decision is made: pods that come, move and go, and
-/// nodes likewise.
+/// Returns the changes while a decision is made: pods that come, move and go, and nodes likewise.
 fn changes(nodes: bool) -> Vec<Change> {
     let mut changes = vec![worker(0, 1), worker(100, 3), worker(101, 4)];
     changes.push(delete("Pod", "default", "w5"));
@@ -80,7 +80,7 @@ fn what_changes_meanwhile_is_not_seen_and_not_held_up() {
             if counts_first {
                 assert_eq!(numbers(&question, &cut), expected);
             }
-            // Whoever waited for this decision would wait for ever.
+            // A call that waited for this decision would never end.
             assert_eq!(ask(&world, &question, overlay.clone()), imagined);
             world.update(changes(with_nodes));
             numbers(&question, &cut)
@@ -88,7 +88,7 @@ fn what_changes_meanwhile_is_not_seen_and_not_held_up() {
         assert_eq!(decided, expected, "{with_nodes} {counts_first}");
         world.verify();
 
-        // What comes next is of the next revision, from what was kept or not.
+        // The next decision is of the next revision, from kept views or new ones.
         let fresh = filled(30);
         fresh.update(changes(with_nodes));
         let after = ask(&fresh, &question, Vec::new());
@@ -115,8 +115,8 @@ fn an_overlay_holds_up_nobody_and_sees_nothing_of_others() {
     world.verify();
 }
 
-/// Pods may name a node that does not exist yet. What overlays suppose about such pods does not
-/// change whether the name is in use: not that they go, and not that others come.
+/// Pods may name a node that does not exist yet. An overlay that deletes, moves or adds such pods
+/// does not change whether the name is in use.
 #[test]
 fn overlays_leave_names_of_nodes_in_use() {
     let app = |name: &str| pod(name, &APP);
@@ -131,7 +131,7 @@ fn overlays_leave_names_of_nodes_in_use() {
         world.update(vec![on(app("early"), "n60").change()]);
         let question = world.question(&asker());
         ask(&world, &question, overlay);
-        // Each change of nodes frees the names that are in use no more.
+        // Each change of nodes frees the names that are no longer in use.
         world.update(vec![zoned(61, 1)]);
         world.update(vec![zoned(60, 0)]);
         world.verify();
@@ -143,7 +143,7 @@ fn overlays_leave_names_of_nodes_in_use() {
     }
 }
 
-/// A pod with so many terms, none of which matches.
+/// A pod with this many terms, none of which matches.
 fn costly(terms: usize) -> Pod {
     let term = |i: usize| NodeSelectorTerm {
         match_expressions: vec![
@@ -187,6 +187,6 @@ fn what_nobody_waits_for_ends_soon() {
         });
     assert_eq!(read, Err(Delay::Long));
     assert_eq!(looks.get(), 3, "it went on after it was given up");
-    // Nothing of it was kept.
+    // Nothing of the decision was kept.
     assert_eq!(world.verify(), 0);
 }

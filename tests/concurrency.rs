@@ -18,21 +18,21 @@ use support::agree::{self, Question};
 use support::model::{self, Stored};
 use support::server::{Client, Server};
 
-/// Batches that the writer sends.
+/// Number of batches that the writer sends.
 const BATCHES: usize = 250;
 
-/// Every so many batches, one is a replace.
+/// The interval, in batches, between two replaces.
 const REPLACE_EVERY: usize = 40;
 
 /// The state that the readers and the writer share.
 #[derive(Default)]
 struct Shared {
-    /// By revision: what the snapshot holds. The writer adds an entry before
-    /// it sends the batch.
+    /// The objects of the snapshot, by revision. The writer adds an entry before it sends the
+    /// batch.
     history: Mutex<Vec<Arc<Cluster>>>,
-    /// Set once the writer is through.
+    /// Set once the writer has sent all batches.
     done: AtomicBool,
-    /// Different revisions that answers were of, summed over readers.
+    /// The number of different revisions that answers were of, summed over readers.
     seen: AtomicUsize,
 }
 
@@ -141,7 +141,7 @@ async fn write(server: &Server, shared: &Shared, changes: Vec<Change>, mode: Mod
     assert_eq!(server.send(request).await.revision, revision);
 }
 
-/// Asks the same questions over and over until the writer is through.
+/// Asks the same questions over and over until the writer has finished.
 async fn read(mut client: Client, questions: Vec<(Pod, Vec<Change>)>, shared: Arc<Shared>) {
     let mut last = 0;
     while !shared.is_done() {
@@ -191,7 +191,7 @@ fn imagined(cluster: &Cluster, overlay: &[Change]) -> Cluster {
     seen
 }
 
-/// A copy is whole, of one revision, and has not drifted.
+/// Checks that a copy is whole, of one revision, and has not drifted.
 fn check_copy(snapshot: &Snapshot, shared: &Shared) {
     let (frozen, kept) = snapshot.freeze_kept();
     let report = verify(&frozen, &kept, &|| false).expect("it is not cancelled");

@@ -1,5 +1,5 @@
-//! A snapshot whose feed is silent says so: in its health, in every answer,
-//! and by refusing to answer if it is told to.
+//! Snapshots whose feed is silent: the server says so in health and in every answer, and refuses to
+//! answer if a setting says so.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -38,7 +38,7 @@ impl Observer for Told {
 struct World {
     server: Server,
     seconds: Arc<AtomicU64>,
-    /// The distance of the wall clock from the time that passes.
+    /// The seconds by which the wall clock differs from the time that passes.
     set_by: Arc<AtomicI64>,
     told: Arc<Told>,
 }
@@ -75,7 +75,7 @@ impl World {
         }
     }
 
-    /// Sets the wall clock so many seconds forward, or back.
+    /// Sets the wall clock this many seconds forward, or back.
     fn set_wall_clock(&self, by: i64) {
         self.set_by.fetch_add(by, Ordering::Relaxed);
         self.server.registry.sweep(600);
@@ -86,7 +86,7 @@ impl World {
         self.server.registry.sweep(600);
     }
 
-    /// The age in every kind of answer, or how it is refused.
+    /// Returns the age in every kind of answer, or the refusal.
     async fn ages(&self, snapshot: &str) -> Vec<Result<Option<i64>, Status>> {
         let mut client = self.server.client();
         let snapshot = || snapshot.to_owned();
@@ -187,7 +187,7 @@ async fn answers_carry_their_age_and_health_follows_it() {
         (Some(32), true)
     );
 
-    // A heartbeat is a batch: it moves the revision on.
+    // A heartbeat is an empty batch, which moves the revision on.
     let heartbeat = world.server.update("fed", Vec::new()).await;
     assert_eq!(heartbeat.revision, 2);
     assert_eq!(world.told(), [("fed".to_owned(), false)]);
@@ -210,7 +210,7 @@ async fn old_snapshots_refuse_to_answer_if_they_are_told_to() {
     world.all_refuse("fed").await;
     world.all_answer("any", None).await;
 
-    // Neither a refused batch nor a replace that is under way feeds it.
+    // A refused batch does not make the snapshot fresh; a replace does.
     let refused = UpdateSnapshotRequest {
         snapshot: "fed".into(),
         expected_revision: Some(7),

@@ -1,4 +1,4 @@
-//! Questions that never come again must not take the place of those that do.
+//! Views of questions that never come again must not push out those of questions that do.
 
 use evenkeel::proto::v1::{FilterRequest, Pod};
 use evenkeel::snapshot::Limits;
@@ -7,7 +7,7 @@ use support::build::{ZONE, hard, node, on, pod, spread, tolerating};
 use support::model::Stored;
 use support::server::Server;
 
-/// More than a namespace keeps for the asking.
+/// More questions than those whose views a namespace keeps after they were asked once.
 const ONCE: usize = 400;
 
 /// A server with three zones and some pods.
@@ -26,13 +26,13 @@ async fn server(max_view_bytes: usize) -> Server {
     server
 }
 
-/// A pod that spreads with those of its own label.
+/// A pod that spreads among the pods with its own label.
 fn incoming(app: &str) -> Pod {
     let labels = [("app", app)];
     spread(pod("incoming", &labels), vec![hard(1, ZONE, &labels)])
 }
 
-/// Asks; whether something had to be counted for it.
+/// Asks about a pod. Returns whether a view had to be built.
 async fn builds(server: &Server, pod: Pod) -> bool {
     let before = server.registry.counters().view_builds.sum();
     let request = FilterRequest {
@@ -48,13 +48,13 @@ fn view_bytes(server: &Server) -> usize {
     snapshot.summary().memory.views
 }
 
-/// Asks `pods` questions, each `times` over, and one that is hot in between.
+/// Asks [`ONCE`] questions, each `times` times, and a hot question in between.
 async fn thrash(server: &Server, times: usize, question: impl Fn(usize) -> Pod) {
     for number in 0..100 {
         builds(server, question(number)).await;
     }
-    // The room for the asking is taken; the second time shows that it comes
-    // again, the third finds it kept.
+    // The room for questions asked once is full. The second time shows that the question comes
+    // again, and the third finds its view kept.
     for _ in 0..3 {
         builds(server, incoming("hot")).await;
     }
@@ -94,13 +94,13 @@ async fn what_is_asked_twice_goes_before_what_is_asked_often() {
 
 #[tokio::test]
 async fn of_what_is_asked_often_that_stays_which_was_asked_last() {
-    // Room for some hundred.
+    // Room for some hundred views.
     let room = 32 << 10;
     let server = server(room).await;
     for _ in 0..3 {
         builds(&server, incoming("hot")).await;
     }
-    // All of it within one tick: nothing sweeps here.
+    // All questions are asked within one tick, because nothing sweeps here.
     for number in 0..ONCE {
         for _ in 0..3 {
             builds(&server, incoming(&format!("thrice-{number}"))).await;
@@ -113,12 +113,12 @@ async fn of_what_is_asked_often_that_stays_which_was_asked_last() {
 
 #[tokio::test]
 async fn nodes_looked_at_once_go_before_those_looked_at_often() {
-    // Room for some hundreds of ways.
+    // Room for some hundred partitions.
     let server = server(128 << 10).await;
     let question = |number: usize| {
         let mut pod = tolerating(incoming("hot"), &format!("k{number}"), "Exists", "", "");
         let spec = pod.spec.get_or_insert_default();
-        // Each looks at the nodes in a way of its own.
+        // Each question looks at the nodes by a partition of its own.
         spec.topology_spread_constraints[0].node_taints_policy = Some("Honor".into());
         pod
     };
@@ -142,7 +142,7 @@ async fn a_namespace_that_takes_all_room_gives_some_up() {
     let mut there = on(pod("there", &[("app", "hot")]), "a");
     there.metadata.get_or_insert_default().namespace = "other".into();
     server.update("", vec![there.change()]).await;
-    // It may find no room at first, and does once views were looked through.
+    // The view may find no room at first, and finds some after a sweep.
     builds(&server, other.clone()).await;
     server.registry.sweep(1_000);
     builds(&server, other.clone()).await;

@@ -1,6 +1,6 @@
-//! What is kept up to date stays in bounds: a burst of label sets, names of
-//! nodes that come and go, questions about what is not there. Memory comes
-//! back, the books on it are right, and a change costs what it did before.
+//! State that is kept up to date stays in bounds after a burst of label sets, names of nodes that
+//! come and go, and questions about absent objects. Memory comes back, its accounting is right, and
+//! a change costs what it did before.
 
 use std::time::{Duration, Instant};
 
@@ -26,8 +26,7 @@ fn three_zones(max_view_bytes: usize) -> InProcess {
     InProcess::new(limits, nodes.collect())
 }
 
-/// Asks Filter; how many domains each hard constraint has, and its smallest
-/// count.
+/// Asks Filter. Returns the number of domains and the smallest count of each hard constraint.
 fn ask(world: &InProcess, pod: &Pod, overlay: Vec<Change>) -> Vec<(usize, i64)> {
     let question = world.question(pod);
     let overlay = world.overlay(overlay);
@@ -44,7 +43,7 @@ fn zoned(name: &str, zone: usize) -> Change {
     node(name, &[(ZONE, &format!("z{zone}"))]).change()
 }
 
-/// One that spreads by zone and by host among the pods of the job.
+/// A pod that spreads by zone and by host among the pods of the job.
 fn asker() -> Pod {
     let constraints = vec![hard(1, ZONE, &JOB), hard(1, HOSTNAME, &JOB)];
     spread(pod("asker", &JOB), constraints)
@@ -62,10 +61,10 @@ fn a_label_set_for_each_pod_leaves_nothing_behind_and_costs_the_same_throughout(
     const PODS: usize = 100_000;
     const BATCH: usize = 1_000;
     let world = three_zones(Limits::default().max_view_bytes);
-    // Something stays, so that the namespace does.
+    // One pod stays, so that the namespace stays.
     world.update(vec![on(pod("stays", &JOB), "n0").change()]);
     ask(&world, &asker(), Vec::new());
-    // A sweep measures views.
+    // A sweep measures the memory of views.
     world.registry.sweep(100);
     let before = world.snapshot.summary();
 
@@ -124,7 +123,7 @@ fn numbers_of_label_sets_are_given_out_again() {
     let world = three_zones(Limits::default().max_view_bytes);
     world.update(vec![on(pod("stays", &JOB), "n0").change()]);
     ask(&world, &asker(), Vec::new());
-    // Each round keeps a few pods of the one before: what is free has gaps.
+    // Each round keeps a few pods of the one before, so the free numbers have gaps.
     for round in 0..6 {
         let first = round * 900;
         world.update((first..first + 1_000).map(worker).collect());
@@ -142,7 +141,7 @@ fn views_that_grew_are_off_the_books_when_they_go() {
     let goes: [Going<'_>; 4] = [
         ("idle", &|world| world.registry.sweep(0)),
         ("with many nodes", &|world| {
-            // So many that all are counted anew, if anybody asks.
+            // So many nodes that all views are counted anew on the next question.
             let nodes = (0..200).map(|i| zoned(&format!("m{i}"), i % 3));
             world.update(nodes.collect());
         }),
@@ -164,7 +163,7 @@ fn views_that_grew_are_off_the_books_when_they_go() {
         ask(&world, &asker(), Vec::new());
         let fresh = world.snapshot.summary().memory.views;
         assert!(fresh > 0);
-        // Node i gets i pods.
+        // Node i gets i + 1 pods.
         let nodes = (0..NODES).flat_map(|node| std::iter::repeat_n(node, node + 1));
         let pods = nodes.enumerate().map(|(index, node)| {
             let Some(evenkeel::proto::v1::change::Object::Pod(pod)) = worker(index).object else {
@@ -210,7 +209,7 @@ fn names_of_nodes_that_come_and_go_do_not_pile_up() {
         if round % 50 == 0 {
             world.verify();
         }
-        // Views of partitions that are gone go when they were idle.
+        // Views of partitions that no longer exist go once they are idle.
         world.registry.sweep(2);
         let bytes = world.snapshot.summary().memory.total();
         if round < 40 {
@@ -247,8 +246,8 @@ fn views_made_for_few_domains_do_not_stay_for_many() {
         let nodes = (first..first + 10).map(|i| zoned(&format!("m{i}"), i % 3));
         world.update(nodes.collect());
     }
-    // The view by host is gone once there were too many, and made anew keeps
-    // its counts in order, which takes room.
+    // The view by host went once there were too many domains. Made anew it keeps its counts in
+    // order, which takes room.
     let (_, kept) = world.snapshot.freeze_kept();
     let views = kept.views.iter().flatten().flat_map(|watch| &watch.views);
     let unordered = views.filter(|view| view.is_outgrown(500)).count();

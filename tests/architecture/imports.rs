@@ -1,5 +1,5 @@
-//! Which file of `src` takes which name from which other, as its `use` lines
-//! and qualified names say.
+//! The names that each file of `src` takes from other files, as its `use` lines and qualified names
+//! say.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,15 +15,15 @@ type Segments = Vec<String>;
 /// The names that a file defines and uses.
 #[derive(Default)]
 struct File {
-    /// Items that it defines.
+    /// Items that the file defines.
     defined: BTreeSet<String>,
     /// The defined names that are types or traits.
     types: BTreeSet<String>,
-    /// Names that its `use` lines bring in, and what they stand for.
+    /// Names that its `use` lines bring in, and the paths that they stand for.
     imported: Vec<(String, Segments)>,
-    /// Modules of which it takes all names.
+    /// Modules from which the file takes all names.
     globs: Vec<Segments>,
-    /// All paths in it.
+    /// All paths in the file.
     paths: BTreeSet<Segments>,
 }
 
@@ -32,7 +32,7 @@ pub struct Crate {
     files: BTreeMap<Segments, (String, File)>,
 }
 
-/// By the file that takes: by the file that is taken from, the names.
+/// For each file, the names that it takes from each other file.
 pub type Imports = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
 /// The most `use` lines that lead from a name to its definition.
@@ -92,9 +92,8 @@ impl Crate {
         imports
     }
 
-    /// The file that defines what a path means inside a module, and its name
-    /// there. None for other crates, and for modules as such: what is taken
-    /// from them says more.
+    /// The file that defines the item of a path inside a module, and the item's name there. `None`
+    /// for other crates and for modules, because the names taken from a module say more.
     fn resolve(&self, module: &[String], path: &[String], hops: usize) -> Option<(&str, String)> {
         let hops = hops.checked_sub(1)?;
         let (first, rest) = path.split_first()?;
@@ -123,7 +122,7 @@ impl Crate {
         }
     }
 
-    /// Returns what a path means that starts at a module.
+    /// Returns the file and the name of a path that starts at a module.
     fn find(&self, module: &[String], path: &[String], hops: usize) -> Option<(&str, String)> {
         let (first, rest) = path.split_first()?;
         let inner = child(module, first);
@@ -149,7 +148,7 @@ impl Crate {
             self.resolve(module, &path, hops)
         });
         let found = named.chain(globs).next();
-        // What a macro or generated code defines is not seen.
+        // Items of macros and generated code are not seen, and count as the module's own.
         found.or_else(|| (!is_module).then(|| (name.as_str(), first.clone())))
     }
 }
@@ -173,7 +172,7 @@ fn module_of(file: &Path) -> Segments {
     segments
 }
 
-/// Returns whether code is there for its own tests alone.
+/// Returns whether code is compiled for its own tests alone.
 fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("cfg")

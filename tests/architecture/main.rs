@@ -1,6 +1,5 @@
-//! The files of `src` use each other in one direction: along the order that
-//! `docs/architecture.md` draws, and never in a circle. A type's name is found
-//! once.
+//! The files of `src` use each other in one direction: along the order that `docs/architecture.md`
+//! draws, and never in a circle. Each name of a type is defined once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,8 +12,8 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The rooms as the document draws them, the uppermost first; those of one line
-/// stand beside each other.
+/// The rooms as the document draws them, the uppermost first. Rooms of one line are beside each
+/// other.
 fn drawn() -> Vec<Vec<String>> {
     let path = root().join("docs/architecture.md");
     let text = std::fs::read_to_string(path).expect("the document");
@@ -26,7 +25,7 @@ fn drawn() -> Vec<Vec<String>> {
         .collect()
 }
 
-/// The room of a file: the longest drawn one that its path starts with.
+/// The room of a file: the longest drawn path that the path of the file starts with.
 fn room_of<'a>(levels: &BTreeMap<&'a str, usize>, file: &str) -> Option<&'a str> {
     let rooms = levels.keys().filter(|room| {
         file.strip_prefix(**room)
@@ -104,8 +103,8 @@ fn no_imports_form_a_circle() {
     );
 }
 
-/// By Rust's convention a room calls what can go wrong in it `Error`, and others
-/// say whose it is: `log::Error`.
+/// By Rust's convention each room calls its type of errors `Error`, and other rooms name the room:
+/// `log::Error`.
 const ONCE_A_ROOM: &str = "Error";
 
 #[test]
@@ -145,7 +144,7 @@ fn circles(imports: &Imports) -> Vec<BTreeSet<String>> {
     found.into_iter().collect()
 }
 
-/// All files that imports lead to from one.
+/// All files that the imports of a file lead to, also through other files.
 fn reach<'a>(imports: &'a Imports, file: &str) -> BTreeSet<&'a str> {
     let mut reached = BTreeSet::new();
     let mut open = vec![file];

@@ -11,7 +11,7 @@ use super::verdict::{Call, Refusal, refused, server};
 use support::build::{meta, node, pairs, pod, requirement, tainted};
 use support::model::{Stored, delete};
 
-/// The second change is bad, the first and the third are not: nothing is
+/// Rows of requests whose second change is bad and whose other changes are not, so that nothing is
 /// applied. Paths are within the second change.
 fn rows(name: &str, bad: Change, fields: &[&str]) -> Vec<(String, Call, Refusal)> {
     let at = |prefix: &str| -> Vec<String> {
@@ -309,7 +309,7 @@ async fn changes_without_an_object_and_duplicates() {
     refused(&server().await, vec![row]).await;
 }
 
-/// Every fault of every change, at once.
+/// All faults of all changes come back at once.
 #[tokio::test]
 async fn all_faults_of_a_batch_at_once() {
     let update = UpdateSnapshotRequest {

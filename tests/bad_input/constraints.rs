@@ -1,5 +1,4 @@
-//! What a decision refuses about the spread constraints of its pod, and an
-//! update about default constraints.
+//! Bad spread constraints that a decision refuses in its pod, and an update in default constraints.
 
 use evenkeel::proto::v1::{
     DefaultConstraints, LabelSelector, TopologySpreadConstraint, UpdateSnapshotRequest,
@@ -8,8 +7,8 @@ use evenkeel::proto::v1::{
 use super::verdict::{Call, Refusal, decisions, refused, send, server};
 use support::build::{HOSTNAME, ZONE, hard, pod, requirement, soft, spread};
 
-/// A name for the row, what it does to a valid constraint, and the paths of
-/// its violations within the constraint.
+/// A name for the row, the damage to a valid constraint, and the paths of the violations within the
+/// constraint.
 type ConstraintRow = (
     &'static str,
     fn(&mut TopologySpreadConstraint),
@@ -226,7 +225,7 @@ const SELECTOR: &[ConstraintRow] = &[
     ),
 ];
 
-/// Under Filter and Score, as the second constraint of the pod.
+/// Sends each bad constraint to Filter and Score, as the second constraint of the pod.
 #[tokio::test]
 async fn constraints_of_a_pod() {
     let mut rows = Vec::new();

@@ -64,7 +64,7 @@ async fn call(channel: &Channel, method: &'static str, message: Bytes) -> Result
     grpc.ready().await.expect("the connection stands");
     let path = PathAndQuery::from_static(method);
     let mut request = Request::new(message);
-    // By chance a message asks to wait for a revision that never comes.
+    // A random message may ask to wait for a revision that never comes.
     request.set_timeout(Duration::from_millis(200));
     let answer = grpc.unary(request, path, Raw).await;
     answer.map(tonic::Response::into_inner)
@@ -73,10 +73,9 @@ async fn call(channel: &Channel, method: &'static str, message: Bytes) -> Result
 const FILTER: &str = "/evenkeel.v1.SpreadService/Filter";
 const UPDATE: &str = "/evenkeel.v1.SpreadService/UpdateSnapshot";
 
-/// A message that does not parse is INVALID_ARGUMENT where the service decodes it,
-/// and INTERNAL where the library does: the transport of a whole server, which is
-/// not here, words that as well. One that parses by chance is a request like any
-/// other.
+/// A message that does not parse is INVALID_ARGUMENT where the service decodes it, and INTERNAL
+/// where the gRPC library does. The transport of a whole server, which is absent here, words that
+/// as well. A message that parses by chance is a request like any other.
 fn judge<T: Message + Default>(message: &Bytes, answer: &Result<Bytes, Status>) {
     if T::decode(message.clone()).is_err() {
         let status = answer.as_ref().expect_err("the message does not parse");

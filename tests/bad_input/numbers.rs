@@ -1,5 +1,5 @@
-//! Every number and every time of every request at its extremes. They come from the
-//! protocol's descriptors: a new one is tried without being named here.
+//! Every number and every time of every request at its extremes. The fields come from the
+//! protocol's descriptors, so a new field is tried without being named here.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use support::build::{having, node, on, pod, requesting};
 /// The number of calls that are under way at once.
 const AT_ONCE: usize = 16;
 
-/// The longest time that a call may take. Those that wait for a revision wait as long.
+/// The longest time that a call may take. Calls that wait for a revision take as long.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const INTEGERS: [i64; 8] = [
@@ -109,14 +109,14 @@ fn times(number: i32) -> Vec<(String, Vec<u8>)> {
     times.collect()
 }
 
-/// A number, and the call whose request it is in.
+/// A field, and the call whose request has it.
 struct Case<'a> {
     call: &'a Call,
     path: FieldPath<'a>,
 }
 
 impl Case<'_> {
-    /// Returns what is wrong with how its extremes are judged.
+    /// Sends the extremes of the field, and returns those that are judged wrongly.
     async fn faults(&self, channel: &Channel) -> Vec<String> {
         let mut found = Vec::new();
         let without = self.path.request(self.call, &[]);
@@ -134,19 +134,19 @@ impl Case<'_> {
         found
     }
 
-    /// Returns whether a refusal is one of the request, which names the field if all else in it
+    /// Returns whether a refusal blames the request, and names the field if all else in the request
     /// is valid.
     fn is_judged(&self, status: &Status, is_valid: bool) -> bool {
         let (name, field) = (self.path.name(), self.path.field().json_name());
         match status.code() {
-            // The client's own clock may be first.
+            // The deadline of the client may pass first.
             Code::DeadlineExceeded | Code::Cancelled => ["minRevision", "timeout"].contains(&field),
             Code::ResourceExhausted => true,
             Code::NotFound | Code::FailedPrecondition | Code::Aborted => true,
             Code::InvalidArgument => {
                 let faults = status.get_details_bad_request();
                 let faults = faults.map_or(Vec::new(), |faults| faults.field_violations);
-                // The paths of a stream begin with what is asked; a time is named as a
+                // The paths of a stream begin with the kind of question; a time is named as a
                 // whole.
                 let is_named = |path: &str| name.contains(path) || path.ends_with(field);
                 let mut paths = faults.iter().map(|fault| fault.field.as_str());
@@ -181,7 +181,7 @@ fn cluster() -> UpdateSnapshotRequest {
     }
 }
 
-/// Sends all extremes to a server with these flags, which judges them all and is sound
+/// Sends all extremes to a server with these flags. Checks that it judges them all and is sound
 /// afterwards.
 async fn try_all(flags: &[&str]) -> Server {
     let server = Server::start(flags);
@@ -197,7 +197,7 @@ async fn try_all(flags: &[&str]) -> Server {
         cases.extend(numbers.map(|path| Case { call, path }));
     }
     assert!(cases.len() > 300, "{} numbers", cases.len());
-    // Questions before the changes of what they are about.
+    // Questions come before calls that change the snapshot.
     let (change, ask): (Vec<_>, Vec<_>) = cases
         .iter()
         .partition(|case| case.call.name.ends_with("Snapshot"));
@@ -227,7 +227,7 @@ async fn extremes_are_answered_or_refused() {
     try_all(&["--max-age", "1h"]).await;
 }
 
-/// Also where changes are stored and decisions are logged; what was stored is read again.
+/// The same with a state directory and a decision log: the stored changes are read after a restart.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn extremes_are_stored_or_refused() {
     let home = TempDir::new().expect("a directory");

@@ -1,5 +1,5 @@
-//! What a decision refuses about the rest of its pod: node affinity, node
-//! selector and tolerations.
+//! Bad fields that a decision refuses in the rest of its pod: node affinity, node selector and
+//! tolerations.
 
 use evenkeel::proto::v1::{
     Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Pod, PodAffinityTerm,
@@ -12,7 +12,7 @@ use support::build::{
     with_affinity,
 };
 
-/// A pod with a required node affinity of one term.
+/// A pod with a required node affinity of two terms, the second of which is `term`.
 fn affine(term: NodeSelectorTerm) -> Pod {
     requiring_terms(pod("", &[]), vec![NodeSelectorTerm::default(), term])
 }

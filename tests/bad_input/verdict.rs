@@ -19,7 +19,7 @@ use support::server::Server;
 #[derive(Debug, Clone)]
 pub(crate) enum Call {
     Update(UpdateSnapshotRequest),
-    /// The same batch, as the only step of a stream.
+    /// A batch, as the only step of a stream.
     Stream(UpdateSnapshotRequest),
     Filter(FilterRequest),
     Score(ScoreRequest),
@@ -70,7 +70,7 @@ pub(crate) async fn fill(server: &Server) {
     server.update("", changes).await;
 }
 
-/// All that can be seen of the snapshot `default`, and the names of all.
+/// All that can be seen of the snapshot `default`, and the names of all snapshots.
 pub(crate) async fn state(server: &Server) -> (Vec<Vec<u8>>, Snapshot, Vec<String>) {
     let export = server.export("").await;
     let export = export.iter().map(Message::encode_to_vec).collect();
@@ -78,7 +78,7 @@ pub(crate) async fn state(server: &Server) -> (Vec<Vec<u8>>, Snapshot, Vec<Strin
     let list = server.client().list_snapshots(everything).await;
     let list = list.expect("a list").into_inner();
     let names = list.snapshots.into_iter().map(|s| s.name).collect();
-    // Views that answers leave behind take memory, and are no part of it.
+    // Views that answers leave behind take memory, and are no part of the state.
     let snapshot = Snapshot {
         memory_bytes: 0,
         ..server.describe("").await
@@ -102,7 +102,7 @@ pub(crate) async fn refused(server: &Server, rows: Vec<(String, Call, Refusal)>)
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Sends a request; the answer, if there is one, as text.
+/// Sends a request. Returns the answer as text.
 pub(crate) async fn send(server: &Server, call: Call) -> Result<String, Status> {
     fn text<T: Debug>(answer: tonic::Response<T>) -> String {
         format!("{:?}", answer.into_inner())
@@ -162,7 +162,7 @@ fn faults(name: &str, status: &Status, want: &Refusal) -> Vec<String> {
     faults
 }
 
-/// The pod asked of Filter and of Score.
+/// Rows that ask Filter and Score about the pod.
 pub(crate) fn decisions<S: AsRef<str>>(
     name: &str,
     pod: &Pod,

@@ -1,5 +1,5 @@
-//! The files of a log: rotated and bounded, counted, and none that cannot be written
-//! fails a decision.
+//! The files of a decision log: they are rotated, bounded and counted, and a file that cannot be
+//! written fails no decision.
 
 use std::fs;
 
@@ -15,8 +15,8 @@ async fn files_are_rotated_and_bounded() {
         "3",
     ];
     let mut log = Logging::start(&flags).await;
-    // A line has some 500 bytes or more. Each is waited for, so that lines are
-    // written one by one.
+    // A line has some 500 bytes or more. The test waits for each, so that lines are written one by
+    // one.
     for _ in 0..24 {
         let id = log.filter().await.decision_id;
         process::until("the line is written", || {
@@ -76,7 +76,7 @@ async fn a_file_that_cannot_be_written_fails_no_decision() {
     assert_eq!(first.feasible.len(), 3);
     log.server
         .logged("cannot write the decision log, trying again", "file");
-    // It is tried again, and nothing is lost.
+    // The server tries again, and no line is lost.
     fs::create_dir(log.path("not-there-yet")).expect("it can be made");
     let path = log.path("not-there-yet/decisions.jsonl");
     let written = process::until("the log is written", || {

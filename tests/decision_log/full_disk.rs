@@ -1,5 +1,5 @@
-//! A disk that has no room: decisions go on, what the log loses is counted and
-//! said, and no line of it is half of one or two in one.
+//! A full disk: decisions go on, lost lines of the log are counted and reported, and no line is
+//! torn or joined with another.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::logging::{Logging, lines, texts};
 use crate::process::{command, serve_on_a_full_disk, until};
 
-/// Files of the server may not grow beyond so much, which no line ends at.
+/// The largest size of the server's files. No line ends there.
 const ROOM: u64 = 20_001;
 
 #[tokio::test]
@@ -22,7 +22,7 @@ async fn a_disk_that_fills_up_tears_no_line_and_is_written_again() {
     }
     log.server
         .logged("cannot write the decision log, trying again", "file");
-    // Nobody reads half a line, however often it is tried.
+    // No half line is left, however often the server tries.
     let text = fs::read_to_string(&path).expect("it is written");
     assert!(text.ends_with('\n'), "{:?}", text.lines().last());
     let written = lines(&path).len();
@@ -56,7 +56,7 @@ async fn a_line_that_was_cut_off_takes_no_other_with_it() {
     assert_eq!(second["id"], *id);
 }
 
-/// While nothing can be written, the loss is said as well, and at the end.
+/// A server that can write nothing reports the loss at once, and again at the end.
 #[tokio::test]
 async fn a_full_disk_fails_no_decision() {
     if !Path::new("/dev/full").exists() {

@@ -14,7 +14,7 @@ use crate::process;
 use support::build::{ZONE, hard, node, on, pod, spread};
 use support::model::Stored;
 
-/// A server that logs its decisions, and three zones on it.
+/// A server that logs its decisions, with three zones in its snapshot.
 pub(crate) struct Logging {
     pub(crate) directory: TempDir,
     pub(crate) server: process::Server,
@@ -31,7 +31,7 @@ impl Logging {
         Self::within(directory, file, &mut process::command(&["serve"]), flags).await
     }
 
-    /// One by a prepared `serve` command.
+    /// Starts a server by a prepared `serve` command.
     pub(crate) async fn within(
         directory: TempDir,
         file: &str,
@@ -85,7 +85,7 @@ impl Logging {
         answer.expect("it is valid");
     }
 
-    /// Waits until so many lines are in the log.
+    /// Waits until the log has this many lines.
     pub(crate) fn lines(&self, count: usize) -> Vec<Value> {
         process::until("the log is written", || {
             let lines = lines(&self.path("decisions.jsonl"));
@@ -102,7 +102,7 @@ impl Logging {
         process::run(command)
     }
 
-    /// The exit code of a command, and what it said.
+    /// Returns the exit code of a command, and its standard output.
     pub(crate) fn told(&self, arguments: &str) -> (i32, String) {
         text(&self.run(arguments))
     }
@@ -134,7 +134,7 @@ pub(crate) fn texts<'l>(lines: &'l [Value], field: &str) -> Vec<&'l str> {
     texts.map(|text| text.expect("every line has it")).collect()
 }
 
-/// The exit code of a command, and what it said.
+/// Returns the exit code of a command, and its standard output.
 pub(crate) fn text(output: &Output) -> (i32, String) {
     let code = output.status.code().expect("it exited");
     let out = String::from_utf8(output.stdout.clone()).expect("text");

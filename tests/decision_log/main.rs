@@ -1,5 +1,5 @@
-//! The decision log of the real server: what it says, that it never gets in
-//! the way, and that a replay finds what differs.
+//! The decision log of the real server: its lines and files, decisions that go on whatever happens
+//! to it, and replays.
 
 mod files;
 mod full_disk;

@@ -1,4 +1,4 @@
-//! A replay finds what differs between a log and what is decided now.
+//! Replays, which find the differences between a log and the decisions of now.
 
 use std::fs;
 
@@ -36,7 +36,7 @@ async fn a_replay_on_the_same_state_is_the_same() {
         "{out}"
     );
     assert!(out.contains("same: all of 2 decisions"), "{out}");
-    // The reservation made another revision, and a replay held nothing.
+    // The reservation made another revision, and the replay reserved nothing.
     let (code, out) = log.told("replay decisions.jsonl --load state.json --same-revision -o json");
     assert_eq!(code, 0, "{out}");
     let report: Value = serde_json::from_str(&out).expect("JSON");
@@ -48,7 +48,7 @@ async fn a_replay_on_the_same_state_is_the_same() {
     assert_eq!(held.lines().count(), 3);
 }
 
-/// A server that decides again logs it, in the file that is being read.
+/// A server logs the decisions of a replay in the file that the replay reads.
 #[tokio::test]
 async fn a_replay_does_not_read_what_it_makes() {
     let mut log = Logging::start(&[]).await;
@@ -98,7 +98,7 @@ async fn odd_logs_are_told_apart() {
     log.filter().await;
     log.lines(1);
     log.run("snapshot save state.json");
-    // A line that was cut off is said, and the others count.
+    // A line that was cut off is reported, and the other lines count.
     let mut text_of = fs::read_to_string(log.path("decisions.jsonl")).expect("it is there");
     text_of.push_str("{\"id\":\"cut");
     fs::write(log.path("cut.jsonl"), text_of).expect("it can be written");

@@ -1,4 +1,4 @@
-//! Which decisions have a line, and what it says.
+//! The lines of a decision log: the decisions that have one, and the fields of a line.
 
 use evenkeel::decision_log::Line;
 use evenkeel::proto::v1::{ExplainRequest, FilterRequest, PlaceRequest, ScoreRequest};
@@ -85,7 +85,7 @@ async fn every_decision_has_a_line_and_refusals_have_none() {
     );
 }
 
-/// Nothing that is answered can be kept out of the log by how it is asked.
+/// A request that the log could not write is refused, so no answer is missing from the log.
 #[tokio::test]
 async fn what_could_not_be_written_is_not_answered() {
     let mut log = Logging::start(&[]).await;

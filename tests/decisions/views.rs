@@ -38,8 +38,8 @@ proptest! {
     }
 }
 
-/// Constraints with one selector count different nodes, whether or not partitions are kept, and
-/// whether a decision is made at once or on another thread.
+/// Constraints with one selector count different nodes, whether or not partitions are kept, with an
+/// overlay and without.
 #[test]
 fn constraints_that_share_a_selector_are_counted_apart() {
     let at = |(name, zone, rack)| node(name, &[(ZONE, zone), ("rack", rack)]).change();

@@ -156,8 +156,8 @@ fn with_requests(pod: &Pod, requests: &BTreeMap<String, i128>) -> Pod {
     bare
 }
 
-/// The state and the pod with as much more room as a hint says is missing, or with `less` of that.
-/// `None` where the pod would have to request nothing.
+/// The state and the pod with as much more room as a hint says is missing, minus `less`. `None`
+/// where the pod would have to request nothing.
 fn with_room(asked: &Asked, shortage: &Shortage, less: i128) -> Option<(Cluster, Pod)> {
     let resource = &shortage.resource;
     let missing = requests::amount(resource, &shortage.missing) - less;

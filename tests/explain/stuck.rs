@@ -7,7 +7,7 @@ use super::hints::{WEB, and, case, state, web, zone};
 use support::build::{HOSTNAME, ZONE, cordoned, hard, node};
 use support::model::Stored;
 
-/// Cases of a pod that fits nowhere, or almost nowhere.
+/// Cases of a pod that fits nowhere, and cases without these hints.
 pub(super) fn cases() -> Vec<Case> {
     // Zone c has room and is cordoned, so the pod can only go to a or b.
     let blocked = || {

@@ -11,12 +11,11 @@ use support::history::{Step, asked, live_through};
 use support::model::{is_deletion, subject};
 use support::server::Server;
 
-/// More of them make a run slow and no history more telling.
+/// More steps make a run slow and find no more faults.
 const MAX_STEPS: usize = 12;
 
-/// The input is three bytes for each thing that happens: what it is, and the
-/// seed that makes it. So a part of an input that is left out, doubled or
-/// moved leaves the other parts as they are.
+/// The input has three bytes for each event: its kind, and the seed that makes it. So leaving out,
+/// doubling or moving a part of an input leaves the other parts as they are.
 pub fn check(input: &[u8]) {
     let (runtime, server) = Server::shared();
     runtime.block_on(live_through(server, steps(input)));
@@ -43,7 +42,8 @@ fn steps(input: &[u8]) -> Vec<Step> {
     steps
 }
 
-/// A batch has at most one change per object, and a state no deletions.
+/// Adds a change, unless the batch has one of the same object, or the change deletes from a state
+/// that replaces all.
 fn add(step: &mut Step, change: evenkeel::proto::v1::Change) {
     let known = step
         .changes
@@ -55,7 +55,7 @@ fn add(step: &mut Step, change: evenkeel::proto::v1::Change) {
     }
 }
 
-/// Returns what a seed makes.
+/// Returns the value that a seed makes.
 fn made<S: Strategy>(strategy: S, [high, low]: [u8; 2]) -> S::Value {
     let mut seed = [1; 16];
     (seed[0], seed[1]) = (high, low);

@@ -1,5 +1,5 @@
-//! What the fuzz targets check, on their seeds and on everything that fuzzing
-//! ever found. `fuzz/run` goes on from there, guided by coverage.
+//! The checks of the fuzz targets, on their seeds and on all inputs that fuzzing has found.
+//! `fuzz/run` goes on from these inputs, guided by coverage.
 
 mod histories;
 mod manifests;
@@ -14,7 +14,7 @@ use std::path::Path;
 use evenkeel::proto::v1::FILE_DESCRIPTOR_SET;
 use prost::Message;
 
-/// A fuzz target: its name, and what it does with an input.
+/// A fuzz target: its name, and its check of an input.
 type Target = (&'static str, fn(&[u8]));
 
 const TARGETS: [Target; 5] = [
@@ -43,8 +43,7 @@ fn seeds_and_regressions_hold() {
     }
 }
 
-/// What stands for a method in an input is not given out twice, and every
-/// method is fuzzed.
+/// Every method of the service is fuzzed.
 #[test]
 fn every_method_is_fuzzed() {
     let files = prost_types::FileDescriptorSet::decode(FILE_DESCRIPTOR_SET).expect("it is ours");

@@ -1,5 +1,5 @@
-//! Files of any content are read or refused, and what was read is read again
-//! from what was written.
+//! Files of any content are read or refused. Objects that were read and written are read again
+//! alike.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use tempfile::TempDir;
 
 const POD: &str = "kind: Pod\nmetadata: {name: new, labels: {app: web}}\n";
 
-/// The first byte says what the rest is: cluster objects in YAML or JSON, a
-/// pod or workload to filter or to place, default constraints.
+/// The first byte says what kind of text follows: cluster objects in YAML or JSON, a pod or
+/// workload to filter or to place, default constraints.
 pub fn check(input: &[u8]) {
     let Some((kind, text)) = input.split_first() else {
         return;
@@ -55,7 +55,7 @@ fn reads_what_it_wrote(workspace: &Path, name: &str, text: &[u8]) {
     }
     let _ = fs::remove_file(&twice);
     save(&once, &twice);
-    // But for the line that says which snapshot it was: each is another.
+    // The line that names the snapshot differs, so it is left out.
     let [once, twice] = [once, twice].map(|path| {
         let saved = fs::read_to_string(path).expect("it was written");
         let lines = saved.lines().filter(|line| !line.contains("SavedSnapshot"));

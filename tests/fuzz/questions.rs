@@ -1,6 +1,6 @@
-//! Bytes as questions about one pod, by calls and on a stream: however often one comes,
-//! it fares as it does where no question is kept, and that is as its message fares that
-//! was decoded first.
+//! Bytes as questions about one pod, by calls and on a stream. However often a question comes, a
+//! service that keeps questions treats it like a service that keeps none, and like the same message
+//! decoded beforehand.
 
 use bytes::Bytes;
 use evenkeel::proto::v1::decide_response::Answer;
@@ -15,19 +15,20 @@ use tonic::Code;
 use support::asked::{Asked, Fate, PATIENCE, UNTIL_KEPT, cluster, said, same};
 use support::calls::{Call, runtime};
 
-/// Asks a service by one way. The result is the answer, encoded.
+/// Asks a service in one way. The result is the encoded answer.
 type Way = for<'a> fn(&'a Asked, Bytes) -> Asking<'a>;
 type Asking<'a> = std::pin::Pin<Box<dyn Future<Output = Fate<Bytes>> + 'a>>;
 
-/// What may be asked, by the byte that stands for it in an input: a call, whether its
-/// request can be decoded, and then alone, and the number of the question on a stream.
+/// A kind of question: its call, a function that decodes a request and encodes it again, and the
+/// way to ask on a stream, if there is one.
 struct Kind {
     call: Way,
     decoded: fn(&[u8]) -> Result<Bytes, prost::DecodeError>,
     streamed: Option<Way>,
 }
 
-/// New ones go to the end, so that the inputs that there are keep their meaning.
+/// The kinds, by the byte that stands for them in an input. New kinds go to the end, so that
+/// existing inputs keep their meaning.
 const KINDS: [Kind; 3] = [
     Kind {
         call: |asked, bytes| Box::pin(async move { encoded(asked.filter(bytes).await) }),
@@ -46,7 +47,7 @@ const KINDS: [Kind; 3] = [
     },
 ];
 
-/// The input is questions: which kind, how long the request is (two bytes), the request.
+/// The input is a list of questions: the kind, the length of the request (two bytes), the request.
 pub fn check(mut input: &[u8]) {
     runtime().block_on(async {
         let both = Asked::both();

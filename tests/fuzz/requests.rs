@@ -1,5 +1,5 @@
-//! Bytes as the calls of a client: each is refused properly or answered, the
-//! answers are what a recount says, and what is left is sound.
+//! Bytes as the calls of a client: each is refused properly or answered, answers equal a recount,
+//! and the state that is left is sound.
 
 use std::time::Duration;
 use support::model;
@@ -25,8 +25,8 @@ use support::agree::{self, Question};
 use support::calls::{Call, runtime};
 use support::server::unobserved;
 
-/// All calls of the service, by the byte that stands for them in an input.
-/// New ones go to the end, so that the inputs that there are keep their meaning.
+/// All methods of the service, by the byte that stands for them in an input. New methods go to the
+/// end, so that existing inputs keep their meaning.
 pub const METHODS: [&str; 21] = [
     "UpdateSnapshot",
     "StreamSnapshot",
@@ -51,8 +51,7 @@ pub const METHODS: [&str; 21] = [
     "Rebalance",
 ];
 
-/// Those that only read. What others do goes on when their client does not
-/// wait for it any more.
+/// The methods that only read. The others go on when their client no longer waits.
 const READING: [&str; 11] = [
     "Filter",
     "Score",
@@ -75,8 +74,8 @@ const SLOTS: usize = 32;
 
 type Client = SpreadServiceClient<SpreadServiceServer<Service>>;
 
-/// The input is calls: which method, how long the message is (two bytes), the
-/// message. A call of a stream takes all messages that follow for it.
+/// The input is a list of calls: the method, the length of the message (two bytes), the message. A
+/// call of a stream takes all messages that follow for its method.
 pub fn check(input: &[u8]) {
     runtime().block_on(async {
         let limits = Limits {
@@ -96,8 +95,8 @@ pub fn check(input: &[u8]) {
             if let Err(status) = &answer {
                 properly_refused(&call, status);
                 if status.code() == Code::DeadlineExceeded && !READING.contains(&call.method) {
-                    // On a busy machine a change may still be under way:
-                    // nothing can be said of what is there meanwhile.
+                    // On a busy machine a change may still be under way, so the state is not known
+                    // meanwhile.
                     return;
                 }
             } else if call.method == "Filter" {
@@ -135,7 +134,8 @@ fn calls(mut input: &[u8]) -> Vec<Call> {
     calls
 }
 
-/// Changes that are checked in their bytes fare as those that were decoded first.
+/// Checks that changes read from their bytes are accepted or refused like changes that were decoded
+/// first.
 fn fares_as_if_decoded(message: &[u8], limits: &Limits) {
     let encoded = ReceivedUpdate::decode(message);
     let decoded = UpdateSnapshotRequest::decode(message);
@@ -165,8 +165,8 @@ fn written(batch: &Batch) -> Vec<u8> {
     bytes
 }
 
-/// A refusal has one of the documented codes and says why in its details.
-/// Bytes that are no message have no faults to list.
+/// Checks that a refusal has one of the documented codes and says why in its details. Bytes that
+/// are no message have no faults to list.
 fn properly_refused(call: &Call, status: &Status) {
     let undecodable = [Code::Internal, Code::InvalidArgument].contains(&status.code());
     if undecodable && status.message().contains("failed to decode") {
@@ -190,8 +190,8 @@ fn properly_refused(call: &Call, status: &Status) {
     );
 }
 
-/// Returns what the snapshot holds, with an overlay on it. `None` when its counts are
-/// not only of its pods.
+/// Returns the objects of the snapshot, with an overlay. `None` if the snapshot has reservations,
+/// which count too.
 async fn cluster(
     client: Client,
     snapshot: &str,
@@ -221,8 +221,8 @@ async fn cluster(
     Some(cluster)
 }
 
-/// Asks again in the Kubernetes dialect for all that can be told, and holds the
-/// answer against a recount.
+/// Asks again for the full view, unless in the Fleet dialect, and compares the answer with a
+/// recount.
 macro_rules! recounted {
     ($name:ident: $request:ty, $rpc:ident, $place:literal $(, $all:ident)?) => {
         async fn $name(mut client: Client, message: &[u8]) {
@@ -257,8 +257,8 @@ macro_rules! recounted {
 recounted!(recounted_filter: FilterRequest, filter, "Filter");
 recounted!(recounted_score: ScoreRequest, score, "Score", top);
 
-/// Nothing that is kept differs from a recount, and what is exported can be
-/// sent back and is exported alike.
+/// Checks that no kept view differs from a recount, and that an export can be sent back and is
+/// exported alike.
 async fn sound(mut client: Client) {
     for snapshot in describe(client.clone()).await {
         let request = VerifySnapshotRequest {

@@ -1,5 +1,5 @@
-//! What each revision changed, as the writers note it, and what there was at a
-//! revision by that alone.
+//! The changes of each revision, as the writers note them, and the states that follow from these
+//! changes alone.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
@@ -64,7 +64,7 @@ impl State {
         }
     }
 
-    /// The state with all that is held as pods.
+    /// The state, with reservations as pods.
     pub(crate) fn whole(&self) -> Cluster {
         let mut cluster = self.cluster.clone();
         for (number, pod) in self.held.values().enumerate() {
@@ -80,7 +80,7 @@ impl State {
 #[derive(Default)]
 pub(crate) struct Shared {
     history: Mutex<BTreeMap<Version, Moved>>,
-    /// The pods that reservations were confirmed for, by their ids.
+    /// The pods for which reservations were confirmed, by the ids of the reservations.
     became: Mutex<HashMap<String, String>>,
     /// The number of answers.
     pub(crate) answered: AtomicUsize,
@@ -103,7 +103,7 @@ impl Shared {
         self.done.load(Ordering::Acquire)
     }
 
-    /// Returns what there was at these revisions.
+    /// Returns the states at these revisions.
     pub(crate) fn states(&self, wanted: &[&Version]) -> HashMap<Version, State> {
         let history = self.history.lock().expect("nobody panicked");
         let became = self.became.lock().expect("nobody panicked");
@@ -118,7 +118,7 @@ impl Shared {
     }
 }
 
-/// Moves the snapshot on, and notes where it is then.
+/// Updates the snapshot, and notes the revision that it reaches.
 pub(crate) async fn update(client: &mut Client, shared: &Shared, moved: Moved) {
     let (mode, changes) = match &moved {
         Moved::Replace(changes) => (Mode::Replace, changes),

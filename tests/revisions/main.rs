@@ -1,9 +1,8 @@
-//! While many write, every answer of every method is that of the revision it
-//! names: what the same question is answered on a copy of that revision that
-//! nobody writes to.
+//! While many clients write, every answer of every method is that of the revision that it names:
+//! the same question gets the same answer on a copy of that revision that nobody writes to.
 //!
-//! That copy is built from the history alone, and decisions on it are held
-//! against the brute-force judge and against the vectors of other tests.
+//! The copy is built from the history alone, and decisions on it are compared with the brute-force
+//! judge and with the vectors of other tests.
 
 mod history;
 mod questions;
@@ -40,7 +39,7 @@ async fn read(
                     answers.insert((version, number), answer);
                     shared.answered.fetch_add(1, Ordering::AcqRel);
                 }
-                // Deleted, not fed again yet, or nothing to describe.
+                // The snapshot is deleted, not fed again yet, or has nothing to describe.
                 Err(status) if is_gone(&status) => {}
                 Err(status) => panic!("{:?}: {status}", questions[number]),
             }
@@ -63,7 +62,7 @@ async fn valid(still: &Server, questions: Vec<Asked>) -> Vec<Asked> {
     valid
 }
 
-/// Returns what readers were answered while others wrote.
+/// Returns the answers that readers got while others wrote.
 async fn answered(
     server: &Server,
     questions: &Arc<Vec<Asked>>,

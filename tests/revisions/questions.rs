@@ -66,7 +66,7 @@ pub(crate) fn draw<T>(strategy: &impl Strategy<Value = T>, runner: &mut TestRunn
     tree.expect("no strategy here rejects").current()
 }
 
-/// Namespaces that come into being and go.
+/// The name of a namespace that comes and goes.
 pub(crate) fn passing(number: usize) -> String {
     format!("passing-{}", number % 3)
 }
@@ -108,7 +108,7 @@ fn about(pod: &Pod, overlay: &[Change], dialect: Dialect) -> Vec<Asked> {
     ]
 }
 
-/// Returns how things are spread in a namespace.
+/// Questions about how pods are spread in a namespace.
 fn described(namespace: &str) -> Vec<Asked> {
     let describe = DescribeSpreadRequest {
         namespace: namespace.into(),
@@ -139,7 +139,7 @@ pub(crate) fn questions(runner: &mut TestRunner) -> Vec<Asked> {
         let pod = within(web.clone(), namespace);
         for dialect in [Dialect::Kubernetes, Dialect::Fleet] {
             let all_about = about(&pod, &[], dialect);
-            // What is explained tells what is held from what runs.
+            // Explain tells reservations from running pods, and a copy has only pods.
             let explains = |asked: &Asked| matches!(asked, Asked::Explain(_));
             let kept = all_about
                 .into_iter()

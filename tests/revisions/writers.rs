@@ -20,23 +20,23 @@ use support::build::{node, on, pod, spread};
 use support::model::{self, Stored};
 use support::server::Client;
 
-/// Batches of each feeder.
+/// Number of batches that the feeder sends.
 const BATCHES: usize = 150;
 
-/// Every so many, one is a replace; and every so many, the snapshot is deleted.
+/// Intervals, in batches, between two replaces, and between two deletions of the snapshot.
 const REPLACE_EVERY: usize = 29;
 const DELETE_EVERY: usize = 71;
 
-/// Answers that are waited for after each batch, so that readers keep up.
+/// Number of answers that the feeder waits for after each batch, so that readers keep up.
 const ANSWERS: usize = 3;
 
 /// The longest time that an answer may take before the test fails.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Where reservations are made, which no other pod is in.
+/// The namespace in which reservations are made. It has no pods but those that reservations become.
 pub(crate) const RESERVED: &str = "reserved";
 
-/// The one node where something is held for a moment.
+/// The only node for reservations that expire.
 const APART: &str = "apart";
 
 /// Returns whether there is no snapshot to ask now, or nothing in it to answer from.
@@ -62,7 +62,7 @@ pub(crate) async fn feed(mut client: Client, shared: Arc<Shared>, batches: Vec<V
         }
         let is_replace = number % REPLACE_EVERY == 0;
         changes.push(apart().change());
-        // A namespace that has one pod, or none any more.
+        // A namespace gets its only pod, or loses it.
         let passer = within(on(pod("passer", &[("app", "a")]), "n0"), &passing(number));
         changes.push(match number % 2 {
             0 => passer.change(),
@@ -85,7 +85,7 @@ pub(crate) async fn feed(mut client: Client, shared: Arc<Shared>, batches: Vec<V
 /// The picks: the id of each reservation, and its node.
 type Picks = Vec<(String, String)>;
 
-/// Reserves, and lets go again in each of the ways that there are.
+/// Makes reservations, and confirms or releases them.
 pub(crate) async fn reserve(mut client: Client, shared: Arc<Shared>) {
     for number in 0.. {
         if shared.is_done() {
@@ -102,13 +102,13 @@ pub(crate) async fn reserve(mut client: Client, shared: Arc<Shared>) {
     }
 }
 
-/// Reserves for two pods, if there is room for one of them.
+/// Reserves for two pods, or for one if there is no more room. `None` if there is no room.
 async fn take(client: &mut Client, shared: &Shared) -> Option<Picks> {
     let template = within(spread(pod("", &[("app", "a")]), constraints()), RESERVED);
     let request = PlaceRequest {
         pod: Some(template),
         replicas: 2,
-        // The zones are as full as they may be, unless some are let go.
+        // The zones are as full as the constraints allow, unless reservations are released.
         node_checks: NodeChecks::SpreadOnly as i32,
         reserve: Some(Reservation {
             owner: "test".into(),
@@ -178,7 +178,7 @@ async fn release(client: &mut Client, shared: &Shared, picks: Picks) {
     }
 }
 
-/// A node with room for all that is held for a moment.
+/// A node with room for all reservations that expire.
 fn apart() -> Node {
     let pods = Quantity {
         string: "1000000".into(),
@@ -192,8 +192,8 @@ fn apart() -> Node {
     }
 }
 
-/// Holds something for a moment where nobody looks: its end moves the revision
-/// on, and changes no answer.
+/// Makes a reservation that expires soon, in a namespace that no question is about: its end moves
+/// the revision on, and changes no answer.
 async fn expire(client: &mut Client) {
     let request = PlaceRequest {
         pod: Some(within(pod("", &[("app", "z")]), "elsewhere")),

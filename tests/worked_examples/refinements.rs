@@ -1,5 +1,5 @@
-//! What came later: KEP-3022 (minDomains), KEP-3094 (policies), KEP-3243
-//! (matchLabelKeys); the documentation page and the API reference.
+//! Later additions: KEP-3022 (minDomains), KEP-3094 (policies), KEP-3243 (matchLabelKeys); the
+//! documentation page and the API reference.
 
 use evenkeel::proto::v1::TopologySpreadConstraint;
 
@@ -63,8 +63,8 @@ async fn kep3094_taints_policy_decides_whether_zone3_pins_the_minimum() {
     }
 }
 
-/// The old replica set has three pods in zone1, the new one has one in zone2.
-/// Only the new ones count for a new one.
+/// The old replica set has three pods in zone1, the new one has one in zone2. Only pods of the new
+/// one count for a pod of the new one.
 #[tokio::test]
 async fn kep3243_match_label_keys_leave_old_revisions_out() {
     let old = |i: usize| {
