@@ -1,5 +1,5 @@
-//! What affinity between pods costs a decision, in process, with and without terms of
-//! the pods that run.
+//! The cost of affinity between pods for a decision, in process, with and without terms of running
+//! pods.
 //!
 //! ```text
 //! cargo bench --bench affinity                    up to 15,000 nodes
@@ -54,8 +54,8 @@ fn main() {
     }
 }
 
-/// Measures questions about a workload of a cluster, whose pods all have a term of
-/// anti-affinity to their own workload by `key`.
+/// Measures questions about a workload of a cluster in which each pod, if `key` is given, has a
+/// term of anti-affinity to its own workload by that key.
 fn measure(size: (usize, usize, usize), (running, key): (&str, Option<&str>), clock: &mut Clock) {
     let cluster = clusters::cluster(size, ZONES);
     let workload = cluster.workload(size.2 / 2);

@@ -1,5 +1,5 @@
-//! How the library is asked, in process: from a compiled question, and from
-//! the bytes of a request to the bytes of its answer.
+//! Questions to the library, in process: from a compiled question, and from the bytes of a request
+//! to the bytes of its answer.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -54,7 +54,7 @@ pub const CONSTRAINTS: [Constraints; 4] = [
     },
 ];
 
-/// Where the pod may run.
+/// The nodes on which the pod may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
     /// On all nodes: it tolerates the taint of some.
@@ -65,10 +65,10 @@ pub enum Reach {
 }
 
 impl Reach {
-    /// Both.
+    /// Both kinds.
     pub const ALL: [Self; 2] = [Self::AllNodes, Self::SomeNodes];
 
-    /// Returns what the tables call it.
+    /// Returns the name in the tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::AllNodes => "all nodes",
@@ -121,8 +121,7 @@ pub fn incoming(
     pod
 }
 
-/// Makes the selectors of a pod's constraints ones that nobody asked with,
-/// and that match the same pods.
+/// Changes the selectors of a pod's constraints to new ones that match the same pods.
 pub fn make_new(pod: &mut v1::Pod, number: u64) {
     let spec = pod.spec.get_or_insert_default();
     for constraint in &mut spec.topology_spread_constraints {

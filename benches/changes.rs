@@ -16,9 +16,9 @@ use super::world::{World, batch};
 
 /// Largest number of pods that are moved in one batch.
 const MOVED_PODS: usize = 1_000;
-/// Sets of eligible nodes that are live when a node is relabelled.
+/// The number of sets of eligible nodes that are live when a node is relabelled.
 const ELIGIBILITY_SETS: usize = 100;
-/// Selectors that ask about each of them.
+/// The number of selectors that are asked about on each of these sets.
 const SELECTORS: usize = 10;
 
 /// The cost of moving pods that three views count, in nanoseconds.
@@ -40,7 +40,7 @@ pub fn move_pods(
 ) -> PodChange {
     ask::forget_views(world);
     let workload = cases::workload(cluster);
-    // Zone alone, and zone and hostname with both keys required: three views.
+    // Three views are live: by zone alone, and by zone and hostname where both keys are required.
     for constraints in &CONSTRAINTS[..2] {
         let pod = cases::incoming(workload, *constraints, Reach::AllNodes);
         Compiled::of(world, &pod).filter_domains(NodeChecks::SpreadOnly);
@@ -70,8 +70,8 @@ pub fn move_pods(
     }
 }
 
-/// Moves a node to another zone and back, with 1,000 views on 100 sets of
-/// eligible nodes live; in nanoseconds.
+/// Moves a node to another zone and back, with 1,000 views on 100 sets of eligible nodes live.
+/// Returns nanoseconds.
 pub fn relabel_node(clock: &mut Clock, id: &str, world: &World, cluster: &SyntheticCluster) -> f64 {
     ask::forget_views(world);
     let shape = cluster.shape();

@@ -1,5 +1,5 @@
-//! Times closures and keeps the medians, in CPU time of the thread: what else
-//! runs on the machine does not count.
+//! A clock that takes median times of closures, in CPU time of the thread, so that other work of
+//! the machine does not count.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -13,15 +13,15 @@ const SAMPLES: usize = 15;
 /// Work that takes longer than this is timed a few times by hand: criterion would
 /// repeat it for minutes.
 const SLOW: Duration = Duration::from_millis(5);
-/// So many times, but no more often than fits in this.
+/// The number of times that such work is repeated, and the time in which that must fit.
 const SLOW_SAMPLES: usize = 5;
 const SLOW_TOTAL: Duration = Duration::from_secs(2);
 
-/// A clock.
+/// Takes median times of closures.
 pub struct Clock(Criterion);
 
 impl Default for Clock {
-    /// A clock that looks at each thing for about 0.1 s.
+    /// A clock that measures each closure for about 0.1 s.
     fn default() -> Self {
         let criterion = Criterion::default()
             .sample_size(SAMPLES)
@@ -52,7 +52,7 @@ impl Clock {
                     elapsed
                 });
             });
-            // What came before was the warm-up.
+            // Earlier samples were the warm-up.
             samples.drain(..samples.len().saturating_sub(SAMPLES));
         }
         samples.sort_unstable_by(f64::total_cmp);

@@ -36,7 +36,7 @@ use table::{ChangeRow, Measure, Row, Size};
 use world::World;
 use yardsticks::{Asked, Packed, Plain};
 
-/// Of which tables the document holds all rows; the others are only printed.
+/// The number of zones whose rows the document holds; other rows are only printed.
 const DOCUMENTED_ZONES: usize = 10;
 
 #[derive(Parser)]
@@ -196,8 +196,8 @@ impl Run {
         table::keep(&mut self.rows, row(Measure::FilterCold, ns, None));
     }
 
-    /// Asks with a new selector each time. Compiling the question is part of
-    /// it, and is timed apart and taken off.
+    /// Times Filter with a new selector each time. The time of compiling the question is measured
+    /// apart and subtracted.
     fn time_cold(&mut self, id: &str, stage: &Stage<'_>, pod: &v1::Pod) -> f64 {
         let mut pod = pod.clone();
         let mut number = 0;
@@ -212,7 +212,7 @@ impl Run {
         let cold = self.clock.median_ns(&format!("{id}/cold"), || {
             compile().filter_domains(NodeChecks::All)
         });
-        // Thousands of views that nobody asks again.
+        // Drops thousands of views that no later question uses.
         ask::forget_views(stage.world);
         cold - compiling
     }
@@ -266,7 +266,7 @@ impl Run {
         document::replace_section(document, "decide", &section)?;
         let sizes = |row: &Row| row.size.pods;
         if self.rows.first().map(sizes) == self.rows.last().map(sizes) {
-            // One size is no curve.
+            // A single size makes no curve.
             return Ok(());
         }
         let title = format!("One decision, {DOCUMENTED_ZONES} zones");

@@ -1,9 +1,8 @@
-//! Figures into a Markdown document, between `<!-- NAME -->` and
-//! `<!-- /NAME -->`.
+//! Sections of figures in a Markdown document, between `<!-- NAME -->` and `<!-- /NAME -->`.
 
 use std::path::Path;
 
-/// Replaces what stands between the marks.
+/// Replaces the text between the marks.
 ///
 /// # Errors
 /// The file cannot be read or written, or lacks the marks.

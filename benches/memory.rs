@@ -6,8 +6,8 @@
 //! cargo bench --bench memory -- 5000 --whole-pods the same, and what pods ask for
 //! ```
 //!
-//! Memory is what the process has more of afterwards (resident set), so the
-//! allocator's own waste is in it. Making the objects up is not timed.
+//! Memory is the growth of the resident set of the process, so it includes the waste of the
+//! allocator. Making the objects is not timed.
 
 mod clusters;
 mod cpu;
@@ -129,7 +129,7 @@ fn rows(
 }
 
 impl Notes {
-    /// Makes the next batch and notes what it took.
+    /// Makes the next batch, and notes the time and the bytes of names.
     fn note(&mut self, batches: &mut impl Iterator<Item = Vec<Change>>) -> Option<Vec<Change>> {
         let start = thread_time();
         let batch = batches.next()?;
@@ -147,7 +147,7 @@ impl Notes {
     }
 }
 
-/// Returns what the process has in memory.
+/// Returns the resident bytes of the process.
 fn resident_bytes() -> std::io::Result<usize> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,6 +1,6 @@
-//! Numbers for people.
+//! Numbers in a form for people.
 
-/// E.g. `820 ns`, `1.25 µs`, `17.4 ms`.
+/// A time, e.g. `820 ns`, `1.25 µs`, `17.4 ms`.
 pub fn time(ns: f64) -> String {
     let (value, unit) = match ns.abs() {
         ns if ns < 999.5 => (1.0, "ns"),
@@ -11,7 +11,7 @@ pub fn time(ns: f64) -> String {
     format!("{} {unit}", digits(ns / value))
 }
 
-/// Three digits.
+/// A number with three digits.
 pub fn digits(value: f64) -> String {
     match value.abs() {
         v if v >= 99.95 => format!("{value:.0}"),
@@ -20,7 +20,7 @@ pub fn digits(value: f64) -> String {
     }
 }
 
-/// E.g. `150,000`.
+/// A count, e.g. `150,000`.
 pub fn count(count: usize) -> String {
     let digits = count.to_string();
     let mut out = String::new();

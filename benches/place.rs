@@ -1,5 +1,5 @@
-//! What placing many at once costs, in process: gathering from the snapshot,
-//! and picking.
+//! The cost of placing many replicas at once, in process: of gathering from the snapshot, and of
+//! picking.
 //!
 //! ```text
 //! cargo bench --bench place                       all sizes
@@ -32,9 +32,10 @@ const RACK: &str = "example.com/rack";
 const REPLICAS: [usize; 4] = [10, 100, 1_000, 10_000];
 /// From this size on only the largest number of replicas is measured.
 const HUGE: usize = 100_000;
-/// Nodes with room for one to four replicas each, and how many are asked for: more than fit.
+/// The number of nodes with room for one to four replicas each, and of replicas: more than fit
+/// under the constraints.
 const ROOMS: (usize, usize) = (5_000, 10_000);
-/// Fleets: clusters, and how many of them are picked.
+/// Fleets: the number of clusters, and of those that are picked.
 const FLEETS: [(usize, usize); 3] = [(100, 50), (1_000, 500), (10_000, 5_000)];
 
 fn main() {
@@ -91,7 +92,7 @@ fn kubernetes(size: (usize, usize, usize), clock: &mut Clock) {
     }
 }
 
-/// Places with what `placer` gathers, jointly.
+/// Measures joint placement with the state that `placer` gathers.
 fn jointly(nodes: usize, name: &str, placer: impl Fn() -> place::Placer, clock: &mut Clock) {
     let options = PlaceOptions {
         jointly: true,
@@ -108,7 +109,8 @@ fn jointly(nodes: usize, name: &str, placer: impl Fn() -> place::Placer, clock: 
     row(nodes, outcome.picks.len(), &name, ns);
 }
 
-/// Nodes that differ in their room, so that replicas are left over and a plan is made.
+/// Measures placement on nodes that differ in their room, so that replicas are left over and a plan
+/// is made.
 fn rooms(clock: &mut Clock) {
     let (nodes, replicas) = ROOMS;
     let name = |i: usize| format!("node-{i}");

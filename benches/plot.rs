@@ -56,7 +56,7 @@ pub fn draw(title: &str, curves: &[Curve]) -> String {
     svg + "</svg>\n"
 }
 
-/// Lines for the powers of ten, and what they stand for.
+/// Draws lines for the powers of ten, with their values.
 fn axes(
     (x0, x1): (f64, f64),
     (y0, y1): (f64, f64),

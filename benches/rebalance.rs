@@ -1,5 +1,5 @@
-//! What a plan of moves costs, in process, and what it does to decisions beside it: 5,000 nodes
-//! with 150,000 pods of 1,000 workloads, of which 50 violate their constraint.
+//! The cost of a plan of moves, in process, and its effect on decisions beside it: 5,000 nodes with
+//! 150,000 pods of 1,000 workloads, of which 50 violate their constraint.
 //!
 //! ```text
 //! cargo bench --bench rebalance
@@ -32,7 +32,7 @@ const VIOLATING: usize = 50;
 /// The number of pods that are in a wrong zone, for each workload that violates its constraint.
 const MISPLACED: usize = 5;
 const NAMESPACES: usize = 20;
-/// Decisions in each round, and rounds with and without plans.
+/// The number of decisions in each round, and of rounds with and without plans.
 const DECISIONS: usize = 2_000;
 const ROUNDS: usize = 3;
 
@@ -144,8 +144,8 @@ fn batches() -> impl Iterator<Item = Vec<v1::Change>> {
     });
     let pods = (0..WORKLOADS).map(|workload| {
         let pods = (0..PODS_OF_EACH).map(move |number| {
-            // Consecutive nodes are in consecutive zones; the first pods of some workloads
-            // are all in one.
+            // Consecutive nodes are in consecutive zones. Some pods of violating workloads are one
+            // node further on, and so in a wrong zone.
             let at = workload * 13 + number;
             let is_misplaced =
                 workload < VIOLATING && number < MISPLACED * ZONES && number % ZONES == 0;

@@ -1,4 +1,4 @@
-//! Figures as Markdown: every one of them, and how they stand to the targets.
+//! Figures as Markdown tables: all figures, and those that have a target.
 
 use std::fmt::Write;
 
@@ -7,8 +7,7 @@ use super::numbers::{count, digits, time};
 
 /// The target of the domain view, in nanoseconds.
 const MAX_DOMAINS_NS: f64 = 1_000.0;
-/// Below so many nodes a figure per node says more about what does not depend
-/// on nodes.
+/// Below this number of nodes a figure per node is mostly a cost that does not depend on nodes.
 const LARGE_NODES: usize = 1_000;
 
 /// The measured part of a decision.
@@ -16,7 +15,7 @@ const LARGE_NODES: usize = 1_000;
 pub enum Measure {
     /// Filter, counts per domain.
     FilterDomains,
-    /// The same for a selector that nobody asked with before.
+    /// The same for a new selector.
     FilterCold,
     /// Filter, a bit per node.
     FilterBitmap,
@@ -38,7 +37,7 @@ impl Measure {
     }
 }
 
-/// Of which cluster.
+/// The size of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
     /// Nodes.
@@ -56,17 +55,17 @@ pub struct Row {
     pub size: Size,
     /// The pod's constraints.
     pub constraints: Constraints,
-    /// Where it may run.
+    /// The nodes on which the pod may run.
     pub reach: Reach,
-    /// The measured figures.
+    /// The measured part of the decision.
     pub measure: Measure,
-    /// From a compiled question.
+    /// The time from a compiled question.
     pub ns: f64,
-    /// From request bytes to answer bytes.
+    /// The time from request bytes to answer bytes.
     pub wire_ns: Option<f64>,
     /// The time of a recount, as the plugin makes it.
     pub recount_ns: f64,
-    /// One pass over packed pods.
+    /// The time of one pass over packed pods.
     pub scan_ns: f64,
 }
 
@@ -75,13 +74,13 @@ pub struct Row {
 pub struct ChangeRow {
     /// The cluster.
     pub size: Size,
-    /// One pod in a batch of its own, three views live.
+    /// The time for one pod in a batch of its own, three views live.
     pub pod_alone_ns: f64,
-    /// One pod of a batch.
+    /// The time for one pod of a batch.
     pub pod_batched_ns: f64,
     /// Pods in that batch.
     pub batch_pods: usize,
-    /// One node's zone, with 100 eligibility sets and 1,000 views live.
+    /// The time for one node's zone, with 100 eligibility sets and 1,000 views live.
     pub relabel_ns: f64,
 }
 

@@ -1,11 +1,11 @@
-//! The requests of pods of real clusters, besides what is counted.
+//! The owners, tolerations and constraints that pods of real clusters have.
 
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::{
     Change, LabelSelector, OwnerReference, Toleration, TopologySpreadConstraint,
 };
 
-/// Gives a pod what a deployment's would have.
+/// Gives a pod the fields that a pod of a Deployment would have.
 pub fn ask(change: &mut Change) {
     let Some(Object::Pod(pod)) = &mut change.object else {
         return;

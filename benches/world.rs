@@ -16,7 +16,8 @@ pub struct World {
 }
 
 impl World {
-    /// A snapshot with all that `batches` hold, built aside and swapped in.
+    /// A snapshot with all objects of `batches`, which are staged first and then replace the state
+    /// at once.
     pub fn of(batches: impl Iterator<Item = Vec<v1::Change>>) -> Self {
         let registry = Arc::new(Registry::new(Limits::default(), Arc::new(Unobserved)));
         let mut staged = registry.stage(NAME).expect("memory without a limit");
@@ -36,7 +37,7 @@ impl World {
     }
 }
 
-/// Changes that are known to be valid.
+/// A batch of changes that are known to be valid.
 pub fn batch(changes: Vec<v1::Change>) -> Arc<Batch> {
     let checked = Batch::check(changes, &Limits::default(), Path::root("changes"));
     Arc::new(checked.expect("the changes are valid"))

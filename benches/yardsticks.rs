@@ -32,7 +32,7 @@ struct Pod {
     labels: Labels,
 }
 
-/// A constraint of the incoming pod, with what the pod says about nodes.
+/// The constraints of the incoming pod, and the fields of the pod that choose nodes.
 pub struct Asked {
     namespace: String,
     node_selector: Labels,
@@ -45,7 +45,7 @@ pub struct Asked {
 pub type Counts = Vec<BTreeMap<String, i64>>;
 
 impl Asked {
-    /// Of an incoming pod that every one of its constraints selects.
+    /// The question of an incoming pod that each of its constraints selects.
     pub fn of(pod: &v1::Pod) -> Self {
         let spec = pod.spec.clone().unwrap_or_default();
         let metadata = pod.metadata.clone().unwrap_or_default();
@@ -241,7 +241,7 @@ impl Packed {
         packed
     }
 
-    /// Returns what can be known before the pods are looked at.
+    /// Returns the parts of a question that need no look at the pods.
     pub fn prepare(&self, plain: &Plain, asked: &Asked) -> Prepared {
         let sets = self.sets.iter();
         let table = sets.map(|set| u8::from(asked.selects(&asked.constraints[0], set)));

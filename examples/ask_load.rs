@@ -1,10 +1,9 @@
-//! Asks Filter again and again, with so many questions unanswered at a time, and
-//! measures how long answers take: by calls, or on streams of Decide.
+//! A load of Filter questions, by calls or on streams of Decide, with a given number unanswered at
+//! a time. Measures how long answers take.
 //!
-//! Flags and report are those of ghz, as far as `bench/run` uses them, so that it
-//! reads both alike. ghz asks the next question of a stream only when it has the
-//! answer to the last one, and where each question is another one, making them costs
-//! it more than answering them costs the server.
+//! Flags and report are those of ghz, as far as `bench/run` uses them, so that it reads both alike.
+//! ghz asks the next question of a stream only when it has the answer to the last one. Where each
+//! question is a new one, ghz spends more on making it than the server on answering it.
 
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
@@ -35,7 +34,7 @@ const TICK: Duration = Duration::from_millis(1);
 /// The text in a question of ghz that stands for a number that no other question has.
 const NUMBER: &str = "{{.RequestNumber}}";
 
-/// The text that stands there before the number is known.
+/// The text in the place of the number before it is known.
 const NO_NUMBER: &str = "##########";
 
 #[derive(Parser)]
@@ -86,7 +85,7 @@ async fn main() -> Result<()> {
 struct Questions {
     /// A request, encoded.
     request: Vec<u8>,
-    /// Where in it the number of the question stands.
+    /// The offsets of the question's number in the request.
     numbers: Vec<usize>,
     /// The next number.
     next: u32,
@@ -106,7 +105,7 @@ impl Questions {
         Ok(Self {
             numbers: numbers.map(|(at, _)| at).collect(),
             request,
-            // Others begin elsewhere.
+            // Other connections begin with other numbers.
             next: fastrand::u32(..),
         })
     }
@@ -137,8 +136,8 @@ struct Question {
     filter: Bytes,
 }
 
-/// A `DecideResponse` whose answer is not taken apart: that would cost more than
-/// the answer costs the server.
+/// A `DecideResponse` whose answer is not decoded: that would cost more than the answer costs the
+/// server.
 #[derive(Clone, PartialEq, Message)]
 struct Answer {
     #[prost(uint64, tag = "1")]
@@ -219,9 +218,9 @@ async fn call(mut client: Grpc<Channel>, id: usize, filter: Bytes) -> Result<usi
 struct Load {
     questions: Questions,
     way: Way,
-    /// By id.
+    /// The time of each question, by id.
     asked_at: Vec<Instant>,
-    /// Ids of no unanswered question.
+    /// The ids that no unanswered question has.
     free: Vec<usize>,
 }
 
@@ -269,7 +268,7 @@ impl Load {
         }
     }
 
-    /// Asks so many questions, if as many may be unanswered. Returns how many it asked.
+    /// Asks up to `due` questions, as many as may be unanswered. Returns how many it asked.
     fn ask(&mut self, due: usize) -> Result<usize> {
         let count = due.min(self.free.len());
         for id in self.free.drain(self.free.len() - count..) {
@@ -280,7 +279,7 @@ impl Load {
     }
 }
 
-/// Returns what ghz reports, as far as `bench/run` reads it.
+/// Returns the report of ghz, as far as `bench/run` reads it.
 fn report(mut latencies: Vec<Duration>, took: Duration) -> Value {
     latencies.sort_unstable();
     let percentile = |percentage: usize| {

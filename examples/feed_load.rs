@@ -1,6 +1,5 @@
-//! Feeds pod changes into a server for a while: pods of a synthetic cluster
-//! move to one of two other nodes and back, so that every change makes a
-//! difference. Which nodes is drawn anew in each run.
+//! A load of pod changes for a server: pods of a synthetic cluster move to one of two other nodes
+//! and back, so that every change makes a difference. The nodes are drawn anew in each run.
 //!
 //! The server must hold the cluster: `evenkeel admin synth --into` with the same
 //! numbers. Writes one line: changes, seconds, changes per second.
@@ -18,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_stream::wrappers::ReceiverStream;
 
-/// Batches on their way at once.
+/// The number of batches under way at once.
 const UNDER_WAY: usize = 4;
 
 #[derive(Parser)]

@@ -66,8 +66,8 @@ async fn main() {
     feed(&Args::parse()).await;
 }
 
-/// Feeds for ever. Each time that something breaks, all is listed and replaced:
-/// the old state answers meanwhile, and nothing that was missed stays wrong.
+/// Feeds without end. Each time that something breaks, it lists and replaces all objects: the old
+/// state answers meanwhile, and nothing that was missed stays wrong.
 pub async fn feed(args: &Args) {
     let mut backoff = Backoff::new(args.max_pause);
     loop {
@@ -98,7 +98,8 @@ async fn keep_right(args: &Args, backoff: &mut Backoff) -> Result<()> {
         sleep(args.period).await;
         let now = list(&args.directory)?;
         let changes = difference(&known, &now);
-        // What has nothing to say says so, and hears whether the server lives.
+        // Without changes an empty batch goes out now and then. It says that the feeder lives, and
+        // shows whether the server does.
         if !changes.is_empty() || feed.spoken.elapsed() >= args.heartbeat {
             feed.update(changes).await?;
         }
@@ -106,7 +107,7 @@ async fn keep_right(args: &Args, backoff: &mut Backoff) -> Result<()> {
     }
 }
 
-/// One stream to the server, and where it brought the snapshot.
+/// One stream to the server, and the epoch and revision to which it brought the snapshot.
 struct Feed<'a> {
     args: &'a Args,
     steps: mpsc::Sender<v1::StreamSnapshotRequest>,
@@ -120,7 +121,7 @@ impl<'a> Feed<'a> {
     async fn open(args: &'a Args) -> Result<Self> {
         let endpoint = Endpoint::from_shared(args.server.clone())?
             .connect_timeout(Duration::from_secs(5))
-            // Finds a server that is gone without a word.
+            // Detects a server that is gone without a word.
             .http2_keep_alive_interval(Duration::from_secs(10));
         let channel = endpoint.connect().await.context("no server")?;
         let (steps, receiver) = mpsc::channel(1);
@@ -137,8 +138,8 @@ impl<'a> Feed<'a> {
         })
     }
 
-    /// The objects become the whole state at once. Until the commit the old
-    /// state answers; if this breaks, it goes on to.
+    /// Makes the objects the whole state at once. The old state answers until the commit, and goes
+    /// on answering if this breaks.
     async fn replace(&mut self, objects: impl Iterator<Item = &v1::Change>) -> Result<()> {
         let snapshot = || self.args.snapshot.clone();
         let begin = v1::BeginReplace {
@@ -158,14 +159,14 @@ impl<'a> Feed<'a> {
         Ok(())
     }
 
-    /// One batch: what belongs together is seen together.
+    /// Sends one batch, so that changes that belong together are seen together.
     async fn update(&mut self, changes: Vec<v1::Change>) -> Result<()> {
         let batch = v1::UpdateSnapshotRequest {
             expected_revision: self.args.alone.then_some(self.revision),
             ..self.batch(changes)
         };
         let done = self.step(Step::Update(batch)).await?;
-        // Somebody deleted the snapshot, and the batch began another one.
+        // Another epoch means that somebody deleted the snapshot, and the batch began another one.
         ensure!(done.epoch == self.epoch, "the snapshot has another history");
         self.revision = done.revision;
         Ok(())
@@ -179,8 +180,8 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Sends a step and waits until it is acknowledged: what is not
-    /// acknowledged may not have happened.
+    /// Sends a step and waits until it is acknowledged. A step that is not acknowledged may not
+    /// have happened.
     async fn step(&mut self, step: Step) -> Result<v1::UpdateSnapshotResponse> {
         self.spoken = Instant::now();
         let request = v1::StreamSnapshotRequest { step: Some(step) };
@@ -193,8 +194,8 @@ impl<'a> Feed<'a> {
     }
 }
 
-/// Returns what there is, by kind, namespace and name. A file that cannot be read is a
-/// gap in what is known: nothing is concluded from it.
+/// Returns the objects of the directory, by kind, namespace and name. Fails if a file cannot be
+/// read, because nothing may be concluded from a part of the files.
 fn list(directory: &Path) -> Result<BTreeMap<[String; 3], v1::Change>> {
     let mut objects = BTreeMap::new();
     for entry in directory.read_dir().context("cannot list")? {
@@ -254,15 +255,15 @@ fn difference(
             kind: kind.clone(),
             namespace: namespace.clone(),
             name: name.clone(),
-            // A watch knows the uid, and so deletes no namesake.
+            // A watch would know the uid, and so delete no namesake.
             uid: String::new(),
         })),
     });
     changed.chain(gone).collect()
 }
 
-/// Pauses that double, with some luck in them, so that many feeders do not come
-/// back to a restarted server at the same moment.
+/// Pauses that double, with some chance in them, so that many feeders do not come back to a
+/// restarted server at the same moment.
 struct Backoff {
     pause: Duration,
     most: Duration,

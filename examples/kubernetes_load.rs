@@ -1,6 +1,6 @@
-//! Fills an API server, lists it in one encoding or the other, and changes what it
-//! holds at a steady rate while it measures how far the server that watches it is
-//! behind. `bench/kubernetes` runs it.
+//! A load on an API server: it fills the API server, lists it in one encoding or the other, and
+//! changes pods at a steady rate while it measures how far behind the watching server is.
+//! `bench/kubernetes` runs it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,10 +28,10 @@ use tonic::transport::Channel;
 /// The label of the pod that is changed to see when the server knows.
 const MARK: &str = "example.com/mark";
 
-/// The label of the others that are changed.
+/// The label of the other pods that are changed.
 const VERSION: &str = "version";
 
-/// The value of these labels for a number. All are as long as each other.
+/// The value of these labels for a number. All values have the same length.
 fn value(number: usize) -> String {
     format!("{number:07}")
 }
@@ -101,13 +101,13 @@ impl Encoding {
         }
     }
 
-    /// The pods of a page, and where the next begins. Fields that decisions do not
-    /// read are passed over, in both encodings.
+    /// The pods of a page, and the token of the next page. Fields that decisions do not read are
+    /// skipped, in both encodings.
     fn read(self, page: &[u8]) -> Result<(Vec<Pod>, String)> {
         let list: PodList = match self {
             Self::Json => serde_json::from_slice(page)?,
             Self::Protobuf => {
-                // Four bytes that say so, then an envelope.
+                // Four bytes mark the encoding, and an envelope follows.
                 let envelope = page.strip_prefix(b"k8s\0").context("no protobuf")?;
                 PodList::decode(Envelope::decode(envelope)?.raw)?
             }
@@ -179,13 +179,13 @@ async fn main() -> Result<()> {
 
 /// Pods whose labels are changed.
 enum Pods {
-    /// By patches.
+    /// They are changed by patches.
     InApi(Client),
-    /// Where the API server keeps them: the first of them, as they are kept.
+    /// They are changed in etcd: the first pods, as the API server stores them.
     InEtcd(Client, Vec<Mutex<Vec<u8>>>),
 }
 
-/// The number of pods that are changed in etcd: all of them would take gigabytes here.
+/// The number of pods that are changed in etcd. Keeping all pods here would take gigabytes.
 const IN_ETCD: usize = 5_000;
 
 impl Pods {
@@ -202,7 +202,7 @@ impl Pods {
         Ok(Self::InEtcd(client, kept))
     }
 
-    /// Returns how many of them are changed.
+    /// Returns how many pods are changed.
     fn len(&self, args: &Args) -> usize {
         match self {
             Self::InApi(_) => args.pods,
@@ -230,13 +230,13 @@ impl Pods {
     }
 }
 
-/// Returns where a pod is in etcd.
+/// Returns the key of a pod in etcd.
 fn key(index: usize) -> String {
     format!("/registry/pods/default/pod-{index}")
 }
 
-/// Sets a label of a pod in Kubernetes' protobuf, whose value is as long as before: an
-/// entry of a map is its key, then its value.
+/// Sets a label of a pod in Kubernetes' protobuf to a value that is as long as before. An entry of
+/// a map is its key, then its value.
 fn set_label(pod: &mut [u8], label: &str, value: &str) -> Result<()> {
     let mut before = label.as_bytes().to_vec();
     before.extend([0x12, u8::try_from(value.len())?]);
@@ -293,7 +293,7 @@ async fn fill(client: &Client, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Lists pods page by page, as large as kubectl's.
+/// Lists pods in pages as large as those of kubectl.
 async fn list(client: &Client, encoding: Encoding, wanted: usize) -> Result<()> {
     let (mut bytes, mut found, mut next) = (0, 0, String::new());
     loop {
@@ -316,13 +316,13 @@ async fn list(client: &Client, encoding: Encoding, wanted: usize) -> Result<()> 
     Ok(())
 }
 
-/// Returns what this process has used of processors.
+/// Returns the CPU time that this process has used.
 fn cpu_time() -> Duration {
     let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::try_from(used).expect("it is not negative")
 }
 
-/// Changes a label of pods in turns; how many a second it came to.
+/// Changes a label of pods in turns. Returns the changes per second.
 async fn relabel(pods: &Pods, args: &Args, rate: usize, duration: Duration) -> Result<f64> {
     let start = Instant::now();
     let mut clock = interval(Duration::from_secs(1) / rate as u32);
@@ -342,8 +342,8 @@ async fn relabel(pods: &Pods, args: &Args, rate: usize, duration: Duration) -> R
     Ok(made as f64 / start.elapsed().as_secs_f64())
 }
 
-/// Changes one pod again and again; how long after the API server's answer the
-/// server knows of each change.
+/// Changes one pod again and again. Returns how long after the API server's answer the server knows
+/// of each change.
 async fn lags(
     pods: Arc<Pods>,
     mut server: SpreadServiceClient<Channel>,
@@ -412,7 +412,7 @@ fn node(index: usize) -> Value {
     })
 }
 
-/// A running pod as large as they are in use: most of it is nothing to decisions.
+/// A running pod as large as real ones. Decisions read little of it.
 fn pod(index: usize, nodes: usize) -> Value {
     let workload = index % 1_000;
     let environment = (0..30).map(|number| {

@@ -1,9 +1,9 @@
-//! Asks servers that share a log for a while, and says how long answers took.
+//! A load on servers that share a log. Measures how long answers take.
 //!
-//! The servers must hold a cluster: `evenkeel admin synth --into`. Writes one line: calls,
-//! calls per second, p50 and p99 of a call in milliseconds, and how often a call was
-//! refused because other servers changed the snapshot all the time, or the log did not
-//! answer. It is repeated then, as a client does, and that counts as one call.
+//! The servers must hold a cluster: `evenkeel admin synth --into`. Writes one line: calls, calls
+//! per second, p50 and p99 of a call in milliseconds, and how often a call was refused because
+//! other servers changed the snapshot all the time, or the log did not answer. A refused call is
+//! repeated, as a client does, and counts as one call.
 
 use std::error::Error as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -94,7 +94,8 @@ async fn main() -> Result<()> {
 }
 
 impl Call {
-    /// Does it until it is done; how long that took, and how often it was refused.
+    /// Repeats the call until it succeeds. Returns how long that took, and how often it was
+    /// refused.
     async fn insist(self, pair: [Client; 2], name: &str) -> Result<(Duration, usize)> {
         let start = Instant::now();
         let mut refused = 0;
@@ -108,7 +109,7 @@ impl Call {
         }
     }
 
-    /// Does it once; how long that took.
+    /// Makes the call once. Returns how long it took.
     async fn measure(
         self,
         [mut one, mut other]: [Client; 2],
@@ -130,8 +131,8 @@ impl Call {
     }
 }
 
-/// Returns whether the same may be asked again. A status with a source is of the connection:
-/// one that a server sent has none.
+/// Returns whether the call may be repeated. A status with a source is of the connection, because a
+/// status that a server sent has none.
 fn passes(status: &Status) -> bool {
     status.source().is_some() || [Code::Aborted, Code::Unavailable].contains(&status.code())
 }
@@ -147,7 +148,7 @@ fn pod(name: &str) -> v1::Pod {
     }
 }
 
-/// Puts a pod of some hundred again and again on other nodes.
+/// Moves one of a hundred pods to another node.
 fn update(name: &str) -> v1::UpdateSnapshotRequest {
     let (stem, number) = name.split_once('-').unwrap_or((name, "0"));
     let number: usize = number.parse().unwrap_or(0);

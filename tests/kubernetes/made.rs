@@ -182,7 +182,7 @@ fn of_kind(kind: &str, version: &str, mut template: Value) -> Value {
             json!({ "schedule": "* * * * *", "jobTemplate": { "spec": { "template": template } } })
         }
         "DaemonSet" => {
-            // It runs nowhere else than on nodes that are there.
+            // A DaemonSet makes pods only for nodes that match, and this label matches some.
             template["spec"]["nodeSelector"] = json!({ "chosen": "yes" });
             json!({ "selector": labels, "template": template })
         }
