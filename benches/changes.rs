@@ -23,9 +23,9 @@ const SELECTORS: usize = 10;
 
 /// The cost of moving pods that three views count, in nanoseconds.
 pub struct PodChange {
-    /// One pod in a batch of its own.
+    /// The time for one pod in a batch of its own.
     pub alone_ns: f64,
-    /// One pod of `batch_pods` in a batch.
+    /// The time for one pod of `batch_pods` in a batch.
     pub batched_ns: f64,
     /// The number of pods that were in the batch.
     pub batch_pods: usize,

@@ -1,4 +1,4 @@
-//! Sends one bad request after the other and judges the refusals.
+//! Bad requests, which are sent one after the other, and the checks of their refusals.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;

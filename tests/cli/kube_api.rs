@@ -35,7 +35,7 @@ pub struct Refusals {
     pub forbidden: &'static str,
     /// True if objects in namespaces may be read in the namespace `shop` alone.
     pub elsewhere: bool,
-    /// The token without which every request is refused.
+    /// The token that every request needs, unless it is empty.
     pub token: &'static str,
     /// The number of evictions that are refused at first, as by a budget.
     pub evictions: usize,

@@ -1,4 +1,4 @@
-//! Findings of `evenkeel lint` on a cluster: each is reported once, and only for fields of a file.
+//! Findings of `evenkeel lint` on a cluster: each is reported once, and none about defaults.
 
 use crate::evenkeel::Workspace;
 
@@ -29,7 +29,7 @@ fn spread(name: &str, key: &str) -> String {
     )
 }
 
-/// The rules and fields of what is found.
+/// The rules and fields of the findings.
 fn found(manifests: &str) -> Vec<(String, String)> {
     let workspace = Workspace::new()
         .file("nodes.yaml", NODES)

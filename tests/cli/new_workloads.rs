@@ -155,7 +155,7 @@ fn a_changed_template_is_a_revision_of_its_own() {
     assert_eq!(counted(&answer), [2, 0], "{answer}");
 }
 
-/// Services beside a workload select its pods, in whatever namespace it is asked about.
+/// Services in the file of a workload select its pods, in any namespace that a question is about.
 #[test]
 fn a_service_of_the_same_file_counts() {
     let service = json!({

@@ -153,7 +153,7 @@ impl Case {
     }
 }
 
-/// With keys that contain one another, or of which two cross, the answer is the best choice.
+/// The answer is the best choice if keys contain one another, or if only two of them cross.
 #[tokio::test]
 async fn no_choice_is_better() {
     let server = Server::start().await;

@@ -95,7 +95,7 @@ struct Case {
     nodes: Vec<BTreeMap<&'static str, String>>,
     room: Vec<usize>,
     constraints: Vec<(&'static str, i32)>,
-    /// By workload: the node of each pod.
+    /// The node of each pod, by workload.
     pods: Vec<Vec<usize>>,
 }
 
@@ -153,7 +153,7 @@ impl Case {
         all.all(|(key, _)| self.nodes[node].contains_key(key))
     }
 
-    /// By constraint: how many pods count in each domain.
+    /// The number of pods that count in each domain, by constraint.
     fn counts(&self, on: &[usize]) -> Vec<BTreeMap<&String, i64>> {
         let keyed = || (0..self.nodes.len()).filter(|node| self.is_keyed(*node));
         let constraints = self.constraints.iter().map(|(key, _)| {

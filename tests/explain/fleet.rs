@@ -230,8 +230,8 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Checks that the suggestion of a hint admits as many clusters as it says, and that one less
-/// admits none.
+/// Checks that the suggestion of a hint admits as many clusters as it says, and that a max skew of
+/// one less admits none.
 async fn keeps_its_word(server: &Server, request: &ExplainRequest, case: &Case, hint: &Hint) {
     let Some(suggested) = &hint.suggested_constraint else {
         return;

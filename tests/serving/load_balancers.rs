@@ -229,7 +229,7 @@ struct Call {
     answer: Result<String, Status>,
 }
 
-/// Calls through a balancer, one after the other on each of many lines.
+/// Calls through a balancer, one after the other in each of many tasks.
 struct Load {
     calls: Arc<Mutex<Vec<Call>>>,
     stop: CancellationToken,
