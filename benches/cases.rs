@@ -26,7 +26,7 @@ pub struct Constraints {
     pub name: &'static str,
     /// `DoNotSchedule`, else `ScheduleAnyway`.
     pub is_hard: bool,
-    /// Their topology keys.
+    /// The topology keys of the constraints.
     pub keys: &'static [&'static str],
 }
 

@@ -83,7 +83,7 @@ pub async fn feed(args: &Args) {
     }
 }
 
-/// List, replace, then watch, until something breaks.
+/// Lists, replaces, then watches, until something breaks.
 async fn keep_right(args: &Args, backoff: &mut Backoff) -> Result<()> {
     let mut known = list(&args.directory)?;
     let mut feed = Feed::open(args).await?;

@@ -126,7 +126,7 @@ fn a_type_has_a_name_of_its_own() {
     assert!(shared.is_empty(), "{}: {shared:#?}", shared.len());
 }
 
-/// The sets of files each of which leads to all others of its set.
+/// The sets of files in which each file leads to all others.
 fn circles(imports: &Imports) -> Vec<BTreeSet<String>> {
     let reached: BTreeMap<&str, BTreeSet<&str>> = imports
         .keys()

@@ -217,7 +217,7 @@ async fn unknown_snapshots() {
     assert_eq!(codes, [Code::NotFound; 3]);
 }
 
-/// Names that the snapshot does not hold are told, the others are decided.
+/// Candidates that the snapshot does not hold are reported, and the others are decided about.
 #[tokio::test]
 async fn unknown_candidates_are_reported() {
     let server = server().await;

@@ -117,7 +117,7 @@ fn a_settings_file_that_says_nothing_known_is_refused_by_name() {
     }
 }
 
-/// The table of the document is the table of the program.
+/// The document lists the rules and severities of the program.
 #[test]
 fn the_document_lists_every_rule() {
     let document = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/explaining.md");

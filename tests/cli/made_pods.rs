@@ -64,7 +64,7 @@ fn a_runtime_class_that_is_not_there_is_named() {
     outcome.says(&format!(
         "nodes, but {REQUESTS} and spec.runtimeClassName were not checked"
     ));
-    // The answer to a program says so too.
+    // The answer in JSON says so too.
     let outcome = workspace.run("filter -f workload.json --load nodes.json -o json");
     assert_eq!(
         outcome.json()["unchecked"],

@@ -182,7 +182,7 @@ fn the_fleet_example() {
     assert_eq!(scores, [&json!("-1"), &json!("1")]);
 }
 
-/// Bindings say which clusters hold the placement, unless they give it up.
+/// Bindings name the clusters that hold the placement, unless they are unscheduled or deleted.
 #[test]
 fn bindings_of_a_fleet() {
     let binding = |cluster: &str, placement: &str, state: &str, more: &str| {

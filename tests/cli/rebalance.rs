@@ -168,7 +168,7 @@ fn moves_are_made_one_at_a_time() {
         .run(line)
         .expect(2)
         .complains("--yes evicts without a question");
-    // The first eviction is refused, as by a budget: that is told, and repeated.
+    // The first eviction is refused, as by a budget. The command reports that and tries again.
     let run = workspace.run(&format!("{line} --yes")).expect(0);
     run.complains("waiting: shop/kept-1: Cannot evict pod");
     run.complains("moved shop/kept-1 from a1: kept-1-next is on b1 (planned: b1)");

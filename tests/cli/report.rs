@@ -18,8 +18,7 @@ fn a_report_has_the_score_and_what_it_is_made_of() {
         .run("report --load cluster.yaml -o json")
         .expect(1)
         .json();
-    // web violates its constraint. The fullest domain has 2 pods of cache, where 1 would be even,
-    // and 1 of db.
+    // web violates its constraint. A zone has 2 pods of cache, where 1 is even, and 1 of db.
     assert_eq!(answer["score"], json!({"value": 50, "workloadCount": 3}));
     assert_eq!(answer["by"], "topology.kubernetes.io/zone");
     assert_eq!(

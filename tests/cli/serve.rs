@@ -26,7 +26,7 @@ fn a_server_is_ready_once_its_files_are_loaded() {
     );
 }
 
-/// Whatever reads the logs may end before the server does.
+/// The reader of the logs may end before the server does.
 #[test]
 fn a_server_outlives_the_reader_of_its_logs() {
     let address = format!("127.0.0.1:{}", free_ports(1));

@@ -1,5 +1,5 @@
-//! An explanation says of nodes and constraints what Filter says, in as much
-//! detail as was asked for.
+//! Explanations: they report nodes and constraints as Filter does, in as much detail as was asked
+//! for.
 
 use evenkeel::proto::v1::{
     DefaultConstraints, ExplainRequest, FilterRequest, NodeNames, TopologySpreadConstraint, View,

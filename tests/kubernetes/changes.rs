@@ -15,7 +15,7 @@ fn node_path(rng: &mut Rng) -> (usize, String) {
     (index, path("Node", "", &node_name(index)))
 }
 
-/// Cordons, taints, moves, resizes, deletes or makes again a node.
+/// Cordons, taints, moves, resizes, deletes or recreates a node.
 pub(crate) async fn to_a_node(api: &Api, rng: &mut Rng) {
     let (index, path) = node_path(rng);
     let name = node_name(index);

@@ -32,7 +32,7 @@ const LIVE_PODS: usize = 200;
 /// The number of pods of a workload that are placed.
 const MADE_AT_ONCE: usize = 3;
 
-/// The longest time that the controller of DaemonSets may take to make them, if it makes any.
+/// The longest time that the controller of DaemonSets may take to make pods, if it makes any.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The longest time that the API server may take for a request that a controller sent before it was

@@ -1,5 +1,5 @@
-//! Clients that write while others read: one feeds batches, one makes reservations
-//! and lets them go.
+//! Clients that write while others read: one feeds batches, one makes reservations and releases
+//! them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

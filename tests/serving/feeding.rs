@@ -131,7 +131,7 @@ async fn a_feeder_keeps_a_snapshot_right_through_everything() {
     write(manifests, "c.yaml", "kind: Node\nmetadata: {name: c}");
     until(&server, &["a", "b", "c", "d"]).await;
 
-    // Somebody else writes into the snapshot, and is undone.
+    // Somebody else writes into the snapshot, and the feeder undoes it.
     let stray = Node {
         metadata: Some(ObjectMeta {
             name: "stray".into(),
