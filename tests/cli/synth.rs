@@ -1,4 +1,4 @@
-//! `evenkeel synth`.
+//! `evenkeel admin synth`, which makes synthetic clusters.
 
 use crate::evenkeel::objects;
 use crate::workspace;
