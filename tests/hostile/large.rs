@@ -49,19 +49,6 @@ async fn send(server: &Server, path: &str, message: &Bytes) -> Option<Status> {
     raw::end(answer.ok()?).await.0
 }
 
-/// The most that a process ever held, in bytes.
-#[cfg(target_os = "linux")]
-fn peak(server: &Server) -> usize {
-    let path = format!("/proc/{}/status", server.id());
-    let status = std::fs::read_to_string(path).expect("a running process");
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
-    let kilobytes = line.and_then(|line| line.split_whitespace().nth(1));
-    kilobytes
-        .and_then(|text| text.parse::<usize>().ok())
-        .expect("a number")
-        << 10
-}
-
 /// The most memory that is not charged: that of threads and connections, and freed memory that the
 /// allocator keeps.
 #[cfg(target_os = "linux")]
@@ -86,7 +73,7 @@ async fn messages_take_no_more_than_is_charged_for_them() {
         let mut client = Client::new(server.channel());
         fill(&mut client, 10).await;
         assert_answered(&mut client).await;
-        let base = peak(&server);
+        let base = server.peak_memory();
         let mut outcomes = Vec::new();
         for count in [1 << 15, 1 << 17, 1 << 18, 1 << 19, 1 << 21, 1 << 23] {
             let message = list_of_nothing(fields, count);
@@ -94,7 +81,7 @@ async fn messages_take_no_more_than_is_charged_for_them() {
             assert_healthy(server.channel()).await;
             outcomes.push((count, ended.map(|status| status.code())));
         }
-        let grown = peak(&server) - base;
+        let grown = server.peak_memory() - base;
         let most = LIMIT / 5 * 6 + BASE;
         assert!(
             grown <= most,
@@ -120,7 +107,7 @@ async fn large_calls_at_once_are_refused_for_memory() {
     const LIMIT: usize = 128 << 20;
     let server = Server::start(&["--max-memory-bytes", &LIMIT.to_string()]);
     fill(&mut Client::new(server.channel()), 10).await;
-    let base = peak(&server);
+    let base = server.peak_memory();
     let server = std::sync::Arc::new(server);
     let names = FilterRequest {
         candidates: Some(NodeNames {
@@ -153,7 +140,7 @@ async fn large_calls_at_once_are_refused_for_memory() {
     }
     assert!(refused > 0, "16 MiB each of 24 calls are more than 128 MiB");
     assert!(checks > 1, "health is asked meanwhile");
-    let grown = peak(&server) - base;
+    let grown = server.peak_memory() - base;
     assert!(grown <= LIMIT / 5 * 6 + BASE, "grew by {grown} bytes");
     let mut client = Client::new(server.channel());
     assert_answered(&mut client).await;

@@ -2,12 +2,12 @@
 //! are over.
 
 use evenkeel::proto::v1::UpdateSnapshotRequest;
-use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 use tonic::Code;
 
 use crate::asked::all;
 use crate::beside::Bystanders;
+use crate::groups::{LONGEST_MS, MEASURING};
 use crate::pods::Scale;
 use crate::process::{DEADLINE, Server};
 use crate::request::client;
@@ -28,14 +28,8 @@ const SCALE: Scale = Scale {
 /// The number of pods of the cluster.
 const PODS: usize = 5_000;
 
-/// The longest wait on a machine that has other work, in milliseconds.
-const FLOOR: f64 = 750.0;
-
 /// The others wait less than this share of the time that the hostile question takes.
 const SHARE: f64 = 0.5;
-
-/// Held while a test measures, so that no two tests of this file measure at once.
-static MEASURING: Mutex<()> = Mutex::const_new(());
 
 /// Asks each hostile question whose name begins with one of these, once, and measures how long the
 /// others wait meanwhile.
@@ -73,7 +67,7 @@ async fn hold_up_nobody(methods: &[&str]) {
             ];
             assert!(refused.contains(&status.code()), "{name}: {status}");
         }
-        let most = (took.as_secs_f64() * 1_000.0 * SHARE).max(FLOOR);
+        let most = (took.as_secs_f64() * 1_000.0 * SHARE).max(LONGEST_MS);
         for (who, waits) in [("health", health), ("a small Filter", filter)] {
             assert!(waits.failures().is_empty(), "{name}: {who}: {waits:?}");
             let longest = waits.longest();

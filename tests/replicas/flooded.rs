@@ -11,7 +11,6 @@ use std::time::Duration;
 use crate::brokers::Brokers;
 use crate::build::node;
 use crate::fleet::{Client, batch, put_node, update};
-use crate::hostile::peak;
 use crate::process::{Server, command, until};
 
 /// The number of messages that are sent unasked, each of 1 MiB.
@@ -138,8 +137,8 @@ async fn what_nobody_asked_for_takes_little_memory() {
     until("a subscription is flooded", || {
         flood.is_done.load(Ordering::Relaxed).then_some(())
     });
-    let peak = peak(&server);
-    println!("{peak} kB");
-    assert!(peak < 250_000, "{peak} kB");
+    let peak = server.peak_memory();
+    println!("{peak} bytes");
+    assert!(peak < 250_000 << 10, "{peak} bytes");
     update(&clients, 0, &batch("s", vec![put_node(node("m", &[]))])).await;
 }

@@ -89,15 +89,6 @@ impl Disguise {
     }
 }
 
-/// The most memory that a process has taken, in kB.
-pub(crate) fn peak(server: &Server) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id()));
-    let status = status.expect("it runs");
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let peak = peak.and_then(|it| it.trim().strip_suffix(" kB")?.parse().ok());
-    peak.expect("a peak")
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_outlives_a_nats_server_that_sends_without_end() {
     let Some(brokers) = Brokers::start(1) else {
@@ -136,8 +127,8 @@ async fn a_server_outlives_a_nats_server_that_sends_without_end() {
     assert_eq!(held.expect("it answers").revision, 1);
     let asked = disguise.asked.load(Ordering::Relaxed);
     assert!((2..16).contains(&asked), "asked {asked} times");
-    let peak = peak(&server);
-    assert!(peak < 200_000, "{peak} kB");
+    let peak = server.peak_memory();
+    assert!(peak < 200_000 << 10, "{peak} bytes");
     let lines = server.lines();
     assert!(lines.len() < 60, "{lines:#?}");
     disguise.is_hostile.store(false, Ordering::Relaxed);

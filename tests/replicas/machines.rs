@@ -87,7 +87,7 @@ impl Machines {
     /// Stops dropping what machines receive.
     pub(crate) fn join(&self) {
         for number in 0..self.count {
-            run(&format!("ip netns exec {} iptables -F INPUT", name(number)));
+            run(&format!("ip netns exec {} iptables -F", name(number)));
         }
     }
 

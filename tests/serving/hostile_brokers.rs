@@ -115,11 +115,8 @@ fn check((before, after, told): (&'static str, &'static str, &'static str)) {
     });
     let asked = asked.load(Ordering::Relaxed);
     assert!((2..12).contains(&asked), "{told}: asked {asked} times");
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id()));
-    let status = status.expect("it runs");
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let peak = peak.and_then(|it| it.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    assert!(peak.expect("a peak") < 200_000, "{told}: {peak:?} kB");
+    let peak = server.peak_memory();
+    assert!(peak < 200_000 << 10, "{told}: {peak} bytes");
     let lines = server.lines();
     let bytes: usize = lines.iter().map(String::len).sum();
     assert!(bytes < 64 << 10, "{told}: {bytes} bytes of log");

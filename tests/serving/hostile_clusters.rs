@@ -120,11 +120,8 @@ fn check(answer: Answer) {
     });
     let asked = asked.load(Ordering::Relaxed);
     assert!(asked < 80, "asked {asked} times");
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id()));
-    let status = status.expect("it runs");
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let peak = peak.and_then(|it| it.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    assert!(peak.expect("a peak") < 1_000_000, "{peak:?} kB");
+    let peak = server.peak_memory();
+    assert!(peak < 1_000_000 << 10, "{peak} bytes");
     let lines = server.lines();
     let bytes: usize = lines.iter().map(String::len).sum();
     assert!(bytes < 1 << 20, "{bytes} bytes of log");

@@ -191,6 +191,17 @@ impl Server {
         prlimit(Pid::from_raw(pid), Resource::Fsize, limit).expect("it is our child");
     }
 
+    /// The most memory that the process has held, in bytes; only on Linux.
+    pub fn peak_memory(&self) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id()));
+        let status = status.expect("it runs");
+        let peak = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"));
+        let peak = peak.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<usize>().ok());
+        peak.expect("a peak") << 10
+    }
+
     /// The id of its process.
     pub fn id(&self) -> u32 {
         self.child.id()

@@ -199,10 +199,10 @@ async fn with_credentials(
     }
 }
 
-/// Checks that a file is there, so that the error names a missing file.
+/// Checks that a file can be opened, so that the error names a file that cannot.
 async fn check_readable(path: &Path) -> Result<(), ConnectError> {
-    let found = tokio::fs::metadata(path).await;
-    found.map(drop).map_err(|error| bad_file(path, error))
+    let opened = tokio::fs::File::open(path).await;
+    opened.map(drop).map_err(|error| bad_file(path, error))
 }
 
 fn bad_file(path: &Path, why: impl ToString) -> ConnectError {
