@@ -187,11 +187,6 @@ impl FieldPath<'_> {
         self.field().label() == Label::Repeated
     }
 
-    /// Returns whether the field is a message of this name.
-    pub fn is_a(&self, message: &str) -> bool {
-        is_message(self.field()) && self.field().type_name() == message
-    }
-
     /// The path of the field as in JSON. In each list around it, it is in the first element.
     pub fn name(&self) -> String {
         let (last, around) = self.0.split_last().expect("a path is not empty");

@@ -98,19 +98,6 @@ impl FakeLog {
         self.shared.changed.notify(usize::MAX);
     }
 
-    /// Replaces the bytes of a message, as somebody who tampers with the log does.
-    pub fn tamper(&self, name: &str, sequence: u64, message: Bytes) {
-        let mut streams = self.shared.streams.lock();
-        let stream = streams.by_name.get_mut(name);
-        let kept = stream.and_then(|stream| {
-            let index = sequence.checked_sub(stream.first)?;
-            stream.messages.get_mut(usize::try_from(index).ok()?)
-        });
-        if let Some(kept) = kept {
-            kept.bytes = message;
-        }
-    }
-
     /// Loses the messages after a sequence, as a broker does that acknowledged messages before they
     /// were on its disks.
     pub fn lose_after(&self, name: &str, last: u64) {
