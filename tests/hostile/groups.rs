@@ -8,7 +8,7 @@ use evenkeel::proto::v1::{
     Container, DecideRequest, FilterRequest, PodSpec, Question, SameRevision, Toleration,
 };
 use prost::Message;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status};
 
@@ -16,16 +16,10 @@ use crate::beside::Bystanders;
 use crate::metrics::Page;
 use crate::process::{Server, until};
 use crate::request::{Client, client};
-use crate::world::{fill, spread_pod};
+use crate::world::{LONGEST_MS, MEASURING, fill, spread_pod};
 
 /// Connections that attack at once.
 const ATTACKERS: usize = 6;
-
-/// The longest wait on a machine that has other work, in milliseconds.
-pub(crate) const LONGEST_MS: f64 = 750.0;
-
-/// Held while one attack is measured.
-pub(crate) static MEASURING: Mutex<()> = Mutex::const_new(());
 
 /// Asks a group, and leaves after the first answer or the end of the stream.
 async fn attack(mut client: Client, questions: Vec<Question>) -> Result<(), Status> {

@@ -12,10 +12,12 @@ use tonic::{Code, Status};
 
 use crate::beside::Bystanders;
 use crate::crowd::pods;
-use crate::groups::{LONGEST_MS, MEASURING};
 use crate::process::{DEADLINE, Server};
 use crate::raw::{self, head, prefix};
-use crate::world::{Client, assert_answered, assert_healthy, connect, fill, limit_of, question};
+use crate::world::{
+    Client, LONGEST_MS, MEASURING, assert_answered, assert_healthy, connect, fill, limit_of,
+    question,
+};
 
 /// `count` empty messages in a list, nested in the fields of these numbers.
 fn list_of_nothing(path: &[u32], count: usize) -> Bytes {

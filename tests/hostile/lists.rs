@@ -12,11 +12,10 @@ use tonic_types::StatusExt;
 
 use crate::beside::Bystanders;
 use crate::descriptors::{Call, FieldPath, Protocol};
-use crate::groups::{LONGEST_MS, MEASURING};
 use crate::metrics::Page;
 use crate::process::{DEADLINE, Server, command, until};
 use crate::request::client;
-use crate::world::{fill, info_of, limit_of};
+use crate::world::{LONGEST_MS, MEASURING, fill, info_of, limit_of};
 
 /// The number of calls that are under way at once.
 const AT_ONCE: usize = 2;

@@ -7,10 +7,10 @@ use tonic::Code;
 
 use crate::asked::all;
 use crate::beside::Bystanders;
-use crate::groups::{LONGEST_MS, MEASURING};
 use crate::pods::Scale;
 use crate::process::{DEADLINE, Server};
 use crate::request::client;
+use crate::world::{LONGEST_MS, MEASURING};
 
 /// The sizes of the cluster and the questions: a tenth of what the limits allow, or less.
 const SCALE: Scale = Scale {

@@ -5,6 +5,7 @@ use evenkeel::proto::v1::{
     Change, FilterRequest, LabelSelector, Node, ObjectMeta, PlaceRequest, Pod, PodSpec,
     TopologySpreadConstraint, UpdateSnapshotRequest, change,
 };
+use tokio::sync::Mutex;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
@@ -13,6 +14,12 @@ use tonic_types::{ErrorInfo, StatusExt};
 
 use crate::process::Server;
 use crate::raw::Connection;
+
+/// The longest wait on a machine that has other work, in milliseconds.
+pub(crate) const LONGEST_MS: f64 = 750.0;
+
+/// Held while one attack is measured.
+pub(crate) static MEASURING: Mutex<()> = Mutex::const_new(());
 
 pub(crate) type Client = SpreadServiceClient<Channel>;
 
