@@ -54,8 +54,7 @@ const CLUSTER: &str = "examples/three-zones/cluster.yaml";
 fn the_probe_agrees_in_plain_text() {
     let waiting = Server::start(&["--expect-snapshot", "default"]);
     agree(&waiting, &NAMES, &[], &[]);
-    let mut server = Server::start(&["--load", CLUSTER]);
-    server.logged("ready", "message");
+    let server = Server::start_loaded(CLUSTER, &[]);
     agree(&server, &loaded(), &[], &[]);
 }
 
@@ -80,8 +79,7 @@ fn the_probe_agrees_over_tls() {
     let authority = format!("-tls-ca-cert={cert}");
     let theirs = ["-tls", &authority, "-tls-server-name=localhost"];
     agree(&waiting, &NAMES, &ours, &theirs);
-    let mut server = Server::start(&[&flags[..], &["--load", CLUSTER]].concat());
-    server.logged("ready", "message");
+    let server = Server::start_loaded(CLUSTER, &flags);
     agree(&server, &loaded(), &ours, &theirs);
     // A plain client of a TLS server.
     agree(&server, &NAMES, &[], &["-connect-timeout=2s"]);

@@ -63,7 +63,7 @@ fn lists() -> Vec<PathBuf> {
 async fn what_kubectl_writes_is_answered_as_with_load() {
     for path in lists() {
         let file = path.to_str().expect("a path");
-        let server = Server::start(&["--load", file]);
+        let server = Server::start_loaded(file, &[]);
         let mut client = SpreadServiceClient::new(server.channel());
         let text = std::fs::read_to_string(&path).expect("a file");
         let list: Value = serde_json::from_str(&text).expect("JSON");

@@ -98,6 +98,14 @@ impl Server {
         Self::spawn(command(&["serve"]).args(args))
     }
 
+    /// Starts `evenkeel serve` with `--load` and `args` on a free port and waits until it is ready:
+    /// a server listens before it has loaded its files, and knows no snapshot until then.
+    pub fn start_loaded(file: &str, args: &[&str]) -> Self {
+        let mut server = Self::start(&[args, &["--load", file]].concat());
+        server.logged("ready", "message");
+        server
+    }
+
     /// Starts a prepared `serve` command on a free port and waits until it
     /// listens.
     pub fn spawn(command: &mut Command) -> Self {
