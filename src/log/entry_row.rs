@@ -7,7 +7,7 @@ use prost::bytes::Bytes;
 use crate::proto::encoding::Sink;
 use crate::proto::v1;
 use crate::snapshot::held_row::nanos;
-use crate::snapshot::{Batch, Change, Defaults, Entry, HeldRow, ValidChange};
+use crate::snapshot::{Batch, Change, Defaults, Entry, HeldRow};
 
 /// The protobuf form of an [`Entry`].
 #[derive(Clone, PartialEq, Message)]
@@ -101,9 +101,9 @@ pub struct AsideRow {
 /// Changes in order: those of a batch, or of a part of a replace.
 #[derive(Clone, PartialEq, Message)]
 pub struct ChangesRow {
-    /// The changes.
-    #[prost(message, repeated, tag = "1")]
-    pub changes: Vec<v1::Change>,
+    /// The changes: each a [`v1::Change`], still encoded.
+    #[prost(bytes = "bytes", repeated, tag = "1")]
+    pub changes: Vec<Bytes>,
 }
 
 /// A part of a state that is written aside.
@@ -118,10 +118,10 @@ impl EntryRow {
     /// Returns the row of an entry. `aside` names the blobs of a replace or a rewrite.
     pub fn of(entry: &Entry<'_>, aside: Option<AsideRow>) -> Self {
         let (happened, changes) = match entry.change {
-            Change::Batch(batch) => {
-                let changes = batch.into_iter().flat_map(Batch::changes);
-                (Happened::Batch, encode_changes(changes))
-            }
+            Change::Batch(batch) => (
+                Happened::Batch,
+                batch.map(encode_changes).unwrap_or_default(),
+            ),
             Change::Replaced(_) => (Happened::Replaced, Bytes::new()),
             Change::Rewritten(_) => (Happened::Rewritten, Bytes::new()),
             Change::Deleted => (Happened::Deleted, Bytes::new()),
@@ -152,10 +152,11 @@ impl EntryRow {
     }
 }
 
-/// The bytes of a [`ChangesRow`].
-pub fn encode_changes<'c>(changes: impl IntoIterator<Item = ValidChange<'c>>) -> Bytes {
-    let (mut bytes, mut one) = (Vec::new(), Vec::new());
-    for change in changes {
+/// The bytes of a [`ChangesRow`] with the changes of a batch.
+pub fn encode_changes(batch: &Batch) -> Bytes {
+    let mut bytes = Vec::with_capacity(batch.len() * Batch::USUAL_BYTES);
+    let mut one = Vec::new();
+    for change in batch.changes() {
         change.encode(&mut one);
         bytes.item(1, &one);
         one.clear();

@@ -245,7 +245,7 @@ pub fn open<M: prost::Message + Default>(frame: &[u8]) -> Result<M, Unreadable> 
         return Err(Unreadable::Format(format));
     }
     let bytes = decompress(compressed);
-    decode(&bytes.map_err(|error| Unreadable::Malformed(error.to_string()))?)
+    decode(bytes.map_err(|error| Unreadable::Malformed(error.to_string()))?)
 }
 
 /// Decodes a protobuf message that has no unknown fields. A reader that ignored some would come to
@@ -253,10 +253,12 @@ pub fn open<M: prost::Message + Default>(frame: &[u8]) -> Result<M, Unreadable> 
 ///
 /// # Errors
 /// [`Unreadable::Malformed`] and [`Unreadable::Unknown`].
-pub fn decode<M: prost::Message + Default>(bytes: &[u8]) -> Result<M, Unreadable> {
+pub fn decode<M: prost::Message + Default>(bytes: impl Into<Bytes>) -> Result<M, Unreadable> {
+    let bytes: Bytes = bytes.into();
+    let length = bytes.len();
     let decoded = M::decode(bytes).map_err(|error| Unreadable::Malformed(error.to_string()))?;
     // Decoding drops unknown fields, so the message would be shorter when encoded again.
-    match decoded.encoded_len() == bytes.len() {
+    match decoded.encoded_len() == length {
         true => Ok(decoded),
         false => Err(Unreadable::Unknown),
     }

@@ -36,7 +36,7 @@ impl Replica {
         writing: &mut Writing,
         batch: &Batch,
     ) -> Result<(), JournalError> {
-        let batches = vec![encode_changes(batch.changes())];
+        let batches = vec![encode_changes(batch)];
         // Protobuf messages one after another decode as one message with the items of all their
         // lists.
         self.add(writing, &PartRow { batches }.encode_to_vec())

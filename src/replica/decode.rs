@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use prost::Message;
+use prost::bytes::Bytes;
 use uuid::Uuid;
 
 use super::server::Replica;
@@ -114,14 +115,14 @@ impl Replica {
             bytes.extend(part);
             Ok(())
         })?;
-        Ok(record::decode::<Entries>(&bytes)?.entries)
+        Ok(record::decode::<Entries>(bytes)?.entries)
     }
 
     fn decode_one(&self, name: &str, mut row: EntryRow, mark: Uuid) -> Result<Decoded, Decoding> {
         let happened = Happened::try_from(row.happened).map_err(|_| Unreadable::Unknown)?;
         let mut local = None;
         let change = match happened {
-            Happened::Batch => OwnedChange::Batch(batch(&row.changes)?),
+            Happened::Batch => OwnedChange::Batch(batch(row.changes.clone())?),
             Happened::Replaced | Happened::Rewritten => {
                 let registry = self.registry().ok_or_else(Decoding::damaged)?;
                 let state = registry.new_state();
@@ -158,8 +159,8 @@ impl Replica {
         mut each: impl FnMut(&Batch),
     ) -> Result<(), Decoding> {
         self.read_parts(aside, |part| {
-            let part: PartRow = record::decode(&part)?;
-            part.batches.iter().try_for_each(|changes| {
+            let part: PartRow = record::decode(part)?;
+            part.batches.into_iter().try_for_each(|changes| {
                 each(&batch(changes)?);
                 Ok(())
             })
@@ -168,10 +169,10 @@ impl Replica {
 }
 
 /// Decodes changes that a server has accepted: limits do not apply again.
-fn batch(changes: &[u8]) -> Result<Batch, Decoding> {
+fn batch(changes: Bytes) -> Result<Batch, Decoding> {
     let row = ChangesRow::decode(changes);
     let row = row.map_err(|error| Decoding::Impossible(format!("it cannot be read: {error}")))?;
-    let batch = Batch::check(row.changes, &Limits::none(), Path::root("changes"));
+    let batch = Batch::read(row.changes, &Limits::none(), Path::root("changes"));
     batch.map_err(|faults| Decoding::invalid(&faults))
 }
 

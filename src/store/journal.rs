@@ -194,7 +194,7 @@ impl Journal for Store {
     }
 
     fn write_aside(&self, aside: Aside, changes: &Batch) -> Result<(), JournalError> {
-        let changes = objects::encode(changes.changes());
+        let changes = objects::encode(changes);
         self.submit(Transacted::Aside(aside, changes))
     }
 

@@ -8,18 +8,16 @@ use redb::{ReadableTable, StorageError, Table};
 use super::sealed::{CHECKSUM, checksum, unseal};
 use crate::proto::v1::change::Object;
 use crate::snapshot::{
-    Form, ObjectId, ObjectKind, OwnerKind, StorageKind, ValidChange, decode_object, metadata_mut,
+    Batch, Form, ObjectId, ObjectKind, OwnerKind, StorageKind, decode_object, metadata_mut,
     metadata_of,
 };
-
-/// The bytes that most changes fit in.
-const USUAL_BYTES: usize = 256;
 
 /// The number of changes in a row of a batch: about as many as fit 64 KiB, to which the store
 /// rounds up.
 const PART: usize = 200;
 
 /// Changes of objects, as bytes.
+#[derive(Default)]
 pub(super) struct EncodedChanges {
     bytes: Vec<u8>,
     /// The positions of each change's key and effect.
@@ -131,12 +129,11 @@ impl<'a> RowChange<'a> {
     }
 }
 
-/// Encodes changes.
-pub(super) fn encode<'c>(all: impl Iterator<Item = ValidChange<'c>>) -> EncodedChanges {
-    let count = all.size_hint().0;
-    let mut bytes = Vec::with_capacity(count * USUAL_BYTES);
-    let mut changes = Vec::with_capacity(count);
-    for change in all {
+/// Encodes the changes of a batch.
+pub(super) fn encode(batch: &Batch) -> EncodedChanges {
+    let mut bytes = Vec::with_capacity(batch.len() * Batch::USUAL_BYTES);
+    let mut changes = Vec::with_capacity(batch.len());
+    for change in batch.changes() {
         let start = bytes.len();
         let id = change.id;
         bytes.push(kind_byte(id.kind));

@@ -9,7 +9,7 @@ use super::objects::{self, EncodedChanges};
 use super::sealed::seal;
 use crate::proto::v1;
 use crate::snapshot::held_row::nanos;
-use crate::snapshot::{Aside, Batch, Change, Defaults, Entry, HeldRow, Serial, Uptime};
+use crate::snapshot::{Aside, Change, Defaults, Entry, HeldRow, Serial, Uptime};
 
 /// Facts about the file itself.
 pub(super) const FACTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("evenkeel");
@@ -118,8 +118,8 @@ impl EncodedEntry {
         };
         let (effect, aside) = match entry.change {
             Change::Batch(batch) => {
-                let changes = batch.into_iter().flat_map(Batch::changes);
-                (EntryEffect::Batch(objects::encode(changes)), 0)
+                let changes = batch.map(objects::encode).unwrap_or_default();
+                (EntryEffect::Batch(changes), 0)
             }
             Change::Replaced(aside) => (EntryEffect::Replace(false), aside.0),
             Change::Rewritten(aside) => (EntryEffect::Replace(true), aside.0),

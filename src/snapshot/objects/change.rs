@@ -90,6 +90,9 @@ pub enum Form<'a> {
 }
 
 impl Batch {
+    /// The bytes that most changes fit in when they are encoded.
+    pub const USUAL_BYTES: usize = 256;
+
     /// Checks the changes of a request, whose field is at `path`.
     ///
     /// # Errors

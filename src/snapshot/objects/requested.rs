@@ -35,19 +35,23 @@ struct NodePods {
 /// Pods that come to nodes and leave them.
 #[derive(Debug, Default)]
 pub struct Shifts {
-    /// Pods that begin or cease to take room on a node, in order.
-    room: Vec<Shift>,
-    /// Pods that begin (true) or cease to name a node, in order.
-    names: Vec<(Slot, bool)>,
+    /// The requests of pods that begin or cease to take room on a node, in order.
+    room: Vec<Shift<Option<Arc<Requests>>>>,
+    /// The terms by which these pods keep others away.
+    keeps_away: Vec<Shift<OwnedTerms>>,
+    /// The terms by which kube-scheduler scores nodes for other pods.
+    scored: Vec<Shift<OwnedTerms>>,
+    /// The storage that they use.
+    storage: Vec<Shift<PodUse>>,
+    /// Pods that begin or cease to name a node, in order.
+    names: Vec<Shift<()>>,
 }
 
+/// A property of a pod that comes to a node or leaves it.
 #[derive(Debug)]
-struct Shift {
+struct Shift<T> {
     slot: Slot,
-    requests: Option<Arc<Requests>>,
-    keeps_away: Option<OwnedTerms>,
-    scored: Option<OwnedTerms>,
-    storage: Option<PodUse>,
+    of: T,
     comes: bool,
 }
 
@@ -63,29 +67,37 @@ impl Shifts {
     ) {
         self.room.push(Shift {
             slot,
-            requests: requests.cloned(),
-            keeps_away,
-            scored,
-            storage,
+            of: requests.cloned(),
             comes,
         });
+        let terms = |of| Shift { slot, of, comes };
+        self.keeps_away.extend(keeps_away.map(terms));
+        self.scored.extend(scored.map(terms));
+        self.storage
+            .extend(storage.map(|of| Shift { slot, of, comes }));
     }
 
     /// Records that a pod ceases to name one node and begins to name another.
     pub fn note_move(&mut self, from: Option<Slot>, to: Option<Slot>) {
         if from != to {
-            self.names.extend(to.map(|slot| (slot, true)));
-            self.names.extend(from.map(|slot| (slot, false)));
+            let sides = [(to, true), (from, false)];
+            self.names
+                .extend(sides.into_iter().filter_map(|(slot, comes)| {
+                    let slot = slot?;
+                    Some(Shift {
+                        slot,
+                        of: (),
+                        comes,
+                    })
+                }));
         }
     }
 
     /// Returns whether pods come with terms about others or with storage. Decisions read those even
     /// where no node reports its resources.
     pub fn are_looked_at(&self) -> bool {
-        let mut comers = self.room.iter().filter(|shift| shift.comes);
-        comers.any(|shift| {
-            shift.keeps_away.is_some() || shift.scored.is_some() || shift.storage.is_some()
-        })
+        let mut terms = self.keeps_away.iter().chain(&self.scored);
+        terms.any(|shift| shift.comes) || self.storage.iter().any(|shift| shift.comes)
     }
 
     /// Applies the shifts to a table, which is copied if it is shared.
@@ -128,25 +140,25 @@ impl RequestedTable {
     }
 
     fn apply(&mut self, shifts: &Shifts) {
-        for (slot, comes) in &shifts.names {
-            let pods = &mut self.node(*slot).pods;
-            *pods = match comes {
+        for shift in &shifts.names {
+            let pods = &mut self.node(shift.slot).pods;
+            *pods = match shift.comes {
                 true => *pods + 1,
                 false => *pods - 1,
             };
         }
+        for Shift { slot, of, comes } in &shifts.keeps_away {
+            Arc::make_mut(&mut self.anti_affinity).shift(*slot, of, *comes);
+        }
+        for Shift { slot, of, comes } in &shifts.scored {
+            Arc::make_mut(&mut self.scored_terms).shift(*slot, of, *comes);
+        }
+        for Shift { slot, of, comes } in &shifts.storage {
+            Arc::make_mut(&mut self.storage).shift(*slot, of, *comes);
+        }
         for shift in &shifts.room {
-            if let Some(pod) = &shift.keeps_away {
-                Arc::make_mut(&mut self.anti_affinity).shift(shift.slot, pod, shift.comes);
-            }
-            if let Some(pod) = &shift.scored {
-                Arc::make_mut(&mut self.scored_terms).shift(shift.slot, pod, shift.comes);
-            }
-            if let Some(used) = &shift.storage {
-                Arc::make_mut(&mut self.storage).shift(shift.slot, used, shift.comes);
-            }
             let node = &mut self.node(shift.slot).requested;
-            let requests = shift.requests.as_deref();
+            let requests = shift.of.as_deref();
             // A pod that requests nothing changes nothing on the heap.
             let measure = |node: &Requested| requests.map_or(0, |_| node.heap_bytes());
             let before = measure(node);
