@@ -55,7 +55,7 @@ pub use objects::change::{Batch, Form, ObjectId, ValidChange};
 pub use objects::defaults::Defaults;
 pub use objects::held_row::{self, HeldRow, Numbered};
 pub use objects::kind::{
-    ObjectKind, OwnerKind, StorageKind, decode_object, encode_object, metadata_mut, metadata_of,
+    ObjectKind, OwnerKind, StorageKind, encode_object, metadata_mut, metadata_of,
 };
 pub use objects::pod_terms::{HeldTerm, TermTable};
 // Manifests use these macros.

@@ -2,15 +2,15 @@
 
 use std::ops::Range;
 
-use prost::{decode_length_delimiter, encode_length_delimiter, length_delimiter_len};
+use prost::bytes::Bytes;
+use prost::encoding::WireType;
+use prost::{Message, decode_length_delimiter, encode_length_delimiter, length_delimiter_len};
 use redb::{ReadableTable, StorageError, Table};
 
 use super::sealed::{CHECKSUM, checksum, unseal};
-use crate::proto::v1::change::Object;
-use crate::snapshot::{
-    Batch, Form, ObjectId, ObjectKind, OwnerKind, StorageKind, decode_object, metadata_mut,
-    metadata_of,
-};
+use crate::proto::encoding::Sink;
+use crate::proto::v1;
+use crate::snapshot::{Batch, Form, ObjectId, ObjectKind, OwnerKind, StorageKind};
 
 /// The number of changes in a row of a batch: about as many as fit 64 KiB, to which the store
 /// rounds up.
@@ -33,8 +33,10 @@ pub(super) enum RowChange<'a> {
     Delete(&'a [u8], &'a str),
 }
 
-/// The tag of the namespace in encoded metadata.
-const NAMESPACE_KEY: u8 = 3 << 3 | 2;
+/// The fields of an object and of its metadata, by their numbers in `kubernetes.proto`.
+const METADATA: u8 = 1;
+const NAME: u8 = 1;
+const NAMESPACE: u8 = 3;
 
 // The effect of a change begins with one of these bytes; a row follows.
 const PUT: u8 = 0;
@@ -170,7 +172,7 @@ fn take_out_names(bytes: &mut Vec<u8>, start: usize, id: ObjectId<'_>) {
     let content = start + 1 + length_delimiter_len(len);
     let mut out = field(id.name);
     let mut next = &bytes[content + out..content + len];
-    if next.split_off_first() == Some(&NAMESPACE_KEY)
+    if next.split_off_first() == Some(&key_byte(NAMESPACE))
         && decode_length_delimiter(&mut next) == Ok(id.namespace.len())
         && next.starts_with(id.namespace.as_bytes())
     {
@@ -183,61 +185,69 @@ fn take_out_names(bytes: &mut Vec<u8>, start: usize, id: ObjectId<'_>) {
     bytes.drain(start..left);
 }
 
-/// Gives an object the name and namespace of its key. The first format kept them in the object,
-/// too.
-fn put_in_names(object: &mut Object, key: &[u8]) -> Result<(), String> {
-    let names = key
-        .get(1..)
-        .and_then(|names| std::str::from_utf8(names).ok());
-    let names = names.and_then(|names| names.split_once('\0'));
-    let (namespace, name) = names.ok_or("the key of an object has no name")?;
-    let Some(metadata) = metadata_mut(object) else {
-        return Ok(());
-    };
-    name.clone_into(&mut metadata.name);
-    if metadata.namespace.is_empty() {
-        namespace.clone_into(&mut metadata.namespace);
-    }
-    Ok(())
-}
-
-/// The object of a row, or the reason why it cannot be read.
-pub(super) fn decode(key: &[u8], value: &[u8]) -> Result<Object, String> {
-    let bytes = unseal(key, value)?;
-    let number = key.first().copied().unwrap_or_default();
-    let Some((_, kind)) = KINDS.iter().find(|(known, _)| *known == number) else {
+/// The change that creates the object of a row, encoded, or the reason why it cannot be read. The
+/// object gets the names of its key. The first format kept them in the object, too.
+pub(super) fn change_of(key: &[u8], value: &[u8]) -> Result<Bytes, String> {
+    let (metadata, rest) = split(unseal(key, value)?)?;
+    let (number, names) = key.split_first().unwrap_or((&0, &[]));
+    let Some((.., field)) = KINDS.iter().find(|(known, ..)| known == number) else {
         return Err(format!("an object is of the unknown kind {number}"));
     };
-    let decoded = decode_object(*kind, bytes);
-    let mut object = decoded.map_err(|error| format!("an object cannot be read: {error}"))?;
-    put_in_names(&mut object, key)?;
-    Ok(object)
+    let names = std::str::from_utf8(names).ok();
+    let names = names.and_then(|names| names.split_once('\0'));
+    let (namespace, name) = names.ok_or("the key of an object has no name")?;
+    let mut whole_metadata = Vec::with_capacity(Batch::USUAL_BYTES);
+    whole_metadata.text(NAME.into(), name);
+    whole_metadata.text(NAMESPACE.into(), namespace);
+    whole_metadata.raw(metadata);
+    let mut object = Vec::with_capacity(Batch::USUAL_BYTES);
+    object.item(METADATA.into(), &whole_metadata);
+    object.raw(rest);
+    let mut change = Vec::with_capacity(Batch::USUAL_BYTES);
+    change.item(*field, &object);
+    Ok(change.into())
 }
 
 /// The uid of the object of a row, or the reason why it cannot be read.
 fn uid_of(key: &[u8], value: &[u8]) -> Result<String, String> {
-    let object = decode(key, value)?;
-    let uid = metadata_of(&object).map(|metadata| metadata.uid.clone());
-    Ok(uid.unwrap_or_default())
+    let (metadata, _) = split(unseal(key, value)?)?;
+    let metadata = v1::ObjectMeta::decode(metadata);
+    let metadata = metadata.map_err(|error| format!("an object cannot be read: {error}"))?;
+    Ok(metadata.uid)
 }
 
-/// The first byte of the key of an object of each kind. Nodes come first, then the objects that
-/// select pods, then pods, then the rest.
-const KINDS: [(u8, ObjectKind); 11] = [
-    (1, ObjectKind::Node),
-    (2, ObjectKind::Owner(OwnerKind::Service)),
-    (3, ObjectKind::Owner(OwnerKind::ReplicaSet)),
-    (4, ObjectKind::Owner(OwnerKind::StatefulSet)),
-    (5, ObjectKind::Owner(OwnerKind::ReplicationController)),
-    (6, ObjectKind::Pod),
-    (7, ObjectKind::Namespace),
-    (14, ObjectKind::Owner(OwnerKind::PodDisruptionBudget)),
-    (8, ObjectKind::Storage(StorageKind::Claim)),
-    (9, ObjectKind::Storage(StorageKind::Volume)),
-    (10, ObjectKind::Storage(StorageKind::Class)),
+/// The metadata of an encoded object, and its other fields.
+fn split(mut object: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
+    let is_metadata = object.split_off_first() == Some(&key_byte(METADATA));
+    let length = decode_length_delimiter(&mut object).ok();
+    let parts = length.and_then(|length| object.split_at_checked(length));
+    parts
+        .filter(|_| is_metadata)
+        .ok_or("an object has no metadata")
+}
+
+/// The first byte of a field that has bytes.
+fn key_byte(field: u8) -> u8 {
+    field << 3 | WireType::LengthDelimited as u8
+}
+
+/// The first byte of the key of an object of each kind, and the field of a `Change` that holds such
+/// objects. Nodes come first, then the objects that select pods, then pods, then the rest.
+const KINDS: [(u8, ObjectKind, u32); 11] = [
+    (1, ObjectKind::Node, 1),
+    (2, ObjectKind::Owner(OwnerKind::Service), 3),
+    (3, ObjectKind::Owner(OwnerKind::ReplicaSet), 4),
+    (4, ObjectKind::Owner(OwnerKind::StatefulSet), 5),
+    (5, ObjectKind::Owner(OwnerKind::ReplicationController), 6),
+    (6, ObjectKind::Pod, 2),
+    (7, ObjectKind::Namespace, 7),
+    (14, ObjectKind::Owner(OwnerKind::PodDisruptionBudget), 14),
+    (8, ObjectKind::Storage(StorageKind::Claim), 8),
+    (9, ObjectKind::Storage(StorageKind::Volume), 9),
+    (10, ObjectKind::Storage(StorageKind::Class), 10),
 ];
 
 fn kind_byte(kind: ObjectKind) -> u8 {
-    let known = KINDS.iter().find(|(_, known)| *known == kind);
+    let known = KINDS.iter().find(|(_, known, _)| *known == kind);
     known.expect("every kind has a number").0
 }

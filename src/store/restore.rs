@@ -5,6 +5,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use prost::bytes::Bytes;
 use redb::ReadableTable;
 
 use super::error::StoreError;
@@ -14,7 +15,6 @@ use super::objects;
 use super::rows::{self, HELD, ObjectsTable, SnapshotRow, objects_name};
 use super::sealed;
 use crate::matching::{Path as Field, Violations};
-use crate::proto::v1;
 use crate::snapshot::{
     Aside, Batch, Defaults, HeldRow, KeptAnswer, Limits, Numbered, Registry, Reservation,
     SavedSnapshot, Serial, held_row,
@@ -199,17 +199,14 @@ pub(super) fn each_part(
     mut each: impl FnMut(Batch),
 ) -> Result<(), String> {
     let mut changes = Vec::with_capacity(PART);
-    let mut judge = |changes: &mut Vec<v1::Change>| -> Result<(), String> {
+    let mut judge = |changes: &mut Vec<Bytes>| -> Result<(), String> {
         let part = std::mem::replace(changes, Vec::with_capacity(PART));
-        let part = Batch::check(part, &Limits::none(), Field::root("objects"));
+        let part = Batch::read(part, &Limits::none(), Field::root("objects"));
         each(part.map_err(|faults| first(&faults))?);
         Ok(())
     };
     each_object(file, row, |key, value| {
-        let object = objects::decode(key, value)?;
-        changes.push(v1::Change {
-            object: Some(object),
-        });
+        changes.push(objects::change_of(key, value)?);
         if changes.len() >= PART {
             judge(&mut changes)?;
         }

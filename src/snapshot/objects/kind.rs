@@ -182,6 +182,7 @@ macro_rules! with_message {
 pub(crate) use with_message;
 
 /// Makes an object of a kind. The code is expanded for the message of each kind.
+#[cfg(feature = "cli")]
 macro_rules! of_kind {
     ($kind:expr, $message:expr) => {
         match $kind {
@@ -242,12 +243,4 @@ pub fn encode_object(object: &Object, bytes: &mut Vec<u8>) {
         _deleted => Ok(())
     );
     encoded.expect("a vector has room");
-}
-
-/// The object of a kind whose message is in `bytes`.
-///
-/// # Errors
-/// The bytes are no such message.
-pub fn decode_object(kind: ObjectKind, bytes: &[u8]) -> Result<Object, prost::DecodeError> {
-    Ok(of_kind!(kind, prost::Message::decode(bytes)?))
 }
