@@ -11,51 +11,24 @@ use crate::snapshot::JournalError;
 /// Counters of a store, for metrics.
 #[derive(Debug, Default)]
 pub struct StoreCounts {
-    commits: AtomicU64,
-    commit_nanos: AtomicU64,
-    bytes: AtomicU64,
-    refused: AtomicU64,
-    restore_nanos: AtomicU64,
-    lost_commits: AtomicU64,
+    /// Transactions committed.
+    pub commits: AtomicU64,
+    /// The total time of these commits in nanoseconds.
+    pub commit_nanos: AtomicU64,
+    /// Bytes of the state on the disk.
+    pub bytes: AtomicU64,
+    /// Calls that were refused because the disk was full.
+    pub refused_for_space: AtomicU64,
+    /// The time in nanoseconds that reading the state back took at the start.
+    pub restore_nanos: AtomicU64,
+    /// Commits that the file had lost when it was opened; 1 when the number is
+    /// unknown.
+    pub lost_commits: AtomicU64,
     /// The reason why the store cannot write, while it cannot.
     trouble: Mutex<Option<JournalError>>,
 }
 
-/// The counters at one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StoreFigures {
-    /// Transactions committed.
-    pub commits: u64,
-    /// The total time of these commits.
-    pub commit_time: Duration,
-    /// Bytes of the state on the disk.
-    pub bytes: u64,
-    /// Calls that were refused because the disk was full.
-    pub refused_for_space: u64,
-    /// The time that reading the state back took at the start.
-    pub restore_time: Duration,
-    /// True if the store could write when it last tried.
-    pub is_writable: bool,
-    /// Commits that the file had lost when it was opened; 1 when the number is
-    /// unknown.
-    pub lost_commits: u64,
-}
-
 impl StoreCounts {
-    /// The counters now.
-    pub fn figures(&self) -> StoreFigures {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        StoreFigures {
-            commits: get(&self.commits),
-            commit_time: Duration::from_nanos(get(&self.commit_nanos)),
-            bytes: get(&self.bytes),
-            refused_for_space: get(&self.refused),
-            restore_time: Duration::from_nanos(get(&self.restore_nanos)),
-            is_writable: self.trouble.lock().is_none(),
-            lost_commits: get(&self.lost_commits),
-        }
-    }
-
     /// The reason why updates are refused; `None` while they are taken.
     pub fn trouble(&self) -> Option<JournalError> {
         self.trouble.lock().clone()
@@ -84,14 +57,6 @@ impl StoreCounts {
     pub(super) fn note_commit(&self, took: Duration) {
         self.commits.fetch_add(1, Ordering::Relaxed);
         self.commit_nanos.fetch_add(nanos(took), Ordering::Relaxed);
-    }
-
-    pub(super) fn note_refused(&self) {
-        self.refused.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn note_bytes(&self, bytes: u64) {
-        self.bytes.store(bytes, Ordering::Relaxed);
     }
 
     pub(super) fn note_restored(&self, took: Duration) {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -132,7 +133,8 @@ impl Store {
     fn submit(&self, work: Transacted) -> Result<(), JournalError> {
         let done = self.group_commit.join(work, |works| self.lead(works));
         if done == Err(JournalError::NoSpace) {
-            self.counts.note_refused();
+            let refused = &self.counts.refused_for_space;
+            refused.fetch_add(1, Ordering::Relaxed);
         }
         done
     }
@@ -153,7 +155,9 @@ impl Store {
         let start = Instant::now();
         let buffers = match self.durability {
             Durability::None => inner.written_out.elapsed() < BUFFERED,
-            Durability::Relaxed | Durability::Full => works.iter().all(Transacted::is_aside),
+            Durability::Relaxed | Durability::Full => works
+                .iter()
+                .all(|work| matches!(work, Transacted::Aside(..))),
         };
         inner.number += 1;
         let file = inner.file.as_ref();

@@ -30,7 +30,7 @@ mod sealed;
 mod session;
 mod unwritten;
 
-pub use counts::{StoreCounts, StoreFigures};
+pub use counts::StoreCounts;
 pub use disk::Durability;
 pub use error::StoreError;
 pub use file::FILE;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use evenkeel::snapshot::{Limits, Registry, Unobserved};
@@ -71,7 +72,8 @@ fn start(state: &Path) -> Result<(Known, u64), StoreError> {
     let store = when_free(|| Store::open(state, Durability::Relaxed))?;
     let registry = unobserved(Limits::default());
     store.restore(&registry, |_| true, |_| ())?;
-    Ok((known(&registry), store.counts().figures().lost_commits))
+    let lost = store.counts().lost_commits.load(Ordering::Relaxed);
+    Ok((known(&registry), lost))
 }
 
 /// A directory with these files.

@@ -2,7 +2,8 @@
 //! grow, the decision log, the state directory, and certificates.
 
 use std::fmt;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use prometheus_client::encoding::DescriptorEncoder;
 
@@ -83,14 +84,15 @@ pub(super) fn decision_log(encoder: &mut DescriptorEncoder<'_>, log: &DecisionLo
 
 /// Writes the counts of a state directory.
 pub(super) fn store(encoder: &mut DescriptorEncoder<'_>, counts: &StoreCounts) -> fmt::Result {
-    let figures = counts.figures();
-    COMMITS.counter(encoder, figures.commits)?;
-    COMMIT_TIME.counter(encoder, figures.commit_time.as_secs_f64())?;
-    NOT_STORED.counter(encoder, figures.refused_for_space)?;
-    WRITABLE.gauge(encoder, i64::from(figures.is_writable))?;
-    LOST.gauge(encoder, figures.lost_commits)?;
-    SIZE.gauge(encoder, figures.bytes)?;
-    RESTORE_TIME.gauge(encoder, figures.restore_time.as_secs_f64())
+    let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    let time = |nanos: &AtomicU64| Duration::from_nanos(read(nanos)).as_secs_f64();
+    COMMITS.counter(encoder, read(&counts.commits))?;
+    COMMIT_TIME.counter(encoder, time(&counts.commit_nanos))?;
+    NOT_STORED.counter(encoder, read(&counts.refused_for_space))?;
+    WRITABLE.gauge(encoder, i64::from(counts.trouble().is_none()))?;
+    LOST.gauge(encoder, read(&counts.lost_commits))?;
+    SIZE.gauge(encoder, read(&counts.bytes))?;
+    RESTORE_TIME.gauge(encoder, time(&counts.restore_nanos))
 }
 
 /// Writes the counts of certificates, rules and handshakes.
