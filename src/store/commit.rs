@@ -43,12 +43,6 @@ pub(super) enum Transacted {
     WriteOut,
 }
 
-impl Transacted {
-    pub fn is_aside(&self) -> bool {
-        matches!(self, Self::Aside(..))
-    }
-}
-
 /// Does all work in one transaction, which gets a number. With `buffers` the transaction need not
 /// be in the file when this returns.
 pub(super) fn write(
@@ -57,30 +51,24 @@ pub(super) fn write(
     asides: &mut Asides,
     (number, buffers): (u64, bool),
 ) -> Result<Vec<Result<(), JournalError>>, redb::Error> {
-    let mut transaction = file.begin_write()?;
-    if buffers {
-        transaction.set_durability(Durability::None)?;
-    }
-    note_number(&transaction, number)?;
-    for aside in asides.dropped.drain(..) {
-        delete_objects(&transaction, aside)?;
-    }
-    let mut outcomes = Vec::with_capacity(works.len());
-    for work in works {
-        outcomes.push(match work {
-            Transacted::Entries(entries) => write_entries(&transaction, entries, asides)?,
+    file.transact(|transaction| {
+        if buffers {
+            transaction.set_durability(Durability::None)?;
+        }
+        note_number(transaction, number)?;
+        for aside in asides.dropped.drain(..) {
+            delete_objects(transaction, aside)?;
+        }
+        let outcomes = works.iter().map(|work| match work {
+            Transacted::Entries(entries) => write_entries(transaction, entries, asides),
             Transacted::Aside(aside, _) if !asides.open.contains(aside) => {
-                Err(JournalError::LostAside)
+                Ok(Err(JournalError::LostAside))
             }
-            Transacted::Aside(aside, objects) => {
-                apply(&transaction, *aside, objects)?;
-                Ok(())
-            }
-            Transacted::WriteOut => Ok(()),
+            Transacted::Aside(aside, objects) => apply(transaction, *aside, objects).map(Ok),
+            Transacted::WriteOut => Ok(Ok(())),
         });
-    }
-    transaction.commit()?;
-    Ok(outcomes)
+        outcomes.collect()
+    })
 }
 
 /// Writes entries of one snapshot, if they follow the stored ones.

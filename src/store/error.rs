@@ -75,7 +75,6 @@ impl StoreError {
         }
     }
 
-    /// Returns the error that a snapshot is damaged.
     pub(super) fn damaged_snapshot(directory: &Path, name: &str, what: &str) -> Self {
         Self::damaged(directory, format!("snapshot {name:?}: {what}"))
     }

@@ -203,17 +203,13 @@ impl File {
         Ok(file)
     }
 
-    pub fn begin_write(&self) -> Result<WriteTransaction, redb::Error> {
-        Ok(self.0.begin_write()?)
-    }
-
     /// Runs one transaction, which succeeds as a whole or has no effect.
     pub fn transact<T>(
         &self,
-        act: impl FnOnce(&WriteTransaction) -> Result<T, redb::Error>,
+        act: impl FnOnce(&mut WriteTransaction) -> Result<T, redb::Error>,
     ) -> Result<T, redb::Error> {
-        let transaction = self.begin_write()?;
-        let done = act(&transaction)?;
+        let mut transaction = self.0.begin_write()?;
+        let done = act(&mut transaction)?;
         transaction.commit()?;
         Ok(done)
     }

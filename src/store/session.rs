@@ -111,11 +111,8 @@ impl File {
 
     /// The number of the last commit that has one.
     pub fn number(&self) -> Result<Option<u64>, redb::Error> {
-        let facts = match self.begin_read()?.open_table(FACTS) {
-            Ok(facts) => facts,
-            Err(redb::TableError::TableDoesNotExist(_)) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
+        // A file has facts: one of them is its format, which is checked when it is opened.
+        let facts = self.begin_read()?.open_table(FACTS)?;
         let row: Option<NumberRow> = sealed::get(&facts, NUMBER_FACT)?;
         Ok(row.map(|row| row.number))
     }
