@@ -11,7 +11,7 @@ use super::server::Replica;
 use super::track::{CheckpointRow, ReadAside, Reading, Track};
 use super::waiting::unreachable;
 use crate::log::{Bounds, Error, Message, Place, Verdict};
-use crate::snapshot::{JournalError, Registry, Restoring, Whole};
+use crate::snapshot::{JournalError, Registry, Whole};
 
 impl Replica {
     /// Follows the log of a snapshot again if it could not be followed any more. Returns whether
@@ -37,7 +37,7 @@ impl Replica {
         if matches!(condition, Condition::Ahead(_))
             && let Some(place) = self.write_own(registry, track, bounds)?
         {
-            *track.anew.lock() = Some(self.anew(registry, (&track.name, place), None));
+            *track.anew.lock() = Some(self.anew(registry, &track.name, place));
         }
         self.read_aside(registry, track, bounds)?;
         Ok(true)
@@ -115,7 +115,7 @@ impl Replica {
             // The log has lost records on which answers were based. It goes on under a new epoch.
             let written = self.write_anew(&anew.track, &whole)?;
             if let Some(place) = written {
-                anew = self.anew(registry, (&track.name, place), None);
+                anew = self.anew(registry, &track.name, place);
             }
         }
         self.take_over(registry, track, anew);
@@ -160,17 +160,12 @@ impl Replica {
         }
     }
 
-    /// Begins a snapshot aside at a place of a log, as it was restored, or empty.
-    fn anew(
-        &self,
-        registry: &Registry,
-        (name, place): (&str, Place),
-        restoring: Option<Restoring>,
-    ) -> ReadAside {
+    /// Begins an empty snapshot aside at a place of a log.
+    fn anew(&self, registry: &Registry, name: &str, place: Place) -> ReadAside {
         let reading = Reading::from(place, &*self.log, name);
         ReadAside {
-            track: Box::new(Track::aside(name, &*self.log, reading)),
-            snapshot: registry.successor(name, restoring),
+            track: Box::new(Track::aside(name, reading)),
+            snapshot: registry.successor(name, None),
         }
     }
 
@@ -221,13 +216,15 @@ impl Replica {
             let reading = row.reading(&*self.log, name);
             let mut reading = reading.expect("the log goes on at its place");
             reading.stand_at(&stands.0, stands.1, stands.2);
-            let anew = self.anew(registry, (name, reading.place), Some(restoring));
-            anew.track.checkpoint.store(row.sequence, Ordering::Relaxed);
-            *anew.track.reading.lock() = reading;
-            return Ok(Some(anew));
+            let track = Track::aside(name, reading);
+            track.checkpoint.store(row.sequence, Ordering::Relaxed);
+            return Ok(Some(ReadAside {
+                track: Box::new(track),
+                snapshot: registry.successor(name, Some(restoring)),
+            }));
         }
         let is_whole = bounds.first <= 1;
-        Ok(is_whole.then(|| self.anew(registry, (name, Place::START), None)))
+        Ok(is_whole.then(|| self.anew(registry, name, Place::START)))
     }
 
     /// Returns whether a log goes on at the place of a checkpoint.
@@ -290,7 +287,7 @@ impl Replica {
             return Ok(None);
         };
         let reading = Reading::from(at, &*self.log, &track.name);
-        let aside = Track::aside(&track.name, &*self.log, reading);
+        let aside = Track::aside(&track.name, reading);
         let goes_on = self.confirm_end(&aside, &mut aside.reading.lock())?;
         if goes_on {
             // The log goes on after all.

@@ -287,7 +287,8 @@ impl Replica {
                 break;
             }
             // Stops at the milestone, so that the snapshot is copied exactly there.
-            if reading.stands_at_milestone() {
+            let milestone = reading.milestone.as_ref();
+            if milestone.is_some_and(|it| it.is_at(&reading.epoch, reading.sequence)) {
                 break;
             }
         }

@@ -13,9 +13,9 @@ use super::condition::Condition;
 use super::counts::{Counts, Lag};
 use super::directory::Local;
 use super::parts::{OpenAsides, SeenParts};
-use super::track::Track;
+use super::track::{Reading, Track};
 use super::waiting::Waiting;
-use crate::log::{Error, Log};
+use crate::log::{Error, Log, Place};
 use crate::snapshot::{self, Clock, Now, Registry};
 use crate::store::Store;
 
@@ -209,7 +209,10 @@ impl Replica {
         if let Some(track) = self.tracks.get(name) {
             return Arc::clone(&track);
         }
-        let track = || Arc::new(Track::new(name, &*self.log));
+        let track = || {
+            let reading = Reading::from(Place::START, &*self.log, name);
+            Arc::new(Track::new(name, reading))
+        };
         Arc::clone(&self.tracks.entry(name.to_owned()).or_insert_with(track))
     }
 

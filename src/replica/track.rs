@@ -129,12 +129,12 @@ pub struct Ballot {
 }
 
 impl Track {
-    /// Returns the track of a log of which nothing was read.
-    pub fn new(name: &str, log: &dyn Log) -> Self {
+    /// Returns the track of a log as far as it was read.
+    pub fn new(name: &str, reading: Reading) -> Self {
         Self {
             name: name.to_owned(),
-            reading: Mutex::new(Reading::from(Place::START, log, name)),
-            applied: AtomicU64::new(0),
+            applied: AtomicU64::new(reading.place.sequence),
+            reading: Mutex::new(reading),
             checkpoint: AtomicU64::new(0),
             copied: Mutex::default(),
             ballot: Mutex::default(),
@@ -144,13 +144,10 @@ impl Track {
     }
 
     /// Returns the track of a log that is read aside.
-    pub fn aside(name: &str, log: &dyn Log, reading: Reading) -> Self {
-        let applied = AtomicU64::new(reading.place.sequence);
+    pub fn aside(name: &str, reading: Reading) -> Self {
         Self {
-            reading: Mutex::new(reading),
-            applied,
             is_aside: true,
-            ..Self::new(name, log)
+            ..Self::new(name, reading)
         }
     }
 }
@@ -254,12 +251,6 @@ impl Reading {
         if before.epoch != self.epoch {
             self.note_former(before.epoch.clone(), before.revision);
         }
-    }
-
-    /// Returns whether entries were handed out exactly up to the milestone.
-    pub fn stands_at_milestone(&self) -> bool {
-        let milestone = self.milestone.as_ref();
-        milestone.is_some_and(|it| it.is_at(&self.epoch, self.sequence))
     }
 
     /// Notes that the next entry begins a snapshot.
