@@ -13,8 +13,7 @@ use crate::log::{AsideRow, Body, EntryRow, Error, Happened, NumberedRow, Unreada
 use crate::matching::{Path, Violations};
 use crate::snapshot::held_row::time;
 use crate::snapshot::{
-    Aside, Batch, Change, Defaults, Entry, KeptAnswer, Limits, Numbered, OwnedChange, OwnedEntry,
-    Reservation, SavedSnapshot, Serial,
+    Aside, Batch, Change, Defaults, Entry, Limits, Numbered, OwnedChange, OwnedEntry, SavedSnapshot,
 };
 
 /// The reason why an entry cannot be decoded.
@@ -91,9 +90,6 @@ impl Decoded {
         }
     }
 }
-
-/// Reservations and answers, each with its number.
-type HeldRows = (Vec<(Serial, Reservation)>, Vec<(Serial, KeptAnswer)>);
 
 impl Replica {
     /// The entries of a record of the log of a snapshot.
@@ -183,7 +179,14 @@ pub fn saved(name: &str, row: EntryRow) -> Result<SavedSnapshot, Decoding> {
     let defaults = defaults.map(|wire| Defaults::of_stored(wire, version));
     let defaults = defaults.transpose();
     let defaults = defaults.map_err(|faults| Decoding::invalid(&faults))?;
-    let (held, answers) = held_rows(row.held)?;
+    let (mut held, mut answers) = (Vec::new(), Vec::new());
+    for NumberedRow { serial, row } in row.held {
+        let kept = row.unwrap_or_default().into_kept();
+        match kept.map_err(Decoding::Impossible)? {
+            Numbered::Held(reservation) => held.push((serial, reservation)),
+            Numbered::Answer(answer) => answers.push((serial, answer)),
+        }
+    }
     Ok(SavedSnapshot {
         name: name.to_owned(),
         epoch: row.epoch,
@@ -197,17 +200,4 @@ pub fn saved(name: &str, row: EntryRow) -> Result<SavedSnapshot, Decoding> {
         held,
         answers,
     })
-}
-
-/// Decodes reservations and answers.
-fn held_rows(rows: Vec<NumberedRow>) -> Result<HeldRows, Decoding> {
-    let (mut held, mut answers) = (Vec::new(), Vec::new());
-    for NumberedRow { serial, row } in rows {
-        let kept = row.unwrap_or_default().into_kept();
-        match kept.map_err(Decoding::Impossible)? {
-            Numbered::Held(reservation) => held.push((serial, reservation)),
-            Numbered::Answer(answer) => answers.push((serial, answer)),
-        }
-    }
-    Ok((held, answers))
 }

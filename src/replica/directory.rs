@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use prost::Message;
 
 use super::track::CheckpointRow;
-use crate::snapshot::{Aside, Change, Journal, JournalError, Whole};
+use crate::snapshot::{Change, Journal, JournalError, Whole};
 use crate::store::{Store, StoredSnapshot};
 
 /// A state directory beside the log.
@@ -29,15 +29,6 @@ impl Local {
     /// Notes that a snapshot has to be written whole before any more of its records.
     pub fn note_behind(&self, snapshot: &str) {
         self.behind.lock().insert(snapshot.to_owned());
-    }
-
-    /// Begins a state aside; `None` if the snapshot has to be written whole anyway, or the store
-    /// fails.
-    pub fn open(&self, snapshot: &str) -> Option<Aside> {
-        if self.is_behind(snapshot) {
-            return None;
-        }
-        self.store.open_aside().ok()
     }
 
     /// Writes a snapshot whole, as it is at a place of its log.

@@ -108,9 +108,14 @@ impl Replica {
         }
     }
 
-    /// Begins a state aside in the state directory; `None` without one.
+    /// Begins a state aside in the state directory; `None` without one, or if the snapshot has to be
+    /// written whole anyway, or the store fails.
     pub(super) fn open_local(&self, snapshot: &str) -> Option<Aside> {
-        self.local.as_ref()?.open(snapshot)
+        let local = self.local.as_ref()?;
+        match local.is_behind(snapshot) {
+            true => None,
+            false => local.store.open_aside().ok(),
+        }
     }
 
     /// Adds to a state aside in the state directory, if there is one. A failure shows when the
