@@ -102,14 +102,10 @@ pub trait Faults: Send + Sync {
 
     /// Is called when a call is over. May block: whatever happens meanwhile happens after the call,
     /// and before the caller knows its result.
-    fn over(&self, call: Call) {
-        let _ = call;
-    }
+    fn over(&self, _: Call) {}
 
     /// Is called when a caller has waited this long for the answer to an append, in vain.
-    fn silent(&self, within: Duration) {
-        let _ = within;
-    }
+    fn silent(&self, _: Duration) {}
 
     /// Waits until the log changes, for this long at most.
     fn wait<'a>(

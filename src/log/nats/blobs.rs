@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use async_nats::HeaderMap;
+use async_nats::jetstream::consumer::pull;
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::Stream;
 use data_encoding::HEXLOWER;
@@ -17,7 +18,7 @@ use prost::bytes::{Bytes, BytesMut};
 use tokio::time::timeout;
 
 use super::connection::unreachable;
-use super::copies::StreamCopies;
+use super::copies::{StreamCopies, reading};
 use super::damages::Damages;
 use super::named::NamedStream;
 use super::stream::of_leader;
@@ -97,7 +98,11 @@ async fn read_of_leader(stream: &Stream, subject: &str) -> Result<Option<Bytes>,
 
 /// Reads a blob from the first server that has it whole.
 async fn read_of_copies(stream: &Stream, name: &str, subject: String) -> Result<Bytes, Error> {
-    let mut copies = StreamCopies::of_subject(stream, subject);
+    let of_subject = pull::Config {
+        filter_subject: subject,
+        ..reading(1)
+    };
+    let mut copies = StreamCopies::of(stream, of_subject);
     let mut asked = 0;
     while let Some(copy) = copies.next().await {
         let mut parts = BlobParts::default();

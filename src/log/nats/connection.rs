@@ -1,6 +1,5 @@
 //! A connection to the nats-servers of a fleet.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -59,7 +58,8 @@ pub(super) struct Connection {
     pub client: Client,
     /// The client that asks for streams.
     pub streams: jetstream::Context,
-    relay: Arc<Relay>,
+    /// The way to the nats-servers.
+    pub relay: Arc<Relay>,
 }
 
 impl Connection {
@@ -102,11 +102,6 @@ impl Connection {
     pub(super) fn check_version(&self) -> Result<(), TooOld> {
         let server = self.client.server_info();
         version::check(&server.server_name, &server.version)
-    }
-
-    /// The names of the servers that have ceased to keep streams.
-    pub(super) async fn without_streams(&self) -> BTreeSet<String> {
-        self.relay.without_streams().await
     }
 
     /// Returns how often a server was connected to.

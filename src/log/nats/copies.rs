@@ -47,30 +47,8 @@ pub(super) struct StreamCopy {
 }
 
 impl<'a> StreamCopies<'a> {
-    /// Reads the messages from a sequence on.
-    pub(super) fn of(stream: &'a Stream, from: u64) -> Self {
-        Self::with(stream, reading(from))
-    }
-
-    /// Reads the messages of a subject.
-    pub(super) fn of_subject(stream: &'a Stream, subject: String) -> Self {
-        let config = pull::Config {
-            filter_subject: subject,
-            ..reading(1)
-        };
-        Self::with(stream, config)
-    }
-
-    /// Reads all messages, of which only the headers are sent.
-    pub(super) fn of_headers(stream: &'a Stream) -> Self {
-        let config = pull::Config {
-            headers_only: true,
-            ..reading(1)
-        };
-        Self::with(stream, config)
-    }
-
-    fn with(stream: &'a Stream, config: pull::Config) -> Self {
+    /// Reads the messages that a consumer with this configuration gets: see [`reading`].
+    pub(super) fn of(stream: &'a Stream, config: pull::Config) -> Self {
         let config = pull::Config {
             inactive_threshold: INACTIVE,
             ..config
@@ -151,21 +129,6 @@ impl StreamCopy {
             }
         }
         Ok(())
-    }
-
-    /// Reads at most `most` messages, as [`Self::each`] does.
-    pub(super) async fn read(&self, most: u64) -> Result<Vec<jetstream::Message>, Error> {
-        let mut read = Vec::new();
-        self.each(most, |message| read.push(message)).await?;
-        Ok(read)
-    }
-
-    /// Counts the damaged messages of the copy: those that do not come.
-    pub(super) async fn count_damaged(&self) -> Result<u64, Error> {
-        let mut damaged = self.has;
-        self.each(self.has, |_| damaged = damaged.saturating_sub(1))
-            .await?;
-        Ok(damaged)
     }
 }
 

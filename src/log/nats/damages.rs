@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_nats::jetstream::consumer::pull;
 use async_nats::jetstream::response::Response;
 use async_nats::jetstream::stream::Info;
 use parking_lot::Mutex;
@@ -16,7 +17,7 @@ use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
 use super::connection::{Connection, unreachable};
-use super::copies::StreamCopies;
+use super::copies::{StreamCopies, reading};
 use super::stream::find;
 use crate::log::{Error, LogCopy};
 use crate::tasks;
@@ -117,12 +118,19 @@ impl Damages {
         let stream = find(&self.connection, name).await?;
         let before = stream.cached_info().clone();
         let mut found = Vec::new();
-        let mut copies = StreamCopies::of_headers(&stream);
+        let headers = pull::Config {
+            headers_only: true,
+            ..reading(1)
+        };
+        let mut copies = StreamCopies::of(&stream, headers);
         while let Some(copy) = copies.next().await {
-            let damaged = match reads {
-                true => copy.count_damaged().await?,
-                false => 0,
-            };
+            let mut damaged = 0;
+            if reads {
+                // Damaged messages do not come.
+                damaged = copy.has;
+                let count = |_| damaged = damaged.saturating_sub(1);
+                copy.each(copy.has, count).await?;
+            }
             found.push((copy.server, copy.has, damaged));
         }
         let after = find(&self.connection, name).await?.cached_info().clone();

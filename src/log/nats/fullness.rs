@@ -58,7 +58,7 @@ impl Fullness {
         {
             return off.clone();
         }
-        let off = self.connection.without_streams().await;
+        let off = self.connection.relay.without_streams().await;
         *asked = Some((Instant::now(), off.clone()));
         off
     }

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use prost::bytes::Bytes;
 
 use super::connection::Connection;
-use super::keys::NatsKeys;
+use super::named::NatsKeys;
 use super::names::FleetName;
 use super::stream::names;
 use crate::log::{Error, Keys};

@@ -5,7 +5,7 @@
 //! (`framing`). `generations` knows which stream is the log of a snapshot now. Only `publish`
 //! writes messages, `follower` reads ahead of its readers, `copies` reads the copies of single
 //! servers, `damages` finds messages that they lack, and `fullness` finds full disks. `blobs` and
-//! `keys` are streams too (`named`), because the stores of NATS read from servers that may be
+//! keys are streams too (`named`), because the stores of NATS read from servers that may be
 //! behind.
 
 mod access;
@@ -17,7 +17,6 @@ mod follower;
 mod framing;
 mod fullness;
 mod generations;
-mod keys;
 mod named;
 mod names;
 mod publish;
@@ -30,7 +29,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use async_nats::jetstream::message::{PublishMessage, StreamMessage};
+use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::{Config, Stream};
 use parking_lot::Mutex;
 use prost::bytes::Bytes;
@@ -39,13 +38,12 @@ use tokio::time::timeout;
 
 use self::blobs::NatsBlobs;
 use self::connection::{Connection, unreachable};
-use self::copies::StreamCopies;
+use self::copies::{StreamCopies, reading};
 use self::damages::Damages;
 use self::follower::{NatsFollower, received};
 use self::fullness::Fullness;
 use self::generations::Generations;
-use self::keys::NatsKeys;
-use self::named::NamedStream;
+use self::named::{NamedStream, NatsKeys};
 use self::stream::{bounds, find, time};
 use super::Error;
 use super::interface::{self, Bounds, Log, LogCopy, Message, Wait};
@@ -250,15 +248,11 @@ impl Nats {
 async fn read_of_leader(stream: &Stream, sequence: u64) -> Result<Message, Error> {
     let read = stream::of_leader(stream.get_raw_message(sequence).await)?;
     let read = read.ok_or_else(|| Error::NotFound("no message found".to_owned()))?;
-    Ok(message(read))
-}
-
-fn message(read: StreamMessage) -> Message {
-    Message {
+    Ok(Message {
         sequence: read.sequence,
         at: SystemTime::from(read.time),
         bytes: read.payload,
-    }
+    })
 }
 
 impl Log for Nats {
@@ -335,14 +329,17 @@ impl Log for Nats {
         Box::pin(async move {
             let stream = self.find(name).await?;
             let mut read = Vec::new();
-            let mut copies = StreamCopies::of(&stream, from);
+            let mut copies = StreamCopies::of(&stream, reading(from));
             while let Some(copy) = copies.next().await {
-                // Nothing is known of the copy of a server that does not answer.
-                let Ok(messages) = copy.read(most).await else {
+                let mut messages = Vec::new();
+                let all = copy.each(most, |message| messages.push(received(message)));
+                if all.await.is_err() {
+                    // Nothing is known of the copy of a server that does not answer.
                     continue;
-                };
-                let messages = messages.into_iter().map(received);
-                let messages = messages.map(|read| read.map(|(_, message)| message));
+                }
+                let messages = messages
+                    .into_iter()
+                    .map(|it| it.map(|(_, message)| message));
                 let mut messages = messages.collect::<Result<Vec<_>, _>>()?;
                 messages.retain(|message| message.sequence < from.saturating_add(most));
                 read.push((copy.server, messages));

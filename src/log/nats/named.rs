@@ -1,15 +1,16 @@
-//! A stream that keeps blobs or keys by name, with a subject for each name.
+//! A stream that keeps blobs or keys by name, with a subject for each name; and the keys.
 
 use async_nats::jetstream::message::{PublishMessage, StreamMessage};
 use async_nats::jetstream::stream::{Config, Stream};
 use futures::StreamExt;
+use prost::bytes::Bytes;
 use tracing::warn;
 
 use super::connection::{Connection, unreachable};
 use super::names::FleetName;
 use super::publish::publish;
-use super::stream::{Keeping, check_count, find, find_or_make, make, of_leader};
-use crate::log::Error;
+use super::stream::{Keeping, check_count, find, find_checked, make, of_leader};
+use crate::log::{self, Error, Wait};
 
 /// The stream with all blobs or all keys of a fleet.
 #[derive(Clone)]
@@ -30,7 +31,10 @@ impl NamedStream {
         (kind, most): (&'static str, i64),
     ) -> Result<Self, Error> {
         let config = keeping.named(fleet.stream(kind), fleet.subjects(kind), most);
-        find_or_make(connection, &config).await?;
+        match find_checked(connection, &config).await {
+            Err(Error::NotFound(_)) => make(connection, &config).await?,
+            found => found?,
+        }
         Ok(Self {
             connection: connection.clone(),
             fleet: fleet.clone(),
@@ -75,15 +79,6 @@ impl NamedStream {
         sent
     }
 
-    /// The last message of a subject that the leader has.
-    pub(super) async fn last(
-        &self,
-        stream: &Stream,
-        subject: &str,
-    ) -> Result<Option<StreamMessage>, Error> {
-        of_leader(stream.get_last_raw_message_by_subject(subject).await)
-    }
-
     /// The names that begin with `prefix`, each as `told` by its last message.
     pub(super) async fn list<T>(
         &self,
@@ -105,10 +100,39 @@ impl NamedStream {
             let Some(name) = name.filter(|name| name.starts_with(prefix)) else {
                 continue;
             };
-            if let Some(last) = self.last(&stream, &subject).await? {
+            let last = stream.get_last_raw_message_by_subject(&subject).await;
+            if let Some(last) = of_leader(last)? {
                 found.push(told(name, last));
             }
         }
         Ok(found)
+    }
+}
+
+/// The keys of a fleet: small values that change by compare-and-set. NATS' own key-value store is a
+/// stream like this. Its client reads from any server, also from one that is behind, and does not
+/// recognize all error codes of a conflict.
+#[derive(Clone)]
+pub(super) struct NatsKeys(pub NamedStream);
+
+impl log::Keys for NatsKeys {
+    fn get<'a>(&'a self, key: &'a str) -> Wait<'a, Option<(Bytes, u64)>> {
+        Box::pin(async move {
+            let stream = self.0.find().await?;
+            let subject = self.0.subject(key);
+            let last = of_leader(stream.get_last_raw_message_by_subject(&subject).await)?;
+            Ok(last.map(|message| (message.payload, message.sequence)))
+        })
+    }
+
+    fn set_if<'a>(&'a self, key: &'a str, revision: Option<u64>, value: Bytes) -> Wait<'a, u64> {
+        let message = PublishMessage::build()
+            .payload(value)
+            .expected_last_subject_sequence(revision.unwrap_or(0));
+        Box::pin(self.0.publish(key, message))
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> Wait<'a, Vec<(String, Bytes)>> {
+        Box::pin(self.0.list(prefix, |key, last| (key, last.payload)))
     }
 }

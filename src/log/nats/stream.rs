@@ -99,14 +99,6 @@ pub(super) async fn find(connection: &Connection, name: &str) -> Result<Stream, 
     Ok(stream)
 }
 
-/// Makes a stream with these settings if it is absent. The settings of a present one are checked.
-pub(super) async fn find_or_make(connection: &Connection, wanted: &Config) -> Result<(), Error> {
-    match find_checked(connection, wanted).await {
-        Err(Error::NotFound(_)) => make(connection, wanted).await,
-        found => found,
-    }
-}
-
 /// Checks that a stream is there, with these settings.
 pub(super) async fn find_checked(connection: &Connection, wanted: &Config) -> Result<(), Error> {
     let stream = find(connection, &wanted.name).await?;
