@@ -1,14 +1,17 @@
 //! A client of a cluster's API server.
 
 use kube::Client;
-use kube::client::ClientBuilder;
+use kube::client::{Body, ClientBuilder, DynBody};
+use tokio::time::sleep;
+use tonic::codegen::http::{Request, Response};
 use tower::layer::layer_fn;
+use tower::{BoxError, service_fn};
 
 use super::credentials::Credentials;
 use super::error::{ApiRequest, Error};
-use super::guard::{Guarding, SentRequests};
+use super::guard::{self, SentRequests};
 use super::protobuf::Translating;
-use super::pulse::{Listening, Pulses};
+use super::pulse::Pulses;
 use super::renewal::Renewing;
 use super::resource::ApiResource;
 use super::target::Target;
@@ -28,7 +31,6 @@ pub(crate) enum Reads {
 /// A cluster, with a client of its API server.
 #[derive(Clone)]
 pub(crate) struct ClusterClient {
-    /// The client of the API server.
     pub(super) client: Client,
     /// The times when the client's watches were last heard.
     pub(super) pulses: Pulses,
@@ -38,7 +40,8 @@ pub(crate) struct ClusterClient {
     pub(super) target: Target,
     address: String,
     credentials: Credentials,
-    renewing: Renewing,
+    /// The part of the client that reads credentials again.
+    pub(super) renewing: Renewing,
     /// The namespace of the context; `default` if it has none.
     pub(crate) namespace: String,
 }
@@ -52,22 +55,15 @@ impl Target {
     pub(crate) async fn connect(self, reads: Reads) -> Result<ClusterClient, Error> {
         let mut access = self.read().await?;
         access.config.default_retry &= reads != Reads::Refusals;
-        let pulses = Pulses::new(ApiResource::read_by_decisions());
+        let pulses = Pulses::new();
         let address = access.config.cluster_url.to_string();
         let namespace = access.config.default_namespace.clone();
         let (name, target) = (access.name.clone(), access.target.clone());
         let credentials = access.credentials.clone();
         let renewing = Renewing::new(access)?;
-        let sent = SentRequests::default();
-        let client = ClientBuilder::new(renewing.clone(), namespace.clone());
-        let client = client.with_layer(&layer_fn(|inner| Guarding {
-            inner,
-            sent: sent.clone(),
-        }));
-        let client = client.with_layer(&layer_fn(|inner| Listening {
-            inner,
-            pulses: pulses.clone(),
-        }));
+        let way = (renewing.clone(), SentRequests::default(), pulses.clone());
+        let way = service_fn(move |request| send(way.clone(), request));
+        let client = ClientBuilder::new(way, namespace.clone());
         Ok(ClusterClient {
             client: match reads {
                 Reads::WholeObjects | Reads::Refusals => client.build(),
@@ -84,12 +80,19 @@ impl Target {
     }
 }
 
-impl ClusterClient {
-    /// Waits until the kubeconfig has another address for this cluster, which may never happen.
-    pub(super) async fn moved(&self) {
-        self.renewing.moved().await;
-    }
+/// Sends a request of a client within the bounds of `guard`, and tells `pulses` of its answer.
+async fn send(
+    (renewing, sent, pulses): (Renewing, SentRequests, Pulses),
+    request: Request<Body>,
+) -> Result<Response<Box<DynBody>>, BoxError> {
+    let is_watch = guard::is_watch(request.uri());
+    let place = pulses.asked(request.uri());
+    sleep(sent.pause(request.uri())).await;
+    let answer = renewing.send(request).await?;
+    Ok(pulses.listen(place, guard::bounded(answer, is_watch)))
+}
 
+impl ClusterClient {
     /// Describes a request to the cluster's API server, for an error.
     pub(super) fn asked(
         &self,

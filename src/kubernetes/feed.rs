@@ -134,7 +134,7 @@ impl ClusterFeed {
         self.target = cluster.target.clone();
         tokio::select! {
             kept = self.keep_equal(&cluster) => kept,
-            () = cluster.moved() => Err(Broken::Moved),
+            () = cluster.renewing.moved() => Err(Broken::Moved),
         }
     }
 

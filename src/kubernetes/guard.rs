@@ -1,19 +1,16 @@
-//! Bounds on the size of an API server's answers, and on repeated requests to it. Every request of
-//! a client passes here, so the bounds apply to all callers.
+//! Bounds on the size of an API server's answers, and on repeated requests to it. They apply to every
+//! request of a client.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use http_body_util::BodyExt;
-use kube::client::{Body, DynBody};
+use kube::client::DynBody;
 use parking_lot::Mutex;
-use tokio::time::sleep;
 use tonic::codegen::http::header::CONTENT_TYPE;
-use tonic::codegen::http::{HeaderMap, Request, Response, Uri};
-use tower::{BoxError, Service};
+use tonic::codegen::http::{HeaderMap, Response, Uri};
+use tower::BoxError;
 
 use crate::backoff::Backoff;
 
@@ -49,7 +46,7 @@ struct SentRequest {
 
 impl SentRequests {
     /// Returns the time that a request has to wait before it is sent.
-    fn pause(&self, uri: &Uri) -> Duration {
+    pub(super) fn pause(&self, uri: &Uri) -> Duration {
         let is_continued = query_has(uri, "continue=");
         if !is_watch(uri) && !is_continued {
             return Duration::ZERO;
@@ -76,7 +73,8 @@ fn query_has(uri: &Uri, start: &str) -> bool {
     parts.any(|part| part.starts_with(start))
 }
 
-fn is_watch(uri: &Uri) -> bool {
+/// Returns whether a request with this address is one to watch.
+pub(super) fn is_watch(uri: &Uri) -> bool {
     query_has(uri, "watch=")
 }
 
@@ -137,52 +135,27 @@ impl BodyBound {
     }
 }
 
-/// A layer of a client that applies these bounds.
-#[derive(Debug, Clone)]
-pub(super) struct Guarding<S> {
-    pub(super) inner: S,
-    pub(super) sent: SentRequests,
-}
-
-impl<S> Service<Request<Body>> for Guarding<S>
-where
-    S: Service<Request<Body>, Response = Response<Box<DynBody>>, Error = BoxError>,
-    S::Future: Send + 'static,
-{
-    type Response = S::Response;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let is_watch = is_watch(request.uri());
-        let pause = self.sent.pause(request.uri());
-        // The request is sent only when the future is polled.
-        let answered = self.inner.call(request);
-        Box::pin(async move {
-            sleep(pause).await;
-            let answer = answered.await?;
-            let is_watch = is_watch && answer.status().is_success();
-            let Some(mut bound) = BodyBound::of(is_watch, answer.headers()) else {
-                return Ok(answer);
-            };
-            Ok(answer.map(|body| -> Box<DynBody> {
-                let mut ended = false;
-                let body = http_body_util::BodyStream::new(body);
-                let frames = futures::StreamExt::filter_map(body, move |frame| {
-                    let frame = frame.and_then(|frame| {
-                        let taken = frame.data_ref().map_or(Ok(()), |data| bound.take(data));
-                        taken.map(|()| frame).map_err(BoxError::from)
-                    });
-                    let frame = (!ended).then_some(frame);
-                    ended |= frame.as_ref().is_some_and(Result::is_err);
-                    futures::future::ready(frame)
-                });
-                Box::new(http_body_util::StreamBody::new(frames).map_err(BoxError::from))
-            }))
-        })
-    }
+/// The answer, whose body ends with an error where it passes its bound.
+pub(super) fn bounded(
+    answer: Response<Box<DynBody>>,
+    is_request_to_watch: bool,
+) -> Response<Box<DynBody>> {
+    let is_watch = is_request_to_watch && answer.status().is_success();
+    let Some(mut bound) = BodyBound::of(is_watch, answer.headers()) else {
+        return answer;
+    };
+    answer.map(|body| -> Box<DynBody> {
+        let mut ended = false;
+        let body = http_body_util::BodyStream::new(body);
+        let frames = futures::StreamExt::filter_map(body, move |frame| {
+            let frame = frame.and_then(|frame| {
+                let taken = frame.data_ref().map_or(Ok(()), |data| bound.take(data));
+                taken.map(|()| frame).map_err(BoxError::from)
+            });
+            let frame = (!ended).then_some(frame);
+            ended |= frame.as_ref().is_some_and(Result::is_err);
+            futures::future::ready(frame)
+        });
+        Box::new(http_body_util::StreamBody::new(frames).map_err(BoxError::from))
+    })
 }

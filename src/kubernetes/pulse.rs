@@ -1,20 +1,18 @@
 //! The times when each watch was last heard, and the resource versions from which watches were
 //! requested. A watch is heard when it is granted, or when any byte of an event or a bookmark
-//! arrives. `kube` does not pass on bookmarks, so a layer of the client listens to the answers.
+//! arrives. `kube` does not pass on bookmarks, so the bytes of the answers are listened to.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use futures::future::BoxFuture;
 use http_body_util::BodyExt;
-use kube::client::{Body, DynBody};
+use kube::client::DynBody;
 use tokio::sync::Notify;
-use tonic::codegen::http::{Request, Response};
-use tower::{BoxError, Service};
+use tonic::codegen::http::{Response, Uri};
 
 use super::resource::ApiResource;
+use crate::snapshot::ObjectKind;
 
 /// The times when the watches of a cluster were last heard, by resource.
 #[derive(Debug, Clone)]
@@ -39,16 +37,16 @@ struct HeardWatch {
 }
 
 impl Pulses {
-    /// The pulses of watches of these resources.
-    pub(super) fn new(resources: impl IntoIterator<Item = &'static ApiResource>) -> Self {
-        let never = |resource| HeardWatch {
-            resource,
+    /// The pulses of watches of the kinds that decisions read.
+    pub(super) fn new() -> Self {
+        let never = |kind| HeardWatch {
+            resource: ApiResource::of(kind),
             heard: AtomicU64::new(0),
             from: AtomicU64::new(0),
         };
         Self(Arc::new(HeardWatches {
             begun: Instant::now(),
-            watches: resources.into_iter().map(never).collect(),
+            watches: ObjectKind::all().map(never).collect(),
             any: Notify::new(),
         }))
     }
@@ -83,14 +81,16 @@ impl Pulses {
         watches.find(|watch| watch.resource == resource)
     }
 
-    /// Records a request to watch at this address. Returns the index of its resource.
-    fn asked(&self, path: &str, query: &str) -> Option<usize> {
+    /// Records a request with this address. Returns the index of its resource if it is one to
+    /// watch.
+    pub(super) fn asked(&self, uri: &Uri) -> Option<usize> {
+        let query = uri.query().unwrap_or("");
         let value = |of: &str| {
             let mut parts = query.split('&').filter_map(|part| part.split_once('='));
             parts.find(|(name, _)| *name == of).map(|(_, value)| value)
         };
         value("watch")?;
-        let plural = path.rsplit('/').next()?;
+        let plural = uri.path().rsplit('/').next()?;
         let mut watches = self.0.watches.iter();
         let place = watches.position(|watch| watch.resource.plural == plural)?;
         let from = value("resourceVersion").and_then(|version| version.parse().ok());
@@ -99,51 +99,31 @@ impl Pulses {
         Some(place)
     }
 
+    /// The answer to a request, which records whenever the watch of the resource with this index is
+    /// heard.
+    pub(super) fn listen(
+        &self,
+        place: Option<usize>,
+        answer: Response<Box<DynBody>>,
+    ) -> Response<Box<DynBody>> {
+        let Some(place) = place.filter(|_| answer.status().is_success()) else {
+            return answer;
+        };
+        self.note(place);
+        let pulses = self.clone();
+        answer.map(|body| -> Box<DynBody> {
+            Box::new(body.map_frame(move |frame| {
+                pulses.note(place);
+                frame
+            }))
+        })
+    }
+
     fn note(&self, place: usize) {
         let after = self.0.begun.elapsed().as_millis();
         let after = u64::try_from(after).unwrap_or(u64::MAX).max(1);
         let heard = &self.0.watches[place].heard;
         heard.store(after, Ordering::Relaxed);
         self.0.any.notify_one();
-    }
-}
-
-/// A layer of a client that records when watches are heard.
-#[derive(Debug, Clone)]
-pub(super) struct Listening<S> {
-    pub(super) inner: S,
-    pub(super) pulses: Pulses,
-}
-
-impl<S> Service<Request<Body>> for Listening<S>
-where
-    S: Service<Request<Body>, Response = Response<Box<DynBody>>, Error = BoxError>,
-    S::Future: Send + 'static,
-{
-    type Response = S::Response;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let uri = request.uri();
-        let place = self.pulses.asked(uri.path(), uri.query().unwrap_or(""));
-        let (answered, pulses) = (self.inner.call(request), self.pulses.clone());
-        Box::pin(async move {
-            let answer = answered.await?;
-            let Some(place) = place.filter(|_| answer.status().is_success()) else {
-                return Ok(answer);
-            };
-            pulses.note(place);
-            Ok(answer.map(|body| -> Box<DynBody> {
-                Box::new(body.map_frame(move |frame| {
-                    pulses.note(place);
-                    frame
-                }))
-            }))
-        })
     }
 }

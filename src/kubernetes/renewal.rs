@@ -3,17 +3,15 @@
 //! the new credentials.
 
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use futures::future::BoxFuture;
 use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::{Body, DynBody};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tonic::codegen::http::{Request, Response, Uri};
-use tower::{BoxError, Service};
+use tower::BoxError;
 use tracing::{info, warn};
 
 use super::error::Error;
@@ -92,6 +90,18 @@ impl Renewing {
         self.0.moved.notified().await;
     }
 
+    /// Sends a request with the current credentials.
+    ///
+    /// # Errors
+    /// Those of the client.
+    pub(super) async fn send(
+        &self,
+        request: Request<Body>,
+    ) -> Result<Response<Box<DynBody>>, BoxError> {
+        let answer = self.client().await.send(request).await?;
+        Ok(answer.map(|body| -> Box<DynBody> { Box::new(body.map_err(BoxError::from)) }))
+    }
+
     /// Returns the current client, rebuilt if necessary.
     async fn client(&self) -> Client {
         let old = {
@@ -134,24 +144,5 @@ impl Renewing {
                 old
             }
         }
-    }
-}
-
-impl Service<Request<Body>> for Renewing {
-    type Response = Response<Box<DynBody>>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let this = self.clone();
-        Box::pin(async move {
-            let client = this.client().await;
-            let answer = client.send(request).await?;
-            Ok(answer.map(|body| -> Box<DynBody> { Box::new(body.map_err(BoxError::from)) }))
-        })
     }
 }
