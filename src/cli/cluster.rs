@@ -16,7 +16,7 @@ use super::live_names;
 use crate::explain::number;
 use crate::kubernetes::{
     ApiResource, ClusterClient, ClusterFeed, DefaultsSource, ListProgress, ListedCluster,
-    SnapshotSink, Target,
+    READ_BY_ADMISSION, SnapshotSink, Target,
 };
 use crate::manifest::{Admission, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::snapshot::{ObjectKind, OwnerKind};
@@ -139,7 +139,7 @@ pub(crate) async fn find(cluster: &ClusterClient, name: &ObjectName) -> Result<W
 /// account may not list are reported if they could matter.
 pub(crate) async fn admission(cluster: &ClusterClient, namespace: &str) -> Result<Admission> {
     let (mut admission, source) = (Admission::default(), cluster.source());
-    for resource in ApiResource::read_by_admission() {
+    for resource in &READ_BY_ADMISSION {
         match pages(cluster, resource, Some(namespace), "").await {
             Ok(pages) => {
                 for page in pages {

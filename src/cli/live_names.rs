@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use crate::kubernetes::{ApiResource, ClusterClient, Reads, Target};
 use crate::manifest::ObjectName;
+use crate::snapshot::ObjectKind;
 
 /// The longest time that completion waits for an API server.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -50,7 +51,7 @@ pub(super) fn objects() -> ArgValueCompleter {
 /// Completes the name of a namespace.
 pub(super) fn namespaces() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
-        let namespaces = ApiResource::of_namespaces();
+        let namespaces = ApiResource::of(ObjectKind::Namespace);
         offered(typed, &ask(&TypedWords::read(), namespaces, None))
     })
 }

@@ -25,9 +25,7 @@ pub(crate) enum DefaultsSource {
     File(PathBuf),
     /// A ConfigMap with a KubeSchedulerConfiguration.
     ConfigMap {
-        /// The ConfigMap's namespace.
         namespace: String,
-        /// The ConfigMap's name.
         name: String,
         /// The key of the configuration.
         key: String,

@@ -10,6 +10,10 @@ use crate::visible::causes;
 const MAX_MESSAGE_BYTES: usize = 1 << 10;
 
 /// The reason why a cluster could not be found, reached or read.
+///
+/// A `file` is the path of a kubeconfig, or the way in which it was found. A `cluster` is named by
+/// its context, a `verb` is one of RBAC, such as `list`, a `resource` is that of the objects in
+/// question, and a `message` is one of the API server.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// No kubeconfig or service account names a cluster.
@@ -23,16 +27,10 @@ pub(crate) enum Error {
     },
     /// A kubeconfig cannot be used.
     #[error("kubeconfig {file}: {fault}")]
-    Kubeconfig {
-        /// The kubeconfig's path, or the way in which it was found.
-        file: String,
-        /// The fault.
-        fault: String,
-    },
+    Kubeconfig { file: String, fault: String },
     /// The kubeconfig does not have the requested context.
     #[error("kubeconfig {file}: no context {context:?}; there is {known}")]
     UnknownContext {
-        /// Path of the kubeconfig.
         file: String,
         /// The requested context.
         context: String,
@@ -42,9 +40,8 @@ pub(crate) enum Error {
     /// No context was requested, and the kubeconfig has no current one.
     #[error("kubeconfig {file}: no current context; choose with --context: {known}")]
     NoContext {
-        /// Path of the kubeconfig.
         file: String,
-        /// The existing contexts.
+        /// The names of the existing contexts.
         known: String,
     },
     /// The service account cannot be used.
@@ -53,18 +50,14 @@ pub(crate) enum Error {
     /// The API server did not answer.
     #[error("cannot reach the API server of {cluster} at {address}: {cause}")]
     Unreachable {
-        /// The cluster, by its context.
         cluster: String,
-        /// Address of the API server.
         address: String,
-        /// The cause.
         cause: String,
     },
     /// No client can be built, because credentials cannot be read or obtained, or a proxy cannot be
     /// used. No request was sent.
     #[error("cannot connect to {cluster}: {fault}")]
     NoClient {
-        /// The cluster, by its context.
         cluster: String,
         /// The fault, and the credentials or the proxy that have it.
         fault: String,
@@ -72,11 +65,9 @@ pub(crate) enum Error {
     /// The API server does not accept the credentials (401).
     #[error("the API server of {cluster} does not accept these credentials, {which}: {message}")]
     Unauthorized {
-        /// The cluster, by its context.
         cluster: String,
         /// The source of the credentials.
         which: String,
-        /// The API server's message.
         message: String,
     },
     /// The API server requires credentials (401), and there are none.
@@ -84,51 +75,34 @@ pub(crate) enum Error {
         "the API server of {cluster} wants credentials, and its user has neither a token nor a \
          client certificate nor a command that gives one: {message}"
     )]
-    Anonymous {
-        /// The cluster, by its context.
-        cluster: String,
-        /// The API server's message.
-        message: String,
-    },
+    Anonymous { cluster: String, message: String },
     /// The account does not have the permission (403).
     #[error(
         "may not {verb} {} in {cluster}: {message}; add this rule to a {role} of the account: \
          {}", .resource.plural, .resource.rule()
     )]
     Forbidden {
-        /// The cluster, by its context.
         cluster: String,
-        /// `get`, `list` or `watch`.
         verb: &'static str,
-        /// The kind of objects.
         resource: &'static ApiResource,
         /// `Role` or `ClusterRole`: the kind that grants the permission.
         role: &'static str,
-        /// The API server's message.
         message: String,
     },
     /// A list or watch is too old to continue (410).
     #[error("cannot continue to {verb} {} of {cluster}: {message}", .resource.plural)]
     Expired {
-        /// The cluster, by its context.
         cluster: String,
-        /// `list` or `watch`.
         verb: &'static str,
-        /// The kind of objects.
         resource: &'static ApiResource,
-        /// The API server's message.
         message: String,
     },
     /// The API server refused for another reason.
     #[error("cannot {verb} {} of {cluster}: {message} ({code})", .resource.plural)]
     Refused {
-        /// The cluster, by its context.
         cluster: String,
-        /// `get`, `list` or `watch`.
         verb: &'static str,
-        /// The kind of objects.
         resource: &'static ApiResource,
-        /// The API server's message.
         message: String,
         /// The HTTP status.
         code: u16,
@@ -136,11 +110,8 @@ pub(crate) enum Error {
     /// The answer cannot be decoded.
     #[error("cannot {verb} {} of {cluster}: {cause}", .resource.plural)]
     Unreadable {
-        /// The cluster, by its context.
         cluster: String,
-        /// `get`, `list` or `watch`.
         verb: &'static str,
-        /// The kind of objects.
         resource: &'static ApiResource,
         /// The place of the fault, without content of the answer.
         cause: String,
@@ -203,17 +174,13 @@ pub(super) enum Broken {
     TooManyChanges(usize, &'static str),
 }
 
-/// The description of a request to an API server, for an error.
+/// The description of a request to an API server, for an [`Error`].
 pub(super) struct ApiRequest<'a> {
-    /// The cluster, by its context.
     pub(super) cluster: &'a str,
-    /// The address of the API server.
     pub(super) address: &'a str,
     /// The credentials that were presented.
     pub(super) credentials: &'a Credentials,
-    /// `get`, `list` or `watch`.
     pub(super) verb: &'static str,
-    /// The requested resource.
     pub(super) resource: &'static ApiResource,
     /// True if the request is for only one namespace.
     pub(super) in_namespace: bool,
@@ -255,7 +222,14 @@ impl ApiRequest<'_> {
         };
         let message = message[..message.floor_char_boundary(MAX_MESSAGE_BYTES)].to_owned();
         match status.code {
-            401 => self.unauthorized(message),
+            401 => match self.credentials.what.clone() {
+                Some(which) => Error::Unauthorized {
+                    cluster,
+                    which,
+                    message,
+                },
+                None => Error::Anonymous { cluster, message },
+            },
             403 => Error::Forbidden {
                 cluster,
                 verb,
@@ -288,18 +262,6 @@ impl ApiRequest<'_> {
             verb: self.verb,
             resource: self.resource,
             cause,
-        }
-    }
-
-    fn unauthorized(&self, message: String) -> Error {
-        let cluster = self.cluster.to_owned();
-        match self.credentials.what.clone() {
-            Some(which) => Error::Unauthorized {
-                cluster,
-                which,
-                message,
-            },
-            None => Error::Anonymous { cluster, message },
         }
     }
 }

@@ -73,7 +73,7 @@ impl<'a> FollowedKinds<'a> {
         let new = |kind| FollowedKind {
             kind,
             phase: ListPhase::First,
-            known: SentObjects::new(kind, left_out.hashes.clone()),
+            known: SentObjects::new(left_out.hashes.clone()),
             is_missing: false,
             failed: None,
             known_at: None,
@@ -222,7 +222,7 @@ impl<'a> FollowedKinds<'a> {
 
     /// Completes a list: objects that are not in it are deleted.
     fn complete(&mut self, wanted: ObjectKind, at: Instant) -> Result<(), Broken> {
-        let gone = self.kind(wanted).known.unlisted();
+        let gone = self.kind(wanted).known.unlisted(wanted);
         for reference in gone {
             self.pending_of(wanted).delete(reference);
         }

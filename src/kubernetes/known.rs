@@ -14,7 +14,6 @@ use crate::snapshot::{ObjectKind, encode_object, metadata_of};
 /// The objects of one kind that were sent.
 #[derive(Debug)]
 pub(super) struct SentObjects {
-    kind: ObjectKind,
     /// The sent objects, by namespace and name.
     pub(super) objects: HashMap<Box<str>, Sent>,
     /// The number of the last list that began.
@@ -44,10 +43,9 @@ pub(super) enum Difference {
 }
 
 impl SentObjects {
-    /// An empty set of objects of `kind`, with hashes from `hashes`.
-    pub(super) fn new(kind: ObjectKind, hashes: RandomState) -> Self {
+    /// An empty set of objects, with hashes from `hashes`.
+    pub(super) fn new(hashes: RandomState) -> Self {
         Self {
-            kind,
             objects: HashMap::new(),
             list: 0,
             hashes,
@@ -60,9 +58,10 @@ impl SentObjects {
         self.list = self.list.wrapping_add(1);
     }
 
-    /// Ends the list. Forgets the objects that were not in it, and returns them.
-    pub(super) fn unlisted(&mut self) -> Vec<ObjectReference> {
-        let (kind, list) = (self.kind, self.list);
+    /// Ends the list, which was one of `kind`. Forgets the objects that were not in it, and returns
+    /// them.
+    pub(super) fn unlisted(&mut self, kind: ObjectKind) -> Vec<ObjectReference> {
+        let list = self.list;
         let gone = self.objects.extract_if(|_, sent| sent.list != list);
         // The list was complete, so any object with this name is gone. The uid is empty.
         let named = gone.map(|(key, _)| {

@@ -13,6 +13,7 @@ use super::error::Error;
 use super::resource::ApiResource;
 use crate::manifest::{InputSource, LoadedObjects, ManifestError, ObjectReader};
 use crate::matching::KubernetesVersion;
+use crate::snapshot::{ObjectKind, OwnerKind};
 
 /// The number of objects in a page, which is the same as kubectl's.
 const PAGE: u32 = 500;
@@ -36,7 +37,6 @@ pub(crate) type OnProgress<'a> = &'a mut (dyn FnMut(ListProgress) + Send);
 /// The objects of a cluster.
 #[derive(Default)]
 pub(crate) struct ListedCluster {
-    /// The objects.
     pub(crate) objects: LoadedObjects,
     /// The kinds that were listed in one namespace only, because the account may not list them in
     /// all.
@@ -64,10 +64,6 @@ struct PageMetadata {
     remaining_item_count: Option<u64>,
 }
 
-fn is_namespaces(resource: &ApiResource) -> bool {
-    resource == ApiResource::of_namespaces()
-}
-
 impl ClusterClient {
     /// Lists all objects that decisions read. Kinds that the account may not list in all namespaces
     /// are listed in the namespace `enough`, if given. Then the Namespace objects may be missing,
@@ -83,19 +79,21 @@ impl ClusterClient {
         progress: OnProgress<'_>,
     ) -> Result<ListedCluster, Error> {
         let (mut all, mut lacks_storage) = (ListedCluster::default(), false);
-        for resource in ApiResource::read_by_decisions() {
+        for kind in ObjectKind::all() {
+            let resource = ApiResource::of(kind);
             let listed = match self.load_one(resource, None, progress).await {
                 Err(Error::Forbidden { .. }) if resource.is_namespaced && enough.is_some() => {
                     all.narrowed.push(resource);
                     self.load_one(resource, enough, progress).await
                 }
-                Err(Error::Forbidden { .. }) if is_namespaces(resource) && enough.is_some() => {
-                    continue;
-                }
-                // Budgets may be missing, because no decision reads them.
-                Err(Error::Forbidden { .. }) if resource == ApiResource::of_budgets() => continue,
-                Err(Error::Forbidden { .. }) if ApiResource::is_of_storage(resource) => {
-                    lacks_storage = true;
+                Err(error @ Error::Forbidden { .. }) => {
+                    match kind {
+                        ObjectKind::Namespace if enough.is_some() => {}
+                        // No decision reads budgets.
+                        ObjectKind::Owner(OwnerKind::PodDisruptionBudget) => {}
+                        ObjectKind::Storage(_) => lacks_storage = true,
+                        _ => return Err(error),
+                    }
                     continue;
                 }
                 listed => listed,

@@ -39,6 +39,6 @@ pub(crate) use error::Error;
 pub(crate) use eviction::Eviction;
 pub(crate) use feed::ClusterFeed;
 pub(crate) use listing::{ListProgress, ListedCluster};
-pub(crate) use resource::ApiResource;
+pub(crate) use resource::{ApiResource, READ_BY_ADMISSION};
 pub(crate) use sink::SnapshotSink;
 pub(crate) use target::Target;

@@ -12,7 +12,6 @@ use crate::snapshot::{ObjectId, ObjectKind};
 /// Kind, namespace and name of an object.
 pub(super) type ObjectKey = (ObjectKind, Box<str>, Box<str>);
 
-/// Returns the key of an object.
 pub(super) fn key_of(object: &Object) -> ObjectKey {
     let id = ObjectId::of(object);
     (id.kind, id.namespace.into(), id.name.into())
@@ -36,7 +35,6 @@ pub(super) fn reference(
 /// The pending changes, at most one for each object. A later change replaces an earlier one.
 #[derive(Debug, Default)]
 pub(super) struct PendingChanges {
-    /// The changes.
     pub(super) changes: Vec<Change>,
     places: HashMap<ObjectKey, usize>,
     /// An upper bound of the bytes of the changes.

@@ -60,12 +60,6 @@ impl<'a> WatchProgress<'a> {
         }
     }
 
-    /// The highest resource version of received objects and of requests to watch.
-    fn version(&self) -> u64 {
-        let highest = self.highest.load(Ordering::Relaxed);
-        highest.max(self.cluster.pulses.watched_from(self.resource))
-    }
-
     /// Waits until the watch is ahead of the API server. This may never happen.
     pub(super) async fn is_ahead(&self) {
         let mut pause = ASK;
@@ -74,7 +68,8 @@ impl<'a> WatchProgress<'a> {
                 () = sleep(part_of(pause)) => {}
                 () = self.failed.notified() => sleep(part_of(ASK_AFTER_FAILURE)).await,
             }
-            let watched = self.version();
+            let asked_from = self.cluster.pulses.watched_from(self.resource);
+            let watched = asked_from.max(self.highest.load(Ordering::Relaxed));
             pause = match self.cluster.version(self.resource).await {
                 Ok(Some(now)) if now < watched => {
                     warn!(

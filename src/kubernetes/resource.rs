@@ -1,6 +1,6 @@
 //! The definitions of the resources of an API server.
 
-use crate::snapshot::{ObjectKind, OwnerKind};
+use crate::snapshot::ObjectKind;
 
 /// A resource of an API server.
 #[derive(Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ static RESOURCES: [ApiResource; 15] = [
 ];
 
 /// The kinds that admission reads when a pod is created.
-static READ_BY_ADMISSION: [ApiResource; 3] = [
+pub(crate) static READ_BY_ADMISSION: [ApiResource; 3] = [
     namespaced("LimitRange", "v1", "limitranges"),
     ApiResource {
         is_namespaced: false,
@@ -76,32 +76,6 @@ static READ_BY_ADMISSION: [ApiResource; 3] = [
 ];
 
 impl ApiResource {
-    /// Returns the kinds that admission reads when a pod is created.
-    pub(crate) fn read_by_admission() -> impl Iterator<Item = &'static Self> {
-        READ_BY_ADMISSION.iter()
-    }
-
-    /// Returns the kinds that decisions read, nodes first.
-    pub(crate) fn read_by_decisions() -> impl Iterator<Item = &'static Self> {
-        ObjectKind::all().map(Self::of)
-    }
-
-    /// Returns whether the resource describes storage.
-    pub(crate) fn is_of_storage(&self) -> bool {
-        let kind = ObjectKind::parse(self.kind);
-        matches!(kind, Some(ObjectKind::Storage(_)))
-    }
-
-    /// The resource of namespaces.
-    pub(crate) fn of_namespaces() -> &'static Self {
-        Self::of(ObjectKind::Namespace)
-    }
-
-    /// The resource of pod disruption budgets, which plans read.
-    pub(crate) fn of_budgets() -> &'static Self {
-        Self::of(ObjectKind::Owner(OwnerKind::PodDisruptionBudget))
-    }
-
     /// The resource whose objects are of `kind`.
     pub(crate) fn of(kind: ObjectKind) -> &'static Self {
         Self::of_kind(kind.as_str()).expect("each kind has a resource")

@@ -149,8 +149,7 @@ impl Replace {
             kubernetes_version,
             ..Default::default()
         };
-        self.step(Step::Update(update)).await?;
-        Ok(())
+        self.step(Step::Update(update)).await.map(drop)
     }
 
     /// Adds a batch to the state.
@@ -160,8 +159,7 @@ impl Replace {
             changes,
             ..Default::default()
         };
-        self.step(Step::Update(update)).await?;
-        Ok(())
+        self.step(Step::Update(update)).await.map(drop)
     }
 
     /// Replaces the live state by this state.

@@ -87,11 +87,7 @@ impl Target {
         let file = self.file();
         let mut files = ReadFiles::default();
         self.paths().into_iter().for_each(|path| files.add(path));
-        let kubeconfig = match &self.kubeconfig {
-            Some(path) => Kubeconfig::read_from(path),
-            None => Kubeconfig::read(),
-        };
-        let kubeconfig = match kubeconfig {
+        let kubeconfig = match self.kubeconfig() {
             Ok(kubeconfig) => kubeconfig,
             Err(error) if self.kubeconfig.is_none() && is_missing(&error) => {
                 return self.in_cluster(file);
@@ -120,12 +116,15 @@ impl Target {
 
     /// The names of the contexts; empty if no kubeconfig can be read.
     pub(crate) fn contexts(&self) -> Vec<String> {
-        let kubeconfig = match &self.kubeconfig {
+        let contexts = self.kubeconfig().unwrap_or_default().contexts.into_iter();
+        contexts.map(|context| context.name).collect()
+    }
+
+    fn kubeconfig(&self) -> Result<Kubeconfig, KubeconfigError> {
+        match &self.kubeconfig {
             Some(path) => Kubeconfig::read_from(path),
             None => Kubeconfig::read(),
-        };
-        let contexts = kubeconfig.unwrap_or_default().contexts.into_iter();
-        contexts.map(|context| context.name).collect()
+        }
     }
 
     /// The selected context.

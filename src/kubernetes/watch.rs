@@ -33,7 +33,6 @@ const WATCH_SECONDS: u32 = 30;
 pub(super) struct Watched {
     /// The metadata for `kube`, which has only the resource version.
     meta: ObjectMeta,
-    /// The object.
     pub(super) object: LeanValue,
 }
 
@@ -83,7 +82,6 @@ impl kube::Resource for Watched {
 /// An event of the objects of one kind.
 #[derive(Debug)]
 pub(super) struct KindEvent {
-    /// The kind.
     pub(super) kind: ObjectKind,
     /// The event, or the failure of a list or a watch, which is repeated.
     pub(super) happened: Result<Event<Watched>, Error>,
