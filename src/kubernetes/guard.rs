@@ -80,35 +80,32 @@ pub(super) fn is_watch(uri: &Uri) -> bool {
 
 /// A bound on a body, with the bytes counted so far.
 struct BodyBound {
-    what: &'static str,
-    most: usize,
-    /// True if each line is counted separately.
+    /// True if each line is counted separately, as an event of a watch.
     by_line: bool,
     bytes: usize,
 }
 
 impl BodyBound {
     fn take(&mut self, data: &[u8]) -> Result<(), TooLong> {
-        let mut rest = data;
-        while let Some(end) = rest
-            .iter()
-            .position(|byte| *byte == b'\n')
-            .filter(|_| self.by_line)
-        {
-            self.add(end)?;
-            self.bytes = 0;
-            rest = &rest[end + 1..];
+        if !self.by_line {
+            return self.add(data.len());
         }
-        self.add(rest.len())
+        let mut lines = data.split(|byte| *byte == b'\n');
+        self.add(lines.next().map_or(0, <[u8]>::len))?;
+        lines.try_for_each(|line| {
+            self.bytes = 0;
+            self.add(line.len())
+        })
     }
 
     fn add(&mut self, more: usize) -> Result<(), TooLong> {
         self.bytes = self.bytes.saturating_add(more);
-        match self.bytes > self.most {
-            true => Err(TooLong {
-                what: self.what,
-                most: self.most,
-            }),
+        let (what, most) = match self.by_line {
+            true => ("an event", MAX_EVENT_BYTES),
+            false => ("an answer", MAX_ANSWER_BYTES),
+        };
+        match self.bytes > most {
+            true => Err(TooLong { what, most }),
             false => Ok(()),
         }
     }
@@ -121,15 +118,8 @@ impl BodyBound {
         if is_watch && is_protobuf && encoding.contains("stream=watch") {
             return None;
         }
-        let by_line = is_watch && !is_protobuf;
-        let (what, most) = match by_line {
-            true => ("an event", MAX_EVENT_BYTES),
-            false => ("an answer", MAX_ANSWER_BYTES),
-        };
         Some(Self {
-            what,
-            most,
-            by_line,
+            by_line: is_watch && !is_protobuf,
             bytes: 0,
         })
     }

@@ -3,7 +3,6 @@
 use std::time::SystemTime;
 
 use hashbrown::HashMap;
-use prost::Message;
 
 use crate::proto::v1::change::Object;
 use crate::proto::v1::{Change, ObjectReference};
@@ -46,11 +45,7 @@ pub(super) struct PendingChanges {
 impl PendingChanges {
     /// Creates or changes an object.
     pub(super) fn put(&mut self, object: Object) {
-        self.bytes += crate::snapshot::with_message!(
-            &object,
-            message => message.encoded_len(),
-            reference => reference.encoded_len()
-        );
+        self.bytes += object.encoded_len();
         let key = key_of(&object);
         let change = Change {
             object: Some(object),

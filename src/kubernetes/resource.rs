@@ -28,19 +28,24 @@ const fn namespaced(
     }
 }
 
+const fn cluster_wide(
+    kind: &'static str,
+    api_version: &'static str,
+    plural: &'static str,
+) -> ApiResource {
+    ApiResource {
+        is_namespaced: false,
+        ..namespaced(kind, api_version, plural)
+    }
+}
+
 /// The kind that can contain a scheduler's configuration.
 pub(super) static CONFIG_MAPS: ApiResource = namespaced("ConfigMap", "v1", "configmaps");
 
 /// The kinds that decisions read, and Kubernetes' other kinds of workloads.
 static RESOURCES: [ApiResource; 15] = [
-    ApiResource {
-        is_namespaced: false,
-        ..namespaced("Node", "v1", "nodes")
-    },
-    ApiResource {
-        is_namespaced: false,
-        ..namespaced("Namespace", "v1", "namespaces")
-    },
+    cluster_wide("Node", "v1", "nodes"),
+    cluster_wide("Namespace", "v1", "namespaces"),
     namespaced("Pod", "v1", "pods"),
     namespaced("Service", "v1", "services"),
     namespaced("ReplicationController", "v1", "replicationcontrollers"),
@@ -48,14 +53,8 @@ static RESOURCES: [ApiResource; 15] = [
     namespaced("StatefulSet", "apps/v1", "statefulsets"),
     namespaced("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets"),
     namespaced("PersistentVolumeClaim", "v1", "persistentvolumeclaims"),
-    ApiResource {
-        is_namespaced: false,
-        ..namespaced("PersistentVolume", "v1", "persistentvolumes")
-    },
-    ApiResource {
-        is_namespaced: false,
-        ..namespaced("StorageClass", "storage.k8s.io/v1", "storageclasses")
-    },
+    cluster_wide("PersistentVolume", "v1", "persistentvolumes"),
+    cluster_wide("StorageClass", "storage.k8s.io/v1", "storageclasses"),
     namespaced("Deployment", "apps/v1", "deployments"),
     namespaced("DaemonSet", "apps/v1", "daemonsets"),
     namespaced("Job", "batch/v1", "jobs"),
@@ -65,14 +64,8 @@ static RESOURCES: [ApiResource; 15] = [
 /// The kinds that admission reads when a pod is created.
 pub(crate) static READ_BY_ADMISSION: [ApiResource; 3] = [
     namespaced("LimitRange", "v1", "limitranges"),
-    ApiResource {
-        is_namespaced: false,
-        ..namespaced("RuntimeClass", "node.k8s.io/v1", "runtimeclasses")
-    },
-    ApiResource {
-        is_namespaced: false,
-        ..namespaced("PriorityClass", "scheduling.k8s.io/v1", "priorityclasses")
-    },
+    cluster_wide("RuntimeClass", "node.k8s.io/v1", "runtimeclasses"),
+    cluster_wide("PriorityClass", "scheduling.k8s.io/v1", "priorityclasses"),
 ];
 
 impl ApiResource {

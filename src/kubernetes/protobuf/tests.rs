@@ -7,6 +7,7 @@ use super::*;
 use crate::kubernetes::watch::Watched;
 use crate::manifest::InputSource;
 use crate::proto::v1::change::Object;
+use crate::snapshot::encode_object;
 
 /// An object of each kind, in the JSON of an API server.
 fn samples() -> [(ObjectKind, Value); 11] {
@@ -111,20 +112,8 @@ fn read(kind: ObjectKind, json: Value) -> (Option<String>, Object) {
 /// The encoding of an object, with one more field that decisions do not read, as in Kubernetes'
 /// messages.
 fn encode(object: &Object) -> Bytes {
-    let mut encoded = match object {
-        Object::Node(it) => it.encode_to_vec(),
-        Object::Pod(it) => it.encode_to_vec(),
-        Object::Service(it) => it.encode_to_vec(),
-        Object::ReplicaSet(it) => it.encode_to_vec(),
-        Object::StatefulSet(it) => it.encode_to_vec(),
-        Object::ReplicationController(it) => it.encode_to_vec(),
-        Object::Namespace(it) => it.encode_to_vec(),
-        Object::PodDisruptionBudget(it) => it.encode_to_vec(),
-        Object::PersistentVolumeClaim(it) => it.encode_to_vec(),
-        Object::PersistentVolume(it) => it.encode_to_vec(),
-        Object::StorageClass(it) => it.encode_to_vec(),
-        Object::Delete(it) => it.encode_to_vec(),
-    };
+    let mut encoded = Vec::new();
+    encode_object(object, &mut encoded);
     prost::encoding::string::encode(99, &"not read".to_owned(), &mut encoded);
     encoded.into()
 }
