@@ -7,10 +7,6 @@ use super::kept::COPIES;
 use super::streams::FakeLog;
 use crate::log::interface::{Error, LogCopy, Message};
 
-fn server(copy: usize) -> String {
-    format!("n{copy}")
-}
-
 impl FakeLog {
     /// Makes one copy lack some of the present messages, and the other copies none.
     pub fn damage(&self, copy: usize, mut lacks: impl FnMut(u64) -> bool) {
@@ -52,7 +48,8 @@ impl FakeLog {
         let copies = self.shared.copies.lock();
         let of_copy = |copy| {
             let has = |message: &&Message| !copies.lacks(copy, name, message.sequence);
-            (server(copy), messages.iter().filter(has).cloned().collect())
+            let server = format!("n{copy}");
+            (server, messages.iter().filter(has).cloned().collect())
         };
         (0..COPIES).map(of_copy).collect()
     }
@@ -62,22 +59,20 @@ impl FakeLog {
     pub(super) fn count_copies(&self, name: &str) -> Result<Vec<LogCopy>, Error> {
         let messages = self.with_log(name, |stream| Ok(stream.messages.clone()))?;
         let counted = self.of_each_copy(name, &messages);
-        let most = |of: &(usize, u64)| of.1;
-        let has = counted.iter().map(|(_, messages)| messages.len() as u64);
-        let has: Vec<(usize, u64)> = (0..).zip(has).collect();
+        let has = |copy: usize| counted[copy].1.len();
         let mut copies = self.shared.copies.lock();
-        if let Some(best) = has.iter().copied().max_by_key(most)
-            && has[copies.leader].1 < best.1
+        if let Some(best) = (0..COPIES).max_by_key(|copy| has(*copy))
+            && has(copies.leader) < has(best)
         {
-            copies.leader = best.0;
+            copies.leader = best;
         }
-        let copy = |(copy, has)| LogCopy {
-            server: server(copy),
+        let copy = |(server, has): (String, Vec<Message>)| LogCopy {
+            server,
             of: name.to_owned(),
-            has,
+            has: has.len() as u64,
             wanted: messages.len() as u64,
             is_current: true,
         };
-        Ok(has.into_iter().map(copy).collect())
+        Ok(counted.into_iter().map(copy).collect())
     }
 }

@@ -197,7 +197,8 @@ impl FakeLog {
         };
         let place = (name.clone(), after + 1);
         let forged = self.shared.streams.lock().refused.get(&place).cloned();
-        let fate = self.faults.fate_of_next(NextCall { after, ..of.asker });
+        let follower = of.number;
+        let fate = self.faults.fate_of_next(NextCall { follower, after });
         self.faults.over(Call::Next);
         Ok(match fate {
             Fate::Unreachable => return Err(fault()),
@@ -240,13 +241,10 @@ impl Log for FakeLog {
         })
     }
 
-    fn follow(&self, name: &str, from: u64) -> Arc<dyn Follower> {
-        let follower = self.shared.followers.fetch_add(1, Ordering::Relaxed);
+    fn follow(&self, name: &str, _: u64) -> Arc<dyn Follower> {
+        let number = self.shared.followers.fetch_add(1, Ordering::Relaxed);
         Arc::new(FakeFollower {
-            asker: NextCall {
-                follower,
-                after: from,
-            },
+            number,
             log: self.clone(),
             name: name.to_owned(),
             stream: Mutex::default(),
@@ -351,7 +349,8 @@ impl Log for FakeLog {
 
 /// Follows a fake log.
 struct FakeFollower {
-    asker: NextCall,
+    /// The number of the follower among all followers of the log.
+    number: u64,
     log: FakeLog,
     name: String,
     /// The number of the stream that it follows.

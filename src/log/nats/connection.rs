@@ -110,6 +110,11 @@ impl Connection {
         statistics.connects.load(Ordering::Relaxed)
     }
 
+    /// The error of a request that got no answer: there is no connection, or else this cause.
+    pub(super) fn unanswered(&self, cause: impl std::error::Error) -> Error {
+        self.check_up().err().unwrap_or_else(|| unreachable(cause))
+    }
+
     /// Checks that a server is connected at present.
     pub(super) fn check_up(&self) -> Result<(), Error> {
         if self.client.connection_state() == State::Connected {

@@ -256,13 +256,7 @@ impl FollowerState {
     /// if the log does not continue after the former.
     async fn place(&self, connection: &Connection, stream: &str) -> Result<(u64, u64), Error> {
         let found = timeout(ANSWER, find(connection, stream)).await;
-        let silent = |elapsed| {
-            connection
-                .check_up()
-                .err()
-                .unwrap_or_else(|| unreachable(elapsed))
-        };
-        let found = found.map_err(silent)??;
+        let found = found.map_err(|elapsed| connection.unanswered(elapsed))??;
         let info = found.cached_info();
         let bounds = bounds(info);
         let mut ahead = self.ahead.lock();

@@ -14,6 +14,7 @@ use async_nats::jetstream::stream::{
     RetentionPolicy, StorageType, Stream,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::connection::{Connection, unreachable};
 use super::version;
@@ -90,10 +91,7 @@ pub(super) async fn find(connection: &Connection, name: &str) -> Result<Stream, 
         {
             Error::NotFound(name.to_owned())
         }
-        _ => connection
-            .check_up()
-            .err()
-            .unwrap_or_else(|| unreachable(error)),
+        _ => connection.unanswered(error),
     })?;
     check_versions(connection, stream.cached_info())?;
     Ok(stream)
@@ -215,8 +213,8 @@ struct StreamTime {
 
 /// The time of the server that leads a stream.
 pub(super) async fn time(connection: &Connection, name: &str) -> Result<SystemTime, Error> {
-    let request = (format!("STREAM.INFO.{name}"), serde_json::json!({}));
-    let told = connection.streams.request(request.0, &request.1).await;
+    let subject = format!("STREAM.INFO.{name}");
+    let told = connection.streams.request(subject, &json!({})).await;
     match told.map_err(unreachable)? {
         Response::Ok(StreamTime { ts }) => humantime::parse_rfc3339(&ts).map_err(unreachable),
         Response::Err { error } if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {

@@ -50,6 +50,8 @@ pub(super) struct Upstream {
     pub(super) is_encrypted: bool,
     /// The name that the server gives itself.
     name: String,
+    /// The addresses that the server announces.
+    announced: Vec<String>,
     /// True if the server says that it keeps streams now.
     keeps_streams: bool,
 }
@@ -129,9 +131,9 @@ impl Upstreams {
             sleep(next.saturating_duration_since(Instant::now())).await;
             let opened = timeout(CONNECT_TIMEOUT, self.open(address.clone())).await;
             match opened.unwrap_or(Err(LinkError::Silent)) {
-                Ok((upstream, told)) => {
+                Ok(upstream) => {
                     self.change(&address, |server| server.failures = 0);
-                    self.discover(&told);
+                    self.discover(&upstream.announced);
                     if upstream.keeps_streams {
                         return Ok(upstream);
                     }
@@ -151,9 +153,7 @@ impl Upstreams {
             // to log in.
             let opened = timeout(CONNECT_TIMEOUT, self.open(address.clone())).await;
             let opened = opened.unwrap_or(Err(LinkError::Silent));
-            return opened
-                .map(|(upstream, _)| upstream)
-                .map_err(|error| (address, error));
+            return opened.map_err(|error| (address, error));
         }
         Err(last.expect("at least one server is known"))
     }
@@ -164,8 +164,8 @@ impl Upstreams {
         let known: Vec<_> = self.in_order().into_iter().map(|(it, _)| it).collect();
         let asked = known.into_iter().map(|it| timeout(ASKING, self.open(it)));
         let told = join_all(asked).await.into_iter().flatten().flatten();
-        let off = told.filter(|(upstream, _)| !upstream.keeps_streams);
-        off.map(|(upstream, _)| upstream.name).collect()
+        let off = told.filter(|upstream| !upstream.keeps_streams);
+        off.map(|upstream| upstream.name).collect()
     }
 
     /// Notes that a connection to a server has ended.
@@ -193,21 +193,18 @@ impl Upstreams {
         }
     }
 
-    fn discover(&self, told: &[String]) {
+    fn discover(&self, announced: &[String]) {
         let mut known = self.known.lock();
-        for address in told
-            .iter()
-            .filter_map(|told| told.parse::<ServerAddr>().ok())
-        {
+        let announced = announced.iter();
+        for address in announced.filter_map(|it| it.parse::<ServerAddr>().ok()) {
             if known.len() < MOST_KNOWN && known.iter().all(|it| it.address != address) {
                 known.push(KnownServer::new(address));
             }
         }
     }
 
-    /// Connects to a server, with TLS if its address or the server requires it. Also returns the
-    /// addresses that the server announces.
-    async fn open(&self, address: ServerAddr) -> Result<(Upstream, Vec<String>), LinkError> {
+    /// Connects to a server, with TLS if its address or the server requires it.
+    async fn open(&self, address: ServerAddr) -> Result<Upstream, LinkError> {
         let addresses: Vec<_> = address.socket_addrs().await?.collect();
         let stream = TcpStream::connect(&*addresses).await?;
         stream.set_nodelay(true)?;
@@ -230,18 +227,17 @@ impl Upstreams {
             info["tls_required"] = false.into();
             line = format!("INFO {info}\r\n").into_bytes();
         }
-        let told = info["connect_urls"].as_array().into_iter().flatten();
-        let told = told.filter_map(|told| Some(told.as_str()?.to_owned()));
-        let told = told.take(MOST_KNOWN).collect();
-        let upstream = Upstream {
+        let announced = info["connect_urls"].as_array().into_iter().flatten();
+        let announced = announced.filter_map(|it| Some(it.as_str()?.to_owned()));
+        Ok(Upstream {
+            announced: announced.take(MOST_KNOWN).collect(),
             name: info["server_name"].as_str().unwrap_or_default().to_owned(),
             keeps_streams: info["jetstream"] == true,
             stream,
             info: line,
             address,
             is_encrypted,
-        };
-        Ok((upstream, told))
+        })
     }
 
     /// Reads the files each time, because certificates are renewed.
