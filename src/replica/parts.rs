@@ -71,8 +71,7 @@ impl Writing {
 
 /// The hash of all parts, made from the hash of each part.
 pub fn whole(hashes: &[Hash]) -> Hash {
-    let pieces: Vec<&[u8]> = hashes.iter().map(|hash| &hash[..]).collect();
-    digest(&pieces)
+    digest(&[hashes.as_flattened()])
 }
 
 /// Returns the prefix of the names of parts that belong together.
