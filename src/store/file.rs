@@ -136,18 +136,15 @@ fn check_free(directory: &Path) -> Result<(), StoreError> {
         let entry = entry.map_err(StoreError::io(directory))?;
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        if name.starts_with(KEPT_ASIDE) {
-            let what = format!("it has {name}, which a repair kept, but no {FILE}");
-            return Err(StoreError::damaged(directory, what));
-        }
-        if name == RECORD {
-            let what = format!("it has {name}, which is written with each commit, but no {FILE}");
-            return Err(StoreError::damaged(directory, what));
-        }
-        // A mounted file system has a `lost+found`.
-        if name != DRAFT && name != "lost+found" {
-            return Err(StoreError::Foreign(directory.to_owned()));
-        }
+        let origin = match &*name {
+            name if name.starts_with(KEPT_ASIDE) => "a repair kept",
+            RECORD => "is written with each commit",
+            // A mounted file system has a `lost+found`.
+            DRAFT | "lost+found" => continue,
+            _ => return Err(StoreError::Foreign(directory.to_owned())),
+        };
+        let what = format!("it has {name}, which {origin}, but no {FILE}");
+        return Err(StoreError::damaged(directory, what));
     }
     Ok(())
 }
