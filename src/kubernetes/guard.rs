@@ -1,5 +1,5 @@
-//! Bounds on the size of an API server's answers, and on repeated requests to it. They apply to every
-//! request of a client.
+//! Bounds on the size of an API server's answers, and on repeated requests to it. They apply to all
+//! requests of a client.
 
 use std::collections::HashMap;
 use std::sync::Arc;
