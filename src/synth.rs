@@ -129,8 +129,8 @@ impl SyntheticCluster {
             (RACK_KEY, format!("rack-{:04}", index / RACK_NODES)),
             (INSTANCE_TYPE_KEY, INSTANCE_TYPES[size].0.to_owned()),
         ];
-        let is_tainted = self.shape.taint_every > 0
-            && index % self.shape.taint_every == self.shape.taint_every - 1;
+        // No number of nodes is a multiple of 0.
+        let is_tainted = (index + 1).is_multiple_of(self.shape.taint_every);
         let taint = is_tainted.then(|| v1::Taint {
             key: TAINT_KEY.to_owned(),
             value: "batch".to_owned(),
@@ -199,12 +199,8 @@ impl SyntheticCluster {
                     break;
                 }
             }
-            let batch = waiting.drain(..size.min(waiting.len()));
-            let batch: Vec<_> = batch
-                .map(|object| v1::Change {
-                    object: Some(object),
-                })
-                .collect();
+            let batch = waiting.drain(..size.min(waiting.len())).map(Some);
+            let batch: Vec<_> = batch.map(|object| v1::Change { object }).collect();
             (!batch.is_empty()).then_some(batch)
         })
     }
@@ -330,12 +326,9 @@ fn instance_type(index: usize) -> usize {
 }
 
 fn tickets(nodes: usize) -> Vec<u32> {
-    let count = |index: usize| {
-        let is_new = index % NEW_NODE_EVERY == NEW_NODE_EVERY - 1;
-        match is_new {
-            true => 1,
-            false => INSTANCE_TYPES[instance_type(index)].1,
-        }
+    let count = |index: usize| match (index + 1).is_multiple_of(NEW_NODE_EVERY) {
+        true => 1,
+        false => INSTANCE_TYPES[instance_type(index)].1,
     };
     let number = |index| u32::try_from(index).expect("fewer than 2^32 nodes");
     (0..nodes)
