@@ -49,21 +49,10 @@ impl From<BoundError> for io::Error {
 pub(crate) enum TextPiece {
     /// A line of at most this number of bytes.
     Line(u64),
-    /// The bytes between two calls of [`PieceBytes::end`], at most this number.
-    Object(u64),
+    /// An object of at most [`MAX_PIECE_BYTES`]. The reader sets `in_piece` to 0 after each.
+    Object,
     /// The text as a whole.
     Whole,
-}
-
-/// The number of bytes that were read since the last piece ended.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct PieceBytes(Rc<Cell<u64>>);
-
-impl PieceBytes {
-    /// Records that a piece has ended.
-    pub(super) fn end(&self) {
-        self.0.set(0);
-    }
 }
 
 /// A text of limited length.
@@ -73,7 +62,8 @@ pub(crate) struct BoundedText<R> {
     /// The number of bytes that may still be read.
     left: u64,
     most: u64,
-    in_piece: PieceBytes,
+    /// The number of bytes that were read since the last piece ended.
+    pub(super) in_piece: Rc<Cell<u64>>,
 }
 
 impl<R: Read> BoundedText<R> {
@@ -84,13 +74,8 @@ impl<R: Read> BoundedText<R> {
             piece,
             left: most,
             most,
-            in_piece: PieceBytes::default(),
+            in_piece: Rc::default(),
         }
-    }
-
-    /// The counter of the bytes of the current piece.
-    pub(super) fn in_piece(&self) -> PieceBytes {
-        self.in_piece.clone()
     }
 
     /// The same text through a buffer.
@@ -112,14 +97,14 @@ impl<R: Read> BoundedText<R> {
                 let line_end = bytes.iter().rposition(|byte| *byte == b'\n');
                 ("line", most, line_end)
             }
-            TextPiece::Object(most) => ("object", most, None),
+            TextPiece::Object => ("object", MAX_PIECE_BYTES, None),
             TextPiece::Whole => return Ok(()),
         };
         let now = match line_end {
             Some(end) => bytes[end..].len() as u64,
-            None => self.in_piece.0.get().saturating_add(length),
+            None => self.in_piece.get().saturating_add(length),
         };
-        self.in_piece.0.set(now);
+        self.in_piece.set(now);
         match now > most {
             true => Err(BoundError::Piece { piece, most }),
             false => Ok(()),

@@ -1,8 +1,6 @@
 //! Default constraints from a file: a list of constraints, Evenkeel's own `DefaultConstraints`, or
 //! kube-scheduler's configuration.
 
-use std::path::Path;
-
 use serde_json::{Map, Value, json};
 
 use super::document::for_each_document;
@@ -11,8 +9,6 @@ use super::item::{DEFAULT_CONSTRAINTS_KIND, text};
 use super::lean::CompleteValue;
 use super::source::{InputSource, expand};
 use crate::proto::v1::DefaultConstraints;
-
-const PLUGIN: &str = "PodTopologySpread";
 
 /// Kubernetes' own default constraints.
 pub(crate) fn system_default_constraints() -> DefaultConstraints {
@@ -40,7 +36,7 @@ pub(crate) fn read_default_constraints(
         _ => {}
     }
     let mut documents = Vec::new();
-    let sources = expand(&[Path::new(argument).to_path_buf()])?;
+    let sources = expand(&[argument.into()])?;
     for source in &sources {
         for_each_document(source, &mut |document| {
             documents.push((source, document));
@@ -132,7 +128,7 @@ fn scheduler_arguments(configuration: &Value) -> Result<Value, String> {
     let plugins = plugins.flat_map(|profile| profile["pluginConfig"].as_array());
     let found: Vec<&Value> = plugins
         .flatten()
-        .filter(|plugin| text(plugin, "name") == PLUGIN)
+        .filter(|plugin| text(plugin, "name") == "PodTopologySpread")
         .map(|plugin| &plugin["args"])
         .collect();
     let mut arguments = match found[..] {

@@ -11,7 +11,7 @@ use super::bounded::{BoundError, MAX_PIECE_BYTES, TextPiece};
 use super::error::ManifestError;
 use super::item::{Item, ObjectOrigin};
 use super::lean::{CompleteValue, Lean, LeanValue, read_field};
-use super::part::{ListType, ObjectText};
+use super::parts::{ListType, ObjectText};
 use super::source::{InputSource, Syntax};
 
 /// The function that receives each object.
@@ -25,12 +25,12 @@ pub(super) fn for_each_item(
     progress: &ProgressBar,
     sink: DocumentSink,
 ) -> Result<(), ManifestError> {
-    let opened = source.open(progress, TextPiece::Object(MAX_PIECE_BYTES))?;
+    let opened = source.open(progress, TextPiece::Object)?;
     match opened.syntax {
         Syntax::Json => {
             let json = serde_json::Deserializer::from_reader(opened.input);
             json_items(source, index, json, &mut |item| {
-                opened.in_piece.end();
+                opened.in_piece.set(0);
                 sink(item)
             })
         }
@@ -95,7 +95,7 @@ pub(super) fn for_each_document(
     source: &InputSource,
     sink: &mut dyn FnMut(Value) -> Result<(), ManifestError>,
 ) -> Result<(), ManifestError> {
-    let opened = source.open(&ProgressBar::hidden(), TextPiece::Object(MAX_PIECE_BYTES))?;
+    let opened = source.open(&ProgressBar::hidden(), TextPiece::Object)?;
     let input = opened.input;
     match opened.syntax {
         Syntax::Yaml => yaml_documents(source, input, &mut |_, CompleteValue(value)| sink(value)),
@@ -119,7 +119,7 @@ fn json_items<'de>(
         document += 1;
         let origin = ObjectOrigin::whole(index, document);
         let mut splitter = Splitter::new(source, origin, sink);
-        let read = splitter.deserialize(&mut json);
+        let read = json.deserialize_any(&mut splitter);
         if let Some(error) = splitter.refused {
             return Err(error);
         }
@@ -229,14 +229,6 @@ impl<'a> Splitter<'a> {
             self.refused = Some(error);
             E::custom("refused")
         })
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for &mut Splitter<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<(), D::Error> {
-        input.deserialize_any(self)
     }
 }
 

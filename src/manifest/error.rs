@@ -71,7 +71,6 @@ pub(crate) enum ManifestError {
 /// A place in a text, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
-    /// The line.
     pub(crate) line: usize,
     /// The column, in characters.
     pub(crate) column: usize,

@@ -12,18 +12,6 @@ use crate::proto::v1::{Node, NodeSelectorTerm, Pod, TopologySpreadConstraint};
 /// that its cluster holds the placement.
 const PLACEMENT_LABEL: &str = "kubernetes-fleet.io/parent-CRP";
 
-/// API group of KubeFleet's clusters.
-const CLUSTER_GROUP: &str = "cluster.kubernetes-fleet.io/";
-
-/// API group of bindings, which say which cluster holds a placement.
-const BINDING_GROUP: &str = "placement.kubernetes-fleet.io/";
-
-/// The kinds of bindings.
-const BINDING_KINDS: [&str; 2] = ["ClusterResourceBinding", "ResourceBinding"];
-
-/// Kinds with a placement policy.
-const PLACEMENT_KINDS: [&str; 2] = ["ClusterResourcePlacement", "ResourcePlacement"];
-
 /// The way in which clusters are chosen.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum PlacementPolicy {
@@ -35,7 +23,6 @@ pub(crate) enum PlacementPolicy {
     PickN {
         /// The wanted number of clusters in total.
         clusters: i32,
-        /// The preferences.
         preferences: Vec<Preference>,
     },
 }
@@ -96,17 +83,18 @@ struct ClusterTerm {
 
 /// Returns whether an object is a cluster of a fleet.
 pub(super) fn is_cluster(kind: &str, version: &str) -> bool {
-    kind == "MemberCluster" && version.starts_with(CLUSTER_GROUP)
+    kind == "MemberCluster" && version.starts_with("cluster.kubernetes-fleet.io/")
 }
 
 /// Returns whether an object is a binding, which says that a cluster holds a placement.
 pub(super) fn is_binding(kind: &str, version: &str) -> bool {
-    BINDING_KINDS.contains(&kind) && version.starts_with(BINDING_GROUP)
+    matches!(kind, "ClusterResourceBinding" | "ResourceBinding")
+        && version.starts_with("placement.kubernetes-fleet.io/")
 }
 
 /// Returns whether a kind has a placement policy.
 pub(super) fn is_placement(kind: &str) -> bool {
-    PLACEMENT_KINDS.contains(&kind)
+    matches!(kind, "ClusterResourcePlacement" | "ResourcePlacement")
 }
 
 /// A cluster as a node: with its name, labels and taints.

@@ -1,13 +1,12 @@
 //! Kubernetes objects in files: kubectl's JSON or YAML, lists, several documents in a file, many
 //! files, directories, standard input.
 //!
-//! `source` lists the files, `utf16` converts those in UTF-16, `document` splits a file into single
-//! objects, each an `item` until its kind is known, and `lean` leaves out the fields that no
-//! decision reads. `naming` reads names of objects as people type them, and `finder` finds the
-//! requested object. `object`, `workload`, `fleet` and `defaults` decode objects by kind.
-//! `controller`, `pod_defaults` and `admission` complete a pod template as a cluster does.
-//! `pod_facts` reads fields that only plans use, and `waiting` a cluster's messages about pods
-//! without a node. `saved` makes sure that a saved snapshot is read completely or not at all.
+//! `source` lists the files and opens them, `document` splits a file into single objects, each an
+//! `item` until its kind is known, and `lean` leaves out the fields that no decision reads. `naming`
+//! reads names of objects as people type them, and `finder` finds the requested object. `object`,
+//! `workload`, `fleet` and `defaults` decode objects by kind. `controller`, `pod_defaults` and
+//! `admission` complete a pod template as a cluster does. `pod_facts` reads the fields of pods that
+//! no decision reads. `saved` makes sure that a saved snapshot is read completely or not at all.
 
 mod admission;
 mod bounded;
@@ -23,7 +22,6 @@ mod list_file;
 mod naming;
 mod object;
 mod objects;
-mod part;
 mod parts;
 mod pod_defaults;
 mod pod_facts;
@@ -34,8 +32,6 @@ mod source;
 mod templates;
 #[cfg(test)]
 mod tests;
-mod utf16;
-mod waiting;
 mod workload;
 
 pub(crate) use admission::{Admission, NotCounted};
@@ -53,9 +49,9 @@ pub(crate) use naming::ObjectName;
 pub(crate) use object::object_name;
 pub(crate) use objects::{LoadedObjects, ObjectReader, read_objects};
 pub(crate) use parts::split;
+pub(crate) use pod_facts::WaitingPod;
 pub(crate) use positions::Positions;
 pub(crate) use saved::SavedOrigin;
 pub(crate) use source::{InputSource, expand};
 pub(crate) use templates::{Template, TemplateObject};
-pub(crate) use waiting::WaitingPod;
 pub(crate) use workload::WorkloadPod;

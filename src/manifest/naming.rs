@@ -35,7 +35,6 @@ pub(crate) struct ObjectName {
     pub(crate) kind: Option<String>,
     /// The namespace; `None` when it was left out.
     pub(crate) namespace: Option<String>,
-    /// The name.
     pub(crate) name: String,
 }
 

@@ -11,10 +11,9 @@ use super::finder::WorkloadFinder;
 use super::fleet::is_cluster;
 use super::item::{Item, ObjectOrigin, text};
 use super::object::{DecodedItem, decode, name_of, object_name};
-use super::pod_facts::{StayReason, pod_facts};
+use super::pod_facts::{StayReason, WaitingPod, pod_facts};
 use super::saved::{CUT_SHORT, SavedOrigin, compare};
 use super::source::InputSource;
-use super::waiting::WaitingPod;
 use crate::api::ExportSum;
 use crate::proto::v1::change::Object;
 use crate::proto::v1::{Change, DefaultConstraints, PodFacts};
@@ -87,6 +86,18 @@ impl LoadedObjects {
         }
     }
 
+    /// Drops claims, persistent volumes and storage classes.
+    pub(crate) fn drop_storage(&mut self) {
+        let is_storage = |change: &Change| {
+            let object = change.object.as_ref();
+            let kind = object.and_then(ObjectKind::of);
+            matches!(kind, Some(ObjectKind::Storage(_)))
+        };
+        let mut kept = self.changes.iter().map(|change| !is_storage(change));
+        self.origins.retain(|_| kept.next().unwrap_or(true));
+        self.changes.retain(|change| !is_storage(change));
+    }
+
     fn place(&self, origin: ObjectOrigin) -> String {
         origin.describe(&self.sources[origin.source as usize])
     }
@@ -99,7 +110,6 @@ pub(crate) fn read_objects(
     mut finder: Option<&mut WorkloadFinder>,
     progress: &ProgressBar,
 ) -> Result<LoadedObjects, ManifestError> {
-    progress.set_length(sources.iter().filter_map(InputSource::size_bytes).sum());
     let mut reader = ObjectReader::of(sources.clone());
     for (index, source) in (0..).zip(&sources) {
         for_each_item(source, index, progress, &mut |item| {
@@ -113,20 +123,6 @@ pub(crate) fn read_objects(
         }
     }
     Ok(reader.objects)
-}
-
-impl LoadedObjects {
-    /// Drops claims, persistent volumes and storage classes.
-    pub(crate) fn drop_storage(&mut self) {
-        let is_storage = |change: &Change| {
-            let object = change.object.as_ref();
-            let kind = object.and_then(ObjectKind::of);
-            matches!(kind, Some(ObjectKind::Storage(_)))
-        };
-        let mut kept = self.changes.iter().map(|change| !is_storage(change));
-        self.origins.retain(|_| kept.next().unwrap_or(true));
-        self.changes.retain(|change| !is_storage(change));
-    }
 }
 
 /// Reads objects one by one.
@@ -163,10 +159,9 @@ impl ObjectReader {
         let origin = item.origin;
         let source = &self.objects.sources[origin.source as usize];
         self.objects.admission.offer(&item.value);
-        let version = text(&item.value, "apiVersion");
-        self.objects.is_fleet |= is_cluster(text(&item.value, "kind"), version);
-        let is_pod = text(&item.value, "kind") == "Pod";
-        let facts = is_pod.then(|| (pod_facts(&item.value), StayReason::of(&item.value)));
+        let (kind, version) = (text(&item.value, "kind"), text(&item.value, "apiVersion"));
+        self.objects.is_fleet |= is_cluster(kind, version);
+        let facts = (kind == "Pod").then(|| (pod_facts(&item.value), StayReason::of(&item.value)));
         if let Some((name, waiting)) = WaitingPod::of(&item.value) {
             self.objects.waiting.insert(name, waiting);
         }

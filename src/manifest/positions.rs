@@ -6,8 +6,7 @@ use std::iter::successors;
 use granit_parser::{Event, Parser};
 
 use super::error::Position;
-use super::part::ObjectText;
-use super::parts::{OpenCollection, next};
+use super::parts::{ObjectText, OpenCollection, next};
 
 /// The positions of all fields of a part of a file.
 #[derive(Debug, Default)]

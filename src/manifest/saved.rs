@@ -21,7 +21,6 @@ pub(crate) struct SavedOrigin {
     pub(crate) snapshot: String,
     /// Epoch of the revision.
     pub(crate) epoch: String,
-    /// The revision.
     pub(crate) revision: i64,
     /// The version of Kubernetes that was set; empty if none.
     pub(crate) kubernetes_version: String,

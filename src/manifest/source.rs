@@ -1,19 +1,20 @@
-//! The sources of objects that arguments name, and their syntax.
+//! The sources of objects that arguments name, their syntax and their encoding.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use indicatif::ProgressBar;
 
 use super::bounded::{
     BUFFER_BYTES, BoundError, BoundedText, MAX_PIECE_BYTES, MAX_STREAM_BYTES, MAX_TEXT_BYTES,
-    PieceBytes, TextPiece,
+    TextPiece,
 };
 use super::error::{ManifestError, Position};
-use super::utf16;
 
 /// A source of objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub(super) struct OpenedText {
     pub(super) syntax: Syntax,
     pub(super) input: BufReader<BoundedText<BufReader<Box<dyn Read>>>>,
     /// The number of bytes read of the current JSON object.
-    pub(super) in_piece: PieceBytes,
+    pub(super) in_piece: Rc<Cell<u64>>,
 }
 
 impl fmt::Display for InputSource {
@@ -80,14 +81,14 @@ impl InputSource {
         };
         let input: Box<dyn Read> = Box::new(progress.wrap_read(input));
         let input = BufReader::with_capacity(BUFFER_BYTES, input);
-        let mut input = utf16::to_utf8(input).map_err(|error| self.io(error))?;
+        let mut input = to_utf8(input).map_err(|error| self.io(error))?;
         let start = input.fill_buf().map_err(|error| self.io(error))?;
         let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
         let mark_bytes = start.len() - text.len();
         let syntax = self.format(text);
         input.consume(mark_bytes);
         let (piece, most) = match (syntax, of_json) {
-            (Syntax::Json, TextPiece::Object(_)) => (of_json, MAX_STREAM_BYTES),
+            (Syntax::Json, TextPiece::Object) => (of_json, MAX_STREAM_BYTES),
             (Syntax::Json, _) => (of_json, MAX_TEXT_BYTES),
             (Syntax::Yaml, _) => (TextPiece::Line(MAX_PIECE_BYTES), MAX_TEXT_BYTES),
         };
@@ -97,7 +98,7 @@ impl InputSource {
         let text = BoundedText::new(input, piece, most);
         Ok(OpenedText {
             syntax,
-            in_piece: text.in_piece(),
+            in_piece: Rc::clone(&text.in_piece),
             input: text.buffered(),
         })
     }
@@ -198,6 +199,35 @@ pub(crate) fn expand(paths: &[PathBuf]) -> Result<Vec<InputSource>, ManifestErro
         InputSource::StandardInput | InputSource::Cluster(_) => true,
     });
     Ok(sources)
+}
+
+/// Returns `input` in UTF-8. A text that begins with a byte order mark of UTF-16, which PowerShell's
+/// `>` writes, is converted. Other texts stay as they are.
+fn to_utf8(mut input: BufReader<Box<dyn Read>>) -> io::Result<BufReader<Box<dyn Read>>> {
+    let of_pair = match input.fill_buf()? {
+        [0xff, 0xfe, ..] => u16::from_le_bytes,
+        [0xfe, 0xff, ..] => u16::from_be_bytes,
+        _ => return Ok(input),
+    };
+    input.consume(2);
+    let mut bytes = Vec::new();
+    input
+        .by_ref()
+        .take(MAX_TEXT_BYTES)
+        .read_to_end(&mut bytes)?;
+    if !input.fill_buf()?.is_empty() {
+        return Err(BoundError::Whole(MAX_TEXT_BYTES).into());
+    }
+    let (pairs, rest) = bytes.as_chunks::<2>();
+    let units = pairs.iter().map(|pair| of_pair(*pair));
+    let text: Result<String, _> = char::decode_utf16(units).collect();
+    match text {
+        Ok(text) if rest.is_empty() => Ok(BufReader::new(Box::new(Cursor::new(text)))),
+        _ => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "not valid UTF-16",
+        )),
+    }
 }
 
 fn manifests_below(directory: &Path) -> Result<Vec<InputSource>, ManifestError> {

@@ -9,7 +9,7 @@ use super::document::for_each_item_of;
 use super::error::ManifestError;
 use super::fleet::{PlacementPolicy, is_placement};
 use super::item::{Item, describe, text};
-use super::part::ObjectText;
+use super::parts::ObjectText;
 use super::source::InputSource;
 use super::workload::{TemplatePath, path_of_kind, pod_of, template_paths};
 use crate::proto::v1::Pod;
@@ -29,7 +29,6 @@ pub(crate) struct TemplateObject {
 
 /// A pod template of an object, or a placement.
 pub(crate) struct Template {
-    /// The object.
     pub(crate) object: Rc<TemplateObject>,
     /// The place of the pod template in the object; empty for a Pod and a placement.
     pub(crate) place: TemplatePath,

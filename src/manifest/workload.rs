@@ -8,13 +8,13 @@ use super::controller;
 use super::error::ManifestError;
 use super::fleet::{PlacementPolicy, is_placement, placement};
 use super::item::{Item, describe, text};
+use super::pod_facts::other_scheduler;
 use super::source::InputSource;
-use super::waiting::other_scheduler;
 use crate::matching::names;
 use crate::proto::v1::{Change, Dialect, ObjectReference, Pod};
 
 /// A pod, and the object that it comes from.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct WorkloadPod {
     /// Kind, namespace and name of the object in the file.
     pub(crate) name: String,
@@ -41,7 +41,6 @@ pub(crate) struct WorkloadPod {
 /// The next pod of a Deployment that has to create a ReplicaSet first.
 #[derive(Debug)]
 pub(crate) struct NextRevision {
-    /// The pod.
     pub(crate) pod: Pod,
     /// The ReplicaSet that owns the pod.
     pub(crate) replica_set: Change,
@@ -94,9 +93,8 @@ pub(super) fn workload_pod(
         policy,
         object,
         missing,
-        beside: Vec::new(),
-        next_revision: None,
         scheduler,
+        ..WorkloadPod::default()
     })
 }
 
@@ -167,21 +165,15 @@ pub(super) fn pod_of(
     Ok((pod, None))
 }
 
-/// The pod at `place` of an object, as JSON, with the additions of the object's controller.
+/// The pod at `place` of an object, as JSON: the object itself, or the pod that its template
+/// describes, with the additions of the object's controller.
 fn pod_value(object: Value, place: &TemplatePath) -> Value {
     if place.pointer.is_empty() {
         return object;
     }
-    let mut pod = template_pod(&object, place);
-    controller::complete(&mut pod, &object);
-    pod
-}
-
-/// The pod that the workload's template describes, as JSON.
-fn template_pod(workload: &Value, place: &TemplatePath) -> Value {
-    let kind = text(workload, "kind");
-    let template = workload.pointer(&place.pointer).unwrap_or(&Value::Null);
-    let metadata = &workload["metadata"];
+    let kind = text(&object, "kind");
+    let template = object.pointer(&place.pointer).unwrap_or(&Value::Null);
+    let metadata = &object["metadata"];
     let mut pod = json!({
         "kind": kind,
         "metadata": {
@@ -192,12 +184,13 @@ fn template_pod(workload: &Value, place: &TemplatePath) -> Value {
     });
     if let "ReplicaSet" | "StatefulSet" | "ReplicationController" = kind {
         pod["metadata"]["ownerReferences"] = json!([{
-            "apiVersion": text(workload, "apiVersion"),
+            "apiVersion": text(&object, "apiVersion"),
             "kind": kind,
             "name": text(metadata, "name"),
             "controller": true,
         }]);
     }
+    controller::complete(&mut pod, &object);
     pod
 }
 
