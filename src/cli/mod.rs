@@ -12,7 +12,6 @@ mod carry_out;
 mod cluster;
 mod command_line;
 mod completions;
-mod cost_keeper;
 mod decide;
 mod deletion_costs;
 mod descriptor;

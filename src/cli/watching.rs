@@ -201,6 +201,7 @@ impl Watching {
                 client,
                 snapshot: counts.snapshot().to_owned(),
                 namespace: String::new(),
+                is_dry_run: false,
                 lease: lease.clone(),
             });
             let defaults = self.defaults.clone();
