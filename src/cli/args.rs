@@ -1,6 +1,7 @@
 //! Flags that several commands share.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -131,12 +132,24 @@ impl OutputFlag {
     }
 }
 
-/// Reads the objects of files of pods, for facts that a server does not keep.
-pub(crate) fn read_pods(files: &[PathBuf]) -> Result<LoadedObjects> {
+/// Reads the objects of files. Objects that occur more than once are reported.
+pub(crate) fn read_files(files: &[PathBuf]) -> Result<LoadedObjects> {
     let sources = manifest::expand(files)?;
     let objects = manifest::read_objects(sources, None, &ProgressBar::hidden())?;
     for line in &objects.repeated {
         output::warn(line);
     }
     Ok(objects)
+}
+
+/// The objects of files of pods, if any are named, else those that were read with the state. They
+/// have facts that a server does not keep.
+pub(crate) fn pods_or(
+    files: &[PathBuf],
+    read: Option<Arc<LoadedObjects>>,
+) -> Result<Option<Arc<LoadedObjects>>> {
+    match files {
+        [] => Ok(read),
+        files => Ok(Some(Arc::new(read_files(files)?))),
+    }
 }

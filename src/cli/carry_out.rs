@@ -11,43 +11,17 @@ use serde::Serialize;
 
 use super::exit::Exit;
 use super::output;
+use super::rebalance::RebalanceCommand;
 use super::successor::{LOOK_AGAIN, SuccessorMaker, SuccessorPod};
 use crate::kubernetes::{ClusterClient, Eviction};
 use crate::proto::v1::move_blocker::Kind;
 use crate::proto::v1::{PodMove, RebalanceResponse};
 use crate::visible;
 
-/// A planner of moves, with the options of the command.
-pub(super) trait MovePlanner {
-    /// The cluster in which the moves are made.
-    ///
-    /// # Errors
-    /// No cluster was named, or it cannot be found.
-    async fn cluster(&self) -> Result<ClusterClient>;
-
-    /// Reads the cluster, and plans the remaining moves after `made` moves.
-    async fn plan(&self, made: usize) -> Result<RebalanceResponse>;
-
-    /// Prints a plan.
-    fn print(&self, plan: &RebalanceResponse) -> Result<()>;
-
-    /// Returns whether no more moves may be made after this number.
-    fn is_capped(&self, made: usize) -> bool;
-
-    /// Returns whether no pod may be evicted.
-    fn is_dry_run(&self) -> bool;
-
-    /// Returns whether the moves are made without asking the user.
-    fn is_confirmed(&self) -> bool;
-
-    /// Returns the time to wait for a pod or a budget.
-    fn patience(&self) -> Duration;
-}
-
 /// The report: the moves that were made, and the reason why no more were made.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct CarriedOut {
+struct CarriedOut {
     /// The moves, in order.
     moves: Vec<MadeMove>,
     /// The number of moves that were left in the last plan.
@@ -89,9 +63,18 @@ struct MadeMove {
     to: Option<String>,
 }
 
+/// Plans moves, and prints the plan or, with --apply, carries it out.
+pub(super) async fn run(command: RebalanceCommand) -> Result<Exit> {
+    command.state.is_about(command.scope());
+    match command.apply {
+        true => carry_out(&command).await,
+        false => command.show().await,
+    }
+}
+
 /// Makes the moves of plans until no further move helps, and reports.
-pub(super) async fn carry_out(command: &impl MovePlanner) -> Result<Exit> {
-    let cluster = command.cluster().await?;
+async fn carry_out(command: &RebalanceCommand) -> Result<Exit> {
+    let (cluster, patience) = (command.cluster().await?, command.wait);
     let is_stopped = Arc::new(AtomicBool::new(false));
     let stop = Arc::clone(&is_stopped);
     tokio::spawn(async move {
@@ -113,18 +96,14 @@ pub(super) async fn carry_out(command: &impl MovePlanner) -> Result<Exit> {
         if is_stopped.load(Ordering::Relaxed) {
             break (WhyEnded::Interrupted, plan.moves.len());
         }
-        if command.is_dry_run() {
+        if command.dry_run.is_some() {
             return dry_run(command, &cluster, &plan).await;
         }
         let Some(next) = plan.moves.first() else {
-            if let Some(why) = held_by(&plan) {
-                if waited_since.is_none() {
-                    output::warn(&format!("waiting: {why}"));
-                }
-                if waits_on(&mut waited_since, command.patience()) {
-                    tokio::time::sleep(LOOK_AGAIN).await;
-                    continue;
-                }
+            if let Some(why) = held_by(&plan)
+                && waits_on(&mut waited_since, patience, why).await
+            {
+                continue;
             }
             break (why_ended(&plan, waited_since.is_some()), 0);
         };
@@ -140,24 +119,22 @@ pub(super) async fn carry_out(command: &impl MovePlanner) -> Result<Exit> {
             Eviction::Accepted => waited_since = None,
             Eviction::Gone => continue,
             Eviction::NotNow(why) => {
-                if waited_since.is_none() {
-                    output::warn(&format!("waiting: {}/{}: {why}", next.namespace, next.pod));
+                let why = format!("{}/{}: {why}", next.namespace, next.pod);
+                if waits_on(&mut waited_since, patience, &why).await {
+                    continue;
                 }
-                if !waits_on(&mut waited_since, command.patience()) {
-                    break (WhyEnded::TimedOut, plan.moves.len());
-                }
-                tokio::time::sleep(LOOK_AGAIN).await;
-                continue;
+                break (WhyEnded::TimedOut, plan.moves.len());
             }
         }
         let successor = match &maker {
-            Some(maker) => maker.successor(&cluster, command.patience()).await?,
+            Some(maker) => maker.successor(&cluster, patience).await?,
             None => None,
         };
         let is_late = maker.is_some() && successor.is_none();
-        made.push(made_move(next, successor));
+        let one = made_move(next, successor);
         progress.inc(1);
-        tell(made.last());
+        tell(&one);
+        made.push(one);
         if is_late {
             break (WhyEnded::TimedOut, plan.moves.len() - 1);
         }
@@ -177,7 +154,7 @@ pub(super) async fn carry_out(command: &impl MovePlanner) -> Result<Exit> {
 
 /// Makes each eviction of a plan as a dry run on the API server, and reports the answers.
 async fn dry_run(
-    command: &impl MovePlanner,
+    command: &RebalanceCommand,
     cluster: &ClusterClient,
     plan: &RebalanceResponse,
 ) -> Result<Exit> {
@@ -206,9 +183,17 @@ fn held_by(plan: &RebalanceResponse) -> Option<&str> {
     Some(&budget.text)
 }
 
-/// Returns whether the time since the first call is less than `patience`.
-fn waits_on(since: &mut Option<Instant>, patience: Duration) -> bool {
-    since.get_or_insert_with(Instant::now).elapsed() < patience
+/// Waits a moment, and says at the first call why. Returns false, without waiting, if the time since
+/// the first call is not less than `patience`.
+async fn waits_on(since: &mut Option<Instant>, patience: Duration, why: &str) -> bool {
+    if since.is_none() {
+        output::warn(&format!("waiting: {why}"));
+    }
+    let waits = since.get_or_insert_with(Instant::now).elapsed() < patience;
+    if waits {
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+    waits
 }
 
 fn why_ended(plan: &RebalanceResponse, has_waited: bool) -> WhyEnded {
@@ -220,8 +205,8 @@ fn why_ended(plan: &RebalanceResponse, has_waited: bool) -> WhyEnded {
 }
 
 /// Shows the plan, and asks for confirmation.
-fn is_confirmed(command: &impl MovePlanner, plan: &RebalanceResponse) -> Result<bool> {
-    if command.is_confirmed() {
+fn is_confirmed(command: &RebalanceCommand, plan: &RebalanceResponse) -> Result<bool> {
+    if command.yes {
         return Ok(true);
     }
     anyhow::ensure!(
@@ -252,8 +237,7 @@ fn made_move(it: &PodMove, successor: Option<SuccessorPod>) -> MadeMove {
 }
 
 /// Writes a line about a move.
-fn tell(made: Option<&MadeMove>) {
-    let Some(made) = made else { return };
+fn tell(made: &MadeMove) {
     let to = made.to.as_deref().unwrap_or("no node yet");
     let successor = made.successor.as_deref().unwrap_or("nothing");
     let line = format!(

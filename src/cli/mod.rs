@@ -202,7 +202,7 @@ impl Cli {
             Command::Lint(lint) => wait_for(lint.run()),
             Command::Place(place) => wait_for(place.run()),
             Command::Reservation(reservation) => wait_for(reservation.run()),
-            Command::Rebalance(rebalance) => wait_for(rebalance.run()),
+            Command::Rebalance(rebalance) => wait_for(carry_out::run(*rebalance)),
             Command::Report(report) => wait_for(report.run()),
             Command::ScaleDown(scale_down) => wait_for(scale_down.run()),
             Command::Spread(spread) => wait_for(spread.run()),

@@ -1,16 +1,13 @@
-//! `evenkeel rebalance`: plans which pods to move so that constraints are satisfied, and moves them
-//! with --apply.
+//! `evenkeel rebalance`: plans which pods to move so that constraints are satisfied. `carry_out` moves
+//! them with --apply.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use super::args;
-use super::backend::Client;
-use super::carry_out::{MovePlanner, carry_out};
 use super::exit::Exit;
 use super::live_names;
 use super::output::{self, AnswerFormat};
@@ -20,8 +17,7 @@ use super::source::{self, QuestionScope};
 use crate::kubernetes::{ClusterClient, Reads};
 use crate::manifest::{LoadedObjects, ObjectName};
 use crate::proto::v1::{
-    LabelSelector, RebalanceRequest, RebalanceResponse, RebalancedWorkload, StayingPod,
-    WorkloadName,
+    LabelSelector, RebalanceRequest, RebalanceResponse, StayingPod, WorkloadName,
 };
 
 /// Flags of `evenkeel rebalance`.
@@ -82,8 +78,26 @@ pub(crate) struct RebalanceCommand {
     #[arg(long, value_name = "KEY")]
     by: Option<String>,
 
-    #[command(flatten)]
-    caps: MoveCaps,
+    /// How many moves there may be
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i32).range(1..))]
+    max_moves: Option<i32>,
+
+    /// How many moves there may be of each workload
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i32).range(1..))]
+    max_moves_per_workload: Option<i32>,
+
+    /// How many pods may leave each node
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i32).range(1..))]
+    max_moves_per_node: Option<i32>,
+
+    /// How many pods of a workload may be unavailable that has no PodDisruptionBudget
+    #[arg(
+        long,
+        value_name = "COUNT",
+        value_parser = clap::value_parser!(i32).range(0..),
+        default_value_t = 1
+    )]
+    max_unavailable: i32,
 
     /// Move pods without a controller too
     #[arg(long)]
@@ -109,30 +123,19 @@ pub(crate) struct RebalanceCommand {
     at_least: args::MinRevision,
 
     #[command(flatten)]
-    state: source::SnapshotSource,
+    pub(super) state: source::SnapshotSource,
 
-    #[command(flatten)]
-    apply: ApplyFlags,
-
-    /// How to write the answer
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = RebalanceFormat::Table)]
-    output: RebalanceFormat,
-}
-
-/// Whether the moves are made.
-#[derive(Debug, Args)]
-struct ApplyFlags {
     /// Make the moves in the cluster, one at a time
     #[arg(long, conflicts_with_all = ["load", "pods"])]
-    apply: bool,
+    pub(super) apply: bool,
 
     /// Make the moves without a question
     #[arg(long, requires = "apply")]
-    yes: bool,
+    pub(super) yes: bool,
 
     /// Ask the API server of each move whether it would evict the pod, and evict none
     #[arg(long, value_name = "WHERE", value_parser = ["server"], requires = "apply")]
-    dry_run: Option<String>,
+    pub(super) dry_run: Option<String>,
 
     /// How long to wait until a successor is ready, or until a budget allows an eviction
     #[arg(
@@ -141,32 +144,11 @@ struct ApplyFlags {
         default_value = "5m",
         value_parser = humantime::parse_duration
     )]
-    wait: Duration,
-}
+    pub(super) wait: Duration,
 
-/// How many moves there may be.
-#[derive(Debug, Args)]
-struct MoveCaps {
-    /// How many moves there may be
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i32).range(1..))]
-    max_moves: Option<i32>,
-
-    /// How many moves there may be of each workload
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i32).range(1..))]
-    max_moves_per_workload: Option<i32>,
-
-    /// How many pods may leave each node
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i32).range(1..))]
-    max_moves_per_node: Option<i32>,
-
-    /// How many pods of a workload may be unavailable that has no PodDisruptionBudget
-    #[arg(
-        long,
-        value_name = "COUNT",
-        value_parser = clap::value_parser!(i32).range(0..),
-        default_value_t = 1
-    )]
-    max_unavailable: i32,
+    /// How to write the answer
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = RebalanceFormat::Table)]
+    output: RebalanceFormat,
 }
 
 /// The formats of the answer.
@@ -185,36 +167,22 @@ enum RebalanceFormat {
 }
 
 impl RebalanceCommand {
-    /// Asks for a plan and prints it, or carries it out.
-    pub(crate) async fn run(self) -> Result<Exit> {
-        self.state.is_about(self.scope());
-        if self.apply.apply {
-            return carry_out(&self).await;
-        }
+    /// Asks for a plan and prints it.
+    pub(super) async fn show(&self) -> Result<Exit> {
         let opened = self.state.open().await?;
-        let objects = match self.pods.is_empty() {
-            true => opened.objects,
-            false => Some(Arc::new(args::read_pods(&self.pods)?)),
-        };
-        let answer = self.ask(&opened.client, objects.as_deref()).await?;
+        let objects = args::pods_or(&self.pods, opened.objects)?;
+        let request = self.request(objects.as_deref());
+        let answer = opened.client.call(request).await?;
         self.print(&answer)?;
-        Ok(Exit::of(is_even(&answer)))
+        let is_even = answer.workloads.iter().all(|it| it.blockers.is_empty());
+        Ok(Exit::of(is_even))
     }
 
-    async fn ask(
-        &self,
-        client: &Client,
-        objects: Option<&LoadedObjects>,
-    ) -> Result<RebalanceResponse> {
-        client.call(self.request(objects)).await
-    }
-
-    fn scope(&self) -> QuestionScope {
-        let of_name = self
-            .object
-            .as_ref()
-            .and_then(|named| named.namespace.as_deref());
-        let other = match self.object.is_some() {
+    /// The scope of the question.
+    pub(super) fn scope(&self) -> QuestionScope {
+        let named = self.object.as_ref();
+        let of_name = named.and_then(|named| named.namespace.as_deref());
+        let other = match named.is_some() {
             true => QuestionScope::Own,
             false => QuestionScope::All,
         };
@@ -226,7 +194,6 @@ impl RebalanceCommand {
         let own = self.state.own_namespace().filter(|_| named.is_some());
         let namespace = named.and_then(|named| named.namespace.as_ref());
         let namespace = namespace.or(self.namespace.as_ref()).or(own);
-        let caps = &self.caps;
         RebalanceRequest {
             snapshot: self.state.snapshot().to_owned(),
             namespace: namespace.cloned().unwrap_or_default(),
@@ -237,10 +204,10 @@ impl RebalanceCommand {
             selector: self.selector.clone(),
             soft: self.soft,
             topology_key: self.by.clone().unwrap_or_default(),
-            max_moves: caps.max_moves.unwrap_or(0),
-            max_moves_per_workload: caps.max_moves_per_workload.unwrap_or(0),
-            max_moves_per_node: caps.max_moves_per_node.unwrap_or(0),
-            max_unavailable: Some(caps.max_unavailable),
+            max_moves: self.max_moves.unwrap_or(0),
+            max_moves_per_workload: self.max_moves_per_workload.unwrap_or(0),
+            max_moves_per_node: self.max_moves_per_node.unwrap_or(0),
+            max_unavailable: Some(self.max_unavailable),
             bare: self.bare,
             stay: objects.map_or_else(Vec::new, |objects| staying(objects, self.local_storage)),
             stay_selector: self.stay.clone(),
@@ -253,10 +220,12 @@ impl RebalanceCommand {
             ..Default::default()
         }
     }
-}
 
-impl MovePlanner for RebalanceCommand {
-    async fn cluster(&self) -> Result<ClusterClient> {
+    /// The cluster in which the moves are made.
+    ///
+    /// # Errors
+    /// No cluster was named, or it cannot be found.
+    pub(super) async fn cluster(&self) -> Result<ClusterClient> {
         anyhow::ensure!(
             self.state.asks_cluster(),
             "--apply makes moves in a cluster: say --from-cluster, or which with --context or --kubeconfig"
@@ -265,7 +234,8 @@ impl MovePlanner for RebalanceCommand {
         Ok(target.connect(Reads::Refusals).await?)
     }
 
-    async fn plan(&self, made: usize) -> Result<RebalanceResponse> {
+    /// Reads the cluster, and plans the remaining moves after `made` moves.
+    pub(super) async fn plan(&self, made: usize) -> Result<RebalanceResponse> {
         let opened = self.state.open().await?;
         let mut request = self.request(opened.objects.as_deref());
         if request.max_moves > 0 {
@@ -275,27 +245,14 @@ impl MovePlanner for RebalanceCommand {
         opened.client.call(request).await
     }
 
-    fn is_capped(&self, made: usize) -> bool {
-        let most = self
-            .caps
-            .max_moves
-            .and_then(|most| usize::try_from(most).ok());
+    /// Returns whether no more moves may be made after this number.
+    pub(super) fn is_capped(&self, made: usize) -> bool {
+        let most = self.max_moves.and_then(|most| usize::try_from(most).ok());
         most.is_some_and(|most| made >= most)
     }
 
-    fn is_dry_run(&self) -> bool {
-        self.apply.dry_run.is_some()
-    }
-
-    fn is_confirmed(&self) -> bool {
-        self.apply.yes
-    }
-
-    fn patience(&self) -> Duration {
-        self.apply.wait
-    }
-
-    fn print(&self, answer: &RebalanceResponse) -> Result<()> {
+    /// Prints a plan.
+    pub(super) fn print(&self, answer: &RebalanceResponse) -> Result<()> {
         let title = self.state.title();
         let format = match self.output {
             RebalanceFormat::Html => {
@@ -317,12 +274,6 @@ impl MovePlanner for RebalanceCommand {
         };
         output::print(&format.render(answer, table, names)?)
     }
-}
-
-/// Returns whether every repaired constraint is satisfied after the moves.
-fn is_even(answer: &RebalanceResponse) -> bool {
-    let is_even = |workload: &RebalancedWorkload| workload.blockers.is_empty();
-    answer.workloads.iter().all(is_even)
 }
 
 /// The pods that stay by their annotations or local storage, which a server does not know; by name.

@@ -1,7 +1,6 @@
 //! `evenkeel scale-down`: plans which pods of a workload should go.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Args;
@@ -84,10 +83,7 @@ impl ScaleDownCommand {
         let namespace = namespace.or(self.state.own_namespace());
         let namespace = namespace.map_or(names::DEFAULT_NAMESPACE, String::as_str);
         let named = self.object.clone().or_in(namespace);
-        let objects = match self.pods.is_empty() {
-            true => opened.objects,
-            false => Some(Arc::new(args::read_pods(&self.pods)?)),
-        };
+        let objects = args::pods_or(&self.pods, opened.objects)?;
         let request = RankRemovalsRequest {
             snapshot: self.state.snapshot().to_owned(),
             namespace: namespace.to_owned(),
@@ -106,10 +102,6 @@ impl ScaleDownCommand {
             ..Default::default()
         };
         let answer = opened.client.call(request).await?;
-        let about = render::Removed {
-            snapshot: &self.state.title(),
-            workload: &named.to_string(),
-        };
         let names = |answer: &RankRemovalsResponse| {
             answer
                 .removals
@@ -117,7 +109,8 @@ impl ScaleDownCommand {
                 .map(|removal| removal.name.clone())
                 .collect()
         };
-        let table = |answer: &_| render::scale_down(&about, answer);
+        let (title, workload) = (self.state.title(), named.to_string());
+        let table = |answer: &_| render::scale_down(&title, &workload, answer);
         self.output.print(&answer, table, names)?;
         let is_hard = |constraint: &TopologySpreadConstraint| {
             constraint.when_unsatisfiable == "DoNotSchedule"

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
-use indicatif::ProgressBar;
 
+use super::args;
 use super::output;
 use crate::manifest::{self, ObjectName};
 use crate::misspelt;
@@ -14,12 +14,9 @@ use crate::proto::v1::change::Object;
 use crate::proto::v1::{Change, ObjectReference, Pod};
 use crate::snapshot::{ObjectId, ObjectKind};
 
-/// Heading of the flags in `--help`.
-const WHAT_IF: &str = "What if";
-
 /// Flags of what-if.
 #[derive(Debug, Args)]
-#[command(next_help_heading = WHAT_IF)]
+#[command(next_help_heading = "What if")]
 pub(crate) struct WhatIf {
     /// What if these objects were added or updated; nothing is stored
     ///
@@ -38,7 +35,6 @@ pub(crate) struct WhatIf {
 /// The changes that a question assumes; the user's deletions come after the user's objects.
 #[derive(Debug, Default)]
 pub(crate) struct Overlay {
-    /// The changes.
     pub(crate) changes: Vec<Change>,
     /// The name of each change, for errors.
     pub(crate) names: Vec<String>,
@@ -52,11 +48,7 @@ impl WhatIf {
 
     /// Reads the files.
     pub(crate) fn read(&self) -> Result<Overlay> {
-        let sources = manifest::expand(&self.overlay)?;
-        let objects = manifest::read_objects(sources, None, &ProgressBar::hidden())?;
-        for line in &objects.repeated {
-            output::warn(line);
-        }
+        let objects = args::read_files(&self.overlay)?;
         if !objects.skipped.is_empty() {
             let kinds: Vec<&str> = objects.skipped.keys().map(String::as_str).collect();
             let kinds = kinds.join(", ");
@@ -143,7 +135,7 @@ pub(crate) fn named_pod(pod: &Pod) -> Option<ObjectReference> {
 fn deletion(text: &str) -> Result<ObjectReference, String> {
     let named: ObjectName = text.parse()?;
     let kind = named.kind.ok_or("want KIND/NAME or KIND/NAMESPACE/NAME")?;
-    if !ObjectKind::all().any(|known| known.as_str() == kind) {
+    if ObjectKind::parse(&kind).is_none() {
         let hint = misspelt::hint(&kind, ObjectKind::all().map(ObjectKind::as_str));
         return Err(format!("{kind:?} is none of {}{hint}", ObjectKind::list()));
     }

@@ -38,7 +38,7 @@ pub(crate) use place::{place, place_together};
 pub(crate) use rebalance::rebalance;
 pub(crate) use replay::{Different, Replayed, replayed};
 pub(crate) use report::report;
-pub(crate) use scale_down::{Removed, scale_down};
+pub(crate) use scale_down::scale_down;
 pub(crate) use score::score;
 pub(crate) use snapshot::{loss, repaired, reservations, snapshot, snapshots, states, verified};
 pub(crate) use spread::{SpreadOf, full_name, name_of_workload, spread};

@@ -10,20 +10,13 @@ use crate::explain::quoted;
 use crate::proto::v1::{RankRemovalsResponse, Removal, TopologySpread};
 use crate::visible;
 
-/// The request of a scale-down.
-pub(crate) struct Removed<'a> {
-    /// The subject, e.g. `snapshot "default"`.
-    pub(crate) snapshot: &'a str,
-    /// The workload, e.g. `Deployment/shop/web`.
-    pub(crate) workload: &'a str,
-}
-
-/// The answer as text: a row for each pod, and a bar for each domain.
-pub(crate) fn scale_down(about: &Removed<'_>, answer: &RankRemovalsResponse) -> String {
-    let mut text = source_line(about.snapshot, answer.revision, answer.defaults());
+/// The answer as text: a row for each pod, and a bar for each domain. `workload` is the name of the
+/// workload, e.g. `Deployment/shop/web`.
+pub(crate) fn scale_down(snapshot: &str, workload: &str, answer: &RankRemovalsResponse) -> String {
+    let mut text = source_line(snapshot, answer.revision, answer.defaults());
     let title = format!(
         "{}: {} of {} should go",
-        visible::text(about.workload),
+        visible::text(workload),
         number(answer.removals.len() as i64),
         plural(answer.pod_count, "pod")
     );
