@@ -20,9 +20,7 @@ use super::source::{self, QuestionScope};
 use super::stored;
 use super::what_if::{self, Overlay, WhatIf};
 use crate::manifest::{self, FindPods, ObjectName, WorkloadFinder, WorkloadPod};
-use crate::proto::v1::{
-    Change, DescribeSpreadResponse, ExplainRequest, FilterRequest, NodeChecks, NodeNames, Pod, View,
-};
+use crate::proto::v1::{Change, ExplainRequest, FilterRequest, NodeChecks, NodeNames, Pod, View};
 
 /// The number of domains of a constraint that a table lists by default.
 const TABLE_DOMAINS: i32 = 20;
@@ -225,18 +223,6 @@ impl QuestionArgs {
         // Only default constraints read these objects.
         let looks = constraints.is_none_or(Vec::is_empty) && workload.policy.is_none();
         Ok(if looks { beside } else { Vec::new() })
-    }
-
-    /// The pods of the workload in the snapshot, if any. `None` for a Pod.
-    pub(crate) async fn pods_there(
-        &self,
-        asked: &LoadedQuestion,
-    ) -> Result<Option<DescribeSpreadResponse>> {
-        let workload = &asked.workload.object;
-        match &*workload.kind {
-            "Pod" => Ok(None),
-            _ => stored::pods_there(&asked.client, self.state.snapshot(), workload).await,
-        }
     }
 
     /// Reads the overlay: the changes that the question assumes.

@@ -1,7 +1,5 @@
 //! `evenkeel explain --pending`: explains every pod that waits for a node, by workload.
 
-pub(crate) mod answer;
-
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,17 +7,17 @@ use anyhow::Result;
 use indicatif::ProgressBar;
 use prost::Message;
 
-use self::answer::{PendingPods, PendingWorkload};
 use super::decide::{QuestionArgs, other_scheduler};
 use super::exit::Exit;
 use super::output::{self, AnswerFormat};
-use super::render;
+use super::render::{self, PendingPods, PendingWorkload};
 use super::selector;
 use super::source::{Opened, QuestionScope};
 use super::stored;
 use super::what_if::Overlay;
 use crate::manifest::WaitingPod;
 use crate::matching::Selector;
+use crate::proto::v1::change::Object;
 use crate::proto::v1::{FilterRequest, LabelSelector, Pod, View};
 use crate::spread::describe::WorkloadId;
 
@@ -88,14 +86,16 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// The selected pods. From files they have all fields, from a server only those that it keeps.
+    /// The selected pods.
     async fn pods(&self, is_meant: impl Fn(&Pod) -> bool) -> Result<Vec<Pod>> {
-        let Some(objects) = &self.opened.objects else {
-            let snapshot = self.question.state.snapshot();
-            return stored::pods(&self.opened.client, snapshot, is_meant).await;
+        let mut pods = Vec::new();
+        let take = |object: &Object| match object {
+            Object::Pod(pod) if is_meant(pod) => pods.push(pod.clone()),
+            _ => {}
         };
-        let pods = stored::pods_of(&objects.changes);
-        Ok(pods.filter(|pod| is_meant(pod)).cloned().collect())
+        let snapshot = self.question.state.snapshot();
+        self.opened.for_each(snapshot, take).await?;
+        Ok(pods)
     }
 
     /// Explains the pod of a workload that has the fewest feasible nodes.
@@ -175,7 +175,7 @@ impl Asking<'_> {
 }
 
 /// Returns a test for the pods that the question is about.
-fn meant(
+pub(super) fn meant(
     namespace: Option<&str>,
     selector: Option<&LabelSelector>,
 ) -> Result<impl Fn(&Pod) -> bool> {
@@ -194,7 +194,7 @@ fn meant(
 }
 
 /// Returns whether a pod waits for a node.
-pub(super) fn is_pending(pod: &Pod) -> bool {
+fn is_pending(pod: &Pod) -> bool {
     let node = pod.spec.as_ref().map_or("", |spec| &spec.node_name);
     let phase = pod.status.as_ref().map_or("", |status| &status.phase);
     let metadata = pod.metadata.as_ref();

@@ -135,9 +135,11 @@ impl PlaceCommand {
         let mut there = 0;
         let answer = match asked.workload.policy.clone() {
             None => {
-                let has = self.question.pods_there(&asked).await?.unwrap_or_default();
+                let (snapshot, workload) = (self.question.state.snapshot(), &asked.workload);
+                let has = stored::pods_there(&asked.client, snapshot, &workload.object).await?;
+                let has = has.unwrap_or_default();
                 there = has.workloads.first().map_or(0, |it| it.pod_count);
-                match self.more(&asked.workload, there)? {
+                match self.more(workload, there)? {
                     0 => PlaceResponse {
                         revision: has.revision,
                         epoch: has.epoch,
@@ -158,15 +160,9 @@ impl PlaceCommand {
             Some(PlacementPolicy::PickAll) => self.pick(&asked, None).await?,
             Some(PlacementPolicy::PickFixed(names)) => self.pick(&asked, Some(names)).await?,
         };
-        let node = |placement: &Placement| placement.node.clone();
-        self.question.print(
-            &asked,
-            self.output.output,
-            &answer,
-            |head, answer| render::place(head, answer, there),
-            |answer| answer.placements.iter().map(node).collect(),
-        )?;
-        Ok(Exit::of(answer.unplaced == 0))
+        self.print(&asked, &answer, |head, answer| {
+            render::place(head, answer, there)
+        })
     }
 
     /// Places several workloads together, and prints the answer.
@@ -199,14 +195,22 @@ impl PlaceCommand {
             ..self.request(asked)?
         };
         let answer: PlaceResponse = self.question.ask(asked, request).await?;
+        self.print(asked, &answer, |head, answer| {
+            render::place_together(head, answer, &names)
+        })
+    }
+
+    /// Prints an answer. `table` returns it as a table.
+    fn print(
+        &self,
+        asked: &LoadedQuestion,
+        answer: &PlaceResponse,
+        table: impl FnOnce(&render::Head<'_>, &PlaceResponse) -> String,
+    ) -> Result<Exit> {
         let node = |placement: &Placement| placement.node.clone();
-        self.question.print(
-            asked,
-            self.output.output,
-            &answer,
-            |head, answer| render::place_together(head, answer, &names),
-            |answer| answer.placements.iter().map(node).collect(),
-        )?;
+        let names = |answer: &PlaceResponse| answer.placements.iter().map(node).collect();
+        let format = self.output.output;
+        self.question.print(asked, format, answer, table, names)?;
         Ok(Exit::of(answer.unplaced == 0))
     }
 

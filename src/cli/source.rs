@@ -20,6 +20,7 @@ use super::stored;
 use crate::kubernetes::{self, ApiResource, ClusterClient, Reads};
 use crate::manifest::{Admission, LoadedObjects, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::matching::names;
+use crate::proto::v1::change::Object;
 use crate::server::config::RuleSettings;
 use crate::snapshot::Limits;
 
@@ -83,6 +84,21 @@ pub(crate) struct Opened {
     pub(crate) client: Client,
     /// The objects, if this process has read them.
     pub(crate) objects: Option<Arc<LoadedObjects>>,
+}
+
+impl Opened {
+    /// Passes all objects of `snapshot` to `take`. If this process has read them they have all
+    /// fields, from a server only those that it keeps.
+    pub(crate) async fn for_each(&self, snapshot: &str, take: impl FnMut(&Object)) -> Result<()> {
+        match &self.objects {
+            Some(read) => {
+                let objects = read.changes.iter().filter_map(|it| it.object.as_ref());
+                objects.for_each(take);
+                Ok(())
+            }
+            None => stored::objects(&self.client, snapshot, take).await,
+        }
+    }
 }
 
 impl SnapshotSource {

@@ -58,32 +58,16 @@ pub(crate) async fn export(
     Ok(summary)
 }
 
-/// Returns the pods of a snapshot for which `keep` returns true.
-pub(crate) async fn pods(
-    client: &Client,
-    snapshot: &str,
-    mut keep: impl FnMut(&Pod) -> bool,
-) -> Result<Vec<Pod>> {
-    let mut pods = Vec::new();
-    let take = |object| match object {
-        Object::Pod(pod) if keep(&pod) => pods.push(pod),
-        _ => {}
-    };
-    objects(client, snapshot, take).await?;
-    Ok(pods)
-}
-
 /// Passes all objects of a snapshot to `take`.
 pub(crate) async fn objects(
     client: &Client,
     snapshot: &str,
-    mut take: impl FnMut(Object),
+    mut take: impl FnMut(&Object),
 ) -> Result<()> {
     let take = |part: ExportSnapshotResponse| {
-        let changes = part.update.unwrap_or_default().changes.into_iter();
-        changes
-            .filter_map(|change| change.object)
-            .for_each(&mut take);
+        let changes = part.update.unwrap_or_default().changes;
+        let objects = changes.iter().filter_map(|change| change.object.as_ref());
+        objects.for_each(&mut take);
         Ok(())
     };
     export(client, snapshot, take).await?;
@@ -122,10 +106,10 @@ pub(crate) async fn workload(
 ) -> Result<WorkloadPod> {
     let kind = name.kind.as_deref().unwrap_or_default();
     let (mut found, mut is_there) = (Vec::new(), false);
-    let take = |object| {
-        is_there |= is_called(&object, kind, name);
+    let take = |object: &Object| {
+        is_there |= is_called(object, kind, name);
         match object {
-            Object::Pod(pod) if is_of(&pod, kind, name) => found.push(pod),
+            Object::Pod(pod) if is_of(pod, kind, name) => found.push(pod.clone()),
             _ => {}
         }
     };
@@ -144,22 +128,17 @@ pub(crate) async fn workload(
             ),
         }
     })?;
+    // A snapshot does not keep how many replicas are wanted, nor the scheduler's name.
     let mut workload = WorkloadPod {
         name: format!("{kind} {}/{}", namespace_of(first), name.name),
         pod: first.clone(),
-        replicas: None,
-        policy: None,
         object: ObjectReference {
             kind: kind.to_owned(),
             namespace: namespace_of(first).to_owned(),
             name: name.name.clone(),
             ..ObjectReference::default()
         },
-        missing: Vec::new(),
-        beside: Vec::new(),
-        next_revision: None,
-        // A snapshot does not keep the scheduler's name.
-        scheduler: None,
+        ..WorkloadPod::default()
     };
     if kind == "Pod" {
         return Ok(workload);
@@ -186,12 +165,15 @@ fn is_called(object: &Object, kind: &str, name: &ObjectName) -> bool {
         && name.namespace.as_deref() == Some(id.namespace)
 }
 
-/// The spread of the unfinished pods of a workload; `None` if it has no pods.
+/// The spread of the unfinished pods of a workload; `None` if it has no pods. `None` for a Pod, too.
 pub(crate) async fn pods_there(
     client: &Client,
     snapshot: &str,
     workload: &ObjectReference,
 ) -> Result<Option<DescribeSpreadResponse>> {
+    if workload.kind == "Pod" {
+        return Ok(None);
+    }
     let request = DescribeSpreadRequest {
         snapshot: snapshot.to_owned(),
         namespace: workload.namespace.clone(),

@@ -1,14 +1,61 @@
-//! Renders the pods that wait for a node.
+//! The pods that wait for a node, and their text.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
 
 use super::explain::untold;
 use super::layout::paragraph;
 use super::spread::name_of_workload;
 use super::text::{BAD, GOOD, HEADING, UNSURE, not_checked, number, plural, source_line, styled};
-use crate::cli::pending::answer::{PendingPods, PendingWorkload};
 use crate::explain::{but_for, verb};
+use crate::proto::v1::ExplainResponse;
 use crate::visible;
+
+/// The pods of a snapshot that wait for a node.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PendingPods {
+    /// The number of pending pods.
+    pub(crate) pod_count: usize,
+    /// The number of these pods that no node can take.
+    pub(crate) stuck_count: usize,
+    /// The number of these pods for which the cluster's own scheduler reports that it found no
+    /// node.
+    pub(crate) unschedulable_count: usize,
+    /// The workloads of the pods. Those with the most pods that no node can take come first, then
+    /// those with the fewest nodes for a pod, then those with the most pods, then by name.
+    pub(crate) workloads: Vec<PendingWorkload>,
+}
+
+/// The pending pods of one workload.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PendingWorkload {
+    pub(crate) namespace: String,
+    /// Kind of the controller; empty without one.
+    pub(crate) kind: String,
+    /// The controller's name; empty without one.
+    pub(crate) name: String,
+    /// The labels of pods without a controller.
+    pub(crate) labels: BTreeMap<String, String>,
+    /// Names of the pods.
+    pub(crate) pods: Vec<String>,
+    /// The number of these pods that no node can take.
+    pub(crate) stuck_count: usize,
+    /// The number of these pods for which the cluster's own scheduler reports that it found no
+    /// node.
+    pub(crate) unschedulable_count: usize,
+    /// The scheduler's message about the explained pod, or another; empty if there is none, or it
+    /// is unknown.
+    pub(crate) scheduler_message: String,
+    /// The scheduler that the pods name; empty if this is the default scheduler.
+    pub(crate) scheduler_name: String,
+    /// The pod that is explained, which has the fewest feasible nodes.
+    pub(crate) explained_pod: String,
+    /// The explanation of that pod.
+    pub(crate) explanation: ExplainResponse,
+}
 
 /// The answer as text: a paragraph for each workload.
 pub(crate) fn pending(snapshot: &str, pending: &PendingPods) -> String {

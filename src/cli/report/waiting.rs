@@ -3,13 +3,12 @@
 use anyhow::Result;
 
 use super::judge::Stuck;
-use crate::cli::pending::{grouped, is_pending};
+use crate::cli::pending::{grouped, meant};
 use crate::cli::render::name_of_workload;
 use crate::cli::source::Opened;
-use crate::cli::stored;
 use crate::explain::joined;
 use crate::proto::v1::change::Object;
-use crate::proto::v1::{FilterRequest, FilterResponse, Pod, View};
+use crate::proto::v1::{FilterRequest, FilterResponse, View};
 
 /// The workloads of a namespace, or of all, with pods that no node can take, most such pods first.
 /// `look` is called with all objects of the snapshot.
@@ -22,26 +21,16 @@ pub(super) async fn stuck(
     namespace: Option<&str>,
     mut look: impl FnMut(&Object),
 ) -> Result<Vec<Stuck>> {
-    let is_meant = |pod: &Pod| {
-        let own = stored::namespace_of(pod);
-        is_pending(pod) && namespace.is_none_or(|wanted| wanted == own)
-    };
-    // Pods from files have all fields. Pods from a server have only those that it keeps.
+    let is_meant = meant(namespace, None)?;
     let mut pods = Vec::new();
-    let mut take = |object: Object| {
-        look(&object);
+    let take = |object: &Object| {
+        look(object);
         match object {
-            Object::Pod(pod) if is_meant(&pod) => pods.push(pod),
+            Object::Pod(pod) if is_meant(pod) => pods.push(pod.clone()),
             _ => {}
         }
     };
-    match &opened.objects {
-        Some(objects) => {
-            let all = objects.changes.iter();
-            all.filter_map(|it| it.object.clone()).for_each(&mut take);
-        }
-        None => stored::objects(&opened.client, snapshot, &mut take).await?,
-    }
+    opened.for_each(snapshot, take).await?;
     let mut all = Vec::new();
     for ((namespace, id), alike) in grouped(pods) {
         let (mut pods, mut reason) = (0, String::new());
