@@ -18,7 +18,8 @@ pub(super) fn idle_terms(template: &Template) -> Vec<Said> {
     let limits = Limits::default();
     let affinity = &PodAffinity::compile(&metadata, &spec, &limits, Path::root(""), faults);
     let near = affinity.near.iter().enumerate().filter_map(|(index, term)| {
-        let why = match excluding(term, affinity) {
+        // No node meets both a term of affinity and an equal term of anti-affinity.
+        let why = match affinity.apart.iter().position(|other| other == term) {
             _ if !term.selector.can_match() => reason(term).to_owned(),
             Some(other) => format!(
                 "podAntiAffinity, term {other}, keeps the pod from the same pods in the same {}",
@@ -40,12 +41,6 @@ pub(super) fn idle_terms(template: &Template) -> Vec<Said> {
         message: format!("this term keeps no pod away: {}", reason(term)),
     });
     near.chain(apart).collect()
-}
-
-/// The index of a term of anti-affinity that is equal to a term of affinity, so that no node meets
-/// both.
-fn excluding(term: &PodTerm, affinity: &PodAffinity) -> Option<usize> {
-    affinity.apart.iter().position(|other| other == term)
 }
 
 /// The reason why a selector matches no pod.

@@ -173,27 +173,25 @@ fn check_field(
     path: String,
     said: &mut Vec<Said>,
 ) {
-    let entry = message.nested_type.iter();
-    let entry = entry.into_iter().find(|nested| {
+    let is_map = message.nested_type.iter().any(|nested| {
         let is_entry = nested.options.as_ref().is_some_and(|o| o.map_entry());
         is_entry && field.type_name().ends_with(&format!(".{}", nested.name()))
     });
-    match (entry, value) {
-        (Some(_), Value::Object(pairs)) => {
+    let is_list = !is_map && field.label() == Label::Repeated;
+    match value {
+        Value::Object(pairs) if is_map => {
             for (key, value) in pairs.iter().filter(|(_, value)| !value.is_string()) {
                 said.push(wrong_type(format!("{path}.{key}"), "a string", value));
             }
         }
-        (Some(_), other) => said.push(wrong_type(path, "a map", other)),
-        (None, Value::Array(items)) if field.label() == Label::Repeated => {
+        other if is_map => said.push(wrong_type(path, "a map", other)),
+        Value::Array(items) if is_list => {
             for (index, item) in items.iter().enumerate() {
                 check_single(item, field, format!("{path}[{index}]"), said);
             }
         }
-        (None, other) if field.label() == Label::Repeated => {
-            said.push(wrong_type(path, "a list", other));
-        }
-        (None, value) => check_single(value, field, path, said),
+        other if is_list => said.push(wrong_type(path, "a list", other)),
+        value => check_single(value, field, path, said),
     }
 }
 

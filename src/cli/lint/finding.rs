@@ -8,7 +8,6 @@ use crate::manifest::{InputSource, Position, Positions, Template};
 /// One finding.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct LintFinding {
-    /// The file.
     pub(crate) file: String,
     /// The line, from 1; 0 if unknown.
     pub(crate) line: usize,
@@ -28,7 +27,6 @@ pub(crate) struct LintFinding {
 
 /// A finding of a rule in a template: the field in the object, and the fault.
 pub(crate) struct Said {
-    /// The rule.
     pub(crate) rule: LintRule,
     /// Path of the field in the object.
     pub(crate) field: String,

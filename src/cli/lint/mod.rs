@@ -8,7 +8,6 @@ mod cluster;
 mod fields;
 pub(super) mod finding;
 mod given;
-mod ignores;
 mod named;
 mod placeholders;
 pub(super) mod rule;
@@ -148,10 +147,6 @@ struct Linted {
 }
 
 impl Linted {
-    fn is_all_unrendered(&self) -> bool {
-        self.unrendered > 0 && self.templates == 0
-    }
-
     /// Records a text that cannot be read.
     fn unread(&mut self, finding: Option<LintFinding>) {
         let is_unrendered = finding
@@ -166,7 +161,8 @@ impl LintCommand {
     /// Checks the manifests and prints the findings.
     pub(crate) async fn run(mut self) -> Result<Exit> {
         let texts = self.named.texts(&mut self.state).await?;
-        let scope = source::QuestionScope::of(self.named.namespace(), source::QuestionScope::All);
+        let scope =
+            source::QuestionScope::of(self.named.namespace.as_deref(), source::QuestionScope::All);
         self.state.is_about(scope);
         let sources = manifest::expand(&self.files)?;
         anyhow::ensure!(
@@ -207,7 +203,7 @@ impl LintCommand {
         output::print(&self.text(&linted)?)?;
         let unrendered = LintRule::Unrendered;
         let is_told = linted.findings.iter().any(|it| it.rule == unrendered);
-        if is_told && linted.is_all_unrendered() {
+        if is_told && linted.unrendered > 0 && linted.templates == 0 {
             output::warn(
                 "nothing could be checked: all that was found has placeholders; render it first, \
                  e.g. with helm template, and check what comes of that",
@@ -244,12 +240,10 @@ impl LintCommand {
         linted: &mut Linted,
     ) -> Result<()> {
         let (parts, read) = manifest::split(source, text);
-        let unread_text = read.err().and_then(|error| unread(source, &error, text));
-        linted.unread(unread_text);
+        linted.unread(read.err().and_then(|error| unread(source, &error, text)));
         for part in &parts {
             let (mut templates, read) = part.templates(source);
-            let unread_part = read.err().and_then(|e| unread(source, &e, text));
-            linted.unread(unread_part);
+            linted.unread(read.err().and_then(|error| unread(source, &error, text)));
             let positions = LazyCell::new(|| Positions::of(part));
             templates.retain(|template| self.named.is_meant(template, &mut linted.named));
             for template in &templates {
@@ -270,7 +264,7 @@ impl LintCommand {
         client: Option<&Client>,
         linted: &mut Linted,
     ) -> Result<()> {
-        let (ignored, mut said) = ignores::of(template);
+        let (ignored, mut said) = settings::ignored_by(template);
         if template.object.templates.first() == Some(&template.place) {
             said.extend(fields::misplaced(&template.object));
         }

@@ -25,7 +25,7 @@ pub(crate) struct NamedObjects {
 
     /// Namespace of these objects [default: the context's, or `default`]
     #[arg(short, long, value_name = "NAMESPACE", requires = "objects", add = live_names::namespaces())]
-    namespace: Option<String>,
+    pub(super) namespace: Option<String>,
 
     /// These objects in all namespaces
     #[arg(short = 'A', long, requires = "objects", conflicts_with = "namespace")]
@@ -65,7 +65,8 @@ impl FromStr for ObjectOrKind {
 
 impl NamedObjects {
     /// Returns texts that contain the named objects, and perhaps others. Without --load they come
-    /// from the cluster, and `state` is set to this cluster.
+    /// from the cluster, and `state` is set to this cluster. If no namespace was given, sets that of
+    /// the context.
     pub(super) async fn texts(
         &mut self,
         state: &mut SnapshotSource,
@@ -107,11 +108,6 @@ impl NamedObjects {
             texts.extend(pages.into_iter().map(|page| (cluster.source(), page)));
         }
         Ok(texts)
-    }
-
-    /// The namespace of these objects, after [`Self::texts`]; `None` for all.
-    pub(super) fn namespace(&self) -> Option<&str> {
-        self.namespace.as_deref()
     }
 
     /// Returns whether the object of a template is named. If no objects are named, all are. Adds

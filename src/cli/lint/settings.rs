@@ -1,16 +1,21 @@
-//! The settings file of lint, `.evenkeel-lint.toml`.
+//! The rules that are on: by the settings file, `.evenkeel-lint.toml`, and by annotations.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use serde::Deserialize;
 
+use super::finding::Said;
 use super::rule::{LintRule, Severity};
+use crate::manifest::Template;
 
 /// The name of the file. It is searched in the current directory and its ancestors.
 const FILE_NAME: &str = ".evenkeel-lint.toml";
+
+/// The annotation of a workload or its pod template, with names of rules, separated by commas.
+const ANNOTATION: &str = "evenkeel.dev/lint-ignore";
 
 /// The setting of a rule.
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -100,4 +105,31 @@ fn find() -> Option<PathBuf> {
     let above = current.ancestors();
     let mut files = above.map(|directory| directory.join(FILE_NAME));
     files.find(|path| path.is_file())
+}
+
+/// The rules that a manifest turns off for one template, and the faults of the lists. It does so by an
+/// annotation, because JSON has no comments.
+pub(super) fn ignored_by(template: &Template) -> (BTreeSet<LintRule>, Vec<Said>) {
+    let object = &template.object.value["metadata"];
+    let mut lists = vec![("metadata".to_owned(), object)];
+    if !template.place.field.is_empty() {
+        lists.push((template.field("metadata"), template.written_metadata()));
+    }
+    let mut ignored = BTreeSet::new();
+    let mut said = Vec::new();
+    for (path, metadata) in lists {
+        let list = metadata["annotations"][ANNOTATION].as_str();
+        let names = list.unwrap_or_default().split(',');
+        for name in names.map(str::trim).filter(|name| !name.is_empty()) {
+            match LintRule::named(name) {
+                Ok(rule) => _ = ignored.insert(rule),
+                Err(fault) => said.push(Said {
+                    rule: LintRule::UnknownRule,
+                    field: format!("{path}.annotations.{ANNOTATION}"),
+                    message: fault.to_string(),
+                }),
+            }
+        }
+    }
+    (ignored, said)
 }
