@@ -49,7 +49,12 @@ pub(super) fn lines(answer: &DescribeSpreadResponse) -> Vec<String> {
     else {
         return Vec::new();
     };
-    let groups = [
+    let told = |groups: &[(i64, &str)]| {
+        let groups = groups.iter().filter(|(count, _)| *count > 0);
+        let groups = groups.map(|(count, what)| format!("{} {what}", number(*count)));
+        groups.collect::<Vec<_>>().join(", ")
+    };
+    let groups = told(&[
         (coverage.own_count, "with constraints of their own"),
         (coverage.default_count, "with default constraints"),
         (
@@ -58,31 +63,19 @@ pub(super) fn lines(answer: &DescribeSpreadResponse) -> Vec<String> {
         ),
         (coverage.single_count, "with a single pod"),
         (coverage.fixed_count, "whose pods are tied to their nodes"),
-    ];
-    let groups: Vec<String> = groups
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{} {what}", number(*count)))
-        .collect();
-    let mut lines = vec![format!(
-        "{}: {}",
-        plural(answer.workload_count, "workload"),
-        groups.join(", ")
-    )];
+    ]);
+    let all = plural(answer.workload_count, "workload");
+    let mut lines = vec![format!("{all}: {groups}")];
     if coverage.pending_pods > 0 {
         let pods = plural(coverage.pending_pods, "pod");
         lines.push(format!("pending: {pods}, counted in no domain yet"));
     }
-    let together = [
+    let together = told(&[
         (coverage.in_one_zone_count, "all in one zone"),
         (coverage.on_one_node_count, "all on one node"),
-    ];
-    let together = together.iter().filter(|(count, _)| *count > 0);
-    let together: Vec<String> = together
-        .map(|(count, what)| format!("{} {what}", number(*count)))
-        .collect();
+    ]);
     if !together.is_empty() {
-        lines.push(format!("without any constraint: {}", together.join(", ")));
+        lines.push(format!("without any constraint: {together}"));
     }
     lines
 }

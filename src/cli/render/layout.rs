@@ -71,20 +71,15 @@ fn hanging(text: &str, columns: usize) -> String {
 /// Wraps `text` to the output, with `indent` before each line.
 pub(super) fn paragraph(text: &str, indent: &str, style: impl Fn(&str) -> String) -> String {
     let width = columns().map_or(usize::MAX, |columns| columns.min(LONGEST_LINE));
-    let lines = wrapped(text, width.saturating_sub(indent.len()));
+    let lines = textwrap::wrap(text, options(width.saturating_sub(indent.len())));
     let lines = lines
         .iter()
         .map(|line| format!("{indent}{}\n", style(line)));
     lines.collect()
 }
 
-/// Splits `text` into lines of at most `width` columns. A longer word gets a line of its own.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let lines = textwrap::wrap(text, options(width)).into_iter();
-    lines.map(std::borrow::Cow::into_owned).collect()
-}
-
-/// Options that break lines only at blanks, so that names and keys can be copied.
+/// Options that break lines only at blanks, so that names and keys can be copied. A longer word gets
+/// a line of its own.
 fn options<'o>(width: usize) -> Options<'o> {
     Options::new(width)
         .break_words(false)

@@ -37,7 +37,6 @@ pub(crate) struct Different {
     pub(crate) id: String,
     /// The time of the decision.
     pub(crate) time: String,
-    /// The RPC.
     pub(crate) rpc: String,
     /// Namespace and name of the pod; the name may be empty.
     pub(crate) pod: String,

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::room::{RequestedShare, RoomTally};
+use super::room::RequestedShare;
 use crate::cli::render;
-use crate::proto::v1::{DescribeSpreadResponse, DomainSpread, Snapshot, WorkloadSpread};
+use crate::proto::v1::{DescribeSpreadResponse, Snapshot, WorkloadSpread};
 
 /// The kind whose pods run once on each node, so that they cannot be spread.
 const DAEMON_SET: &str = "DaemonSet";
@@ -66,7 +66,6 @@ pub(crate) struct Stuck {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DomainPods {
-    /// The domain.
     pub(crate) domain: String,
     /// The number of its pods.
     pub(crate) pods: i64,
@@ -76,7 +75,6 @@ pub(crate) struct DomainPods {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DomainLoad {
-    /// The domain.
     pub(crate) domain: String,
     /// The number of pods in the domain.
     pub(crate) pods: i64,
@@ -121,16 +119,6 @@ pub(crate) struct Unbalanced {
     pub(crate) domain_count: i64,
 }
 
-impl ClusterReport {
-    /// Sets the requested shares of each domain.
-    pub(super) fn take_room(&mut self, room: &RoomTally) {
-        let mut shares = room.shares();
-        for load in &mut self.load {
-            load.shares = shares.remove(&*load.domain).unwrap_or_default();
-        }
-    }
-}
-
 impl Unbalanced {
     /// Returns the number of pods that a domain would have if the pods were even; `place` is the
     /// domain's rank among the fullest.
@@ -139,15 +127,6 @@ impl Unbalanced {
         let rest = self.pods % domains;
         let place = i64::try_from(place).unwrap_or(i64::MAX);
         self.pods / domains + i64::from(place < rest)
-    }
-}
-
-impl DomainPods {
-    fn of(domain: &DomainSpread) -> Self {
-        Self {
-            domain: domain.value.clone(),
-            pods: domain.matching_pods,
-        }
     }
 }
 
@@ -258,6 +237,10 @@ fn unbalanced(spread: &WorkloadSpread) -> Option<Unbalanced> {
         return None;
     }
     let even = (pods + domains - 1) / domains;
+    let listed = topology.domains.iter().map(|domain| DomainPods {
+        domain: domain.value.clone(),
+        pods: domain.matching_pods,
+    });
     Some(Unbalanced {
         workload: render::full_name(spread),
         pods,
@@ -265,7 +248,7 @@ fn unbalanced(spread: &WorkloadSpread) -> Option<Unbalanced> {
         most: fullest.matching_pods,
         even,
         percent: percent(even, fullest.matching_pods),
-        domains: topology.domains.iter().map(DomainPods::of).collect(),
+        domains: listed.collect(),
         domain_count: domains,
     })
 }

@@ -94,7 +94,10 @@ impl ReportCommand {
         let (by, mut room) = (report.by.clone(), RoomTally::default());
         let look = |object: &_| room.add(object, &by);
         report.stuck = waiting::stuck(&opened, self.state.snapshot(), namespace, look).await?;
-        report.take_room(&room);
+        let mut shares = room.shares();
+        for load in &mut report.load {
+            load.shares = shares.remove(&*load.domain).unwrap_or_default();
+        }
         let format = match self.output {
             ReportFormat::Text => AnswerFormat::Table,
             ReportFormat::Json => AnswerFormat::Json,

@@ -16,7 +16,6 @@ const RESOURCES: [Resource; 2] = [Resource::Cpu, Resource::Memory];
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RequestedShare {
-    /// The resource.
     pub(crate) resource: String,
     /// The requested amount.
     pub(crate) requested: String,

@@ -9,7 +9,7 @@ use super::spread::workload;
 use crate::cli::render::bars::Bar;
 use crate::cli::render::report::{FORMULA, counts, coverage_lines};
 use crate::cli::render::text::{Provenance, number, plural};
-use crate::cli::report::judge::{ClusterReport, DomainLoad, DomainPods, Risk, Stuck, Unbalanced};
+use crate::cli::report::judge::{ClusterReport, DomainLoad, DomainPods, Unbalanced};
 use crate::cli::report::room::RequestedShare;
 use crate::explain::quoted;
 
@@ -23,12 +23,16 @@ const DRAWN: usize = 10;
 pub(crate) fn report_html(origin: &Provenance<'_>, report: &ClusterReport) -> String {
     let drawn = report.unbalanced.len().min(DRAWN);
     let (drawn, others) = report.unbalanced.split_at(drawn);
+    let stuck = report.stuck.iter();
+    let stuck = stuck.map(|it| (&*it.workload, it.pods, &*it.reason));
+    let risks = report.risks.iter();
+    let risks = risks.map(|it| (&*it.workload, it.pods, &*it.risk));
     let content = html! {
         (header(look(report), &counts(report), &report.score.sentence(), &[]))
         @if report.score.value.is_some() {
             details.more { summary { "How the score is made" } p { (FORMULA) } }
         }
-        (stuck(&report.stuck))
+        (told("Pods that fit nowhere", "Reason", stuck))
         section {
             h2 { "Constraints" }
             @for line in coverage_lines(report) { p { (line) } }
@@ -37,7 +41,7 @@ pub(crate) fn report_html(origin: &Provenance<'_>, report: &ClusterReport) -> St
             h2 { "Beyond max skew" }
             @for spread in &report.constraints.workloads { (workload(None, spread, None)) }
         }
-        (risks(&report.risks))
+        (told("Risks", "Risk", risks))
         (load(report))
         @if !drawn.is_empty() {
             h2 { "Unbalanced over " code { (report.by) } }
@@ -63,38 +67,27 @@ fn look(report: &ClusterReport) -> Look {
     }
 }
 
-/// A row of a workload with its pods and a sentence.
-fn told(workload: &str, pods: i64, said: &str) -> Markup {
-    html! {
-        tr {
-            th scope="row" { (workload) }
-            (number_cell("pods", &number(pods)))
-            td { (said) }
+/// Lists workloads, each with its pods and a sentence in the column `what`.
+fn told<'r>(
+    heading: &str,
+    what: &str,
+    workloads: impl Iterator<Item = (&'r str, i64, &'r str)>,
+) -> Markup {
+    let head = [
+        Column::Text("Workload"),
+        Column::Number("Pods"),
+        Column::Text(what),
+    ];
+    let rows = workloads.map(|(workload, pods, said)| {
+        html! {
+            tr {
+                th scope="row" { (workload) }
+                (number_cell("pods", &number(pods)))
+                td { (said) }
+            }
         }
-    }
-}
-
-fn stuck(stuck: &[Stuck]) -> Markup {
-    let head = [
-        Column::Text("Workload"),
-        Column::Number("Pods"),
-        Column::Text("Reason"),
-    ];
-    let rows = stuck.iter();
-    let rows = rows.map(|it| told(&it.workload, it.pods, &it.reason));
-    let label = "Pods that fit nowhere";
-    listed(&html! { (label) }, label, &head, rows)
-}
-
-fn risks(risks: &[Risk]) -> Markup {
-    let head = [
-        Column::Text("Workload"),
-        Column::Number("Pods"),
-        Column::Text("Risk"),
-    ];
-    let rows = risks.iter();
-    let rows = rows.map(|it| told(&it.workload, it.pods, &it.risk));
-    listed(&html! { "Risks" }, "Risks", &head, rows)
+    });
+    listed(&html! { (heading) }, heading, &head, rows)
 }
 
 /// Returns the load of each domain: the requested share of resources or, if nodes report no
