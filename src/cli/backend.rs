@@ -19,9 +19,6 @@ use crate::proto::v1::spread_service_client::SpreadServiceClient;
 use crate::proto::v1::{self, GetSnapshotRequest, Snapshot};
 use crate::snapshot::{Limits, Registry, Unobserved};
 
-/// The generated client on either transport.
-pub(crate) type Rpc = SpreadServiceClient<Transport>;
-
 /// A client of the service, with a timeout for each call.
 #[derive(Clone)]
 pub(crate) struct Client {
@@ -78,7 +75,7 @@ impl Client {
     }
 
     /// The generated client, for streams, which have no timeout.
-    pub(crate) fn rpc(&self) -> Rpc {
+    pub(crate) fn rpc(&self) -> SpreadServiceClient<Transport> {
         SpreadServiceClient::new(self.transport.clone())
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES)

@@ -39,20 +39,6 @@ impl Exit {
             Exit::Negative
         }
     }
-
-    /// The code for a command that failed.
-    pub(crate) fn of_error(error: &anyhow::Error) -> Self {
-        let is_unreachable = |cause: &(dyn Error + 'static)| {
-            let of_cluster = cause.downcast_ref::<kubernetes::Error>();
-            cause.is::<Unreachable>()
-                || matches!(of_cluster, Some(kubernetes::Error::Unreachable { .. }))
-        };
-        if error.chain().any(is_unreachable) {
-            Exit::Unreachable
-        } else {
-            Exit::Refused
-        }
-    }
 }
 
 impl From<Exit> for ExitCode {
@@ -82,18 +68,21 @@ pub(super) fn report(error: &anyhow::Error) -> Exit {
         return Exit::Success;
     }
     output::fail(&format_args!("{error:#}"));
-    Exit::of_error(error)
+    let is_unreachable = |cause: &(dyn Error + 'static)| {
+        let of_cluster = cause.downcast_ref::<kubernetes::Error>();
+        cause.is::<Unreachable>()
+            || matches!(of_cluster, Some(kubernetes::Error::Unreachable { .. }))
+    };
+    match error.chain().any(is_unreachable) {
+        true => Exit::Unreachable,
+        false => Exit::Refused,
+    }
 }
 
 /// The server could not be reached or did not answer in time.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Unreachable(pub String);
-
-/// The server answered that the snapshot did not reach a revision in time.
-#[derive(Debug, thiserror::Error)]
-#[error("{0} (see --min-revision and --timeout)")]
-pub(crate) struct NotReached(String);
 
 /// A request was refused.
 #[derive(Debug)]
@@ -111,7 +100,8 @@ impl RefusedCall {
         // The code is that of a call without an answer, but the server did answer.
         let reason = status.get_details_error_info().map(|info| info.reason);
         if reason.as_deref() == Some(api::MIN_REVISION_NOT_REACHED) {
-            return NotReached(visible::text(status.message()).into_owned()).into();
+            let message = visible::text(status.message());
+            return anyhow::anyhow!("{message} (see --min-revision and --timeout)");
         }
         match status.code() {
             Code::Unavailable | Code::DeadlineExceeded => Unreachable(format!(

@@ -24,7 +24,6 @@ const NAMED_REPEATS: usize = 5;
 
 /// The objects and settings for a snapshot.
 pub(crate) struct Input {
-    /// The objects.
     pub(crate) objects: Arc<LoadedObjects>,
     /// The default constraints: those of the flag, else those of the files.
     pub(crate) default_constraints: Option<DefaultConstraints>,
@@ -51,9 +50,8 @@ impl Input {
         let progress = output::bar(bytes, BAR_FROM_BYTES, template);
         let mut objects = manifest::read_objects(sources, finder, &progress)?;
         progress.finish_and_clear();
-        let of_flag = of_flag(rules.default_constraints.as_deref())?;
         Ok(Self {
-            default_constraints: of_flag.or(objects.default_constraints.take()),
+            default_constraints: of_flag(rules)?.or(objects.default_constraints.take()),
             kubernetes_version: version(&objects, rules),
             objects: Arc::new(objects),
             is_supposed: false,
@@ -64,7 +62,7 @@ impl Input {
     /// Returns the listed objects of a cluster as input.
     pub(crate) fn of_cluster(objects: LoadedObjects, rules: &RulesFlags) -> Result<Self> {
         Ok(Self {
-            default_constraints: of_flag(rules.default_constraints.as_deref())?,
+            default_constraints: of_flag(rules)?,
             kubernetes_version: version(&objects, rules),
             objects: Arc::new(objects),
             is_supposed: false,
@@ -99,8 +97,9 @@ impl Input {
 
     /// Writes the [`Input::warnings`] to standard error.
     pub(crate) fn warn(&self, replace: bool) {
-        let warnings = self.warnings(replace);
-        warnings.iter().for_each(|warning| output::warn(warning));
+        for warning in self.warnings(replace) {
+            output::warn(&warning);
+        }
     }
 
     /// Returns warnings about the files, one sentence each. With `replace` the files are the whole
@@ -155,7 +154,8 @@ impl Input {
 }
 
 /// The default constraints that `--default-constraints` names.
-fn of_flag(argument: Option<&str>) -> Result<Option<DefaultConstraints>> {
+fn of_flag(rules: &RulesFlags) -> Result<Option<DefaultConstraints>> {
+    let argument = rules.default_constraints.as_deref();
     let read = argument.map(manifest::read_default_constraints).transpose();
     read.context("--default-constraints")
 }

@@ -38,7 +38,7 @@ struct ItemMetadata {
     name: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct NamedItems {
     items: Vec<NamedItem>,
 }
@@ -125,8 +125,7 @@ async fn list(
     namespace: Option<&str>,
 ) -> Option<Vec<String>> {
     let keep = |names: &mut Vec<String>, text: String| {
-        let page = serde_json::from_str(&text);
-        let page: NamedItems = page.unwrap_or(NamedItems { items: Vec::new() });
+        let page: NamedItems = serde_json::from_str(&text).unwrap_or_default();
         names.extend(page.items.into_iter().map(|item| item.metadata.name));
         Ok(())
     };

@@ -220,16 +220,10 @@ async fn checkpoint(settings: &Snapshots) -> Result<Exit> {
             replica.checkpoint(&named).map_err(NotStored)
         };
         let told = match with_replica(&log, write).await? {
-            Some(sequence) => format!(
-                "{}: the checkpoint covers {sequence}\n",
-                visible::text(&name)
-            ),
-            None => format!(
-                "{}: nothing is new since the last checkpoint\n",
-                visible::text(&name)
-            ),
+            Some(sequence) => format!("the checkpoint covers {sequence}"),
+            None => "nothing is new since the last checkpoint".to_owned(),
         };
-        output::print(&told)?;
+        output::print(&format!("{}: {told}\n", visible::text(&name)))?;
     }
     Ok(Exit::Success)
 }

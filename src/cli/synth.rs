@@ -38,20 +38,6 @@ pub(crate) struct Synth {
     )]
     file: Option<PathBuf>,
 
-    #[command(flatten)]
-    shape: ShapeArgs,
-
-    /// Replace a snapshot of the server with the cluster
-    #[arg(long)]
-    into: bool,
-
-    #[command(flatten)]
-    target: args::ServedSnapshot,
-}
-
-/// How large the cluster is.
-#[derive(Debug, Args)]
-struct ShapeArgs {
     /// Nodes
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     nodes: usize,
@@ -84,30 +70,19 @@ struct ShapeArgs {
     /// Seed of the random numbers
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-}
 
-impl ShapeArgs {
-    fn cluster(&self) -> SyntheticCluster {
-        let cluster = SyntheticCluster::new(Shape {
-            nodes: self.nodes,
-            pods: self.pods,
-            zones: self.zones,
-            workloads: self.workloads,
-            namespaces: self.namespaces,
-            taint_every: self.taint_every,
-            seed: self.seed,
-        });
-        match self.resources {
-            true => cluster.with_resources(),
-            false => cluster,
-        }
-    }
+    /// Replace a snapshot of the server with the cluster
+    #[arg(long)]
+    into: bool,
+
+    #[command(flatten)]
+    target: args::ServedSnapshot,
 }
 
 impl Synth {
     /// Generates the cluster, and writes or sends it.
     pub(crate) async fn run(self) -> Result<Exit> {
-        let cluster = self.shape.cluster();
+        let cluster = self.cluster();
         match &self.file {
             Some(file) => {
                 let mut list = ListFile::create(file)?;
@@ -129,14 +104,29 @@ impl Synth {
         Ok(Exit::Success)
     }
 
+    fn cluster(&self) -> SyntheticCluster {
+        let cluster = SyntheticCluster::new(Shape {
+            nodes: self.nodes,
+            pods: self.pods,
+            zones: self.zones,
+            workloads: self.workloads,
+            namespaces: self.namespaces,
+            taint_every: self.taint_every,
+            seed: self.seed,
+        });
+        match self.resources {
+            true => cluster.with_resources(),
+            false => cluster,
+        }
+    }
+
     async fn send(&self, cluster: SyntheticCluster) -> Result<()> {
         let client = self.target.server.client().await?;
         let Shape { nodes, pods, .. } = *cluster.shape();
         let target = FeedTarget {
             snapshot: self.target.name.snapshot.clone(),
             replace: true,
-            default_constraints: None,
-            kubernetes_version: String::new(),
+            ..FeedTarget::default()
         };
         let batches = cluster.into_batches(BATCH_CHANGES);
         let answer = feed::send(&client, batches, nodes + pods, |_| Vec::new(), &target).await?;
