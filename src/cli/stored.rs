@@ -143,7 +143,10 @@ pub(crate) async fn workload(
     if kind == "Pod" {
         return Ok(workload);
     }
-    let mut makers: Vec<&str> = found.iter().filter_map(maker).collect();
+    let makers = found
+        .iter()
+        .filter_map(|pod| controller(pod.metadata.as_ref()?));
+    let mut makers: Vec<&str> = makers.map(|owner| &*owner.name).collect();
     makers.sort_unstable();
     makers.dedup();
     anyhow::ensure!(
@@ -165,7 +168,7 @@ fn is_called(object: &Object, kind: &str, name: &ObjectName) -> bool {
         && name.namespace.as_deref() == Some(id.namespace)
 }
 
-/// The spread of the unfinished pods of a workload; `None` if it has no pods. `None` for a Pod, too.
+/// The spread of the unfinished pods of a workload; `None` if it has no pods, and for a Pod.
 pub(crate) async fn pods_there(
     client: &Client,
     snapshot: &str,
@@ -202,11 +205,6 @@ pub(crate) fn is_of(pod: &Pod, kind: &str, name: &ObjectName) -> bool {
     let workload = WorkloadId::of(pod);
     (&*workload.kind, &*workload.name) == (kind, &*name.name)
         || is_controlled_by(pod, kind, &name.name)
-}
-
-fn maker(pod: &Pod) -> Option<&str> {
-    let metadata = pod.metadata.as_ref()?;
-    controller(metadata).map(|owner| &*owner.name)
 }
 
 /// Turns a pod into the next pod of its workload: removes the fields that belong only to this pod.

@@ -164,8 +164,11 @@ impl WorkloadFinder {
     /// No object or several match, or the object has no pod that can be read.
     pub(crate) fn finish(&self, place: &str) -> Result<WorkloadPod, ManifestError> {
         let [one] = &*self.found else {
-            let problem = self.problem();
-            return Err(ManifestError::Choice(format!("{place}: {problem}")));
+            let unknown = self.unknown_kind();
+            let unknown = unknown.map_or_else(String::new, |unknown| format!("{unknown}: "));
+            let miscount = self.miscount();
+            let message = format!("{place}: {unknown}{miscount}");
+            return Err(ManifestError::Choice(message));
         };
         self.pod_of(one)
     }
@@ -238,15 +241,6 @@ impl WorkloadFinder {
         };
         let is_there = self.choices.iter().any(is_of);
         ObjectName::unknown_kind(kind).filter(|_| !is_there)
-    }
-
-    /// The message that not exactly one object matches.
-    fn problem(&self) -> String {
-        let problem = self.miscount();
-        match self.unknown_kind() {
-            Some(unknown) => format!("{unknown}: {problem}"),
-            None => problem,
-        }
     }
 
     /// Says how many objects match, and lists them.

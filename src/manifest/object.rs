@@ -82,7 +82,7 @@ fn qualified_kind(item: &Item) -> String {
 
 /// The objects and default constraints of an update as items of a Kubernetes
 /// list, which [`super::read_objects`] reads back. Deletions are left out.
-pub(crate) fn items_of(update: &UpdateSnapshotRequest) -> serde_json::Result<Vec<Value>> {
+pub(super) fn items_of(update: &UpdateSnapshotRequest) -> serde_json::Result<Vec<Value>> {
     let mut items = Vec::with_capacity(update.changes.len() + 1);
     if let Some(constraints) = &update.default_constraints {
         let value = serde_json::to_value(constraints)?;

@@ -28,7 +28,7 @@ pub(crate) struct SavedOrigin {
 
 impl SavedOrigin {
     /// The origin as an item of a list.
-    pub(crate) fn to_item(&self) -> Value {
+    pub(super) fn to_item(&self) -> Value {
         json!({
             "apiVersion": OWN_API_VERSION,
             "kind": SAVED_KIND,
@@ -55,7 +55,7 @@ impl SavedOrigin {
 }
 
 /// The item that ends a saved snapshot.
-pub(crate) fn end_item(summary: &ExportSummary) -> Value {
+pub(super) fn end_item(summary: &ExportSummary) -> Value {
     json!({
         "apiVersion": OWN_API_VERSION,
         "kind": END_KIND,

@@ -78,8 +78,8 @@ pub(super) fn paragraph(text: &str, indent: &str, style: impl Fn(&str) -> String
     lines.collect()
 }
 
-/// Options that break lines only at blanks, so that names and keys can be copied. A longer word gets
-/// a line of its own.
+/// Options that break lines only at blanks, so that names and keys can be copied. A longer word
+/// gets a line of its own.
 fn options<'o>(width: usize) -> Options<'o> {
     Options::new(width)
         .break_words(false)

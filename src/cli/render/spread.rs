@@ -46,7 +46,7 @@ pub(crate) fn spread(about: &SpreadOf<'_>, answer: &DescribeSpreadResponse) -> S
 }
 
 /// Kind and name, or the labels of pods without a controller.
-pub(crate) fn workload_name(spread: &WorkloadSpread) -> String {
+fn workload_name(spread: &WorkloadSpread) -> String {
     match spread.kind.is_empty() {
         true => labels_text(&spread.labels),
         false => format!("{}/{}", spread.kind, spread.name),

@@ -115,7 +115,7 @@ pub(super) fn and_more(indent: &str, count: usize, what: &str, how: &str) -> Str
 }
 
 /// A line that names the fields of a pod that were not checked, if there are any.
-pub(crate) fn not_checked(fields: &[String]) -> String {
+pub(super) fn not_checked(fields: &[String]) -> String {
     if fields.is_empty() {
         return String::new();
     }
