@@ -183,8 +183,8 @@ fn held_by(plan: &RebalanceResponse) -> Option<&str> {
     Some(&budget.text)
 }
 
-/// Waits a moment, and says at the first call why. Returns false, without waiting, if the time since
-/// the first call is not less than `patience`.
+/// Waits a moment, and says at the first call why. Returns false, without waiting, if the time
+/// since the first call is not less than `patience`.
 async fn waits_on(since: &mut Option<Instant>, patience: Duration, why: &str) -> bool {
     if since.is_none() {
         output::warn(&format!("waiting: {why}"));

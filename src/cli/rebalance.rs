@@ -1,5 +1,5 @@
-//! `evenkeel rebalance`: plans which pods to move so that constraints are satisfied. `carry_out` moves
-//! them with --apply.
+//! `evenkeel rebalance`: plans which pods to move so that constraints are satisfied. With --apply,
+//! `carry_out` moves them.
 
 use std::path::PathBuf;
 use std::time::Duration;

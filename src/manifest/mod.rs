@@ -2,11 +2,12 @@
 //! files, directories, standard input.
 //!
 //! `source` lists the files and opens them, `document` splits a file into single objects, each an
-//! `item` until its kind is known, and `lean` leaves out the fields that no decision reads. `naming`
-//! reads names of objects as people type them, and `finder` finds the requested object. `object`,
-//! `workload`, `fleet` and `defaults` decode objects by kind. `controller`, `pod_defaults` and
-//! `admission` complete a pod template as a cluster does. `pod_facts` reads the fields of pods that
-//! no decision reads. `saved` makes sure that a saved snapshot is read completely or not at all.
+//! `item` until its kind is known, and `lean` leaves out the fields that no decision reads.
+//! `naming` reads names of objects as people type them, and `finder` finds the requested object.
+//! `object`, `workload`, `fleet` and `defaults` decode objects by kind. `controller`,
+//! `pod_defaults` and `admission` complete a pod template as a cluster does. `pod_facts` reads the
+//! fields of pods that no decision reads. `saved` makes sure that a saved snapshot is read
+//! completely or not at all.
 
 mod admission;
 mod bounded;

@@ -1,6 +1,6 @@
-//! The fields of a pod that no decision reads. Plans read those that a ReplicaSet's controller reads,
-//! and those that keep the pod where it is. People read a cluster's messages about a pod that waits
-//! for a node.
+//! The fields of a pod that no decision reads. Plans read those that a ReplicaSet's controller
+//! reads, and those that keep the pod where it is. People read a cluster's messages about a pod
+//! that waits for a node.
 
 use std::fmt;
 

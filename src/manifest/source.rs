@@ -201,8 +201,8 @@ pub(crate) fn expand(paths: &[PathBuf]) -> Result<Vec<InputSource>, ManifestErro
     Ok(sources)
 }
 
-/// Returns `input` in UTF-8. A text that begins with a byte order mark of UTF-16, which PowerShell's
-/// `>` writes, is converted. Other texts stay as they are.
+/// Returns `input` in UTF-8. A text that begins with a byte order mark of UTF-16, which
+/// PowerShell's `>` writes, is converted. Other texts stay as they are.
 fn to_utf8(mut input: BufReader<Box<dyn Read>>) -> io::Result<BufReader<Box<dyn Read>>> {
     let of_pair = match input.fill_buf()? {
         [0xff, 0xfe, ..] => u16::from_le_bytes,

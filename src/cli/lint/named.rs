@@ -65,8 +65,8 @@ impl FromStr for ObjectOrKind {
 
 impl NamedObjects {
     /// Returns texts that contain the named objects, and perhaps others. Without --load they come
-    /// from the cluster, and `state` is set to this cluster. If no namespace was given, sets that of
-    /// the context.
+    /// from the cluster, and `state` is set to this cluster. If no namespace was given, sets that
+    /// of the context.
     pub(super) async fn texts(
         &mut self,
         state: &mut SnapshotSource,

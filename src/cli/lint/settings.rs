@@ -107,8 +107,8 @@ fn find() -> Option<PathBuf> {
     files.find(|path| path.is_file())
 }
 
-/// The rules that a manifest turns off for one template, and the faults of the lists. It does so by an
-/// annotation, because JSON has no comments.
+/// The rules that a manifest turns off for one template, and the faults of the lists. It does so by
+/// an annotation, because JSON has no comments.
 pub(super) fn ignored_by(template: &Template) -> (BTreeSet<LintRule>, Vec<Said>) {
     let object = &template.object.value["metadata"];
     let mut lists = vec![("metadata".to_owned(), object)];
