@@ -1,4 +1,4 @@
-//! The service itself: its state, and the parts that its calls share.
+//! The service itself: its state, the parts that its calls share, and its use without a socket.
 
 use std::sync::Arc;
 
@@ -6,6 +6,10 @@ use prost::bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tonic::Request;
+use tonic::body::Body;
+use tonic::codegen::http;
+use tower::ServiceExt;
+use tower::util::BoxCloneSyncService;
 
 use super::error::Error;
 use super::executor::Executor;
@@ -15,8 +19,20 @@ use super::request_context::{AboutSnapshot, OpenedCall, open};
 use super::slots::FairLimiter;
 use crate::access::Role;
 use crate::decision_log::{DecisionLog, LoggedRequest, Pending};
+use crate::proto::v1::spread_service_server::SpreadServiceServer;
 use crate::snapshot::{Fence, Registry, Snapshot};
 use crate::tasks::{self, Task};
+
+/// The largest message to send or take, in bytes. A client trusts the server that it was configured
+/// for, and the answer about a large cluster is large.
+pub const MAX_MESSAGE_BYTES: usize = 1 << 30;
+
+/// Takes calls, over a socket or without one.
+pub type Transport = BoxCloneSyncService<
+    http::Request<Body>,
+    http::Response<Body>,
+    Box<dyn std::error::Error + Send + Sync + 'static>,
+>;
 
 /// Implements `evenkeel.v1.SpreadService` on a registry of snapshots.
 #[derive(Clone)]
@@ -87,6 +103,17 @@ impl Service {
         }
     }
 
+    /// Takes calls from this process. Callers are not told apart, and access rules do not apply:
+    /// only the port enforces them.
+    pub fn in_process(self) -> Transport {
+        let server = SpreadServiceServer::new(self)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        BoxCloneSyncService::new(ServiceExt::<http::Request<Body>>::map_err(
+            server,
+            Into::into,
+        ))
+    }
     /// The right for a feed that begins now, if feeds need one.
     pub(super) fn fence(&self) -> Option<Fence> {
         self.fence.as_ref().map(Fence::of_now)

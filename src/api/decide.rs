@@ -14,7 +14,7 @@ use super::executor::Executor;
 use super::kept_questions::CompiledQuestion;
 use super::noted::{MeasuredAnswer, try_measured};
 use super::pod_request::DecisionFields;
-use super::read_your_writes::AtLeast;
+use super::read_your_writes::AskedSnapshot;
 use super::request;
 use super::request_context::RequestContext;
 use crate::matching::{Path, Violations};
@@ -34,10 +34,8 @@ const UNITS_PER_NAME: usize = 8;
 /// A valid request about one pod.
 #[derive(Debug)]
 pub struct ValidDecision {
-    /// The name of the snapshot.
-    pub snapshot: String,
-    /// The revision to wait for.
-    pub at_least: AtLeast,
+    /// The snapshot, and the revision to wait for.
+    pub asked: AskedSnapshot,
     /// The pod.
     pub question: Arc<CompiledQuestion>,
     /// The nodes and checks of the decision, and the extent of the answer.
@@ -63,7 +61,7 @@ impl ValidDecision {
         let checks = request::node_checks(wire.node_checks, &mut faults);
         let view = request::known(wire.view, Path::root("view"), &mut faults);
         let _: v1::Dialect = request::known(wire.dialect, Path::root("dialect"), &mut faults);
-        let at_least = AtLeast::of(wire.min_revision, wire.epoch, limits, &mut faults);
+        let asked = AskedSnapshot::of(snapshot, wire.min_revision, wire.epoch, limits, &mut faults);
         request::check_not_negative(wire.top.into(), Path::root("top"), &mut faults);
         let max_domains = request::max_domains(wire.max_domains, &mut faults);
         let overlay = request::overlay(wire.overlay, limits, &mut faults);
@@ -78,8 +76,7 @@ impl ValidDecision {
             candidates: wire.candidates,
         };
         Ok(faults.finish(Self {
-            snapshot,
-            at_least,
+            asked,
             question,
             terms,
             overlay,

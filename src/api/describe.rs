@@ -7,7 +7,7 @@ use prost::Message;
 
 use super::answer::{count, defaults_kind};
 use super::error::Error;
-use super::read_your_writes::AtLeast;
+use super::read_your_writes::AskedSnapshot;
 use super::request;
 use super::workload_rank::WorkloadRank;
 use crate::matching::{Path, Selector, Violations, names};
@@ -25,10 +25,8 @@ const PAGE_BYTES: usize = 3 << 20;
 /// A valid request.
 #[derive(Debug)]
 pub struct ValidDescription {
-    /// The name of the snapshot.
-    pub snapshot: String,
-    /// The revision to wait for.
-    pub at_least: AtLeast,
+    /// The snapshot, and the revision to wait for.
+    pub asked: AskedSnapshot,
     subject: DescribeSubject,
     by: By,
     max_domains: usize,
@@ -75,7 +73,7 @@ impl ValidDescription {
         if !wire.topology_key.is_empty() {
             names::check_label_key(&wire.topology_key, Path::root("topologyKey"), &mut faults);
         }
-        let at_least = AtLeast::of(wire.min_revision, wire.epoch, limits, &mut faults);
+        let asked = AskedSnapshot::of(snapshot, wire.min_revision, wire.epoch, limits, &mut faults);
         let max_domains = request::max_domains(wire.max_domains, &mut faults);
         let page_size = request::page_size(wire.page_size, &mut faults);
         let after = WorkloadRank::of_token(&wire.page_token, &mut faults);
@@ -97,8 +95,7 @@ impl ValidDescription {
             key => By::Key(key.into()),
         };
         Ok(faults.finish(Self {
-            snapshot,
-            at_least,
+            asked,
             subject,
             by,
             max_domains,
@@ -175,10 +172,8 @@ impl ValidDescription {
         let mut is_first = true;
         let mut look = |namespace: &str, pod_groups: PodGroups<'_>| {
             let note = |survey: &Survey<'_, '_>, read_view: &ReadView<'_>| {
-                page.response.workload_count = page
-                    .response
-                    .workload_count
-                    .saturating_add(count(survey.workload_count()));
+                let workloads = count(survey.workload_count());
+                raise(&mut page.response.workload_count, workloads);
                 page.response.defaults = defaults_kind(read_view.defaults);
                 if self.by == By::Constraints && std::mem::take(&mut is_first) {
                     page.note_keys(read_view);
@@ -205,28 +200,16 @@ impl ValidDescription {
     fn note(&self, namespace: &str, judged: JudgedWorkload, page: &mut DescriptionPage) {
         let rank = WorkloadRank::of(namespace, &judged);
         let (violates, exceeds) = (rank.violates(), rank.exceeds());
-        page.response.violating_count = page
-            .response
-            .violating_count
-            .saturating_add(i64::from(violates));
-        page.response.exceeding_count = page
-            .response
-            .exceeding_count
-            .saturating_add(i64::from(exceeds));
-        page.response.faulty_count = page
-            .response
-            .faulty_count
-            .saturating_add(i64::from(judged.fault.is_some()));
+        raise(&mut page.response.violating_count, violates);
+        raise(&mut page.response.exceeding_count, exceeds);
+        raise(&mut page.response.faulty_count, judged.fault.is_some());
         if let Some(standing) = judged.standing {
             let coverage = page.response.coverage.get_or_insert_default();
-            coverage.pending_pods = coverage.pending_pods.saturating_add(count(judged.pending));
+            raise(&mut coverage.pending_pods, count(judged.pending));
             note_standing(standing, coverage);
         }
         let unranked = self.by != By::Constraints && !judged.is_ranked();
-        page.response.unranked_count = page
-            .response
-            .unranked_count
-            .saturating_add(i64::from(unranked));
+        raise(&mut page.response.unranked_count, unranked);
         let listed = violates || exceeds || judged.fault.is_some() || self.by != By::Constraints;
         let listed = listed && !unranked;
         if !listed || self.after.as_ref().is_some_and(|after| rank <= *after) {
@@ -305,23 +288,22 @@ impl ValidDescription {
 /// Counts a workload by the rule that keeps it even.
 fn note_standing(standing: SpreadStanding, coverage: &mut v1::ConstraintCoverage) {
     match standing {
-        SpreadStanding::Constrained => coverage.own_count = coverage.own_count.saturating_add(1),
-        SpreadStanding::Defaulted => {
-            coverage.default_count = coverage.default_count.saturating_add(1)
-        }
-        SpreadStanding::Single => coverage.single_count = coverage.single_count.saturating_add(1),
-        SpreadStanding::Fixed => coverage.fixed_count = coverage.fixed_count.saturating_add(1),
+        SpreadStanding::Constrained => raise(&mut coverage.own_count, 1),
+        SpreadStanding::Defaulted => raise(&mut coverage.default_count, 1),
+        SpreadStanding::Single => raise(&mut coverage.single_count, 1),
+        SpreadStanding::Fixed => raise(&mut coverage.fixed_count, 1),
         SpreadStanding::Faulty => {}
         SpreadStanding::Unconstrained(concentration) => {
-            coverage.unconstrained_count = coverage.unconstrained_count.saturating_add(1);
-            coverage.in_one_zone_count = coverage
-                .in_one_zone_count
-                .saturating_add(i64::from(concentration.in_one_zone));
-            coverage.on_one_node_count = coverage
-                .on_one_node_count
-                .saturating_add(i64::from(concentration.on_one_node));
+            raise(&mut coverage.unconstrained_count, 1);
+            raise(&mut coverage.in_one_zone_count, concentration.in_one_zone);
+            raise(&mut coverage.on_one_node_count, concentration.on_one_node);
         }
     }
+}
+
+/// Adds to a count; `true` counts as one.
+fn raise(count: &mut i64, more: impl Into<i64>) {
+    *count = count.saturating_add(more.into());
 }
 
 impl DescriptionPage {

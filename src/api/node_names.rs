@@ -1,7 +1,7 @@
 //! `ListNodes`: the names that the bits of bitmaps stand for.
 
 use super::error::Error;
-use super::read_your_writes::AtLeast;
+use super::read_your_writes::AskedSnapshot;
 use super::request;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
@@ -13,10 +13,8 @@ const PAGE_BYTES: usize = 3 << 20;
 /// A valid `ListNodes` request.
 #[derive(Debug)]
 pub struct ValidNodeList {
-    /// The name of the snapshot.
-    pub snapshot: String,
-    /// The revision to wait for.
-    pub at_least: AtLeast,
+    /// The snapshot, and the revision to wait for.
+    pub asked: AskedSnapshot,
     after: String,
     most: usize,
 }
@@ -36,10 +34,9 @@ impl ValidNodeList {
             Ok(0) | Err(_) => usize::MAX,
             Ok(size) => size,
         };
-        let at_least = AtLeast::of(wire.min_revision, wire.epoch, limits, &mut faults);
+        let asked = AskedSnapshot::of(snapshot, wire.min_revision, wire.epoch, limits, &mut faults);
         Ok(faults.finish(Self {
-            snapshot,
-            at_least,
+            asked,
             after: wire.page_token,
             most,
         })?)

@@ -15,7 +15,7 @@ use super::error::Error;
 use super::export::timestamp;
 use super::noted::{logged, try_measured};
 use super::placing::Placing;
-use super::read_your_writes::AtLeast;
+use super::read_your_writes::AskedSnapshot;
 use super::request_context::RequestContext;
 use super::{permission, place_options, place_workloads, request, retry};
 use crate::access::{Caller, Role};
@@ -45,8 +45,7 @@ impl Service {
         permission::allow(caller, role, &request.snapshot)?;
         let pending = self.begin(|| Some(request.clone()));
         let valid = ValidPlacement::of(request, caller, self.registry.limits())?;
-        let snapshot = self.reach(&valid.snapshot, &valid.at_least, by.deadline);
-        let snapshot = snapshot.await?;
+        let snapshot = self.reach(&valid.asked, by.deadline).await?;
         // A repeated request gets the answer of the first time.
         if let Some(retry) = &valid.retry
             && let Some(reserving) = snapshot.answered(retry)
@@ -100,10 +99,8 @@ impl Service {
 /// A valid `Place` request.
 #[derive(Debug)]
 struct ValidPlacement {
-    /// The name of the snapshot.
-    snapshot: String,
-    /// The revision to wait for.
-    at_least: AtLeast,
+    /// The snapshot, and the revision to wait for.
+    asked: AskedSnapshot,
     placing: Placing,
     overlay: Batch,
     /// True if the picks are reserved.
@@ -128,7 +125,7 @@ impl ValidPlacement {
         let checks = request::node_checks(wire.node_checks, &mut faults);
         let _: v1::Dialect = request::known(wire.dialect, Path::root("dialect"), &mut faults);
         let epoch = std::mem::take(&mut wire.epoch);
-        let at_least = AtLeast::of(wire.min_revision, epoch, limits, &mut faults);
+        let asked = AskedSnapshot::of(snapshot, wire.min_revision, epoch, limits, &mut faults);
         let max_domains = request::max_domains(wire.max_domains, &mut faults);
         let overlay = request::overlay(std::mem::take(&mut wire.overlay), limits, &mut faults);
         let view = request::known(wire.view, Path::root("view"), &mut faults);
@@ -161,8 +158,7 @@ impl ValidPlacement {
             limits: limits.clone(),
         };
         Ok(faults.finish(Self {
-            snapshot,
-            at_least,
+            asked,
             placing,
             overlay,
             reserves,

@@ -84,8 +84,7 @@ impl Placing {
             let answer = self.place_in(&orders.next, snapshot, overlay, cancelled)?;
             let left_over = |at: usize| answer.workloads[at].unplaced > 0;
             let goes_on = self.options.jointly && orders.goes_on(left_over);
-            let known = best.take();
-            let best_yet = match known {
+            let best_yet = match best.take() {
                 Some(known) if known.unplaced <= answer.unplaced => known,
                 _ => answer,
             };

@@ -17,7 +17,7 @@ use super::executor::{LARGE_REQUEST, until};
 use super::noted::logged;
 use super::pod_request::PodRequest;
 use super::questions::{FILTER, SCORE, ValidQuestion};
-use super::read_your_writes::AtLeast;
+use super::read_your_writes::AskedSnapshot;
 use super::request_context::RequestContext;
 use super::stream_steps::{Ask, StreamedQuestion};
 use super::written::{Done, Writable, Written};
@@ -155,10 +155,8 @@ impl DecisionStream {
 
 /// A valid question of a group.
 struct GroupQuestion {
-    /// The name of the snapshot.
-    snapshot: String,
-    /// The revision to wait for.
-    at_least: AtLeast,
+    /// The snapshot, and the revision to wait for.
+    asked: AskedSnapshot,
     /// Asks the question of that snapshot.
     put_to: Box<dyn FnOnce(Arc<Snapshot>) -> Box<dyn GroupDecision> + Send>,
 }
@@ -198,7 +196,7 @@ impl Service {
     ) -> Result<GroupQuestion, Error> {
         let ValidQuestion { request, pending } = self.question(encoded, by)?;
         let mut faults = Violations::default();
-        if snapshot.is_some_and(|name| name != request.snapshot) {
+        if snapshot.is_some_and(|name| name != request.asked.name) {
             let rule = "must be that of the first question with the same revision";
             faults.add(Path::root("snapshot"), rule);
         }
@@ -207,8 +205,7 @@ impl Service {
             faults.add(Path::root("overlay"), rule);
         }
         Ok(faults.finish(GroupQuestion {
-            snapshot: request.snapshot.clone(),
-            at_least: request.at_least.clone(),
+            asked: request.asked.clone(),
             put_to: Box::new(move |on| {
                 Box::new(PodDecision {
                     deciding: Deciding {
@@ -240,7 +237,7 @@ impl Service {
                 Ask::Place(_) => Err(Error::Internal),
             };
             if let (Ok(member), None) = (&member, &name) {
-                name = Some(member.snapshot.clone());
+                name = Some(member.asked.name.clone());
             }
             members.push(member);
             if is_large {
@@ -277,8 +274,7 @@ impl Service {
     ) -> Result<Vec<Result<Done, Error>>, Error> {
         let (mut reached, mut put_to) = (None, Vec::new());
         for member in members {
-            let on = self.reach(&member.snapshot, &member.at_least, by.deadline);
-            reached = Some(on.await?);
+            reached = Some(self.reach(&member.asked, by.deadline).await?);
             put_to.push(member.put_to);
         }
         let Some(on) = reached else {

@@ -105,11 +105,10 @@ impl Service {
         A: MeasuredAnswer + Loggable + Send + 'static,
     {
         let ValidQuestion { request, pending } = self.question(encoded, by)?;
-        let Some(on) = self.reached(&request.snapshot, &request.at_least)? else {
+        let Some(on) = self.reached(&request.asked)? else {
             let (service, by) = (self.clone(), by.clone());
             return Ok(Answered::Later(Box::pin(async move {
-                let (name, at_least) = (&request.snapshot, &request.at_least);
-                let on = service.reach(name, at_least, by.deadline).await?;
+                let on = service.reach(&request.asked, by.deadline).await?;
                 let deciding = Deciding {
                     request,
                     on,

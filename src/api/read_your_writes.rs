@@ -14,20 +14,33 @@ use crate::snapshot::{self, Limits, Snapshot};
 /// The pause between two searches for a snapshot that another server has created.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// The revision, and its epoch, that a snapshot must have reached before it is asked.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct AtLeast {
+/// The snapshot that a request is about, and the revision that it must have reached before it is
+/// asked.
+#[derive(Debug, Clone)]
+pub struct AskedSnapshot {
+    /// The name of the snapshot.
+    pub name: String,
     revision: i64,
     /// The epoch of the revision; any if empty.
     epoch: String,
 }
 
-impl AtLeast {
-    /// Reads the revision and its epoch from a request.
-    pub fn of(revision: i64, epoch: String, limits: &Limits, faults: &mut Violations) -> Self {
+impl AskedSnapshot {
+    /// Checks the revision, and its epoch, in a request about the snapshot of this name.
+    pub fn of(
+        name: String,
+        revision: i64,
+        epoch: String,
+        limits: &Limits,
+        faults: &mut Violations,
+    ) -> Self {
         request::check_not_negative(revision, Path::root("minRevision"), faults);
         request::check_length(&epoch, Path::root("epoch"), limits, faults);
-        Self { revision, epoch }
+        Self {
+            name,
+            revision,
+            epoch,
+        }
     }
 
     fn is_anything(&self) -> bool {
@@ -66,15 +79,15 @@ impl Service {
     ///
     /// # Errors
     /// The snapshot answers no decisions, or its epoch is another one.
-    pub(super) fn reached(&self, name: &str, at: &AtLeast) -> Result<Option<Arc<Snapshot>>, Error> {
-        let snapshot = match self.registry.get_synced(name) {
-            Err(error) if !at.is_anything() && self.may_come(&error) => return Ok(None),
+    pub(super) fn reached(&self, asked: &AskedSnapshot) -> Result<Option<Arc<Snapshot>>, Error> {
+        let snapshot = match self.registry.get_synced(&asked.name) {
+            Err(error) if !asked.is_anything() && self.may_come(&error) => return Ok(None),
             found => found?,
         };
-        if at.is_anything() || at.is_reached(&snapshot) {
+        if asked.is_anything() || asked.is_reached(&snapshot) {
             return Ok(Some(snapshot));
         }
-        self.check_epoch(&snapshot, at)?;
+        self.check_epoch(&snapshot, asked)?;
         Ok(None)
     }
 
@@ -84,16 +97,15 @@ impl Service {
     /// Those of [`Self::reached`], and that it did not reach the revision in time.
     pub(super) async fn reach(
         &self,
-        name: &str,
-        at: &AtLeast,
+        asked: &AskedSnapshot,
         deadline: Option<Instant>,
     ) -> Result<Arc<Snapshot>, Error> {
-        if at.is_anything() {
-            return Ok(self.registry.get_synced(name)?);
+        if asked.is_anything() {
+            return Ok(self.registry.get_synced(&asked.name)?);
         }
         let latest = deadline::or_patience(deadline);
         loop {
-            let snapshot = match self.registry.get_synced(name) {
+            let snapshot = match self.registry.get_synced(&asked.name) {
                 Err(error) if self.may_come(&error) && Instant::now() < latest => {
                     tokio::select! {
                         () = tokio::time::sleep(LOOK_AGAIN) => continue,
@@ -104,24 +116,24 @@ impl Service {
             };
             // Listen before looking, so that no move is missed.
             let moved = snapshot.moved();
-            if at.is_reached(&snapshot) {
+            if asked.is_reached(&snapshot) {
                 return Ok(snapshot);
             }
-            self.check_epoch(&snapshot, at)?;
+            self.check_epoch(&snapshot, asked)?;
             tokio::select! {
                 () = moved => {}
                 () = self.draining.cancelled() => return Err(Error::Draining),
-                () = tokio::time::sleep_until(latest) => return Err(at.refusal(&snapshot)),
+                () = tokio::time::sleep_until(latest) => return Err(asked.refusal(&snapshot)),
             }
         }
     }
 
     /// Checks that the epoch of a snapshot is the requested one, or may become it: if servers share
     /// a log, another server may have begun that epoch.
-    fn check_epoch(&self, snapshot: &Snapshot, at: &AtLeast) -> Result<(), Error> {
-        match self.registry.is_shared() || at.is_epoch_of(snapshot) {
+    fn check_epoch(&self, snapshot: &Snapshot, asked: &AskedSnapshot) -> Result<(), Error> {
+        match self.registry.is_shared() || asked.is_epoch_of(snapshot) {
             true => Ok(()),
-            false => Err(at.refusal(snapshot)),
+            false => Err(asked.refusal(snapshot)),
         }
     }
 

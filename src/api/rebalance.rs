@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::answer::{count, defaults_kind};
 use super::describe::topology_spread;
 use super::error::Error;
-use super::read_your_writes::AtLeast;
+use super::read_your_writes::AskedSnapshot;
 use super::request;
 use crate::limits::Limit;
 use crate::matching::{Path, Selector, Violations, names};
@@ -20,10 +20,8 @@ use crate::spread::describe::{JudgedWorkload, Survey, WorkloadId, check_key};
 /// A valid request.
 #[derive(Debug)]
 pub struct ValidRebalance {
-    /// The name of the snapshot.
-    pub snapshot: String,
-    /// The revision to wait for.
-    pub at_least: AtLeast,
+    /// The snapshot, and the revision to wait for.
+    pub asked: AskedSnapshot,
     options: RebalanceOptions,
 }
 
@@ -42,14 +40,11 @@ impl ValidRebalance {
         if !wire.topology_key.is_empty() {
             names::check_label_key(&wire.topology_key, Path::root("topologyKey"), &mut faults);
         }
-        let mut selector = |wire: Option<&v1::LabelSelector>, field| {
+        let mut compiled = |wire: Option<&v1::LabelSelector>, field| {
             wire.map(|wire| Selector::compile(Some(wire), Path::root(field), &mut faults))
         };
-        let selectors = [
-            selector(wire.selector.as_ref(), "selector"),
-            selector(wire.stay_selector.as_ref(), "staySelector"),
-        ];
-        let [selector, keeps] = selectors;
+        let selector = compiled(wire.selector.as_ref(), "selector");
+        let keeps = compiled(wire.stay_selector.as_ref(), "staySelector");
         let mut most = |number: i32, field| {
             let most = usize::try_from(number);
             if most.is_err() {
@@ -68,17 +63,15 @@ impl ValidRebalance {
             most_moves.unwrap_or(0),
         );
         let max_unavailable = wire.max_unavailable.unwrap_or(1);
-        if max_unavailable < 0 {
-            faults.add(Path::root("maxUnavailable"), "must not be negative");
-        }
+        let path = Path::root("maxUnavailable");
+        request::check_not_negative(max_unavailable.into(), path, &mut faults);
         let stay = staying(wire.stay, limits, &mut faults);
-        let at_least = AtLeast::of(wire.min_revision, wire.epoch, limits, &mut faults);
+        let asked = AskedSnapshot::of(snapshot, wire.min_revision, wire.epoch, limits, &mut faults);
         let max_domains = request::max_domains(wire.max_domains, &mut faults);
         let is_default = wire.workload.is_some() && wire.namespace.is_empty();
         let namespace = names::namespace_or_default(&wire.namespace).to_owned();
         Ok(faults.finish(Self {
-            snapshot,
-            at_least,
+            asked,
             options: RebalanceOptions {
                 namespace: (is_default || !wire.namespace.is_empty()).then_some(namespace),
                 workload: wire.workload.map(|named| (named.kind, named.name)),

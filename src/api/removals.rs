@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::answer::{count, defaults_kind};
 use super::describe::topology_spread;
 use super::error::Error;
-use super::read_your_writes::AtLeast;
+use super::read_your_writes::AskedSnapshot;
 use super::request;
 use crate::limits::Limit;
 use crate::matching::{Path, Violations, names, times};
@@ -17,10 +17,8 @@ use crate::spread::describe::Survey;
 /// A valid request.
 #[derive(Debug)]
 pub struct ValidRemovals {
-    /// The name of the snapshot.
-    pub snapshot: String,
-    /// The revision to wait for.
-    pub at_least: AtLeast,
+    /// The snapshot, and the revision to wait for.
+    pub asked: AskedSnapshot,
     namespace: String,
     workload: v1::WorkloadName,
     count: usize,
@@ -46,16 +44,15 @@ impl ValidRemovals {
             faults.add(path, "must be at least 1");
         }
         faults.at_most(path, limits, Limit::Replicas, count);
-        let at_least = AtLeast::of(wire.min_revision, wire.epoch, limits, &mut faults);
+        let asked = AskedSnapshot::of(snapshot, wire.min_revision, wire.epoch, limits, &mut faults);
         let facts = facts(wire.pods, limits, &mut faults);
         let max_domains = request::max_domains(wire.max_domains, &mut faults);
         Ok(faults.finish(Self {
             namespace: names::namespace_or_default(&wire.namespace).to_owned(),
             limits: limits.clone(),
-            at_least,
+            asked,
             facts,
             max_domains,
-            snapshot,
             workload,
             count,
         })?)

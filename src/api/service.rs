@@ -13,8 +13,7 @@ use super::decision_stream::DecisionStream;
 use super::describe::ValidDescription;
 use super::error::Error;
 use super::executor::LARGE_BATCH;
-use super::feed::Feed;
-use super::feeding::run_feed;
+use super::feed::{Feed, run_feed};
 use super::node_names::ValidNodeList;
 use super::noted::{MeasuredAnswer, logged, try_measured};
 use super::questions::{FILTER, SCORE, ValidQuestion};
@@ -83,7 +82,6 @@ impl SpreadService for Service {
         let feed = Feed::new(registry, call.by.caller.clone(), fence);
         let run = run_feed(
             feed,
-            self.registry.is_journaled(),
             call.request,
             answers,
             self.draining.clone(),
@@ -109,8 +107,7 @@ impl SpreadService for Service {
         let OpenedCall { request, by } = open_later(request);
         let asked = Encoded::<v1::ExplainRequest>::new(request);
         let ValidQuestion { request, pending } = self.question(&asked, &by)?;
-        let on = self.reach(&request.snapshot, &request.at_least, by.deadline);
-        let on = on.await?;
+        let on = self.reach(&request.asked, by.deadline).await?;
         let deciding = Deciding {
             request,
             on,
@@ -147,23 +144,17 @@ impl SpreadService for Service {
     async fn describe_spread(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
         let call = open(request, Role::Reader)?;
         let valid = ValidDescription::of(call.request, self.registry.limits())?;
-        let snapshot = self.reach(&valid.snapshot, &valid.at_least, call.by.deadline);
-        let snapshot = snapshot.await?;
-        let look = move |snapshot: &Snapshot, is_given_up: &dyn Fn() -> bool| {
-            valid.answer(snapshot, is_given_up)
-        };
-        self.look(&call.by, snapshot, look).await
+        let snapshot = self.reach(&valid.asked, call.by.deadline).await?;
+        let answer = move |on: &Snapshot, stop: &dyn Fn() -> bool| valid.answer(on, stop);
+        self.look(&call.by, snapshot, answer).await
     }
 
     async fn rank_removals(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
         let call = open(request, Role::Reader)?;
         let valid = ValidRemovals::of(call.request, self.registry.limits())?;
-        let snapshot = self.reach(&valid.snapshot, &valid.at_least, call.by.deadline);
-        let snapshot = snapshot.await?;
-        let look = move |snapshot: &Snapshot, is_given_up: &dyn Fn() -> bool| {
-            valid.answer(snapshot, is_given_up)
-        };
-        self.look(&call.by, snapshot, look).await
+        let snapshot = self.reach(&valid.asked, call.by.deadline).await?;
+        let answer = move |on: &Snapshot, stop: &dyn Fn() -> bool| valid.answer(on, stop);
+        self.look(&call.by, snapshot, answer).await
     }
 
     async fn reserve_pods(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
@@ -174,12 +165,9 @@ impl SpreadService for Service {
     async fn rebalance(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
         let call = open(request, Role::Reader)?;
         let valid = ValidRebalance::of(call.request, self.registry.limits())?;
-        let snapshot = self.reach(&valid.snapshot, &valid.at_least, call.by.deadline);
-        let snapshot = snapshot.await?;
-        let look = move |snapshot: &Snapshot, is_given_up: &dyn Fn() -> bool| {
-            valid.answer(snapshot, is_given_up)
-        };
-        self.look(&call.by, snapshot, look).await
+        let snapshot = self.reach(&valid.asked, call.by.deadline).await?;
+        let answer = move |on: &Snapshot, stop: &dyn Fn() -> bool| valid.answer(on, stop);
+        self.look(&call.by, snapshot, answer).await
     }
 
     async fn confirm_reservations(
@@ -213,8 +201,7 @@ impl SpreadService for Service {
     async fn list_nodes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
         let call = open(request, Role::Reader)?;
         let valid = ValidNodeList::of(call.request, self.registry.limits())?;
-        let snapshot = self.reach(&valid.snapshot, &valid.at_least, call.by.deadline);
-        let snapshot = snapshot.await?;
+        let snapshot = self.reach(&valid.asked, call.by.deadline).await?;
         let list = move || encode(valid.answer(&snapshot));
         let listed = self.executor.look(&call.by, list).await?;
         Ok(Response::new(listed))
