@@ -19,8 +19,8 @@ use crate::server::telemetry::Telemetry;
 use crate::server::telemetry::counts::Threads;
 use crate::server::telemetry::sources::{PortLoad, ReadPort};
 use crate::server::transport::calls::{CallLimits, Offered};
+use crate::server::transport::closing::{self, Answers};
 use crate::server::transport::connections::{Handshake, Listener};
-use crate::server::transport::send_timeout::{self, Answers};
 use crate::server::transport::threads::Workers;
 use crate::server::transport::tls::Tls;
 use crate::server::transport::{endings, reflection};
@@ -87,7 +87,8 @@ pub(super) struct Port {
     routers: Vec<Offered>,
     /// The answers on their way from each thread.
     answers: Vec<Arc<Answers>>,
-    threads: Arc<Threads>,
+    /// The port's threads, for their metrics.
+    pub(super) threads: Arc<Threads>,
 }
 
 impl Port {
@@ -118,14 +119,9 @@ impl Port {
         })
     }
 
-    /// The port's threads, for their metrics.
-    pub(super) fn threads(&self) -> &Arc<Threads> {
-        &self.threads
-    }
-
     /// Returns a reader of the port's load.
     pub(super) fn load(&self) -> ReadPort {
-        let (connections, limits) = (self.listener.counts(), self.limits.clone());
+        let (connections, limits) = (Arc::clone(&self.listener.counts), self.limits.clone());
         Box::new(move || {
             let kinds = limits.kinds();
             PortLoad {
@@ -145,14 +141,14 @@ impl Port {
     /// # Errors
     /// When threads cannot be started.
     pub(super) fn serve(self, config: &Config, tls: Option<Arc<Tls>>) -> Result<Workers, Error> {
-        info!(address = %self.listener.address(), "listening");
+        info!(address = %self.listener.address, "listening");
         let handshake = Handshake {
             tls,
             preface_timeout: config.security.handshake_timeout,
         };
         let workers = Workers::start(self.routers, self.listener, &handshake, &self.threads)?;
         let send_timeout = config.clients.send_timeout;
-        tasks::spawn(send_timeout::run(self.answers, send_timeout));
+        tasks::spawn(closing::close_unread(self.answers, send_timeout));
         Ok(workers)
     }
 }

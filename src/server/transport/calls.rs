@@ -16,16 +16,15 @@ use tonic::transport::server::Router;
 use tower::layer::util::{Identity, Stack};
 use tower::{Layer, Service};
 
+use super::closing::Answers;
 use super::connections::Peer;
 use super::decoded_size::DecodedSizes;
-use super::decoders::{DecodersHandle, LARGE};
+use super::decoders::DecodersHandle;
 use super::identity::Guard;
 use super::kinds::{CallKind, Kinds};
 use super::messages::Messages;
-use super::refusals::LibraryRefusals;
 use super::requests::{IncomingRequest, StreamTerms};
-use super::responses::{Chunks, EncodedAnswer, OutgoingAnswer};
-use super::send_timeout::Answers;
+use super::responses::{Chunks, EncodedAnswer, LibraryRefusals, OutgoingAnswer};
 use super::turns::OpenCall;
 use crate::access::Caller;
 use crate::account::{Account, Charge, Part};
@@ -111,7 +110,11 @@ impl CallLimits {
 
 impl SharedLimits {
     /// Identifies the caller, and takes a slot and memory for the call.
-    fn admit(&self, kind: CallKind, request: &mut Request<Body>) -> Result<Admitted, api::Error> {
+    fn admit(
+        &self,
+        kind: CallKind,
+        request: &mut Request<Body>,
+    ) -> Result<(CallerKey, CallSlot, Option<Charge>), api::Error> {
         match &self.guard {
             Some(guard) if kind.is_spread() => guard.identify(request)?,
             // This service is open to everybody, but not for every snapshot.
@@ -130,19 +133,8 @@ impl SharedLimits {
         };
         // Health checks have their own slots, which also limits their memory.
         let base = (kind != CallKind::Check).then(|| self.account.charge(part, CALL_BYTES));
-        Ok(Admitted {
-            who,
-            slot,
-            base: base.transpose()?,
-        })
+        Ok((who, slot, base.transpose()?))
     }
-}
-
-/// A call that was admitted.
-struct Admitted {
-    who: CallerKey,
-    slot: CallSlot,
-    base: Option<Charge>,
 }
 
 impl<S> Layer<S> for CallLimits {
@@ -209,7 +201,7 @@ where
     if let Some(arrived) = &mut arrived {
         arrived.begin().await;
     }
-    let Admitted { who, slot, base } = match shared.admit(kind, &mut request) {
+    let (who, slot, base) = match shared.admit(kind, &mut request) {
         Ok(admitted) => admitted,
         Err(error) => return Ok(refused(error, call)),
     };
@@ -279,7 +271,7 @@ where
         parts.extensions.insert(charges);
     }
     let mut incoming = IncomingRequest::new(messages, path, &shared.sizes, &shared.account, stream);
-    let is_large = !kind.is_stream() && incoming.expected().await? > LARGE;
+    let is_large = !kind.is_stream() && incoming.expected().await? > api::LARGE_REQUEST;
     if is_large {
         let receive = async move { incoming.first().await.map(|()| incoming) };
         incoming = Box::pin(shared.decoders.receive(receive)).await??;
@@ -304,8 +296,7 @@ async fn run<S>(
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
 {
-    request.body_mut().weigh()?;
-    let _held = request.body_mut().take_charge();
+    let _held = request.body_mut().weigh()?;
     let Ok(response) = inner.call(request.map(Body::new)).await;
     let (parts, body) = response.into_parts();
     Ok(Response::from_parts(

@@ -17,7 +17,7 @@ use tokio_util::either::Either;
 use tonic::transport::server::Connected;
 use tracing::{debug, warn};
 
-use super::idle::{ConnectionPlace, ConnectionSet};
+use super::closing::{ConnectionPlace, ConnectionSet};
 use super::tls::{self, Tls};
 use super::turns::{CallTurns, ReadingTurn};
 use crate::access::CertificateName;
@@ -42,18 +42,14 @@ pub struct ConnectionCounts {
     max_connections: usize,
     accepted: AtomicU64,
     refusals: Arc<Refusals>,
-    all: Arc<ConnectionSet>,
+    /// The open connections.
+    pub all: Arc<ConnectionSet>,
 }
 
 impl ConnectionCounts {
     /// Returns the number of open connections.
     pub fn open(&self) -> usize {
         self.max_connections - self.slots.available_permits()
-    }
-
-    /// Returns the open connections.
-    pub fn all(&self) -> &Arc<ConnectionSet> {
-        &self.all
     }
 
     /// Returns the number of connections accepted since the start.
@@ -65,8 +61,10 @@ impl ConnectionCounts {
 /// A bound address.
 pub struct Listener {
     listener: TcpListener,
-    address: SocketAddr,
-    counts: Arc<ConnectionCounts>,
+    /// The bound address, with the port that was taken if 0 was asked for.
+    pub address: SocketAddr,
+    /// The counts of connections.
+    pub counts: Arc<ConnectionCounts>,
     /// True if the last connection was over the limit.
     full: bool,
 }
@@ -93,16 +91,6 @@ impl Listener {
             }),
             full: false,
         })
-    }
-
-    /// The bound address, with the port that was taken if 0 was asked for.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Returns the counts of connections.
-    pub fn counts(&self) -> Arc<ConnectionCounts> {
-        Arc::clone(&self.counts)
     }
 
     /// The next connection.

@@ -13,10 +13,6 @@ use crate::api::{self, Background};
 use crate::limits::processors;
 use crate::tasks;
 
-/// Requests above this size are received and decoded here. 32 KiB are decoded and validated in some
-/// 100 µs. One call may wait that long for another.
-pub const LARGE: usize = api::LARGE_REQUEST;
-
 /// The amount by which the priority of the decoding threads is lower. It is small, because they may
 /// hold locks that calls wait for.
 const NICENESS: i32 = 4;

@@ -12,7 +12,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::Status;
 use tonic::body::Body;
 
-use super::refusals;
+use super::responses;
 use crate::api;
 
 /// Makes the messages of `request` end when `draining` is cancelled: a service may wait for their
@@ -24,7 +24,7 @@ pub fn end_request(draining: &CancellationToken, request: Request<Body>) -> Requ
 /// Makes `response` end with UNAVAILABLE as soon as it has nothing to send and `draining` is
 /// cancelled.
 pub fn end_response(draining: &CancellationToken, response: Response<Body>) -> Response<Body> {
-    let farewell = || Some(refusals::trailers(&api::Error::Draining.into()));
+    let farewell = || Some(responses::trailers(&api::Error::Draining.into()));
     response.map(|body| EndingBody::wrap(body, draining, farewell))
 }
 

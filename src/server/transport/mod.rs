@@ -1,29 +1,27 @@
 //! The port: connections, the threads that serve them, and the layer that every call passes before
 //! a service sees it and after it has answered.
 //!
-//! - Connections: `connections`, `tls`, `threads`; `turns` and `rotation` give each its turn.
+//! - Connections: `connections`, `tls`, `threads`; `turns` gives each its turn, and `closing` ends
+//!   those that would hold the server up.
 //! - Calls: `calls` is the one layer before every service, with `identity` and the limits of
 //!   `kinds`.
 //! - Messages: `messages` and `requests` charge the memory of a message before it is decoded
 //!   (`decoded_size`); `decoders` receives large ones.
-//! - Answers: `responses`, with `send_timeout` for clients that do not read.
+//! - Answers: `responses`.
 
 pub(super) mod calls;
+pub(super) mod closing;
 pub(super) mod connections;
 mod decoded_size;
 pub(super) mod decoders;
 pub(super) mod endings;
 pub(super) mod identity;
-mod idle;
 pub(super) mod kinds;
 mod message_layout;
 mod messages;
 pub(super) mod reflection;
-mod refusals;
 mod requests;
 mod responses;
-mod rotation;
-pub(super) mod send_timeout;
 pub(super) mod threads;
 pub(super) mod tls;
 mod turns;

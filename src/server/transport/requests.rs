@@ -12,7 +12,7 @@ use prost::bytes::Bytes;
 use tonic::Status;
 
 use super::decoded_size::{DecodedSizes, RequestLayout};
-use super::decoders::{DecodersHandle, LARGE};
+use super::decoders::DecodersHandle;
 use super::kinds::CallKind;
 use super::messages::{Messages, RequestCharge, WholeMessage};
 use crate::account::{Account, Charge};
@@ -112,14 +112,16 @@ impl IncomingRequest {
         Ok(())
     }
 
-    /// Charges the memory for decoding the complete message. This reads the whole message, so it
-    /// runs only where decoding may run, too.
+    /// Charges the memory for decoding the complete message. Returns the message's charge, to hold it
+    /// while the call works on the message. This reads the whole message, so it runs only where
+    /// decoding may run, too.
     ///
     /// # Errors
     /// When there is no memory for it, or a list has more entries than a limit allows.
-    pub fn weigh(&mut self) -> Result<(), Status> {
+    pub fn weigh(&mut self) -> Result<Option<Charge>, Status> {
         let decoded = decoded_size(&self.sizes, self.request, &self.current);
-        self.charge_decoded(decoded)
+        self.charge_decoded(decoded)?;
+        Ok(self.charge.take())
     }
 
     fn charge_decoded(&mut self, decoded: Result<usize, api::Error>) -> Result<(), Status> {
@@ -136,12 +138,6 @@ impl IncomingRequest {
             _ => 2,
         };
         self.charge.grow(takes.saturating_mul(times))
-    }
-
-    /// Takes the charge of the arrived message, to hold it while the call works
-    /// on it.
-    pub fn take_charge(&mut self) -> Option<Charge> {
-        self.charge.take()
     }
 
     /// The next message of a stream. A large one is weighed beside the threads that
@@ -161,7 +157,7 @@ impl IncomingRequest {
                 return Poll::Pending;
             };
             match next.transpose() {
-                Ok(Some(whole)) if whole.len() > LARGE => {
+                Ok(Some(whole)) if whole.len() > api::LARGE_REQUEST => {
                     self.given.weighing = Some(self.weighing(whole, stream));
                 }
                 Ok(Some(whole)) => {
@@ -198,7 +194,7 @@ impl IncomingRequest {
         self.current = whole;
         self.given.longest = self.given.longest.max(self.current.len());
         self.charge_decoded(decoded)?;
-        let charge = self.take_charge();
+        let charge = self.charge.take();
         match &stream.charges {
             Some(charges) => charges.hand_over(charge),
             None => {
@@ -258,7 +254,8 @@ impl http_body::Body for IncomingRequest {
                 return Poll::Pending;
             }
             if let Some(block) = this.current.next_block() {
-                this.passed += usize::from(this.stream.is_some() && this.current.len() > LARGE);
+                let is_large = this.current.len() > api::LARGE_REQUEST;
+                this.passed += usize::from(this.stream.is_some() && is_large);
                 return Poll::Ready(Some(Ok(Frame::data(block))));
             }
             if this.is_over {

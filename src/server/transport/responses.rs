@@ -9,17 +9,18 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use http::HeaderMap;
 use http_body::{Body as _, Frame, SizeHint};
 use prost::bytes::Bytes;
-use tonic::Status;
 use tonic::body::Body;
+use tonic::{Code, Status};
 
-use super::refusals::{self, LibraryRefusals};
-use super::send_timeout::Watch;
+use super::closing::Watch;
 use super::turns::OpenCall;
 use crate::account::{Account, Charge, Part};
 use crate::api;
 use crate::api::slots::CallSlot;
+use crate::limits::{Exceeded, Limit};
 use crate::server::telemetry::observe::ObservedCall;
 
 /// A smaller answer is passed on as a whole: it takes no more memory than its stream does.
@@ -128,7 +129,7 @@ impl OutgoingAnswer {
     /// The end of an answer that cannot continue.
     fn end(&mut self, status: &Status) -> Frame<Bytes> {
         self.is_over = true;
-        let trailers = refusals::trailers(status);
+        let trailers = trailers(status);
         if let Some(call) = &mut self.call {
             call.status(&trailers);
         }
@@ -204,5 +205,58 @@ impl Chunks {
     fn take(&mut self) -> Bytes {
         let before_last = self.rest.len().saturating_sub(1).clamp(1, PIECE);
         self.rest.split_to(before_last)
+    }
+}
+
+/// The trailers that end an answer with a status.
+pub fn trailers(status: &Status) -> HeaderMap {
+    let mut trailers = HeaderMap::new();
+    put(status, &mut trailers);
+    trailers
+}
+
+fn put(status: &Status, headers: &mut HeaderMap) {
+    status
+        .add_header(headers)
+        .expect("text and details are encoded for headers");
+}
+
+/// Replaces the gRPC library's refusals by ours, in the statuses with which calls end.
+#[derive(Clone, Copy)]
+pub struct LibraryRefusals {
+    pub max_message_bytes: usize,
+}
+
+impl LibraryRefusals {
+    /// Puts the right status into the headers or trailers that end a call. Costs one look-up for
+    /// calls that succeed.
+    pub fn amend(&self, headers: &mut HeaderMap) {
+        let Some(code) = headers.get(Status::GRPC_STATUS) else {
+            return;
+        };
+        let code = Code::from_bytes(code.as_bytes());
+        if code == Code::Ok {
+            return;
+        }
+        if let Some(error) = self.of_library(code, headers) {
+            put(&error.into(), headers);
+        }
+    }
+
+    /// The meaning of a status of the library. The service itself never answers
+    /// OUT_OF_RANGE, and INTERNAL only with details.
+    fn of_library(&self, code: Code, headers: &HeaderMap) -> Option<api::Error> {
+        match code {
+            Code::OutOfRange => Some(api::Error::OverLimit(Exceeded {
+                limit: Limit::MessageBytes,
+                most: self.max_message_bytes,
+                actual: None,
+            })),
+            Code::Internal if !headers.contains_key("grpc-status-details-bin") => {
+                let status = Status::from_header_map(headers)?;
+                Some(api::Error::Undecodable(status.message().to_owned()))
+            }
+            _ => None,
+        }
     }
 }

@@ -68,7 +68,7 @@ impl Workers {
             hands.push(hand);
             ended.push(end);
         }
-        let connections = listener.counts();
+        let connections = Arc::clone(&listener.counts);
         let accepting = tasks::spawn(accept(listener, hands, stop.clone()));
         Ok(Self {
             connections,
@@ -91,7 +91,7 @@ impl Workers {
         };
         tokio::select! {
             ended = ended => ended,
-            never = self.connections.all().close_idle() => match never {},
+            never = self.connections.all.close_idle() => match never {},
         }
     }
 }

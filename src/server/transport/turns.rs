@@ -1,15 +1,22 @@
 //! The turns of the connections of one thread. In a turn a connection is read for a while and
 //! begins a few calls. Without turns, the bytes of many connections would all be received, and all
 //! their calls begun, before any other client is served.
+//!
+//! A few connections read, then all other waiting tasks of the thread run. So bytes that arrive on
+//! many connections at once do not come between the parts of another client's call: that call waits
+//! for the others only once, to be read.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::Context;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
 
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use super::rotation::RotationPlace;
-use super::send_timeout::CloseSignal;
+use crate::tasks;
 
 /// The bytes of a connection that are read in a turn.
 const BYTES: usize = 16 << 10;
@@ -197,130 +204,135 @@ impl Drop for OpenCall {
     }
 }
 
-#[cfg(test)]
-pub(super) mod tests {
-    use std::future::poll_fn;
-    use std::task::{Poll, Waker};
+/// Tells a connection that it must end, or that it has to continue.
+#[derive(Debug, Default)]
+pub struct CloseSignal {
+    is_raised: AtomicBool,
+    reader: Mutex<Option<Waker>>,
+}
 
-    use super::*;
-
-    /// Waits until all other tasks had their turn, as a connection does. Tokio's own yield lets
-    /// them have several.
-    pub(in super::super) async fn next_turn() {
-        let mut is_over = false;
-        poll_fn(move |context| match std::mem::replace(&mut is_over, true) {
-            true => Poll::Ready(()),
-            false => {
-                context.waker().wake_by_ref();
-                Poll::Pending
-            }
-        })
-        .await;
+impl CloseSignal {
+    /// Returns whether the connection must end.
+    pub fn is_raised(&self) -> bool {
+        self.is_raised.load(Ordering::Acquire)
     }
 
-    /// Lets calls arrive on one of several connections, and gives up every third call. Returns the
-    /// largest number of calls between two turns of other tasks, and the number of all.
-    async fn begun(calls: usize, connections: usize) -> (usize, usize) {
-        let turns = Arc::new(CallTurns::default());
-        let count = Arc::new(AtomicUsize::new(0));
-        let (connection, mut turn) = (Arc::clone(&turns), ReadingTurn::default());
-        tokio::spawn(poll_fn(move |context| {
-            if turn.next_piece(&connection, connections, context).is_some() {
-                turn.note(None);
-            }
-            connection.connection.register(context);
-            Poll::<()>::Pending
-        }));
-        next_turn().await;
-        let calls: Vec<_> = (0..calls)
-            .map(|_| {
-                let (mut call, count) = (turns.arrive(), Arc::clone(&count));
-                tokio::spawn(async move {
-                    call.begin().await;
-                    count.fetch_add(1, Ordering::Relaxed);
-                })
-            })
-            .collect();
-        // This task stands for another connection.
-        let other = tokio::spawn(async move {
-            let (mut most, mut before, mut idle) = (0, 0, 0);
-            while idle < 20 {
-                next_turn().await;
-                let now = count.load(Ordering::Relaxed);
-                most = most.max(now - before);
-                idle = if now == before { idle + 1 } else { 0 };
-                if before == 0 {
-                    calls.iter().step_by(3).for_each(|call| call.abort());
-                }
-                before = now;
-            }
-            (most, before)
-        });
-        other.await.expect("it does not panic")
-    }
-
-    /// Returns the numbers of bytes that one of several connections reads in its turns, if there
-    /// are always enough, and each call has `bytes_of_call` bytes.
-    async fn read_in_turns(connections: usize, bytes_of_call: usize) -> Vec<usize> {
-        let (calls, mut turn) = (Arc::<CallTurns>::default(), ReadingTurn::default());
-        let context = Context::from_waker(Waker::noop());
-        let (mut all, mut turns) = (0, Vec::new());
-        while turns.len() < 16 {
-            let before = all;
-            while let Some(piece) = turn.next_piece(&calls, connections, &context) {
-                // Reads only half as much, as if fewer bytes had arrived.
-                let length = piece.div_ceil(2);
-                turn.note(Some(length));
-                all += length;
-            }
-            let arrived = before / bytes_of_call..all / bytes_of_call;
-            let arrived: Vec<_> = arrived.map(|_| calls.arrive()).collect();
-            for _ in 0..if arrived.len() > CALLS_OF_ALL { 20 } else { 1 } {
-                next_turn().await;
-                if arrived.len() > CALLS_OF_ALL {
-                    let next = turn.next_piece(&calls, connections, &context);
-                    assert_eq!(next, None, "they are to begin first");
-                }
-            }
-            // In some turns the connection only waits.
-            turns.extend(Some(all - before).filter(|read| *read > 0));
-        }
-        turns
-    }
-
-    #[tokio::test(flavor = "current_thread")]
-    async fn of_many_connections_each_reads_few_calls_in_a_turn() {
-        for (connections, bytes_of_call, least, most) in [
-            (1, 32, BYTES, BYTES),
-            (1, usize::MAX, BYTES, BYTES),
-            (16, 32, 2_048, 2_048),
-            (100, 32, 327, 327),
-            (100, 1_000, 327, 1_308),
-            (5_000, 32, 256, 256),
-            // Large messages are not read in small pieces.
-            (5_000, usize::MAX, BYTES, BYTES),
-        ] {
-            let read = read_in_turns(connections, bytes_of_call).await;
-            let is_met = read[6..].iter().all(|bytes| (least..=most).contains(bytes));
-            assert!(is_met, "{read:?} of {connections}, {bytes_of_call}");
+    /// Makes the signal wake the connection's task from now on.
+    pub fn register(&self, context: &Context<'_>) {
+        let mut reader = self.reader.lock();
+        match &mut *reader {
+            Some(waker) => waker.clone_from(context.waker()),
+            None => *reader = Some(context.waker().clone()),
         }
     }
 
-    #[tokio::test(flavor = "current_thread")]
-    async fn a_connection_begins_few_calls_before_others_have_their_turn() {
-        for (calls, connections, expected) in [
-            (40, 1, MAX_CALLS),
-            (300, 1, MAX_CALLS),
-            (300, 16, 8),
-            (300, 5_000, MIN_CALLS),
-        ] {
-            let (most, all) = begun(calls, connections).await;
-            // The turn of a call that is given up goes to the next call, a little later.
-            assert!(most <= 2 * expected, "{most} of {calls}, {connections}");
-            let begun_first = calls.min(expected);
-            let given_up = (calls - begun_first) / 3;
-            let wanted = calls - given_up;
-            assert!(all.abs_diff(wanted) <= 1, "{all}, not {wanted}");
+    /// Wakes the connection's task.
+    pub fn wake(&self) {
+        if let Some(waker) = &*self.reader.lock() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Ends the connection.
+    pub fn raise(&self) {
+        self.is_raised.store(true, Ordering::Release);
+        self.wake();
+    }
+}
+
+/// The number of connections that read between two turns of all tasks.
+const AT_ONCE: usize = 8;
+
+thread_local! {
+    static ROTATION: RefCell<Rotation> = RefCell::default();
+}
+
+/// The connections of a thread that want to read.
+#[derive(Default)]
+struct Rotation {
+    /// The number of connections that have read since all tasks had their turn.
+    begun: usize,
+    waiting: VecDeque<(Arc<AtomicU8>, Waker)>,
+    /// Wakes the task that lets the next connections read, if that task waits.
+    rotating: Option<Waker>,
+    has_task: bool,
+}
+
+/// The place of a connection among those of its thread.
+#[derive(Debug, Default)]
+struct RotationPlace(Arc<AtomicU8>);
+
+const NOWHERE: u8 = 0;
+const WAITS: u8 = 1;
+const ADMITTED: u8 = 2;
+
+impl RotationPlace {
+    /// Returns whether the connection may read now. If not, it is woken when it may.
+    fn admits(&self, context: &Context<'_>) -> bool {
+        match self.0.load(Ordering::Relaxed) {
+            ADMITTED => {
+                self.0.store(NOWHERE, Ordering::Relaxed);
+                true
+            }
+            WAITS => false,
+            _ => ROTATION.with_borrow_mut(|rotation| rotation.admit(&self.0, context)),
         }
     }
 }
+
+impl Rotation {
+    fn admit(&mut self, place: &Arc<AtomicU8>, context: &Context<'_>) -> bool {
+        if self.begun < AT_ONCE {
+            self.begun += 1;
+            return true;
+        }
+        if !self.has_task {
+            self.has_task = true;
+            tasks::spawn(rotate());
+        }
+        place.store(WAITS, Ordering::Relaxed);
+        self.waiting
+            .push_back((Arc::clone(place), context.waker().clone()));
+        if let Some(task) = self.rotating.take() {
+            task.wake();
+        }
+        false
+    }
+
+    /// Lets the next connections read, after all tasks had their turn.
+    fn turn(&mut self, context: &Context<'_>) {
+        self.begun = self.waiting.len().min(AT_ONCE);
+        for (place, waker) in self.waiting.drain(..self.begun) {
+            place.store(ADMITTED, Ordering::Relaxed);
+            waker.wake();
+        }
+        match self.begun {
+            0 => self.rotating = Some(context.waker().clone()),
+            // The next turn comes after all tasks that wait for the thread now.
+            _ => context.waker().wake_by_ref(),
+        }
+    }
+}
+
+/// The task that lets connections read. It ends with its runtime; another runtime on the thread has
+/// its own.
+struct RotationTask;
+
+impl Drop for RotationTask {
+    fn drop(&mut self) {
+        // If the thread ends as well, its rotation is gone already.
+        let _ = ROTATION.try_with(RefCell::take);
+    }
+}
+
+async fn rotate() {
+    let _task = RotationTask;
+    poll_fn(|context| {
+        ROTATION.with_borrow_mut(|rotation| rotation.turn(context));
+        Poll::<()>::Pending
+    })
+    .await;
+}
+
+#[cfg(test)]
+mod tests;
