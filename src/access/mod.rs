@@ -2,12 +2,12 @@
 //! callers. The code has no side effects and reads nothing, except that new tokens need random
 //! bytes. It does not depend on gRPC, files or sockets.
 
-mod caller;
 mod file;
 mod rules;
 mod token;
 
-pub use caller::{Caller, RuleBook, admit};
 pub use file::{AccessFileError, parse};
-pub use rules::{AccessRule, AccessRules, CallerIdentity, CertificateName, Role, Whom};
+pub use rules::{
+    AccessRule, AccessRules, Caller, CallerIdentity, CertificateName, Role, RuleBook, Whom, admit,
+};
 pub use token::{Token, TokenHash};

@@ -1,8 +1,9 @@
-//! Roles, and the rules that grant them to callers.
+//! Roles, the rules that grant them, and the callers that have them.
 
 use std::fmt;
 use std::sync::Arc;
 
+use parking_lot::RwLock;
 use serde::Deserialize;
 use wildmatch::WildMatch;
 
@@ -157,5 +158,50 @@ impl AccessRules {
                 && rule.is_about(identity)
                 && rule.snapshots.iter().any(|names| names.matches(snapshot))
         })
+    }
+}
+
+/// The rules of the access file as it was last read.
+pub type RuleBook = RwLock<Arc<AccessRules>>;
+
+/// Returns the caller with this identity, or `None` when no rule names it.
+pub fn admit(book: &Arc<RuleBook>, identity: CallerIdentity) -> Option<Caller> {
+    let rules = Arc::clone(&book.read());
+    let name = rules.find(&identity)?;
+    Some(Caller {
+        name: name.into(),
+        identity,
+        book: Arc::clone(book),
+    })
+}
+
+/// A caller that a rule names. Its rights are looked up each time, so an open stream loses a right
+/// as soon as its rule is removed.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    name: Arc<str>,
+    identity: CallerIdentity,
+    book: Arc<RuleBook>,
+}
+
+impl Caller {
+    /// Returns the caller's name in logs.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the caller's identity.
+    pub fn identity(&self) -> &CallerIdentity {
+        &self.identity
+    }
+
+    /// Returns whether the caller has a role on any snapshot at present.
+    pub fn may_somewhere(&self, role: Role) -> bool {
+        self.book.read().allow_somewhere(&self.identity, role)
+    }
+
+    /// Returns whether the caller has a role on a snapshot at present.
+    pub fn may(&self, role: Role, snapshot: &str) -> bool {
+        self.book.read().allow(&self.identity, role, snapshot)
     }
 }

@@ -20,7 +20,6 @@ pub(super) fn usual_limit() -> usize {
 pub fn limit() -> Option<u64> {
     use std::path::Path;
 
-    let mut limits = Vec::new();
     let read = |file: &Path| {
         let text = std::fs::read_to_string(file).ok()?;
         let limit = text.trim().parse::<u64>().ok()?;
@@ -36,9 +35,10 @@ pub fn limit() -> Option<u64> {
     let groups = group
         .ancestors()
         .take_while(|group| group.starts_with(root));
-    limits.extend(groups.filter_map(|group| read(&group.join("memory.max"))));
-    limits.extend(read(&root.join("memory/memory.limit_in_bytes")));
-    limits.into_iter().min()
+    let limits = groups.filter_map(|group| read(&group.join("memory.max")));
+    limits
+        .chain(read(&root.join("memory/memory.limit_in_bytes")))
+        .min()
 }
 
 /// Returns no limit: control groups are unknown on this system.

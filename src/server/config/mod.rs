@@ -1,7 +1,6 @@
 //! The settings of `evenkeel serve`: one definition each, for the flag, the
 //! environment variable and the key of the TOML file.
 
-mod conflict;
 mod file;
 mod limits;
 pub(super) mod memory;
@@ -12,12 +11,13 @@ pub(super) mod telemetry;
 mod trust;
 mod values;
 
-pub use conflict::Conflict;
 pub use file::{SettingsFileError, apply_file};
 pub use limits::RuleSettings;
 pub use replication::{LogConflict, ReplicationSettings, SharedLog};
 pub use security::{ClientAuth, SecuritySettings};
-pub use settings::{ClientSettings, Config, ConnectionSettings, DrainSettings, StateSettings};
+pub use settings::{
+    ClientSettings, Config, Conflict, ConnectionSettings, DrainSettings, StateSettings,
+};
 pub use telemetry::{AdminSettings, LogFormat, TraceSettings};
 
 /// Exit code for bad configuration: `EX_USAGE` of sysexits.h.

@@ -2,14 +2,13 @@
 //!
 //! `run` is the process, `serve` the order in which a server starts and drains, `port` the listener
 //! with its services. `joining` and `fleet` are for servers that share a log. `upkeep` and `ends`
-//! run at intervals, `reload` reads certificates and rules again.
+//! run at intervals, `security` reads certificates and rules, also when they change.
 
 pub mod ends;
 mod fleet;
 mod health;
 pub(super) mod joining;
 mod port;
-mod reload;
 pub(super) mod run;
 mod security;
 pub(super) mod serve;

@@ -1,15 +1,25 @@
-//! The identification of callers, and the files that it is configured by.
+//! The identification of callers, and the files that it is configured by, which are read again when
+//! they change.
+//!
+//! The contents of the files are compared, not their times: Kubernetes swaps secrets by symbolic
+//! links, whose times tell little.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
+use std::{fs, io};
 
-use tracing::warn;
+use parking_lot::RwLock;
+use tokio::time::{MissedTickBehavior, interval};
+use tracing::{error, info, warn};
 
-use super::reload::{ReloadError, WatchedFiles};
 use crate::server::config::Config;
+use crate::server::error::{BoxError, Error};
 use crate::server::telemetry::counts::SecurityCounts;
 use crate::server::transport::identity::{self, Guard};
 use crate::server::transport::tls::{CertificateFiles, Tls};
+use crate::tasks;
 
 /// TLS and the guard of access, as the security settings say.
 pub struct Security {
@@ -66,4 +76,132 @@ fn tls(
         counts: Arc::clone(counts),
     };
     Ok((Arc::new(tls), watched))
+}
+
+/// The reason why files are not used.
+#[derive(Debug, thiserror::Error)]
+pub enum ReloadError {
+    /// A file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Unreadable {
+        /// The path of the file.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// The content of the files is bad.
+    #[error("{0}")]
+    Bad(#[from] BoxError),
+}
+
+impl From<ReloadError> for Error {
+    fn from(error: ReloadError) -> Self {
+        Self::Security(error.into())
+    }
+}
+
+type FileContents = Vec<Result<Vec<u8>, (io::ErrorKind, String)>>;
+
+/// The settings of files, as they were last read and found good.
+type LiveSettings<T> = RwLock<Arc<T>>;
+
+/// Uses the contents of the files.
+type Apply = Box<dyn Fn(&[Vec<u8>]) -> Result<(), BoxError> + Send>;
+
+/// Files that belong together, and the use of their contents.
+pub struct WatchedFiles {
+    what: &'static str,
+    paths: Vec<PathBuf>,
+    seen: FileContents,
+    apply: Apply,
+    counts: Arc<SecurityCounts>,
+}
+
+impl WatchedFiles {
+    /// Reads the files for the first time. `parse` turns their contents, given in order, into
+    /// settings, which [`reload`] keeps up to date.
+    ///
+    /// # Errors
+    /// The fault of the files at present.
+    pub fn new<T: Send + Sync + 'static>(
+        what: &'static str,
+        paths: Vec<PathBuf>,
+        counts: &Arc<SecurityCounts>,
+        parse: impl Fn(&[Vec<u8>]) -> Result<T, BoxError> + Send + 'static,
+    ) -> Result<(Arc<LiveSettings<T>>, Self), ReloadError> {
+        let seen = read(&paths);
+        let live = Arc::new(RwLock::new(Arc::new(parse(&whole(&paths, &seen)?)?)));
+        let used = Arc::clone(&live);
+        let watched = Self {
+            what,
+            paths,
+            seen,
+            apply: Box::new(move |contents| {
+                *used.write() = Arc::new(parse(contents)?);
+                Ok(())
+            }),
+            counts: Arc::clone(counts),
+        };
+        Ok((live, watched))
+    }
+
+    /// Checks the files once. A bad state of the files is logged once, however long it lasts.
+    fn look(&mut self) {
+        let now = read(&self.paths);
+        if now == self.seen {
+            return;
+        }
+        self.seen = now;
+        let what = self.what;
+        let applied = whole(&self.paths, &self.seen).and_then(|all| Ok((self.apply)(&all)?));
+        match applied {
+            Ok(()) => {
+                self.counts.reloads.fetch_add(1, Ordering::Relaxed);
+                info!(what, "reloaded");
+            }
+            Err(error) => {
+                self.counts.failed_reloads.fetch_add(1, Ordering::Relaxed);
+                error!(what, %error, "not reloaded: what was in use before stays");
+            }
+        }
+    }
+}
+
+/// Checks all files every `period`, for as long as the runtime lives.
+pub async fn reload(mut all: Vec<WatchedFiles>, period: Duration) {
+    let mut ticks = interval(period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        // A blocking thread reads the files: they may be on a disk that does not answer.
+        let looked = tasks::spawn_blocking(move || {
+            all.iter_mut().for_each(WatchedFiles::look);
+            all
+        });
+        match looked.await {
+            Ok(same) => all = same,
+            Err(error) => {
+                error!(%error, "changed certificates and rules need a restart from here on");
+                return;
+            }
+        }
+    }
+}
+
+fn read(paths: &[PathBuf]) -> FileContents {
+    let read = |path| fs::read(path).map_err(|error| (error.kind(), error.to_string()));
+    paths.iter().map(read).collect()
+}
+
+/// Returns the contents of the files, if all files could be read.
+fn whole(paths: &[PathBuf], contents: &FileContents) -> Result<Vec<Vec<u8>>, ReloadError> {
+    let whole = paths.iter().zip(contents).map(|(path, content)| {
+        content
+            .clone()
+            .map_err(|(kind, message)| ReloadError::Unreadable {
+                path: path.clone(),
+                source: io::Error::new(kind, message),
+            })
+    });
+    whole.collect()
 }

@@ -1,6 +1,7 @@
 //! The parts of a server, and the order in which it starts and stops them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
@@ -10,16 +11,16 @@ use tracing::{info, warn};
 use super::health::HealthState;
 use super::joining::{self, Membership, Started};
 use super::port::{Port, PortOffer};
-use super::security::Security;
+use super::security::{self, Security};
 use super::signals::Signals;
-use super::{ends, fleet, reload, state, upkeep};
+use super::{ends, fleet, state, upkeep};
 use crate::account::Account;
 use crate::api;
+use crate::decision_log::{DecisionLog, Writer};
 use crate::server::config::Config;
 use crate::server::error::{BoxError, Error, Signal};
 use crate::server::telemetry::Telemetry;
 use crate::server::telemetry::counts::SecurityCounts;
-use crate::server::telemetry::decisions::Decisions;
 use crate::server::telemetry::feeds::FeedCounts;
 use crate::server::telemetry::logging::Levels;
 use crate::server::telemetry::sources::{SharedLogSource, Sources};
@@ -30,6 +31,9 @@ use crate::server::transport::threads::Workers;
 use crate::snapshot::{MaxAges, Registry};
 use crate::store::Store;
 use crate::tasks;
+
+/// The time that the decision log may take to be written out at the end.
+const CLOSE_DECISIONS: Duration = Duration::from_secs(5);
 
 /// Serves until SIGTERM or Ctrl-C, then drains.
 ///
@@ -70,8 +74,9 @@ where
 
     let draining = CancellationToken::new();
     let decoders = Decoders::start().map_err(Error::Runtime)?;
-    let decisions = Decisions::start(&config)?;
-    let service = kept.service(&decoders, &decisions, &draining);
+    let decisions = config.decision_log.settings().map(DecisionLog::start);
+    let (decisions, writer) = decisions.transpose().map_err(Error::Runtime)?.unzip();
+    let service = kept.service(&decoders, decisions.clone(), &draining);
     let methods = reflection::methods().map_err(Error::serve)?;
     let telemetry = Telemetry::start(&config, methods)?;
     let (account, handle) = (kept.registry.account(), decoders.handle());
@@ -85,13 +90,13 @@ where
         draining: &draining,
     };
     let port = Port::bind(offer, account).await?;
-    let sources = kept.sources(&port, &health, &decisions, counts, feeds);
+    let sources = kept.sources(&port, &health, decisions, counts, feeds);
     if let Some(admin) = &admin {
         telemetry.show(admin, &config, sources);
     }
     let workers = port.serve(&config, security.tls)?;
     let interval = config.security.reload_interval;
-    tasks::spawn(reload::run(security.watched, interval));
+    tasks::spawn(security::reload(security.watched, interval));
 
     let started = Started {
         service,
@@ -101,7 +106,9 @@ where
     info!(?signal, "draining");
     let drained = drain(&config, &health, &draining, workers, telemetry);
     let ended = unless_told(drained, &mut signals).await;
-    decisions.close().await;
+    if let Some(writer) = writer {
+        close_decisions(writer).await;
+    }
     // The store is closed only when no call is under way any more.
     if let Some(store) = kept.store.filter(|_| ended.is_ok()) {
         state::close(store).await;
@@ -178,13 +185,13 @@ impl KeptSnapshots {
     fn service(
         &self,
         decoders: &Decoders,
-        decisions: &Decisions,
+        decisions: Option<DecisionLog>,
         draining: &CancellationToken,
     ) -> api::Service {
         let service = api::Service::new(Arc::clone(&self.registry), draining.clone())
             .with_feeds_on(decoders.runtime(), Handle::current());
-        match &decisions.log {
-            Some(log) => service.with_decision_log(log.clone()),
+        match decisions {
+            Some(log) => service.with_decision_log(log),
             None => service,
         }
     }
@@ -210,13 +217,13 @@ impl KeptSnapshots {
         &self,
         port: &Port,
         health: &HealthState,
-        decisions: &Decisions,
+        decision_log: Option<DecisionLog>,
         security: Arc<SecurityCounts>,
         feeds: Vec<Arc<FeedCounts>>,
     ) -> Sources {
         Sources {
             port: port.load(),
-            threads: Arc::clone(port.threads()),
+            threads: Arc::clone(&port.threads),
             health: Arc::new(health.clone()),
             registry: Arc::clone(&self.registry),
             store: self.store.as_ref().map(|store| Arc::clone(store.counts())),
@@ -225,7 +232,7 @@ impl KeptSnapshots {
                 tails: Arc::clone(&member.tails),
             }),
             security,
-            decision_log: decisions.log.clone(),
+            decision_log,
             feeds,
         }
     }
@@ -268,4 +275,12 @@ async fn drain(
     }
     telemetry.stop().await;
     Ok(())
+}
+
+/// Writes out the waiting records of the decision log.
+async fn close_decisions(writer: Writer) {
+    let closing = tasks::spawn_blocking(move || writer.close());
+    if timeout(CLOSE_DECISIONS, closing).await.is_err() {
+        warn!("cutting off the decision log");
+    }
 }

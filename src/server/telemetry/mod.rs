@@ -2,7 +2,6 @@
 
 mod admin;
 pub(super) mod counts;
-pub(super) mod decisions;
 pub mod feeds;
 mod histogram;
 mod log_lines;
@@ -46,7 +45,7 @@ impl Telemetry {
 
     /// Returns the refusals, by limit.
     pub fn refusals(&self) -> &Arc<Refusals> {
-        self.calls.refusals()
+        &self.calls.refusals
     }
 
     /// The recorder of calls for one more thread; `None` without an admin port.

@@ -38,7 +38,7 @@ impl CallObserver {
     fn refused(&self, status: &Status) {
         let info = status.get_details_error_info();
         if let Some(limit) = info.and_then(|info| Limit::named(info.metadata.get("limit")?)) {
-            self.recorder.calls.refusals().note(limit);
+            self.recorder.calls.refusals.note(limit);
         }
     }
 }

@@ -67,7 +67,8 @@ pub struct Calls {
     /// The names of the methods, by number.
     methods: Vec<String>,
     threads: Mutex<Vec<Arc<Thread>>>,
-    refusals: Arc<Refusals>,
+    /// The refusals, by limit.
+    pub refusals: Arc<Refusals>,
 }
 
 /// The counts of one thread, by method.
@@ -112,11 +113,6 @@ impl Calls {
             calls: Arc::clone(self),
             thread,
         }
-    }
-
-    /// Returns the refusals, by limit.
-    pub fn refusals(&self) -> &Arc<Refusals> {
-        &self.refusals
     }
 
     /// The method of a path, such as `/evenkeel.v1.SpreadService/Filter`.

@@ -85,7 +85,7 @@ impl Collector for ServerParts {
         load::encode(
             encoder,
             (&port, sources),
-            self.calls.refusals(),
+            &self.calls.refusals,
             &self.limits,
         )?;
         snapshots::encode(encoder, &sources.registry, self.labelled)?;
