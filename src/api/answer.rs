@@ -200,16 +200,6 @@ pub fn constraint_report(report: &Report<'_>) -> v1::ConstraintReport {
     }
 }
 
-/// A cluster's topology spread score.
-pub fn spread_score(node: String, score: i64) -> v1::NodeScore {
-    v1::NodeScore {
-        node,
-        score,
-        raw: score,
-        ignored: false,
-    }
-}
-
 /// The kind of a snapshot's default constraints, for the wire.
 pub fn defaults_kind(defaults: &Defaults) -> i32 {
     let kind = match (defaults.system, defaults.constraints.is_empty()) {

@@ -82,11 +82,11 @@ impl Service {
         }
     }
 
-    /// The same service with a log of its decisions.
+    /// The same service with a log of its decisions, if there is one.
     #[must_use]
-    pub fn with_decision_log(self, log: DecisionLog) -> Self {
+    pub fn with_decision_log(self, decision_log: Option<DecisionLog>) -> Self {
         Self {
-            decision_log: Some(log),
+            decision_log,
             ..self
         }
     }

@@ -27,8 +27,7 @@ use super::noted::Decision;
 use super::pod_request::PodRequest;
 use super::questions::{Answered, FILTER, SCORE};
 use super::request_context::{OpenedCall, RequestContext};
-use super::step_charges::StepCharges;
-use super::stream_steps::{Ask, Step, StreamedQuestion};
+use super::stream_steps::{Ask, Step, StepCharges, StreamedQuestion};
 use super::written::{Done, Writable, Written};
 use crate::account::{Charge, Part};
 use crate::limits::{Exceeded, Limit};
@@ -101,7 +100,6 @@ pub struct DecisionStream {
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
-/// The state of reading steps.
 enum StepsRead {
     GoesOn,
     /// No more steps are read; the stream ends with this status after the last answer.

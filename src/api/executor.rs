@@ -274,7 +274,6 @@ mod tests {
 
     use super::*;
 
-    /// The lowest priority.
     const LOWEST: i32 = 19;
 
     #[test]

@@ -108,14 +108,12 @@ impl Feed {
         let mut answers: Vec<Acknowledged> = Vec::with_capacity(steps.len());
         let mut run = Run::default();
         for (arrived, step) in steps {
-            let offers = match &step {
-                Ok(ValidStep::Update(update)) => self.is_offer(update),
-                _ => false,
+            let offered_to = match &step {
+                Ok(ValidStep::Update(update)) if self.is_offer(update) => Some(&update.snapshot),
+                _ => None,
             };
-            let joins = matches!(
-                &step, Ok(ValidStep::Update(update)) if offers && update.snapshot == run.snapshot
-            );
-            if !joins {
+            let offers = offered_to.is_some();
+            if offered_to != Some(&run.snapshot) {
                 self.settle(&mut run, &mut answers);
             }
             if answers.last().is_some_and(Result::is_err) {
@@ -123,9 +121,8 @@ impl Feed {
             }
             match step {
                 Ok(ValidStep::Update(update)) if offers => {
-                    let (snapshot, offer) = update.into_offer();
-                    run.snapshot = snapshot;
-                    run.offers.push(offer);
+                    run.snapshot = update.snapshot;
+                    run.offers.push(update.offer);
                 }
                 Ok(ValidStep::Update(update)) => answers.push(self.update(update)),
                 Ok(ValidStep::Begin(wire)) => answers.push(self.begin(&wire)),
@@ -166,11 +163,9 @@ impl Feed {
             }
         };
         let path = Path::root("update");
-        let checked = ValidUpdate::of(wire, Some(&path), arrived, self.registry.limits())?;
-        Ok(ValidStep::Update(ValidUpdate {
-            fence: self.fence.clone(),
-            ..checked
-        }))
+        let mut checked = ValidUpdate::of(wire, Some(&path), arrived, self.registry.limits())?;
+        checked.offer.fence = self.fence.clone();
+        Ok(ValidStep::Update(checked))
     }
 
     /// Applies a run of batches.
@@ -198,7 +193,7 @@ impl Feed {
             let rule = "must be a delta inside a replace";
             return Err(Error::fault(path.field("mode"), rule));
         }
-        if checked.expected_revision.is_some() {
+        if checked.offer.expected_revision.is_some() {
             let rule = "belongs on commitReplace inside a replace";
             return Err(Error::fault(path.field("expectedRevision"), rule));
         }
@@ -234,11 +229,8 @@ impl Feed {
         if let Some(revision) = wire.expected_revision {
             request::check_not_negative(revision, path.field("expectedRevision"), &mut faults);
         }
-        let staged = self.staged.remove(&snapshot);
-        if staged.is_none() {
+        let Some(staged) = self.staged.remove(&snapshot) else {
             faults.add(path.field("snapshot"), "has no replace on this stream");
-        }
-        let Some(staged) = staged else {
             return Err(faults.into());
         };
         faults.finish(())?;

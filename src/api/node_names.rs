@@ -1,5 +1,6 @@
 //! `ListNodes`: the names that the bits of bitmaps stand for.
 
+use super::answer::count;
 use super::error::Error;
 use super::read_your_writes::AskedSnapshot;
 use super::request;
@@ -51,7 +52,7 @@ impl ValidNodeList {
             epoch: snapshot.epoch().to_owned(),
             node_order_revision: page.ordered_at,
             next_page_token: last.cloned().unwrap_or_default(),
-            node_count: i64::try_from(page.node_count).unwrap_or(i64::MAX),
+            node_count: count(page.node_count),
             names: page.names,
         }
     }

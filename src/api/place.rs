@@ -180,7 +180,6 @@ impl ValidPlacement {
         self.placing.answer(snapshot, overlay, cancelled)
     }
 
-    /// Returns whether the answer lists the placements.
     fn lists_placements(&self) -> bool {
         self.placing.view != v1::View::Domains
     }

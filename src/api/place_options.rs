@@ -41,19 +41,16 @@ pub fn common(
     limits: &Limits,
     faults: &mut Violations,
 ) -> PlaceOptions {
+    let replicas = replicas(request, least, limits, faults);
+    let bonuses = bonuses(&request.bonuses, limits, faults);
+    let planning: v1::Planning = request::known(request.planning, Path::root("planning"), faults);
     PlaceOptions {
-        replicas: replicas(request, least, limits, faults),
+        replicas,
         candidates: request.candidates.as_ref().map(|c| c.names.clone()),
-        bonuses: bonuses(&request.bonuses, limits, faults),
-        jointly: is_joint(request, faults),
+        bonuses,
+        jointly: planning == v1::Planning::Joint,
         ..PlaceOptions::default()
     }
-}
-
-/// Returns whether all replicas are to be planned together.
-fn is_joint(request: &v1::PlaceRequest, faults: &mut Violations) -> bool {
-    let planning: v1::Planning = request::known(request.planning, Path::root("planning"), faults);
-    planning == v1::Planning::Joint
 }
 
 /// Returns whether no replica is to be placed if some replicas find no node.

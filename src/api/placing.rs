@@ -203,7 +203,13 @@ fn step(step: PickStep) -> v1::PlacementStep {
     };
     for (node, verdict) in step.verdicts {
         match verdict {
-            Ok(score) => wire.scores.push(answer::spread_score(node.into(), score)),
+            // A cluster's topology spread score is taken as it is.
+            Ok(score) => wire.scores.push(v1::NodeScore {
+                node: node.into(),
+                score,
+                raw: score,
+                ignored: false,
+            }),
             Err(refusal) => {
                 let refused = answer::node_verdict(node.into(), &refusal);
                 wire.violations.push(refused);

@@ -63,7 +63,7 @@ impl SpreadService for Service {
         let is_large = call.request.changes.len() >= LARGE_BATCH;
         let check = move || ValidUpdate::of(call.request, None, arrived, limits.limits());
         let mut valid = self.executor.unlocked(is_large, &by, check).await??;
-        valid.fence = fence;
+        valid.offer.fence = fence;
         let is_large = is_large || registry.is_journaled();
         let apply = move || Ok::<_, Error>(encode(update::response(&valid.apply(&registry)?)));
         let updated = self.executor.change_soon(is_large, &by, apply);

@@ -1,7 +1,6 @@
 //! `UpdateSnapshot`: a request becomes a batch.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::error::Error;
 use super::request;
@@ -9,31 +8,17 @@ use crate::limits::Limit;
 use crate::matching::{KubernetesVersion, Path, Violations};
 use crate::proto::received::ReceivedUpdate;
 use crate::proto::v1;
-use crate::snapshot::{
-    Applied, Batch, Defaults, Fence, Limits, Moment, Offer, Registry, Staged, Update,
-};
+use crate::snapshot::{Applied, Batch, Defaults, Limits, Moment, Offer, Registry, Staged, Update};
 
 /// A valid update request.
 #[derive(Debug)]
 pub struct ValidUpdate {
     /// The name of the snapshot.
     pub snapshot: String,
-    /// The changes.
-    pub batch: Batch,
-    /// Default constraints to set.
-    pub defaults: Option<Arc<Defaults>>,
-    /// The version of Kubernetes to set.
-    pub version: Option<KubernetesVersion>,
     /// True if the changes are the whole state.
     pub replaces: bool,
-    /// The revision that the snapshot must have.
-    pub expected_revision: Option<i64>,
-    /// The right that the update needs, if it needs one.
-    pub fence: Option<Fence>,
-    /// The moment when the server had read the update, by the clock of the registry.
-    pub arrived: Moment,
-    /// The age of the feed's knowledge at that moment.
-    pub age: Duration,
+    /// The changes, and the terms on which they apply.
+    pub offer: Offer,
 }
 
 impl ValidUpdate {
@@ -82,14 +67,16 @@ impl ValidUpdate {
         };
         Ok(faults.finish(Self {
             snapshot,
-            batch: batch.unwrap_or_default(),
-            defaults: defaults.flatten().map(Arc::new),
-            version,
             replaces: mode == v1::Mode::Replace,
-            expected_revision: wire.expected_revision,
-            fence: None,
-            arrived,
-            age,
+            offer: Offer {
+                batch: Arc::new(batch.unwrap_or_default()),
+                defaults: defaults.flatten().map(Arc::new),
+                version,
+                expected_revision: wire.expected_revision,
+                fence: None,
+                arrived,
+                age,
+            },
         })?)
     }
 
@@ -101,11 +88,11 @@ impl ValidUpdate {
         if self.replaces {
             let mut staged = registry.stage(&self.snapshot)?;
             self.apply_aside(&mut staged, registry.limits())?;
-            let only_if = (self.expected_revision, self.fence.as_ref());
-            return Ok(registry.replace(&self.snapshot, staged, only_if, self.arrived)?);
+            let offer = &self.offer;
+            let only_if = (offer.expected_revision, offer.fence.as_ref());
+            return Ok(registry.replace(&self.snapshot, staged, only_if, offer.arrived)?);
         }
-        let (snapshot, offer) = self.into_offer();
-        Ok(registry.update(&snapshot, offer)?)
+        Ok(registry.update(&self.snapshot, self.offer)?)
     }
 
     /// Applies the update to a state that is built aside.
@@ -113,22 +100,9 @@ impl ValidUpdate {
     /// # Errors
     /// Those of [`Staged::apply`].
     pub fn apply_aside(&self, staged: &mut Staged, limits: &Limits) -> Result<Applied, Error> {
-        staged.set_version(self.version);
-        Ok(staged.apply(&self.batch, self.defaults.clone(), limits)?)
-    }
-
-    /// Returns the name of the snapshot and the offer to it, for an update that does not replace.
-    pub fn into_offer(self) -> (String, Offer) {
-        let offer = Offer {
-            batch: Arc::new(self.batch),
-            defaults: self.defaults,
-            version: self.version,
-            expected_revision: self.expected_revision,
-            fence: self.fence,
-            arrived: self.arrived,
-            age: self.age,
-        };
-        (self.snapshot, offer)
+        let offer = &self.offer;
+        staged.set_version(offer.version);
+        Ok(staged.apply(&offer.batch, offer.defaults.clone(), limits)?)
     }
 }
 

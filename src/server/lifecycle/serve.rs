@@ -76,7 +76,9 @@ where
     let decoders = Decoders::start().map_err(Error::Runtime)?;
     let decisions = config.decision_log.settings().map(DecisionLog::start);
     let (decisions, writer) = decisions.transpose().map_err(Error::Runtime)?.unzip();
-    let service = kept.service(&decoders, decisions.clone(), &draining);
+    let service = api::Service::new(Arc::clone(&kept.registry), draining.clone())
+        .with_feeds_on(decoders.runtime(), Handle::current())
+        .with_decision_log(decisions.clone());
     let methods = reflection::methods().map_err(Error::serve)?;
     let telemetry = Telemetry::start(&config, methods)?;
     let (account, handle) = (kept.registry.account(), decoders.handle());
@@ -181,21 +183,6 @@ async fn restore(
 }
 
 impl KeptSnapshots {
-    /// The service of these snapshots.
-    fn service(
-        &self,
-        decoders: &Decoders,
-        decisions: Option<DecisionLog>,
-        draining: &CancellationToken,
-    ) -> api::Service {
-        let service = api::Service::new(Arc::clone(&self.registry), draining.clone())
-            .with_feeds_on(decoders.runtime(), Handle::current());
-        match decisions {
-            Some(log) => service.with_decision_log(log),
-            None => service,
-        }
-    }
-
     /// Starts the work at intervals, for as long as the runtime lives.
     fn keep_up(&self, config: &Config) {
         let (idle, interval) = (config.views.view_idle, config.trust.verify_interval);
