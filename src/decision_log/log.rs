@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::brief::Brief;
 use super::files::FileSettings;
 use super::record::{DecisionRecord, LoggedRequest};
-use super::writer::{LogCounters, LogCounts, LogQueue, MAX_WAITING, Writer};
+use super::writer::{LogCounts, LogQueue, MAX_WAITING, Writer};
 
 /// Settings: the share of decisions that are logged, and the files.
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ impl DecisionLog {
             next: AtomicU64::new(1),
             waiting_bytes: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
-            counts: LogCounters::default(),
+            counts: LogCounts::default(),
         }));
         let writer = Writer::start(Arc::clone(&log.0), receiver, settings.files)?;
         Ok((log, writer))
@@ -69,15 +69,8 @@ impl DecisionLog {
     }
 
     /// Returns the counts of the log's work.
-    pub fn counts(&self) -> LogCounts {
-        let counts = &self.0.counts;
-        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        LogCounts {
-            logged: read(&counts.logged),
-            dropped: read(&counts.dropped),
-            write_errors: read(&counts.write_errors),
-            bytes: read(&counts.bytes),
-        }
+    pub fn counts(&self) -> &LogCounts {
+        &self.0.counts
     }
 }
 

@@ -40,30 +40,21 @@ pub(super) struct LogQueue {
     pub(super) next: AtomicU64,
     pub(super) waiting_bytes: AtomicUsize,
     pub(super) closed: AtomicBool,
-    pub(super) counts: LogCounters,
-}
-
-/// The counters of the work so far.
-#[derive(Debug, Default)]
-pub(super) struct LogCounters {
-    pub(super) logged: AtomicU64,
-    pub(super) dropped: AtomicU64,
-    pub(super) write_errors: AtomicU64,
-    pub(super) bytes: AtomicU64,
+    pub(super) counts: LogCounts,
 }
 
 /// The work of a log since the process started.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct LogCounts {
     /// Decisions written to the file.
-    pub logged: u64,
+    pub logged: AtomicU64,
     /// Decisions that should have been logged and were not: the queue was full, or the file could
     /// not be written until the end.
-    pub dropped: u64,
+    pub dropped: AtomicU64,
     /// Failed attempts to open, write or rotate a file. Each is repeated.
-    pub write_errors: u64,
+    pub write_errors: AtomicU64,
     /// Bytes written.
-    pub bytes: u64,
+    pub bytes: AtomicU64,
 }
 
 /// A record on its way to the writer.
@@ -79,12 +70,8 @@ impl LogQueue {
         let bytes = decided.request.memory_bytes() + size_of::<QueuedRecord>();
         let waiting = self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
         let fits = waiting + bytes <= MAX_WAITING_BYTES && !self.closed.load(Ordering::Relaxed);
-        if !fits
-            || self
-                .queue
-                .try_send(QueuedRecord { decided, bytes })
-                .is_err()
-        {
+        let queued = QueuedRecord { decided, bytes };
+        if !fits || self.queue.try_send(queued).is_err() {
             self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
             self.counts.dropped.fetch_add(1, Ordering::Relaxed);
         }

@@ -96,7 +96,6 @@ pub fn fatal(format: LogFormat, why: &dyn fmt::Display) {
     tracing::subscriber::with_default(line, || error!("{why}"));
 }
 
-/// Returns whether log lines are JSON.
 fn is_json(format: LogFormat) -> bool {
     match format {
         LogFormat::Json => true,

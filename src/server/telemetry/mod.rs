@@ -78,11 +78,10 @@ impl Telemetry {
 
     /// Shows the restored state on the admin port.
     pub fn show(&self, admin: &AdminPort, config: &Config, sources: Sources) {
+        let (calls, sources) = (Arc::clone(&self.calls), Arc::new(sources));
         admin.show(RestoredPages {
-            registry: Arc::clone(&sources.registry),
-            store: sources.store.clone(),
-            shared_log: sources.shared_log.clone(),
-            metrics: Metrics::new(config, Arc::clone(&self.calls), sources),
+            metrics: Metrics::new(config, calls, Arc::clone(&sources)),
+            sources,
         });
     }
 

@@ -42,7 +42,6 @@ pub struct PortLoad {
 pub type ReadPort = Box<dyn Fn() -> PortLoad + Send + Sync>;
 
 /// A server's part in a fleet.
-#[derive(Clone)]
 pub struct SharedLogSource {
     pub replica: Arc<Replica>,
     pub tails: Arc<Tails>,

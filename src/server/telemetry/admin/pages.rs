@@ -15,9 +15,8 @@ use crate::proto::v1;
 use crate::server::telemetry::feeds::FeedCounts;
 use crate::server::telemetry::logging::Levels;
 use crate::server::telemetry::metrics::Metrics;
-use crate::server::telemetry::sources::{Readiness, SharedLogSource};
-use crate::snapshot::{Registry, Summary};
-use crate::store::StoreCounts;
+use crate::server::telemetry::sources::{Readiness, Sources};
+use crate::snapshot::Summary;
 use crate::tasks;
 
 /// The most bytes of a request's body: a log filter.
@@ -45,11 +44,7 @@ pub struct Pages {
 /// The sources of the pages of a server that has restored its snapshots.
 pub struct RestoredPages {
     pub metrics: Metrics,
-    pub registry: Arc<Registry>,
-    /// The counters of the store; `None` when the state is in memory only.
-    pub store: Option<Arc<StoreCounts>>,
-    /// The shared log; `None` when the server shares none.
-    pub shared_log: Option<SharedLogSource>,
+    pub sources: Arc<Sources>,
 }
 
 /// Sources that exist from some moment on.
@@ -119,11 +114,12 @@ async fn readyz(State(pages): PagesState) -> (StatusCode, String) {
     lines.extend(others);
     // Trouble with the store leaves the server ready: decisions continue, even when all disks are
     // full.
-    let store = pages.restored.get().and_then(|it| it.store.as_ref());
+    let sources = pages.restored.get().map(|it| &it.sources);
+    let store = sources.and_then(|it| it.store.as_ref());
     let trouble = store.and_then(|counts| counts.trouble());
     lines.extend(trouble.map(|why| format!("read-only: {why}")));
     // Trouble with the log leaves it ready, too: a single whole copy of the log is enough.
-    let shared = pages.restored.get().and_then(|it| it.shared_log.as_ref());
+    let shared = sources.and_then(|it| it.shared_log.as_ref());
     lines.extend(shared.iter().flat_map(|shared| shared.replica.troubles()));
     (status, lines.into_iter().map(|line| line + "\n").collect())
 }
@@ -150,7 +146,7 @@ fn told(summary: &Summary) -> ToldSnapshot {
 
 async fn snapshots(State(pages): PagesState) -> Result<Json<Vec<ToldSnapshot>>, Refusal> {
     let read = |restored: &RestoredPages| {
-        let all = restored.registry.list("");
+        let all = restored.sources.registry.list("");
         all.iter().map(|s| told(&s.summary())).collect()
     };
     aside(pages, read).await.map(Json)
@@ -161,7 +157,7 @@ async fn snapshot(
     Path(name): Path<String>,
 ) -> Result<Json<ToldSnapshot>, Refusal> {
     let read = move |restored: &RestoredPages| {
-        let snapshot = restored.registry.get(&name).ok()?;
+        let snapshot = restored.sources.registry.get(&name).ok()?;
         Some(told(&snapshot.summary()))
     };
     let found = aside(pages, read).await?;
@@ -173,7 +169,6 @@ async fn log_level(State(pages): PagesState) -> Result<String, StatusCode> {
     Ok(levels.current() + "\n")
 }
 
-/// Sets the log level.
 async fn set_log_level(
     State(pages): PagesState,
     _: FromThisMachine,

@@ -4,7 +4,6 @@
 mod calls;
 mod family;
 mod feeds;
-mod load;
 mod parts;
 mod process;
 mod shared_log;
@@ -33,7 +32,7 @@ impl Metrics {
     pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
     /// The metrics of a server with these parts.
-    pub fn new(config: &Config, calls: Arc<Calls>, sources: Sources) -> Self {
+    pub fn new(config: &Config, calls: Arc<Calls>, sources: Arc<Sources>) -> Self {
         let mut all = registry::Registry::default();
         all.register_collector(Box::new(process::ProcessMetrics(SystemTime::now())));
         let own = all.sub_registry_with_prefix("evenkeel");
@@ -63,7 +62,7 @@ impl Metrics {
 /// The parts of the server that are read.
 struct ServerParts {
     calls: Arc<Calls>,
-    sources: Sources,
+    sources: Arc<Sources>,
     limits: Limits,
     /// The number of snapshots with their own label.
     labelled: usize,
@@ -77,12 +76,12 @@ impl fmt::Debug for ServerParts {
 
 impl Collector for ServerParts {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let (encoder, sources) = (&mut encoder, &self.sources);
+        let (encoder, sources) = (&mut encoder, &*self.sources);
         // The port is read before the calls that have ended, so a call that leaves the port in
         // between is counted as ended.
         let port = (sources.port)();
         self.calls.encode(encoder)?;
-        load::encode(
+        parts::load(
             encoder,
             (&port, sources),
             &self.calls.refusals,
