@@ -138,7 +138,6 @@ fn limit_flag() -> Arg {
         ))
 }
 
-/// Reads a limit and its value.
 fn parse_named(text: &str) -> Result<(Limit, usize), String> {
     let (name, value) = text
         .split_once('=')

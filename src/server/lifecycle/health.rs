@@ -107,14 +107,10 @@ impl HealthState {
         HealthServer::new(self.clone()).max_decoding_message_size(MAX_NAME_REQUEST_BYTES)
     }
 
-    /// Records that the server cannot start before a condition ends, and names it.
-    pub fn waits_for(&self, what: String) {
-        self.change(None, |facts| facts.waits_for = Some(what));
-    }
-
-    /// Records that the server waits for nothing any more.
-    pub fn goes_on(&self) {
-        self.change(None, |facts| facts.waits_for = None);
+    /// Records the condition that has to end before the server can start; `None` if it waits for
+    /// nothing any more.
+    pub fn waits_for(&self, what: Option<String>) {
+        self.change(None, |facts| facts.waits_for = what);
     }
 
     /// Records that the server listens and has loaded its files.

@@ -76,7 +76,7 @@ pub async fn connect(
             Err(error) => return Err(Error::Log(error.into())),
         }
     };
-    health.goes_on();
+    health.waits_for(None);
     let waiting = Waiting::on(Handle::current());
     let mut replica = Replica::new(Arc::clone(&log), name.to_string(), waiting, system_clock());
     if let Some(store) = store {
@@ -93,7 +93,7 @@ pub async fn connect(
 /// Reports the fault that keeps the server from starting, and pauses.
 async fn wait(health: &HealthState, error: &impl Display, pauses: &mut Backoff) {
     warn!(%error, "waiting for the log");
-    health.waits_for(format!("waiting for the log: {error}"));
+    health.waits_for(Some(format!("waiting for the log: {error}")));
     sleep(pauses.after_failure()).await;
 }
 
@@ -168,7 +168,7 @@ impl Membership {
             let done = tasks::spawn_blocking(move || act(&replica)).await;
             match done.map_err(Error::serve)? {
                 Ok(done) => {
-                    health.goes_on();
+                    health.waits_for(None);
                     return Ok(done);
                 }
                 Err(error) => wait(health, &error, &mut pauses).await,

@@ -62,7 +62,7 @@ fn tls(
     config: &Config,
     counts: &Arc<SecurityCounts>,
 ) -> Result<(Arc<Tls>, WatchedFiles), ReloadError> {
-    let paths = files.paths();
+    let paths = files.paths.clone();
     let noted = Arc::clone(counts);
     let load = move |contents: &[Vec<u8>]| {
         let (config, expires) = files.load(contents)?;

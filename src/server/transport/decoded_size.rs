@@ -322,7 +322,6 @@ struct OuterElement {
 }
 
 impl ListCounts {
-    /// Empty counts of `lists` lists.
     fn new(lists: usize) -> Self {
         Self {
             lists,

@@ -70,9 +70,8 @@ impl Tls {
 
 /// The files that TLS is configured by.
 pub struct CertificateFiles {
-    cert: PathBuf,
-    key: PathBuf,
-    client_ca: Option<PathBuf>,
+    /// The paths of the certificate, of its key, and of the authority of clients if there is one.
+    pub paths: Vec<PathBuf>,
     client_auth: ClientAuth,
 }
 
@@ -82,19 +81,12 @@ impl CertificateFiles {
         let (Some(cert), Some(key)) = (&settings.tls_cert, &settings.tls_key) else {
             return None;
         };
+        let mut paths = vec![cert.clone(), key.clone()];
+        paths.extend(settings.tls_client_ca.clone());
         Some(Self {
-            cert: cert.clone(),
-            key: key.clone(),
-            client_ca: settings.tls_client_ca.clone(),
+            paths,
             client_auth: settings.tls_client_auth,
         })
-    }
-
-    /// The paths of the files.
-    pub fn paths(&self) -> Vec<PathBuf> {
-        let mut paths = vec![self.cert.clone(), self.key.clone()];
-        paths.extend(self.client_ca.clone());
-        paths
     }
 
     /// Returns the configuration that the contents of [`Self::paths`] make, and the end of the
@@ -103,12 +95,12 @@ impl CertificateFiles {
     /// # Errors
     /// The fault of the contents.
     pub fn load(&self, contents: &[Vec<u8>]) -> Result<(ServerConfig, i64), CertificateFault> {
-        let chain = certificates("tls-cert", &self.cert, &contents[0])?;
+        let chain = certificates("tls-cert", &self.paths[0], &contents[0])?;
         let key = PrivateKeyDer::from_pem_slice(&contents[1])
-            .map_err(|error| fault("tls-key", "private key", &self.key, error))?;
+            .map_err(|error| fault("tls-key", "private key", &self.paths[1], error))?;
         let expires = X509Certificate::from_der(&chain[0])
             .map_or(0, |(_, own)| own.validity().not_after.timestamp());
-        let config = match (&self.client_ca, contents.get(2)) {
+        let config = match (self.paths.get(2), contents.get(2)) {
             (Some(path), Some(content)) => {
                 let verifier = self.verifier(certificates("tls-client-ca", path, content)?)?;
                 builder()?.with_client_cert_verifier(verifier)
