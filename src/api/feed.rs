@@ -256,6 +256,9 @@ fn snapshot_of(step: &FeedStep) -> &str {
 
 /// Takes the steps of a feed until the client ends it, a step is refused, the
 /// server drains, or the deadline passes.
+///
+/// # Errors
+/// [`Error::Deadline`], and that a step could not be taken.
 pub async fn run_feed(
     mut feed: Feed,
     mut steps: Streaming<Bytes>,
@@ -263,7 +266,7 @@ pub async fn run_feed(
     draining: CancellationToken,
     executor: Executor,
     by: RequestContext,
-) {
+) -> Result<(), Error> {
     let is_journaled = feed.registry.is_journaled();
     loop {
         let step = tokio::select! {
@@ -273,32 +276,19 @@ pub async fn run_feed(
             () = draining.cancelled() => Some(Err(Error::Draining.into())),
             () = answers.closed() => None,
         };
-        let Some(step) = step else { return };
+        let Some(step) = step else { return Ok(()) };
         let group = gather(step, &mut steps, &feed, is_journaled).await;
         let StepGroup { taken, size, end } = group;
         let is_large = size >= LARGE_BATCH;
         let check = move || (feed.check(taken), feed);
-        let checked = executor.unlocked(is_large, &by, check).await;
-        let answered = match checked {
-            Ok(checked) => take(checked, is_large || is_journaled, &executor, &by).await,
-            Err(late) => Err(late),
-        };
-        let answered = match answered {
-            Ok((answered, same)) => {
-                feed = same;
-                answered
-            }
-            Err(error) => {
-                // If the client is gone, this error is not needed.
-                let _ = answers.send(Err(error.into())).await;
-                return;
-            }
-        };
+        let checked = executor.unlocked(is_large, &by, check).await?;
+        let (answered, same) = take(checked, is_large || is_journaled, &executor, &by).await?;
+        feed = same;
         let answered = answered.into_iter().map(|a| a.map_err(Status::from));
         for answer in answered.chain(end.map(Err)) {
             let goes_on = answer.is_ok();
             if answers.send(answer.map(encode)).await.is_err() || !goes_on {
-                return;
+                return Ok(());
             }
         }
     }

@@ -88,11 +88,7 @@ impl SpreadService for Service {
             self.executor.clone(),
             call.by,
         );
-        let feeder = self.spawn_feed(async {
-            run.await;
-            Ok(())
-        });
-        Ok(Response::new(streamed(receiver, feeder)))
+        Ok(Response::new(streamed(receiver, self.spawn_feed(run))))
     }
 
     async fn filter(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
@@ -194,8 +190,7 @@ impl SpreadService for Service {
         let (call, snapshot) =
             self.open_on::<v1::ListReservationsRequest>(request, Role::Reader)?;
         let list = move || reservations::list(&call.request, &snapshot).map(encode);
-        let listed = self.executor.look(&call.by, list).await??;
-        Ok(Response::new(listed))
+        Ok(Response::new(self.executor.look(&call.by, list).await??))
     }
 
     async fn list_nodes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
@@ -203,8 +198,7 @@ impl SpreadService for Service {
         let valid = ValidNodeList::of(call.request, self.registry.limits())?;
         let snapshot = self.reach(&valid.asked, call.by.deadline).await?;
         let list = move || encode(valid.answer(&snapshot));
-        let listed = self.executor.look(&call.by, list).await?;
-        Ok(Response::new(listed))
+        Ok(Response::new(self.executor.look(&call.by, list).await?))
     }
 
     async fn get_snapshot(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
@@ -213,8 +207,7 @@ impl SpreadService for Service {
             let snapshot = Some(export::summary(&snapshot.summary()));
             encode(v1::GetSnapshotResponse { snapshot })
         };
-        let got = self.executor.look(&call.by, get).await?;
-        Ok(Response::new(got))
+        Ok(Response::new(self.executor.look(&call.by, get).await?))
     }
 
     async fn list_snapshots(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
@@ -235,8 +228,7 @@ impl SpreadService for Service {
                 next_page_token: last.map_or(String::new(), |s| s.name().to_owned()),
             })
         };
-        let listed = self.executor.look(&call.by, list).await?;
-        Ok(Response::new(listed))
+        Ok(Response::new(self.executor.look(&call.by, list).await?))
     }
 
     async fn delete_snapshot(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {

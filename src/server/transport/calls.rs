@@ -228,7 +228,7 @@ where
             call,
             watch: arrived
                 .as_ref()
-                .map(|call| limits.answers.watch(call.connection())),
+                .map(|call| limits.answers.watch(&call.turns.connection)),
             _open: arrived,
             _slot: slot,
             _base: base,

@@ -117,7 +117,8 @@ pub struct CallTurns {
 /// A call of a connection, until it is over.
 #[derive(Debug)]
 pub struct OpenCall {
-    turns: Arc<CallTurns>,
+    /// The calls of its connection.
+    pub turns: Arc<CallTurns>,
     has_begun: bool,
 }
 
@@ -187,11 +188,6 @@ impl OpenCall {
         turn.expect("it is never closed").forget();
         turns.waiting.fetch_sub(1, Ordering::Relaxed);
         self.has_begun = true;
-    }
-
-    /// The signal that ends the call's connection.
-    pub fn connection(&self) -> &Arc<CloseSignal> {
-        &self.turns.connection
     }
 }
 
