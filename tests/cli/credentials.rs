@@ -130,9 +130,7 @@ fn what_is_wrong_with_credentials_is_named_without_asking() {
                 &kubeconfig("https://127.0.0.1:1", &user, &cluster),
             );
         let config = workspace.path("kube.yaml").display().to_string();
-        let refused = workspace
-            .run(&format!("spread --kubeconfig {config}"))
-            .expect(2);
+        let refused = workspace.expect(2, &format!("spread --kubeconfig {config}"));
         let directory = workspace.path("").display().to_string();
         let wanted = wanted.replace("/DESK/", &directory);
         refused.complains(&wanted);
@@ -170,9 +168,7 @@ fn credentials_that_were_refused_are_named_by_where_they_are_from() {
             .file("token", SECRET)
             .file("kube.yaml", &kubeconfig(&address, &user, &json!({})));
         let config = workspace.path("kube.yaml").display().to_string();
-        let refused = workspace
-            .run(&format!("spread --kubeconfig {config}"))
-            .expect(2);
+        let refused = workspace.expect(2, &format!("spread --kubeconfig {config}"));
         let directory = workspace.path("").display().to_string();
         refused.complains(&wanted.replace("/DESK/", &directory));
         let is_said = refused.err.contains(not_accepted);
@@ -181,5 +177,5 @@ fn credentials_that_were_refused_are_named_by_where_they_are_from() {
     }
     let user = json!({"token": "right"});
     let workspace = Workspace::new().file("kube.yaml", &kubeconfig(&address, &user, &json!({})));
-    workspace.run("spread --kubeconfig kube.yaml").expect(0);
+    workspace.expect(0, "spread --kubeconfig kube.yaml");
 }

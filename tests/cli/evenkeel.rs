@@ -108,6 +108,11 @@ impl Workspace {
         self.run_with(line, "")
     }
 
+    /// Runs a command line, which must end with `code`.
+    pub fn expect(&self, code: i32, line: &str) -> Outcome {
+        self.run(line).expect(code)
+    }
+
     /// Runs a command line with `input` on standard input.
     pub fn run_with(&self, line: &str, input: &str) -> Outcome {
         let mut child = self

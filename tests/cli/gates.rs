@@ -86,14 +86,14 @@ fn findings_are_written_for_systems_that_build() {
     let workspace = Workspace::new()
         .file("a,b.yaml", &text)
         .file("ok.yaml", &workload("StatefulSet", &constraint(RIGHT)));
-    let github = workspace.run("lint -f a,b.yaml -o github").expect(1).out;
+    let github = workspace.expect(1, "lint -f a,b.yaml -o github").out;
     let start = "::error file=a%2Cb.yaml,line=11,col=";
     assert!(
         github.lines().all(|line| line.starts_with(start)),
         "{github}"
     );
     assert!(github.contains(",title=invalid::StatefulSet "), "{github}");
-    let junit = workspace.run("lint -f a,b.yaml -o junit").expect(1).out;
+    let junit = workspace.expect(1, "lint -f a,b.yaml -o junit").out;
     for part in [
         "<testsuite name=\"evenkeel lint\" tests=\"",
         "<failure type=\"error\" message=\"",
@@ -102,8 +102,8 @@ fn findings_are_written_for_systems_that_build() {
         assert!(junit.contains(part), "{part}: {junit}");
     }
     assert!(!junit.contains("\"<\""), "{junit}");
-    assert_eq!(workspace.run("lint -f ok.yaml -o github").expect(0).out, "");
-    let passed = workspace.run("lint -f ok.yaml -o junit").expect(0).out;
+    assert_eq!(workspace.expect(0, "lint -f ok.yaml -o github").out, "");
+    let passed = workspace.expect(0, "lint -f ok.yaml -o junit").out;
     assert!(passed.contains("tests=\"1\" failures=\"0\""), "{passed}");
 }
 
@@ -123,7 +123,7 @@ fn a_report_fails_under_a_score() {
         run(score).expect(0);
         run(score + 1).expect(1);
     }
-    workspace.run(&format!("{line} --fail-under 101")).expect(2);
+    workspace.expect(2, &format!("{line} --fail-under 101"));
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn a_folder_of_templates_that_nobody_rendered_is_no_clean_one() {
     let text = workload("Deployment", &constraint(RIGHT));
     let helm = format!("{{{{- if .Values.on }}}}\n{text}{{{{- end }}}}\n");
     let workspace = Workspace::new().file("a.yaml", &helm).file("b.yaml", &helm);
-    let told = workspace.run("lint -f .").expect(2);
+    let told = workspace.expect(2, "lint -f .");
     told.complains("nothing could be checked: all that was found has placeholders");
     told.says("[unrendered]");
     // Beside files that can be read, a template is a finding.

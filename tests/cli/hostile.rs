@@ -36,7 +36,7 @@ fn files() -> [(&'static str, String); 5] {
 #[test]
 fn no_command_shows_what_moves_the_terminal() {
     let (_runtime, _server, mut workspace) = with_server();
-    workspace.run("load cluster.yaml").expect(0);
+    workspace.expect(0, "load cluster.yaml");
     for (name, content) in files() {
         workspace = workspace.file(name, &content);
     }

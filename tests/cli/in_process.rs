@@ -57,14 +57,14 @@ fn names_and_exit_codes_say_which_nodes_are_feasible() {
         "kind: Node\nmetadata: {name: c2, labels: {zone: c}}",
     );
     for (line, code, names) in cases {
-        let outcome = workspace.run(&format!("{line} -o name")).expect(code);
+        let outcome = workspace.expect(code, &format!("{line} -o name"));
         assert_eq!(outcome.out.lines().collect::<Vec<_>>(), names, "{line}");
     }
 }
 
 #[test]
 fn the_table_shows_verdicts_reasons_and_what_pins_the_minimum() {
-    let outcome = workspace().run(&format!("filter {WEB}")).expect(1);
+    let outcome = workspace().expect(1, &format!("filter {WEB}"));
     for line in [
         "feasible: 0 of 5 nodes",
         "a1    unschedulable  node(s) didn't match pod topology spread constraints; zone: skew 3 > 1",
@@ -86,8 +86,7 @@ fn the_table_shows_verdicts_reasons_and_what_pins_the_minimum() {
 fn json_and_yaml_are_the_proto_json_of_the_answer() {
     let workspace = workspace();
     let answer = workspace
-        .run(&format!("filter {WEB} --spread-only -o json"))
-        .expect(0)
+        .expect(0, &format!("filter {WEB} --spread-only -o json"))
         .json();
     assert_eq!(answer["feasible"], json!(["c1"]));
     assert_eq!(answer["feasibleCount"], "1");
@@ -96,8 +95,7 @@ fn json_and_yaml_are_the_proto_json_of_the_answer() {
     assert_eq!(answer["constraints"][0]["domains"][0]["value"], "c");
 
     let yaml = workspace
-        .run(&format!("filter {WEB} --spread-only -o yaml"))
-        .expect(0)
+        .expect(0, &format!("filter {WEB} --spread-only -o yaml"))
         .out;
     for line in ["feasible:", "- c1", "feasibleCount: \"1\""] {
         assert!(yaml.lines().any(|found| found == line), "{line}\n{yaml}");
@@ -114,7 +112,7 @@ fn the_owner_of_a_template_deduces_the_selector_of_defaults() {
     );
     let line = "filter -f owner.yaml --load cluster.yaml --load owner.yaml \
         --default-constraints defaults.yaml";
-    let answer = workspace.run(&format!("{line} -o json")).expect(0).json();
+    let answer = workspace.expect(0, &format!("{line} -o json")).json();
     let report = &answer["constraints"][0];
     assert_eq!(report["fromDefaults"], true);
     assert_eq!(
@@ -126,9 +124,7 @@ fn the_owner_of_a_template_deduces_the_selector_of_defaults() {
 #[test]
 fn files_directories_and_standard_input_are_the_same() {
     let workspace = workspace();
-    let whole = workspace
-        .run(&format!("filter {WEB} --spread-only"))
-        .expect(0);
+    let whole = workspace.expect(0, &format!("filter {WEB} --spread-only"));
     std::fs::create_dir(workspace.path("parts")).expect("it can be made");
     for (number, item) in crate::CLUSTER
         .lines()
@@ -139,9 +135,7 @@ fn files_directories_and_standard_input_are_the_same() {
             .expect("it can be written");
     }
     let rest = "--spread-only -f workloads.yaml --name web";
-    let directory = workspace
-        .run(&format!("filter {rest} --load parts"))
-        .expect(0);
+    let directory = workspace.expect(0, &format!("filter {rest} --load parts"));
     assert_eq!(directory.out, whole.out);
     let standard_input = workspace
         .run_with(&format!("filter {rest} --load -"), crate::CLUSTER)
@@ -158,12 +152,12 @@ fn files_directories_and_standard_input_are_the_same() {
 fn a_saved_snapshot_reads_back_whole() {
     let workspace = workspace();
     let save = "snapshot save saved.json --load cluster.yaml --default-constraints system";
-    let saved = workspace.run(save).expect(0);
+    let saved = workspace.expect(0, save);
     assert_eq!(
         saved.out,
         "snapshot \"default\", revision 1: 9 objects written to saved.json\n"
     );
-    let again = workspace.run("snapshot save - --load saved.json").expect(0);
+    let again = workspace.expect(0, "snapshot save - --load saved.json");
     let saved = std::fs::read_to_string(workspace.path("saved.json")).expect("it was written");
     assert_eq!(objects(&again.out), objects(&saved));
     assert!(
@@ -172,9 +166,7 @@ fn a_saved_snapshot_reads_back_whole() {
     );
     // A saved snapshot keeps its version of Kubernetes, unless a flag says another.
     let save = |source: &str| {
-        let outcome = workspace
-            .run(&format!("snapshot save - --load {source}"))
-            .expect(0);
+        let outcome = workspace.expect(0, &format!("snapshot save - --load {source}"));
         let list: serde_json::Value = serde_json::from_str(&outcome.out).expect("JSON");
         let version = list["items"][0]["kubernetesVersion"].as_str();
         (outcome.out.clone(), version.expect("it is said").to_owned())
@@ -194,9 +186,10 @@ fn a_saved_snapshot_reads_back_whole() {
 #[test]
 fn a_saved_snapshot_that_is_not_whole_is_refused() {
     let workspace = workspace();
-    workspace
-        .run("snapshot save saved.json --load cluster.yaml --default-constraints system")
-        .expect(0);
+    workspace.expect(
+        0,
+        "snapshot save saved.json --load cluster.yaml --default-constraints system",
+    );
     let saved = std::fs::read_to_string(workspace.path("saved.json")).expect("it was written");
     let without = |part: &str| -> String {
         let is_kept = |line: &&str| !line.contains(part);
@@ -267,7 +260,7 @@ fn a_saved_snapshot_that_is_not_whole_is_refused() {
             "snapshot restore odd.json --server http://127.0.0.1:1",
             "load odd.json --server http://127.0.0.1:1",
         ] {
-            let refused = workspace.run(line).expect(2);
+            let refused = workspace.expect(2, line);
             assert!(refused.err.contains(why), "{what}: {line}: {}", refused.err);
             refused.complains("odd.json");
         }
@@ -277,7 +270,7 @@ fn a_saved_snapshot_that_is_not_whole_is_refused() {
     let lists = [without("SavedSnapshot"), saved.replace("\n", "\n  ")];
     for list in lists {
         std::fs::write(workspace.path("list.json"), list).expect("it can be written");
-        let again = workspace.run("snapshot save - --load list.json").expect(0);
+        let again = workspace.expect(0, "snapshot save - --load list.json");
         assert_eq!(objects(&again.out), objects(&saved));
     }
 }
@@ -312,6 +305,6 @@ fn what_is_odd_about_the_input_is_said_beside_the_answer() {
         ),
     ];
     for (line, code, expected) in cases {
-        assert_eq!(workspace.run(&line).expect(code).err, expected, "{line}");
+        assert_eq!(workspace.expect(code, &line).err, expected, "{line}");
     }
 }

@@ -15,9 +15,7 @@ fn lint_checks_what_a_cluster_has() {
         ("sts,ds -A", 0, 0),
     ];
     for (names, code, templates) in cases {
-        let of_cluster = workspace
-            .run(&format!("lint {names} {CLUSTER} -o json"))
-            .expect(code);
+        let of_cluster = workspace.expect(code, &format!("lint {names} {CLUSTER} -o json"));
         let found = of_cluster.json();
         assert_eq!(found["templates"], templates, "{names}");
         for finding in found["findings"].as_array().expect("a list") {
@@ -29,9 +27,7 @@ fn lint_checks_what_a_cluster_has() {
         } else {
             ""
         };
-        let of_files = workspace
-            .run(&format!("lint {names} {namespace} {FILES} -o json"))
-            .expect(code);
+        let of_files = workspace.expect(code, &format!("lint {names} {namespace} {FILES} -o json"));
         let rules = |found: &Value| -> Vec<Value> {
             let findings = found["findings"].as_array().expect("a list").iter();
             let mut rules: Vec<Value> = findings.map(|it| it["rule"].clone()).collect();
@@ -54,25 +50,21 @@ fn lint_says_when_there_is_nothing_to_check() {
             ("deploy/gone -n shop", "Deployment/shop/gone"),
             ("sts/web -n shop", "StatefulSet/shop/web"),
         ] {
-            let refused = workspace.run(&format!("lint {names} {from}")).expect(2);
+            let refused = workspace.expect(2, &format!("lint {names} {from}"));
             let expected = format!("error: {place} has no {missing}\n");
             assert!(refused.err.ends_with(&expected), "{names}: {}", refused.err);
             assert_eq!(refused.out, "", "{names}");
         }
-        let nothing = workspace
-            .run(&format!("lint sts,ds -n shop {from}"))
-            .expect(0);
+        let nothing = workspace.expect(0, &format!("lint sts,ds -n shop {from}"));
         let expected = "nothing to check: no pod template in ";
         assert!(nothing.out.starts_with(expected), "{}", nothing.out);
     }
-    let some = workspace
-        .run(&format!("lint deploy -A {CLUSTER}"))
-        .expect(1);
+    let some = workspace.expect(1, &format!("lint deploy -A {CLUSTER}"));
     assert!(
         some.out.ends_with("1 pod template in cluster one\n"),
         "{}",
         some.out
     );
-    let which = workspace.run("lint").expect(2);
+    let which = workspace.expect(2, "lint");
     which.complains("<--file <FILE>|KIND[/NAME]>");
 }

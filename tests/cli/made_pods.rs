@@ -57,9 +57,7 @@ fn a_runtime_class_that_is_not_there_is_named() {
     let workspace = Workspace::new()
         .file("nodes.json", &list(nodes()))
         .file("workload.json", &deployment(&case).to_string());
-    let outcome = workspace
-        .run("filter -f workload.json --load nodes.json")
-        .expect(0);
+    let outcome = workspace.expect(0, "filter -f workload.json --load nodes.json");
     outcome.complains("RuntimeClass chosen is not there: what it adds to the pod is not counted");
     outcome.says(&format!(
         "nodes, but {REQUESTS} and spec.runtimeClassName were not checked"
@@ -193,8 +191,6 @@ fn controllers_complete_their_pods() {
     let workspace = Workspace::new()
         .file("cluster.json", &cluster)
         .file("workload.json", &set.to_string());
-    let outcome = workspace
-        .run("filter -f workload.json --load cluster.json -o json")
-        .expect(0);
+    let outcome = workspace.expect(0, "filter -f workload.json --load cluster.json -o json");
     assert_eq!(outcome.json()["unchecked"], json!(["spec.volumes"]));
 }

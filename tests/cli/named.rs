@@ -31,7 +31,7 @@ fn served(load: &str) -> ((Server, Runtime), Workspace) {
     let runtime = Runtime::new().expect("a runtime starts");
     let server = runtime.block_on(Server::start());
     let workspace = workspace().with_server(&server.address);
-    workspace.run(load).expect(0);
+    workspace.expect(0, load);
     ((server, runtime), workspace)
 }
 
@@ -52,7 +52,7 @@ fn pending_pods_are_explained_by_workload_worst_first() {
     for (workspace, source) in [(&files, FILES), (&files, CLUSTER), (&served, "")] {
         for (flags, code, expected) in &cases {
             let line = format!("explain --pending {flags} {source} -o json");
-            let answer = workspace.run(&line).expect(*code).json();
+            let answer = workspace.expect(*code, &line).json();
             if flags.contains("--overlay") {
                 assert_eq!(answer["workloads"][0]["stuckCount"], 0, "{line}");
                 continue;
@@ -64,8 +64,7 @@ fn pending_pods_are_explained_by_workload_worst_first() {
             assert_eq!(told.collect::<Vec<_>>(), expected, "{line}");
         }
         let text = workspace
-            .run(&format!("explain --pending {source}"))
-            .expect(1)
+            .expect(1, &format!("explain --pending {source}"))
             .out;
         for line in [
             "pending: 3 pods, 2 of which fit nowhere",
@@ -79,9 +78,7 @@ fn pending_pods_are_explained_by_workload_worst_first() {
             );
         }
     }
-    let refused = files
-        .run(&format!("explain --pending -o html {FILES}"))
-        .expect(2);
+    let refused = files.expect(2, &format!("explain --pending -o html {FILES}"));
     refused.complains("a page is of one explanation");
 }
 
@@ -111,14 +108,10 @@ fn a_cluster_answers_as_a_file_of_its_objects_does() {
         assert!(text.contains(title), "{line}: {text}");
     }
     // The namespace is that of the context, as in kubectl.
-    let named = workspace
-        .run(&format!("spread deploy/web {CLUSTER}"))
-        .expect(0);
+    let named = workspace.expect(0, &format!("spread deploy/web {CLUSTER}"));
     let title = "Deployment/web, namespace shop: ";
     named.says(title);
-    let named = workspace
-        .run(&format!("explain deploy/web {CLUSTER}"))
-        .expect(1);
+    let named = workspace.expect(1, &format!("explain deploy/web {CLUSTER}"));
     assert!(
         named.out.starts_with("Deployment shop/web\n"),
         "{}",
@@ -132,7 +125,7 @@ fn the_next_pod_of_a_deployment_has_the_hash_and_the_owner_of_the_real_one() {
     let workspace = workspace();
     for source in [FILES, CLUSTER] {
         let line = format!("explain deploy/shop/web {source} -o json");
-        let answer = workspace.run(&line).expect(1).json();
+        let answer = workspace.expect(1, &line).json();
         let constraint = &answer["constraints"][0]["constraint"];
         assert_eq!(
             constraint["labelSelector"]["matchLabels"]["pod-template-hash"], "new",
@@ -152,7 +145,7 @@ fn a_pod_that_is_there_is_taken_out_first() {
         }
         // The pod is the only one that counts. Without it both zones have 0 pods.
         let line = format!("filter pod/shop/web-new-1 {source} -o name");
-        assert_eq!(workspace.run(&line).expect(0).out, "a1\n");
+        assert_eq!(workspace.expect(0, &line).out, "a1\n");
     }
 }
 
@@ -204,12 +197,10 @@ fn names_that_mean_nothing_are_refused() {
         ("lint deploy -f x.yaml", "cannot be used with"),
     ];
     for (line, why) in cases {
-        let refused = workspace.run(line).expect(2);
+        let refused = workspace.expect(2, line);
         refused.complains(why);
     }
-    let gone = workspace
-        .run("explain --pending --kubeconfig kube.yaml --context gone")
-        .expect(3);
+    let gone = workspace.expect(3, "explain --pending --kubeconfig kube.yaml --context gone");
     gone.complains("cannot reach the API server of gone");
 }
 
@@ -224,8 +215,7 @@ fn an_unknown_kind_is_said_wherever_a_name_is_looked_up() {
             "place deployy/shop/web --replicas 2",
         ] {
             workspace
-                .run(&format!("{line} {place}"))
-                .expect(2)
+                .expect(2, &format!("{line} {place}"))
                 .complains(unknown);
         }
     }
@@ -236,14 +226,16 @@ fn an_unknown_kind_is_said_wherever_a_name_is_looked_up() {
         "lint deployy/web --kubeconfig kube.yaml",
         "filter -f cluster.json --name deployy/web --load cluster.json",
     ] {
-        workspace.run(line).expect(2).complains(unknown);
+        workspace.expect(2, line).complains(unknown);
     }
     workspace
-        .run("filter pod/shop/web-new-1 --overlay-delete nod/a1 --load cluster.json")
-        .expect(2)
+        .expect(
+            2,
+            "filter pod/shop/web-new-1 --overlay-delete nod/a1 --load cluster.json",
+        )
         .complains("did you mean Node?");
     // People may have kinds of their own.
-    let rollout = workspace.run("spread rollout/shop/web").expect(2);
+    let rollout = workspace.expect(2, "spread rollout/shop/web");
     rollout.complains("unknown kind rollout: rollout web of namespace shop has no pods");
 }
 
@@ -251,19 +243,19 @@ fn an_unknown_kind_is_said_wherever_a_name_is_looked_up() {
 #[test]
 fn a_workload_that_is_there_without_pods_is_not_said_to_be_missing() {
     let (_served, workspace) = served("load cluster.json");
-    let told = workspace.run("explain rs/web-old -n shop").expect(2);
+    let told = workspace.expect(2, "explain rs/web-old -n shop");
     told.complains(
         "snapshot \"default\" has ReplicaSet/shop/web-old, without its template, and no pod that \
          it made",
     );
-    let told = workspace.run("explain rs/web-older -n shop").expect(2);
+    let told = workspace.expect(2, "explain rs/web-older -n shop");
     told.complains("snapshot \"default\" has no ReplicaSet/shop/web-older, nor a pod");
     // Files and clusters have the template.
     for source in [FILES, CLUSTER] {
         let told = workspace.run(&format!("explain rs/web-old -n shop {source}"));
         told.expect(0).says("ReplicaSet shop/web-old");
     }
-    workspace.run("snapshot save saved.json").expect(0);
+    workspace.expect(0, "snapshot save saved.json");
     let told = workspace.run("explain rs/web-old -n shop --load saved.json");
     told.expect(2).complains("no pod template there");
 }
@@ -274,10 +266,10 @@ fn a_server_makes_the_next_pod_of_a_workload_like_those_that_it_has() {
     let (_served, workspace) = served("load cluster.json");
     for (kind, its_name) in [("deploy", "web"), ("rs", "web-new")] {
         let line = format!("explain {kind}/{its_name} -n shop");
-        let outcome = workspace.run(&line).expect(1);
+        let outcome = workspace.expect(1, &line);
         outcome.says(&format!("shop/{its_name}, a pod like web-new-1"));
     }
-    let pod = workspace.run("filter pod/shop/web-new-1 -o name").expect(0);
+    let pod = workspace.expect(0, "filter pod/shop/web-new-1 -o name");
     assert_eq!(pod.out, "a1\n");
 }
 
@@ -285,9 +277,7 @@ fn a_server_makes_the_next_pod_of_a_workload_like_those_that_it_has() {
 fn what_an_account_may_not_list_is_named_with_the_rule_to_add() {
     let address = kube_api::start(objects(), "replicasets");
     let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
-    let refused = workspace
-        .run("explain --pending --kubeconfig kube.yaml")
-        .expect(2);
+    let refused = workspace.expect(2, "explain --pending --kubeconfig kube.yaml");
     for part in [
         "may not list replicasets in one",
         "ClusterRole",
@@ -315,14 +305,13 @@ fn files_start_with_the_default_constraints_of_kube_scheduler() {
     ] {
         if flags.contains("none.json") {
             let save = "snapshot save none.json --load cluster.json --default-constraints none";
-            workspace.run(save).expect(0);
+            workspace.expect(0, save);
         }
-        let out = workspace.run(&format!("{line} {flags}")).expect(0).out;
+        let out = workspace.expect(0, &format!("{line} {flags}")).out;
         assert!(out.contains(told), "{flags}: {out}");
     }
     let answer = workspace
-        .run(&format!("{line} --load cluster.json -o json"))
-        .expect(0)
+        .expect(0, &format!("{line} --load cluster.json -o json"))
         .json();
     assert_eq!(answer["defaults"], "DEFAULTS_KIND_SYSTEM");
 }
@@ -348,7 +337,7 @@ fn who_may_list_one_namespace_alone_can_ask_about_it() {
         ("report -n shop", 0),
         ("lint deploy -n shop", 1),
     ] {
-        let told = workspace.run(&format!("{line} {CLUSTER}")).expect(code);
+        let told = workspace.expect(code, &format!("{line} {CLUSTER}"));
         told.complains(not_known);
     }
     for line in ["explain deploy/web", "place deploy/web --add 1"] {
@@ -360,7 +349,7 @@ fn who_may_list_one_namespace_alone_can_ask_about_it() {
         );
     }
     for line in ["explain --pending", "spread -A", "report"] {
-        let refused = workspace.run(&format!("{line} {CLUSTER}")).expect(2);
+        let refused = workspace.expect(2, &format!("{line} {CLUSTER}"));
         refused.complains("may not list pods in one");
         refused.complains("; or ask about one namespace, with -n");
     }

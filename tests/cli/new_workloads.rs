@@ -122,7 +122,7 @@ fn default_constraints_find_the_selector_of_a_new_workload() {
             .file("cluster.json", &cluster(pods))
             .file("workload.json", &workload.to_string());
         let line = "score -f workload.json --load cluster.json -o json";
-        let answer = workspace.run(line).expect(0).json();
+        let answer = workspace.expect(0, line).json();
         assert_eq!(counted(&answer), expected, "{workload} in {answer}");
     }
 }
@@ -137,8 +137,7 @@ fn a_changed_template_is_a_revision_of_its_own() {
     ]);
     let workspace = Workspace::new().file("cluster.json", &cluster(objects));
     let answer = workspace
-        .run("score deploy/web --load cluster.json -o json")
-        .expect(0)
+        .expect(0, "score deploy/web --load cluster.json -o json")
         .json();
     assert_eq!(counted(&answer), [0, 0], "{answer}");
 
@@ -149,8 +148,7 @@ fn a_changed_template_is_a_revision_of_its_own() {
     ]);
     let workspace = Workspace::new().file("cluster.json", &cluster(objects));
     let answer = workspace
-        .run("score deploy/web --load cluster.json -o json")
-        .expect(0)
+        .expect(0, "score deploy/web --load cluster.json -o json")
         .json();
     assert_eq!(counted(&answer), [2, 0], "{answer}");
 }
@@ -174,7 +172,7 @@ fn a_service_of_the_same_file_counts() {
         .file("workload.json", &both.to_string());
     for (flags, expected) in [("", [0, 0]), ("-n shop", [2, 0])] {
         let line = format!("score -f workload.json {flags} --load cluster.json -o json");
-        let answer = workspace.run(&line).expect(0).json();
+        let answer = workspace.expect(0, &line).json();
         assert_eq!(counted(&answer), expected, "{flags}: {answer}");
     }
 }
@@ -201,18 +199,15 @@ fn replicas_that_are_there_count() {
         ("--add 3", "placed: 3 of 3 more, 5 in all"),
     ] {
         for pod in ["deploy/web", "-f workload.json"] {
-            let outcome = workspace
-                .run(&format!("place {pod} {flags} --load cluster.json"))
-                .expect(0);
+            let outcome = workspace.expect(0, &format!("place {pod} {flags} --load cluster.json"));
             outcome.says(line);
         }
     }
-    let outcome = workspace
-        .run("place deploy/web --add 0 --load cluster.json")
-        .expect(2);
+    let outcome = workspace.expect(2, "place deploy/web --add 0 --load cluster.json");
     outcome.complains("--add");
-    let outcome = workspace
-        .run("place deploy/web --add 1 --replicas 3 --load cluster.json")
-        .expect(2);
+    let outcome = workspace.expect(
+        2,
+        "place deploy/web --add 1 --replicas 3 --load cluster.json",
+    );
     outcome.complains("--replicas");
 }

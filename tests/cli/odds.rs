@@ -37,7 +37,7 @@ fn healthcheck_asks_the_health_service() {
         ("healthcheck --service waiting", 1, "NOT_SERVING\n"),
         ("healthcheck --service nothing", 1, "SERVICE_UNKNOWN\n"),
     ] {
-        assert_eq!(workspace.run(line).expect(code).out, expected, "{line}");
+        assert_eq!(workspace.expect(code, line).out, expected, "{line}");
     }
 }
 
@@ -64,13 +64,9 @@ fn what_pods_take_is_read_from_files() {
                 "pod.yaml",
                 &format!("kind: Pod\nspec: {{{claims}, {new}}}\n"),
             );
-        let outcome = workspace
-            .run("filter -f pod.yaml --load cluster.yaml -o name")
-            .expect(code);
+        let outcome = workspace.expect(code, "filter -f pod.yaml --load cluster.yaml -o name");
         assert_eq!(outcome.out, expected, "{old}, {new}");
-        let answer = workspace
-            .run("filter -f pod.yaml --load cluster.yaml -o json")
-            .expect(code);
+        let answer = workspace.expect(code, "filter -f pod.yaml --load cluster.yaml -o json");
         assert_eq!(answer.json()["unchecked"][0], "spec.volumes");
     }
 }
@@ -78,7 +74,7 @@ fn what_pods_take_is_read_from_files() {
 #[test]
 fn the_descriptor_describes_the_service() {
     let workspace = Workspace::new();
-    workspace.run("descriptor -o protocol.binpb").expect(0);
+    workspace.expect(0, "descriptor -o protocol.binpb");
     let written = std::fs::read(workspace.path("protocol.binpb")).expect("it was written");
     let output = workspace
         .command("descriptor")
@@ -110,8 +106,7 @@ fn the_descriptor_describes_the_service() {
 fn completions_are_written_for_every_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = Workspace::new()
-            .run(&format!("completions {shell}"))
-            .expect(0)
+            .expect(0, &format!("completions {shell}"))
             .out;
         assert!(script.contains("_EVENKEEL_COMPLETE"), "{shell}");
     }
@@ -120,7 +115,7 @@ fn completions_are_written_for_every_shell() {
 #[test]
 fn every_command_has_a_manual_page() {
     let workspace = Workspace::new();
-    workspace.run("man pages/man1").expect(0);
+    workspace.expect(0, "man pages/man1");
     let pages = workspace.path("pages/man1");
     let page = |name| std::fs::read_to_string(pages.join(name)).expect(name);
     let first = page("evenkeel.1");
@@ -132,7 +127,7 @@ fn every_command_has_a_manual_page() {
     }
     assert!(page("evenkeel-snapshot-save.1").contains("Example"));
     assert!(page("evenkeel-lint.1").contains("\\-\\-fail\\-on"));
-    workspace.run("man pages/man1/evenkeel.1").expect(2);
+    workspace.expect(2, "man pages/man1/evenkeel.1");
 }
 
 #[test]
@@ -143,7 +138,7 @@ fn help_of_every_command_has_examples_or_exit_codes() {
         "score --help",
         "healthcheck --help",
     ] {
-        let help = Workspace::new().run(line).expect(0).out;
+        let help = Workspace::new().expect(0, line).out;
         assert!(help.contains("Exit codes:"), "{line}\n{help}");
     }
     for line in [
@@ -152,7 +147,7 @@ fn help_of_every_command_has_examples_or_exit_codes() {
         "snapshot restore --help",
         "descriptor --help",
     ] {
-        let help = Workspace::new().run(line).expect(0).out;
+        let help = Workspace::new().expect(0, line).out;
         assert!(help.contains("Example"), "{line}\n{help}");
     }
 }
@@ -214,11 +209,11 @@ fn files_in_utf_16_are_read_as_those_in_utf_8() {
     for encode in encodings {
         let bytes: Vec<u8> = marked.encode_utf16().flat_map(encode).collect();
         std::fs::write(workspace.path("wide.yaml"), &bytes).expect("it can be written");
-        let outcome = workspace.run(&format!("{line} wide.yaml")).expect(0);
+        let outcome = workspace.expect(0, &format!("{line} wide.yaml"));
         assert_eq!(outcome.out, expected);
         // Half a character at the end.
         std::fs::write(workspace.path("wide.yaml"), &bytes[..bytes.len() - 1]).expect("as before");
-        let refused = workspace.run(&format!("{line} wide.yaml")).expect(2);
+        let refused = workspace.expect(2, &format!("{line} wide.yaml"));
         refused.complains("wide.yaml: not valid UTF-16");
     }
 }

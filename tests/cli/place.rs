@@ -33,9 +33,7 @@ fn names_come_in_the_order_of_the_picks() {
         ),
     ];
     for (line, code, names) in cases {
-        let outcome = workspace()
-            .run(&format!("place {line} -o name"))
-            .expect(code);
+        let outcome = workspace().expect(code, &format!("place {line} -o name"));
         assert_eq!(outcome.out.lines().collect::<Vec<_>>(), names, "{line}");
     }
 }
@@ -44,7 +42,7 @@ fn names_come_in_the_order_of_the_picks() {
 fn the_table_shows_before_and_after() {
     let line = "place -f workloads.yaml --name web --load cluster.yaml \
                 --overlay-delete node/c1 --replicas 3";
-    let out = workspace().run(line).expect(0).out;
+    let out = workspace().expect(0, line).out;
     for shown in [
         "placed: 3 of 3",
         "b1    2      0",
@@ -55,7 +53,7 @@ fn the_table_shows_before_and_after() {
         assert!(out.contains(shown), "{shown:?} in\n{out}");
     }
     let line = "place -f workloads.yaml --name web --load cluster.yaml --replicas 7";
-    let out = workspace().run(line).expect(1).out;
+    let out = workspace().expect(1, line).out;
     for shown in [
         "placed: 0 of 7",
         "2 node(s) didn't match pod topology spread constraints",
@@ -98,13 +96,9 @@ fn jointly_more_are_placed() {
         )
         .file("pod.yaml", &pod);
     let line = "place -f pod.yaml --load nodes.yaml";
-    let greedy = workspace
-        .run(&format!("{line} --replicas 2 -o name"))
-        .expect(1);
+    let greedy = workspace.expect(1, &format!("{line} --replicas 2 -o name"));
     assert_eq!(greedy.out, "n0\n");
-    let joint = workspace
-        .run(&format!("{line} --replicas 2 --joint -o name"))
-        .expect(0);
+    let joint = workspace.expect(0, &format!("{line} --replicas 2 --joint -o name"));
     assert_eq!(joint.out.lines().count(), 2);
     // Nothing may go to a third zone, which keeps the others at one pod each.
     let workspace = workspace.file(
@@ -112,8 +106,7 @@ fn jointly_more_are_placed() {
         "{kind: Node, metadata: {name: n3, labels: {zone: c, rack: r2}}, spec: {unschedulable: true}}",
     );
     let out = workspace
-        .run(&format!("{line} --load third.yaml --replicas 4 --joint"))
-        .expect(1)
+        .expect(1, &format!("{line} --load third.yaml --replicas 4 --joint"))
         .out;
     assert!(out.contains("no plan places more\n"), "{out}");
 }
@@ -152,7 +145,7 @@ spec:
         .file("two.yaml", &(deployment("web", 2) + &deployment("db", 1)));
     let placed = |file: &str| {
         let line = format!("place -f {file} --load nodes.yaml --spread-only --all-or-nothing");
-        workspace.run(&line).expect(0).out
+        workspace.expect(0, &line).out
     };
     let two = placed("two.yaml");
     for part in [
@@ -174,7 +167,7 @@ spec:
 #[test]
 fn the_fleet_example() {
     let line = "place -f placement.yaml --load fleet.yaml -o json";
-    let answer = fleet_desk().run(line).expect(0).json();
+    let answer = fleet_desk().expect(0, line).json();
     let picks = answer["placements"].as_array().expect("a list");
     let nodes: Vec<&Value> = picks.iter().map(|pick| &pick["node"]).collect();
     assert_eq!(nodes, [&json!("smartfish"), &json!("jumpingcat")]);
@@ -207,14 +200,12 @@ fn bindings_of_a_fleet() {
     for (binding, names) in cases {
         let workspace = fleet_desk().file("binding.yaml", &binding);
         let line = "place -f placement.yaml --load fleet.yaml --load binding.yaml -o name";
-        let outcome = workspace.run(line).expect(0);
+        let outcome = workspace.expect(0, line);
         assert_eq!(outcome.out.lines().collect::<Vec<_>>(), names, "{binding}");
     }
     let unlabelled = binding("bravelion", "", "Bound", "");
     let workspace = fleet_desk().file("binding.yaml", &unlabelled);
-    let refused = workspace
-        .run("place -f placement.yaml --load binding.yaml")
-        .expect(2);
+    let refused = workspace.expect(2, "place -f placement.yaml --load binding.yaml");
     refused.complains("metadata.labels");
 }
 
@@ -228,8 +219,7 @@ fn the_example_of_nine() {
             include_str!("../../examples/fleet/nine-of-nine.yaml"),
         );
     let out = workspace
-        .run("place -f all.yaml --load nine.yaml -o name")
-        .expect(1)
+        .expect(1, "place -f all.yaml --load nine.yaml -o name")
         .out;
     let names = [
         "west-3", "north-2", "east-4", "west-2", "north-1", "east-3", "west-1", "east-2",
@@ -307,7 +297,7 @@ fn policies_of_a_fleet() {
             .file("drained.yaml", tainted)
             .file("policy.yaml", &placement(policy));
         let line = "place -f policy.yaml --load fleet.yaml --load drained.yaml -o name";
-        let outcome = workspace.run(line).expect(code);
+        let outcome = workspace.expect(code, line);
         assert_eq!(outcome.out.lines().collect::<Vec<_>>(), names, "{policy}");
     }
 }
@@ -337,16 +327,14 @@ fn what_is_not_supported_is_named() {
         ),
     ] {
         let workspace = fleet_desk().file("policy.yaml", &placement(policy));
-        let outcome = workspace
-            .run("place -f policy.yaml --load fleet.yaml")
-            .expect(2);
+        let outcome = workspace.expect(2, "place -f policy.yaml --load fleet.yaml");
         outcome.complains(named);
     }
     let workspace = fleet_desk().file("policy.yaml", &placement("{}"));
     let (_runtime, server, _) = crate::remote::with_server();
     let workspace = workspace.with_server(&server.address);
-    workspace.run("load fleet.yaml").expect(0);
-    let outcome = workspace.run("place -f policy.yaml --reserve 5m").expect(2);
+    workspace.expect(0, "load fleet.yaml");
+    let outcome = workspace.expect(2, "place -f policy.yaml --reserve 5m");
     outcome.complains("only a PickN policy reserves");
 }
 
@@ -354,9 +342,9 @@ fn what_is_not_supported_is_named() {
 fn a_reservation_is_told() {
     let (_runtime, server, _) = crate::remote::with_server();
     let workspace = fleet_desk().with_server(&server.address);
-    workspace.run("load fleet.yaml").expect(0);
+    workspace.expect(0, "load fleet.yaml");
     let line = "place -f placement.yaml --reserve 5m --owner me -o json";
-    let answer = workspace.run(line).expect(0).json();
+    let answer = workspace.expect(0, line).json();
     assert!(answer["reservedUntil"].is_string(), "{answer}");
     for pick in answer["placements"].as_array().expect("a list") {
         assert!(pick["reservationId"].is_string(), "{pick}");
@@ -367,7 +355,7 @@ fn a_reservation_is_told() {
 #[test]
 fn files_reserve_nothing() {
     let line = "place -f placement.yaml --load fleet.yaml --reserve 5m";
-    let outcome = fleet_desk().run(line).expect(2);
+    let outcome = fleet_desk().expect(2, line);
     outcome.complains("--reserve with --load");
     assert_eq!(outcome.out, "");
 }
@@ -375,7 +363,7 @@ fn files_reserve_nothing() {
 #[test]
 fn nothing_is_not_placed() {
     let line = "place -f workloads.yaml --name web --load cluster.yaml --replicas 0";
-    let outcome = workspace().run(line).expect(2);
+    let outcome = workspace().expect(2, line);
     let why = "error: Deployment default/web wants 0 replicas: say with --replicas";
     assert!(outcome.err.starts_with(why), "{}", outcome.err);
 }

@@ -27,9 +27,7 @@ fn every_answer_names_what_was_not_checked() {
         "place -f pod.yaml --replicas 1",
         "explain --pending --load waiting.yaml",
     ] {
-        let told = workspace
-            .run(&format!("{line} --load nodes.yaml"))
-            .expect(0);
+        let told = workspace.expect(0, &format!("{line} --load nodes.yaml"));
         let words: Vec<&str> = told.out.split_whitespace().collect();
         let expected = match line.starts_with("score") {
             true => "not checked: spec.resourceClaims, spec.volumes",
@@ -74,9 +72,7 @@ fn what_the_cluster_says_of_a_pending_pod_decides_beside_what_is_said_here() {
              status: {{phase: Pending, {conditions}}}}}"
         );
         let workspace = Workspace::new().file("all.yaml", &format!("{nodes}\n---\n{pod}"));
-        let answer = workspace
-            .run("explain --pending --load all.yaml")
-            .expect(code);
+        let answer = workspace.expect(code, "explain --pending --load all.yaml");
         let words: Vec<&str> = answer.out.split_whitespace().collect();
         let words = words.join(" ");
         let counted = "; the cluster itself says that 1 pod is unschedulable";
@@ -89,11 +85,11 @@ fn what_the_cluster_says_of_a_pending_pod_decides_beside_what_is_said_here() {
     let pod = "{kind: Pod, metadata: {name: p}, spec: {schedulerName: volcano}, status: {phase: Pending}}";
     let nodes = "{kind: Node, metadata: {name: a}}";
     let workspace = Workspace::new().file("all.yaml", &format!("{nodes}\n---\n{pod}"));
-    let answer = workspace.run("explain --pending --load all.yaml").expect(0);
+    let answer = workspace.expect(0, "explain --pending --load all.yaml");
     answer.says("its scheduler is volcano, whose rules may differ");
     answer.says("satisfies what was checked, but spec.schedulerName (volcano) was not checked");
     for line in ["explain pod/p", "filter pod/p", "place pod/p --replicas 1"] {
-        let answer = workspace.run(&format!("{line} --load all.yaml")).expect(0);
+        let answer = workspace.expect(0, &format!("{line} --load all.yaml"));
         let words: Vec<&str> = answer.out.split_whitespace().collect();
         assert!(
             words.join(" ").contains("spec.schedulerName (volcano)"),
@@ -151,7 +147,7 @@ fn files_that_lack_what_default_constraints_need_say_so() {
             "spread --load cluster.yaml --default-constraints none",
             "load cluster.yaml --merge --default-constraints system",
         ] {
-            assert_eq!(workspace.run(line).expect(0).err, "", "{line}: {files}");
+            assert_eq!(workspace.expect(0, line).err, "", "{line}: {files}");
         }
     }
     // A cluster lists all its objects, so nothing is missing.
@@ -174,9 +170,9 @@ fn any_names_of_nodes_are_taken_where_that_is_said() {
         .file("racks.yaml", "kind: Node\nmetadata: {name: host_01}\n")
         .file("pod.yaml", "kind: Pod\nspec: {nodeName: host_01}\n");
     let line = "filter -f pod.yaml --load racks.yaml -o name";
-    let refused = workspace.run(line).expect(2);
+    let refused = workspace.expect(2, line);
     refused.complains("--node-names any");
-    let told = workspace.run(&format!("{line} --node-names any")).expect(0);
+    let told = workspace.expect(0, &format!("{line} --node-names any"));
     assert_eq!(told.out, "host_01\n");
 }
 
@@ -232,7 +228,7 @@ fn the_first_sentence_says_the_real_cause_and_what_would_help() {
             .file("full.yaml", &format!("{open}\n{full}"))
             .file("pod.yaml", &pod);
         let line = format!("explain -f pod.yaml --load nodes.yaml {flags}");
-        let answer = workspace.run(&line).expect(code);
+        let answer = workspace.expect(code, &line);
         let words: Vec<&str> = answer.out.split_whitespace().collect();
         assert!(words.join(" ").contains(told), "{told}\n{}", answer.out);
     }

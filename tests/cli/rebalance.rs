@@ -73,17 +73,17 @@ fn files_say_which_pods_stay() {
     let line = "rebalance --load cluster.json";
     for annotations in kept {
         let workspace = workspace(objects(&annotations, &none));
-        assert_eq!(workspace.run(line).expect(0).out, KEPT, "{annotations}");
+        assert_eq!(workspace.expect(0, line).out, KEPT, "{annotations}");
     }
     // Without a mark nothing tells the pods apart.
     let names = "shop/kept-1\nshop/kept-4\n";
     let other = json!({"karpenter.sh/do-not-disrupt": "false", "other": "x"});
     let free = workspace(objects(&other, &none));
-    assert_eq!(free.run(&format!("{line} -o name")).expect(0).out, names);
+    assert_eq!(free.expect(0, &format!("{line} -o name")).out, names);
     let stored = workspace(objects(&json!({}), &json!([{"name": "v", "emptyDir": {}}])));
-    assert_eq!(stored.run(line).expect(0).out, KEPT);
+    assert_eq!(stored.expect(0, line).out, KEPT);
     let all = format!("{line} --local-storage -o name");
-    assert_eq!(stored.run(&all).expect(0).out, names);
+    assert_eq!(stored.expect(0, &all).out, names);
 }
 
 #[test]
@@ -96,23 +96,19 @@ fn what_is_left_is_told_with_what_is_in_the_way() {
     }));
     let workspace = workspace(objects);
     let line = "rebalance rs/shop/web --load cluster.json";
-    let told = workspace.run(line).expect(1);
+    let told = workspace.expect(1, line);
     told.says("1 workload violated, and no move helps");
     told.says("in the way: zone a: PodDisruptionBudget web allows no eviction (4)");
-    let json = workspace.run(&format!("{line} -o json")).expect(1).json();
+    let json = workspace.expect(1, &format!("{line} -o json")).json();
     assert_eq!(json["workloads"][0]["blockers"][0]["kind"], "KIND_BUDGET");
     // A selector of other pods leaves the workload out.
-    workspace
-        .run("rebalance -n shop -l app=db --load cluster.json")
-        .expect(0);
+    workspace.expect(0, "rebalance -n shop -l app=db --load cluster.json");
 }
 
 #[test]
 fn a_page_has_an_arrow_for_each_move() {
     let workspace = workspace(objects(&json!({}), &json!([])));
-    let page = workspace
-        .run("rebalance -n shop --load cluster.json -o html")
-        .expect(0);
+    let page = workspace.expect(0, "rebalance -n shop --load cluster.json -o html");
     for part in ["<!DOCTYPE html>", "a1 → b1", "a1 → c1", "skew 4 → 1"] {
         page.says(part);
     }
@@ -123,14 +119,10 @@ fn a_server_is_told_what_it_does_not_keep() {
     let server = Server::start(&[]);
     let kept = json!({"karpenter.sh/do-not-disrupt": "true"});
     let workspace = workspace(objects(&kept, &json!([]))).with_server(server.url());
-    workspace
-        .run("load cluster.json --default-constraints system")
-        .expect(0);
-    let told = workspace.run("rebalance --pods cluster.json").expect(0);
+    workspace.expect(0, "load cluster.json --default-constraints system");
+    let told = workspace.expect(0, "rebalance --pods cluster.json");
     assert_eq!(told.out, KEPT);
-    let names = workspace
-        .run("rebalance -l app=web --max-moves 1 -o name")
-        .expect(1);
+    let names = workspace.expect(1, "rebalance -l app=web --max-moves 1 -o name");
     assert_eq!(names.out, "shop/kept-1\n");
 }
 
@@ -139,10 +131,7 @@ fn a_cluster_is_listed() {
     let address = kube_api::start(objects(&json!({}), &json!([])), "");
     let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
     let line = "rebalance --kubeconfig kube.yaml -o name";
-    assert_eq!(
-        workspace.run(line).expect(0).out,
-        "shop/kept-1\nshop/kept-4\n"
-    );
+    assert_eq!(workspace.expect(0, line).out, "shop/kept-1\nshop/kept-4\n");
 }
 
 /// The moves of a report: pod, successor and its node.
@@ -165,11 +154,10 @@ fn moves_are_made_one_at_a_time() {
     let line = "rebalance --kubeconfig kube.yaml --apply";
     // Nobody can be asked without a terminal, and nothing is evicted without an answer.
     workspace
-        .run(line)
-        .expect(2)
+        .expect(2, line)
         .complains("--yes evicts without a question");
     // The first eviction is refused, as by a budget. The command reports that and tries again.
-    let run = workspace.run(&format!("{line} --yes")).expect(0);
+    let run = workspace.expect(0, &format!("{line} --yes"));
     run.complains("waiting: shop/kept-1: Cannot evict pod");
     run.complains("moved shop/kept-1 from a1: kept-1-next is on b1 (planned: b1)");
     let report = run.json();
@@ -181,7 +169,7 @@ fn moves_are_made_one_at_a_time() {
         (&json!("even"), &json!(0))
     );
     // Nothing is left to do.
-    let again = workspace.run(&format!("{line} --yes")).expect(0).json();
+    let again = workspace.expect(0, &format!("{line} --yes")).json();
     assert_eq!(made(&again), []);
 }
 
@@ -216,7 +204,7 @@ fn a_successor_is_known_by_its_owner() {
     });
     let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
     let line = "rebalance --kubeconfig kube.yaml --apply --yes --max-moves 1";
-    let report = workspace.run(line).expect(1).json();
+    let report = workspace.expect(1, line).json();
     let expected = (
         "kept-1".to_owned(),
         "kept-1-next".to_owned(),
@@ -291,19 +279,18 @@ fn a_dry_run_evicts_nothing() {
     let address = kube_api::start(objects(&json!({}), &json!([])), "");
     let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
     let line = "rebalance --kubeconfig kube.yaml --apply";
-    let run = workspace.run(&format!("{line} --dry-run=server")).expect(0);
+    let run = workspace.expect(0, &format!("{line} --dry-run=server"));
     run.complains("dry run: shop/kept-1: would be evicted");
     // All pods are still there. One move is made, the most that is allowed.
     let report = workspace
-        .run(&format!("{line} --yes --max-moves 1"))
-        .expect(1)
+        .expect(1, &format!("{line} --yes --max-moves 1"))
         .json();
     assert_eq!(made(&report).len(), 1);
     assert_eq!(
         (&report["ended"], &report["left"]),
         (&json!("capped"), &json!(0))
     );
-    workspace.run("rebalance --load x.yaml --apply").expect(2);
+    workspace.expect(2, "rebalance --load x.yaml --apply");
 }
 
 /// Objects that are not there are named, as by other commands.
@@ -331,9 +318,7 @@ fn what_is_not_there_is_refused() {
         let refused = workspace.run(&format!("{line} --load cluster.json"));
         refused.expect(2).complains(told);
     }
-    let none = workspace
-        .run("rebalance -n nope --load cluster.json")
-        .expect(0);
+    let none = workspace.expect(0, "rebalance -n nope --load cluster.json");
     assert!(
         none.out.starts_with("snapshot \"default\", revision 1,"),
         "{}",

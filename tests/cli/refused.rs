@@ -104,7 +104,7 @@ fn wrong_input_ends_with_2_and_says_where() {
         ("completions powerbash", "invalid value 'powerbash'"),
     ];
     for (line, expected) in cases {
-        let outcome = workspace.run(line).expect(2);
+        let outcome = workspace.expect(2, line);
         outcome.complains(expected);
         assert_eq!(outcome.out, "", "{line}");
     }
@@ -117,9 +117,7 @@ fn every_violation_of_a_pod_has_a_line() {
         "kind: Pod\nmetadata: {name: p}\nspec:\n  topologySpreadConstraints:\n  \
          - {maxSkew: 0, topologyKey: zone, whenUnsatisfiable: Sometimes}\n",
     );
-    let outcome = workspace
-        .run("filter -f pod.yaml --load cluster.yaml")
-        .expect(2);
+    let outcome = workspace.expect(2, "filter -f pod.yaml --load cluster.yaml");
     let lines: Vec<&str> = outcome.err.lines().collect();
     assert_eq!(lines[0], "error: the request was refused (InvalidArgument)");
     for field in ["maxSkew", "whenUnsatisfiable"] {
@@ -144,7 +142,7 @@ fn violations_in_files_name_the_object() {
         "filter -f workloads.yaml --name db --load bad.yaml",
         "filter -f workloads.yaml --name db --load cluster.yaml --overlay bad.yaml",
     ] {
-        let outcome = workspace.run(line).expect(2);
+        let outcome = workspace.expect(2, line);
         assert!(
             outcome.err.lines().any(|line| line.starts_with(expected)),
             "{}",
@@ -169,7 +167,7 @@ fn a_server_that_is_not_there_ends_with_3() {
         "snapshot delete default",
         "healthcheck",
     ] {
-        let outcome = workspace.run(line).expect(3);
+        let outcome = workspace.expect(3, line);
         let expected = format!("error: cannot reach the server at {address}: ");
         assert!(
             outcome.err.starts_with(&expected),
@@ -190,6 +188,6 @@ fn a_server_that_does_not_answer_ends_with_3() {
         "snapshot list --timeout 200ms",
         "healthcheck --timeout 200ms",
     ] {
-        workspace.run(line).expect(3);
+        workspace.expect(3, line);
     }
 }

@@ -22,9 +22,7 @@ pub fn with_server() -> (Runtime, Server, Workspace) {
 #[test]
 fn a_server_answers_as_the_files_do() {
     let (_runtime, _server, workspace) = with_server();
-    workspace
-        .run("load cluster.yaml --default-constraints system")
-        .expect(0);
+    workspace.expect(0, "load cluster.yaml --default-constraints system");
     for line in [
         "filter -f workloads.yaml --name web",
         "filter -f workloads.yaml --name web --spread-only --overlay-delete pod/w1",
@@ -59,18 +57,18 @@ fn load_sums_up_and_replaces_or_merges() {
         ),
     ];
     for (line, expected) in cases {
-        assert_eq!(workspace.run(line).expect(0).out, expected);
+        assert_eq!(workspace.expect(0, line).out, expected);
     }
     let counts = |line: &str| {
-        let snapshot = workspace.run(&format!("{line} -o json")).expect(0).json();
+        let snapshot = workspace.expect(0, &format!("{line} -o json")).json();
         json!([snapshot["nodeCount"], snapshot["podCount"]])
     };
     assert_eq!(counts("snapshot get"), json!(["6", "3"]));
-    workspace.run("load node.yaml --snapshot other").expect(0);
+    workspace.expect(0, "load node.yaml --snapshot other");
     for line in ["snapshot get -s other", "snapshot get other"] {
         assert_eq!(counts(line), json!(["1", null]), "{line}");
     }
-    workspace.run("load node.yaml").expect(0);
+    workspace.expect(0, "load node.yaml");
     assert_eq!(counts("snapshot get"), json!(["1", null]));
 }
 
@@ -84,7 +82,7 @@ fn many_objects_go_in_batches_and_appear_at_once() {
         "nodes.json",
         &json!({"kind": "List", "items": nodes}).to_string(),
     );
-    let answer = workspace.run("load nodes.json -o json").expect(0).json();
+    let answer = workspace.expect(0, "load nodes.json -o json").json();
     assert_eq!(answer["revision"], "1");
     assert_eq!(answer["changedCount"], "2500");
 
@@ -94,58 +92,43 @@ fn many_objects_go_in_batches_and_appear_at_once() {
         "bad.json",
         &json!({"kind": "List", "items": bad}).to_string(),
     );
-    let outcome = workspace.run("load bad.json").expect(2);
+    let outcome = workspace.expect(2, "load bad.json");
     let expected = "  Node n2200 (bad.json, item 2201): metadata.labels: key \"bad key\" ";
     assert!(
         outcome.err.lines().any(|line| line.starts_with(expected)),
         "{}",
         outcome.err
     );
-    let snapshot = workspace.run("snapshot get -o json").expect(0).json();
+    let snapshot = workspace.expect(0, "snapshot get -o json").json();
     assert_eq!(snapshot["revision"], "1");
 }
 
 #[test]
 fn snapshots_are_listed_saved_restored_and_deleted() {
     let (_runtime, _server, workspace) = with_server();
+    assert_eq!(workspace.expect(0, "snapshot list").out, "no snapshots\n");
+    workspace.expect(0, "load cluster.yaml --default-constraints system");
+    workspace.expect(0, "snapshot save saved.json");
+    workspace.expect(0, "snapshot restore saved.json --snapshot copy");
     assert_eq!(
-        workspace.run("snapshot list").expect(0).out,
-        "no snapshots\n"
-    );
-    workspace
-        .run("load cluster.yaml --default-constraints system")
-        .expect(0);
-    workspace.run("snapshot save saved.json").expect(0);
-    workspace
-        .run("snapshot restore saved.json --snapshot copy")
-        .expect(0);
-    assert_eq!(
-        workspace.run("snapshot list -o name").expect(0).out,
+        workspace.expect(0, "snapshot list -o name").out,
         "copy\ndefault\n"
     );
-    let copy = workspace
-        .run("snapshot save - --snapshot copy")
-        .expect(0)
-        .out;
+    let copy = workspace.expect(0, "snapshot save - --snapshot copy").out;
     let saved = std::fs::read_to_string(workspace.path("saved.json")).expect("it was written");
     assert_eq!(objects(&copy), objects(&saved));
 
-    workspace
-        .run("snapshot restore saved.json --snapshot again")
-        .expect(0);
-    workspace.run("snapshot delete --snapshot again").expect(0);
-    workspace.run("snapshot delete default").expect(0);
-    assert_eq!(
-        workspace.run("snapshot list -o name").expect(0).out,
-        "copy\n"
-    );
+    workspace.expect(0, "snapshot restore saved.json --snapshot again");
+    workspace.expect(0, "snapshot delete --snapshot again");
+    workspace.expect(0, "snapshot delete default");
+    assert_eq!(workspace.expect(0, "snapshot list -o name").out, "copy\n");
     for line in [
         "snapshot delete default",
         "snapshot get",
         "snapshot save gone.json",
         "filter -f workloads.yaml --name web",
     ] {
-        let outcome = workspace.run(line).expect(2);
+        let outcome = workspace.expect(2, line);
         outcome.complains("(NotFound)");
     }
     assert!(!workspace.path("gone.json").exists());
@@ -154,18 +137,14 @@ fn snapshots_are_listed_saved_restored_and_deleted() {
 #[test]
 fn a_server_is_verified() {
     let (_runtime, _server, workspace) = with_server();
-    workspace.run("load cluster.yaml").expect(0);
-    workspace
-        .run("filter -f workloads.yaml --name web")
-        .expect(1);
-    let out = workspace.run("verify").expect(0).out;
+    workspace.expect(0, "load cluster.yaml");
+    workspace.expect(1, "filter -f workloads.yaml --name web");
+    let out = workspace.expect(0, "verify").out;
     let start = "OK: snapshot \"default\", revision 1: views 1, partitions ";
     assert!(out.starts_with(start), "{out}");
     assert!(out.ends_with(", label sets 1, nodes 5, pods 3\n"), "{out}");
     // A snapshot from files was asked nothing yet, so it has no views.
-    let answer = workspace
-        .run("verify --load cluster.yaml -o json")
-        .expect(0);
+    let answer = workspace.expect(0, "verify --load cluster.yaml -o json");
     assert_eq!(
         answer.json(),
         json!({
@@ -173,16 +152,16 @@ fn a_server_is_verified() {
             "labelSetCount": "1",
         })
     );
-    let outcome = workspace.run("verify -s none").expect(2);
+    let outcome = workspace.expect(2, "verify -s none");
     outcome.complains("(NotFound)");
 }
 
 #[test]
 fn a_revision_can_be_waited_for() {
     let (_runtime, _server, workspace) = with_server();
-    workspace.run("load cluster.yaml").expect(0);
+    workspace.expect(0, "load cluster.yaml");
     let line = "filter -f workloads.yaml --name db -o name --min-revision";
-    workspace.run(&format!("{line} 1")).expect(0);
+    workspace.expect(0, &format!("{line} 1"));
     // A slow machine may end the call before the answer is there.
     let outcome = until("the answer that the revision was not reached", || {
         let outcome = workspace.run(&format!("{line} 2 --timeout 500ms"));
@@ -196,9 +175,7 @@ fn a_revision_can_be_waited_for() {
 #[test]
 fn the_environment_names_server_and_snapshot_and_flags_win() {
     let (_runtime, _server, workspace) = with_server();
-    workspace
-        .run("load cluster.yaml --snapshot named")
-        .expect(0);
+    workspace.expect(0, "load cluster.yaml --snapshot named");
     let run = |line: &str| {
         let output = workspace
             .command(line)

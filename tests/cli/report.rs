@@ -15,8 +15,7 @@ fn outage() -> Workspace {
 #[test]
 fn a_report_has_the_score_and_what_it_is_made_of() {
     let answer = outage()
-        .run("report --load cluster.yaml -o json")
-        .expect(1)
+        .expect(1, "report --load cluster.yaml -o json")
         .json();
     // web violates its constraint. A zone has 2 pods of cache, where 1 is even, and 1 of db.
     assert_eq!(answer["score"], json!({"value": 50, "workloadCount": 3}));
@@ -45,20 +44,18 @@ fn a_report_has_the_score_and_what_it_is_made_of() {
 fn a_server_reports_the_same() {
     let server = Server::start(&[]);
     let (asking, alone) = (outage().with_server(server.url()), outage());
-    asking
-        .run("load cluster.yaml --default-constraints system")
-        .expect(0);
+    asking.expect(0, "load cluster.yaml --default-constraints system");
     for flags in ["", "-n shop", "--by kubernetes.io/hostname", "-n elsewhere"] {
         let there = asking.run(&format!("report {flags}"));
         let here = alone.run(&format!("report {flags} --load cluster.yaml"));
         assert_eq!((there.code, there.out), (here.code, here.out), "{flags}");
     }
-    let page = asking.run("report -o html").expect(1).out;
+    let page = asking.expect(1, "report -o html").out;
     assert!(page.contains(&format!("server {}", server.url())), "{page}");
-    let refused = alone.run("report --by racks --load cluster.yaml").expect(2);
+    let refused = alone.expect(2, "report --by racks --load cluster.yaml");
     refused.complains("no node has the label");
     for (workspace, flags) in [(&asking, ""), (&alone, "--load cluster.yaml")] {
-        let refused = workspace.run(&format!("report -n nope {flags}")).expect(2);
+        let refused = workspace.expect(2, &format!("report -n nope {flags}"));
         refused.complains("there is no such namespace in snapshot \"default\"");
     }
 }
@@ -69,12 +66,9 @@ fn what_cannot_be_uneven_has_no_score() {
         "one.yaml",
         "{kind: Node, metadata: {name: a, labels: {kubernetes.io/hostname: a}}}",
     );
-    let answer = workspace
-        .run("report --load one.yaml -o json")
-        .expect(0)
-        .json();
+    let answer = workspace.expect(0, "report --load one.yaml -o json").json();
     assert_eq!(answer["score"]["value"], json!(null));
-    let text = workspace.run("report --load one.yaml").expect(0).out;
+    let text = workspace.expect(0, "report --load one.yaml").out;
     assert!(text.contains("no workload: there are no pods"), "{text}");
 }
 
@@ -111,8 +105,7 @@ fn pages_say_where_they_are_from_and_fold_what_is_long() {
     ];
     for (line, code, from, folds) in cases {
         let page = workspace
-            .run(&format!("{line} -o html -s mine"))
-            .expect(code)
+            .expect(code, &format!("{line} -o html -s mine"))
             .out;
         for part in [
             "<!DOCTYPE html>",
@@ -358,8 +351,7 @@ fn a_page_shows_what_fits_nowhere_and_what_would_be_even() {
     ] {
         let workspace = of(workloads, &more);
         let page = workspace
-            .run("report --load cluster.yaml -o html")
-            .expect(code)
+            .expect(code, "report --load cluster.yaml -o html")
             .out;
         assert!(
             page.contains(&format!("<header class=\"{class}\">")),
@@ -379,7 +371,7 @@ fn a_page_shows_what_fits_nowhere_and_what_would_be_even() {
         );
     }
     let workspace = of(even, &format!("---\n{stuck}"));
-    let text = workspace.run("report --load cluster.yaml").expect(0).out;
+    let text = workspace.expect(0, "report --load cluster.yaml").out;
     let (nowhere, constraints) = (text.find("fit nowhere"), text.find("\nconstraints"));
     assert!(nowhere.is_some() && nowhere < constraints, "{text}");
     assert!(
@@ -387,8 +379,7 @@ fn a_page_shows_what_fits_nowhere_and_what_would_be_even() {
         "{text}"
     );
     let answer = workspace
-        .run("report --load cluster.yaml -o json")
-        .expect(0)
+        .expect(0, "report --load cluster.yaml -o json")
         .json();
     assert_eq!(answer["stuck"][0]["pods"], 1);
     let load = json!([

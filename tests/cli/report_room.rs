@@ -30,7 +30,7 @@ fn a_report_tells_how_full_each_zone_is() {
     ];
     let workspace = Workspace::new().file("cluster.yaml", &cluster.concat());
     let line = "report --load cluster.yaml --by zone";
-    let answer = workspace.run(&format!("{line} -o json")).expect(0).json();
+    let answer = workspace.expect(0, &format!("{line} -o json")).json();
     let share = |resource: &str, requested: &str, allocatable: &str, percent: i64| {
         json!({"resource": resource, "requested": requested, "allocatable": allocatable,
             "percent": percent})
@@ -44,6 +44,6 @@ fn a_report_tells_how_full_each_zone_is() {
                 share("cpu", "1500m", "6", 25), share("memory", "1Gi", "4Gi", 25)]},
         ])
     );
-    let page = workspace.run(&format!("{line} -o html")).expect(0).out;
+    let page = workspace.expect(0, &format!("{line} -o html")).out;
     assert!(page.contains("cpu 50 %: 3 of 6"), "{page}");
 }

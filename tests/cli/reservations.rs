@@ -5,18 +5,17 @@ use crate::remote::with_server;
 #[test]
 fn held_confirmed_and_released() {
     let (_runtime, _server, workspace) = with_server();
-    workspace.run("load cluster.yaml").expect(0);
+    workspace.expect(0, "load cluster.yaml");
     let list = |flags: &str| {
         workspace
-            .run(&format!("reservation list {flags}"))
-            .expect(0)
+            .expect(0, &format!("reservation list {flags}"))
             .out
     };
     assert_eq!(list(""), "no reservations\n");
 
     let line = "place -f workloads.yaml --name web --spread-only --replicas 2 --reserve 5m \
                 --owner ops -o json";
-    let placed = workspace.run(line).expect(0).json();
+    let placed = workspace.expect(0, line).json();
     let ids: Vec<String> = placed["placements"]
         .as_array()
         .expect("a list")
@@ -32,9 +31,7 @@ fn held_confirmed_and_released() {
     assert_eq!(list("-o name"), format!("{first}\n{second}\n"));
     assert_eq!(list("--owner nobody"), "no reservations\n");
 
-    workspace
-        .run(&format!("reservation confirm {first}=web-1"))
-        .expect(0);
+    workspace.expect(0, &format!("reservation confirm {first}=web-1"));
     let table = list("--owner ops");
     let lines: Vec<Vec<&str>> = table
         .lines()
@@ -44,9 +41,7 @@ fn held_confirmed_and_released() {
     assert_eq!(lines[1].last(), Some(&"web-1"), "{table}");
     assert_eq!(lines[2].last(), Some(&"-"), "{table}");
 
-    let gone = workspace
-        .run(&format!("reservation release {first} {second}"))
-        .expect(0);
+    let gone = workspace.expect(0, &format!("reservation release {first} {second}"));
     assert!(
         gone.out.starts_with("released 2 of 2, revision "),
         "{}",
@@ -56,7 +51,7 @@ fn held_confirmed_and_released() {
         format!("reservation release {second}"),
         format!("reservation confirm {second}=web-2"),
     ] {
-        let late = workspace.run(&line).expect(1);
+        let late = workspace.expect(1, &line);
         late.says(" 0 of 1");
         late.complains(&format!("ended before: {second}"));
     }
@@ -75,7 +70,7 @@ fn what_is_no_confirmation_is_refused() {
 #[test]
 fn a_request_id_reserves_once() {
     let (_runtime, _server, workspace) = with_server();
-    workspace.run("load cluster.yaml").expect(0);
+    workspace.expect(0, "load cluster.yaml");
     let place = |replicas: i32, id: &str| {
         workspace.run(&format!(
             "place -f workloads.yaml --name web --spread-only --replicas {replicas} --reserve 5m \
@@ -92,7 +87,7 @@ fn a_request_id_reserves_once() {
             .remove("decisionId");
         answer
     };
-    let held = || workspace.run("reservation list -o name").expect(0).out;
+    let held = || workspace.expect(0, "reservation list -o name").out;
     let first = placed("one");
     assert_eq!(held().lines().count(), 2);
     assert_eq!(placed("one"), first);

@@ -61,14 +61,14 @@ over zone, max skew 1, DoNotSchedule: skew 3 -> 1
 #[test]
 fn files_say_what_is_ready_and_what_deleting_costs() {
     let line = "scale-down -n shop rs/web --by 2 --load cluster.json";
-    assert_eq!(workspace().run(line).expect(0).out, TABLE);
-    let names = workspace().run(&format!("{line} -o name")).expect(0);
+    assert_eq!(workspace().expect(0, line).out, TABLE);
+    let names = workspace().expect(0, &format!("{line} -o name"));
     assert_eq!(names.out, "web-3\nweb-2\n");
-    let json = workspace().run(&format!("{line} -o json")).expect(0).json();
+    let json = workspace().expect(0, &format!("{line} -o json")).json();
     assert_eq!(json["removals"][0]["name"], "web-3");
     // Removing one pod is not enough to meet the constraint.
     let line = "scale-down rs/shop/web --by 1 --load cluster.json -o name";
-    assert_eq!(workspace().run(line).expect(1).out, "web-3\n");
+    assert_eq!(workspace().expect(1, line).out, "web-3\n");
     let unknown = workspace().run("scale-down rs/shop/db --by 1 --load cluster.json");
     unknown.expect(2).complains("has no pods");
 }
@@ -77,15 +77,11 @@ fn files_say_what_is_ready_and_what_deleting_costs() {
 fn a_server_is_told_what_it_does_not_keep() {
     let server = Server::start(&[]);
     let workspace = workspace().with_server(server.url());
-    workspace
-        .run("load cluster.json --default-constraints system")
-        .expect(0);
+    workspace.expect(0, "load cluster.json --default-constraints system");
     let line = "scale-down -n shop rs/web --by 2";
-    let told = workspace
-        .run(&format!("{line} --pods cluster.json"))
-        .expect(0);
+    let told = workspace.expect(0, &format!("{line} --pods cluster.json"));
     assert_eq!(told.out, TABLE);
-    let untold = workspace.run(line).expect(0);
+    let untold = workspace.expect(0, line);
     untold.says("not known of 6 pods: readiness, deletion cost, restarts and age (--pods)");
     untold.says("web-1  a1    a 4\nweb-2  a1    a 3\n");
 }
@@ -96,5 +92,5 @@ fn a_cluster_is_listed() {
     let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
     // The namespace is that of the context.
     let line = "scale-down rs/web --by 2 --kubeconfig kube.yaml -o name";
-    assert_eq!(workspace.run(line).expect(0).out, "web-3\nweb-2\n");
+    assert_eq!(workspace.expect(0, line).out, "web-3\nweb-2\n");
 }

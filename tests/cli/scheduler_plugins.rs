@@ -169,7 +169,7 @@ fn the_readme_says_what_of_each_plugin_is_checked() {
     assert_eq!(table(1), filtered.into());
     let scored = SCORED.map(|(plugin, node, pod)| {
         let workspace = workspace(node, pod);
-        let answer = workspace.run(&format!("score {line}")).expect(0).json();
+        let answer = workspace.expect(0, &format!("score {line}")).json();
         let filtered = workspace.run(&format!("filter {line}")).json();
         let is_named = answer["unchecked"] != filtered["unchecked"];
         let status = match (answer["skipped"].as_bool(), is_named) {

@@ -16,13 +16,13 @@ fn a_server_is_ready_once_its_files_are_loaded() {
     until("the server is ready", || {
         (workspace.run("healthcheck").code == 0).then_some(())
     });
-    workspace.run("healthcheck --service prod").expect(0);
+    workspace.expect(0, "healthcheck --service prod");
     let question = "score -f workloads.yaml --name db --snapshot prod";
-    let remote = workspace.run(question).expect(0);
+    let remote = workspace.expect(0, question);
     let files = "--load cluster.yaml --default-constraints system";
     assert_eq!(
         remote.out,
-        workspace.run(&format!("{question} {files}")).expect(0).out
+        workspace.expect(0, &format!("{question} {files}")).out
     );
 }
 
@@ -40,7 +40,7 @@ fn a_server_outlives_the_reader_of_its_logs() {
     until("the server is ready", || {
         (workspace.run("healthcheck").code == 0).then_some(())
     });
-    workspace.run("load cluster.yaml").expect(0);
+    workspace.expect(0, "load cluster.yaml");
     server.kill().expect("it still runs");
     server.wait().expect("it has ended");
 }
@@ -69,13 +69,11 @@ fn a_file_that_cannot_be_loaded_ends_the_server_and_says_why() {
     ];
     for (flags, expected) in cases {
         let serve = format!("serve --listen 127.0.0.1:0 {flags}");
-        let outcome = workspace
-            .run(&format!("{serve} --log-format human"))
-            .expect(1);
+        let outcome = workspace.expect(1, &format!("{serve} --log-format human"));
         outcome.complains(expected);
         // Without a terminal, as in a container, the log is JSON.
         for format in ["", " --log-format json --log-level off"] {
-            let outcome = workspace.run(&format!("{serve}{format}")).expect(1);
+            let outcome = workspace.expect(1, &format!("{serve}{format}"));
             let message = fatal(&outcome.err);
             let expected = expected.trim_start_matches("error: ").trim_start();
             assert!(message.contains(expected), "{message}");
@@ -106,14 +104,12 @@ fn bad_settings_are_told_as_the_server_logs() {
     ];
     for (line, words) in cases {
         for format in ["", " --log-format json"] {
-            let outcome = workspace.run(&format!("{line}{format}")).expect(64);
+            let outcome = workspace.expect(64, &format!("{line}{format}"));
             assert_eq!(outcome.err.lines().count(), 1, "{}", outcome.err);
             let message = fatal(&outcome.err);
             assert!(message.contains(words), "{message}");
         }
-        let outcome = workspace
-            .run(&format!("{line} --log-format human"))
-            .expect(64);
+        let outcome = workspace.expect(64, &format!("{line} --log-format human"));
         assert!(outcome.err.starts_with("error: "), "{}", outcome.err);
         outcome.complains(words);
     }

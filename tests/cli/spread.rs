@@ -87,9 +87,7 @@ fn names_and_exit_codes() {
 fn a_server_answers_the_same() {
     let server = Server::start(&[]);
     let (asking, alone) = (workspace().with_server(server.url()), workspace());
-    asking
-        .run("load cluster.yaml --default-constraints system")
-        .expect(0);
+    asking.expect(0, "load cluster.yaml --default-constraints system");
     let questions = [
         "",
         "-o wide",
@@ -146,17 +144,17 @@ fn what_has_changed_is_shown_again() {
         "nodes.yaml",
         "kind: Node\nmetadata: {name: a1, labels: {zone: a}}",
     );
-    workspace.run("load cluster.yaml").expect(0);
+    workspace.expect(0, "load cluster.yaml");
     let shown = Shown::start(&workspace, "spread --watch");
     shown.wait_for("violating: 1 of 3 workloads");
-    workspace.run("load nodes.yaml").expect(0);
+    workspace.expect(0, "load nodes.yaml");
     shown.wait_for("no workload: there are no pods");
     for (line, why) in [
         ("spread -w --load cluster.yaml", "cannot be used with"),
         ("spread -w -o html", "a page is written once"),
         ("spread -w --kubeconfig nowhere.yaml", "nowhere.yaml"),
     ] {
-        let refused = workspace.run(line).expect(2);
+        let refused = workspace.expect(2, line);
         refused.complains(why);
     }
 }
@@ -232,7 +230,7 @@ fn what_no_constraint_holds_is_counted() {
         ("Node", "a1", "api-a1", "a1"),
     ]);
     let workspace = Workspace::new().file("cluster.yaml", &cluster);
-    let answer = workspace.run("spread --load cluster.yaml").expect(0);
+    let answer = workspace.expect(0, "spread --load cluster.yaml");
     let expected = "\
 snapshot \"default\", revision 1, default constraints: system
 violating: none, because no constraint is in force for 5 workloads
@@ -244,9 +242,7 @@ see how they are spread with --by topology.kubernetes.io/zone
     assert_eq!(answer.out, expected);
 
     // Static pods and workloads of a single pod are not ranked.
-    let by = workspace
-        .run("spread --by rack --load cluster.yaml")
-        .expect(0);
+    let by = workspace.expect(0, "spread --by rack --load cluster.yaml");
     let expected = "\
 snapshot \"default\", revision 1, default constraints: system
 5 workloads over rack
@@ -260,10 +256,10 @@ default    StatefulSet/zonal  2             rack  0     r1 1  r2 1
     assert_eq!(by.out, expected);
     // Asked about by name, they are shown all the same.
     let line = "spread --workload no/a1 --by rack --load cluster.yaml -o name";
-    assert_eq!(workspace.run(line).expect(0).out, "Node/default/a1\n");
+    assert_eq!(workspace.expect(0, line).out, "Node/default/a1\n");
 
     let line = "spread --load cluster.yaml --default-constraints system";
-    let defaults = workspace.run(line).expect(0);
+    let defaults = workspace.expect(0, line);
     let missing = "warning: the files have no Service, ReplicaSet, StatefulSet; default constraints \
                    apply only to pods that one of these selects\n";
     assert_eq!(defaults.err, missing);
@@ -274,7 +270,7 @@ fn a_key_that_no_node_has_is_refused() {
     let workspace = Workspace::new().file("cluster.yaml", &free(&[("Job", "one", "one-0", "a1")]));
     for flags in ["", "-n elsewhere", "--workload job/one", "-l app=one"] {
         let line = format!("spread --by racks {flags} --load cluster.yaml");
-        let refused = workspace.run(&line).expect(2);
+        let refused = workspace.expect(2, &line);
         let expected = "error: topologyKey: no node has the label \"racks\"; nodes have \
                         topology.kubernetes.io/zone, kubernetes.io/hostname, rack \
                         (FailedPrecondition)\n";
@@ -297,6 +293,6 @@ fn a_key_that_no_node_has_is_refused() {
 #[test]
 fn without_pods_there_is_nothing_to_say() {
     let workspace = Workspace::new().file("cluster.yaml", &free(&[]));
-    let answer = workspace.run("spread --load cluster.yaml").expect(0);
+    let answer = workspace.expect(0, "spread --load cluster.yaml");
     assert!(answer.out.ends_with("no workload: there are no pods\n"));
 }

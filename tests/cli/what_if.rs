@@ -10,7 +10,7 @@ fn both(check: impl Fn(&Workspace, &str)) {
     let files = workspace();
     let (_runtime, server, _) = with_server();
     let served = workspace().with_server(&server.address);
-    served.run("load cluster.yaml").expect(0);
+    served.expect(0, "load cluster.yaml");
     for (workspace, source) in [(files, "--load cluster.yaml"), (served, "")] {
         // Pod w1 as the cluster shows it, as a manifest has it, and bound without a status; and a
         // pod that does not run.
@@ -47,7 +47,7 @@ fn a_deletion_that_hits_nothing_is_refused() {
                 ),
                 ("svc/typo", "Service default/typo"),
             ] {
-                let refused = workspace.run(&format!("{line} {object}")).expect(2);
+                let refused = workspace.expect(2, &format!("{line} {object}"));
                 let expected = format!("error: --overlay-delete: the snapshot has no {named}\n");
                 assert_eq!(refused.err, expected, "{line} {object}");
                 assert_eq!(refused.out, "", "{line} {object}");
@@ -66,12 +66,10 @@ fn a_pod_that_runs_is_taken_out_first() {
     both(|workspace, source| {
         for file in ["runs.yaml", "manifest.yaml", "bound.yaml"] {
             for command in ["filter", "score", "explain", "place"] {
-                let table = workspace
-                    .run(&format!("{command} -f {file} {source}"))
-                    .expect(0);
+                let table = workspace.expect(0, &format!("{command} -f {file} {source}"));
                 table.says(&format!("\n{SAID}\n"));
                 let line = format!("{command} -f {file} {source} -o json");
-                let json = workspace.run(&line).expect(0);
+                let json = workspace.expect(0, &line);
                 assert_eq!(json.err, format!("warning: {SAID}\n"), "{line}");
             }
             let filter = workspace.run(&format!("filter -f {file} {source} -o json"));
@@ -82,28 +80,24 @@ fn a_pod_that_runs_is_taken_out_first() {
             assert_eq!(counts, [None, Some("1"), Some("1")], "{answer}");
             assert_eq!(answer["feasible"], serde_json::json!(["c1"]), "{answer}");
         }
-        let new = workspace
-            .run(&format!("explain -f new.yaml {source}"))
-            .expect(0);
+        let new = workspace.expect(0, &format!("explain -f new.yaml {source}"));
         assert!(!new.out.contains(SAID), "{}", new.out);
         // An overlay that deletes the pod itself makes this unnecessary.
         let told = format!("filter -f runs.yaml {source} --overlay-delete po/w1");
-        assert!(!workspace.run(&told).expect(0).out.contains(SAID));
+        assert!(!workspace.expect(0, &told).out.contains(SAID));
     });
 }
 
 #[test]
 fn a_reservation_supposes_nothing() {
     let (_runtime, _server, workspace) = with_server();
-    workspace.run("load cluster.yaml").expect(0);
+    workspace.expect(0, "load cluster.yaml");
     let workspace = workspace.file("runs.yaml", "kind: Pod\nmetadata: {name: w1}");
     for flags in [
         "-f runs.yaml",
         "-f workloads.yaml --name web --overlay-delete no/c1",
     ] {
-        let refused = workspace
-            .run(&format!("place {flags} --reserve 5m"))
-            .expect(2);
+        let refused = workspace.expect(2, &format!("place {flags} --reserve 5m"));
         let why = "--reserve: a server reserves only on the state that it holds";
         refused.complains(why);
     }
