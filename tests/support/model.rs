@@ -33,8 +33,8 @@ pub trait Stored: Clone {
 }
 
 macro_rules! stored {
-    ($($object:ident $list:ident;)*) => {$(
-        impl Stored for $object {
+    ($($object:ident $list:ident;)*) => {
+        $(impl Stored for $object {
             const KIND: &'static str = stringify!($object);
             fn metadata(&self) -> &ObjectMeta {
                 self.metadata.as_ref().expect("stored objects have metadata")
@@ -45,8 +45,50 @@ macro_rules! stored {
             fn change(self) -> Change {
                 Change { object: Some(Object::$object(self)) }
             }
+        })*
+
+        /// Kind, namespace and name of the object that a change is about.
+        pub fn subject(change: &Change) -> (String, String, String) {
+            fn of<T: Stored>(object: &T) -> (String, String, String) {
+                let (namespace, name) = object.key();
+                (T::KIND.into(), namespace, name)
+            }
+            match change.object.as_ref().expect("a change has an object") {
+                $(Object::$object(object) => of(object),)*
+                Object::Delete(reference) => {
+                    let namespace = match (reference.kind.as_str(), reference.namespace.as_str()) {
+                        ("Node" | "Namespace" | "PersistentVolume" | "StorageClass", _) => "",
+                        (_, "") => "default",
+                        (_, given) => given,
+                    };
+                    let name = reference.name.clone();
+                    (reference.kind.clone(), namespace.into(), name)
+                }
+            }
         }
-    )*};
+
+        /// Applies one change. Returns false for a delete that hits nothing.
+        pub fn hits(cluster: &mut Cluster, change: &Change) -> bool {
+            match change.object.clone().expect("a change has an object") {
+                $(Object::$object(object) => put(cluster, object),)*
+                Object::Delete(reference) => {
+                    let (kind, namespace, name) = subject(change);
+                    let key = (namespace, name);
+                    match kind.as_str() {
+                        $(stringify!($object) => remove::<$object>(cluster, &key, &reference.uid),)*
+                        other => panic!("no object is a {other}"),
+                    }
+                }
+            }
+        }
+
+        /// The changes that build the cluster from nothing.
+        pub fn changes(cluster: &Cluster) -> Vec<Change> {
+            let mut changes = Vec::new();
+            $(changes.extend(cluster.$list.iter().cloned().map(Stored::change));)*
+            changes
+        }
+    };
 }
 
 stored! {
@@ -114,96 +156,9 @@ pub fn outlines(changes: impl Iterator<Item = Change>) -> Vec<Outline> {
     all
 }
 
-/// Kind, namespace and name of the object that a change is about.
-pub fn subject(change: &Change) -> (String, String, String) {
-    fn of<T: Stored>(object: &T) -> (String, String, String) {
-        let (namespace, name) = object.key();
-        (T::KIND.into(), namespace, name)
-    }
-    match change.object.as_ref().expect("a change has an object") {
-        Object::Node(object) => of(object),
-        Object::Pod(object) => of(object),
-        Object::Service(object) => of(object),
-        Object::ReplicaSet(object) => of(object),
-        Object::StatefulSet(object) => of(object),
-        Object::ReplicationController(object) => of(object),
-        Object::Namespace(object) => of(object),
-        Object::PodDisruptionBudget(object) => of(object),
-        Object::PersistentVolumeClaim(object) => of(object),
-        Object::PersistentVolume(object) => of(object),
-        Object::StorageClass(object) => of(object),
-        Object::Delete(reference) => {
-            let namespace = match (reference.kind.as_str(), reference.namespace.as_str()) {
-                ("Node" | "Namespace" | "PersistentVolume" | "StorageClass", _) => "",
-                (_, "") => "default",
-                (_, given) => given,
-            };
-            let name = reference.name.clone();
-            (reference.kind.clone(), namespace.into(), name)
-        }
-    }
-}
-
 /// Applies one change.
 pub fn apply(cluster: &mut Cluster, change: &Change) {
     hits(cluster, change);
-}
-
-/// Applies one change. Returns false for a delete that hits nothing.
-pub fn hits(cluster: &mut Cluster, change: &Change) -> bool {
-    match change.object.clone().expect("a change has an object") {
-        Object::Node(object) => put(cluster, object),
-        Object::Pod(object) => put(cluster, object),
-        Object::Service(object) => put(cluster, object),
-        Object::ReplicaSet(object) => put(cluster, object),
-        Object::StatefulSet(object) => put(cluster, object),
-        Object::ReplicationController(object) => put(cluster, object),
-        Object::Namespace(object) => put(cluster, object),
-        Object::PodDisruptionBudget(object) => put(cluster, object),
-        Object::PersistentVolumeClaim(object) => put(cluster, object),
-        Object::PersistentVolume(object) => put(cluster, object),
-        Object::StorageClass(object) => put(cluster, object),
-        Object::Delete(reference) => {
-            let (kind, namespace, name) = subject(change);
-            let key = (namespace, name);
-            match kind.as_str() {
-                "Node" => remove::<Node>(cluster, &key, &reference.uid),
-                "Pod" => remove::<Pod>(cluster, &key, &reference.uid),
-                "Service" => remove::<Service>(cluster, &key, &reference.uid),
-                "ReplicaSet" => remove::<ReplicaSet>(cluster, &key, &reference.uid),
-                "StatefulSet" => remove::<StatefulSet>(cluster, &key, &reference.uid),
-                "Namespace" => remove::<Namespace>(cluster, &key, &reference.uid),
-                "PodDisruptionBudget" => {
-                    remove::<PodDisruptionBudget>(cluster, &key, &reference.uid)
-                }
-                "PersistentVolumeClaim" => {
-                    remove::<PersistentVolumeClaim>(cluster, &key, &reference.uid)
-                }
-                "PersistentVolume" => remove::<PersistentVolume>(cluster, &key, &reference.uid),
-                "StorageClass" => remove::<StorageClass>(cluster, &key, &reference.uid),
-                _ => remove::<ReplicationController>(cluster, &key, &reference.uid),
-            }
-        }
-    }
-}
-
-/// The changes that build the cluster from nothing.
-pub fn changes(cluster: &Cluster) -> Vec<Change> {
-    fn all<T: Stored>(objects: &[T]) -> impl Iterator<Item = Change> {
-        objects.iter().cloned().map(T::change)
-    }
-    all(&cluster.nodes)
-        .chain(all(&cluster.pods))
-        .chain(all(&cluster.services))
-        .chain(all(&cluster.replica_sets))
-        .chain(all(&cluster.stateful_sets))
-        .chain(all(&cluster.replication_controllers))
-        .chain(all(&cluster.namespaces))
-        .chain(all(&cluster.pod_disruption_budgets))
-        .chain(all(&cluster.persistent_volume_claims))
-        .chain(all(&cluster.persistent_volumes))
-        .chain(all(&cluster.storage_classes))
-        .collect()
 }
 
 fn put<T: Stored>(cluster: &mut Cluster, object: T) -> bool {
