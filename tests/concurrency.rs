@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use support::generate;
 
-use evenkeel::proto::v1::{
-    Change, FilterRequest, Mode, NodeChecks, Pod, ScoreRequest, UpdateSnapshotRequest, View,
-};
+use evenkeel::proto::v1::{Change, FilterRequest, Mode, NodeChecks, Pod, UpdateSnapshotRequest};
 use evenkeel::recount::Cluster;
 use evenkeel::snapshot::Snapshot;
 use evenkeel::verify::verify;
@@ -15,6 +13,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use support::agree::{self, Question};
+use support::build::{full_filter_of, score_as};
 use support::model::{self, Stored};
 use support::server::{Client, Server};
 
@@ -146,14 +145,12 @@ async fn read(mut client: Client, questions: Vec<(Pod, Vec<Change>)>, shared: Ar
     let mut last = 0;
     while !shared.is_done() {
         for (pod, overlay) in &questions {
-            let filter = client.filter(FilterRequest {
-                pod: Some(pod.clone()),
+            let request = FilterRequest {
                 overlay: overlay.clone(),
-                view: View::Full as i32,
-                max_domains: Some(0),
-                ..FilterRequest::default()
-            });
-            let got = filter.await.expect("an answer").into_inner();
+                ..full_filter_of(pod.clone())
+            };
+            let filter = client.filter(request.clone()).await;
+            let got = filter.expect("an answer").into_inner();
             shared
                 .seen
                 .fetch_add(usize::from(got.revision > last), Ordering::Relaxed);
@@ -167,14 +164,8 @@ async fn read(mut client: Client, questions: Vec<(Pod, Vec<Change>)>, shared: Ar
             };
             let checks = NodeChecks::Unspecified;
             agree::filter(&got, &seen.filter(pod, None, checks), &about);
-            let score = client.score(ScoreRequest {
-                pod: Some(pod.clone()),
-                overlay: overlay.clone(),
-                view: View::Full as i32,
-                max_domains: Some(0),
-                ..ScoreRequest::default()
-            });
-            let got = score.await.expect("an answer").into_inner();
+            let score = client.score(score_as(request)).await;
+            let got = score.expect("an answer").into_inner();
             let seen = imagined(&shared.at(got.revision), overlay);
             let about = Question {
                 cluster: &seen,

@@ -8,7 +8,7 @@ use support::{process, streams};
 
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::{
-    DescribeSpreadRequest, ExplainRequest, FilterRequest, Mode, PlaceRequest, Pod, ScoreRequest,
+    DescribeSpreadRequest, ExplainRequest, FilterRequest, Mode, PlaceRequest, Pod,
     UpdateSnapshotRequest,
 };
 use evenkeel::snapshot::{Limits, MaxAges, Now, Observer, Registry};
@@ -18,6 +18,7 @@ use tonic_health::pb::health_check_response::ServingStatus::{NotServing, Serving
 use tonic_types::StatusExt;
 
 use streams::{next, watch};
+use support::build::{explain_of, filter_of, place_of, score_as};
 use support::server::Server;
 
 const MAX_AGE: Duration = Duration::from_secs(30);
@@ -90,56 +91,36 @@ impl World {
     async fn ages(&self, snapshot: &str) -> Vec<Result<Option<i64>, Status>> {
         let mut client = self.server.client();
         let snapshot = || snapshot.to_owned();
-        let pod = || Some(Pod::default());
         let filter = FilterRequest {
             snapshot: snapshot(),
-            pod: pod(),
-            ..Default::default()
+            ..filter_of(Pod::default())
         };
-        let score = ScoreRequest {
-            snapshot: snapshot(),
-            pod: pod(),
-            ..Default::default()
-        };
+        let score = score_as(filter.clone());
         let explain = ExplainRequest {
             snapshot: snapshot(),
-            pod: pod(),
-            ..Default::default()
+            ..explain_of(Pod::default())
         };
         let place = PlaceRequest {
             snapshot: snapshot(),
-            pod: pod(),
-            replicas: 1,
-            ..Default::default()
+            ..place_of(Pod::default(), 1)
         };
         let describe = DescribeSpreadRequest {
             snapshot: snapshot(),
             ..Default::default()
         };
-        let ages = [
-            client
-                .filter(filter)
-                .await
-                .map(|answer| answer.into_inner().age),
-            client
-                .score(score)
-                .await
-                .map(|answer| answer.into_inner().age),
-            client
-                .explain(explain)
-                .await
-                .map(|answer| answer.into_inner().age),
-            client
-                .place(place)
-                .await
-                .map(|answer| answer.into_inner().age),
-            client
-                .describe_spread(describe)
-                .await
-                .map(|answer| answer.into_inner().age),
-        ];
-        let seconds = |age: Option<pbjson_types::Duration>| age.map(|age| age.seconds);
-        ages.into_iter().map(|age| age.map(seconds)).collect()
+        macro_rules! age {
+            ($method:ident, $request:expr) => {{
+                let answer = client.$method($request).await;
+                answer.map(|answer| answer.into_inner().age.map(|age| age.seconds))
+            }};
+        }
+        vec![
+            age!(filter, filter),
+            age!(score, score),
+            age!(explain, explain),
+            age!(place, place),
+            age!(describe_spread, describe),
+        ]
     }
 
     async fn all_answer(&self, snapshot: &str, age: Option<i64>) {

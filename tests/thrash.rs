@@ -1,9 +1,9 @@
 //! Views of questions that never come again must not push out those of questions that do.
 
-use evenkeel::proto::v1::{FilterRequest, Pod};
+use evenkeel::proto::v1::Pod;
 use evenkeel::snapshot::Limits;
 
-use support::build::{ZONE, hard, node, on, pod, spread, tolerating};
+use support::build::{ZONE, filter_of, hard, node, on, pod, spread, tolerating};
 use support::model::Stored;
 use support::server::Server;
 
@@ -35,11 +35,7 @@ fn incoming(app: &str) -> Pod {
 /// Asks about a pod. Returns whether a view had to be built.
 async fn builds(server: &Server, pod: Pod) -> bool {
     let before = server.registry.counters().view_builds.sum();
-    let request = FilterRequest {
-        pod: Some(pod),
-        ..FilterRequest::default()
-    };
-    server.filter(request).await;
+    server.filter(filter_of(pod)).await;
     server.registry.counters().view_builds.sum() > before
 }
 

@@ -1,19 +1,19 @@
 //! Changes that an update, a stream and an overlay refuse.
 
 use evenkeel::proto::v1::{
-    Change, FilterRequest, IntOrString, LabelSelector, Namespace, Node, NodeSpec, ObjectMeta, Pod,
-    PodDisruptionBudget, PodDisruptionBudgetSpec, PodStatus, ReplicaSet, ReplicaSetSpec,
-    ReplicationController, ReplicationControllerSpec, Service, ServiceSpec, StatefulSet,
-    StatefulSetSpec, Taint, UpdateSnapshotRequest,
+    Change, FilterRequest, IntOrString, LabelSelector, Namespace, Node, ObjectMeta, Pod,
+    PodDisruptionBudget, PodDisruptionBudgetSpec, ReplicaSet, ReplicaSetSpec,
+    ReplicationController, ReplicationControllerSpec, Service, StatefulSet, StatefulSetSpec,
+    UpdateSnapshotRequest,
 };
 
-use super::verdict::{Call, Refusal, refused, server};
-use support::build::{meta, node, pairs, pod, requirement, tainted};
+use super::verdict::{Call, Row, invalid, refused, server};
+use support::build::{filter_of, meta, node, pairs, pod, requirement, service, tainted, update_of};
 use support::model::{Stored, delete};
 
 /// Rows of requests whose second change is bad and whose other changes are not, so that nothing is
 /// applied. Paths are within the second change.
-fn rows(name: &str, bad: Change, fields: &[&str]) -> Vec<(String, Call, Refusal)> {
+fn rows(name: &str, bad: Change, fields: &[&str]) -> [Row; 4] {
     let at = |prefix: &str| -> Vec<String> {
         let join = |f: &&str| match f.is_empty() {
             true => format!("{prefix}[1]"),
@@ -26,43 +26,22 @@ fn rows(name: &str, bad: Change, fields: &[&str]) -> Vec<(String, Call, Refusal)
         bad,
         delete("Pod", "default", "p0"),
     ];
-    let update = UpdateSnapshotRequest {
-        changes: changes.clone(),
-        ..UpdateSnapshotRequest::default()
-    };
+    let update = update_of(changes.clone());
     let replace = UpdateSnapshotRequest {
-        changes: changes[..2].to_vec(),
         mode: 1,
-        ..UpdateSnapshotRequest::default()
+        ..update_of(changes[..2].to_vec())
     };
     let overlay = FilterRequest {
-        pod: Some(pod("", &[])),
         overlay: changes,
-        ..FilterRequest::default()
+        ..filter_of(pod("", &[]))
     };
-    let invalid = Refusal::invalid(&at("changes"));
-    vec![
-        (
-            format!("update, {name}"),
-            Call::Update(update.clone()),
-            invalid.clone(),
-        ),
-        (
-            format!("replace, {name}"),
-            Call::Update(replace),
-            invalid.clone(),
-        ),
-        (
-            format!("stream, {name}"),
-            Call::Stream(update),
-            Refusal::invalid(&at("update.changes")),
-        ),
-        (
-            format!("overlay, {name}"),
-            Call::Filter(overlay),
-            Refusal::invalid(&at("overlay")),
-        ),
-    ]
+    let calls = [
+        ("update", Call::Update(update.clone()), "changes"),
+        ("replace", Call::Update(replace), "changes"),
+        ("stream", Call::Stream(update), "update.changes"),
+        ("overlay", Call::Filter(overlay), "overlay"),
+    ];
+    calls.map(|(way, call, list)| invalid(format!("{way}, {name}"), call, &at(list)))
 }
 
 fn labelled(labels: &[(&str, &str)]) -> Option<ObjectMeta> {
@@ -160,33 +139,11 @@ async fn names_and_labels() {
 async fn enumerated_strings_and_selectors() {
     let fine = || node("x", &[]);
     let taint = |key, value, effect| tainted(fine(), key, value, effect).change();
-    let nominated = |node: &str| Pod {
-        status: Some(PodStatus {
-            nominated_node_name: node.into(),
-            ..PodStatus::default()
-        }),
-        ..pod("x", &[])
-    };
-    let asleep = Pod {
-        status: Some(PodStatus {
-            phase: "Sleeping".into(),
-            ..PodStatus::default()
-        }),
-        ..pod("x", &[])
-    };
-    let twice = Node {
-        spec: Some(NodeSpec {
-            taints: ["a", "b"]
-                .map(|value| Taint {
-                    key: "k".into(),
-                    value: value.into(),
-                    effect: "NoSchedule".into(),
-                })
-                .to_vec(),
-            unschedulable: false,
-        }),
-        ..fine()
-    };
+    let (mut nominated, mut asleep) = (pod("x", &[]), pod("x", &[]));
+    nominated.status.get_or_insert_default().nominated_node_name = "no/node".into();
+    asleep.status.get_or_insert_default().phase = "Sleeping".into();
+    let tainted_once = tainted(fine(), "k", "a", "NoSchedule");
+    let twice = tainted(tainted_once, "k", "b", "NoSchedule");
     let selector = Some(LabelSelector {
         match_labels: pairs(&[("k", "a b")]),
         match_expressions: vec![requirement("k", "like", &[])],
@@ -201,12 +158,7 @@ async fn enumerated_strings_and_selectors() {
         metadata: labelled(&[]),
         spec: Some(StatefulSetSpec { selector }),
     };
-    let service = Service {
-        metadata: labelled(&[]),
-        spec: Some(ServiceSpec {
-            selector: pairs(&[("not a key", "")]),
-        }),
-    };
+    let service = service("x", &[("not a key", "")]);
     let controller = ReplicationController {
         metadata: labelled(&[]),
         spec: Some(ReplicationControllerSpec {
@@ -216,7 +168,7 @@ async fn enumerated_strings_and_selectors() {
     let table: [(&str, Change, &[&str]); 13] = [
         (
             "nominated to what cannot be a node",
-            nominated("no/node").change(),
+            nominated.change(),
             &["pod.status.nominatedNodeName"],
         ),
         (
@@ -297,15 +249,9 @@ async fn changes_without_an_object_and_duplicates() {
         .flat_map(|(name, bad)| rows(name, bad, &[""]));
     refused(&server().await, table.collect()).await;
 
-    let update = UpdateSnapshotRequest {
-        changes: vec![pod("p0", &[]).change(), named_twice.change()],
-        ..UpdateSnapshotRequest::default()
-    };
-    let row = (
-        "one namespace in two words".into(),
-        Call::Update(update),
-        Refusal::invalid(&["changes[1]"]),
-    );
+    let update = update_of(vec![pod("p0", &[]).change(), named_twice.change()]);
+    let name = "one namespace in two words";
+    let row = invalid(name, Call::Update(update), &["changes[1]"]);
     refused(&server().await, vec![row]).await;
 }
 
@@ -332,11 +278,7 @@ async fn all_faults_of_a_batch_at_once() {
         "changes[3]",
         "changes[4].delete.name",
     ];
-    let row = (
-        "all".into(),
-        Call::Update(update),
-        Refusal::invalid(&fields),
-    );
+    let row = invalid("all", Call::Update(update), &fields);
     refused(&server().await, vec![row]).await;
 }
 

@@ -4,8 +4,8 @@ use evenkeel::proto::v1::{
     DefaultConstraints, LabelSelector, TopologySpreadConstraint, UpdateSnapshotRequest,
 };
 
-use super::verdict::{Call, Refusal, decisions, refused, send, server};
-use support::build::{HOSTNAME, ZONE, hard, pod, requirement, soft, spread};
+use super::verdict::{Call, decisions, invalid, refused, send, server};
+use support::build::{HOSTNAME, ZONE, defaults_of, hard, pod, requirement, soft, spread};
 
 /// A name for the row, the damage to a valid constraint, and the paths of the violations within the
 /// constraint.
@@ -17,6 +17,12 @@ type ConstraintRow = (
 
 fn selector(c: &mut TopologySpreadConstraint) -> &mut LabelSelector {
     c.label_selector.get_or_insert_default()
+}
+
+/// Adds an expression to the selector.
+fn selects(c: &mut TopologySpreadConstraint, key: &str, operator: &str, values: &[&str]) {
+    let expression = requirement(key, operator, values);
+    selector(c).match_expressions.push(expression);
 }
 
 /// Rules that hold for default constraints too.
@@ -119,9 +125,7 @@ const SELECTOR: &[ConstraintRow] = &[
     (
         "matchLabelKeys of another expression",
         |c| {
-            selector(c)
-                .match_expressions
-                .push(requirement("tier", "NotIn", &["x"]));
+            selects(c, "tier", "NotIn", &["x"]);
             c.match_label_keys = vec!["tier".into()];
         },
         &["matchLabelKeys[0]"],
@@ -129,9 +133,7 @@ const SELECTOR: &[ConstraintRow] = &[
     (
         "matchLabelKeys of an expression with another value than the pod's",
         |c| {
-            selector(c)
-                .match_expressions
-                .push(requirement("tier", "In", &["other"]));
+            selects(c, "tier", "In", &["other"]);
             c.match_label_keys = vec!["tier".into()];
         },
         &["matchLabelKeys[0]"],
@@ -153,74 +155,42 @@ const SELECTOR: &[ConstraintRow] = &[
     ),
     (
         "expression without a key",
-        |c| {
-            selector(c)
-                .match_expressions
-                .push(requirement("", "Exists", &[]))
-        },
+        |c| selects(c, "", "Exists", &[]),
         &["labelSelector.matchExpressions[0].key"],
     ),
     (
         "unknown operator",
-        |c| {
-            selector(c)
-                .match_expressions
-                .push(requirement("k", "in", &["v"]))
-        },
+        |c| selects(c, "k", "in", &["v"]),
         &["labelSelector.matchExpressions[0].operator"],
     ),
     (
         "a node's operator",
-        |c| {
-            selector(c)
-                .match_expressions
-                .push(requirement("k", "Gt", &["1"]))
-        },
+        |c| selects(c, "k", "Gt", &["1"]),
         &["labelSelector.matchExpressions[0].operator"],
     ),
     (
         "In without values",
-        |c| {
-            selector(c)
-                .match_expressions
-                .push(requirement("k", "In", &[]))
-        },
+        |c| selects(c, "k", "In", &[]),
         &["labelSelector.matchExpressions[0].values"],
     ),
     (
         "NotIn without values",
-        |c| {
-            selector(c)
-                .match_expressions
-                .push(requirement("k", "NotIn", &[]))
-        },
+        |c| selects(c, "k", "NotIn", &[]),
         &["labelSelector.matchExpressions[0].values"],
     ),
     (
         "Exists with values",
-        |c| {
-            selector(c)
-                .match_expressions
-                .push(requirement("k", "Exists", &["v"]))
-        },
+        |c| selects(c, "k", "Exists", &["v"]),
         &["labelSelector.matchExpressions[0].values"],
     ),
     (
         "DoesNotExist with values",
-        |c| {
-            selector(c)
-                .match_expressions
-                .push(requirement("k", "DoesNotExist", &["v"]))
-        },
+        |c| selects(c, "k", "DoesNotExist", &["v"]),
         &["labelSelector.matchExpressions[0].values"],
     ),
     (
         "bad value in an expression",
-        |c| {
-            selector(c)
-                .match_expressions
-                .push(requirement("k", "In", &["v", "a b"]))
-        },
+        |c| selects(c, "k", "In", &["v", "a b"]),
         &["labelSelector.matchExpressions[0].values[1]"],
     ),
 ];
@@ -256,7 +226,7 @@ async fn constraints_with_the_same_key_and_action() {
         ],
     );
     let fields = ["pod.spec.topologySpreadConstraints[0].{topologyKey, whenUnsatisfiable}"];
-    refused(&server().await, decisions("same", &pod, &fields)).await;
+    refused(&server().await, decisions("same", &pod, &fields).into()).await;
 }
 
 /// The requirements that the API server itself writes for matchLabelKeys are no fault.
@@ -286,10 +256,8 @@ async fn default_constraints() {
     )];
     let mut rows = Vec::new();
     for (name, damage, fields) in CONSTRAINT.iter().chain(with_selector) {
-        let mut bad = TopologySpreadConstraint {
-            label_selector: None,
-            ..hard(1, ZONE, &[])
-        };
+        let mut bad = hard(1, ZONE, &[]);
+        bad.label_selector = None;
         damage(&mut bad);
         let at = |f: &&str| format!("defaultConstraints.constraints[0].{f}");
         let fields: Vec<String> = fields.iter().map(at).collect();
@@ -297,24 +265,13 @@ async fn default_constraints() {
             constraints: vec![bad],
             system: false,
         };
-        rows.push((
-            (*name).to_owned(),
-            update(defaults),
-            Refusal::invalid(&fields),
-        ));
+        rows.push(invalid(*name, update(defaults), &fields));
     }
     let system = DefaultConstraints {
-        constraints: vec![TopologySpreadConstraint {
-            label_selector: None,
-            ..hard(1, ZONE, &[])
-        }],
         system: true,
+        ..defaults_of(vec![hard(1, ZONE, &[])])
     };
     let fields = ["defaultConstraints.system"];
-    rows.push((
-        "system and a list".into(),
-        update(system),
-        Refusal::invalid(&fields),
-    ));
+    rows.push(invalid("system and a list", update(system), &fields));
     refused(&server().await, rows).await;
 }

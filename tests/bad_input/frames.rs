@@ -15,7 +15,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 
 use super::verdict::{server, state};
-use support::build::{ZONE, hard, node, pod, spread};
+use support::build::{ZONE, filter_of, hard, node, pod, spread, update_of};
 use support::model::Stored;
 use support::server::Server;
 
@@ -93,13 +93,10 @@ fn judge<T: Message + Default>(message: &Bytes, answer: &Result<Bytes, Status>) 
 async fn truncated_messages() {
     let server = server().await;
     let channel = connect(&server).await;
-    let request = FilterRequest {
-        pod: Some(spread(
-            pod("x", &[("app", "web")]),
-            vec![hard(1, ZONE, &[("app", "web")])],
-        )),
-        ..FilterRequest::default()
-    };
+    let request = filter_of(spread(
+        pod("x", &[("app", "web")]),
+        vec![hard(1, ZONE, &[("app", "web")])],
+    ));
     let whole = Bytes::from(request.encode_to_vec());
     let before = state(&server).await;
     for end in 0..whole.len() {
@@ -111,10 +108,7 @@ async fn truncated_messages() {
         .await
         .expect("the whole is fine");
 
-    let request = UpdateSnapshotRequest {
-        changes: vec![node("n9", &[(ZONE, "c")]).change()],
-        ..UpdateSnapshotRequest::default()
-    };
+    let request = update_of(vec![node("n9", &[(ZONE, "c")]).change()]);
     let whole = Bytes::from(request.encode_to_vec());
     for end in 0..whole.len() {
         let cut = whole.slice(..end);
@@ -170,10 +164,7 @@ async fn stream_cut_before_commit() {
     let server = server().await;
     let before = state(&server).await;
     let begin = Step::BeginReplace(BeginReplace::default());
-    let update = Step::Update(UpdateSnapshotRequest {
-        changes: vec![node("other", &[]).change()],
-        ..UpdateSnapshotRequest::default()
-    });
+    let update = Step::Update(update_of(vec![node("other", &[]).change()]));
     let steps = [begin, update].map(|step| StreamSnapshotRequest { step: Some(step) });
 
     let ended = server

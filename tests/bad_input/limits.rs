@@ -5,7 +5,7 @@ use evenkeel::snapshot::Limits;
 use tonic::Code;
 
 use super::verdict::{Call, Refusal, fill, refused};
-use support::build::{meta, node, on, pod};
+use support::build::{meta, node, on, pod, update_of};
 use support::model::Stored;
 use support::server::Server;
 
@@ -29,12 +29,7 @@ async fn limits() {
     };
     let server = Server::with_limits(limits).await;
     fill(&server).await;
-    let update = |changes: Vec<Change>| {
-        Call::Update(UpdateSnapshotRequest {
-            changes,
-            ..UpdateSnapshotRequest::default()
-        })
-    };
+    let update = |changes: Vec<Change>| Call::Update(update_of(changes));
     let overlay = FilterRequest {
         pod: Some(pod("", &[])),
         overlay: pods(3),

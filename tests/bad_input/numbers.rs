@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
-use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
-use evenkeel::proto::v1::{Change, UpdateSnapshotRequest, VerifySnapshotRequest};
+use evenkeel::proto::v1::{UpdateSnapshotRequest, VerifySnapshotRequest};
 use futures::StreamExt;
 use prost_types::FieldDescriptorProto;
 use prost_types::field_descriptor_proto::Type;
@@ -16,7 +15,8 @@ use tonic_types::StatusExt;
 
 use crate::descriptors::{Call, FieldPath, Protocol, bytes_of, fixed_of, varint_of};
 use crate::process::Server;
-use support::build::{having, node, on, pod, requesting};
+use support::build::{having, node, on, pod, requesting, update_of};
+use support::model::Stored;
 
 /// The number of calls that are under way at once.
 const AT_ONCE: usize = 16;
@@ -162,23 +162,17 @@ impl Case<'_> {
 
 /// Nodes in zones, with pods on them that the examples of constraints count.
 fn cluster() -> UpdateSnapshotRequest {
-    let change = |object| Change {
-        object: Some(object),
-    };
     let name = |number| format!("node-{number}");
     let nodes = (0..6).map(|number| {
         let zone = format!("zone-{}", number % 3);
         let node = node(&name(number), &[("zone", &zone)]);
-        change(Object::Node(having(node, &[("cpu", "4"), ("pods", "10")])))
+        having(node, &[("cpu", "4"), ("pods", "10")]).change()
     });
     let pods = (0..4).map(|number| {
         let pod = requesting(pod(&format!("pod-{number}"), &[]), &[("cpu", "1")]);
-        change(Object::Pod(on(pod, &name(number))))
+        on(pod, &name(number)).change()
     });
-    UpdateSnapshotRequest {
-        changes: nodes.chain(pods).collect(),
-        ..UpdateSnapshotRequest::default()
-    }
+    update_of(nodes.chain(pods).collect())
 }
 
 /// Sends all extremes to a server with these flags. Checks that it judges them all and is sound

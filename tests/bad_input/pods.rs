@@ -46,11 +46,8 @@ async fn node_affinity() {
             match_fields: Vec::new(),
         });
         let path = format!("{REQUIRED}.nodeSelectorTerms[1].matchExpressions[0].{field}");
-        rows.extend(decisions(
-            &format!("{key} {operator} {values:?}"),
-            &pod,
-            &[path],
-        ));
+        let name = format!("{key} {operator} {values:?}");
+        rows.extend(decisions(&name, &pod, &[path]));
     }
     for (key, operator, values, field) in fields {
         let pod = affine(NodeSelectorTerm {
@@ -58,21 +55,15 @@ async fn node_affinity() {
             match_fields: vec![node_requirement(key, operator, values)],
         });
         let path = format!("{REQUIRED}.nodeSelectorTerms[1].matchFields[0].{field}");
-        rows.extend(decisions(
-            &format!("{key} {operator} {values:?}"),
-            &pod,
-            &[path],
-        ));
+        let name = format!("{key} {operator} {values:?}");
+        rows.extend(decisions(&name, &pod, &[path]));
     }
     let no_terms = requiring_terms(pod("", &[]), Vec::new());
     let path = format!("{REQUIRED}.nodeSelectorTerms");
     rows.extend(decisions("no terms", &no_terms, &[path]));
     let selecting = selecting(pod("", &[]), &[("k", "a b")]);
-    rows.extend(decisions(
-        "node selector",
-        &selecting,
-        &["pod.spec.nodeSelector"],
-    ));
+    let path = ["pod.spec.nodeSelector"];
+    rows.extend(decisions("node selector", &selecting, &path));
     refused(&server().await, rows).await;
 }
 
@@ -229,5 +220,5 @@ async fn all_faults_of_a_pod_at_once() {
         "pod.spec.topologySpreadConstraints[0].maxSkew",
         "pod.spec.topologySpreadConstraints[0].topologyKey",
     ];
-    refused(&server().await, decisions("all", &bad, &fields)).await;
+    refused(&server().await, decisions("all", &bad, &fields).into()).await;
 }

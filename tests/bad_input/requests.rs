@@ -7,14 +7,11 @@ use evenkeel::proto::v1::{
 use tonic::Code;
 use tonic_types::StatusExt;
 
-use super::verdict::{Call, Refusal, refused, server, state};
-use support::build::{ZONE, hard, pod, spread};
+use super::verdict::{Call, Refusal, invalid, refused, server, state};
+use support::build::{ZONE, filter_of, hard, pod, score_as, score_of, spread};
 
 fn filter() -> FilterRequest {
-    FilterRequest {
-        pod: Some(pod("", &[])),
-        ..FilterRequest::default()
-    }
+    filter_of(pod("", &[]))
 }
 
 fn candidates(names: &[&str]) -> Option<NodeNames> {
@@ -25,157 +22,88 @@ fn candidates(names: &[&str]) -> Option<NodeNames> {
 
 #[tokio::test]
 async fn fields_of_a_decision() {
-    let default = FilterRequest::default;
-    let table: [(&str, FilterRequest, &[&str]); 9] = [
-        ("no pod", default(), &["pod"]),
+    type Damage = fn(&mut FilterRequest);
+    let table: [(&str, Damage, &[&str]); 9] = [
+        ("no pod", |it| it.pod = None, &["pod"]),
         (
             "bad snapshot",
-            FilterRequest {
-                snapshot: "a b".into(),
-                ..filter()
-            },
+            |it| it.snapshot = "a b".into(),
             &["snapshot"],
         ),
         (
             "long snapshot",
-            FilterRequest {
-                snapshot: "s".repeat(254),
-                ..filter()
-            },
+            |it| it.snapshot = "s".repeat(254),
             &["snapshot"],
         ),
         (
             "candidate twice",
-            FilterRequest {
-                candidates: candidates(&["n0", "n1", "n0"]),
-                ..filter()
-            },
+            |it| it.candidates = candidates(&["n0", "n1", "n0"]),
             &["candidates.names[2]"],
         ),
         (
             "candidate without a name",
-            FilterRequest {
-                candidates: candidates(&["n0", ""]),
-                ..filter()
-            },
+            |it| it.candidates = candidates(&["n0", ""]),
             &["candidates.names[1]"],
         ),
-        (
-            "unknown view",
-            FilterRequest {
-                view: 99,
-                ..filter()
-            },
-            &["view"],
-        ),
+        ("unknown view", |it| it.view = 99, &["view"]),
         (
             "unknown node checks",
-            FilterRequest {
-                node_checks: 99,
-                ..filter()
-            },
+            |it| it.node_checks = 99,
             &["nodeChecks"],
         ),
-        (
-            "unknown dialect",
-            FilterRequest {
-                dialect: 99,
-                ..filter()
-            },
-            &["dialect"],
-        ),
+        ("unknown dialect", |it| it.dialect = 99, &["dialect"]),
         (
             "all at once",
-            FilterRequest {
-                pod: None,
-                view: 99,
-                min_revision: -1,
-                max_domains: Some(-1),
-                ..default()
+            |it| {
+                it.pod = None;
+                it.view = 99;
+                it.min_revision = -1;
+                it.max_domains = Some(-1);
             },
             &["pod", "view", "minRevision", "maxDomains"],
         ),
     ];
     let mut rows = Vec::new();
-    for (name, request, fields) in table {
-        let score = ScoreRequest {
-            snapshot: request.snapshot.clone(),
-            pod: request.pod.clone(),
-            candidates: request.candidates.clone(),
-            node_checks: request.node_checks,
-            view: request.view,
-            min_revision: request.min_revision,
-            dialect: request.dialect,
-            max_domains: request.max_domains,
-            ..ScoreRequest::default()
-        };
-        rows.push((
+    for (name, damage, fields) in table {
+        let mut request = filter();
+        damage(&mut request);
+        let score = Call::Score(score_as(request.clone()));
+        rows.push(invalid(
             format!("Filter, {name}"),
             Call::Filter(request),
-            Refusal::invalid(fields),
+            fields,
         ));
-        rows.push((
-            format!("Score, {name}"),
-            Call::Score(score),
-            Refusal::invalid(fields),
-        ));
+        rows.push(invalid(format!("Score, {name}"), score, fields));
     }
     let top = ScoreRequest {
-        pod: Some(pod("", &[])),
         top: -1,
-        ..ScoreRequest::default()
+        ..score_of(pod("", &[]))
     };
-    rows.push((
-        "negative top".into(),
-        Call::Score(top),
-        Refusal::invalid(&["top"]),
-    ));
+    rows.push(invalid("negative top", Call::Score(top), &["top"]));
     refused(&server().await, rows).await;
 }
 
 #[tokio::test]
 async fn fields_of_an_update() {
-    let default = UpdateSnapshotRequest::default;
-    let table = [
-        (
-            "bad snapshot",
-            UpdateSnapshotRequest {
-                snapshot: "a b".into(),
-                ..default()
-            },
-            "snapshot",
-        ),
-        (
-            "unknown mode",
-            UpdateSnapshotRequest {
-                mode: 99,
-                ..default()
-            },
-            "mode",
-        ),
+    type Damage = fn(&mut UpdateSnapshotRequest);
+    let table: [(&str, Damage, &str); 4] = [
+        ("bad snapshot", |it| it.snapshot = "a b".into(), "snapshot"),
+        ("unknown mode", |it| it.mode = 99, "mode"),
         (
             "negative revision",
-            UpdateSnapshotRequest {
-                expected_revision: Some(-1),
-                ..default()
-            },
+            |it| it.expected_revision = Some(-1),
             "expectedRevision",
         ),
         (
             "no version",
-            UpdateSnapshotRequest {
-                kubernetes_version: "one".into(),
-                ..default()
-            },
+            |it| it.kubernetes_version = "one".into(),
             "kubernetesVersion",
         ),
     ];
-    let rows = table.map(|(name, request, field)| {
-        (
-            name.to_owned(),
-            Call::Update(request),
-            Refusal::invalid(&[field]),
-        )
+    let rows = table.map(|(name, damage, field)| {
+        let mut request = UpdateSnapshotRequest::default();
+        damage(&mut request);
+        invalid(name, Call::Update(request), &[field])
     });
     refused(&server().await, rows.to_vec()).await;
 }
@@ -187,11 +115,7 @@ async fn unknown_snapshots() {
         snapshot: "unknown".into(),
         ..filter()
     };
-    let score = ScoreRequest {
-        snapshot: "unknown".into(),
-        pod: Some(pod("", &[])),
-        ..ScoreRequest::default()
-    };
+    let score = score_as(unknown.clone());
     let not_found = || Refusal::of(Code::NotFound, "unknown");
     let rows = vec![
         ("Filter".into(), Call::Filter(unknown), not_found()),

@@ -11,7 +11,7 @@ use prost::Message;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use support::build::{ZONE, node, on, pod};
+use support::build::{ZONE, filter_of, node, on, pod, score_of};
 use support::model::Stored;
 use support::server::Server;
 
@@ -55,6 +55,14 @@ impl Refusal {
     }
 }
 
+/// A name, a bad request, and its refusal.
+pub(crate) type Row = (String, Call, Refusal);
+
+/// A request that must be refused with exactly these field paths.
+pub(crate) fn invalid<S: AsRef<str>>(name: impl Into<String>, call: Call, fields: &[S]) -> Row {
+    (name.into(), call, Refusal::invalid(fields))
+}
+
 /// A server that knows a small cluster as the snapshot `default`.
 pub(crate) async fn server() -> Server {
     let server = Server::start().await;
@@ -87,7 +95,7 @@ pub(crate) async fn state(server: &Server) -> (Vec<Vec<u8>>, Snapshot, Vec<Strin
 }
 
 /// Sends every request and reports all rows that went wrong at once.
-pub(crate) async fn refused(server: &Server, rows: Vec<(String, Call, Refusal)>) {
+pub(crate) async fn refused(server: &Server, rows: Vec<Row>) {
     let before = state(server).await;
     let mut wrong = Vec::new();
     for (name, call, want) in rows {
@@ -163,29 +171,11 @@ fn faults(name: &str, status: &Status, want: &Refusal) -> Vec<String> {
 }
 
 /// Rows that ask Filter and Score about the pod.
-pub(crate) fn decisions<S: AsRef<str>>(
-    name: &str,
-    pod: &Pod,
-    fields: &[S],
-) -> Vec<(String, Call, Refusal)> {
-    let filter = FilterRequest {
-        pod: Some(pod.clone()),
-        ..FilterRequest::default()
-    };
-    let score = ScoreRequest {
-        pod: Some(pod.clone()),
-        ..ScoreRequest::default()
-    };
-    vec![
-        (
-            format!("Filter, {name}"),
-            Call::Filter(filter),
-            Refusal::invalid(fields),
-        ),
-        (
-            format!("Score, {name}"),
-            Call::Score(score),
-            Refusal::invalid(fields),
-        ),
+pub(crate) fn decisions<S: AsRef<str>>(name: &str, pod: &Pod, fields: &[S]) -> [Row; 2] {
+    let filter = Call::Filter(filter_of(pod.clone()));
+    let score = Call::Score(score_of(pod.clone()));
+    [
+        invalid(format!("Filter, {name}"), filter, fields),
+        invalid(format!("Score, {name}"), score, fields),
     ]
 }

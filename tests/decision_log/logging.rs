@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
-use evenkeel::proto::v1::{FilterRequest, FilterResponse, Pod, UpdateSnapshotRequest};
+use evenkeel::proto::v1::{FilterResponse, Pod};
 use serde_json::Value;
 use tempfile::TempDir;
 use tonic::transport::Channel;
 
 use crate::process;
-use support::build::{ZONE, hard, node, on, pod, spread};
+use support::build::{ZONE, filter_of, hard, node, on, pod, spread, update_of};
 use support::model::Stored;
 
 /// A server that logs its decisions, with three zones in its snapshot.
@@ -48,10 +48,7 @@ impl Logging {
         let server = process::Server::spawn(serve.args(&arguments));
         let mut client = SpreadServiceClient::new(server.channel());
         let nodes = ["a", "b", "c"].map(|zone| node(&format!("{zone}1"), &[(ZONE, zone)]).change());
-        let request = UpdateSnapshotRequest {
-            changes: nodes.into(),
-            ..UpdateSnapshotRequest::default()
-        };
+        let request = update_of(nodes.into());
         client.update_snapshot(request).await.expect("it is valid");
         Self {
             directory,
@@ -65,11 +62,7 @@ impl Logging {
     }
 
     pub(crate) async fn filter(&mut self) -> FilterResponse {
-        let request = FilterRequest {
-            pod: Some(web()),
-            ..FilterRequest::default()
-        };
-        let answer = self.client.filter(request).await;
+        let answer = self.client.filter(filter_of(web())).await;
         answer.expect("a valid question").into_inner()
     }
 
@@ -77,10 +70,7 @@ impl Logging {
     pub(crate) async fn run_on(&mut self, name: &str, node: &str) {
         let mut running = on(web(), node);
         running.metadata.get_or_insert_default().name = name.into();
-        let request = UpdateSnapshotRequest {
-            changes: vec![running.change()],
-            ..UpdateSnapshotRequest::default()
-        };
+        let request = update_of(vec![running.change()]);
         let answer = self.client.update_snapshot(request).await;
         answer.expect("it is valid");
     }

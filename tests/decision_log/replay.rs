@@ -4,6 +4,7 @@ use std::fs;
 
 use evenkeel::proto::v1::{PlaceRequest, Reservation};
 use serde_json::Value;
+use support::build::place_of;
 
 use crate::logging::{Logging, text, web};
 
@@ -13,8 +14,6 @@ async fn a_replay_on_the_same_state_is_the_same() {
     log.run_on("w1", "a1").await;
     log.filter().await;
     let place = PlaceRequest {
-        pod: Some(web()),
-        replicas: 3,
         reserve: Some(Reservation {
             owner: "somebody".into(),
             ttl: Some(pbjson_types::Duration {
@@ -23,7 +22,7 @@ async fn a_replay_on_the_same_state_is_the_same() {
             }),
         }),
         request_id: "first".into(),
-        ..PlaceRequest::default()
+        ..place_of(web(), 3)
     };
     let (saved, _) = log.told("snapshot save state.json");
     assert_eq!(saved, 0);

@@ -4,7 +4,7 @@ use evenkeel::decision_log::Line;
 use evenkeel::proto::v1::{ExplainRequest, FilterRequest, PlaceRequest, ScoreRequest};
 
 use crate::logging::{Logging, lines, texts, web};
-use support::build::node;
+use support::build::{filter_of, node};
 use support::model::Stored;
 use support::server::Server;
 
@@ -115,11 +115,7 @@ async fn what_could_not_be_written_is_not_answered() {
 async fn without_a_log_there_are_no_ids() {
     let server = Server::start().await;
     server.update("", vec![node("a1", &[]).change()]).await;
-    let request = FilterRequest {
-        pod: Some(web()),
-        ..FilterRequest::default()
-    };
-    assert_eq!(server.filter(request).await.decision_id, "");
+    assert_eq!(server.filter(filter_of(web())).await.decision_id, "");
 }
 
 #[tokio::test]

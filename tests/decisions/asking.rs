@@ -6,16 +6,13 @@ use evenkeel::limits::Limits;
 use evenkeel::proto::v1::decide_request::Step;
 use evenkeel::proto::v1::decide_response::Answer;
 use evenkeel::proto::v1::question::Ask;
-use evenkeel::proto::v1::{
-    Change, DecideRequest, DecideResponse, FilterRequest, PlaceRequest, Pod, Question,
-    UpdateSnapshotRequest,
-};
+use evenkeel::proto::v1::{Change, DecideRequest, DecideResponse, FilterRequest, Pod, Question};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 
-use support::build::{ZONE, hard, node, on, pod, soft, spread};
+use support::build::{ZONE, hard, node, on, place_of, pod, soft, spread, update_of};
 use support::model::Stored;
 use support::server::{Client, Server};
 
@@ -99,11 +96,7 @@ pub(crate) fn filter(min_revision: i64) -> Ask {
 }
 
 pub(crate) fn place(replicas: i32) -> Ask {
-    Ask::Place(PlaceRequest {
-        pod: Some(web()),
-        replicas,
-        ..PlaceRequest::default()
-    })
+    Ask::Place(place_of(web(), replicas))
 }
 
 /// A server on a small cluster at revision 1.
@@ -117,10 +110,6 @@ pub(crate) async fn server(limits: Limits) -> Server {
 }
 
 pub(crate) async fn update(server: &Server, changes: Vec<Change>) {
-    let request = UpdateSnapshotRequest {
-        changes,
-        ..UpdateSnapshotRequest::default()
-    };
-    let updated = server.client().update_snapshot(request).await;
+    let updated = server.client().update_snapshot(update_of(changes)).await;
     updated.expect("valid changes");
 }

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 
 use evenkeel::proto::v1::{
     Code, ConstraintReport, DefaultConstraints, FilterRequest, FilterResponse, Node, NodeChecks,
-    NodeNames, Pod, ScoreRequest, ScoreResponse, View,
+    NodeNames, Pod, ScoreRequest, ScoreResponse,
 };
 use evenkeel::recount::Cluster;
 use evenkeel::snapshot::Limits;
 use serde::Deserialize;
 use serde_json::Value;
 use support::agree::{self, Question, WEIGHT_TOLERANCE};
+use support::build::{full_filter_of, score_as};
 use support::server::Server;
 use support::{model, reasons, vectors};
 
@@ -181,24 +182,16 @@ fn oracle_decides_like_kube_scheduler() {
 fn filter_request(case: &Case) -> FilterRequest {
     FilterRequest {
         snapshot: case.name.clone(),
-        pod: Some(case.pod.clone()),
         node_checks: NodeChecks::SpreadOnly as i32,
-        view: View::Full as i32,
-        max_domains: Some(0),
-        ..FilterRequest::default()
+        ..full_filter_of(case.pod.clone())
     }
 }
 
 fn score_request(case: &Case) -> ScoreRequest {
     let names = case.candidates.clone();
     ScoreRequest {
-        snapshot: case.name.clone(),
-        pod: Some(case.pod.clone()),
         candidates: names.map(|names| NodeNames { names }),
-        node_checks: NodeChecks::SpreadOnly as i32,
-        view: View::Full as i32,
-        max_domains: Some(0),
-        ..ScoreRequest::default()
+        ..score_as(filter_request(case))
     }
 }
 

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use crate::rebalance::{about, ask, moves};
 use crate::removals::owned;
 use evenkeel::proto::v1::{
-    Change, DefaultConstraints, IntOrString, PodDisruptionBudget, PodDisruptionBudgetSpec,
-    PodDisruptionBudgetStatus, RebalanceRequest,
+    Change, IntOrString, PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus,
+    RebalanceRequest,
 };
 use fastrand::Rng;
 use support::build::{ZONE, hard, labelled, meta, node, on, pod, spread};
@@ -196,9 +196,7 @@ async fn each_step_keeps_budgets_and_limits() {
     let (mut moved, mut kept) = (0, 0);
     for seed in 0..400 {
         let mut case = Case::random(&mut Rng::with_seed(seed));
-        server
-            .replace("", case.changes(), DefaultConstraints::default())
-            .await;
+        server.replace_all(case.changes()).await;
         let answer = ask(&server, case.request()).await;
         let (mut of_app, mut from_node) = ([0; 3], BTreeMap::new());
         for (step, (name, from, to)) in (1..).zip(moves(&answer)) {

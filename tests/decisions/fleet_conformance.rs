@@ -10,7 +10,7 @@ use evenkeel::proto::v1::{
 };
 use pbjson_types::Timestamp;
 use serde::Deserialize;
-use support::build::{meta, on, pod, spread};
+use support::build::{meta, on, place_of, pod, spread};
 use support::model::Stored;
 use support::server::Server;
 use support::{reasons, vectors};
@@ -137,14 +137,12 @@ impl Case {
         };
         PlaceRequest {
             snapshot: snapshot.into(),
-            pod: Some(self.pod()),
-            replicas: self.pick_n.unwrap_or(0),
             dialect: Dialect::Fleet.into(),
             bonuses: self.affinity_scores.iter().map(bonus).collect(),
             holders: self.held().map(holder).collect(),
             sticky: self.obsolete.clone(),
             view: view.into(),
-            ..PlaceRequest::default()
+            ..place_of(self.pod(), self.pick_n.unwrap_or(0))
         }
     }
 }
@@ -208,14 +206,11 @@ async fn documented_worked_example() {
         ..TopologySpreadConstraint::default()
     };
     let request = PlaceRequest {
-        pod: Some(spread(pod("", &PLACEMENT), vec![region])),
-        replicas: 2,
         dialect: Dialect::Fleet.into(),
         view: View::Full.into(),
-        ..PlaceRequest::default()
+        ..place_of(spread(pod("", &PLACEMENT), vec![region]), 2)
     };
-    let placed = server.client().place(request).await;
-    let placed = placed.expect("a valid request").into_inner();
+    let placed = server.place(request).await;
     // All clusters are equal at first, so the largest name is picked. Then the west has fewer.
     let picks: Vec<_> = placed
         .placements

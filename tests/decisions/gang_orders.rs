@@ -3,14 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::gangs::{all_or_nothing, picks, place, together, workload};
+use crate::gangs::{all_or_nothing, picks, together, workload};
 use crate::joint::random_nodes;
 use crate::rebalance::cases;
 use crate::removals::RACK;
-use evenkeel::proto::v1::{Change, DefaultConstraints, NodeChecks, PlaceRequest, Planning, Pod};
+use evenkeel::proto::v1::{Change, NodeChecks, PlaceRequest, Planning, Pod};
 use evenkeel::recount::Cluster;
 use fastrand::Rng;
-use support::build::{HOSTNAME, ZONE, having, node, on};
+use support::build::{HOSTNAME, ZONE, having, node, on, place_of};
 use support::model::{self, Stored};
 use support::server::Server;
 
@@ -66,11 +66,7 @@ fn one_after_the_other(cluster: &Cluster, request: &PlaceRequest) -> Vec<(usize,
     let mut picks = Vec::new();
     for (index, workload) in request.workloads.iter().enumerate() {
         let template = workload.pod.clone().expect("a template");
-        let one = PlaceRequest {
-            pod: Some(template.clone()),
-            replicas: workload.replicas,
-            ..PlaceRequest::default()
-        };
+        let one = place_of(template.clone(), workload.replicas);
         for pick in now.place(&one) {
             put(&mut now, &template, &pick.node);
             picks.push((index, pick.node));
@@ -119,11 +115,10 @@ async fn workloads_are_placed_one_after_the_other() {
     for seed in 0..cases() / 6 {
         let (nodes, request) = random(&mut Rng::with_seed(seed));
         let cluster = cluster_of(&nodes);
-        let defaults = DefaultConstraints::default();
-        server.replace("", nodes, defaults).await;
+        server.replace_all(nodes).await;
         let said = format!("seed {seed}: {request:?}");
         let wanted: i32 = request.workloads.iter().map(|it| it.replicas).sum();
-        let greedy = place(&server, request.clone()).await;
+        let greedy = server.place(request.clone()).await;
         assert_eq!(
             picks(&greedy),
             one_after_the_other(&cluster, &request),
@@ -145,7 +140,7 @@ async fn workloads_are_placed_one_after_the_other() {
             );
         }
 
-        let gang = place(&server, all_or_nothing(&request)).await;
+        let gang = server.place(all_or_nothing(&request)).await;
         match greedy.unplaced {
             0 => assert_eq!(picks(&gang), picks(&greedy), "{said}"),
             _ => assert_eq!((picks(&gang), gang.unplaced), (vec![], wanted), "{said}"),
@@ -155,7 +150,7 @@ async fn workloads_are_placed_one_after_the_other() {
             planning: Planning::Joint.into(),
             ..request.clone()
         };
-        let joint = place(&server, jointly).await;
+        let joint = server.place(jointly).await;
         let mut now = cluster.clone();
         for (index, node) in picks(&joint) {
             let template = request.workloads[index].pod.as_ref().expect("a template");

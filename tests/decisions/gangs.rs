@@ -6,7 +6,7 @@ use evenkeel::proto::v1::{
     Completeness, Dialect, HeldPlacement, ListReservationsRequest, NodeCapacity, PlaceRequest,
     PlaceResponse, Planning, Reservation, WorkloadReplicas,
 };
-use support::build::{ZONE, hard, having, node, pod, requesting, soft, spread};
+use support::build::{ZONE, hard, having, node, place_of, pod, requesting, soft, spread};
 use support::model::Stored;
 use support::server::Server;
 use tonic::Code;
@@ -49,11 +49,6 @@ pub(crate) fn all_or_nothing(request: &PlaceRequest) -> PlaceRequest {
     }
 }
 
-pub(crate) async fn place(server: &Server, request: PlaceRequest) -> PlaceResponse {
-    let answer = server.client().place(request).await;
-    answer.expect("a valid request").into_inner()
-}
-
 /// The picks of an answer, in order: workload and node.
 pub(crate) fn picks(answer: &PlaceResponse) -> Vec<(usize, String)> {
     let picks = answer.placements.iter();
@@ -71,7 +66,7 @@ async fn the_next_workload_sees_the_picks_of_the_first() {
     let over_zones = [(ZONE, 1, true)];
     let one = |name| workload(name, 1, "1", &over_zones);
     let mut request = together(vec![one("web"), one("db")]);
-    let answer = place(&server, request.clone()).await;
+    let answer = server.place(request.clone()).await;
     let expected = [(0, "a".to_owned()), (1, "b".to_owned())];
     assert_eq!(picks(&answer), expected);
     let counts = |at: usize| -> Vec<i64> {
@@ -91,7 +86,7 @@ async fn the_next_workload_sees_the_picks_of_the_first() {
             replicas: 0,
         },
     ];
-    let answer = place(&server, request).await;
+    let answer = server.place(request).await;
     assert_eq!(
         (picks(&answer), answer.unplaced),
         (vec![(0, "a".to_owned())], 1)
@@ -112,7 +107,7 @@ async fn joint_planning_places_what_is_left_over_first() {
         workload("small", 1, "1", &[]),
         workload("large", 1, "4", &[]),
     ]);
-    let greedy = place(&server, request.clone()).await;
+    let greedy = server.place(request.clone()).await;
     assert_eq!(
         (picks(&greedy), greedy.bound),
         (vec![(0, "a".to_owned())], None)
@@ -121,7 +116,7 @@ async fn joint_planning_places_what_is_left_over_first() {
         planning: Planning::Joint.into(),
         ..all_or_nothing(&request)
     };
-    let joint = place(&server, joint).await;
+    let joint = server.place(joint).await;
     let expected = [(1, "a".to_owned()), (0, "b".to_owned())];
     assert_eq!((picks(&joint), joint.bound), (expected.to_vec(), Some(2)));
 }
@@ -149,7 +144,7 @@ async fn a_gang_is_reserved_whole_or_not_at_all() {
             workload("db", db, "1", &[]),
         ]))
     };
-    let refused = place(&server, request(3)).await;
+    let refused = server.place(request(3)).await;
     assert_eq!((picks(&refused), refused.unplaced), (vec![], 5));
     let [web, db] = &*refused.workloads else {
         panic!("{refused:?}");
@@ -159,7 +154,7 @@ async fn a_gang_is_reserved_whole_or_not_at_all() {
     assert_eq!(db.reasons[0].reason, "Insufficient cpu");
     assert!(held().await.is_empty());
 
-    let placed = place(&server, request(2)).await;
+    let placed = server.place(request(2)).await;
     assert_eq!((placed.placements.len(), placed.unplaced), (4, 0));
     let held = held().await;
     let of = |app: &str| held.iter().filter(|it| it.labels["app"] == app).count();
@@ -178,7 +173,7 @@ async fn a_gang_is_reserved_whole_or_not_at_all() {
         workloads: vec![],
         ..request(1)
     };
-    let refused = place(&server, alone).await;
+    let refused = server.place(alone).await;
     assert_eq!((refused.placements.len(), refused.unplaced), (0, 1));
 }
 
@@ -216,9 +211,7 @@ async fn what_cannot_be_placed_together_is_refused() {
             PlaceRequest {
                 dialect: fleet,
                 completeness: 2,
-                pod: Some(pod("p", &SHOP)),
-                replicas: 1,
-                ..PlaceRequest::default()
+                ..place_of(pod("p", &SHOP), 1)
             },
             "completeness: must not be COMPLETENESS_ALL_OR_NOTHING",
         ),

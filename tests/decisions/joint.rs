@@ -7,11 +7,10 @@ use std::time::Duration;
 use crate::rebalance::cases;
 use crate::removals::{RACK, WEB};
 use evenkeel::proto::v1::{
-    Change, DefaultConstraints, FilterRequest, NodeCapacity, NodeChecks, PlaceRequest,
-    PlaceResponse, Planning, Pod,
+    Change, FilterRequest, NodeCapacity, NodeChecks, PlaceRequest, PlaceResponse, Planning, Pod,
 };
 use fastrand::Rng;
-use support::build::{HOSTNAME, ZONE, hard, node, on, pod, spread};
+use support::build::{HOSTNAME, ZONE, hard, node, on, place_of, pod, spread};
 use support::model::Stored;
 use support::server::Server;
 use tokio::time::timeout;
@@ -86,11 +85,9 @@ impl Case {
             replicas: *room as i32,
         };
         PlaceRequest {
-            pod: Some(self.pod()),
-            replicas: self.replicas as i32,
             capacities: room.map(capacity).collect(),
             planning: planning.into(),
-            ..PlaceRequest::default()
+            ..place_of(self.pod(), self.replicas as i32)
         }
     }
 
@@ -151,15 +148,8 @@ impl Case {
     }
 
     async fn place(&self, server: &Server, planning: Planning) -> PlaceResponse {
-        let answer = server.client().place(self.request(planning)).await;
-        answer.expect("a valid request").into_inner()
+        server.place(self.request(planning)).await
     }
-}
-
-async fn load(server: &Server, case: &Case) {
-    server
-        .replace("", case.changes(), DefaultConstraints::default())
-        .await;
 }
 
 const KEYS: [&[&str]; 5] = [
@@ -177,7 +167,7 @@ async fn no_order_of_picks_is_longer() {
     let mut gained = 0;
     for round in 0..cases() * 2 / 3 {
         let case = Case::random(&mut rng, KEYS[round as usize % KEYS.len()], (7, 8));
-        load(&server, &case).await;
+        server.replace_all(case.changes()).await;
         let greedy = case.place(&server, Planning::Greedy).await;
         assert_eq!(greedy.bound, None);
         let joint = case.place(&server, Planning::Joint).await;
@@ -202,7 +192,7 @@ async fn many_are_planned_by_levels() {
     for round in 0..75 {
         let keys = KEYS[round % KEYS.len()];
         let case = Case::random(&mut rng, keys, (16, 120));
-        load(&server, &case).await;
+        server.replace_all(case.changes()).await;
         let greedy = case.place(&server, Planning::Greedy).await;
         let joint = case.place(&server, Planning::Joint).await;
         let (before, placed) = (case.check(&greedy), case.check(&joint));
@@ -250,7 +240,7 @@ async fn many_hosts_are_planned_together() {
             // With the same room everywhere, nodes differ only in their labels.
             case.room.fill(3);
         }
-        load(&server, &case).await;
+        server.replace_all(case.changes()).await;
         let (before, placed, joint) = both(&server, &case).await;
         let bound = joint.bound.expect("it was asked for") as usize;
         assert!(
@@ -272,7 +262,7 @@ async fn hosts_in_crossing_domains_are_planned_together() {
     let mut left_over = 0;
     for _ in 0..4 {
         let case = Case::random(&mut rng, KEYS[4], (300, 600));
-        load(&server, &case).await;
+        server.replace_all(case.changes()).await;
         let (before, placed, joint) = both(&server, &case).await;
         assert_eq!(joint.bound, Some(placed as i32));
         assert!(before <= placed, "{before} {placed}");
@@ -299,7 +289,7 @@ async fn a_dead_end_is_seen_before_it_is_reached() {
     for labels in &mut case.nodes {
         labels.insert(HOSTNAME, format!("{labels:?}").len().to_string());
     }
-    load(&server, &case).await;
+    server.replace_all(case.changes()).await;
     let names = |answer: &PlaceResponse| -> Vec<String> {
         answer.placements.iter().map(|it| it.node.clone()).collect()
     };
@@ -338,10 +328,8 @@ async fn a_dead_end_is_seen_before_it_is_reached() {
 async fn unknown_planning_is_refused() {
     let server = Server::start().await;
     let request = PlaceRequest {
-        pod: Some(pod("p", &WEB)),
-        replicas: 1,
         planning: 9,
-        ..PlaceRequest::default()
+        ..place_of(pod("p", &WEB), 1)
     };
     let status = server.client().place(request).await;
     let status = status.expect_err("it is refused");

@@ -7,11 +7,10 @@ use crate::joint::random_nodes;
 use crate::rebalance::cases;
 use crate::removals::{RACK, WEB};
 use evenkeel::proto::v1::{
-    Change, DefaultConstraints, Dialect, FilterRequest, PlaceRequest, PlaceResponse, Planning, Pod,
-    View,
+    Change, Dialect, FilterRequest, PlaceRequest, PlaceResponse, Planning, Pod, View,
 };
 use fastrand::Rng;
-use support::build::{HOSTNAME, ZONE, hard, node, on, pod, soft, spread};
+use support::build::{HOSTNAME, ZONE, hard, node, on, place_of, pod, soft, spread};
 use support::model::Stored;
 use support::server::Server;
 
@@ -153,15 +152,12 @@ impl Fleet {
 
     async fn place(&self, server: &Server, planning: Planning) -> PlaceResponse {
         let request = PlaceRequest {
-            pod: Some(self.pod()),
-            replicas: self.wanted as i32,
             dialect: Dialect::Fleet.into(),
             planning: planning.into(),
             view: View::Full.into(),
-            ..PlaceRequest::default()
+            ..place_of(self.pod(), self.wanted as i32)
         };
-        let answer = server.client().place(request).await;
-        answer.expect("a valid request").into_inner()
+        server.place(request).await
     }
 }
 
@@ -172,8 +168,7 @@ async fn no_order_of_picks_is_better() {
     let mut better = 0;
     for _ in 0..cases() {
         let fleet = Fleet::random(&mut rng);
-        let defaults = DefaultConstraints::default();
-        server.replace("", fleet.changes(), defaults).await;
+        server.replace_all(fleet.changes()).await;
         let greedy = fleet.place(&server, Planning::Greedy).await;
         assert_eq!((greedy.bound, greedy.score_bound), (None, None));
         let joint = fleet.place(&server, Planning::Joint).await;
@@ -208,8 +203,7 @@ async fn a_fleet_sees_a_dead_end() {
         constraints: vec![(ZONE, 1, true), (RACK, 1, true)],
         wanted: 2,
     };
-    let defaults = DefaultConstraints::default();
-    server.replace("", fleet.changes(), defaults).await;
+    server.replace_all(fleet.changes()).await;
     let greedy = fleet.place(&server, Planning::Greedy).await;
     assert_eq!(fleet.check(&greedy).0, 1);
     let joint = fleet.place(&server, Planning::Joint).await;

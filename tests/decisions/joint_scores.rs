@@ -6,12 +6,10 @@ use std::collections::BTreeMap;
 use crate::joint::random_nodes;
 use crate::rebalance::cases;
 use crate::removals::{RACK, WEB};
-use evenkeel::proto::v1::{
-    Change, DefaultConstraints, NodeBonus, NodeCapacity, NodeChecks, PlaceRequest, Planning,
-};
+use evenkeel::proto::v1::{Change, NodeBonus, NodeCapacity, NodeChecks, PlaceRequest, Planning};
 use evenkeel::recount::Cluster;
 use fastrand::Rng;
-use support::build::{HOSTNAME, ZONE, hard, node, on, pod, soft, spread};
+use support::build::{HOSTNAME, ZONE, hard, node, on, place_of, pod, soft, spread};
 use support::model::{self, Stored};
 use support::server::Server;
 
@@ -54,12 +52,10 @@ fn request(rng: &mut Rng, nodes: usize, keys: (&[&str], &[&str])) -> PlaceReques
         replicas: rng.i32(0..3),
     });
     PlaceRequest {
-        pod: Some(spread(pod("web", &WEB), constraints)),
         capacities: capacities.collect(),
-        replicas: rng.i32(1..6),
         planning: Planning::Joint.into(),
         bonuses,
-        ..PlaceRequest::default()
+        ..place_of(spread(pod("web", &WEB), constraints), rng.i32(1..6))
     }
 }
 
@@ -114,9 +110,7 @@ async fn no_order_of_picks_has_better_scores() {
             model::apply(&mut cluster, change);
         }
         let joint = request(&mut rng, nodes, KEYS[seed as usize % KEYS.len()]);
-        server
-            .replace("", objects, DefaultConstraints::default())
-            .await;
+        server.replace_all(objects).await;
         let sum = async |request: PlaceRequest| {
             let answer = server.client().place(request.clone()).await;
             let answer = answer.expect("a valid request").into_inner();

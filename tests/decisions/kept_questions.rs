@@ -3,17 +3,16 @@
 
 use bytes::Bytes;
 use evenkeel::account::Part;
-use evenkeel::proto::v1::change::Object;
-use evenkeel::proto::v1::{
-    Change, DefaultConstraints, FilterRequest, NodeNames, ObjectReference, Pod, View,
-};
+use evenkeel::proto::v1::{Change, DefaultConstraints, FilterRequest, NodeNames, Pod, View};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use prost::Message;
 
 use support::asked::{Asked, UNTIL_KEPT, ZONE, cluster, same};
-use support::build::{hard, labelled, node, pairs, pod, requirement, soft, spread};
-use support::model::Stored;
+use support::build::{
+    defaults_of, filter_of, hard, labelled, node, pod, requirement, service, soft, spread,
+};
+use support::model::{Stored, delete};
 
 /// Pods of all kinds: valid ones, one with faults, and an empty one.
 fn pods() -> Vec<Pod> {
@@ -171,25 +170,9 @@ async fn a_question_that_comes_again_is_kept() {
     assert_eq!((keeping.hits(), forgetful.hits()), (8, 0));
 }
 
-/// A service that selects the pods with these labels.
-fn service(name: &str, labels: &[(&str, &str)]) -> Change {
-    let mut service = evenkeel::proto::v1::Service {
-        metadata: pod(name, &[]).metadata,
-        ..Default::default()
-    };
-    service.spec.get_or_insert_default().selector = pairs(labels);
-    service.change()
-}
-
 /// A default constraint.
 fn list(skew: i32) -> DefaultConstraints {
-    DefaultConstraints {
-        constraints: vec![evenkeel::proto::v1::TopologySpreadConstraint {
-            label_selector: None,
-            ..hard(skew, ZONE, &[])
-        }],
-        system: false,
-    }
+    defaults_of(vec![hard(skew, ZONE, &[])])
 }
 
 #[tokio::test]
@@ -199,7 +182,7 @@ async fn a_question_is_kept_for_all_snapshots() {
     for asked in [&keeping, &forgetful] {
         for (snapshot, skew) in snapshots {
             let mut changes = cluster();
-            changes.push(service("web", &[("app", "web")]));
+            changes.push(service("web", &[("app", "web")]).change());
             asked.update_of(snapshot, changes, Some(list(skew))).await;
         }
     }
@@ -226,12 +209,6 @@ async fn a_question_is_kept_for_all_snapshots() {
 #[tokio::test]
 async fn kept_default_constraints_hold_for_as_long_as_defaults_and_owners() {
     let [keeping, forgetful] = Asked::both();
-    let gone = ObjectReference {
-        kind: "Service".into(),
-        namespace: "default".into(),
-        name: "s1".into(),
-        ..ObjectReference::default()
-    };
     let system = DefaultConstraints {
         system: true,
         ..DefaultConstraints::default()
@@ -239,16 +216,11 @@ async fn kept_default_constraints_hold_for_as_long_as_defaults_and_owners() {
     let steps: Vec<(Vec<Change>, Option<DefaultConstraints>)> = vec![
         (cluster(), None),
         (vec![], Some(list(1))),
-        (vec![service("s1", &[("app", "web")])], None),
+        (vec![service("s1", &[("app", "web")]).change()], None),
         (vec![], Some(list(2))),
-        (vec![service("s1", &[("app", "db")])], None),
-        (vec![service("s2", &[("app", "web")])], None),
-        (
-            vec![Change {
-                object: Some(Object::Delete(gone)),
-            }],
-            None,
-        ),
+        (vec![service("s1", &[("app", "db")]).change()], None),
+        (vec![service("s2", &[("app", "web")]).change()], None),
+        (vec![delete("Service", "default", "s1")], None),
         (vec![], Some(system)),
         (vec![], Some(DefaultConstraints::default())),
     ];
@@ -289,11 +261,8 @@ async fn what_is_kept_stays_within_its_limit() {
     let mut peak = 0;
     for number in 0..1_000 {
         let label = format!("web-{number}");
-        let request = FilterRequest {
-            // Without constraints nothing but the question is kept for the pod.
-            pod: Some(pod("", &[("app", &label)])),
-            ..FilterRequest::default()
-        };
+        // Without constraints nothing but the question is kept for the pod.
+        let request = filter_of(pod("", &[("app", &label)]));
         let bytes = Bytes::from(request.encode_to_vec());
         for _ in 0..UNTIL_KEPT {
             asked.filter(bytes.clone()).await.expect("valid");

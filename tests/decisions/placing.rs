@@ -17,7 +17,7 @@ use proptest::collection::{btree_map, vec};
 use proptest::option::weighted;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
-use support::build::{HOSTNAME, ZONE, hard, node, on, pod, soft, spread};
+use support::build::{HOSTNAME, ZONE, hard, node, on, place_of, pod, soft, spread};
 use support::model::{self, Stored};
 use support::server::Server;
 use tokio::runtime::Runtime;
@@ -175,13 +175,11 @@ impl Ask {
         };
         PlaceRequest {
             snapshot: snapshot.into(),
-            pod: Some(self.pod.clone()),
-            replicas: self.replicas,
             candidates: self.candidates.clone().map(|names| NodeNames { names }),
             node_checks: self.checks.into(),
             bonuses: self.bonuses.iter().map(bonus).collect(),
             capacities: self.capacities.iter().map(capacity).collect(),
-            ..PlaceRequest::default()
+            ..place_of(self.pod.clone(), self.replicas)
         }
     }
 
@@ -316,11 +314,7 @@ async fn equal_nodes_are_taken_in_turn() {
     }
     server.update("", changes).await;
     let picks = async |constraints, replicas| {
-        let request = PlaceRequest {
-            pod: Some(spread(pod("", &WEB), constraints)),
-            replicas,
-            ..PlaceRequest::default()
-        };
+        let request = place_of(spread(pod("", &WEB), constraints), replicas);
         let placed = server.client().place(request).await.expect("placed");
         let placements = placed.into_inner().placements;
         placements

@@ -6,9 +6,8 @@ use std::collections::{BTreeMap, HashSet};
 use crate::joint::random_nodes;
 use crate::removals::{RACK, WEB, owned};
 use evenkeel::proto::v1::{
-    Change, DefaultConstraints, IntOrString, NodeChecks, Pod, PodDisruptionBudget,
-    PodDisruptionBudgetSpec, RebalanceRequest, RebalanceResponse, StayingPod,
-    TopologySpreadConstraint, move_blocker,
+    Change, IntOrString, NodeChecks, Pod, PodDisruptionBudget, PodDisruptionBudgetSpec,
+    RebalanceRequest, RebalanceResponse, StayingPod, TopologySpreadConstraint, move_blocker,
 };
 use evenkeel::recount::Cluster;
 use fastrand::Rng;
@@ -231,9 +230,7 @@ async fn check(server: &Server, case: &Case) -> RebalanceResponse {
     for change in &changes {
         model::apply(&mut cluster, change);
     }
-    server
-        .replace("", changes, DefaultConstraints::default())
-        .await;
+    server.replace_all(changes).await;
     let answer = ask(server, about("")).await;
     for workload in &answer.workloads {
         let both = workload.before.iter().zip(&workload.after);
@@ -417,9 +414,7 @@ async fn what_is_in_the_way() {
     for (name, more, change, planned, blocker) in cases {
         let mut changes = zones();
         changes.extend(more);
-        server
-            .replace("", changes, DefaultConstraints::default())
-            .await;
+        server.replace_all(changes).await;
         let mut request = about("");
         change(&mut request);
         let answer = ask(&server, request).await;
@@ -455,9 +450,7 @@ async fn descheduler_1918_hosts_that_zones_leave_empty() {
     let constraints = [hard(1, ZONE, &WEB), hard(1, HOSTNAME, &WEB)];
     let pods = ["a1", "a2", "a3", "b1", "b1", "b2", "c1", "c1", "c2"];
     changes.extend(web_on(&pods, &constraints));
-    server
-        .replace("", changes, DefaultConstraints::default())
-        .await;
+    server.replace_all(changes).await;
     let answer = ask(&server, about("")).await;
     assert_eq!(moves(&answer), [], "{answer:?}");
     let after = &answer.workloads[0].after;
@@ -473,9 +466,7 @@ async fn descheduler_1219_constraints_are_judged_together() {
     let mut changes = nodes_in_zones(&["a1", "a2", "b1", "b2"]);
     let constraints = [soft(1, ZONE, &WEB), soft(1, HOSTNAME, &WEB)];
     changes.extend(web_on(&["a1", "a1", "a2", "b1"], &constraints));
-    server
-        .replace("", changes, DefaultConstraints::default())
-        .await;
+    server.replace_all(changes).await;
     // Soft constraints are left alone unless they are asked for.
     assert_eq!(moves(&ask(&server, about("")).await), []);
     let request = RebalanceRequest {
@@ -507,9 +498,7 @@ async fn descheduler_1032_nothing_is_evicted_that_fits_nowhere_else() {
         &[hard(1, ZONE, &WEB)],
     ));
     changes.push(on(pod("other", &[]), "c1").change());
-    server
-        .replace("", changes, DefaultConstraints::default())
-        .await;
+    server.replace_all(changes).await;
     let answer = ask(&server, about("")).await;
     assert_eq!(moves(&answer), [], "{answer:?}");
     let blockers = answer.workloads[0].blockers.iter();
@@ -530,8 +519,7 @@ async fn descheduler_835_a_balanced_host_is_no_place_to_go() {
     changes.push(cordoned(empty).change());
     let hosts = ["a1", "a1", "a1", "b1", "b1"];
     changes.extend(web_on(&hosts, &[soft(1, HOSTNAME, &WEB)]));
-    let defaults = DefaultConstraints::default();
-    server.replace("", changes, defaults).await;
+    server.replace_all(changes).await;
     let request = RebalanceRequest {
         soft: true,
         ..about("")
@@ -551,8 +539,7 @@ async fn kubernetes_98215_a_rollout_that_ended_uneven() {
     let mut changes = nodes_in_zones(&["a1", "b1", "c1"]);
     let constraints = [hard(1, HOSTNAME, &WEB)];
     changes.extend(web_on(&["a1", "a1", "a1", "b1", "b1"], &constraints));
-    let defaults = DefaultConstraints::default();
-    server.replace("", changes, defaults).await;
+    server.replace_all(changes).await;
     let answer = ask(&server, about("")).await;
     assert_eq!(moves(&answer), [("p0", "a1", "c1")], "{answer:?}");
     server.update("", vec![delete("Pod", "", "p0")]).await;
@@ -579,8 +566,7 @@ async fn kubernetes_134810_several_rollouts_at_once() {
             changes.push(spread(pod, vec![hard(1, ZONE, &labels)]).change());
         }
     }
-    let defaults = DefaultConstraints::default();
-    server.replace("", changes, defaults).await;
+    server.replace_all(changes).await;
     let answer = ask(&server, about("")).await;
     let mut planned = moves(&answer);
     planned.sort_unstable();
@@ -594,9 +580,7 @@ async fn a_key_makes_workloads_even_that_have_no_constraint() {
     let server = Server::start().await;
     let mut changes = nodes_in_zones(&["a1", "b1"]);
     changes.extend(web_on(&["a1", "a1", "a1"], &[]));
-    server
-        .replace("", changes, DefaultConstraints::default())
-        .await;
+    server.replace_all(changes).await;
     assert_eq!(moves(&ask(&server, about("")).await), []);
     let request = RebalanceRequest {
         topology_key: ZONE.into(),
@@ -634,9 +618,7 @@ async fn what_never_moves() {
             pod.change()
         });
         changes.extend(pods);
-        server
-            .replace("", changes, DefaultConstraints::default())
-            .await;
+        server.replace_all(changes).await;
         let stay = (0..3).map(|at| StayingPod {
             name: format!("p{at}"),
             reason: why.into(),

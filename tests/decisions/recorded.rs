@@ -12,6 +12,7 @@ use evenkeel::recount::{Cluster, NodeRecount, Rejection};
 use evenkeel::snapshot::Limits;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use support::build::place_of;
 use support::server::Server;
 use support::{model, reasons, vectors};
 
@@ -165,9 +166,7 @@ pub(super) async fn check_place(server: &Server, snapshot: &str, cluster: &Clust
     let replicas = 5;
     let request = PlaceRequest {
         snapshot: snapshot.to_owned(),
-        pod: Some(pod.clone()),
-        replicas,
-        ..PlaceRequest::default()
+        ..place_of(pod.clone(), replicas)
     };
     let expected = cluster.place(&request);
     let placed = server.client().place(request).await;

@@ -4,12 +4,13 @@ use std::time::Duration;
 use support::model;
 
 use evenkeel::proto::v1::{
-    Change, FilterRequest, FilterResponse, NodeChecks, PlaceRequest, PlaceResponse, Pod,
-    Reservation, UpdateSnapshotRequest, VerifySnapshotRequest, View,
+    Change, FilterRequest, FilterResponse, NodeChecks, PlaceRequest, Pod, Reservation,
+    VerifySnapshotRequest, View,
 };
 use evenkeel::recount::{Cluster, requests};
 use serde_json::{Value, json};
 use support::agree::{self, Question};
+use support::build::update_of;
 use support::server::Server;
 use tonic::Code;
 
@@ -54,11 +55,6 @@ pub(crate) async fn on_two_nodes() -> Server {
     server
 }
 
-async fn place(server: &Server, request: PlaceRequest) -> PlaceResponse {
-    let placed = server.client().place(request).await;
-    placed.expect("placed").into_inner()
-}
-
 /// Checks that no kept view has drifted from the objects.
 async fn assert_verified(server: &Server) {
     let request = VerifySnapshotRequest::default();
@@ -78,7 +74,7 @@ async fn placing_and_reserving_take_room() {
         }),
         ..PlaceRequest::default()
     };
-    let answer = place(&server, request).await;
+    let answer = server.place(request).await;
     let on = |name: &str| answer.placements.iter().filter(|p| p.node == name).count();
     assert_eq!((on("a"), on("b"), answer.unplaced), (3, 2, 4));
     assert_eq!(
@@ -102,7 +98,7 @@ async fn a_host_port_is_placed_once_on_a_node() {
         replicas: 3,
         ..PlaceRequest::default()
     };
-    let answer = place(&server, request).await;
+    let answer = server.place(request).await;
     assert_eq!((answer.placements.len(), answer.unplaced), (2, 1));
     let taken = "node(s) didn't have free ports for the requested pod ports";
     assert_eq!(reasons(&answer.reasons), [(taken, 2)]);
@@ -299,7 +295,7 @@ async fn a_thousand_of_everything() {
         replicas: 5,
         ..PlaceRequest::default()
     };
-    let placed = place(&server, request).await;
+    let placed = server.place(request).await;
     assert_eq!((placed.placements.len(), placed.unplaced), (3, 2));
     assert_verified(&server).await;
 }
@@ -327,10 +323,7 @@ async fn what_is_no_quantity_is_refused() {
         ),
     ];
     for (change, field) in cases {
-        let request = UpdateSnapshotRequest {
-            changes: changes(json!([change])),
-            ..UpdateSnapshotRequest::default()
-        };
+        let request = update_of(changes(json!([change])));
         let refused = server.client().update_snapshot(request).await;
         let status = refused.expect_err("it is refused");
         assert_eq!(status.code(), Code::InvalidArgument, "{field}");

@@ -8,11 +8,11 @@ use evenkeel::limits::Limits;
 use evenkeel::proto::v1::decide_request::Step;
 use evenkeel::proto::v1::decide_response::Answer;
 use evenkeel::proto::v1::question::Ask;
-use evenkeel::proto::v1::{FilterRequest, Question, SameRevision, ScoreRequest};
+use evenkeel::proto::v1::{FilterRequest, Question, SameRevision};
 use tonic::Code;
 
 use crate::asking::{Asking, filter, place, question, server, update, web};
-use support::build::{node, on, pod};
+use support::build::{filter_of, node, on, pod, score_of};
 use support::model::Stored;
 
 /// Asks a group of questions.
@@ -47,14 +47,8 @@ async fn questions_with_the_same_revision_see_one_whatever_happens() {
                 let mut pod = web();
                 pod.metadata.get_or_insert_default().namespace = namespace.into();
                 let ask = match number % 2 {
-                    0 => Ask::Filter(FilterRequest {
-                        pod: Some(pod),
-                        ..Default::default()
-                    }),
-                    _ => Ask::Score(ScoreRequest {
-                        pod: Some(pod),
-                        ..Default::default()
-                    }),
+                    0 => Ask::Filter(filter_of(pod)),
+                    _ => Ask::Score(score_of(pod)),
                 };
                 question(round * 10 + number, ask)
             };

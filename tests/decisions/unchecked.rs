@@ -1,10 +1,9 @@
 //! The fields of a pod that an answer names as unchecked.
 
 use crate::room::{changes, cpu, filter, on_two_nodes, pod, small};
-use evenkeel::proto::v1::{
-    Dialect, FilterRequest, NodeChecks, Pod, ScoreRequest, UpdateSnapshotRequest,
-};
+use evenkeel::proto::v1::{Dialect, FilterRequest, NodeChecks, Pod, UpdateSnapshotRequest};
 use serde_json::{Value, json};
+use support::build::{filter_of, score_of};
 use support::server::Server;
 
 #[tokio::test]
@@ -144,16 +143,10 @@ async fn a_score_names_the_affinity_between_pods_that_it_leaves_out() {
         let mut asked = pod(json!({"affinity": incoming})).expect("a pod");
         let metadata = asked.metadata.get_or_insert_default();
         metadata.labels.insert("app".to_owned(), "web".to_owned());
-        let score = || ScoreRequest {
-            pod: Some(asked.clone()),
-            ..ScoreRequest::default()
-        };
+        let score = || score_of(asked.clone());
         let answer = server.score(score()).await;
         assert_eq!(answer.unchecked, unchecked, "{incoming} beside {running}");
-        let request = FilterRequest {
-            pod: Some(asked.clone()),
-            ..FilterRequest::default()
-        };
+        let request = filter_of(asked.clone());
         assert!(server.filter(request).await.unchecked.is_empty());
         let gone = json!([{"delete": {"kind": "Pod", "name": "p"}}]);
         server.update("", changes(gone)).await;
@@ -235,11 +228,7 @@ async fn a_resize_that_waits_for_room_is_named() {
             "status": {"conditions": [{"type": "PodResizePending", "reason": reason}]},
         }))
         .expect("a pod");
-        let request = FilterRequest {
-            pod: Some(pod),
-            ..FilterRequest::default()
-        };
-        let answer = server.filter(request).await;
+        let answer = server.filter(filter_of(pod)).await;
         let is_named = answer.unchecked == ["status.conditions.PodResizePending"];
         assert_eq!(is_named, named, "{reason}");
     }

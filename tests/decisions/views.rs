@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::events::{Event, NAMESPACES, Step, burst, history};
 use evenkeel::proto::v1::{
-    Change, FilterRequest, Mode, NodeChecks, Pod, ScoreRequest, UpdateSnapshotRequest, View,
+    Change, FilterRequest, Mode, NodeChecks, Pod, UpdateSnapshotRequest, View,
 };
 use evenkeel::recount::Cluster;
 use evenkeel::snapshot::Limits;
 use evenkeel::verify::verify;
 use proptest::prelude::*;
 use support::agree::{self, Question};
-use support::build::{HOSTNAME, ZONE, hard, node, on, pod, soft, spread};
+use support::build::{HOSTNAME, ZONE, full_filter_of, hard, node, on, pod, score_as, soft, spread};
 use support::model::{self, Stored, changes, delete};
 use support::server::Server;
 use tokio::runtime::Runtime;
@@ -171,25 +171,19 @@ impl<'a> History<'a> {
             place: &place,
         };
         let checks = NodeChecks::SpreadOnly;
-        let got = self.server.filter(FilterRequest {
+        let request = FilterRequest {
             snapshot: self.snapshot.clone(),
-            pod: Some(pod.clone()),
-            node_checks: checks as i32,
-            view: View::Full as i32,
             overlay: overlay.to_vec(),
-            max_domains: Some(0),
-            ..FilterRequest::default()
+            ..full_filter_of(pod.clone())
+        };
+        let score = score_as(request.clone());
+        let got = self.server.filter(FilterRequest {
+            node_checks: checks as i32,
+            ..request
         });
         agree::filter(&got.await, &seen.filter(pod, None, checks), &about);
         self.ask_for_counts(&about, overlay).await;
-        let got = self.server.score(ScoreRequest {
-            snapshot: self.snapshot.clone(),
-            pod: Some(pod.clone()),
-            view: View::Full as i32,
-            overlay: overlay.to_vec(),
-            max_domains: Some(0),
-            ..ScoreRequest::default()
-        });
+        let got = self.server.score(score);
         let want = seen.score(pod, None, NodeChecks::Unspecified);
         agree::score(&got.await, &want, &about);
     }

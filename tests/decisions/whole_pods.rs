@@ -6,7 +6,7 @@ use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::{FilterRequest, Pod, Volume, VolumeSource};
 use evenkeel::snapshot::Limits;
 use proptest::prelude::*;
-use support::build::{ZONE, hard, node, on, pod, requiring_terms, spread, tolerating};
+use support::build::{ZONE, hard, node, on, pod, requiring_terms, spread, tolerating, update_of};
 use support::generate;
 use support::model::{Stored, delete};
 use support::server::Server;
@@ -167,10 +167,7 @@ async fn a_pod_that_asks_for_too_much_is_refused() {
         tolerating(pod("web", &[]), "k", "Equal", &value, "").change()
     };
     server.update("", vec![asking(50)]).await;
-    let request = evenkeel::proto::v1::UpdateSnapshotRequest {
-        changes: vec![asking(100)],
-        ..Default::default()
-    };
+    let request = update_of(vec![asking(100)]);
     let refused = server.client().update_snapshot(request).await;
     let status = refused.expect_err("it is over the limit");
     assert_eq!(status.code(), Code::ResourceExhausted);

@@ -7,8 +7,9 @@ use evenkeel::proto::v1::{
 };
 use tonic::Code;
 
-use super::explain;
-use support::build::{ZONE, cordoned, hard, node, on, pod, selecting, soft, spread, tainted};
+use support::build::{
+    ZONE, cordoned, explain_of, hard, node, on, pod, selecting, soft, spread, tainted,
+};
 use support::model::Stored;
 use support::server::Server;
 
@@ -71,7 +72,7 @@ async fn verdicts_and_hard_reports_are_those_of_filter() {
         for domain in &mut want.constraints[0].domains {
             domain.feasible_nodes = 0;
         }
-        let got = explain(&server, explained).await;
+        let got = server.explain(explained).await;
         assert_eq!(got.constraints[0], want.constraints[0]);
         assert_eq!(got.constraints[1].constraint_index, 1, "the soft one, too");
         assert_eq!(
@@ -104,11 +105,7 @@ async fn verdicts_and_hard_reports_are_those_of_filter() {
 #[tokio::test]
 async fn insights_say_who_was_left_out_and_what_the_limit_is() {
     let server = server().await;
-    let request = ExplainRequest {
-        pod: Some(asking()),
-        ..Default::default()
-    };
-    let answer = explain(&server, request).await;
+    let answer = server.explain(explain_of(asking())).await;
     let insight = &answer.insights[0];
     let left_out: Vec<_> = insight
         .left_out
@@ -165,11 +162,7 @@ async fn default_constraints_are_explained_as_such() {
         ..Default::default()
     };
     server.send(request).await;
-    let request = ExplainRequest {
-        pod: Some(pod("next", &WEB)),
-        ..Default::default()
-    };
-    let answer = explain(&server, request).await;
+    let answer = server.explain(explain_of(pod("next", &WEB))).await;
     let report = &answer.constraints[0];
     assert!(report.from_defaults);
     let selector = report
@@ -198,11 +191,7 @@ async fn nodes_without_a_key_of_the_system_defaults_are_usable() {
         }),
     };
     server.update("", vec![service.change()]).await;
-    let request = ExplainRequest {
-        pod: Some(pod("next", &WEB)),
-        ..Default::default()
-    };
-    let answer = explain(&server, request).await;
+    let answer = server.explain(explain_of(pod("next", &WEB))).await;
     assert!(answer.feasible.contains(&"x1".to_owned()));
     let insights = answer.insights.iter().zip(&answer.constraints);
     let of_zone = insights.filter(|(_, report)| {
@@ -230,7 +219,7 @@ async fn a_view_says_which_nodes_are_named() {
             view: view as i32,
             ..Default::default()
         };
-        let answer = explain(&server, request).await;
+        let answer = server.explain(request).await;
         assert_eq!(!answer.feasible.is_empty(), feasible, "{view:?}");
         assert_eq!(!answer.infeasible.is_empty(), infeasible, "{view:?}");
         assert_eq!(answer.feasible_count, 1, "{view:?}");

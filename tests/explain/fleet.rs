@@ -7,7 +7,7 @@ use evenkeel::proto::v1::{
     Change, Dialect, ExplainRequest, FilterRequest, Hint, Pod, TopologySpreadConstraint,
 };
 
-use super::{Case, check, explain};
+use super::{Case, check};
 use support::build::{hard, node, on, pod, soft, spread, tainted, terminating};
 use support::model::Stored;
 use support::server::Server;
@@ -280,7 +280,7 @@ async fn the_dead_ends_of_a_fleet_are_told_where_they_are() {
             dialect: Dialect::Fleet as i32,
             ..Default::default()
         };
-        let answer = explain(&server, request.clone()).await;
+        let answer = server.explain(request.clone()).await;
         check(&case, &answer);
         for hint in &answer.hints {
             keeps_its_word(&server, &request, &case, hint).await;

@@ -5,7 +5,7 @@ use evenkeel::proto::v1::Change;
 use evenkeel::proto::v1::hint::Kind;
 
 use super::Case;
-use super::hints::{WEB, and, case, state, web, zone};
+use super::hints::{WEB, and, case, state, web, without, zonal, zone};
 use support::build::{ZONE, hard, having, node, nominated, on, pod, requesting, spread};
 use support::model::Stored;
 
@@ -99,23 +99,21 @@ pub(super) fn nominations() -> Vec<Case> {
     let mut urgent = web(vec![zone(1)]);
     urgent.spec.get_or_insert_default().priority = Some(8);
     vec![
-        case(
+        zonal(
             "a node that is promised to another pod",
             promised("a1", 7),
-            web(vec![zone(1)]),
             Kind::NominatedPods,
-            Some(&[
+            &[
                 "1 node (a1) would take it but for a pod nominated there, which is of at least \
                  its priority and counts as if it were there. With a priority above 7 it could \
                  go to 1 node more",
-            ]),
+            ],
         ),
-        case(
+        zonal(
             "one whose priority users cannot exceed",
             promised("a1", 2_000_000_000),
-            web(vec![zone(1)]),
             Kind::NominatedPods,
-            Some(&["1 node (a1) would take it but for a pod nominated there"]),
+            &["1 node (a1) would take it but for a pod nominated there"],
         ),
         case(
             "a pod of a higher priority",
@@ -124,12 +122,10 @@ pub(super) fn nominations() -> Vec<Case> {
             Kind::NominatedPods,
             None,
         ),
-        case(
+        without(
             "a node that would refuse it anyway",
             and(promised("a1", 7), [on(pod("a1-more", &WEB), "a1").change()]),
-            web(vec![zone(1)]),
             Kind::NominatedPods,
-            None,
         ),
     ]
 }

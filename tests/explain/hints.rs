@@ -4,7 +4,7 @@
 use evenkeel::proto::v1::hint::Kind;
 use evenkeel::proto::v1::{Change, ExplainRequest, LabelSelector, Pod, TopologySpreadConstraint};
 
-use super::{Case, affinity, check, explain, full_nodes, minimums, stuck, volumes};
+use super::{Case, affinity, check, full_nodes, minimums, stuck, volumes};
 use support::build::{ZONE, hard, node, on, pod, requirement, soft, spread, terminating};
 use support::model::Stored;
 use support::server::Server;
@@ -72,6 +72,21 @@ pub(super) fn case(
     }
 }
 
+/// A case of a web pod that spreads over zones with maxSkew 1: it gets a hint that says this.
+pub(super) fn zonal(
+    name: &'static str,
+    changes: Vec<Change>,
+    kind: Kind,
+    says: &'static [&'static str],
+) -> Case {
+    case(name, changes, web(vec![zone(1)]), kind, Some(says))
+}
+
+/// A case of the same pod, which gets no such hint.
+pub(super) fn without(name: &'static str, changes: Vec<Change>, kind: Kind) -> Case {
+    case(name, changes, web(vec![zone(1)]), kind, None)
+}
+
 fn selectors() -> Vec<Case> {
     let even = || state(&[("a1", "a", 1), ("b1", "b", 1)]);
     let empty = TopologySpreadConstraint {
@@ -91,13 +106,7 @@ fn selectors() -> Vec<Case> {
             Kind::SelfMismatch,
             Some(&["constraint 0", "app=web", "has app=api"]),
         ),
-        case(
-            "its own selector",
-            even(),
-            web(vec![zone(1)]),
-            Kind::SelfMismatch,
-            None,
-        ),
+        without("its own selector", even(), Kind::SelfMismatch),
         case(
             "an empty selector",
             even(),
@@ -112,13 +121,7 @@ fn selectors() -> Vec<Case> {
             Kind::EmptySelector,
             Some(&["no labelSelector", "matches no pod"]),
         ),
-        case(
-            "a selector",
-            even(),
-            web(vec![zone(1)]),
-            Kind::EmptySelector,
-            None,
-        ),
+        without("a selector", even(), Kind::EmptySelector),
         case(
             "a soft constraint",
             even(),
@@ -126,13 +129,7 @@ fn selectors() -> Vec<Case> {
             Kind::Soft,
             Some(&["constraint 0", "never keeps the pod off"]),
         ),
-        case(
-            "a hard constraint",
-            even(),
-            web(vec![zone(1)]),
-            Kind::Soft,
-            None,
-        ),
+        without("a hard constraint", even(), Kind::Soft),
     ]
 }
 
@@ -142,12 +139,11 @@ fn labels() -> Vec<Case> {
     let empty = || and(full(), [node("e1", &[(ZONE, "")]).change()]);
     let ending = || terminating(on(pod("ending", &WEB), "b1")).change();
     vec![
-        case(
+        zonal(
             "two nodes without a zone",
             and(full(), nowhere()),
-            web(vec![zone(1)]),
             Kind::MissingKey,
-            Some(&["2 of 4 nodes lack", "can never take the pod", "x1 and x2"]),
+            &["2 of 4 nodes lack", "can never take the pod", "x1 and x2"],
         ),
         case(
             "two nodes that a soft constraint does not rank",
@@ -156,41 +152,21 @@ fn labels() -> Vec<Case> {
             Kind::MissingKey,
             Some(&["2 of 4 nodes lack", "cannot be ranked"]),
         ),
-        case(
-            "nodes with zones",
-            full(),
-            web(vec![zone(1)]),
-            Kind::MissingKey,
-            None,
-        ),
-        case(
+        without("nodes with zones", full(), Kind::MissingKey),
+        zonal(
             "a zone without a name",
             empty(),
-            web(vec![zone(1)]),
             Kind::EmptyValue,
-            Some(&["1 node has", "empty value", "0 pods", "e1"]),
+            &["1 node has", "empty value", "0 pods", "e1"],
         ),
-        case(
-            "zones with names",
-            full(),
-            web(vec![zone(1)]),
-            Kind::EmptyValue,
-            None,
-        ),
-        case(
+        without("zones with names", full(), Kind::EmptyValue),
+        zonal(
             "a pod that is going",
             and(full(), [ending()]),
-            web(vec![zone(1)]),
             Kind::TerminatingPods,
-            Some(&["1 pod that", "terminating and not counted", "b: 1"]),
+            &["1 pod that", "terminating and not counted", "b: 1"],
         ),
-        case(
-            "pods that stay",
-            full(),
-            web(vec![zone(1)]),
-            Kind::TerminatingPods,
-            None,
-        ),
+        without("pods that stay", full(), Kind::TerminatingPods),
     ]
 }
 
@@ -241,12 +217,11 @@ fn revisions() -> Vec<Case> {
             Kind::MixedRevisions,
             None,
         ),
-        case(
+        zonal(
             "a template without the hash, in a rollout",
             rollout(),
-            web(vec![zone(1)]),
             Kind::MixedRevisions,
-            Some(&["1 pod of new", "2 pods of old"]),
+            &["1 pod of new", "2 pods of old"],
         ),
         case(
             "one revision",
@@ -277,7 +252,7 @@ async fn every_hint_appears_where_it_belongs_and_nowhere_else() {
             pod: Some(case.pod.clone()),
             ..Default::default()
         };
-        let answer = explain(&server, request).await;
+        let answer = server.explain(request).await;
         check(&case, &answer);
         seen.push((case.kind, case.says.is_some()));
     }

@@ -14,8 +14,7 @@ mod stuck;
 mod volumes;
 
 use evenkeel::proto::v1::hint::Kind;
-use evenkeel::proto::v1::{Change, ExplainRequest, ExplainResponse, Hint, Pod};
-use support::server::Server;
+use evenkeel::proto::v1::{Change, ExplainResponse, Hint, Pod};
 
 /// A state, a question about it, and a hint that is expected or not.
 #[derive(Clone)]
@@ -26,12 +25,6 @@ struct Case {
     kind: Kind,
     /// Parts of the message; `None` when there must be no such hint.
     says: Option<&'static [&'static str]>,
-}
-
-/// Asks the server to explain. Fails without an answer.
-async fn explain(server: &Server, request: ExplainRequest) -> ExplainResponse {
-    let response = server.client().explain(request).await;
-    response.expect("a valid question").into_inner()
 }
 
 fn of_kind(answer: &ExplainResponse, kind: Kind) -> Option<&Hint> {

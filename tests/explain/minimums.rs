@@ -5,7 +5,7 @@ use evenkeel::proto::v1::TopologySpreadConstraint;
 use evenkeel::proto::v1::hint::Kind;
 
 use super::Case;
-use super::hints::{WEB, and, case, state, web, zone};
+use super::hints::{WEB, and, case, state, web, without, zonal, zone};
 use support::build::{ZONE, cordoned, node, on, pod, selecting, tainted};
 use support::model::Stored;
 
@@ -37,48 +37,44 @@ pub(super) fn cases() -> Vec<Case> {
     };
     let (excluding, outside) = inside_a_b(outside);
     vec![
-        case(
+        zonal(
             "an empty domain that is tainted",
             and(full(), [gpu("c1", "c")]),
-            web(vec![zone(1)]),
             Kind::UnusableDomain,
-            Some(&[
+            &[
                 "c of",
                 "minimum at 0",
                 "1 node is tainted",
                 "nodeTaintsPolicy: Honor",
                 "2 nodes",
-            ]),
+            ],
         ),
-        case(
+        zonal(
             "an empty domain that is cordoned",
             and(full(), [cordoned(node("c1", &[(ZONE, "c")])).change()]),
-            web(vec![zone(1)]),
             Kind::UnusableDomain,
-            Some(&[
+            &[
                 "1 node is cordoned",
                 "If you uncordon c1, the pod can go to 1 node",
-            ]),
+            ],
         ),
-        case(
+        zonal(
             "an empty domain that is cordoned, as kubectl does it, and a policy that would do",
             and(
                 full(),
                 [cordoned(closed("c1", "node.kubernetes.io/unschedulable")).change()],
             ),
-            web(vec![zone(1)]),
             Kind::UnusableDomain,
-            Some(&[
+            &[
                 "1 node is cordoned",
                 "If you uncordon c1, the pod can go to 1 node",
-            ]),
+            ],
         ),
-        case(
+        zonal(
             "an empty domain that is cordoned and has another taint, too",
             and(full(), [cordoned(closed("c1", "gpu")).change()]),
-            web(vec![zone(1)]),
             Kind::UnusableDomain,
-            Some(&["1 node is cordoned", "With nodeTaintsPolicy: Honor"]),
+            &["1 node is cordoned", "With nodeTaintsPolicy: Honor"],
         ),
         case(
             "an empty domain that the pod's selector excludes",
@@ -91,15 +87,13 @@ pub(super) fn cases() -> Vec<Case> {
                 "2 nodes",
             ]),
         ),
-        case(
+        without(
             "an empty domain with a node to use beside the tainted one",
             and(
                 full(),
                 [gpu("c1", "c"), node("c2", &[(ZONE, "c")]).change()],
             ),
-            web(vec![zone(1)]),
             Kind::UnusableDomain,
-            None,
         ),
         case(
             "an empty domain that is tainted and does no harm",

@@ -266,7 +266,7 @@ async fn hints(server: &Server, asked: &Asked, snapshot: String) -> Vec<Hint> {
         node_checks: asked.checks as i32,
         ..Default::default()
     };
-    let answer = super::explain(server, request).await;
+    let answer = server.explain(request).await;
     assert!(answer.summary.ends_with('.') && !answer.summary.contains('\n'));
     assert_eq!(answer.insights.len(), answer.constraints.len());
     let delete = DeleteSnapshotRequest {

@@ -1,10 +1,9 @@
 //! Hints about room, as data.
 
 use evenkeel::proto::v1::hint::Kind;
-use evenkeel::proto::v1::{Change, ExplainRequest, Shortage};
+use evenkeel::proto::v1::{Change, Shortage};
 
-use super::explain;
-use support::build::{having, node, on, pod, requesting};
+use support::build::{explain_of, having, node, on, pod, requesting};
 use support::model::Stored;
 use support::reasons;
 use support::server::Server;
@@ -104,11 +103,9 @@ async fn hints_on_room_say_how_much_is_missing_and_where() {
     for (name, changes, requests, expected) in cases {
         let server = Server::start().await;
         server.update("", changes).await;
-        let request = ExplainRequest {
-            pod: Some(requesting(pod("next", &[]), requests)),
-            ..ExplainRequest::default()
-        };
-        let answer = explain(&server, request).await;
+        let answer = server
+            .explain(explain_of(requesting(pod("next", &[]), requests)))
+            .await;
         reasons::check(&answer.infeasible, &answer.reasons);
         let hints = answer.hints.into_iter();
         let on_room = hints.filter(|hint| hint.kind() == Kind::Room);

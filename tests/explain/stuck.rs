@@ -3,7 +3,7 @@
 use evenkeel::proto::v1::hint::Kind;
 
 use super::Case;
-use super::hints::{WEB, and, case, state, web, zone};
+use super::hints::{WEB, and, case, state, web, without, zonal, zone};
 use support::build::{HOSTNAME, ZONE, cordoned, hard, node};
 use support::model::Stored;
 
@@ -21,34 +21,20 @@ pub(super) fn cases() -> Vec<Case> {
     // As `crossed`, but there are more nodes in b than in a.
     let agreed = || state(&[("a1", "a", 2), ("b1", "b", 1), ("b2", "b", 0)]);
     vec![
-        case(
+        zonal(
             "nothing fits",
             blocked(),
-            web(vec![zone(1)]),
             Kind::MaxSkew,
-            Some(&["maxSkew 3 is the smallest", "1 node (b)", "it is 1 now"]),
+            &["maxSkew 3 is the smallest", "1 node (b)", "it is 1 now"],
         ),
-        case(
-            "something fits",
-            open(),
-            web(vec![zone(1)]),
-            Kind::MaxSkew,
-            None,
-        ),
-        case(
+        without("something fits", open(), Kind::MaxSkew),
+        zonal(
             "too many where it could go",
             blocked(),
-            web(vec![zone(1)]),
             Kind::FewerPods,
-            Some(&["2 matching pods fewer in b", "counts 2", "allows none"]),
+            &["2 matching pods fewer in b", "counts 2", "allows none"],
         ),
-        case(
-            "not too many",
-            open(),
-            web(vec![zone(1)]),
-            Kind::FewerPods,
-            None,
-        ),
+        without("not too many", open(), Kind::FewerPods),
         case(
             "too few where something could go",
             crossed(),
@@ -56,13 +42,7 @@ pub(super) fn cases() -> Vec<Case> {
             Kind::MorePods,
             Some(&["1 matching pod (1 more in b)", "to 2", "a2"]),
         ),
-        case(
-            "too few where nothing can go",
-            blocked(),
-            web(vec![zone(1)]),
-            Kind::MorePods,
-            None,
-        ),
+        without("too few where nothing can go", blocked(), Kind::MorePods),
         case(
             "two constraints that exclude each other",
             crossed(),

@@ -3,6 +3,7 @@
 use evenkeel::proto::v1::hint::Kind;
 use evenkeel::proto::v1::{Change, Pod};
 use serde_json::{Value, json};
+use support::model::Stored;
 
 use super::Case;
 use super::hints::{and, case, state};
@@ -80,10 +81,7 @@ fn claiming() -> Pod {
 fn user(mut pod: Pod, node: &str) -> Change {
     pod.metadata.get_or_insert_default().name = "user".into();
     pod.spec.get_or_insert_default().node_name = node.into();
-    let object = evenkeel::proto::v1::change::Object::Pod(pod);
-    Change {
-        object: Some(object),
-    }
+    pod.change()
 }
 
 /// Cases of storage that keeps the pod off nodes.

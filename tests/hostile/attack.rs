@@ -42,10 +42,10 @@ pub(crate) enum AttackStep {
 }
 
 /// The calls that a client makes again and again.
-pub(crate) struct Attack {
-    pub(crate) flags: &'static [&'static str],
-    pub(crate) steps: usize,
-    pub(crate) step: fn(usize) -> AttackStep,
+struct Attack {
+    flags: &'static [&'static str],
+    steps: usize,
+    step: fn(usize) -> AttackStep,
 }
 
 /// A server and its attacker.
@@ -190,13 +190,18 @@ fn until_or_give_up(mut holds: impl FnMut() -> bool) -> bool {
     true
 }
 
-impl Attack {
-    /// Attacks a server with all the memory it wants, and one with little.
-    pub(crate) async fn run(self) {
-        self.with_all_it_wants().await;
-        self.with_little().await;
-    }
+/// Attacks a server with all the memory it wants, and one with little; both have these flags.
+pub(crate) async fn attack(
+    flags: &'static [&'static str],
+    steps: usize,
+    step: fn(usize) -> AttackStep,
+) {
+    let attack = Attack { flags, steps, step };
+    attack.with_all_it_wants().await;
+    attack.with_little().await;
+}
 
+impl Attack {
     /// Checks that memory that is held is on the account.
     async fn with_all_it_wants(&self) {
         let mut scene = Scene::start(self.flags).await;

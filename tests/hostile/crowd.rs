@@ -1,8 +1,8 @@
 //! Snapshots in which every pod has a label set of its own.
 
-use evenkeel::proto::v1::{
-    Change, ObjectMeta, ObjectReference, Pod, PodSpec, UpdateSnapshotRequest, change,
-};
+use evenkeel::proto::v1::UpdateSnapshotRequest;
+use support::build::{on, pod, update_of};
+use support::model::{Stored, delete};
 use tonic::Code;
 
 use crate::process::Server;
@@ -17,42 +17,20 @@ fn name(number: usize) -> String {
 
 /// Pods that count as `web`, each with labels that no other pod has.
 pub(crate) fn pods(numbers: std::ops::Range<usize>) -> UpdateSnapshotRequest {
-    let pod = |number: usize| Change {
-        object: Some(change::Object::Pod(Pod {
-            metadata: Some(ObjectMeta {
-                name: name(number),
-                labels: [
-                    ("app".to_owned(), "web".to_owned()),
-                    ("index".to_owned(), number.to_string()),
-                ]
-                .into(),
-                ..ObjectMeta::default()
-            }),
-            spec: Some(PodSpec {
-                node_name: format!("node-{}", number % 10),
-                ..PodSpec::default()
-            }),
-            ..Pod::default()
-        })),
+    let pod = |number: usize| {
+        let labels = [("app", "web"), ("index", &*number.to_string())];
+        let node = format!("node-{}", number % 10);
+        on(pod(&name(number), &labels), &node).change()
     };
-    UpdateSnapshotRequest {
-        changes: numbers.map(pod).collect(),
-        ..UpdateSnapshotRequest::default()
-    }
+    update_of(numbers.map(pod).collect())
 }
 
 pub(crate) fn deletions(numbers: std::ops::Range<usize>) -> UpdateSnapshotRequest {
-    let deletion = |number: usize| Change {
-        object: Some(change::Object::Delete(ObjectReference {
-            kind: "Pod".into(),
-            name: name(number),
-            ..ObjectReference::default()
-        })),
-    };
-    UpdateSnapshotRequest {
-        changes: numbers.map(deletion).collect(),
-        ..UpdateSnapshotRequest::default()
-    }
+    update_of(
+        numbers
+            .map(|number| delete("Pod", "", &name(number)))
+            .collect(),
+    )
 }
 
 /// Returns how many pods a decision counts.

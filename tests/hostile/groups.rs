@@ -8,6 +8,7 @@ use evenkeel::proto::v1::{
     Container, DecideRequest, FilterRequest, PodSpec, Question, SameRevision, Toleration,
 };
 use prost::Message;
+use support::build::filter_of;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status};
@@ -67,10 +68,7 @@ async fn a_large_group_is_compiled_beside_the_threads_that_serve() {
         ..Toleration::default()
     };
     spec.tolerations = (0..2_000).map(toleration).collect();
-    let filter = FilterRequest {
-        pod: Some(pod),
-        ..FilterRequest::default()
-    };
+    let filter = filter_of(pod);
     let question = |id| Question {
         id,
         timeout: None,

@@ -10,8 +10,9 @@ use evenkeel::proto::v1::{
     PlaceRequest, Pod, PodSpec, ReplicaSet, ReplicaSetSpec, Reservation, Toleration,
     UpdateSnapshotRequest,
 };
+use support::build::place_of;
 
-use crate::attack::{Attack, AttackStep, Scene};
+use crate::attack::{AttackStep, Scene, attack};
 use crate::process::until;
 use crate::world::{question, spread_pod};
 
@@ -108,12 +109,7 @@ fn asked(change: impl FnOnce(&mut PodSpec)) -> AttackStep {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn affinity_of_many_values() {
     let step = |step| asked(|spec| spec.affinity = Some(affinity(step, 16_000)));
-    let attack = Attack {
-        flags: &[],
-        steps: 40,
-        step,
-    };
-    attack.run().await;
+    attack(&[], 40, step).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -130,22 +126,12 @@ async fn distinct_selectors() {
             constraint.label_selector = Some(selector(step, 12_000));
         })
     };
-    let attack = Attack {
-        flags: &[],
-        steps: 60,
-        step,
-    };
-    attack.run().await;
+    attack(&[], 60, step).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn owners_with_large_selectors() {
-    let attack = Attack {
-        flags: &[],
-        steps: 40,
-        step: |step| update(String::new(), [replica_set(step)]),
-    };
-    attack.run().await;
+    attack(&[], 40, |step| update(String::new(), [replica_set(step)])).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -158,12 +144,7 @@ async fn label_sets_with_long_values() {
         let pods = (0..100).map(|i| pod("", format!("pod-{step}-{i}"), labels(i)));
         update(String::new(), pods.map(Object::Pod))
     };
-    let attack = Attack {
-        flags: &[],
-        steps: 100,
-        step,
-    };
-    attack.run().await;
+    attack(&[], 100, step).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -172,12 +153,7 @@ async fn many_namespaces() {
         let pod = |i| pod(&format!("ns-{step}-{i}"), "p".into(), BTreeMap::new());
         update(String::new(), (0..1_000).map(pod).map(Object::Pod))
     };
-    let attack = Attack {
-        flags: &[],
-        steps: 45,
-        step,
-    };
-    attack.run().await;
+    attack(&[], 45, step).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -186,22 +162,12 @@ async fn many_snapshots() {
         let pod = pod("", "p".into(), BTreeMap::new());
         update(format!("s-{step}"), [Object::Pod(pod)])
     };
-    let attack = Attack {
-        flags: &["--max-snapshots", "20000"],
-        steps: 10_000,
-        step,
-    };
-    attack.run().await;
+    attack(&["--max-snapshots", "20000"], 10_000, step).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn staged_replaces() {
-    let attack = Attack {
-        flags: &[],
-        steps: 40,
-        step: |step| AttackStep::Stage(change(replica_set(step))),
-    };
-    attack.run().await;
+    attack(&[], 40, |step| AttackStep::Stage(change(replica_set(step)))).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -214,12 +180,7 @@ async fn templates() {
         });
         update(String::new(), [Object::Pod(pod)])
     };
-    let attack = Attack {
-        flags: &[],
-        steps: 900,
-        step,
-    };
-    attack.run().await;
+    attack(&[], 900, step).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -230,8 +191,6 @@ async fn reservations_of_long_owners() {
             spec.topology_spread_constraints.clear();
         }
         AttackStep::Place(PlaceRequest {
-            pod: Some(pod),
-            replicas: 1,
             reserve: Some(Reservation {
                 owner: format!("{step}-{}", "o".repeat(190_000)),
                 ttl: Some(pbjson_types::Duration {
@@ -239,15 +198,10 @@ async fn reservations_of_long_owners() {
                     nanos: 0,
                 }),
             }),
-            ..PlaceRequest::default()
+            ..place_of(pod, 1)
         })
     };
-    let attack = Attack {
-        flags: &["--max-string-bytes", "200000"],
-        steps: 300,
-        step,
-    };
-    attack.run().await;
+    attack(&["--max-string-bytes", "200000"], 300, step).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -274,12 +228,7 @@ async fn partitions_while_nodes_come_and_go() {
             }
         })
     };
-    let attack = Attack {
-        flags: &["--max-view-bytes", "1000000000"],
-        steps: 200,
-        step,
-    };
-    attack.run().await;
+    attack(&["--max-view-bytes", "1000000000"], 200, step).await;
 }
 
 /// Deleted objects are off the account, and so are those of a replace that was given up.

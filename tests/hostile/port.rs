@@ -6,6 +6,7 @@ use std::time::Duration;
 use evenkeel::proto::v1::{FilterRequest, Pod, PodSpec, Toleration, UpdateSnapshotRequest};
 use h2::RecvStream;
 use prost::Message;
+use support::build::filter_of;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
@@ -251,14 +252,11 @@ async fn new_snapshots_wake_no_watches_of_others() {
 
 /// A question with this many empty tolerations.
 pub(crate) fn tolerations(count: usize) -> FilterRequest {
-    FilterRequest {
-        pod: Some(Pod {
-            spec: Some(PodSpec {
-                tolerations: vec![Toleration::default(); count],
-                ..PodSpec::default()
-            }),
-            ..Pod::default()
+    filter_of(Pod {
+        spec: Some(PodSpec {
+            tolerations: vec![Toleration::default(); count],
+            ..PodSpec::default()
         }),
-        ..FilterRequest::default()
-    }
+        ..Pod::default()
+    })
 }

@@ -1,7 +1,7 @@
 //! The most expensive questions of every method: small questions beside them do not wait until they
 //! are over.
 
-use evenkeel::proto::v1::UpdateSnapshotRequest;
+use support::build::update_of;
 use tokio::time::{Instant, timeout};
 use tonic::Code;
 
@@ -39,10 +39,7 @@ async fn hold_up_nobody(methods: &[&str]) {
     let server = Server::start(&["--threads", "1"]);
     let mut attacker = client(server.address());
     for changes in crate::asked::cluster(&SCALE, PODS) {
-        let batch = UpdateSnapshotRequest {
-            changes,
-            ..Default::default()
-        };
+        let batch = update_of(changes);
         attacker
             .update_snapshot(batch)
             .await

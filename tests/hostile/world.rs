@@ -1,10 +1,9 @@
 //! The other clients of an attacked server.
 
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
-use evenkeel::proto::v1::{
-    Change, FilterRequest, LabelSelector, Node, ObjectMeta, PlaceRequest, Pod, PodSpec,
-    TopologySpreadConstraint, UpdateSnapshotRequest, change,
-};
+use evenkeel::proto::v1::{FilterRequest, PlaceRequest, Pod};
+use support::build::{filter_of, hard, place_of, plain_node, pod, spread, update_of};
+use support::model::Stored;
 use tokio::sync::Mutex;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
@@ -45,64 +44,28 @@ pub(crate) async fn assert_answered(client: &mut Client) {
 
 /// A question that counts the pods with the label `app: NAME`.
 pub(crate) fn question(app: &str) -> FilterRequest {
-    FilterRequest {
-        pod: Some(spread_pod(app)),
-        ..FilterRequest::default()
-    }
+    filter_of(spread_pod(app))
 }
 
 /// A pod that spreads over zones with the pods of the same label.
 pub(crate) fn spread_pod(app: &str) -> Pod {
-    let labels = [("app".to_owned(), app.to_owned())];
-    Pod {
-        metadata: Some(ObjectMeta {
-            name: "incoming".into(),
-            labels: labels.clone().into(),
-            ..ObjectMeta::default()
-        }),
-        spec: Some(PodSpec {
-            topology_spread_constraints: vec![TopologySpreadConstraint {
-                max_skew: 1,
-                topology_key: "zone".into(),
-                when_unsatisfiable: "DoNotSchedule".into(),
-                label_selector: Some(LabelSelector {
-                    match_labels: labels.into(),
-                    ..LabelSelector::default()
-                }),
-                ..TopologySpreadConstraint::default()
-            }],
-            ..PodSpec::default()
-        }),
-        ..Pod::default()
-    }
+    let labels = [("app", app)];
+    spread(pod("incoming", &labels), vec![hard(1, "zone", &labels)])
 }
 
 /// Puts `count` nodes in ten zones.
 pub(crate) async fn fill(client: &mut Client, count: usize) {
-    let node = |number: usize| Change {
-        object: Some(change::Object::Node(Node {
-            metadata: Some(ObjectMeta {
-                name: format!("node-{number}"),
-                labels: [("zone".to_owned(), format!("zone-{}", number % 10))].into(),
-                ..ObjectMeta::default()
-            }),
-            ..Node::default()
-        })),
+    let node = |number: usize| {
+        let zone = format!("zone-{}", number % 10);
+        plain_node(&format!("node-{number}"), &[("zone", &zone)]).change()
     };
-    let batch = UpdateSnapshotRequest {
-        changes: (0..count).map(node).collect(),
-        ..UpdateSnapshotRequest::default()
-    };
+    let batch = update_of((0..count).map(node).collect());
     client.update_snapshot(batch).await.expect("valid nodes");
 }
 
 /// A `Place` that takes long.
 pub(crate) fn long_place() -> PlaceRequest {
-    PlaceRequest {
-        pod: Some(spread_pod("web")),
-        replicas: 100_000,
-        ..PlaceRequest::default()
-    }
+    place_of(spread_pod("web"), 100_000)
 }
 
 /// Returns the details of a refusal that are for programs.

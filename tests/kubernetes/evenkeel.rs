@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::{
-    Change, ExportSnapshotRequest, FilterRequest, FilterResponse, Mode, Pod, ScoreRequest,
-    ScoreResponse, UpdateSnapshotRequest, View,
+    Change, ExportSnapshotRequest, FilterResponse, Mode, Pod, ScoreRequest, ScoreResponse,
+    UpdateSnapshotRequest, View,
 };
 use serde_json::{Value, json};
+use support::build::full_filter_of;
 use tonic::Status;
 use tonic::transport::Channel;
 
@@ -38,12 +39,7 @@ impl Evenkeel {
 
     /// Asks Filter for the names of the nodes, the reasons of refusals, and the counts by reason.
     pub(crate) async fn filter(&self, pod: &Pod) -> Result<FilterResponse, Status> {
-        let request = FilterRequest {
-            pod: Some(pod.clone()),
-            view: View::Full as i32,
-            max_domains: Some(0),
-            ..FilterRequest::default()
-        };
+        let request = full_filter_of(pod.clone());
         let answer = self.client.clone().filter(request).await;
         Ok(answer?.into_inner())
     }

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::build::{node, pod};
+use crate::build::{node, place_of, pod};
 use crate::fleet::{Client, Fleet, batch, described, insist, put_node, update};
 
 /// The snapshot in which reservations are held and released, but never confirmed.
@@ -102,14 +102,12 @@ async fn hold(seen: &Seen, clients: &[Client], seed: u64) {
         number += 1;
         let request = PlaceRequest {
             snapshot: HOLDS.to_owned(),
-            pod: Some(pod("", &[])),
-            replicas: 1,
             reserve: Some(Reservation {
                 owner: "holder".to_owned(),
                 ttl: Some(TTL.into()),
             }),
             request_id: format!("holder-{seed}-{number}"),
-            ..PlaceRequest::default()
+            ..place_of(pod("", &[]), 1)
         };
         let asked = Instant::now();
         let first = place(clients, &mut dice, &request).await;

@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
-use evenkeel::proto::v1::{Change, UpdateSnapshotResponse};
+use evenkeel::proto::v1::UpdateSnapshotResponse;
 use evenkeel::proto::v1::{
-    ConfirmReservationsRequest, Confirmation, FilterRequest, Mode, ObjectReference, PlaceRequest,
-    Pod, ReleaseReservationsRequest, Reservation, ReservedPod, UpdateSnapshotRequest,
-    change::Object,
+    ConfirmReservationsRequest, Confirmation, FilterRequest, Mode, PlaceRequest, Pod,
+    ReleaseReservationsRequest, Reservation, ReservedPod, UpdateSnapshotRequest,
 };
 use support::linearizable::{Event, What};
+use support::model::delete;
 use tonic::Status;
 use tonic_types::StatusExt;
 
-use crate::build::{ZONE, hard, on, pod, spread};
+use crate::build::{ZONE, hard, on, place_of, pod, spread};
 use crate::chaos::MAX_SKEW;
 use crate::fleet::{Client, batch, described, insist, put_pod};
 
@@ -139,14 +139,12 @@ impl User {
 
     async fn reserve(&mut self, first: usize) {
         let request = PlaceRequest {
-            pod: Some(template()),
-            replicas: self.dice.i32(1..3),
             reserve: Some(Reservation {
                 owner: format!("client-{}", self.number),
                 ttl: Some(TTL.into()),
             }),
             request_id: self.name(),
-            ..PlaceRequest::default()
+            ..place_of(template(), self.dice.i32(1..3))
         };
         let until = SystemTime::now() + TTL;
         let began = Notes::call();
@@ -259,16 +257,8 @@ impl User {
         let Some(pod) = self.sure.pop_front() else {
             return;
         };
-        let reference = ObjectReference {
-            kind: "Pod".to_owned(),
-            name: pod.clone(),
-            ..ObjectReference::default()
-        };
-        let change = Change {
-            object: Some(Object::Delete(reference)),
-        };
         let began = Notes::call();
-        let request = batch("default", vec![change]);
+        let request = batch("default", vec![delete("Pod", "", &pod)]);
         let (updated, tries) = self.update(first, &request).await;
         self.known.pods.remove(&pod);
         let what = What::Deleted { pod };

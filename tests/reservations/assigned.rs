@@ -9,10 +9,9 @@ use evenkeel::snapshot::Limits;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tonic::{Code, Status};
-use tonic_types::StatusExt;
+use tonic::Code;
 
-use super::held::{Held, TTL_SECONDS, WEB, template};
+use super::held::{Held, TTL_SECONDS, WEB, named, template};
 use support::agree::{self, Question};
 use support::build::{
     ZONE, hard, having, node, nominated, on, pod, pod_term, requesting, spread, with_affinity,
@@ -268,13 +267,6 @@ fn template_of(name: &str) -> Pod {
     let mut pod = template();
     pod.metadata.get_or_insert_default().name = name.into();
     pod
-}
-
-/// The fields that a refusal names.
-fn named(refused: &Status) -> Vec<String> {
-    let faults = refused.get_details_bad_request().expect("faults");
-    let fields = faults.field_violations.into_iter();
-    fields.map(|fault| fault.field).collect()
 }
 
 #[tokio::test]

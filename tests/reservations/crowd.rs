@@ -6,7 +6,7 @@ use std::time::Duration;
 use evenkeel::proto::v1::{FilterRequest, PlaceRequest, Reservation, ScoreRequest, View};
 
 use super::held::{Held, WEB, template};
-use support::build::{HOSTNAME, ZONE, hard, node, on, pod, spread};
+use support::build::{HOSTNAME, ZONE, hard, node, on, place_of, pod, spread};
 use support::model::Stored;
 use support::server::Server;
 
@@ -25,13 +25,11 @@ async fn the_spread_holds_among_many_clients() {
     server.update("", nodes.map(Stored::change).collect()).await;
     let constraints = vec![hard(1, ZONE, &WEB), hard(1, HOSTNAME, &WEB)];
     let request = PlaceRequest {
-        pod: Some(spread(pod("", &WEB), constraints)),
-        replicas: REPLICAS,
         reserve: Some(Reservation {
             owner: "crowd".into(),
             ttl: Some(Duration::from_secs(600).into()),
         }),
-        ..PlaceRequest::default()
+        ..place_of(spread(pod("", &WEB), constraints), REPLICAS)
     };
     let mut clients = tokio::task::JoinSet::new();
     for _ in 0..CLIENTS {

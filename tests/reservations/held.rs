@@ -12,8 +12,9 @@ use evenkeel::proto::v1::{
 };
 use evenkeel::snapshot::Limits;
 use tonic::{Response, Status};
+use tonic_types::StatusExt;
 
-use support::build::{ZONE, hard, node, pod, spread};
+use support::build::{ZONE, hard, node, place_of, pod, spread};
 use support::model::Stored;
 use support::server::Server;
 
@@ -61,8 +62,7 @@ impl Held {
 
     /// Places pods, and holds the places.
     pub async fn reserve(&self, replicas: i32) -> PlaceResponse {
-        let response = self.server.client().place(request(replicas)).await;
-        response.expect("a valid request").into_inner()
+        self.server.place(request(replicas)).await
     }
 
     /// Places and holds one pod, by a request that may come again.
@@ -71,8 +71,7 @@ impl Held {
             request_id: request_id.into(),
             ..request(1)
         };
-        let response = self.server.client().place(request).await;
-        response.expect("a valid request").into_inner()
+        self.server.place(request).await
     }
 
     /// Reserves chosen nodes for pods.
@@ -90,11 +89,8 @@ impl Held {
             ttl: seconds.map(|seconds| Duration::from_secs(seconds).into()),
         };
         let response = self.server.client().renew_reservations(request).await;
-        response
-            .expect("a valid request")
-            .into_inner()
-            .unknown_ids
-            .is_empty()
+        let response = response.expect("a valid request").into_inner();
+        response.unknown_ids.is_empty()
     }
 
     /// Says which pod a reservation became. Returns true if the reservation was live.
@@ -110,11 +106,8 @@ impl Held {
             }],
         };
         let response = self.server.client().confirm_reservations(request).await;
-        response
-            .expect("a valid request")
-            .into_inner()
-            .unknown_ids
-            .is_empty()
+        let response = response.expect("a valid request").into_inner();
+        response.unknown_ids.is_empty()
     }
 
     /// Gives a reservation up. Returns true if it was live.
@@ -124,11 +117,8 @@ impl Held {
             ids: vec![id.into()],
         };
         let response = self.server.client().release_reservations(request).await;
-        response
-            .expect("a valid request")
-            .into_inner()
-            .unknown_ids
-            .is_empty()
+        let response = response.expect("a valid request").into_inner();
+        response.unknown_ids.is_empty()
     }
 
     /// Returns the reservations.
@@ -159,6 +149,13 @@ pub async fn counts(server: &Server) -> ([i64; 2], i64) {
     (counts, answer.revision)
 }
 
+/// The fields that a refusal names.
+pub fn named(refused: &Status) -> Vec<String> {
+    let faults = refused.get_details_bad_request().expect("faults");
+    let fields = faults.field_violations.into_iter();
+    fields.map(|fault| fault.field).collect()
+}
+
 /// The time of a second of the clock.
 pub fn time(second: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(second)
@@ -185,12 +182,10 @@ pub fn assignments(snapshot: &str, pods: Vec<(Pod, &str)>) -> ReservePodsRequest
 /// A request to place pods and hold the places.
 pub fn request(replicas: i32) -> PlaceRequest {
     PlaceRequest {
-        pod: Some(template()),
-        replicas,
         reserve: Some(Reservation {
             owner: "deployer".into(),
             ttl: Some(Duration::from_secs(TTL_SECONDS).into()),
         }),
-        ..PlaceRequest::default()
+        ..place_of(template(), replicas)
     }
 }

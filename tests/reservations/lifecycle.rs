@@ -1,9 +1,9 @@
 //! A reservation counts until it ends.
 
-use evenkeel::proto::v1::{FilterRequest, ListReservationsRequest, PlaceRequest};
+use evenkeel::proto::v1::{ListReservationsRequest, PlaceRequest};
 
 use super::held::{Held, TTL_SECONDS, WEB};
-use support::build::{ZONE, node, on, pod, pod_term, with_affinity};
+use support::build::{ZONE, filter_of, node, on, pod, pod_term, with_affinity};
 use support::model::Stored;
 
 #[tokio::test]
@@ -36,16 +36,9 @@ async fn what_is_held_keeps_its_anti_affinity() {
         pod: Some(apart),
         ..super::held::request(3)
     };
-    let placed = held.server.client().place(request).await;
-    let placed = placed.expect("valid").into_inner();
+    let placed = held.server.place(request).await;
     assert_eq!((placed.placements.len(), placed.unplaced), (2, 1));
-    let ask = async || {
-        let request = FilterRequest {
-            pod: Some(web()),
-            ..FilterRequest::default()
-        };
-        held.server.filter(request).await.feasible
-    };
+    let ask = async || held.server.filter(filter_of(web())).await.feasible;
     assert!(ask().await.is_empty());
     let first = &placed.placements[0];
     assert!(held.release(&first.reservation_id).await);

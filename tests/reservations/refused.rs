@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use evenkeel::proto::v1::{
-    Change, ConfirmReservationsRequest, Confirmation, Dialect, Holder, NodeBonus, NodeCapacity,
-    ObjectReference, PlaceRequest, ReleaseReservationsRequest, Reservation, ReservedPod, View,
-    change::Object,
+    ConfirmReservationsRequest, Confirmation, Dialect, Holder, NodeBonus, NodeCapacity,
+    PlaceRequest, ReleaseReservationsRequest, Reservation, ReservedPod, View,
 };
 use evenkeel::snapshot::Limits;
+use support::model::delete;
 use tonic::Code;
-use tonic_types::StatusExt;
 
-use super::held::{Held, request};
+use super::held::{Held, named, request};
 
 fn reserve(owner: &str, ttl: Option<pbjson_types::Duration>) -> PlaceRequest {
     PlaceRequest {
@@ -30,10 +29,6 @@ fn seconds(seconds: i64) -> Option<pbjson_types::Duration> {
 #[tokio::test]
 async fn faults_are_named() {
     let held = Held::start().await;
-    let bonus = |node: &str, score| NodeBonus {
-        node: node.into(),
-        score,
-    };
     let capacity = |replicas| NodeCapacity {
         node: "a".into(),
         replicas,
@@ -42,23 +37,21 @@ async fn faults_are_named() {
         node: "a".into(),
         ..Holder::default()
     };
-    let deletion = Change {
-        object: Some(Object::Delete(ObjectReference {
-            kind: "Pod".into(),
-            name: "p".into(),
-            ..Default::default()
-        })),
+    let but = |replicas, alter: &dyn Fn(&mut PlaceRequest)| {
+        let mut request = request(replicas);
+        alter(&mut request);
+        request
     };
+    let fleet = Dialect::Fleet as i32;
+    let bonuses = [("a", 1), ("a", 2), ("", 3), ("b", 1 << 40)];
+    let bonuses = bonuses.map(|(node, score)| NodeBonus {
+        node: node.into(),
+        score,
+    });
     for (fields, request) in [
         (&["replicas"][..], request(-1)),
         (&["replicas"], request(0)),
-        (
-            &["replicas"],
-            PlaceRequest {
-                dialect: Dialect::Fleet.into(),
-                ..request(-1)
-            },
-        ),
+        (&["replicas"], but(-1, &|it| it.dialect = fleet)),
         (&["reserve.owner"], reserve("", seconds(1))),
         (&["reserve.ttl"], reserve("x", None)),
         (&["reserve.ttl"], reserve("x", seconds(0))),
@@ -66,70 +59,34 @@ async fn faults_are_named() {
         (&["reserve.ttl"], reserve("x", seconds(3_601))),
         (
             &["reserve"],
-            PlaceRequest {
-                overlay: vec![deletion],
-                ..request(1)
-            },
+            but(1, &|it| it.overlay = vec![delete("Pod", "", "p")]),
         ),
         (
             &["bonuses[1].node", "bonuses[2].node", "bonuses[3].score"],
-            PlaceRequest {
-                bonuses: vec![
-                    bonus("a", 1),
-                    bonus("a", 2),
-                    bonus("", 3),
-                    bonus("b", 1 << 40),
-                ],
-                ..request(1)
-            },
+            but(1, &|it| it.bonuses = bonuses.to_vec()),
         ),
         (
             &["capacities[0].replicas"],
-            PlaceRequest {
-                capacities: vec![capacity(-1)],
-                ..request(1)
-            },
+            but(1, &|it| it.capacities = vec![capacity(-1)]),
         ),
         (
             &["holders"],
-            PlaceRequest {
-                holders: vec![holder],
-                ..request(1)
-            },
+            but(1, &|it| it.holders = vec![holder.clone()]),
         ),
-        (
-            &["sticky"],
-            PlaceRequest {
-                sticky: vec!["a".into()],
-                ..request(1)
-            },
-        ),
+        (&["sticky"], but(1, &|it| it.sticky = vec!["a".into()])),
         (
             &["capacities"],
-            PlaceRequest {
-                dialect: Dialect::Fleet.into(),
-                capacities: vec![capacity(1)],
-                ..request(1)
-            },
+            but(1, &|it| {
+                it.dialect = fleet;
+                it.capacities = vec![capacity(1)];
+            }),
         ),
-        (
-            &["view"],
-            PlaceRequest {
-                view: View::Bitmap.into(),
-                ..request(1)
-            },
-        ),
+        (&["view"], but(1, &|it| it.view = View::Bitmap.into())),
     ] {
         let status = held.server.client().place(request.clone()).await;
         let status = status.expect_err("it is refused");
         assert_eq!(status.code(), Code::InvalidArgument, "{request:?}");
-        let details = status.get_error_details();
-        let faults = &details
-            .bad_request()
-            .expect("they are listed")
-            .field_violations;
-        let named: Vec<&str> = faults.iter().map(|f| &*f.field).collect();
-        assert_eq!(named, fields, "{request:?}");
+        assert_eq!(named(&status), fields, "{request:?}");
     }
     assert!(held.list().await.is_empty());
 }
@@ -153,26 +110,8 @@ async fn fleet_refuses_what_does_not_apply() {
     constraint.node_taints_policy = Some("Honor".into());
     constraint.match_label_keys = vec!["app".into()];
     constraint.when_unsatisfiable = "Whenever".into();
-    let status = held
-        .server
-        .client()
-        .place(request)
-        .await
-        .expect_err("it is refused");
-    let details = status.get_error_details();
-    let faults = &details
-        .bad_request()
-        .expect("they are listed")
-        .field_violations;
-    let path = "pod.spec.topologySpreadConstraints[0].";
-    let named: Vec<&str> = faults
-        .iter()
-        .map(|f| {
-            f.field
-                .strip_prefix(path)
-                .expect("all are of the constraint")
-        })
-        .collect();
+    let status = held.server.client().place(request).await;
+    let status = status.expect_err("it is refused");
     let wanted = [
         "maxSkew",
         "minDomains",
@@ -181,7 +120,8 @@ async fn fleet_refuses_what_does_not_apply() {
         "matchLabelKeys",
         "whenUnsatisfiable",
     ];
-    assert_eq!(named, wanted);
+    let path = "pod.spec.topologySpreadConstraints[0].";
+    assert_eq!(named(&status), wanted.map(|field| format!("{path}{field}")));
 }
 
 #[tokio::test]
@@ -203,39 +143,20 @@ async fn ids_and_pods_are_checked() {
         ..Default::default()
     };
     let status = held.server.client().confirm_reservations(request).await;
-    let details = status.expect_err("it is refused").get_error_details();
-    let faults = &details
-        .bad_request()
-        .expect("they are listed")
-        .field_violations;
-    let named: Vec<&str> = faults.iter().map(|f| &*f.field).collect();
-    let path = |i: usize, field: &str| format!("confirmations[{i}].{field}");
+    let wanted = ["[1].id", "[2].id", "[1].pod.name", "[2].pod"];
     assert_eq!(
-        named,
-        [
-            path(1, "id"),
-            path(2, "id"),
-            path(1, "pod.name"),
-            path(2, "pod")
-        ]
+        named(&status.expect_err("it is refused")),
+        wanted.map(|path| format!("confirmations{path}"))
     );
 
     let request = ReleaseReservationsRequest {
         ids: ["nonsense", "x-1", "00000000-1"].map(String::from).to_vec(),
         ..Default::default()
     };
-    let released = held
-        .server
-        .client()
-        .release_reservations(request.clone())
-        .await;
-    assert_eq!(
-        released
-            .expect("unknown ids are told")
-            .into_inner()
-            .unknown_ids,
-        request.ids
-    );
+    let mut client = held.server.client();
+    let released = client.release_reservations(request.clone()).await;
+    let released = released.expect("unknown ids are told").into_inner();
+    assert_eq!(released.unknown_ids, request.ids);
 }
 
 #[tokio::test]

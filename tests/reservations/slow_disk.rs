@@ -4,10 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use evenkeel::proto::v1::{
-    DescribeSpreadRequest, ExplainRequest, ListSnapshotsRequest, PlaceRequest, Reservation,
-    UpdateSnapshotRequest,
-};
+use evenkeel::proto::v1::{DescribeSpreadRequest, ListSnapshotsRequest, PlaceRequest, Reservation};
 use evenkeel::snapshot::{
     Aside, Batch, Entry, Journal, JournalError, Limits, Registry, Serial, Snapshot, Unobserved,
 };
@@ -17,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::held::{self, WEB, template};
-use support::build::{ZONE, node, on, pod};
+use support::build::{ZONE, explain_of, node, on, pod, score_of, update_of};
 use support::model::Stored;
 use support::server::{Client, Server};
 
@@ -136,10 +133,7 @@ async fn wait_for(what: &str, is_so: impl Fn() -> bool) {
 
 /// Makes each call that writes nothing. Returns the counts of Filter, and their revision.
 async fn ask_all(server: &Server, client: &mut Client) -> ([i64; 2], i64) {
-    let explain = ExplainRequest {
-        pod: Some(template()),
-        ..Default::default()
-    };
+    let explain = explain_of(template());
     client.explain(explain).await.expect("it is explained");
     let plan = PlaceRequest {
         reserve: None,
@@ -151,10 +145,7 @@ async fn ask_all(server: &Server, client: &mut Client) -> ([i64; 2], i64) {
     described.expect("it is described");
     let list = ListSnapshotsRequest::default();
     client.list_snapshots(list).await.expect("they are listed");
-    let score = evenkeel::proto::v1::ScoreRequest {
-        pod: Some(template()),
-        ..Default::default()
-    };
+    let score = score_of(template());
     server.score(score).await;
     let overlaid = evenkeel::proto::v1::FilterRequest {
         pod: Some(template()),
@@ -195,10 +186,7 @@ async fn who_writes_nothing_waits_for_no_disk() {
         let mut client = server.another_client().await;
         writers.spawn(async move {
             let arrived = on(pod(&format!("other-{i}"), &[("app", "other")]), "a");
-            let request = UpdateSnapshotRequest {
-                changes: vec![arrived.change()],
-                ..Default::default()
-            };
+            let request = update_of(vec![arrived.change()]);
             let updated = client.update_snapshot(request).await;
             updated.map(|updated| updated.get_ref().revision)
         });

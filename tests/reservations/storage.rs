@@ -1,10 +1,10 @@
 //! Reservations hold the volumes that claims of their pods would be bound to.
 
-use evenkeel::proto::v1::{Change, ExplainRequest, FilterRequest, PlaceRequest, Pod};
+use evenkeel::proto::v1::{Change, PlaceRequest, Pod};
 use serde_json::{Value, json};
 
 use super::held::{Held, request};
-use support::build::ZONE;
+use support::build::{ZONE, explain_of, filter_of};
 
 const NOTHING_TO_BIND: &str = "node(s) didn't find available persistent volumes to bind";
 
@@ -79,8 +79,7 @@ async fn reserve(held: &Held, pod: &Pod, replicas: i32) -> (String, Vec<String>)
         pod: Some(pod.clone()),
         ..request(replicas)
     };
-    let answer = held.server.client().place(request).await;
-    let placements = answer.expect("a valid request").into_inner().placements;
+    let placements = held.server.place(request).await.placements;
     let mut nodes: Vec<&str> = placements.iter().map(|it| &*it.node).collect();
     nodes.sort_unstable();
     let ids = placements.iter().map(|it| it.reservation_id.clone());
@@ -89,11 +88,7 @@ async fn reserve(held: &Held, pod: &Pod, replicas: i32) -> (String, Vec<String>)
 
 /// Returns the nodes that take a pod, and the reasons of the others.
 async fn taken_by(held: &Held, pod: &Pod) -> (String, Vec<String>) {
-    let request = FilterRequest {
-        pod: Some(pod.clone()),
-        ..FilterRequest::default()
-    };
-    let answer = held.server.filter(request).await;
+    let answer = held.server.filter(filter_of(pod.clone())).await;
     let reasons = answer.reasons.into_iter().map(|reason| reason.reason);
     (answer.feasible.join(" "), reasons.collect())
 }
@@ -112,10 +107,7 @@ async fn a_volume_is_held_for_each_claim_that_is_yet_to_be_made() {
     assert_eq!(reserve(&held, &own, 2).await.0, "b");
     let none = (String::new(), vec![NOTHING_TO_BIND.to_owned()]);
     assert_eq!(taken_by(&held, &own).await, none);
-    let explain = ExplainRequest {
-        pod: Some(own.clone()),
-        ..ExplainRequest::default()
-    };
+    let explain = explain_of(own.clone());
     let explained = held.server.client().explain(explain).await;
     let hints = explained.expect("a valid request").into_inner().hints;
     let mut words = hints.iter().map(|hint| &*hint.message);

@@ -6,9 +6,8 @@ use std::time::Duration;
 use evenkeel::proto::v1::stream_snapshot_request::Step;
 use evenkeel::proto::v1::{
     BeginReplace, Change, CommitReplace, ConfirmReservationsRequest, Confirmation,
-    DefaultConstraints, FilterRequest, HeldPlacement, Mode, NodeChecks, ReleaseReservationsRequest,
-    ReservedPod, StreamSnapshotRequest, StreamSnapshotResponse, UpdateSnapshotRequest,
-    UpdateSnapshotResponse, View,
+    DefaultConstraints, HeldPlacement, Mode, NodeChecks, ReleaseReservationsRequest, ReservedPod,
+    StreamSnapshotRequest, StreamSnapshotResponse, UpdateSnapshotRequest, UpdateSnapshotResponse,
 };
 use evenkeel::recount::Cluster;
 use proptest::strategy::{Strategy, ValueTree};
@@ -20,7 +19,7 @@ use tonic::{Status, Streaming};
 
 use crate::home::{Running, reserve};
 use support::agree::{self, Question};
-use support::build::{ZONE, node, on, pod, soft, spread};
+use support::build::{ZONE, full_filter_of, node, on, pod, soft, spread, update_of};
 use support::model::{self, Stored};
 use support::{generate, server};
 
@@ -138,12 +137,7 @@ impl Feeder {
             pod: &asked,
             place: "after a restart",
         };
-        let request = FilterRequest {
-            pod: Some(asked.clone()),
-            view: View::Full.into(),
-            max_domains: Some(0),
-            ..FilterRequest::default()
-        };
+        let request = full_filter_of(asked.clone());
         let got = running.client.clone().filter(request).await;
         match got {
             Ok(got) => {
@@ -241,11 +235,7 @@ impl Feeder {
         send(sender, Step::BeginReplace(BeginReplace::default())).await;
         answer(answers).await?;
         for changes in &parts {
-            let update = UpdateSnapshotRequest {
-                changes: changes.clone(),
-                ..Default::default()
-            };
-            send(sender, Step::Update(update)).await;
+            send(sender, Step::Update(update_of(changes.clone()))).await;
             answer(answers).await?;
         }
         self.next(|state| {

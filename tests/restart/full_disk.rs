@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use evenkeel::proto::v1::{Change, FilterRequest, UpdateSnapshotRequest};
-use tonic::{Code, Status};
+use evenkeel::proto::v1::Change;
+use tonic::Code;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -15,7 +15,7 @@ use crate::home::{Home, Running, reserve};
 use crate::http::get;
 use crate::metrics::Page;
 use crate::process::{DEADLINE, Server, serve_on_a_full_disk, until};
-use support::build::{ZONE, node, on, pod};
+use support::build::{ZONE, filter_of, node, on, pod};
 use support::model::Stored;
 
 /// The size to which files of the server may grow.
@@ -48,15 +48,6 @@ fn pods(batch: usize) -> Vec<Change> {
     (0..2_000).map(pod).collect()
 }
 
-async fn try_update(server: &Running, changes: Vec<Change>) -> Result<i64, Status> {
-    let request = UpdateSnapshotRequest {
-        changes,
-        ..Default::default()
-    };
-    let updated = server.client.clone().update_snapshot(request).await?;
-    Ok(updated.into_inner().revision)
-}
-
 #[tokio::test]
 async fn updates_are_refused_while_there_is_no_room() {
     let home = Home::new();
@@ -67,7 +58,7 @@ async fn updates_are_refused_while_there_is_no_room() {
         .revision;
     let mut batch = 0;
     let refusal = loop {
-        match try_update(&server, pods(batch)).await {
+        match server.try_update(pods(batch)).await {
             Ok(next) => revision = next,
             Err(refusal) => break refusal,
         }
@@ -92,10 +83,7 @@ async fn updates_are_refused_while_there_is_no_room() {
         (described.revision, described.pod_count),
         (revision, 2_000 * batch as i64)
     );
-    let filter = FilterRequest {
-        pod: Some(pod("", &[])),
-        ..FilterRequest::default()
-    };
+    let filter = filter_of(pod("", &[]));
     let answer = server.client.clone().filter(filter).await;
     let answer = answer.expect("decisions go on").into_inner();
     assert_eq!((answer.feasible_count, answer.revision), (1, revision));
@@ -108,7 +96,7 @@ async fn updates_are_refused_while_there_is_no_room() {
     server.server.limit_files(1 << 30);
     let start = tokio::time::Instant::now();
     let next = loop {
-        match try_update(&server, pods(batch)).await {
+        match server.try_update(pods(batch)).await {
             Ok(next) => break next,
             Err(_) => assert!(start.elapsed() < DEADLINE, "it does not recover"),
         }
@@ -147,7 +135,7 @@ async fn a_server_starts_on_a_full_disk_and_writes_once_there_is_room() {
     assert_eq!(ready.status, 200, "decisions go on");
     assert!(ready.body.contains("read-only: no space left"), "{ready:?}");
     assert_eq!(Page::of(&admin).value("evenkeel_store_writable", &[]), 0.0);
-    let refusal = try_update(&server, pods(3)).await.expect_err("no room");
+    let refusal = server.try_update(pods(3)).await.expect_err("no room");
     assert_eq!(refusal.code(), Code::ResourceExhausted, "{refusal}");
     let details = refusal.get_error_details();
     let reason = details.error_info().map(|info| info.reason.as_str());
@@ -161,7 +149,7 @@ async fn a_server_starts_on_a_full_disk_and_writes_once_there_is_room() {
         (get(&admin, "/readyz").body == "ready\n").then_some(())
     });
     assert_eq!(seen(&server).await, before);
-    let next = try_update(&server, pods(3)).await;
+    let next = server.try_update(pods(3)).await;
     assert_eq!(next.expect("there is room"), before.0.revision + 1);
     let after = seen(&server).await;
     assert_eq!(after.0.epoch, before.0.epoch);

@@ -9,9 +9,11 @@ use evenkeel::proto::v1::{
     Change, ExportSnapshotResponse, GetSnapshotRequest, HeldPlacement, ListReservationsRequest,
     PlaceRequest, Pod, Reservation, Snapshot, UpdateSnapshotRequest, UpdateSnapshotResponse,
 };
+use support::build::{place_of, update_of};
 pub use support::server::Client;
 use support::server::export;
 use tempfile::TempDir;
+use tonic::Status;
 
 use crate::process::Server;
 
@@ -96,6 +98,13 @@ impl Running {
         .await
     }
 
+    /// Sends changes of the snapshot `default`. Returns the revision.
+    pub async fn try_update(&self, changes: Vec<Change>) -> Result<i64, Status> {
+        let request = update_of(changes);
+        let updated = self.client.clone().update_snapshot(request).await?;
+        Ok(updated.into_inner().revision)
+    }
+
     /// Returns the answer of GetSnapshot, without the memory of the snapshot.
     pub async fn describe(&self, snapshot: &str) -> Option<Snapshot> {
         let request = GetSnapshotRequest {
@@ -127,12 +136,10 @@ impl Running {
 /// A request to place pods and hold the places.
 pub fn reserve(pod: Pod, replicas: i32, ttl: Duration) -> PlaceRequest {
     PlaceRequest {
-        pod: Some(pod),
-        replicas,
         reserve: Some(Reservation {
             owner: "deployer".into(),
             ttl: Some(ttl.into()),
         }),
-        ..PlaceRequest::default()
+        ..place_of(pod, replicas)
     }
 }

@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use evenkeel::proto::v1::{
-    Change, ConfirmReservationsRequest, Confirmation, DefaultConstraints, DeleteSnapshotRequest,
+    Change, ConfirmReservationsRequest, Confirmation, DeleteSnapshotRequest,
     ExportSnapshotResponse, FilterRequest, FilterResponse, HeldPlacement, Mode,
-    ReleaseReservationsRequest, ReservedPod, ScoreRequest, ScoreResponse, Service, ServiceSpec,
-    Snapshot, UpdateSnapshotRequest, View,
+    ReleaseReservationsRequest, ReservedPod, ScoreResponse, Snapshot, UpdateSnapshotRequest, View,
 };
 use tonic::Code;
 
 use crate::home::{Home, Running, reserve};
-use support::build::{ZONE, cordoned, hard, meta, node, on, pairs, pod, soft, spread, tainted};
+use support::build::{
+    ZONE, cordoned, defaults_of, filter_of, hard, node, on, pod, score_as, service, soft, spread,
+    tainted,
+};
 use support::model::{Stored, delete, delete_uid};
 
 const WEB: [(&str, &str); 1] = [("app", "web")];
@@ -62,27 +64,17 @@ async fn everything_acknowledged_is_there_after_a_restart() {
 /// Makes a change of each kind.
 async fn live(server: &Running) {
     let nodes = ["a", "b", "c", "d"];
-    let mut changes: Vec<Change> = nodes
-        .iter()
+    let mut changes = nodes
         .map(|name| node(name, &[(ZONE, name)]).change())
-        .collect();
+        .to_vec();
     changes.push(tainted(node("e", &[(ZONE, "a")]), "k", "v", "NoSchedule").change());
     changes.push(cordoned(node("f", &[(ZONE, "b")])).change());
-    changes.push(service().change());
+    changes.push(service("web", &WEB).change());
     server
         .send(UpdateSnapshotRequest {
             changes,
             kubernetes_version: "1.36".into(),
-            default_constraints: Some(DefaultConstraints {
-                constraints: vec![hard(2, ZONE, &[])]
-                    .into_iter()
-                    .map(|c| evenkeel::proto::v1::TopologySpreadConstraint {
-                        label_selector: None,
-                        ..c
-                    })
-                    .collect(),
-                system: false,
-            }),
+            default_constraints: Some(defaults_of(vec![hard(2, ZONE, &[])])),
             ..Default::default()
         })
         .await;
@@ -150,14 +142,11 @@ async fn reserve_some(server: &Running) {
     });
     let confirmed = confirmed.await.expect("a valid request").into_inner();
     assert!(confirmed.unknown_ids.is_empty());
-    let release = ReleaseReservationsRequest {
+    let released = client.release_reservations(ReleaseReservationsRequest {
         snapshot: String::new(),
         ids: vec![ids[2].clone()],
-    };
-    client
-        .release_reservations(release)
-        .await
-        .expect("it is live");
+    });
+    released.await.expect("it is live");
     let arrived = on(pod("web-3", &WEB), &placed.placements[3].node);
     server.update("", vec![arrived.change()]).await;
 }
@@ -166,15 +155,6 @@ fn asking(name: &str, on_node: &str, uid: &str) -> Change {
     let mut pod = spread(pod(name, &WEB), vec![soft(1, ZONE, &WEB)]);
     pod.metadata.get_or_insert_default().uid = uid.into();
     on(pod, on_node).change()
-}
-
-fn service() -> Service {
-    Service {
-        metadata: Some(meta("web", &[])),
-        spec: Some(ServiceSpec {
-            selector: pairs(&WEB),
-        }),
-    }
 }
 
 async fn see(server: &Running) -> Seen {
@@ -195,18 +175,13 @@ async fn see(server: &Running) -> Seen {
     ];
     for pod in asked {
         let filter = FilterRequest {
-            pod: Some(pod.clone()),
             view: View::Full.into(),
-            ..FilterRequest::default()
+            ..filter_of(pod)
         };
+        let score = score_as(filter.clone());
         let mut client = server.client.clone();
         let answer = client.filter(filter).await.expect("it is answered");
         filters.push(answer.into_inner());
-        let score = ScoreRequest {
-            pod: Some(pod),
-            view: View::Full.into(),
-            ..ScoreRequest::default()
-        };
         let answer = client.score(score).await.expect("it is answered");
         scores.push(answer.into_inner());
     }

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use evenkeel::proto::v1::{
-    Change, DefaultConstraints, ExportSnapshotResponse, HeldPlacement, Service, ServiceSpec,
-    Snapshot, TopologySpreadConstraint, UpdateSnapshotRequest,
+    Change, ExportSnapshotResponse, HeldPlacement, Snapshot, TopologySpreadConstraint,
+    UpdateSnapshotRequest,
 };
 use tonic::Code;
 
 use crate::directories::state;
 use crate::home::{Home, Running, reserve};
 use crate::http::get;
-use support::build::{ZONE, hard, meta, node, on, pairs, pod, requiring, soft, spread};
+use support::build::{ZONE, defaults_of, hard, node, on, pod, requiring, service, soft, spread};
 use support::model::Stored;
 
 /// Every limit on stored objects: its flag, the generous value when they are stored, and the small
@@ -64,33 +64,16 @@ fn objects() -> Vec<Change> {
     let constrained = spread(pod("constrained", &[("app", "db")]), many_constraints());
     changes
         .extend([on(large, "a"), on(named, "b"), on(constrained, "unknown")].map(Stored::change));
-    changes.extend(["web", "db"].map(|name| {
-        let service = Service {
-            metadata: Some(meta(name, &[])),
-            spec: Some(ServiceSpec {
-                selector: pairs(&[("app", name)]),
-            }),
-        };
-        service.change()
-    }));
+    changes.extend(["web", "db"].map(|name| service(name, &[("app", name)]).change()));
     changes
 }
 
 async fn store(server: &Running) {
     for snapshot in SNAPSHOTS {
-        let defaults = many_constraints().into_iter();
         let request = UpdateSnapshotRequest {
             snapshot: snapshot.into(),
             changes: objects(),
-            default_constraints: Some(DefaultConstraints {
-                constraints: defaults
-                    .map(|constraint| TopologySpreadConstraint {
-                        label_selector: None,
-                        ..constraint
-                    })
-                    .collect(),
-                system: false,
-            }),
+            default_constraints: Some(defaults_of(many_constraints())),
             ..UpdateSnapshotRequest::default()
         };
         server.send(request).await;

@@ -1,21 +1,18 @@
 //! Names of nodes that are no DNS names, with and without the setting that
 //! accepts them.
 
-use evenkeel::proto::v1::{Change, FilterRequest, Pod, UpdateSnapshotRequest};
+use evenkeel::proto::v1::{Change, FilterRequest, Pod};
 use tonic::Code;
 
 use crate::home::{Home, Running};
-use support::build::{ZONE, hard, node, nominated, on, pod, spread};
+use support::build::{ZONE, hard, node, nominated, on, pod, spread, update_of};
 use support::model::{Stored, delete};
 
 const WEB: [(&str, &str); 1] = [("app", "web")];
 
 /// Returns the message with which changes are refused.
 async fn refused(server: &Running, changes: Vec<Change>) -> String {
-    let request = UpdateSnapshotRequest {
-        changes,
-        ..Default::default()
-    };
+    let request = update_of(changes);
     let status = server.client.clone().update_snapshot(request).await;
     let status = status.expect_err("a name that is not accepted");
     assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");

@@ -3,25 +3,20 @@
 use std::fs;
 use std::path::Path;
 
-use evenkeel::proto::v1::{FilterRequest, UpdateSnapshotRequest};
 use tonic::{Code, Status};
 
 use crate::home::{Home, Running};
 use crate::http::get;
 use crate::metrics::Page;
 use crate::process::until;
-use support::build::{ZONE, node, pod};
+use support::build::{ZONE, filter_of, node, pod};
 use support::model::Stored;
 
 type Removal = fn(&Path);
 
 async fn try_update(server: &Running) -> Result<i64, Status> {
-    let request = UpdateSnapshotRequest {
-        changes: vec![node("b", &[(ZONE, "z")]).change()],
-        ..UpdateSnapshotRequest::default()
-    };
-    let updated = server.client.clone().update_snapshot(request).await?;
-    Ok(updated.into_inner().revision)
+    let change = node("b", &[(ZONE, "z")]).change();
+    server.try_update(vec![change]).await
 }
 
 async fn assert_refuses(server: &Running, case: &str) {
@@ -78,10 +73,7 @@ async fn it_is_noticed_and_updates_are_refused() {
             "{case}"
         );
         assert_refuses(&server, case).await;
-        let filter = FilterRequest {
-            pod: Some(pod("", &[])),
-            ..FilterRequest::default()
-        };
+        let filter = filter_of(pod("", &[]));
         let answer = server.client.clone().filter(filter).await;
         let answer = answer.expect("decisions go on").into_inner();
         assert_eq!((answer.feasible_count, answer.revision), (1, 1), "{case}");

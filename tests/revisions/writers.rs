@@ -16,7 +16,7 @@ use tonic::{Code, Status};
 
 use crate::history::{Moved, Shared, update};
 use crate::questions::{constraints, draw, passing, within};
-use support::build::{node, on, pod, spread};
+use support::build::{node, on, place_of, pod, spread};
 use support::model::{self, Stored};
 use support::server::Client;
 
@@ -196,8 +196,6 @@ fn apart() -> Node {
 /// the revision on, and changes no answer.
 async fn expire(client: &mut Client) {
     let request = PlaceRequest {
-        pod: Some(within(pod("", &[("app", "z")]), "elsewhere")),
-        replicas: 1,
         candidates: Some(NodeNames {
             names: vec![APART.into()],
         }),
@@ -205,7 +203,7 @@ async fn expire(client: &mut Client) {
             owner: "moment".into(),
             ttl: Some(Duration::from_millis(20).into()),
         }),
-        ..Default::default()
+        ..place_of(within(pod("", &[("app", "z")]), "elsewhere"), 1)
     };
     // There may be no snapshot now.
     let _ = client.place(request).await;

@@ -1,12 +1,13 @@
 //! Rules on snapshots: patterns, lists, streams, and names of certificates.
 
 use evenkeel::access::TokenHash;
-use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::stream_snapshot_request::Step;
 use evenkeel::proto::v1::{
-    BeginReplace, Change, CommitReplace, GetSnapshotRequest, ListSnapshotsRequest, Node,
-    ObjectMeta, PlaceRequest, Pod, Reservation, StreamSnapshotRequest, UpdateSnapshotRequest,
+    BeginReplace, CommitReplace, GetSnapshotRequest, ListSnapshotsRequest, PlaceRequest, Pod,
+    Reservation, StreamSnapshotRequest, UpdateSnapshotRequest,
 };
+use support::build::{place_of, plain_node};
+use support::model::Stored;
 use tonic::{Code, Request, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -362,31 +363,20 @@ async fn an_id_of_a_request_is_its_callers_own() {
         ("two", Role::Feeder, &["s"]),
     ];
     let server = serve(&["--access-file".into(), access_file(&files, &rules)]);
-    let node = Node {
-        metadata: Some(ObjectMeta {
-            name: "n".into(),
-            ..Default::default()
-        }),
-        ..Default::default()
-    };
     let fed = UpdateSnapshotRequest {
-        changes: vec![Change {
-            object: Some(Object::Node(node)),
-        }],
+        changes: vec![plain_node("n", &[]).change()],
         ..batch("s")
     };
     let mut one = with_token(&server, "one");
     one.update_snapshot(fed).await.expect("one may");
     let request = PlaceRequest {
         snapshot: "s".into(),
-        pod: Some(Pod::default()),
-        replicas: 1,
         reserve: Some(Reservation {
             owner: "them".into(),
             ttl: Some(std::time::Duration::from_secs(600).into()),
         }),
         request_id: "1".into(),
-        ..Default::default()
+        ..place_of(Pod::default(), 1)
     };
     let mut ids = Vec::new();
     for token in ["one", "two", "one", "two"] {

@@ -5,10 +5,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
-use evenkeel::proto::v1::{
-    Change, FilterRequest, LabelSelector, Mode, Node, ObjectMeta, Pod, PodSpec,
-    TopologySpreadConstraint, UpdateSnapshotRequest, change,
-};
+use evenkeel::proto::v1::{FilterRequest, Mode, Pod, UpdateSnapshotRequest};
+use support::build::{self, filter_of, hard, plain_node, spread, update_of};
+use support::model::Stored;
 use tonic::transport::Channel;
 
 use crate::http::{ask, exchange, get};
@@ -30,27 +29,13 @@ pub(super) fn client(server: &Server) -> Client {
     Client::new(server.channel())
 }
 
-fn metadata(name: &str) -> Option<ObjectMeta> {
-    Some(ObjectMeta {
-        name: name.into(),
-        labels: [("zone".into(), name.into()), ("app".into(), "web".into())].into(),
-        ..Default::default()
-    })
-}
-
 /// A batch of nodes, each in a zone of its own.
 pub(super) fn nodes(snapshot: &str, names: &[&str], mode: Mode) -> UpdateSnapshotRequest {
-    let node = |name: &&str| Change {
-        object: Some(change::Object::Node(Node {
-            metadata: metadata(name),
-            ..Default::default()
-        })),
-    };
+    let node = |name: &&str| plain_node(name, &[("zone", name), ("app", "web")]).change();
     UpdateSnapshotRequest {
         snapshot: snapshot.into(),
         mode: mode.into(),
-        changes: names.iter().map(node).collect(),
-        ..Default::default()
+        ..update_of(names.iter().map(node).collect())
     }
 }
 
@@ -61,32 +46,15 @@ pub(super) async fn fill(client: &mut Client, snapshot: &str, names: &[&str], mo
 }
 
 /// A pod with a hard constraint over zones.
-pub(super) fn pod() -> Option<Pod> {
-    let constraint = TopologySpreadConstraint {
-        max_skew: 1,
-        topology_key: "zone".into(),
-        when_unsatisfiable: "DoNotSchedule".into(),
-        label_selector: Some(LabelSelector {
-            match_labels: [("app".into(), "web".into())].into(),
-            ..Default::default()
-        }),
-        ..Default::default()
-    };
-    Some(Pod {
-        metadata: metadata("pod"),
-        spec: Some(PodSpec {
-            topology_spread_constraints: vec![constraint],
-            ..Default::default()
-        }),
-        ..Default::default()
-    })
+pub(super) fn pod() -> Pod {
+    let pod = build::pod("pod", &[("zone", "pod"), ("app", "web")]);
+    spread(pod, vec![hard(1, "zone", &[("app", "web")])])
 }
 
 pub(super) fn question(snapshot: &str) -> FilterRequest {
     FilterRequest {
         snapshot: snapshot.into(),
-        pod: pod(),
-        ..Default::default()
+        ..filter_of(pod())
     }
 }
 

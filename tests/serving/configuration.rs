@@ -9,9 +9,10 @@ use std::process::Command;
 use clap::Args;
 use evenkeel::limits::Limit;
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
-use evenkeel::proto::v1::{Change, ObjectReference, UpdateSnapshotRequest, change};
 use evenkeel::server::Config;
 use evenkeel::server::config::apply_file;
+use support::build::update_of;
+use support::model::delete_uid;
 use tempfile::TempDir;
 use tonic::Code;
 use tonic_health::pb::HealthCheckRequest;
@@ -20,7 +21,7 @@ use tonic_health::pb::health_client::HealthClient;
 use crate::process::{Server, run};
 
 /// The sources of settings.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct Sources {
     flags: &'static [&'static str],
     environment: &'static [(&'static str, &'static str)],
@@ -42,27 +43,27 @@ impl Sources {
     }
 }
 
+const NONE: Sources = Sources {
+    flags: &[],
+    environment: &[],
+    file: None,
+};
+
 const fn flags(flags: &'static [&'static str]) -> Sources {
-    Sources {
-        flags,
-        environment: &[],
-        file: None,
-    }
+    Sources { flags, ..NONE }
 }
 
 const fn environment(environment: &'static [(&'static str, &'static str)]) -> Sources {
     Sources {
-        flags: &[],
         environment,
-        file: None,
+        ..NONE
     }
 }
 
 const fn file(text: &'static str) -> Sources {
     Sources {
-        flags: &[],
-        environment: &[],
         file: Some(text),
+        ..NONE
     }
 }
 
@@ -213,15 +214,14 @@ async fn flag_wins_over_environment_over_file_over_default() {
     const FLAG: &[&str] = &["--max-message-bytes", "2000"];
     const VARIABLE: &[(&str, &str)] = &[("EVENKEEL_MAX_MESSAGE_BYTES", "3000")];
     const FILE: Option<&str> = Some("max_message_bytes = 4000");
-    let none = Sources::default();
     let cases = [
-        (none, None),
-        (Sources { file: FILE, ..none }, Some("4000")),
+        (NONE, None),
+        (Sources { file: FILE, ..NONE }, Some("4000")),
         (
             Sources {
                 environment: VARIABLE,
                 file: FILE,
-                ..none
+                ..NONE
             },
             Some("3000"),
         ),
@@ -237,23 +237,13 @@ async fn flag_wins_over_environment_over_file_over_default() {
             Sources {
                 flags: FLAG,
                 file: FILE,
-                ..none
+                ..NONE
             },
             Some("2000"),
         ),
     ];
-    let deletion = Change {
-        object: Some(change::Object::Delete(ObjectReference {
-            kind: "Node".into(),
-            name: "n".into(),
-            uid: "u".repeat(1_000),
-            ..Default::default()
-        })),
-    };
-    let update = UpdateSnapshotRequest {
-        changes: vec![deletion; 5],
-        ..Default::default()
-    };
+    let deletion = delete_uid("Node", "", "n", &"u".repeat(1_000));
+    let update = update_of(vec![deletion; 5]);
     let directory = TempDir::new().expect("a temporary directory");
     for (sources, limit) in cases {
         let server = Server::spawn(&mut sources.command(&directory));
@@ -276,16 +266,15 @@ async fn lists_come_whole_from_the_source_that_wins() {
     const FLAGS: &[&str] = &["--expect-snapshot", "a", "--expect-snapshot=b"];
     const VARIABLE: &[(&str, &str)] = &[("EVENKEEL_EXPECT_SNAPSHOT", "c,d")];
     const FILE: Option<&str> = Some("expect-snapshot = ['e', 'f']");
-    let none = Sources::default();
     let cases: [(Sources, &[&str]); 5] = [
-        (none, &[]),
-        (Sources { file: FILE, ..none }, &["e", "f"]),
+        (NONE, &[]),
+        (Sources { file: FILE, ..NONE }, &["e", "f"]),
         (file("expect_snapshot = 'e'"), &["e"]),
         (
             Sources {
                 environment: VARIABLE,
                 file: FILE,
-                ..none
+                ..NONE
             },
             &["c", "d"],
         ),

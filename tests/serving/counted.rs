@@ -1,7 +1,9 @@
 //! Metrics of calls, of the time that they take, and of refusals by limit.
 //! Names, units and help keep to the rules of OpenMetrics.
 
-use evenkeel::proto::v1::{Change, FilterRequest, Mode, PlaceRequest, ScoreRequest, change};
+use evenkeel::proto::v1::{FilterRequest, Mode};
+use support::build::{place_of, score_of};
+use support::model::Stored;
 use tonic::Code;
 
 use super::admin::{client, fill, nodes, pod, question, start};
@@ -30,28 +32,22 @@ async fn calls_are_counted_by_method_and_code_and_timed() {
 
     let mut update = nodes("default", &["a", "b", "c"], Mode::Unspecified);
     // Views are kept where there are pods.
-    let object = pod().map(change::Object::Pod);
-    update.changes.push(Change { object });
+    update.changes.push(pod().change());
     client.update_snapshot(update).await.expect("valid nodes");
     for _ in 0..3 {
         client.filter(question("")).await.expect("a valid question");
     }
-    let score = ScoreRequest {
-        pod: pod(),
-        ..Default::default()
-    };
-    client.score(score).await.expect("a valid question");
+    client
+        .score(score_of(pod()))
+        .await
+        .expect("a valid question");
     let unknown = client.filter(question("other")).await;
     assert_eq!(
         unknown.expect_err("no such snapshot").code(),
         Code::NotFound
     );
-    let too_many = PlaceRequest {
-        pod: pod(),
-        replicas: 6,
-        ..Default::default()
-    };
-    let over = client.place(too_many).await.expect_err("over the limit");
+    let over = client.place(place_of(pod(), 6)).await;
+    let over = over.expect_err("over the limit");
     assert_eq!(over.code(), Code::ResourceExhausted);
 
     // A call is counted when its last byte was handed over, which may be after the client has it.

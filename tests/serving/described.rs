@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use evenkeel::proto::v1::{GetSnapshotRequest, Mode, PlaceRequest, Reservation};
+use support::build::place_of;
 
 use super::admin::{Client, client, fill, pod, question, start};
 use crate::http::get;
@@ -29,13 +30,11 @@ async fn snapshots_are_described_and_their_labels_are_bounded() {
     }
     let place = PlaceRequest {
         snapshot: "large".into(),
-        pod: pod(),
-        replicas: 2,
         reserve: Some(Reservation {
             owner: "me".into(),
             ttl: Some(std::time::Duration::from_secs(60).into()),
         }),
-        ..Default::default()
+        ..place_of(pod(), 2)
     };
     client.place(place).await.expect("there is room");
     let asked = client.filter(question("large")).await;

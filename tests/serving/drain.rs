@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
-use evenkeel::proto::v1::{
-    Change, FilterRequest, FilterResponse, Node, ObjectMeta, Pod, UpdateSnapshotRequest, change,
-};
+use evenkeel::proto::v1::{Change, FilterRequest, FilterResponse, Pod};
+use support::build::{filter_of, plain_node, update_of};
+use support::model::Stored;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -46,13 +46,8 @@ async fn end<T>(mut stream: Streaming<T>) -> Code {
 }
 
 async fn update(channel: Channel, changes: Vec<Change>) {
-    let update = UpdateSnapshotRequest {
-        changes,
-        ..Default::default()
-    };
-    let updated = SpreadServiceClient::new(channel)
-        .update_snapshot(update)
-        .await;
+    let mut client = SpreadServiceClient::new(channel);
+    let updated = client.update_snapshot(update_of(changes)).await;
     updated.expect("the update is valid");
 }
 
@@ -70,15 +65,8 @@ async fn wait_for_revision(channel: Channel, min_revision: i64) -> Code {
 /// A `Filter` call whose answer, of about a megabyte, stays mostly with the server until it is
 /// read, because it is larger than the flow-control window.
 async fn slow_answer(server: &Server) -> Streaming<FilterResponse> {
-    let node = |number| Change {
-        object: Some(change::Object::Node(Node {
-            metadata: Some(ObjectMeta {
-                name: format!("{}-{number}", "n".repeat(200)),
-                ..Default::default()
-            }),
-            ..Default::default()
-        })),
-    };
+    let name = |number| format!("{}-{number}", "n".repeat(200));
+    let node = |number| plain_node(&name(number), &[]).change();
     update(server.channel(), (0..NODES).map(node).collect()).await;
 
     let window = 65_535;
@@ -89,10 +77,7 @@ async fn slow_answer(server: &Server) -> Streaming<FilterResponse> {
         .connect_lazy();
     let mut client = tonic::client::Grpc::new(channel);
     client.ready().await.expect("the server listens");
-    let request = FilterRequest {
-        pod: Some(Pod::default()),
-        ..Default::default()
-    };
+    let request = filter_of(Pod::default());
     let path = "/evenkeel.v1.SpreadService/Filter".parse().expect("a path");
     let codec = ProstCodec::<FilterRequest, FilterResponse>::default();
     let answer = client
@@ -191,11 +176,7 @@ async fn no_call_is_refused_because_its_connection_is_closing() {
             let answered = Arc::clone(&answered);
             lines.spawn(async move {
                 loop {
-                    let request = FilterRequest {
-                        pod: Some(Pod::default()),
-                        ..Default::default()
-                    };
-                    if let Err(status) = client.filter(request).await {
+                    if let Err(status) = client.filter(filter_of(Pod::default())).await {
                         return status;
                     }
                     answered.fetch_add(1, Ordering::Relaxed);

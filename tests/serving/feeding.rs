@@ -9,9 +9,10 @@ use std::time::Duration;
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::{
-    Change, DeleteSnapshotRequest, ExportSnapshotRequest, GetSnapshotRequest, Node, ObjectMeta,
-    Snapshot, UpdateSnapshotRequest,
+    DeleteSnapshotRequest, ExportSnapshotRequest, GetSnapshotRequest, Snapshot,
 };
+use support::build::{plain_node, update_of};
+use support::model::Stored;
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 use tonic::transport::Channel;
@@ -69,11 +70,8 @@ async fn until(server: &Server, wanted: &[&str]) -> Snapshot {
 async fn describe(client: &mut Client) -> Snapshot {
     let request = GetSnapshotRequest::default();
     let answer = client.get_snapshot(request).await;
-    answer
-        .expect("it exists")
-        .into_inner()
-        .snapshot
-        .expect("a description")
+    let described = answer.expect("it exists").into_inner().snapshot;
+    described.expect("a description")
 }
 
 fn write(directory: &Path, name: &str, text: &str) {
@@ -132,23 +130,9 @@ async fn a_feeder_keeps_a_snapshot_right_through_everything() {
     until(&server, &["a", "b", "c", "d"]).await;
 
     // Somebody else writes into the snapshot, and the feeder undoes it.
-    let stray = Node {
-        metadata: Some(ObjectMeta {
-            name: "stray".into(),
-            ..Default::default()
-        }),
-        ..Node::default()
-    };
-    let update = UpdateSnapshotRequest {
-        changes: vec![Change {
-            object: Some(Object::Node(stray)),
-        }],
-        ..Default::default()
-    };
-    client
-        .update_snapshot(update)
-        .await
-        .expect("anybody may write");
+    let stray = update_of(vec![plain_node("stray", &[]).change()]);
+    let updated = client.update_snapshot(stray).await;
+    updated.expect("anybody may write");
     until(&server, &["a", "b", "c", "d"]).await;
 
     // Somebody deletes the snapshot. Its history begins anew, and the feeder sends all objects.

@@ -4,9 +4,10 @@
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::stream_snapshot_request::Step;
 use evenkeel::proto::v1::{
-    Change, FilterRequest, ListSnapshotsRequest, Node, ObjectMeta, ObjectReference, Pod,
-    StreamSnapshotRequest, UpdateSnapshotRequest, change,
+    FilterRequest, ListSnapshotsRequest, Pod, StreamSnapshotRequest, UpdateSnapshotRequest,
 };
+use support::build::{filter_of, plain_node, pod, update_of};
+use support::model::{Stored, delete_uid};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::{Code, Status};
@@ -94,18 +95,9 @@ async fn calls_are_limited_but_probes_are_not() {
 /// A valid update of `count` thousand bytes and a little more: deletions of nodes that do not
 /// exist.
 pub(crate) fn update(count: usize) -> UpdateSnapshotRequest {
-    let deletion = |number| Change {
-        object: Some(change::Object::Delete(ObjectReference {
-            kind: "Node".into(),
-            name: format!("node-{number}"),
-            uid: "u".repeat(1_000),
-            ..Default::default()
-        })),
-    };
-    UpdateSnapshotRequest {
-        changes: (0..count).map(deletion).collect(),
-        ..Default::default()
-    }
+    let uid = "u".repeat(1_000);
+    let deletion = |number| delete_uid("Node", "", &format!("node-{number}"), &uid);
+    update_of((0..count).map(deletion).collect())
 }
 
 #[tokio::test]
@@ -146,32 +138,12 @@ async fn an_answer_over_the_message_limit_is_refused_by_name() {
     let server = Server::start(&["--max-message-bytes", "65536"]);
     let mut client = SpreadServiceClient::new(server.channel());
     for batch in 0..4 {
-        let node = |number| Change {
-            object: Some(change::Object::Node(Node {
-                metadata: Some(ObjectMeta {
-                    name: format!("{}-{batch}-{number}", "n".repeat(60)),
-                    ..Default::default()
-                }),
-                ..Default::default()
-            })),
-        };
-        let nodes = UpdateSnapshotRequest {
-            changes: (0..500).map(node).collect(),
-            ..Default::default()
-        };
+        let name = |number| format!("{}-{batch}-{number}", "n".repeat(60));
+        let node = |number| plain_node(&name(number), &[]).change();
+        let nodes = update_of((0..500).map(node).collect());
         client.update_snapshot(nodes).await.expect("valid nodes");
     }
-    let pod = Pod {
-        metadata: Some(ObjectMeta {
-            name: "pod".into(),
-            ..Default::default()
-        }),
-        ..Default::default()
-    };
-    let all = FilterRequest {
-        pod: Some(pod),
-        ..Default::default()
-    };
+    let all = filter_of(pod("pod", &[]));
     let status = client.filter(all).await.expect_err("2,000 long names");
     assert_over("max-message-bytes", &status);
 }

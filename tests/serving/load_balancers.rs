@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
-use evenkeel::proto::v1::{
-    Change, FilterRequest, Mode, Node, ObjectMeta, Pod, UpdateSnapshotRequest, change,
-};
+use evenkeel::proto::v1::{Mode, Pod, UpdateSnapshotRequest};
+use support::build::{filter_of, plain_node, update_of};
+use support::model::Stored;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -192,32 +192,18 @@ impl Fed {
 /// Replaces the snapshot by one node. Each server is fed by itself, not through a balancer, because
 /// each keeps its own state.
 async fn feed(server: &Server) -> String {
-    let node = Node {
-        metadata: Some(ObjectMeta {
-            name: "node".into(),
-            ..Default::default()
-        }),
-        ..Default::default()
-    };
     let update = UpdateSnapshotRequest {
         mode: Mode::Replace.into(),
-        changes: vec![Change {
-            object: Some(change::Object::Node(node)),
-        }],
-        ..Default::default()
+        ..update_of(vec![plain_node("node", &[]).change()])
     };
-    let answer = SpreadServiceClient::new(server.channel())
-        .update_snapshot(update)
-        .await;
+    let mut client = SpreadServiceClient::new(server.channel());
+    let answer = client.update_snapshot(update).await;
     answer.expect("the update is valid").into_inner().epoch
 }
 
 /// The epoch of the server that answered.
 async fn filter(channel: Channel) -> Result<String, Status> {
-    let request = FilterRequest {
-        pod: Some(Pod::default()),
-        ..Default::default()
-    };
+    let request = filter_of(Pod::default());
     let answer = SpreadServiceClient::new(channel).filter(request).await?;
     Ok(answer.into_inner().epoch)
 }

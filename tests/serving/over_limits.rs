@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::{
-    Affinity, Change, DecideRequest, Dialect, FilterRequest, Mode, Node, NodeAffinity, NodeNames,
+    Affinity, Change, DecideRequest, Dialect, FilterRequest, Mode, NodeAffinity, NodeNames,
     NodeSelector, NodeSelectorTerm, ObjectMeta, PlaceRequest, Pod, PodSpec, Question, Reservation,
     Service, Toleration, TopologySpreadConstraint, UpdateSnapshotRequest, View, change,
     decide_request, decide_response, question,
 };
+use support::build::{self, meta, plain_node, selecting, update_of};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tonic::client::Grpc;
@@ -212,25 +213,15 @@ async fn unfinished_check(channel: Channel) -> Result<(), Status> {
 }
 
 fn metadata(name: &str) -> Option<ObjectMeta> {
-    Some(ObjectMeta {
-        name: name.into(),
-        labels: [("app".into(), name.into())].into(),
-        ..ObjectMeta::default()
-    })
+    Some(meta(name, &[("app", name)]))
 }
 
 pub(crate) fn node(name: &str) -> change::Object {
-    change::Object::Node(Node {
-        metadata: metadata(name),
-        ..Node::default()
-    })
+    change::Object::Node(plain_node(name, &[("app", name)]))
 }
 
 pub(crate) fn stored(name: &str) -> change::Object {
-    change::Object::Pod(Pod {
-        metadata: metadata(name),
-        ..Pod::default()
-    })
+    change::Object::Pod(build::pod(name, &[("app", name)]))
 }
 
 pub(crate) fn service(name: &str) -> change::Object {
@@ -253,10 +244,7 @@ pub(crate) fn batch<const N: usize>(objects: [change::Object; N]) -> UpdateSnaps
     let change = |object| Change {
         object: Some(object),
     };
-    UpdateSnapshotRequest {
-        changes: objects.map(change).into(),
-        ..UpdateSnapshotRequest::default()
-    }
+    update_of(objects.map(change).into())
 }
 
 /// Two objects, `a` and `b`.
@@ -266,14 +254,8 @@ pub(crate) fn two(object: fn(&str) -> change::Object) -> UpdateSnapshotRequest {
 
 /// A pod whose spec is not empty.
 pub(crate) fn choosy() -> change::Object {
-    change::Object::Pod(Pod {
-        metadata: metadata("a"),
-        spec: Some(PodSpec {
-            node_selector: [("disk".into(), "ssd".into())].into(),
-            ..PodSpec::default()
-        }),
-        ..Pod::default()
-    })
+    let pod = build::pod("a", &[("app", "a")]);
+    change::Object::Pod(selecting(pod, &[("disk", "ssd")]))
 }
 
 /// Makes an empty snapshot.
@@ -293,9 +275,8 @@ async fn fill(client: &mut Client) {
 
 fn pod(spec: PodSpec) -> Option<Pod> {
     Some(Pod {
-        metadata: metadata("web"),
         spec: Some(spec),
-        ..Pod::default()
+        ..build::pod("web", &[("app", "web")])
     })
 }
 

@@ -1,10 +1,7 @@
 //! Traces of calls, as a collector receives them.
 
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
-use evenkeel::proto::v1::{
-    Change, FilterRequest, LabelSelector, ListSnapshotsRequest, Node, ObjectMeta, Pod, PodSpec,
-    TopologySpreadConstraint, UpdateSnapshotRequest, change,
-};
+use evenkeel::proto::v1::{FilterRequest, ListSnapshotsRequest, UpdateSnapshotRequest};
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
     TraceService, TraceServiceServer,
 };
@@ -14,6 +11,8 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::{Span, span, status};
+use support::build::{filter_of, hard, plain_node, pod, spread, update_of};
+use support::model::Stored;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -102,48 +101,16 @@ fn start(collector: &str, more: &[&str]) -> Server {
     Server::start(&all)
 }
 
-fn metadata(name: &str, zone: &str) -> Option<ObjectMeta> {
-    Some(ObjectMeta {
-        name: name.into(),
-        labels: [("zone".into(), zone.into())].into(),
-        ..Default::default()
-    })
-}
-
 /// Three nodes in two zones.
 fn nodes() -> UpdateSnapshotRequest {
-    let node = |(name, zone)| Change {
-        object: Some(change::Object::Node(Node {
-            metadata: metadata(name, zone),
-            ..Default::default()
-        })),
-    };
-    UpdateSnapshotRequest {
-        changes: [("a", "x"), ("b", "x"), ("c", "y")].map(node).into(),
-        ..Default::default()
-    }
+    let node = |(name, zone)| plain_node(name, &[("zone", zone)]).change();
+    update_of([("a", "x"), ("b", "x"), ("c", "y")].map(node).into())
 }
 
 /// A question with a hard constraint over zones.
 fn question() -> FilterRequest {
-    let constraint = TopologySpreadConstraint {
-        max_skew: 1,
-        topology_key: "zone".into(),
-        when_unsatisfiable: "DoNotSchedule".into(),
-        label_selector: Some(LabelSelector::default()),
-        ..Default::default()
-    };
-    FilterRequest {
-        pod: Some(Pod {
-            metadata: metadata("pod", "none"),
-            spec: Some(PodSpec {
-                topology_spread_constraints: vec![constraint],
-                ..Default::default()
-            }),
-            ..Default::default()
-        }),
-        ..Default::default()
-    }
+    let constraints = vec![hard(1, "zone", &[])];
+    filter_of(spread(pod("pod", &[("zone", "none")]), constraints))
 }
 
 /// A request of a caller that traces, or has decided not to.

@@ -7,21 +7,16 @@ use std::time::Duration;
 use evenkeel::limits::Limits;
 use evenkeel::matching::Path;
 use evenkeel::proto::v1::change::Object;
-use evenkeel::proto::v1::{Change, Node, ObjectMeta, Pod, PodSpec};
+use evenkeel::proto::v1::{Change, ObjectMeta, Pod, PodSpec};
 use evenkeel::snapshot::{Batch, Error, JournalError, Offer, Update};
+use support::build::plain_node;
 
 use crate::server::Server;
 use crate::world::{NAME, NODES, pods};
 
 /// A node.
 pub fn node(number: usize) -> Object {
-    Object::Node(Node {
-        metadata: Some(ObjectMeta {
-            name: format!("n{number}"),
-            ..ObjectMeta::default()
-        }),
-        ..Node::default()
-    })
+    Object::Node(plain_node(&format!("n{number}"), &[]))
 }
 
 /// A pod on a node.

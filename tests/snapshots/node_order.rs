@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use evenkeel::proto::v1::{
     Change, DeleteSnapshotRequest, FilterRequest, FilterResponse, ListNodesRequest,
-    ListNodesResponse, Node, ObjectMeta, View,
+    ListNodesResponse, View,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tonic::Code;
 
-use support::build::{ZONE, cordoned, node, on, pod};
+use support::build::{ZONE, cordoned, node, on, plain_node, pod};
 use support::model::{Stored, delete};
 use support::server::Server;
 
@@ -204,15 +204,8 @@ proptest! {
 async fn a_page_has_no_more_bytes_than_clients_take() {
     let server = Server::start().await;
     let names = (0..20_000).map(|number| format!("{number}-{}", "n".repeat(200)));
-    let all = names.map(|name| Node {
-        metadata: Some(ObjectMeta {
-            name,
-            ..ObjectMeta::default()
-        }),
-        ..Node::default()
-    });
-    let all: Vec<_> = all.map(Node::change).collect();
-    server.update(SNAPSHOT, all).await;
+    let all = names.map(|name| plain_node(&name, &[]).change());
+    server.update(SNAPSHOT, all.collect()).await;
     let request = ListNodesRequest {
         snapshot: SNAPSHOT.into(),
         ..ListNodesRequest::default()
@@ -223,36 +216,16 @@ async fn a_page_has_no_more_bytes_than_clients_take() {
     assert!(prost::Message::encoded_len(&page) < 4 << 20);
     assert_eq!(list(&server, 0, 0).await.names.len(), 20_000);
 
-    for (request, code) in [
-        (
-            ListNodesRequest {
-                page_size: -1,
-                ..request.clone()
-            },
-            Code::InvalidArgument,
-        ),
-        (
-            ListNodesRequest {
-                min_revision: -1,
-                ..request.clone()
-            },
-            Code::InvalidArgument,
-        ),
-        (
-            ListNodesRequest {
-                epoch: "another".into(),
-                ..request.clone()
-            },
-            Code::Aborted,
-        ),
-        (
-            ListNodesRequest {
-                snapshot: "nothing".into(),
-                ..request.clone()
-            },
-            Code::NotFound,
-        ),
-    ] {
+    type Alter = fn(&mut ListNodesRequest);
+    let cases: [(Alter, Code); 4] = [
+        (|it| it.page_size = -1, Code::InvalidArgument),
+        (|it| it.min_revision = -1, Code::InvalidArgument),
+        (|it| it.epoch = "another".into(), Code::Aborted),
+        (|it| it.snapshot = "nothing".into(), Code::NotFound),
+    ];
+    for (alter, code) in cases {
+        let mut request = request.clone();
+        alter(&mut request);
         let refused = server.client().list_nodes(request).await;
         assert_eq!(refused.expect_err("it is refused").code(), code);
     }

@@ -1,18 +1,16 @@
 //! Replacing the whole state: in one batch, and staged over a stream.
 
-use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::stream_snapshot_request::Step;
 use evenkeel::proto::v1::{
-    BeginReplace, Change, CommitReplace, DefaultConstraints, FilterRequest, Mode, Service,
-    ServiceSpec, StreamSnapshotRequest, StreamSnapshotResponse, UpdateSnapshotRequest,
-    UpdateSnapshotResponse,
+    BeginReplace, Change, CommitReplace, DefaultConstraints, FilterRequest, Mode,
+    StreamSnapshotRequest, StreamSnapshotResponse, UpdateSnapshotRequest, UpdateSnapshotResponse,
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 
 use crate::{all_nodes, nodes};
-use support::build::{ZONE, hard, meta, on, pairs, pod, spread};
+use support::build::{ZONE, hard, on, pod, service, spread, update_of};
 use support::model::Stored;
 use support::server::Server;
 
@@ -57,7 +55,7 @@ async fn a_replace_counts_what_differs_from_the_state_before() {
         changes.push(on(pod("p", &web), node_of_pod).change());
         changes.push(on(spread(pod("q", &web), vec![hard(1, ZONE, &web)]), "b").change());
         changes.push(pod("r", &[("app", value)]).change());
-        changes.push(service("s", &[("app", value)]));
+        changes.push(service("s", &[("app", value)]).change());
         changes
     };
     let counts = |answer: UpdateSnapshotResponse| (answer.changed_count, answer.unchanged_count);
@@ -85,17 +83,6 @@ async fn a_replace_counts_what_differs_from_the_state_before() {
     assert_eq!(counts(done.expect("it is valid")), (1, 5));
 }
 
-fn service(name: &str, selector: &[(&str, &str)]) -> Change {
-    Change {
-        object: Some(Object::Service(Service {
-            metadata: Some(meta(name, &[])),
-            spec: Some(ServiceSpec {
-                selector: pairs(selector),
-            }),
-        })),
-    }
-}
-
 /// Readers see one state or the other, never a mixture.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replace_is_atomic() {
@@ -104,12 +91,8 @@ async fn replace_is_atomic() {
     let even: Vec<String> = (0..30).map(|i| format!("even-{i:02}")).collect();
     let state = |revision: i64| if revision % 2 == 1 { &odd } else { &even };
     let changes = |revision| {
-        nodes(
-            &state(revision)
-                .iter()
-                .map(String::as_str)
-                .collect::<Vec<_>>(),
-        )
+        let names: Vec<&str> = state(revision).iter().map(String::as_str).collect();
+        nodes(&names)
     };
     server.send(replace("", changes(1))).await;
     let write = async {
@@ -149,10 +132,8 @@ struct Feed {
 impl Feed {
     async fn open(server: &Server) -> Self {
         let (steps, receiver) = mpsc::channel(16);
-        let answers = server
-            .client()
-            .stream_snapshot(ReceiverStream::new(receiver))
-            .await;
+        let mut client = server.client();
+        let answers = client.stream_snapshot(ReceiverStream::new(receiver)).await;
         Self {
             steps,
             answers: answers.expect("a stream").into_inner(),
@@ -162,11 +143,8 @@ impl Feed {
     async fn send(&mut self, step: Step) -> Result<UpdateSnapshotResponse, Status> {
         let request = StreamSnapshotRequest { step: Some(step) };
         self.steps.send(request).await.expect("the stream is open");
-        let answer = self
-            .answers
-            .message()
-            .await?
-            .expect("every step is acknowledged");
+        let answer = self.answers.message().await?;
+        let answer = answer.expect("every step is acknowledged");
         Ok(answer.update.expect("with what it did"))
     }
 }
@@ -187,8 +165,7 @@ fn commit(snapshot: &str, expected_revision: Option<i64>) -> Step {
 fn update(snapshot: &str, names: &[&str]) -> Step {
     Step::Update(UpdateSnapshotRequest {
         snapshot: snapshot.into(),
-        changes: nodes(names),
-        ..UpdateSnapshotRequest::default()
+        ..update_of(nodes(names))
     })
 }
 
@@ -278,10 +255,8 @@ async fn stream_acknowledges_in_order_and_ends_at_the_first_fault() {
     let steps: Vec<_> = steps
         .map(|step| StreamSnapshotRequest { step: Some(step) })
         .collect();
-    let answers = server
-        .client()
-        .stream_snapshot(tokio_stream::iter(steps))
-        .await;
+    let mut client = server.client();
+    let answers = client.stream_snapshot(tokio_stream::iter(steps)).await;
     let mut answers = answers.expect("a stream").into_inner();
     let mut revisions = Vec::new();
     let status = loop {

@@ -2,13 +2,15 @@
 
 use evenkeel::proto::v1::{
     DeleteSnapshotRequest, DescribeSpreadRequest, ExplainRequest, FilterRequest, PlaceRequest,
-    ScoreRequest, UpdateSnapshotRequest,
+    UpdateSnapshotRequest, UpdateSnapshotResponse,
 };
 use std::time::Duration;
 use tonic::Code;
 
 use crate::{all_nodes, nodes};
-use support::build::{ZONE, hard, node, on, pod, spread};
+use support::build::{
+    ZONE, explain_of, filter_of, hard, node, on, place_of, pod, score_as, spread, update_of,
+};
 use support::model::{Stored, delete, delete_uid};
 use support::server::Server;
 
@@ -16,35 +18,23 @@ use support::server::Server;
 async fn revisions_grow_by_one_for_each_batch() {
     let server = Server::start().await;
     let first = server.update("", nodes(&["a", "b"])).await;
-    assert_eq!(
-        (first.revision, first.changed_count, first.unchanged_count),
-        (1, 2, 0)
-    );
+    let told = |answer: &UpdateSnapshotResponse| {
+        (
+            answer.revision,
+            answer.changed_count,
+            answer.unchanged_count,
+        )
+    };
+    assert_eq!(told(&first), (1, 2, 0));
     assert!(!first.epoch.is_empty());
     let again = server.update("default", nodes(&["b", "c"])).await;
-    assert_eq!(
-        (again.revision, again.changed_count, again.unchanged_count),
-        (2, 1, 1)
-    );
+    assert_eq!(told(&again), (2, 1, 1));
     let nothing = server.update("", Vec::new()).await;
-    assert_eq!(
-        (
-            nothing.revision,
-            nothing.changed_count,
-            nothing.unchanged_count
-        ),
-        (3, 0, 0)
-    );
+    assert_eq!(told(&nothing), (3, 0, 0));
     let gone = vec![delete("Node", "", "a"), delete("Node", "", "never")];
     let gone = server.update("", gone).await;
-    assert_eq!(
-        (gone.revision, gone.changed_count, gone.unchanged_count),
-        (4, 1, 1)
-    );
-    let nameless = UpdateSnapshotRequest {
-        changes: vec![pod("", &[]).change()],
-        ..UpdateSnapshotRequest::default()
-    };
+    assert_eq!(told(&gone), (4, 1, 1));
+    let nameless = update_of(vec![pod("", &[]).change()]);
     let refused = server.client().update_snapshot(nameless).await;
     refused.expect_err("the pod has no name");
 
@@ -114,31 +104,22 @@ async fn min_revision_waits_for_the_update() {
 
 /// Returns the codes of the answers to every kind of question with an epoch and a revision.
 async fn asked_at(server: &Server, epoch: &str, min_revision: i64) -> Vec<Code> {
-    let (pod, epoch) = (Some(pod("p", &[])), epoch.to_owned());
+    let (pod, epoch) = (pod("p", &[]), epoch.to_owned());
     let filter = FilterRequest {
-        pod: pod.clone(),
         epoch: epoch.clone(),
         min_revision,
-        ..FilterRequest::default()
+        ..filter_of(pod.clone())
     };
-    let score = ScoreRequest {
-        pod: pod.clone(),
-        epoch: epoch.clone(),
-        min_revision,
-        ..ScoreRequest::default()
-    };
+    let score = score_as(filter.clone());
     let explain = ExplainRequest {
-        pod: pod.clone(),
         epoch: epoch.clone(),
         min_revision,
-        ..ExplainRequest::default()
+        ..explain_of(pod.clone())
     };
     let place = PlaceRequest {
-        pod,
-        replicas: 1,
         epoch: epoch.clone(),
         min_revision,
-        ..PlaceRequest::default()
+        ..place_of(pod, 1)
     };
     let describe = DescribeSpreadRequest {
         epoch,
@@ -196,11 +177,7 @@ async fn delete_with_a_uid() {
     server.update("", vec![born("1")]).await;
     let count = async || {
         let incoming = spread(pod("", &[]), vec![hard(9, ZONE, &[("app", "web")])]);
-        let request = FilterRequest {
-            pod: Some(incoming),
-            ..FilterRequest::default()
-        };
-        server.filter(request).await.constraints[0].domains[0].matching_pods
+        server.filter(filter_of(incoming)).await.constraints[0].domains[0].matching_pods
     };
     assert_eq!(count().await, 1);
     let reborn = server.update("", vec![born("2")]).await;
@@ -231,10 +208,7 @@ async fn pods_may_come_before_their_nodes() {
             pod("", &[]),
             vec![hard(9, "kubernetes.io/hostname", &[("app", "web")])],
         );
-        let request = FilterRequest {
-            pod: Some(incoming),
-            ..FilterRequest::default()
-        };
+        let request = filter_of(incoming);
         let report = server.filter(request).await.constraints.remove(0);
         let domains = report.domains.into_iter();
         domains
@@ -268,10 +242,7 @@ async fn no_decision_sees_half_of_a_batch() {
         }
     };
     let read = async {
-        let request = FilterRequest {
-            pod: Some(spread(pod("", &[]), vec![hard(1, ZONE, &labels)])),
-            ..FilterRequest::default()
-        };
+        let request = filter_of(spread(pod("", &[]), vec![hard(1, ZONE, &labels)]));
         loop {
             let answer = server.filter(request.clone()).await;
             let domains = answer.constraints[0].domains.iter();

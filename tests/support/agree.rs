@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use evenkeel::proto::v1::{
     ConstraintReport, Domain, FilterRequest, FilterResponse, NodeChecks, NodeScore, NodeVerdict,
-    Pod, ReasonCount, RefusalReason, ScoreRequest, ScoreResponse, TopologySpreadConstraint, View,
+    Pod, ReasonCount, RefusalReason, ScoreResponse, TopologySpreadConstraint,
 };
 
 use evenkeel::recount::{self, Cluster, LabelMap, labels, selector_matches};
 
+use super::build::{full_filter_of, score_as};
 use super::reasons;
 use super::server::Server;
 
@@ -41,22 +42,14 @@ pub fn score(got: &ScoreResponse, want: &recount::ScoreRecount, about: &Question
 pub async fn decisions(server: &Server, snapshot: &str, about: &Question<'_>) {
     let (cluster, pod) = (about.cluster, about.pod);
     let checks = NodeChecks::Unspecified;
-    let got = server.filter(FilterRequest {
+    let request = FilterRequest {
         snapshot: snapshot.into(),
-        pod: Some(pod.clone()),
-        view: View::Full as i32,
-        max_domains: Some(0),
-        ..FilterRequest::default()
-    });
-    filter(&got.await, &cluster.filter(pod, None, checks), about);
-    let got = server.score(ScoreRequest {
-        snapshot: snapshot.into(),
-        pod: Some(pod.clone()),
-        view: View::Full as i32,
-        max_domains: Some(0),
-        ..ScoreRequest::default()
-    });
-    score(&got.await, &cluster.score(pod, None, checks), about);
+        ..full_filter_of(pod.clone())
+    };
+    let got = server.filter(request.clone()).await;
+    filter(&got, &cluster.filter(pod, None, checks), about);
+    let got = server.score(score_as(request)).await;
+    score(&got, &cluster.score(pod, None, checks), about);
 }
 
 /// The oracle's answer to Filter as a message of the protocol.

@@ -1,10 +1,11 @@
-//! Short words for objects, so that a test reads like the example it shows.
+//! Short words for objects and requests, so that a test reads like the example it shows.
 
 use evenkeel::proto::v1::{
-    Affinity, Container, LabelSelector, LabelSelectorRequirement, Node, NodeAffinity, NodeSelector,
-    NodeSelectorRequirement, NodeSelectorTerm, NodeSpec, ObjectMeta, Pod, PodAffinity,
-    PodAffinityTerm, PodSpec, Quantity, ResourceRequirements, Taint, Toleration,
-    TopologySpreadConstraint,
+    Affinity, Change, Container, DefaultConstraints, ExplainRequest, FilterRequest, LabelSelector,
+    LabelSelectorRequirement, Node, NodeAffinity, NodeSelector, NodeSelectorRequirement,
+    NodeSelectorTerm, NodeSpec, ObjectMeta, PlaceRequest, Pod, PodAffinity, PodAffinityTerm,
+    PodSpec, Quantity, ResourceRequirements, ScoreRequest, Service, ServiceSpec, Taint, Toleration,
+    TopologySpreadConstraint, UpdateSnapshotRequest, View,
 };
 
 use std::collections::BTreeMap;
@@ -35,10 +36,16 @@ pub fn meta(name: &str, labels: &[(&str, &str)]) -> ObjectMeta {
 
 /// A node with its own hostname label and these labels.
 pub fn node(name: &str, labels: &[(&str, &str)]) -> Node {
-    let mut metadata = meta(name, labels);
+    let mut node = plain_node(name, labels);
+    let metadata = node.metadata.get_or_insert_default();
     metadata.labels.insert(HOSTNAME.into(), name.into());
+    node
+}
+
+/// A node with these labels and no other.
+pub fn plain_node(name: &str, labels: &[(&str, &str)]) -> Node {
     Node {
-        metadata: Some(metadata),
+        metadata: Some(meta(name, labels)),
         ..Node::default()
     }
 }
@@ -92,6 +99,16 @@ pub fn pod(name: &str, labels: &[(&str, &str)]) -> Pod {
     Pod {
         metadata: Some(meta(name, labels)),
         ..Pod::default()
+    }
+}
+
+/// A service in the namespace `default` that selects pods with these labels.
+pub fn service(name: &str, selector: &[(&str, &str)]) -> Service {
+    Service {
+        metadata: Some(meta(name, &[])),
+        spec: Some(ServiceSpec {
+            selector: pairs(selector),
+        }),
     }
 }
 
@@ -235,5 +252,83 @@ pub fn soft(max_skew: i32, key: &str, labels: &[(&str, &str)]) -> TopologySpread
     TopologySpreadConstraint {
         when_unsatisfiable: "ScheduleAnyway".into(),
         ..hard(max_skew, key, labels)
+    }
+}
+
+/// The changes as a batch for the default snapshot.
+pub fn update_of(changes: Vec<Change>) -> UpdateSnapshotRequest {
+    UpdateSnapshotRequest {
+        changes,
+        ..UpdateSnapshotRequest::default()
+    }
+}
+
+/// Default constraints: these, without their selectors.
+pub fn defaults_of(mut constraints: Vec<TopologySpreadConstraint>) -> DefaultConstraints {
+    for constraint in &mut constraints {
+        constraint.label_selector = None;
+    }
+    DefaultConstraints {
+        constraints,
+        system: false,
+    }
+}
+
+/// The question where the pod may run.
+pub fn filter_of(pod: Pod) -> FilterRequest {
+    FilterRequest {
+        pod: Some(pod),
+        ..FilterRequest::default()
+    }
+}
+
+/// The question where the pod should run.
+pub fn score_of(pod: Pod) -> ScoreRequest {
+    ScoreRequest {
+        pod: Some(pod),
+        ..ScoreRequest::default()
+    }
+}
+
+/// The question where the pod may run, answered with all nodes and all domains.
+pub fn full_filter_of(pod: Pod) -> FilterRequest {
+    FilterRequest {
+        view: View::Full.into(),
+        max_domains: Some(0),
+        ..filter_of(pod)
+    }
+}
+
+/// The same question for Score.
+pub fn score_as(asked: FilterRequest) -> ScoreRequest {
+    ScoreRequest {
+        snapshot: asked.snapshot,
+        pod: asked.pod,
+        candidates: asked.candidates,
+        node_checks: asked.node_checks,
+        view: asked.view,
+        min_revision: asked.min_revision,
+        overlay: asked.overlay,
+        dialect: asked.dialect,
+        max_domains: asked.max_domains,
+        epoch: asked.epoch,
+        ..ScoreRequest::default()
+    }
+}
+
+/// The question why the pod may run where it may.
+pub fn explain_of(pod: Pod) -> ExplainRequest {
+    ExplainRequest {
+        pod: Some(pod),
+        ..ExplainRequest::default()
+    }
+}
+
+/// The question where so many pods go together.
+pub fn place_of(pod: Pod, replicas: i32) -> PlaceRequest {
+    PlaceRequest {
+        pod: Some(pod),
+        replicas,
+        ..PlaceRequest::default()
     }
 }

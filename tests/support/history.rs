@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use evenkeel::proto::v1::{
     Change, DefaultConstraints, DeleteSnapshotRequest, FilterRequest, Mode, NodeChecks, NodeNames,
-    ObjectReference, Pod, ScoreRequest, UpdateSnapshotRequest, VerifySnapshotRequest, View,
+    ObjectReference, Pod, UpdateSnapshotRequest, VerifySnapshotRequest,
 };
 use evenkeel::recount::Cluster;
 use proptest::collection::vec;
@@ -13,6 +13,7 @@ use proptest::option::weighted;
 use proptest::prelude::*;
 
 use super::agree::{self, Question};
+use super::build::{full_filter_of, score_as};
 use super::server::Server;
 use super::{generate, model};
 
@@ -176,7 +177,7 @@ async fn ask(server: &Server, snapshot: &str, cluster: &Cluster, asked: &Asked, 
         assert_eq!(got.revision, revision);
         assert_eq!(got.unknown_deletes, unknown_deletes, "{about}");
         agree::filter(&got, &seen.filter(&asked.pod, candidates, checks), &about);
-        let got = server.score(score_request(request)).await;
+        let got = server.score(score_as(request)).await;
         assert_eq!(got.revision, revision);
         assert_eq!(got.unknown_deletes, unknown_deletes, "{about}");
         agree::score(&got, &seen.score(&asked.pod, candidates, checks), &about);
@@ -191,33 +192,12 @@ async fn ask(server: &Server, snapshot: &str, cluster: &Cluster, asked: &Asked, 
 }
 
 fn filter_request(snapshot: &str, asked: &Asked, checks: NodeChecks) -> FilterRequest {
+    let names = asked.candidates.clone();
     FilterRequest {
         snapshot: snapshot.into(),
-        pod: Some(asked.pod.clone()),
-        candidates: names(asked),
+        candidates: names.map(|names| NodeNames { names }),
         node_checks: checks as i32,
-        view: View::Full as i32,
         overlay: asked.overlay.clone(),
-        max_domains: Some(0),
-        ..FilterRequest::default()
+        ..full_filter_of(asked.pod.clone())
     }
-}
-
-/// The same question for Score.
-fn score_request(asked: FilterRequest) -> ScoreRequest {
-    ScoreRequest {
-        snapshot: asked.snapshot,
-        pod: asked.pod,
-        candidates: asked.candidates,
-        node_checks: asked.node_checks,
-        view: asked.view,
-        overlay: asked.overlay,
-        max_domains: asked.max_domains,
-        ..ScoreRequest::default()
-    }
-}
-
-fn names(asked: &Asked) -> Option<NodeNames> {
-    let names = asked.candidates.clone();
-    names.map(|names| NodeNames { names })
 }

@@ -203,9 +203,7 @@ impl Server {
     pub fn peak_memory(&self) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id()));
         let status = status.expect("it runs");
-        let peak = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmHWM:"));
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let peak = peak.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<usize>().ok());
         peak.expect("a peak") << 10
     }

@@ -7,9 +7,10 @@ use evenkeel::api::Service;
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::spread_service_server::SpreadServiceServer;
 use evenkeel::proto::v1::{
-    Change, DefaultConstraints, ExportSnapshotRequest, ExportSnapshotResponse, FilterRequest,
-    FilterResponse, GetSnapshotRequest, Mode, ScoreRequest, ScoreResponse, Snapshot,
-    UpdateSnapshotRequest, UpdateSnapshotResponse,
+    Change, DefaultConstraints, ExplainRequest, ExplainResponse, ExportSnapshotRequest,
+    ExportSnapshotResponse, FilterRequest, FilterResponse, GetSnapshotRequest, Mode, PlaceRequest,
+    PlaceResponse, ScoreRequest, ScoreResponse, Snapshot, UpdateSnapshotRequest,
+    UpdateSnapshotResponse,
 };
 use evenkeel::server::ends;
 use evenkeel::snapshot::{Limits, Now, Registry, Unobserved};
@@ -140,6 +141,12 @@ impl Server {
         .await
     }
 
+    /// Replaces the state of the default snapshot, which gets no default constraints.
+    pub async fn replace_all(&self, changes: Vec<Change>) {
+        let defaults = DefaultConstraints::default();
+        self.replace("", changes, defaults).await;
+    }
+
     /// Sends a batch that must be accepted.
     pub async fn send(&self, request: UpdateSnapshotRequest) -> UpdateSnapshotResponse {
         let response = self.client().update_snapshot(request).await;
@@ -156,6 +163,18 @@ impl Server {
     pub async fn score(&self, request: ScoreRequest) -> ScoreResponse {
         let response = self.client().score(request).await;
         response.expect("a valid question").into_inner()
+    }
+
+    /// Asks Explain; it must answer.
+    pub async fn explain(&self, request: ExplainRequest) -> ExplainResponse {
+        let response = self.client().explain(request).await;
+        response.expect("a valid question").into_inner()
+    }
+
+    /// Asks Place; it must answer.
+    pub async fn place(&self, request: PlaceRequest) -> PlaceResponse {
+        let response = self.client().place(request).await;
+        response.expect("a valid request").into_inner()
     }
 
     /// Everything that an export streams.

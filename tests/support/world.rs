@@ -1,8 +1,8 @@
 //! A small cluster on a server of its own, drawn as in Kubernetes' documents.
 
-use evenkeel::proto::v1::{FilterRequest, FilterResponse, Node, Pod, ScoreRequest, View};
+use evenkeel::proto::v1::{FilterRequest, FilterResponse, Node, Pod, View};
 
-use super::build::{ZONE, node, on, pod};
+use super::build::{ZONE, node, on, pod, score_of};
 use super::model::Stored;
 use super::server::Server;
 
@@ -62,11 +62,7 @@ impl World {
 
     /// The feasible nodes with their scores, 0 to 100.
     pub async fn scores(&self, pod: Pod) -> Vec<(String, i64)> {
-        let request = ScoreRequest {
-            pod: Some(pod),
-            ..ScoreRequest::default()
-        };
-        let response = self.server.score(request).await;
+        let response = self.server.score(score_of(pod)).await;
         let scores = response.scores.into_iter();
         scores.map(|score| (score.node, score.score)).collect()
     }
