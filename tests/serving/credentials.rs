@@ -7,8 +7,9 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::api_server::{ApiServer, Connection};
+use crate::pki::{Authority, Issued};
 use crate::process::until;
-use crate::tls_server::{ServerTls, TestAuthority};
+use crate::tls_server::ServerTls;
 use crate::watching::{Watching, node, one_node};
 
 /// Writes a file beside the kubeconfig of a cluster.
@@ -45,15 +46,15 @@ fn lists_from_the_start(watching: &Watching) -> f64 {
 
 #[test]
 fn certificates_that_change_are_read_again_while_the_watches_go_on() {
-    let [before, after] = ["before", "after"].map(TestAuthority::new);
+    let [before, after] = ["before", "after"].map(Authority::new);
     let tls = ServerTls::of(&before);
     let of_server = tls.clone();
     let handshake = move |stream| -> Box<dyn Connection> { Box::new(of_server.over(stream)) };
     let cluster = ApiServer::start_behind(Arc::new(handshake));
-    let issue = |authority: &TestAuthority| {
-        let (certificate, key) = authority.issue();
-        write(&cluster, "ca.crt", &authority.pem);
-        write(&cluster, "client.crt", &certificate);
+    let issue = |authority: &Authority| {
+        let Issued { cert, key } = authority.local();
+        write(&cluster, "ca.crt", authority.pem());
+        write(&cluster, "client.crt", &cert);
         write(&cluster, "client.key", &key);
     };
     issue(&before);
@@ -96,7 +97,7 @@ fn shown(path: &Path) -> String {
 #[test]
 fn a_token_file_that_changes_is_read_again_within_seconds() {
     let cluster = one_node();
-    write(&cluster, "ca.crt", &TestAuthority::new("any").pem);
+    write(&cluster, "ca.crt", Authority::new("any").pem());
     let token = write(&cluster, "token", "first");
     let user = json!({"tokenFile": "token"});
     configure(&cluster, &format!("http://{}", cluster.address), user);

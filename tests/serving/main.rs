@@ -30,4 +30,4 @@ mod reflection;
 mod traces;
 mod watching;
 
-use support::{api_server, http, metrics, ports, process, streams, tls_server};
+use support::{api_server, http, metrics, pki, ports, process, streams, tls_server};

@@ -74,6 +74,15 @@ impl Authority {
             params.not_before = rcgen::date_time_ymd(2019, 1, 1);
             params.not_after = rcgen::date_time_ymd(2020, 1, 1);
         }
+        self.sign(params)
+    }
+
+    /// A certificate for 127.0.0.1.
+    pub fn local(&self) -> Issued {
+        self.sign(CertificateParams::new(["127.0.0.1".to_owned()]).expect("a name"))
+    }
+
+    fn sign(&self, params: CertificateParams) -> Issued {
         let key = KeyPair::generate().expect("a key");
         let cert = params.signed_by(&key, &self.issuer).expect("a signature");
         Issued {
