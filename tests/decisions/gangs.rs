@@ -184,27 +184,24 @@ async fn what_cannot_be_placed_together_is_refused() {
         .update("", vec![node("a", &[(ZONE, "a")]).change()])
         .await;
     let good = together(vec![workload("web", 1, "1", &[])]);
-    let fleet = Dialect::Fleet.into();
+    let but = |alter: &dyn Fn(&mut PlaceRequest)| {
+        let mut request = good.clone();
+        alter(&mut request);
+        request
+    };
+    let one = &good.workloads[0];
+    let fleet = Dialect::Fleet as i32;
     let cases = [
         (
-            PlaceRequest {
-                replicas: 1,
-                ..good.clone()
-            },
+            but(&|it| it.replicas = 1),
             "replicas: must not be set with workloads",
         ),
         (
-            PlaceRequest {
-                pod: good.workloads[0].pod.clone(),
-                ..good.clone()
-            },
+            but(&|it| it.pod = one.pod.clone()),
             "pod: must not be set with",
         ),
         (
-            PlaceRequest {
-                dialect: fleet,
-                ..good.clone()
-            },
+            but(&|it| it.dialect = fleet),
             "workloads: applies in the Kubernetes",
         ),
         (
@@ -215,39 +212,21 @@ async fn what_cannot_be_placed_together_is_refused() {
             },
             "completeness: must not be COMPLETENESS_ALL_OR_NOTHING",
         ),
+        (but(&|it| it.completeness = 9), "completeness: "),
         (
-            PlaceRequest {
-                completeness: 9,
-                ..good.clone()
-            },
-            "completeness: ",
-        ),
-        (
-            together(vec![WorkloadReplicas {
-                replicas: 0,
-                ..good.workloads[0].clone()
-            }]),
+            but(&|it| it.workloads[0].replicas = 0),
             "workloads[0].replicas: is required",
         ),
+        (but(&|it| it.workloads[0].pod = None), "workloads[0].pod"),
         (
-            together(vec![WorkloadReplicas {
-                pod: None,
-                replicas: 1,
-            }]),
-            "workloads[0].pod",
-        ),
-        (
-            together(vec![good.workloads[0].clone(); 101]),
+            together(vec![one.clone(); 101]),
             "workloads: has 101 entries",
         ),
         (
-            together(vec![
-                WorkloadReplicas {
-                    replicas: 60_000,
-                    ..good.workloads[0].clone()
-                };
-                2
-            ]),
+            but(&|it| {
+                it.workloads[0].replicas = 60_000;
+                it.workloads.push(it.workloads[0].clone());
+            }),
             "workloads: 120000 is",
         ),
     ];

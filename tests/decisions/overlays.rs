@@ -2,10 +2,10 @@
 //! be answered as if there were no overlay.
 
 use evenkeel::proto::v1::{
-    Change, Dialect, ExplainRequest, FilterRequest, ObjectReference, PlaceRequest, ScoreRequest,
+    Change, Dialect, ExplainRequest, FilterRequest, ObjectReference, PlaceRequest,
 };
 
-use support::build::{node, on, pod};
+use support::build::{explain_of, filter_of, node, on, place_of, pod, score_as};
 use support::model::{Stored, delete, delete_uid};
 use support::server::Server;
 
@@ -15,40 +15,28 @@ async fn unknown_deletes(
     dialect: Dialect,
     overlay: Vec<Change>,
 ) -> Vec<Vec<ObjectReference>> {
-    let (pod, dialect) = (Some(pod("", &[("app", "a")])), dialect as i32);
+    let (pod, dialect) = (pod("", &[("app", "a")]), dialect as i32);
     let filter = FilterRequest {
-        pod: pod.clone(),
         overlay: overlay.clone(),
         dialect,
-        ..Default::default()
+        ..filter_of(pod.clone())
     };
-    let score = ScoreRequest {
-        pod: pod.clone(),
-        overlay: overlay.clone(),
-        dialect,
-        ..Default::default()
-    };
+    let score = score_as(filter.clone());
     let explain = ExplainRequest {
-        pod: pod.clone(),
         overlay: overlay.clone(),
         dialect,
-        ..Default::default()
+        ..explain_of(pod.clone())
     };
     let place = PlaceRequest {
-        pod,
-        replicas: 1,
         overlay,
         dialect,
-        ..Default::default()
+        ..place_of(pod, 1)
     };
-    let mut client = server.client();
-    let explained = client.explain(explain).await.expect("valid").into_inner();
-    let placed = client.place(place).await.expect("valid").into_inner();
     vec![
         server.filter(filter).await.unknown_deletes,
         server.score(score).await.unknown_deletes,
-        explained.unknown_deletes,
-        placed.unknown_deletes,
+        server.explain(explain).await.unknown_deletes,
+        server.place(place).await.unknown_deletes,
     ]
 }
 

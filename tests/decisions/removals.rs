@@ -90,83 +90,54 @@ async fn what_stays_is_even() {
 /// goes before the next.
 #[tokio::test]
 async fn a_replica_set_has_its_order() {
+    fn at(seconds: i64) -> Option<pbjson_types::Timestamp> {
+        Some(pbjson_types::Timestamp { seconds, nanos: 0 })
+    }
     let server = Server::start().await;
-    let at = |seconds| Some(pbjson_types::Timestamp { seconds, nanos: 0 });
     let ready = PodFacts {
         ready: true,
         ready_time: at(100),
         creation_time: at(50),
         ..PodFacts::default()
     };
+    let but = |alter: fn(&mut PodFacts)| {
+        let mut facts = ready.clone();
+        alter(&mut facts);
+        facts
+    };
     let rows: [(&str, &str, &str, PodFacts); 12] = [
         ("unassigned", "", "Running", ready.clone()),
         ("pending", "a", "Pending", ready.clone()),
         ("unknown", "a", "Unknown", ready.clone()),
         ("not-ready", "a", "Running", PodFacts::default()),
-        (
-            "cheap",
-            "a",
-            "Running",
-            PodFacts {
-                deletion_cost: -1,
-                ..ready.clone()
-            },
-        ),
+        ("cheap", "a", "Running", but(|it| it.deletion_cost = -1)),
         (
             "doubled",
             "d",
             "Running",
-            PodFacts {
-                creation_time: at(1),
-                ..ready.clone()
-            },
+            but(|it| it.creation_time = at(1)),
         ),
         (
             "just-ready",
             "x1",
             "Running",
-            PodFacts {
-                ready_time: at(200),
-                ..ready.clone()
-            },
+            but(|it| it.ready_time = at(200)),
         ),
-        (
-            "restarted",
-            "x2",
-            "Running",
-            PodFacts {
-                restarts: 3,
-                ..ready.clone()
-            },
-        ),
+        ("restarted", "x2", "Running", but(|it| it.restarts = 3)),
         (
             "its-sidecar",
             "x3",
             "Running",
-            PodFacts {
-                sidecar_restarts: 3,
-                ..ready.clone()
-            },
+            but(|it| it.sidecar_restarts = 3),
         ),
         (
             "young",
             "x4",
             "Running",
-            PodFacts {
-                creation_time: at(60),
-                ..ready.clone()
-            },
+            but(|it| it.creation_time = at(60)),
         ),
         ("old", "x5", "Running", ready.clone()),
-        (
-            "costly",
-            "x6",
-            "Running",
-            PodFacts {
-                deletion_cost: 1,
-                ..ready
-            },
-        ),
+        ("costly", "x6", "Running", but(|it| it.deletion_cost = 1)),
     ];
     let mut changes: Vec<Change> = Vec::new();
     let mut facts: Vec<PodFacts> = Vec::new();
@@ -183,14 +154,11 @@ async fn a_replica_set_has_its_order() {
     // Two more pods on the node of `doubled`, which are to stay.
     for name in ["z1", "z2"] {
         changes.push(owned(on(pod(name, &WEB), "d")).change());
-        let stays = PodFacts {
+        facts.push(PodFacts {
+            name: name.into(),
             ready: true,
             deletion_cost: 9,
             ..PodFacts::default()
-        };
-        facts.push(PodFacts {
-            name: name.into(),
-            ..stays
         });
     }
     server.update("", changes).await;

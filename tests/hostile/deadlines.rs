@@ -1,18 +1,20 @@
 //! Calls with little time.
 
 use evenkeel::proto::v1::{
-    DescribeSpreadRequest, ExplainRequest, FilterRequest, PlaceRequest, ScoreRequest,
-    UpdateSnapshotRequest,
+    DescribeSpreadRequest, FilterRequest, PlaceRequest, UpdateSnapshotRequest,
 };
 use http::HeaderValue;
 use prost::Message;
+use support::build::{explain_of, score_as};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tonic::{Code, Status};
 
 use crate::process::{DEADLINE, Server};
 use crate::raw::{frame, head, spread};
-use crate::world::{Client, assert_healthy, connect, fill, info_of, long_place, question};
+use crate::world::{
+    Client, assert_healthy, connect, fill, info_of, long_place, question, spread_pod,
+};
 
 /// Returns how a call with little time ends. The call is made by hand, because a gRPC client gives
 /// up by itself.
@@ -53,12 +55,7 @@ async fn every_wait_ends_at_the_deadline_and_says_so() {
     };
     let late = end(&server, "Filter", &future).await;
     assert_late("filter", "MIN_REVISION_NOT_REACHED", late);
-    let future = ScoreRequest {
-        min_revision,
-        pod: question("web").pod,
-        ..Default::default()
-    };
-    let late = end(&server, "Score", &future).await;
+    let late = end(&server, "Score", &score_as(future)).await;
     assert_late("score", "MIN_REVISION_NOT_REACHED", late);
     let future = PlaceRequest {
         min_revision,
@@ -72,10 +69,7 @@ async fn every_wait_ends_at_the_deadline_and_says_so() {
         let mut other = client.clone();
         tokio::spawn(async move { other.place(long_place()).await.map(drop) })
     });
-    let explained = ExplainRequest {
-        pod: question("web").pod,
-        ..Default::default()
-    };
+    let explained = explain_of(spread_pod("web"));
     loop {
         let explained = end(&server, "Explain", &explained).await;
         if explained.is_some() {
