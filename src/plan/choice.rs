@@ -1,9 +1,42 @@
-//! Chooses how many pods of each cell to remove, as a flow of least cost through the domains.
+//! Chooses which pods go. Pods that no constraint distinguishes are in one cell. The number of pods
+//! to remove of each cell is a flow of least cost through the domains. If some constraints do not
+//! fit into two trees, single pods are exchanged after that.
 
-use super::cells::Choice;
-use super::exchange;
 use super::network::PlanCost;
 use super::sides::{Cells, SINK, SOURCE, Sides, TreeNetwork};
+
+/// The gain of removing a pod on a node in no domain. It exceeds any gain in evenness.
+const OUTSIDE: i64 = 1 << 40;
+
+/// A domain of a constraint.
+#[derive(Debug, Clone)]
+pub struct ChosenDomain {
+    /// True if the constraint is hard.
+    pub is_hard: bool,
+    /// The number of matching pods in the domain. `None` if this entry stands for the nodes in no
+    /// domain.
+    pub pods: Option<i64>,
+}
+
+/// Pods that no constraint distinguishes.
+#[derive(Debug, Clone)]
+pub struct PodCell {
+    /// For each constraint, the domain in which it counts the pods, if it counts them.
+    pub domains: Vec<Option<usize>>,
+    /// The positions of the pods in the order of deletion, ascending.
+    pub ranks: Vec<usize>,
+}
+
+/// The pods to choose from, with the domains of their constraints.
+#[derive(Debug, Clone, Default)]
+pub struct Choice {
+    /// The number of constraints.
+    pub constraints: usize,
+    /// The domains of all constraints.
+    pub domains: Vec<ChosenDomain>,
+    /// The pods, in cells.
+    pub cells: Vec<PodCell>,
+}
 
 /// The result of a choice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -12,6 +45,30 @@ pub struct Chosen {
     pub removed: Vec<usize>,
     /// True if no other choice is better.
     pub optimal: bool,
+}
+
+impl ChosenDomain {
+    /// Returns the cost of removing one more pod after `removed` pods. It is the change of the sum
+    /// of the squares of the counts: pods are spread best if this sum is least.
+    pub fn cost(&self, removed: usize) -> PlanCost {
+        let removed = i64::try_from(removed).unwrap_or(i64::MAX);
+        let cost = match self.pods {
+            Some(pods) => 1 - 2 * (pods - removed),
+            None => -OUTSIDE,
+        };
+        match self.is_hard {
+            true => PlanCost([cost, 0, 0]),
+            false => PlanCost([0, cost, 0]),
+        }
+    }
+}
+
+impl PodCell {
+    /// Returns the cost of removing one more pod after `removed` pods, by the order of deletion.
+    pub fn cost(&self, removed: usize) -> PlanCost {
+        let rank = self.ranks[removed];
+        PlanCost([0, 0, i64::try_from(rank).unwrap_or(i64::MAX)])
+    }
 }
 
 impl Choice {
@@ -25,10 +82,8 @@ impl Choice {
             constraints: self.constraints,
         };
         let sides = Sides::of(cells);
-        let TreeNetwork {
-            mut network,
-            domain_of,
-        } = sides.network(cells, &sizes);
+        let mut trees = sides.network(cells, &sizes);
+        let TreeNetwork { network, domain_of } = &mut trees;
         let pods: usize = sizes.iter().sum();
         let count = count.min(pods);
         let cost = |arc: usize, flow: usize| match arc.checked_sub(domain_of.len()) {
@@ -38,10 +93,9 @@ impl Choice {
         // If most pods go, the flow begins with all of them removed and takes back those that stay.
         let (from, to, times) = match count > pods - count {
             true => {
-                network
-                    .arcs
-                    .iter_mut()
-                    .for_each(|arc| arc.flow = arc.capacity);
+                for arc in &mut network.arcs {
+                    arc.flow = arc.capacity;
+                }
                 (SINK, SOURCE, pods - count)
             }
             false => (SOURCE, SINK, count),
@@ -54,11 +108,10 @@ impl Choice {
             }
             left -= sent;
         }
-        let flows = network.arcs[domain_of.len()..].iter();
-        let mut removed: Vec<usize> = flows.map(|arc| arc.flow).collect();
+        let mut removed = trees.flows();
         let optimal = sides.left_out.is_empty();
         if !optimal {
-            exchange::improve(self, &mut removed, affords);
+            improve(self, &mut removed, affords);
         }
         Chosen { removed, optimal }
     }
@@ -91,4 +144,54 @@ impl Choice {
         }
         order
     }
+}
+
+/// Exchanges a pod that goes for a pod that stays, always by the best exchange, until no exchange
+/// reduces the cost.
+fn improve(choice: &Choice, removed: &mut [usize], affords: &dyn Fn(usize) -> bool) {
+    let mut gone = vec![0; choice.domains.len()];
+    for (cell, count) in choice.cells.iter().zip(removed.iter()) {
+        for domain in cell.domains.iter().flatten() {
+            gone[*domain] += count;
+        }
+    }
+    let pairs = choice.cells.len() * choice.cells.len();
+    while affords(4 * pairs)
+        && let Some((_, goes, stays)) = best(choice, removed, &gone)
+    {
+        removed[goes] += 1;
+        removed[stays] -= 1;
+        for domain in choice.cells[goes].domains.iter().flatten() {
+            gone[*domain] += 1;
+        }
+        for domain in choice.cells[stays].domains.iter().flatten() {
+            gone[*domain] -= 1;
+        }
+    }
+}
+
+/// The exchange that reduces the cost most: its cost, the cell of the pod that goes instead, and
+/// the cell of the pod that stays instead.
+fn best(choice: &Choice, removed: &[usize], gone: &[usize]) -> Option<(PlanCost, usize, usize)> {
+    let cells = || choice.cells.iter().enumerate();
+    let exchanges = cells().flat_map(|(goes, more)| {
+        let less = cells().filter(move |(stays, _)| *stays != goes && removed[*stays] > 0);
+        let less = less.filter(move |_| removed[goes] < more.ranks.len());
+        less.map(move |(stays, less)| {
+            let mut cost = more.cost(removed[goes]) + -less.cost(removed[stays] - 1);
+            for (a, b) in more.domains.iter().zip(&less.domains) {
+                if a != b {
+                    let of = |domain: &usize| &choice.domains[*domain];
+                    cost = a.iter().fold(cost, |sum, a| sum + of(a).cost(gone[*a]));
+                    cost = b
+                        .iter()
+                        .fold(cost, |sum, b| sum + -of(b).cost(gone[*b] - 1));
+                }
+            }
+            (cost, goes, stays)
+        })
+    });
+    exchanges
+        .min()
+        .filter(|(cost, ..)| *cost < PlanCost::default())
 }

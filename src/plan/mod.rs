@@ -12,12 +12,10 @@
 
 mod best_scored;
 mod blockers;
-mod cells;
 mod choice;
 mod classes;
 mod deletion_costs;
 mod deletion_order;
-mod exchange;
 mod goal_counts;
 mod joint;
 mod levels;

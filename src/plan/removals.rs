@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::cells::{Choice, ChosenDomain, PodCell};
+use super::choice::{Choice, ChosenDomain, PodCell};
 use super::deletion_order::DeletionRank;
 use crate::proto::v1;
 use crate::snapshot::{DomainCounts, DomainId, NamedPod, PodGroups, ReadView, Slot};
