@@ -34,6 +34,16 @@ pub struct Rejection {
 }
 
 impl Rejection {
+    /// A rejection that no spread constraint decided, and that changes of other pods can resolve.
+    pub(super) fn resolvable(reason: &str) -> Self {
+        Self::by_node(Code::Unschedulable, vec![reason.to_owned()])
+    }
+
+    /// A rejection that no spread constraint decided, and that no change of other pods can resolve.
+    pub(super) fn unresolvable(reason: &str) -> Self {
+        Self::by_node(Code::UnschedulableAndUnresolvable, vec![reason.to_owned()])
+    }
+
     /// A rejection that no spread constraint decided.
     pub(super) fn by_node(code: Code, reasons: Vec<String>) -> Self {
         Self {

@@ -141,10 +141,8 @@ impl Cluster {
                     && (kept.uid.is_empty() || kept.uid == its.uid)
             })
         };
-        let called = |volume: &PersistentVolume| self.volume(name(volume.metadata.as_ref()));
         if let Some(kept) = all.iter().find(is_kept) {
-            let volume = called(kept).filter(|volume| reaches(volume, node))?;
-            return Some(name(volume.metadata.as_ref()));
+            return reaches(kept, node).then(|| name(kept.metadata.as_ref()));
         }
         all.retain(|volume| {
             let spec = volume.spec.clone().unwrap_or_default();
@@ -161,7 +159,7 @@ impl Cluster {
                 && reaches(volume, node)
         });
         let smallest = all.into_iter().min_by_key(|volume| capacity(volume))?;
-        Some(name(called(smallest)?.metadata.as_ref()))
+        Some(name(smallest.metadata.as_ref()))
     }
 }
 

@@ -15,7 +15,7 @@ use super::rules::{
     kept_off_by_cordon, labels, name, namespace, node_affinity_matches, selector_matches,
     taints_tolerated,
 };
-use crate::proto::v1::{Code, LabelSelector, Node, NodeChecks, Pod, TopologySpreadConstraint};
+use crate::proto::v1::{LabelSelector, Node, NodeChecks, Pod, TopologySpreadConstraint};
 
 const MISSING_LABEL: &str =
     "node(s) didn't match pod topology spread constraints (missing required label)";
@@ -76,27 +76,18 @@ impl Cluster {
         reports: &[ConstraintRecount],
         coming: &[&Pod],
     ) -> Option<Rejection> {
-        let by_node = match checks {
-            NodeChecks::SpreadOnly => None,
+        let mut reports = reports.iter();
+        let mut by_spread = || reports.find_map(|report| spread_refusal(report, node));
+        match checks {
+            NodeChecks::SpreadOnly => by_spread(),
             NodeChecks::Unspecified => self
                 .storage_not_ready(pod)
                 .or_else(|| self.node_refusal(pod, node, coming))
-                .or_else(|| self.storage_refusal(pod, node, coming)),
-        };
-        let mut reports = reports.iter();
-        let by_spread = || reports.find_map(|report| spread_refusal(report, node));
-        let by_pods = || match checks {
-            NodeChecks::SpreadOnly => None,
-            NodeChecks::Unspecified => self.pod_affinity_refusal(pod, node, coming),
-        };
-        let by_features = || match checks {
-            NodeChecks::SpreadOnly => None,
-            NodeChecks::Unspecified => features::refusal(pod, node, self.minor()),
-        };
-        by_node
-            .or_else(by_spread)
-            .or_else(by_pods)
-            .or_else(by_features)
+                .or_else(|| self.storage_refusal(pod, node, coming))
+                .or_else(by_spread)
+                .or_else(|| self.pod_affinity_refusal(pod, node, coming))
+                .or_else(|| features::refusal(pod, node, self.minor())),
+        }
     }
 
     /// Score of the known candidates, by default of the nodes that pass Filter.
@@ -260,9 +251,7 @@ pub fn node_counted_on(pod: &Pod) -> Option<&str> {
         .metadata
         .as_ref()
         .is_some_and(|m| m.deletion_timestamp.is_some());
-    let phase = pod.status.as_ref().map_or("", |s| s.phase.as_str());
-    let on = pod.spec.as_ref().map_or("", |s| s.node_name.as_str());
-    (!on.is_empty() && !terminating && !["Succeeded", "Failed"].contains(&phase)).then_some(on)
+    room::node_taken(pod).filter(|_| !terminating)
 }
 
 fn value(node: &Node, constraint: &ResolvedConstraint) -> Option<String> {
@@ -318,10 +307,10 @@ impl Cluster {
         let gates = room::gates(pod);
         if !gates.is_empty() {
             let reason = format!("waiting for scheduling gates: [{}]", gates.join(" "));
-            return Some(final_rejection(reason));
+            return Some(Rejection::unresolvable(&reason));
         }
         if let Some(reason) = left_out::reason(pod, node, self.minor()) {
-            return Some(final_rejection(reason.to_owned()));
+            return Some(Rejection::unresolvable(reason));
         }
         let checks = [
             (kept_off_by_cordon(pod, node), CORDONED),
@@ -331,15 +320,10 @@ impl Cluster {
         ];
         let failed = checks.into_iter().find(|(refused, _)| *refused);
         match failed {
-            Some((_, reason)) => Some(final_rejection(reason.to_owned())),
+            Some((_, reason)) => Some(Rejection::unresolvable(reason)),
             None => room::refusal(self, pod, node, coming),
         }
     }
-}
-
-/// A rejection that no spread constraint decided, and that no change of other pods can resolve.
-fn final_rejection(reason: String) -> Rejection {
-    Rejection::by_node(Code::UnschedulableAndUnresolvable, vec![reason])
 }
 
 fn spread_refusal(report: &ConstraintRecount, node: &Node) -> Option<Rejection> {
@@ -347,7 +331,7 @@ fn spread_refusal(report: &ConstraintRecount, node: &Node) -> Option<Rejection> 
     let Some(value) = value(node, &report.constraint) else {
         return Some(Rejection {
             constraint_index,
-            ..final_rejection(MISSING_LABEL.to_owned())
+            ..Rejection::unresolvable(MISSING_LABEL)
         });
     };
     let matching_pods = report.domains.get(&value).map_or(0, |d| d.matching_pods);
@@ -356,7 +340,7 @@ fn spread_refusal(report: &ConstraintRecount, node: &Node) -> Option<Rejection> 
         constraint_index,
         matching_pods,
         skew,
-        ..Rejection::by_node(Code::Unschedulable, vec![SKEW.to_owned()])
+        ..Rejection::resolvable(SKEW)
     })
 }
 

@@ -1,15 +1,14 @@
 //! The features that a pod needs of its node, and those that the node declares.
 
 use super::answers::Rejection;
-use crate::proto::v1::{Code, Node, Pod};
+use crate::proto::v1::{Node, Pod};
 
 /// The rejection of a node that does not declare a feature that the pod needs.
 pub fn refusal(pod: &Pod, node: &Node, minor: u32) -> Option<Rejection> {
     let status = node.status.clone().unwrap_or_default();
     let is_missing = |feature: &&str| !status.declared_features.iter().any(|it| it == feature);
     let missing = needed(pod, minor).iter().any(is_missing);
-    let reasons = vec!["node(s) didn't match Pod's required features".to_owned()];
-    missing.then(|| Rejection::by_node(Code::UnschedulableAndUnresolvable, reasons))
+    missing.then(|| Rejection::unresolvable("node(s) didn't match Pod's required features"))
 }
 
 fn needed(pod: &Pod, minor: u32) -> Vec<&'static str> {

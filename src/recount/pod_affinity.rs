@@ -5,7 +5,7 @@ use super::cluster::Cluster;
 use super::room::node_taken;
 use super::rules::{LabelMap, labels, name, namespace, selector_matches};
 use crate::proto::v1::{
-    Code, LabelSelector, LabelSelectorRequirement, Node, Pod, PodAffinity, PodAffinityTerm,
+    Affinity, LabelSelector, LabelSelectorRequirement, Node, Pod, PodAffinity, PodAffinityTerm,
 };
 
 const AFFINITY: &str = "node(s) didn't match pod affinity rules";
@@ -55,26 +55,20 @@ impl Cluster {
         });
         let is_first = has_keys && is_alone && joins(pod);
         if !(near.is_empty() || is_joined || is_first) {
-            let reasons = vec![AFFINITY.to_owned()];
-            return Some(Rejection::by_node(
-                Code::UnschedulableAndUnresolvable,
-                reasons,
-            ));
+            return Some(Rejection::unresolvable(AFFINITY));
         }
         let meets = |term: &PodAffinityTerm| {
             let mut beside = beside(&term.topology_key).into_iter();
             beside.any(|other| self.wants(pod, term, other))
         };
-        let refused =
-            |reason: &str| Rejection::by_node(Code::Unschedulable, vec![reason.to_owned()]);
         if apart.iter().any(meets) {
-            return Some(refused(ANTI_AFFINITY));
+            return Some(Rejection::resolvable(ANTI_AFFINITY));
         }
         let kept_away = there.iter().any(|(other, on)| {
             let mut keys = self.keys_kept_from(other, on, pod);
             keys.any(|(key, value)| here.get(key) == Some(&value))
         });
-        kept_away.then(|| refused(EXISTING))
+        kept_away.then(|| Rejection::resolvable(EXISTING))
     }
 
     /// The labels of the node `on` whose domains the pod `other` keeps an incoming pod away from.
@@ -147,9 +141,7 @@ fn matches(term: &PodAffinityTerm, pod: &Pod) -> bool {
     selector_matches(term.label_selector.as_ref(), &labels(pod.metadata.as_ref()))
 }
 
-type Rules = Option<PodAffinity>;
-
-fn terms(pod: &Pod, of: impl Fn(&crate::proto::v1::Affinity) -> &Rules) -> &[PodAffinityTerm] {
+fn terms(pod: &Pod, of: impl Fn(&Affinity) -> &Option<PodAffinity>) -> &[PodAffinityTerm] {
     let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
     let rules = affinity.and_then(|affinity| of(affinity).as_ref());
     rules.map_or(&[], |rules| {

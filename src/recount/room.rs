@@ -34,8 +34,7 @@ pub fn refusal(cluster: &Cluster, pod: &Pod, node: &Node, coming: &[&Pod]) -> Op
     let taken: Vec<&ContainerPort> = there.iter().flat_map(|pod| ports(pod)).collect();
     let is_taken = |port: &ContainerPort| taken.iter().any(|other| clash(port, other));
     if ports(pod).into_iter().any(is_taken) {
-        let reasons = vec![NO_PORTS.to_owned()];
-        return Some(Rejection::by_node(Code::Unschedulable, reasons));
+        return Some(Rejection::resolvable(NO_PORTS));
     }
     let has = rounded(&quantities(allocatable(node)));
     let mut used: BTreeMap<String, i128> = BTreeMap::new();

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use crate::proto::v1::{
-    LabelSelector, LabelSelectorRequirement, Node, NodeSelector, NodeSelectorRequirement,
-    NodeSelectorTerm, ObjectMeta, Pod, Taint, Toleration,
+    LabelSelector, Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, ObjectMeta, Pod,
+    Taint, Toleration,
 };
 
 /// Labels of a pod or node.
@@ -31,14 +31,11 @@ pub fn namespace(metadata: Option<&ObjectMeta>) -> &str {
 
 /// An absent selector matches nothing, an empty one everything.
 pub fn selector_matches(selector: Option<&LabelSelector>, labels: &LabelMap) -> bool {
-    let Some(selector) = selector else {
-        return false;
-    };
-    all_pairs(&selector.match_labels, labels)
-        && selector
-            .match_expressions
-            .iter()
-            .all(|requirement| label_requirement_holds(requirement, labels))
+    selector.is_some_and(|selector| {
+        let mut requirements = selector.match_expressions.iter();
+        all_pairs(&selector.match_labels, labels)
+            && requirements.all(|it| holds(&it.operator, &it.values, labels.get(&it.key)))
+    })
 }
 
 /// Returns whether `labels` has every pair of `wanted`.
@@ -46,11 +43,6 @@ pub fn all_pairs(wanted: &LabelMap, labels: &LabelMap) -> bool {
     wanted
         .iter()
         .all(|(key, value)| labels.get(key) == Some(value))
-}
-
-fn label_requirement_holds(requirement: &LabelSelectorRequirement, labels: &LabelMap) -> bool {
-    let value = labels.get(&requirement.key);
-    holds(&requirement.operator, &requirement.values, value)
 }
 
 fn holds(operator: &str, values: &[String], value: Option<&String>) -> bool {

@@ -33,8 +33,8 @@ impl Cluster {
         if is_gated || left_out::leaves_none(self, pod) {
             return None;
         }
-        let refused = |reason| Rejection::by_node(Code::UnschedulableAndUnresolvable, vec![reason]);
-        self.used_claims(pod).err().map(refused)
+        let reason = self.used_claims(pod).err()?;
+        Some(Rejection::unresolvable(&reason))
     }
 
     /// The rejection of a node because of the pod's storage, with other pods nominated to the node.
@@ -45,12 +45,6 @@ impl Cluster {
         coming: &[&Pod],
     ) -> Option<Rejection> {
         let used = self.used_claims(pod).ok()?;
-        let resolvable = |reason: &str| {
-            Some(Rejection::by_node(
-                Code::Unschedulable,
-                vec![reason.to_owned()],
-            ))
-        };
         let here = |other: &&Pod| node_taken(other) == Some(name(node.metadata.as_ref()));
         let own: Vec<VolumeSource> = sources(pod).collect();
         let there = self.pods.iter().filter(here).chain(coming.iter().copied());
@@ -58,10 +52,10 @@ impl Cluster {
             sources(other).any(|theirs| own.iter().any(|ours| is_one_disk(ours, &theirs)))
         };
         if there.into_iter().any(conflicts) {
-            return resolvable(DISK);
+            return Some(Rejection::resolvable(DISK));
         }
         if self.is_claimed(pod, &used, coming) {
-            return resolvable(IN_USE);
+            return Some(Rejection::resolvable(IN_USE));
         }
         let mut reasons = Vec::new();
         let bound = used.iter().filter(|it| is_bound(&it.claim));
