@@ -45,8 +45,7 @@ pub fn compare(
     let none = Sum::default();
     for name in &names {
         let sum = sums.get(name).unwrap_or(&none);
-        let slot = nodes.slot(name);
-        let kept = match slot {
+        let kept = match nodes.slot(name) {
             Some(slot) => frozen.requested(slot),
             None => Requested::nothing(),
         };

@@ -39,11 +39,14 @@ pub fn compare(
             if is_cancelled() {
                 return None;
             }
-            let matched = match_sets(watch, tally);
+            let selector = watch.selector.to_wire();
+            let sets = tally.sets.iter();
+            let matched = sets.filter(|(labels, _)| selector_matches(selector.as_ref(), labels));
+            let matched: Vec<_> = matched.collect();
             compare_sets(name, namespace, watch, &matched, &mut report.findings);
             watched.push(RecountedSelector {
                 namespace: name,
-                selector: watch.selector.to_wire(),
+                selector,
                 matched: matched.into_iter().map(|(_, set)| set).collect(),
                 views: &watch.views,
             });
@@ -71,17 +74,6 @@ pub fn compare(
         }
     }
     Some(())
-}
-
-/// The label sets that a selector matches.
-fn match_sets<'a>(watch: &SelectorViews, tally: &'a PodTally) -> Vec<(&'a LabelMap, &'a Set)> {
-    let selector = watch.selector.to_wire();
-    let matches = |labels| selector_matches(selector.as_ref(), labels);
-    tally
-        .sets
-        .iter()
-        .filter(|(labels, _)| matches(labels))
-        .collect()
 }
 
 /// Compares the label sets that a selector matches, as kept, with the recount.
