@@ -180,7 +180,7 @@ impl Owner {
         Self { budget, ..self }
     }
 
-    fn to_wire(&self, kind: OwnerKind, namespace: &str, name: &str) -> v1::Change {
+    fn to_wire(&self, kind: OwnerKind, namespace: &str, name: &str) -> Object {
         let metadata = Some(v1::ObjectMeta {
             name: name.to_owned(),
             namespace: namespace.to_owned(),
@@ -192,7 +192,7 @@ impl Owner {
             OwnerSelector::Selector(selector) => (BTreeMap::new(), selector.to_wire()),
         };
         // The kind of the owner decides whether it has labels or a selector.
-        let object = match kind {
+        match kind {
             OwnerKind::Service => Object::Service(v1::Service {
                 metadata,
                 spec: Some(v1::ServiceSpec { selector: labels }),
@@ -213,9 +213,7 @@ impl Owner {
                 let budget = self.budget.unwrap_or_default();
                 Object::PodDisruptionBudget(budget.to_wire(metadata, selector))
             }
-        };
-        let object = Some(object);
-        v1::Change { object }
+        }
     }
 }
 
@@ -329,15 +327,15 @@ impl Owners {
     }
 
     /// All owners for the wire, ascending by kind and name.
-    pub fn to_wire<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = v1::Change> + 'a {
-        let change = |((kind, name), owner): (&(OwnerKind, Box<str>), &Arc<Owner>)| {
+    pub fn to_wire<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = Object> + 'a {
+        let object = |((kind, name), owner): (&(OwnerKind, Box<str>), &Arc<Owner>)| {
             owner.to_wire(*kind, namespace, name)
         };
-        self.by_name.iter().map(change)
+        self.by_name.iter().map(object)
     }
 
     /// An owner for the wire.
-    pub fn get_wire(&self, kind: OwnerKind, namespace: &str, name: &str) -> Option<v1::Change> {
+    pub fn get_wire(&self, kind: OwnerKind, namespace: &str, name: &str) -> Option<Object> {
         let owner = self.by_name.get(&(kind, name.into()))?;
         Some(owner.to_wire(kind, namespace, name))
     }

@@ -16,7 +16,6 @@ use crate::snapshot::objects::cluster_objects::ClusterObjects;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::nominated::Nominations;
-use crate::snapshot::objects::pod_block::PodName;
 use crate::snapshot::objects::pod_terms::TermTable;
 use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::reservation::is_reservation;
@@ -100,36 +99,32 @@ impl Frozen {
     /// All objects: nodes in node order, the other objects of all namespaces, then each namespace's
     /// owners and pods, ascending by name.
     pub fn changes(&self) -> impl Iterator<Item = v1::Change> + '_ {
+        self.objects().map(|object| v1::Change {
+            object: Some(object),
+        })
+    }
+
+    fn objects(&self) -> impl Iterator<Item = Object> + '_ {
         let all = self.nodes();
         let nodes = all.order().iter().filter_map(|slot| all.get(*slot));
         let nodes = nodes.map(|node| Object::Node(node.to_wire()));
-        let nodes = nodes.map(|object| v1::Change {
-            object: Some(object),
+        let namespaces = self.namespaces.iter().flat_map(|(name, namespace)| {
+            // Reservations belong to this server, not to the reader of an export.
+            let names = namespace.pod_names();
+            let names = names.filter(|name| !is_reservation(name.beginning()));
+            let pods =
+                names.filter_map(|pod| namespace.pod_to_wire(name, &pod.to_string(), self.nodes()));
+            namespace
+                .owners()
+                .to_wire(name)
+                .chain(pods.map(Object::Pod))
         });
-        let cluster = self.shared.cluster.to_wire();
-        let cluster = cluster.map(|object| v1::Change {
-            object: Some(object),
-        });
-        nodes
-            .chain(cluster)
-            .chain(self.namespaces.iter().flat_map(|(name, namespace)| {
-                let pod = |pod: PodName<'_>| {
-                    let pod = namespace.pod_to_wire(name, &pod.to_string(), self.nodes())?;
-                    Some(v1::Change {
-                        object: Some(Object::Pod(pod)),
-                    })
-                };
-                // Reservations belong to this server, not to the reader of an export.
-                let names = namespace.pod_names();
-                let pods = names.filter(|name| !is_reservation(name.beginning()));
-                let pods = pods.filter_map(pod);
-                namespace.owners().to_wire(name).chain(pods)
-            }))
+        nodes.chain(self.shared.cluster.to_wire()).chain(namespaces)
     }
 
     /// The same objects as batches.
     pub fn batches(&self) -> impl Iterator<Item = Batch> + '_ {
-        let mut objects = self.changes().filter_map(|change| change.object);
+        let mut objects = self.objects();
         iter::from_fn(move || {
             let batch = Batch::trusted(objects.by_ref().take(BATCH_OBJECTS));
             (!batch.is_empty()).then_some(batch)
@@ -162,9 +157,7 @@ impl State {
     /// The same as [`Self::freeze`], with the kept counts.
     pub(in crate::snapshot) fn freeze_kept(&self, no_batch: &impl NoBatch) -> (Frozen, Kept) {
         let frozen = self.freeze(no_batch);
-        let shared = self.shared.read();
-        let partitions = shared.nodes.partitions().copy();
-        drop(shared);
+        let partitions = self.shared.read().nodes.partitions().copy();
         let mut views = Vec::new();
         for (_, shard) in self.all_shards() {
             let namespace = shard.namespace.read();
@@ -204,11 +197,9 @@ impl State {
     /// The views that the next question may be answered from.
     fn live_views(&self, namespace: &Namespace) -> Vec<SelectorViews> {
         let views = namespace.views().read();
-        let live = views.version() == self.upkeep.version();
-        if live {
-            views.watched.copy()
-        } else {
-            Vec::new()
+        match views.version() == self.upkeep.version() {
+            true => views.watched.copy(),
+            false => Vec::new(),
         }
     }
 }

@@ -31,9 +31,6 @@ impl State {
     pub(in crate::snapshot) fn room_for(&self, batch: &Batch) -> Result<Charge, Exhausted> {
         let account = self.footprint.account();
         let most = batch.bytes();
-        if most == 0 {
-            return account.charge(Part::Objects, 0);
-        }
         // The most bytes that the objects can take are known at once. Only when room is short, this
         // checks whether part of that exists already.
         let bytes = match account.has_room(Part::Objects, most) {
@@ -122,7 +119,7 @@ impl State {
                 (Form::Pod(pod), Some(namespace)) => of_pod(pod, &namespace, nodes),
                 (Form::Owner(kind, _), Some(namespace)) => {
                     let old = namespace.owners().get_wire(kind, id.namespace, id.name);
-                    than(&change, old.and_then(|change| change.object))
+                    than(&change, old)
                 }
                 (Form::Namespace(_) | Form::Storage(_), _) | (_, None) => change.most_bytes(),
             }
