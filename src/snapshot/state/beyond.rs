@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::read_view::{OtherNamespaces, ReadView};
+use super::read_view::ReadView;
 use crate::matching::PodDisk;
 use crate::snapshot::budget::Delay;
 use crate::snapshot::objects::node::NodeRef;
@@ -19,17 +19,8 @@ const UNITS_PER_TERM: usize = 30;
 impl<'a> ReadView<'a> {
     /// The same revision of another namespace that the decision reads, with its name.
     pub fn others(&self) -> impl Iterator<Item = (&'a str, Self)> {
-        let this = *self;
-        let others = self.others.map(OtherNamespaces::each);
-        others.into_iter().flatten().map(move |other| {
-            let read_view = Self {
-                namespace: other.namespace,
-                views: Some(other.views),
-                others: None,
-                ..this
-            };
-            (other.name, read_view)
-        })
+        let others = self.others.map(|others| others.each(*self));
+        others.into_iter().flatten()
     }
 
     /// Voids the decision, because it has to read other namespaces and cannot do so here.

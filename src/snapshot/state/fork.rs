@@ -12,7 +12,7 @@ use super::growth::copied_bytes;
 use super::locked::LockedNamespace;
 use super::namespace::Namespace;
 use super::reach::Reach;
-use super::read_view::{NamedCounts, OtherNamespaces, ReadView, ViewStore};
+use super::read_view::{OtherNamespaces, ReadView, ViewStore};
 use super::shards::{Shard, SharedObjects, State};
 use crate::account::Part;
 use crate::matching::Selector;
@@ -279,12 +279,18 @@ impl Fork<'_> {
 }
 
 impl OtherNamespaces for Fork<'_> {
-    fn each<'a>(&'a self) -> Box<dyn Iterator<Item = NamedCounts<'a>> + 'a> {
-        let others = self.others.values();
-        Box::new(others.map(|other| NamedCounts {
-            name: &other.name,
-            namespace: &other.namespace,
-            views: other,
+    fn each<'a>(
+        &'a self,
+        own: ReadView<'a>,
+    ) -> Box<dyn Iterator<Item = (&'a str, ReadView<'a>)> + 'a> {
+        Box::new(self.others.iter().map(move |(name, other)| {
+            let read_view = ReadView {
+                namespace: &other.namespace,
+                views: Some(other),
+                others: None,
+                ..own
+            };
+            (&**name, read_view)
         }))
     }
 }

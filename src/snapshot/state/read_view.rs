@@ -79,18 +79,12 @@ impl DeducedFrom {
 
 /// The other namespaces that a decision reads.
 pub trait OtherNamespaces {
-    /// All these namespaces, ascending by name.
-    fn each<'a>(&'a self) -> Box<dyn Iterator<Item = NamedCounts<'a>> + 'a>;
-}
-
-/// A namespace that is not that of the pod.
-pub struct NamedCounts<'a> {
-    /// The namespace's name.
-    pub(in crate::snapshot) name: &'a str,
-    /// The objects and counts of the namespace.
-    pub(in crate::snapshot) namespace: &'a Namespace,
-    /// The store of its views.
-    pub(in crate::snapshot) views: &'a dyn ViewStore,
+    /// The views of all these namespaces, with their names, ascending. `own` is the view of the
+    /// pod's namespace.
+    fn each<'a>(
+        &'a self,
+        own: ReadView<'a>,
+    ) -> Box<dyn Iterator<Item = (&'a str, ReadView<'a>)> + 'a>;
 }
 
 /// A store of views, in which a decision finds and keeps them.
