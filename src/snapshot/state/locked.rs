@@ -27,22 +27,10 @@ pub struct LockedNamespace<'a> {
     pub shard: Option<&'a Arc<Shard>>,
 }
 
-/// The way in which a namespace is locked.
-struct Locking {
-    /// True if the caller waits for a batch that holds a lock.
-    waits: bool,
-    /// True if the requests of pods are wanted even if no node reports its resources.
-    has_requested: bool,
-}
-
 impl State {
     /// Reads one revision of a namespace while its locks are held: for short work.
     pub fn locked<T>(&self, namespace: &str, look: impl FnOnce(LockedNamespace<'_>) -> T) -> T {
-        let how = Locking {
-            waits: true,
-            has_requested: true,
-        };
-        let looked = self.lock(namespace, how, look);
+        let looked = self.lock(namespace, true, true, look);
         looked.expect("who waits gets the locks")
     }
 
@@ -57,27 +45,24 @@ impl State {
         waits: bool,
         look: impl FnOnce(LockedNamespace<'_>) -> T,
     ) -> Result<T, Delay> {
-        let how = Locking {
-            waits,
-            has_requested: false,
-        };
-        self.lock(name, how, look)
+        self.lock(name, waits, false, look)
     }
 
+    /// Locks a namespace. With `has_requested`, the requests of pods are read even if no node
+    /// reports its resources.
     fn lock<T>(
         &self,
         name: &str,
-        how: Locking,
+        waits: bool,
+        has_requested: bool,
         look: impl FnOnce(LockedNamespace<'_>) -> T,
     ) -> Result<T, Delay> {
         loop {
             let shard = self.shard(name);
-            let locked = shard
-                .as_ref()
-                .map(|shard| read(&shard.namespace, how.waits));
+            let locked = shard.as_ref().map(|shard| read(&shard.namespace, waits));
             let locked = locked.transpose()?;
-            let shared = read(&self.shared, how.waits)?;
-            let wants_requested = how.has_requested || shared.nodes.nodes().know_room();
+            let shared = read(&self.shared, waits)?;
+            let wants_requested = has_requested || shared.nodes.nodes().know_room();
             let now = || {
                 // `keeps_away` is set before the revision at which the first term exists.
                 let revision = self.revision();

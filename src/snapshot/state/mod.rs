@@ -2,8 +2,8 @@
 //!
 //! `shards` is the state and its locks; a shard (`namespace`) has the data of one namespace. A
 //! batch is applied in place (`apply`, `pod_change`) or to copies (`publish`). A decision reads a
-//! `read_view`, either live (`reading`, `locked`) or on a `fork`; `reach` and `beyond` are for
-//! terms about other namespaces.
+//! `read_view`, either live (`locked`) or on a `fork`; `reach` and `beyond` are for terms about
+//! other namespaces.
 
 pub mod apply;
 pub mod beyond;

@@ -103,11 +103,6 @@ impl Namespace {
         &self.owners
     }
 
-    /// The namespace's pods with their names, in no order.
-    pub fn pods(&self) -> impl Iterator<Item = (PodName<'_>, PodRecord)> {
-        self.pods.iter()
-    }
-
     /// Returns the number of its pods.
     pub fn pod_count(&self) -> usize {
         self.pods.len()
@@ -118,9 +113,9 @@ impl Namespace {
         // Pods are not found by uid, so all pods are read once. Reservations are left out, because
         // they may have the uids of pods that have not arrived.
         let uids = LazyCell::new(|| -> HashSet<String> {
-            let bound = self
-                .pods()
-                .filter(|(name, pod)| pod.node.is_some() && !is_reservation(name.beginning()));
+            let pods = self.pods.iter();
+            let bound =
+                pods.filter(|(name, pod)| pod.node.is_some() && !is_reservation(name.beginning()));
             bound.map(|(_, pod)| pod.life.uid()).collect()
         });
         let is_bound = |claim: &Claim, pod: PodRecord| {

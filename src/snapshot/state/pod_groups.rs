@@ -66,22 +66,8 @@ impl<'a> ReadView<'a> {
         let mut groups: Vec<PodGroup> = Vec::new();
         let mut places = HashMap::new();
         let listed = 2 * size_of::<Slot>() * self.namespace.pod_count();
-        if self.holds(listed) {
-            self.group_pods(&mut groups, &mut places);
-        }
-        PodGroups {
-            read_view: *self,
-            groups,
-            pairs: self.namespace.label_sets().pairs(),
-        }
-    }
-
-    fn group_pods(
-        &self,
-        groups: &mut Vec<PodGroup>,
-        places: &mut HashMap<(LabelSetId, TemplateId), usize>,
-    ) {
-        for (name, pod) in self.namespace.pods() {
+        let pods = self.holds(listed).then(|| self.namespace.pods.iter());
+        for (name, pod) in pods.into_iter().flatten() {
             if !self.affords(UNITS_PER_POD) {
                 break;
             }
@@ -104,6 +90,11 @@ impl<'a> ReadView<'a> {
             }
             groups[place].pods += 1;
             groups[place].nodes.extend(pod.node);
+        }
+        PodGroups {
+            read_view: *self,
+            groups,
+            pairs: self.namespace.label_sets().pairs(),
         }
     }
 }
@@ -147,7 +138,7 @@ impl<'a> PodGroups<'a> {
         let places = groups.enumerate().map(|(i, g)| ((g.labels, g.template), i));
         let places: HashMap<_, _> = places.collect();
         let mut found = Vec::new();
-        for (name, pod) in self.read_view.namespace.pods() {
+        for (name, pod) in self.read_view.namespace.pods.iter() {
             if !self.read_view.affords(UNITS_PER_POD) {
                 break;
             }

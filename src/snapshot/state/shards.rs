@@ -125,15 +125,8 @@ impl SharedObjects {
     pub fn has_other_nodes_after(&self, batch: &Batch) -> bool {
         let nodes = self.nodes.nodes();
         let is_unknown = |name: &str| !name.is_empty() && nodes.slot(name).is_none();
-        let names_unknown = |form: Form<'_>| match form {
-            Form::Pod(pod) => is_unknown(pod.node_name()),
-            Form::Node(..)
-            | Form::Owner(..)
-            | Form::Namespace(_)
-            | Form::Storage(_)
-            | Form::Delete(_) => false,
-        };
-        batch.has_nodes() || batch.changes().any(|change| names_unknown(change.form))
+        let names_unknown = |change: ValidChange<'_>| matches!(change.form, Form::Pod(pod) if is_unknown(pod.node_name()));
+        batch.has_nodes() || batch.changes().any(names_unknown)
     }
 }
 
@@ -151,10 +144,9 @@ impl Applied {
     }
 
     pub(in crate::snapshot) fn note(&mut self, changed: bool) {
-        if changed {
-            self.changed += 1;
-        } else {
-            self.unchanged += 1;
+        match changed {
+            true => self.changed += 1,
+            false => self.unchanged += 1,
         }
     }
 }
