@@ -127,7 +127,7 @@ impl Replica {
         let aside = row.aside.take();
         let restoring = registry.restoring(decode::saved(name, row)?);
         let aside = aside.ok_or_else(Decoding::damaged)?;
-        self.read_objects(&aside, |batch| restoring.add(batch))?;
+        self.read_objects(&aside, |batch| restoring.state.add(batch))?;
         Ok(restoring)
     }
 

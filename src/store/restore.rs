@@ -114,7 +114,7 @@ impl Store {
             let saved = read_saved(file, (&name, &row), left).map_err(damaged)?;
             let restoring = registry.restoring(saved);
             let read = read_ahead(file, &row, |part| {
-                restoring.add(&part);
+                restoring.state.add(&part);
                 progress.objects += part.len() as u64;
                 if told.elapsed() >= PROGRESS {
                     told = Instant::now();

@@ -113,11 +113,6 @@ impl Upkeep {
         self.view_count.load(Ordering::Relaxed)
     }
 
-    /// Returns the most bytes of views; partitions may take as much again.
-    pub fn max_view_bytes(&self) -> usize {
-        self.max_view_bytes
-    }
-
     /// Returns whether a view of this many bytes may be kept.
     pub fn has_view_room(&self, bytes: usize) -> bool {
         self.view_bytes() + bytes <= self.max_view_bytes

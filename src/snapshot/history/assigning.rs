@@ -43,60 +43,52 @@ impl Snapshot {
     /// [`Error::OverLimit`], [`Error::NotStored`], [`Error::Contended`], and [`Error::NotFound`]
     /// when the snapshot was deleted meanwhile. Then nothing is changed.
     pub fn assign(&self, pods: &[Assignment], limits: &Limits) -> Result<Assigned, Error> {
-        self.in_turn(|turn| self.assign_in_turn(turn, pods, limits))
-    }
-
-    fn assign_in_turn(
-        &self,
-        turn: &mut WriteTurn<'_>,
-        pods: &[Assignment],
-        limits: &Limits,
-    ) -> Result<Assigned, Error> {
-        let now = self.now();
-        let reservations = self.reservation_table();
-        let claims = (0..).zip(pods);
-        let claims = claims.map(|(i, pod)| (i, &*pod.hold.namespace, &pod.claim));
-        let arrived = turn.live.arrived(claims);
-        let former = |pod: &Assignment| {
-            reservations.claimed(&pod.hold.namespace, &pod.claim.name, &pod.claim.uid)
-        };
-        let mut ended: Vec<Serial> = pods.iter().flat_map(former).collect();
-        ended.sort_unstable();
-        ended.dedup();
-        let coming = (0..)
-            .zip(pods)
-            .filter(|(i, _)| arrived.binary_search(i).is_err());
-        let reservation = |(_, pod): (Serial, &Assignment)| Reservation {
-            hold: pod.hold.clone(),
-            node: pod.node.clone(),
-            expires: now.wall + pod.hold.ttl,
-            left: pod.hold.ttl,
-            claim: Some(pod.claim.clone()),
-            decided: pod.claim.uid.clone(),
-        };
-        let held: Vec<_> = (reservations.last + 1..)
-            .zip(coming.map(reservation))
-            .collect();
-        let left = reservations.len() - ended.len();
-        limits.check(Limit::Reservations, left + held.len())?;
-        let changes = held.iter().map(|(serial, held)| held.pod(*serial));
-        let batch = Batch::trusted(changes.chain(reservations.deletions(&ended)));
-        drop(reservations);
-        let mut ids = held.iter().map(|(serial, _)| self.id(*serial));
-        let id = |i| match arrived.binary_search(&i) {
-            Ok(_) => String::new(),
-            Err(_) => ids.next().unwrap_or_default(),
-        };
-        let ids = (0..pods.len() as Serial).map(id).collect();
-        let until = held.iter().map(|(_, held)| held.expires).min();
-        let moves = !(held.is_empty() && ended.is_empty());
-        if moves {
-            self.exchange(turn, held, &ended, &batch, limits)?;
-        }
-        Ok(Assigned {
-            revision: self.revision(),
-            ids,
-            until,
+        self.in_turn(|turn| {
+            let now = self.now();
+            let reservations = self.reservation_table();
+            let claims = (0..).zip(pods);
+            let claims = claims.map(|(i, pod)| (i, &*pod.hold.namespace, &pod.claim));
+            let arrived = turn.live.arrived(claims);
+            let former = |pod: &Assignment| {
+                reservations.claimed(&pod.hold.namespace, &pod.claim.name, &pod.claim.uid)
+            };
+            let mut ended: Vec<Serial> = pods.iter().flat_map(former).collect();
+            ended.sort_unstable();
+            ended.dedup();
+            let coming = (0..)
+                .zip(pods)
+                .filter(|(i, _)| arrived.binary_search(i).is_err());
+            let reservation = |(_, pod): (Serial, &Assignment)| Reservation {
+                hold: pod.hold.clone(),
+                node: pod.node.clone(),
+                expires: now.wall + pod.hold.ttl,
+                left: pod.hold.ttl,
+                claim: Some(pod.claim.clone()),
+                decided: pod.claim.uid.clone(),
+            };
+            let held: Vec<_> = (reservations.last + 1..)
+                .zip(coming.map(reservation))
+                .collect();
+            let left = reservations.len() - ended.len();
+            limits.check(Limit::Reservations, left + held.len())?;
+            let changes = held.iter().map(|(serial, held)| held.pod(*serial));
+            let batch = Batch::trusted(changes.chain(reservations.deletions(&ended)));
+            drop(reservations);
+            let mut ids = held.iter().map(|(serial, _)| self.id(*serial));
+            let id = |i| match arrived.binary_search(&i) {
+                Ok(_) => String::new(),
+                Err(_) => ids.next().unwrap_or_default(),
+            };
+            let ids = (0..pods.len() as Serial).map(id).collect();
+            let until = held.iter().map(|(_, held)| held.expires).min();
+            if !(held.is_empty() && ended.is_empty()) {
+                self.exchange(turn, held, &ended, &batch, limits)?;
+            }
+            Ok(Assigned {
+                revision: self.revision(),
+                ids,
+                until,
+            })
         })
     }
 

@@ -25,7 +25,7 @@ impl WriteTurn<'_> {
         let since = journal.right_since(snapshot.name());
         let since = since.map_err(|error| self.not_stored(error))?;
         let reservations = snapshot.reservation_table();
-        if reservations.is_measured_before(since) {
+        if reservations.since < since {
             let count = reservations.len() + reservations.answer_count();
             drop(reservations);
             snapshot.change_reservations(count.max(1), |all| all.measure_from(since));

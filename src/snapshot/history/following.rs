@@ -1,11 +1,10 @@
 //! Follows steps that other servers took: a snapshot applies their entries in order, and checks
 //! only that they fit.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::error::Error;
-use super::journal::{JournalError, OwnedChange, OwnedEntry, SavedSnapshot};
+use super::journal::{JournalError, OwnedChange, OwnedEntry};
 use super::named::Snapshot;
 use super::replacing::swap_in;
 use super::turn::WriteTurn;
@@ -152,13 +151,7 @@ fn change_state(turn: &mut WriteTurn<'_>, entry: OwnedEntry, now: Moment) -> Opt
         ended,
         ..
     } = entry;
-    let SavedSnapshot {
-        revision,
-        defaults,
-        held,
-        answers,
-        ..
-    } = after;
+    let revision = after.revision;
     let applied = match change {
         OwnedChange::Deleted => {
             turn.position.deleted = true;
@@ -166,16 +159,16 @@ fn change_state(turn: &mut WriteTurn<'_>, entry: OwnedEntry, now: Moment) -> Opt
             return None;
         }
         OwnedChange::Batch(batch) => {
-            let batch = with_reservations(snapshot, batch, &held, &ended);
-            snapshot.put(held, answers, now);
+            let batch = with_reservations(snapshot, batch, &after.held, &ended);
+            snapshot.put(after.held, after.answers, now);
             match revision == turn.live.revision() {
                 true => Applied::default(),
-                false => turn.live.apply(&batch, defaults, revision),
+                false => turn.live.apply(&batch, after.defaults, revision),
             }
         }
         OwnedChange::Replaced(state) => {
-            snapshot.put(held, answers, now);
-            let defaults = defaults.unwrap_or_else(|| turn.live.defaults());
+            snapshot.put(after.held, after.answers, now);
+            let defaults = after.defaults.unwrap_or_else(|| turn.live.defaults());
             swap_in(turn, state.0, (revision, defaults), &ended);
             counters::add(&snapshot.around.counters.replaces, 1);
             Applied::default()
@@ -243,13 +236,6 @@ impl OwnedEntry {
 }
 
 impl Snapshot {
-    /// Stops answering decisions, because the state may be wrong.
-    pub(super) fn distrust(&self) {
-        if self.synced.swap(false, Ordering::AcqRel) {
-            self.around.observer.snapshot_changed(self.name(), false);
-        }
-    }
-
     /// [Attempts](WriteTurn::attempt) a change of reservations.
     pub(super) fn in_turn<T>(
         &self,

@@ -21,12 +21,6 @@ pub struct MaxAges {
     pub refuse: bool,
 }
 
-impl MaxAges {
-    fn of(&self, name: &str) -> Option<Duration> {
-        self.by_name.get(name).copied().unwrap_or(self.default)
-    }
-}
-
 /// The time when one snapshot was fed, and its maximum age.
 pub struct Freshness {
     max_age: Option<Duration>,
@@ -52,7 +46,7 @@ impl Freshness {
     /// The freshness of a snapshot of this name that was fed at this moment.
     pub fn new(name: &str, ages: &MaxAges, fed: Moment) -> Self {
         Self {
-            max_age: ages.of(name),
+            max_age: ages.by_name.get(name).copied().unwrap_or(ages.default),
             refuse: ages.refuse,
             fed: AtomicI64::new(fed.to_number()),
             lag: AtomicU64::new(0),

@@ -152,11 +152,12 @@ pub enum OwnedChange {
     Deleted,
 }
 
-/// An unpublished state of objects that were accepted elsewhere.
+/// An unpublished state of objects that were accepted elsewhere, or that are read back.
+#[derive(Debug)]
 pub struct NewState(pub(super) State);
 
 impl NewState {
-    /// Adds objects. Limits do not apply: they were checked where the objects were accepted.
+    /// Adds objects. Limits do not apply: they were checked when and where the objects came.
     pub fn add(&self, batch: &Batch) {
         self.0.apply_unread(batch, 0);
     }
@@ -339,12 +340,6 @@ impl SavedSnapshot {
 #[derive(Debug)]
 pub struct Restoring {
     pub(super) saved: SavedSnapshot,
-    pub(super) state: State,
-}
-
-impl Restoring {
-    /// Adds objects. Limits do not apply: they were checked when the objects came.
-    pub fn add(&self, batch: &Batch) {
-        self.state.apply_unread(batch, 0);
-    }
+    /// The snapshot's objects.
+    pub state: NewState,
 }

@@ -24,7 +24,6 @@ pub mod journal;
 pub mod named;
 pub mod observer;
 pub mod offer;
-pub mod origin;
 pub mod reads;
 pub mod registry;
 pub mod replacing;

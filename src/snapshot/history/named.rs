@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use event_listener::{Event, EventListener};
 use parking_lot::{Mutex, MutexGuard, RwLock};
+use uuid::Uuid;
 
 use super::error::Error;
 use super::freshness::{Freshness, MaxAges};
@@ -14,7 +15,6 @@ use super::group_commit::GroupCommit;
 use super::journal::{Journal, Restoring};
 use super::observer::Observer;
 use super::offer::{Job, Outcomes, Update};
-use super::origin::Origin;
 use super::reservation_table::ReservationTable;
 use super::retired::Retired;
 use super::unclaimed::Unclaimed;
@@ -61,6 +61,15 @@ pub struct Snapshot {
 
 // The bytes of a state include the snapshot around it.
 const _: () = assert!(size_of::<Snapshot>() <= SNAPSHOT_BYTES);
+
+/// The identity of the history of a snapshot.
+#[derive(Debug, Clone)]
+pub(super) struct Origin {
+    /// The epoch.
+    pub epoch: String,
+    /// The time when it began.
+    pub created: SystemTime,
+}
 
 /// The services that all snapshots of a registry share.
 #[derive(Clone)]
@@ -114,7 +123,10 @@ impl Snapshot {
     /// An empty snapshot, created now. An `expected` one is synced only from its first replace on.
     pub(super) fn new(name: &str, expected: bool, around: Arc<Surroundings>) -> Self {
         let at = (around.clock)();
-        let draft = Origin::at(at.wall);
+        let draft = Origin {
+            epoch: Uuid::new_v4().to_string(),
+            created: at.wall,
+        };
         Self {
             freshness: Freshness::new(name, &around.max_ages, at.steady),
             name: name.to_owned(),
@@ -142,15 +154,13 @@ impl Snapshot {
     /// A snapshot that is read back from a journal, as it was recorded: reservations whose time is
     /// over end by later entries.
     pub(super) fn restored(from: Restoring, expected: bool, around: Arc<Surroundings>) -> Self {
-        let Restoring { saved, mut state } = from;
+        let (saved, mut state) = (from.saved, from.state.0);
         let now = (around.clock)();
         let mut reservations = ReservationTable::default();
         reservations.put_all(saved.held, saved.answers, now.steady);
         reservations.last = reservations.last.max(saved.last_serial);
-        state.apply_unread(
-            &Batch::trusted(reservations.pods(&reservations.serials())),
-            0,
-        );
+        let held = Batch::trusted(reservations.pods(&reservations.serials()));
+        state.apply_unread(&held, 0);
         state.adopt(saved.revision, saved.defaults.unwrap_or_default(), None);
         let position = JournalPosition {
             deleted: false,
@@ -166,7 +176,6 @@ impl Snapshot {
             .into(),
             synced: AtomicBool::new(saved.synced || !expected),
             live: RwLock::new(Arc::new(state)),
-            retired: Retired::default(),
             position: Mutex::new(position),
             updated: Mutex::new(updated),
             reservations: Mutex::new(Arc::new(reservations)),

@@ -102,7 +102,7 @@ impl Registry {
 
     /// A snapshot of the journal, without objects yet.
     pub fn restoring(&self, saved: SavedSnapshot) -> Restoring {
-        let state = self.around.empty_state();
+        let state = self.new_state();
         Restoring { saved, state }
     }
 
@@ -116,7 +116,7 @@ impl Registry {
         self.around.observer.snapshot_changed(&name, synced);
     }
 
-    /// An empty state for objects that were accepted elsewhere.
+    /// An empty state for objects that were accepted elsewhere, or that are read back.
     pub fn new_state(&self) -> NewState {
         NewState(self.around.empty_state())
     }

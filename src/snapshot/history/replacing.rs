@@ -10,7 +10,6 @@ use super::named::Snapshot;
 use super::offer::{Fence, Update, check_revision};
 use super::staged::Staged;
 use super::turn::WriteTurn;
-use crate::account::Part;
 use crate::snapshot::clock::Moment;
 use crate::snapshot::counters;
 use crate::snapshot::objects::change::Batch;
@@ -36,45 +35,35 @@ impl Snapshot {
         };
         turn.attempt(|turn| {
             Fence::check(fence, self.name())?;
-            self.replace_in_turn(turn, staged, expected_revision, arrived)
+            let now = self.now();
+            let before = turn.live.revision();
+            check_revision(self.name(), before, expected_revision)?;
+            let new = staged.as_ref().expect("a state is swapped in once");
+            let revision = before + 1;
+            let constraints = new.defaults.clone().or_else(|| Defaults::first(before));
+            let known = turn.live.defaults();
+            let defaults = known.after(constraints.as_ref(), new.version);
+            let defaults = defaults.unwrap_or(known);
+            let taken = new.state.arrived(self.reservation_table().confirmed());
+            if let Some(aside) = new.aside() {
+                turn.record(vec![Entry {
+                    revision,
+                    updated: now.wall,
+                    synced: true,
+                    change: Change::Replaced(aside),
+                    defaults: Some(&defaults),
+                    ended: &taken,
+                    ..turn.entry()
+                }])?;
+            }
+            let new = staged.take().expect("it was there");
+            let (state, applied) = new.into_state();
+            swap_in(turn, state, (revision, defaults), &taken);
+            self.forget(&taken);
+            counters::add(&self.around.counters.replaces, 1);
+            self.fed(now, arrived, Duration::ZERO);
+            Ok(self.moved_on(revision, applied, true))
         })
-    }
-
-    fn replace_in_turn(
-        &self,
-        turn: &mut WriteTurn<'_>,
-        staged: &mut Option<Staged>,
-        expected_revision: Option<i64>,
-        arrived: Moment,
-    ) -> Result<Update, Error> {
-        let now = self.now();
-        let before = turn.live.revision();
-        check_revision(self.name(), before, expected_revision)?;
-        let new = staged.as_ref().expect("a state is swapped in once");
-        let revision = before + 1;
-        let constraints = new.defaults.clone().or_else(|| Defaults::first(before));
-        let known = turn.live.defaults();
-        let defaults = known.after(constraints.as_ref(), new.version);
-        let defaults = defaults.unwrap_or(known);
-        let taken = new.state.arrived(self.reservation_table().confirmed());
-        if let Some(aside) = new.aside() {
-            turn.record(vec![Entry {
-                revision,
-                updated: now.wall,
-                synced: true,
-                change: Change::Replaced(aside),
-                defaults: Some(&defaults),
-                ended: &taken,
-                ..turn.entry()
-            }])?;
-        }
-        let new = staged.take().expect("it was there");
-        let (state, applied) = new.into_state();
-        swap_in(turn, state, (revision, defaults), &taken);
-        self.forget(&taken);
-        counters::add(&self.around.counters.replaces, 1);
-        self.fed(now, arrived, Duration::ZERO);
-        Ok(self.moved_on(revision, applied, true))
     }
 
     /// Rebuilds the live state from its nodes, pods, owners and reservations,
@@ -86,13 +75,11 @@ impl Snapshot {
             return false;
         };
         let frozen = turn.live.freeze(&turn.position);
-        let live = &turn.live;
-        let account = live.footprint.account();
-        let fresh = State::on(account, Part::Objects, live.upkeep.max_view_bytes());
+        let fresh = self.around.empty_state();
         for batch in frozen.batches() {
             fresh.apply_unread(&batch, 0);
         }
-        let place = (live.revision(), live.defaults());
+        let place = (turn.live.revision(), turn.live.defaults());
         swap_in(&mut turn, fresh, place, &[]);
         true
     }
@@ -107,7 +94,10 @@ pub(super) fn swap_in(
     taken: &[Serial],
 ) {
     let snapshot = turn.snapshot;
-    carry_over(snapshot, &state, taken);
+    let reservations = snapshot.reservation_table();
+    let mut held = reservations.serials();
+    held.retain(|serial| taken.binary_search(serial).is_err());
+    state.apply_unread(&Batch::trusted(reservations.pods(&held)), 0);
     state.adopt(revision, defaults, Some(&turn.live));
     state
         .upkeep
@@ -117,12 +107,4 @@ pub(super) fn swap_in(
         turn.live.upkeep.view_count(),
     );
     turn.live = snapshot.put_live(state);
-}
-
-/// Gives a new state the reservations that none of its pods takes over.
-fn carry_over(snapshot: &Snapshot, state: &State, taken: &[Serial]) {
-    let reservations = snapshot.reservation_table();
-    let mut held = reservations.serials();
-    held.retain(|serial| taken.binary_search(serial).is_err());
-    state.apply_unread(&Batch::trusted(reservations.pods(&held)), 0);
 }

@@ -25,8 +25,9 @@ pub struct ReservationTable {
     /// The last answer for each key.
     answered: HashMap<[u8; 32], Serial>,
     by_expiry: BTreeSet<(Moment, Serial)>,
-    /// The moment since which the clock is known to be right.
-    since: Moment,
+    /// The moment since which the clock is known to be right: no time is measured from an earlier
+    /// one.
+    pub(super) since: Moment,
     /// Confirmed reservations, by namespace and the identity of their pod.
     claims: HashMap<(Box<str>, PodIdentity), Vec<Serial>>,
     /// The number of the last reservation ever made.
@@ -101,11 +102,6 @@ impl ReservationTable {
         self.answered.insert(answer.request.key, serial);
         self.heap_bytes += answer.memory_bytes();
         self.answers.insert(serial, (answer, ends));
-    }
-
-    /// Returns whether any time is measured from an earlier moment than this.
-    pub fn is_measured_before(&self, since: Moment) -> bool {
-        self.since < since
     }
 
     /// Measures all times again that were put in before a moment: the clock was wrong until then.

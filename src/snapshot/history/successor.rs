@@ -11,27 +11,15 @@ use super::turn::WriteTurn;
 
 /// An unpublished snapshot. [`Registry::supersede`] replaces the current one of its name by it.
 pub struct Successor {
+    /// The snapshot, with the services of the registry except its observer.
     snapshot: Snapshot,
-    /// The services of the registry, except its observer.
-    around: Arc<Surroundings>,
 }
 
 impl Successor {
-    fn of(snapshot: impl FnOnce(Arc<Surroundings>) -> Snapshot, around: &Surroundings) -> Self {
-        let around = Arc::new(Surroundings {
-            observer: Arc::new(Unobserved),
-            ..around.clone()
-        });
-        Self {
-            snapshot: snapshot(Arc::clone(&around)),
-            around,
-        }
-    }
-
     /// Begins with the next snapshot of the name: this one is over.
     pub fn begin_again(&mut self) {
         let (name, expected) = (self.snapshot.name(), self.snapshot.is_expected());
-        self.snapshot = Snapshot::new(name, expected, Arc::clone(&self.around));
+        self.snapshot = Snapshot::new(name, expected, Arc::clone(&self.snapshot.around));
     }
 
     /// Applies entries. An entry that ends the snapshot is the last one.
@@ -67,16 +55,19 @@ impl Registry {
     /// any history.
     pub fn successor(&self, name: &str, restoring: Option<Restoring>) -> Successor {
         let expected = self.expected.read().contains(name);
-        let begin = |around| match restoring {
+        let around = Arc::new(Surroundings {
+            observer: Arc::new(Unobserved),
+            ..Surroundings::clone(&self.around)
+        });
+        let snapshot = match restoring {
             Some(restoring) => Snapshot::restored(restoring, expected, around),
             None => Snapshot::new(name, expected, around),
         };
-        let successor = Successor::of(begin, &self.around);
         if let Ok(old) = self.get(name) {
             let unclaimed = old.unclaimed.lock().clone();
-            *successor.snapshot.unclaimed.lock() = unclaimed;
+            *snapshot.unclaimed.lock() = unclaimed;
         }
-        successor
+        Successor { snapshot }
     }
 
     /// Replaces the snapshot of its name, which is over. `then` is called before the old or the new

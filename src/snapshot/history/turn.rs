@@ -9,9 +9,8 @@ use uuid::Uuid;
 
 use super::error::Error;
 use super::journal::{Change, Entry, Journal, JournalError, SavedSnapshot, Standing, Whole};
-use super::named::{JournalPosition, Snapshot};
+use super::named::{JournalPosition, Origin, Snapshot};
 use super::offer::Update;
-use super::origin::Origin;
 use crate::snapshot::clock::Now;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::reservation::Serial;
@@ -84,7 +83,7 @@ impl<'s> WriteTurn<'s> {
             sequence: 0,
             created: self.snapshot.origin().created,
             updated: self.snapshot.updated.lock().wall,
-            synced: self.snapshot.synced.load(Ordering::Acquire),
+            synced: self.snapshot.is_synced(),
             change: Change::Batch(None),
             defaults: None,
             last_serial: self.snapshot.reservation_table().last,
@@ -135,8 +134,9 @@ impl<'s> WriteTurn<'s> {
             JournalError::UnknownFate(doubt) => doubt.is_untrusted,
             _ => false,
         };
-        if is_untrusted {
-            self.snapshot.distrust();
+        if is_untrusted && self.snapshot.synced.swap(false, Ordering::AcqRel) {
+            let observer = &self.snapshot.around.observer;
+            observer.snapshot_changed(self.snapshot.name(), false);
         }
         Error::NotStored(error)
     }
