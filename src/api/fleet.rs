@@ -152,7 +152,13 @@ impl Dialect for PlacementSpec {
                     scored.truncate(top);
                 }
                 for (slot, score) in &scored {
-                    answer.score(read_view.nodes.name(*slot), &NodeScore::as_is(*score));
+                    // The score of a cluster needs no normalization.
+                    let score = NodeScore {
+                        score: *score,
+                        raw: *score,
+                        ignored: false,
+                    };
+                    answer.score(read_view.nodes.name(*slot), &score);
                 }
             }
             v1::View::Bitmap => {

@@ -256,7 +256,7 @@ pub(super) fn hold(pod: &Question, owner: String, ttl: Duration) -> Hold {
         ttl,
         namespace: pod.namespace.as_str().into(),
         labels: Arc::new(pod.subject.labels.clone()),
-        requests: pod.checks.requests().cloned().unwrap_or_default(),
+        requests: pod.checks.requests.clone().unwrap_or_default(),
         keeps_away: pod.affinity.apart.iter().cloned().collect(),
         volumes: Arc::clone(&pod.storage.held),
     }

@@ -9,7 +9,7 @@ use crate::matching::{Constraint, Selector, Shortage};
 use crate::snapshot::{HeldTerm, NodeRef, ReadView, Slot};
 use crate::spread::{
     Active, Checked, Constraints, DomainReport, Filter, GlobalMinimum, NodeChecks, NodeRefusal,
-    NominatedOn, PodTerms, Question, Reason, Report, Scores, SkewRule, Volumes,
+    NominatedOn, Question, Reason, Report, Scores, SkewRule,
 };
 
 /// The cost of reading a node and its labels, in units.
@@ -21,7 +21,8 @@ pub struct Case<'a> {
     /// The constraints in force.
     pub constraints: &'a Constraints,
     checks: NodeChecks,
-    filter: &'a Filter<'a>,
+    /// The hard constraints and the checks, ready to judge nodes.
+    pub filter: &'a Filter<'a>,
     /// The checks other than spread. They are made even if the caller wants only the verdict on
     /// spread.
     checked: Checked<'a>,
@@ -101,7 +102,7 @@ impl<'a> Case<'a> {
         let refusal = self.filter.judge(slot).err();
         let check = match (self.checks, &refusal) {
             (NodeChecks::SpreadOnly, _) => {
-                let with = self.filter.nominated().on(slot);
+                let with = self.filter.nominated.on(slot);
                 self.checked.judge(slot, with).err().map(|r| r.reason)
             }
             // If no constraint refused the node, the refusal is by a check.
@@ -110,7 +111,7 @@ impl<'a> Case<'a> {
             }
             (NodeChecks::All, None) => None,
             (NodeChecks::All, Some(_)) => {
-                let terms = self.filter.pod_terms();
+                let terms = self.filter.pod_terms.as_ref();
                 let by_pods = terms.and_then(|terms| terms.refusal(slot, None));
                 by_pods.or_else(|| self.filter.features_refusal(slot))
             }
@@ -122,16 +123,6 @@ impl<'a> Case<'a> {
             refusal,
             check,
         })
-    }
-
-    /// The terms of affinity between pods that matter; `None` if no term does.
-    pub fn pod_terms(&self) -> Option<&PodTerms<'a>> {
-        self.filter.pod_terms()
-    }
-
-    /// The storage of the pod; `None` if no rule depends on it.
-    pub fn volumes(&self) -> Option<&Volumes<'a>> {
-        self.filter.volumes()
     }
 
     /// The terms by which running pods keep the pod away.
@@ -190,8 +181,8 @@ impl<'a> Case<'a> {
     /// The nodes that the check of room refuses, each with its shortages.
     pub fn shortages(&self) -> impl Iterator<Item = (&JudgedNode<'a>, Vec<Shortage>)> {
         let lacks_room = |node: &&JudgedNode<'_>| {
-            let refusal = node.refusal.as_ref();
-            refusal.is_some_and(|refusal| refusal.reason.is_shortage())
+            let reason = node.refusal.as_ref().map(|refusal| &refusal.reason);
+            matches!(reason, Some(Reason::TooManyPods | Reason::Insufficient(_)))
                 && self.read_view.affords(self.checked.units_per_node())
         };
         let nodes = self.nodes.iter().filter(lacks_room);
@@ -217,7 +208,7 @@ impl<'a> Case<'a> {
 
     /// The names of the features that the pod needs, for a sentence.
     pub fn needed_features(&self) -> String {
-        let names = self.checked.features().names();
+        let names = self.checked.features.names();
         joined(&names.map(str::to_owned).collect::<Vec<_>>())
     }
 
@@ -228,7 +219,7 @@ impl<'a> Case<'a> {
 
     /// The nominated pods that count on a node, if any.
     pub fn nominated_on(&self, node: &JudgedNode<'_>) -> Option<&'a NominatedOn<'a>> {
-        self.filter.nominated().on(node.slot)
+        self.filter.nominated.on(node.slot)
     }
 
     /// Returns whether a hard constraint alone admits the pod on a node.

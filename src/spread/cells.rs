@@ -2,7 +2,7 @@
 //! is computed once.
 
 use super::scoring::round_half_up;
-use super::soft::{Classes, Soft};
+use super::soft::Soft;
 use crate::snapshot::Slot;
 
 /// The cell of the candidates that Score ignores because they lack a topology key.
@@ -65,7 +65,11 @@ impl ScoreCells {
             // There are at most as many cells as candidates, so the number fits into 32 bits.
             let stride = sums.len() as u32;
             soft.add_classes(&classes, candidates, stride, &mut of_candidates);
-            sums = combine(&sums, &classes);
+            // As in the plugin, the parts are added up in the order of the constraints.
+            let parts = classes.parts.iter();
+            sums = parts
+                .flat_map(|part| sums.iter().map(move |sum| sum + part))
+                .collect();
         }
         let ignored = ignored.into_iter().flatten();
         for (cell, _) in of_candidates
@@ -91,13 +95,4 @@ impl ScoreCells {
             of_candidates,
         }
     }
-}
-
-/// The sums of all combinations so far with each class. As in the plugin, they are added up in the
-/// order of the constraints.
-fn combine(sums: &[f64], classes: &Classes) -> Vec<f64> {
-    let parts = classes.parts.iter();
-    parts
-        .flat_map(|part| sums.iter().map(move |sum| sum + part))
-        .collect()
 }

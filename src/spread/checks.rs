@@ -31,7 +31,7 @@ pub struct Checks {
     passing: partition::Key,
     own: OwnPlace,
     /// The requests of the pod; `None` if room is not checked.
-    requests: Option<Arc<Requests>>,
+    pub requests: Option<Arc<Requests>>,
     /// The features that the pod needs, by the rules of any version.
     features: Features,
 }
@@ -49,7 +49,7 @@ pub struct Checked<'a> {
     /// The requests of the pod, if nodes are checked for room.
     requests: Option<&'a Requests>,
     /// The features that the pod needs.
-    features: Features,
+    pub features: Features,
     /// The reason why nodes are left out before the checks, and the nodes that remain.
     left_out: Option<(Reason, BTreeSet<Slot>)>,
 }
@@ -82,11 +82,6 @@ impl Checks {
             features: Features::NONE,
             ..self
         }
-    }
-
-    /// Returns the pod's requests.
-    pub fn requests(&self) -> Option<&Arc<Requests>> {
-        self.requests.as_ref()
     }
 
     /// The fields of the pod that say on which node it may run, and when.
@@ -262,11 +257,6 @@ impl<'a> Checked<'a> {
             && self.requests.is_none_or(has_room)
     }
 
-    /// The features that the pod needs.
-    pub fn features(&self) -> Features {
-        self.features
-    }
-
     /// Returns whether an existing node declares the features that the pod needs.
     pub fn declares_needed(&self, slot: Slot) -> bool {
         let node = self.read_view.nodes.get(slot);
@@ -307,7 +297,9 @@ impl<'a> Checked<'a> {
             judged.narrow(Reason::NodeName, named);
         }
         if let Some(requests) = self.requests {
-            self.narrow_by_room(slots, requests, judged);
+            judged.narrow_each(&self.read_view, self.units_per_node(), |at| {
+                self.room(slots[at], None).judge(requests)
+            });
         }
     }
 
@@ -332,21 +324,5 @@ impl<'a> Checked<'a> {
 
     fn room(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> NodeRoom<'a> {
         NodeRoom::of(&self.read_view, slot, with)
-    }
-
-    fn narrow_by_room(&self, slots: &[Slot], requests: &Requests, judged: &mut Judgement) {
-        let each = self.units_per_node();
-        if !self.read_view.affords(slots.len().saturating_mul(each)) {
-            return;
-        }
-        let left = judged.pass.ones();
-        let left = left.take_while(|_| self.read_view.goes_on_for(each));
-        let refused = left.filter_map(|at| {
-            let refusal = self.room(slots[at], None).judge(requests).err()?;
-            Some((at, refusal))
-        });
-        for (at, refusal) in refused.collect::<Vec<_>>() {
-            judged.refuse(at, refusal.reasons().cloned());
-        }
     }
 }

@@ -22,11 +22,12 @@ pub struct Filter<'a> {
     hard: Vec<HardCount<'a>>,
     /// The checks other than spread.
     checks: Option<Checked<'a>>,
-    nominated: Nominated<'a>,
+    /// The nominated pods that count on nodes.
+    pub nominated: Nominated<'a>,
     /// The storage of the pod; `None` if no rule depends on storage.
-    volumes: Option<Volumes<'a>>,
-    /// Affinity between pods; `None` if no term matters.
-    pod_terms: Option<PodTerms<'a>>,
+    pub volumes: Option<Volumes<'a>>,
+    /// The terms of affinity between pods that matter; `None` if no term does.
+    pub pod_terms: Option<PodTerms<'a>>,
     read_view: ReadView<'a>,
 }
 
@@ -55,16 +56,6 @@ impl<'a> Filter<'a> {
             nominated,
             read_view: *read_view,
         }
-    }
-
-    /// The terms of affinity between pods that matter; `None` if no term does.
-    pub fn pod_terms(&self) -> Option<&PodTerms<'a>> {
-        self.pod_terms.as_ref()
-    }
-
-    /// The nominated pods that count on nodes.
-    pub fn nominated(&self) -> &Nominated<'a> {
-        &self.nominated
     }
 
     /// Returns the cost that the room of a node adds to [`Self::judge`] and [`Self::fitting`], in
@@ -153,14 +144,9 @@ impl<'a> Filter<'a> {
     /// The reason in the pod's storage why no node can take the pod, unless an earlier check
     /// decides. This is a part of kube-scheduler's PreFilter.
     fn not_ready(&self) -> Option<&Reason> {
-        let reason = self.volumes.as_ref()?.not_ready()?;
+        let reason = self.volumes.as_ref()?.not_ready.as_ref()?;
         let checks = self.checks.as_ref();
         Some(reason).filter(|_| !checks.is_some_and(Checked::refuse_all))
-    }
-
-    /// The storage of the pod; `None` if no rule depends on storage.
-    pub fn volumes(&self) -> Option<&Volumes<'a>> {
-        self.volumes.as_ref()
     }
 
     /// Returns whether the hard constraint at index `at` alone admits the pod on an existing node.
@@ -230,7 +216,7 @@ impl<'a> Filter<'a> {
             terms.narrow(slots, &mut judged);
         }
         if let Some(checks) = &self.checks
-            && !checks.features().is_empty()
+            && !checks.features.is_empty()
         {
             let declare = bits(slots, |slot| checks.declares_needed(*slot));
             judged.narrow(Reason::DeclaredFeatures, &declare);

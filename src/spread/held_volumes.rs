@@ -19,27 +19,13 @@ pub(super) enum HeldBinding<'a> {
 /// The volumes that reservations hold.
 #[derive(Default)]
 pub(super) struct HeldVolumes<'a> {
-    taken: BTreeSet<&'a str>,
+    /// The names of the volumes that are held for some claim.
+    pub(super) taken: BTreeSet<&'a str>,
     /// The bindings of claims that exist, by namespace and name.
-    claims: BTreeMap<(&'a str, &'a str), HeldBinding<'a>>,
+    pub(super) claims: BTreeMap<(&'a str, &'a str), HeldBinding<'a>>,
 }
 
 impl<'a> HeldVolumes<'a> {
-    /// Returns whether a volume is held for some claim.
-    pub(super) fn is_taken(&self, volume: &str) -> bool {
-        self.taken.contains(volume)
-    }
-
-    /// Returns how many volumes are held.
-    pub(super) fn count(&self) -> usize {
-        self.taken.len()
-    }
-
-    /// Returns the binding of a claim that a reservation uses.
-    pub(super) fn of_claim(&self, namespace: &str, claim: &str) -> Option<HeldBinding<'a>> {
-        self.claims.get(&(namespace, claim)).copied()
-    }
-
     /// Holds a volume for a claim, given by namespace and name; `None` means a claim that does not
     /// exist yet.
     pub(super) fn hold(&mut self, claim: Option<(&'a str, &'a str)>, binding: HeldBinding<'a>) {

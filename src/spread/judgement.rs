@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use fixedbitset::FixedBitSet;
 
 use super::verdict::{NodeRefusal, Reason};
+use crate::snapshot::ReadView;
 
 /// The number of nodes that pass, and of those that fail, by reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -88,12 +89,26 @@ impl Judgement {
         self.tallies.refuse(reason, refused);
     }
 
-    /// Refuses one node that was not refused before, for all of these reasons.
-    pub(super) fn refuse(&mut self, at: usize, reasons: impl IntoIterator<Item = Reason>) {
-        self.pass.remove(at);
-        self.tallies.feasible -= 1;
-        for reason in reasons {
-            self.tallies.refuse(reason, 1);
+    /// Judges each node that was not refused before, by its position, at a cost of `units`. Refuses
+    /// no node if the budget does not allow to judge all.
+    pub(super) fn narrow_each(
+        &mut self,
+        read_view: &ReadView<'_>,
+        units: usize,
+        judge: impl Fn(usize) -> Result<(), NodeRefusal>,
+    ) {
+        if !read_view.affords(self.pass.len().saturating_mul(units)) {
+            return;
+        }
+        let left = self.pass.ones();
+        let left = left.take_while(|_| read_view.goes_on_for(units));
+        let refused = left.filter_map(|at| Some((at, judge(at).err()?)));
+        for (at, refusal) in refused.collect::<Vec<_>>() {
+            self.pass.remove(at);
+            self.tallies.feasible -= 1;
+            for reason in refusal.reasons() {
+                self.tallies.refuse(reason.clone(), 1);
+            }
         }
     }
 }

@@ -12,9 +12,9 @@ use crate::snapshot::{Nodes, NominatedPod, Partition, ReadView, Slot, priority_o
 #[derive(Debug, Clone, Default)]
 pub struct Incoming {
     /// Name of the pod; empty while it has none.
-    name: String,
-    /// Uid of the pod; empty when unknown.
-    uid: String,
+    pub name: String,
+    /// Uid of the pod; empty while the pod does not exist, or when unknown.
+    pub uid: String,
     /// Priority of the pod.
     priority: i32,
     /// True if the pod names a priority class and its priority is not known.
@@ -47,16 +47,6 @@ impl Incoming {
             priority: priority_of(spec),
             has_unknown_priority: spec.priority.is_none() && !spec.priority_class_name.is_empty(),
         }
-    }
-
-    /// The pod's name; empty if it has none yet.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The pod's uid; empty if the pod does not exist yet.
-    pub fn uid(&self) -> &str {
-        &self.uid
     }
 }
 

@@ -218,24 +218,16 @@ impl<'a> PodTerms<'a> {
 
     /// The terms of the pod's affinity, each with the domains that have a pod that matches all
     /// terms.
-    pub fn near_domains<'v>(
-        &'v self,
-        read_view: &ReadView<'v>,
-    ) -> impl Iterator<Item = (&'a PodTerm, BTreeSet<&'v str>)> {
+    pub fn near_domains(&self) -> impl Iterator<Item = (&'a PodTerm, BTreeSet<&str>)> {
         let counted = self.rules().near.iter().zip(&self.near);
-        let read_view = *read_view;
-        counted.map(move |(term, counted)| (term, counted.values(&read_view)))
+        counted.map(|(term, counted)| (term, counted.values(&self.read_view)))
     }
 
     /// The terms of the pod's anti-affinity, each with the domains that have a pod that matches the
     /// term.
-    pub fn apart_domains<'v>(
-        &'v self,
-        read_view: &ReadView<'v>,
-    ) -> impl Iterator<Item = (&'a PodTerm, BTreeSet<&'v str>)> {
+    pub fn apart_domains(&self) -> impl Iterator<Item = (&'a PodTerm, BTreeSet<&str>)> {
         let counted = self.rules().apart.iter().zip(&self.apart);
-        let read_view = *read_view;
-        counted.map(move |(term, counted)| (term, counted.values(&read_view)))
+        counted.map(|(term, counted)| (term, counted.values(&self.read_view)))
     }
 
     /// The reason why an existing node is refused, as if nominated pods were on it.

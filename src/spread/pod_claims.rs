@@ -16,7 +16,7 @@ pub struct BoundClaim<'a> {
     /// The volume; `None` if it does not exist.
     pub volume: Option<&'a PersistentVolume>,
     /// True if the volume's zones are compared. False for a claim that is created with the pod.
-    is_zoned: bool,
+    pub(super) is_zoned: bool,
 }
 
 /// The claims of a pod, by their state.
@@ -49,11 +49,6 @@ enum Sorted<'a> {
 }
 
 impl<'a> BoundClaim<'a> {
-    /// Returns whether the zones of the volume are compared.
-    pub(super) fn is_zoned(&self) -> bool {
-        self.is_zoned
-    }
-
     /// Returns whether a node reaches the volume.
     pub fn is_reached(&self, node: NodeRef<'a>) -> bool {
         self.volume.is_some_and(|volume| reaches(volume, node))

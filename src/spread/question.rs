@@ -164,18 +164,14 @@ impl Question {
     /// become unchecked.
     pub fn of_labels_and_taints(self) -> Self {
         let own = self.checks.of_own_place().chain(self.checks.of_room());
-        let affinity = [
-            ("spec.affinity.podAffinity", !self.affinity.near.is_empty()),
-            (
-                "spec.affinity.podAntiAffinity",
-                !self.affinity.apart.is_empty(),
-            ),
-        ];
-        let storage = ("spec.volumes", !self.storage.is_empty());
-        let others = affinity.into_iter().chain([storage]);
-        let others = others.filter(|(_, is_used)| *is_used);
-        let own = own.chain(others.map(|(field, _)| field));
-        let mut unchecked: Vec<&str> = self.unchecked.iter().copied().chain(own).collect();
+        let PodAffinity { near, apart } = &self.affinity;
+        let others = unchecked::those_used([
+            ("spec.affinity.podAffinity", !near.is_empty()),
+            ("spec.affinity.podAntiAffinity", !apart.is_empty()),
+            ("spec.volumes", !self.storage.is_empty()),
+        ]);
+        let all = self.unchecked.iter().copied().chain(own).chain(others);
+        let mut unchecked: Vec<&str> = all.collect();
         unchecked.sort_unstable();
         unchecked.dedup();
         Self {
@@ -189,7 +185,8 @@ impl Question {
 
     /// Returns the rules about the pod's storage on a read view; `None` if there are none.
     pub fn volumes<'a>(&'a self, read_view: &ReadView<'a>) -> Option<Volumes<'a>> {
-        let pod = (&*self.namespace, self.incoming.name(), self.incoming.uid());
+        let Incoming { name, uid, .. } = &self.incoming;
+        let pod = (&*self.namespace, &**name, &**uid);
         Volumes::of(pod, &self.storage, read_view)
     }
 

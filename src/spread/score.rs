@@ -29,17 +29,6 @@ pub struct NodeScore {
     pub ignored: bool,
 }
 
-impl NodeScore {
-    /// The node score for a score that needs no normalization.
-    pub fn as_is(score: i64) -> Self {
-        Self {
-            score,
-            raw: score,
-            ignored: false,
-        }
-    }
-}
-
 impl<'a> Scores<'a> {
     /// Scores candidates, all of which exist.
     pub fn of(constraints: &'a Constraints, candidates: &[Slot], read_view: &ReadView<'a>) -> Self {

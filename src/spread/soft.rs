@@ -141,10 +141,9 @@ impl<'a> Soft<'a> {
             // There are few domains, so their numbers are small.
             domain => domain.index() as u32 + 1,
         };
-        let all_keyed = self.all_keyed;
-        if !all_keyed || !self.nodes.is_order(slots) {
+        if !self.all_keyed || !self.nodes.is_order(slots) {
             for (slot, number) in slots.iter().zip(numbers) {
-                if all_keyed || self.has_key(*slot) {
+                if self.has_key(*slot) {
                     *number += of_domain(self.counted.domain_of(*slot)) * stride;
                 }
             }

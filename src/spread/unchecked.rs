@@ -12,15 +12,14 @@ pub fn fields(pod: &v1::Pod) -> Box<[&'static str]> {
     let is_deferred = |condition: &v1::PodCondition| {
         condition.r#type == "PodResizePending" && condition.reason == "Deferred"
     };
-    let all = [
+    those_used([
         ("spec.resourceClaims", !spec.resource_claims.is_empty()),
         ("spec.volumes", spec.volumes.iter().any(has_inline)),
         (
             "status.conditions.PodResizePending",
             status.conditions.iter().any(is_deferred),
         ),
-    ];
-    those_used(all)
+    ])
 }
 
 /// The fields of a pod with preferred terms about other pods, ascending.
@@ -46,7 +45,8 @@ pub fn preferred(spec: &v1::PodSpec) -> Box<[&'static str]> {
     ])
 }
 
-fn those_used<const N: usize>(fields: [(&'static str, bool); N]) -> Box<[&'static str]> {
+/// The used fields, of fields that each come with a flag that is true if it is used.
+pub fn those_used<const N: usize>(fields: [(&'static str, bool); N]) -> Box<[&'static str]> {
     let used = fields.into_iter().filter(|(_, is_used)| *is_used);
     used.map(|(field, _)| field).collect()
 }

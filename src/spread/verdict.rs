@@ -217,11 +217,6 @@ impl Reason {
         }
     }
 
-    /// Returns whether the reason comes with [`Shortage`]s.
-    pub fn is_shortage(&self) -> bool {
-        matches!(self, Self::TooManyPods | Self::Insufficient(_))
-    }
-
     /// Returns whether the node would be feasible if other pods moved. For resources, see
     /// [`NodeRefusal::by_shortages`].
     fn is_resolvable(&self) -> bool {
@@ -277,12 +272,10 @@ impl NodeRefusal {
         // kube-scheduler calls too many pods resolvable, even if the node takes no pods at all.
         let is_final = |shortage: &Shortage| shortage.is_final && shortage.of != Lack::Pods;
         let is_resolvable = !shortages.iter().any(is_final);
-        let mut reasons = shortages.into_iter().map(|shortage| shortage.of.into());
-        let first = Self::by_node(reasons.next()?);
+        let refusal = Self::by_all(shortages.into_iter().map(|shortage| shortage.of.into()))?;
         Some(Self {
             is_resolvable,
-            more: reasons.collect(),
-            ..first
+            ..refusal
         })
     }
 

@@ -25,20 +25,21 @@ const CAPACITY: &str = "spec.volumes (storage capacity)";
 /// The storage of a pod, on one state.
 pub struct Volumes<'a> {
     /// The reason, if any, why no node takes the pod.
-    not_ready: Option<Reason>,
-    disks: &'a [PodDisk],
+    pub not_ready: Option<Reason>,
+    /// The disks.
+    pub disks: &'a [PodDisk],
     /// The nodes with pods that use the same disks.
     conflicting: BTreeSet<Slot>,
-    /// The existing claims that only one pod may use.
-    once: Vec<&'a str>,
+    /// The names of the existing claims that only one pod may use.
+    pub once: Vec<&'a str>,
     /// True if another pod uses one of these claims.
     in_use: bool,
     /// The claims that are bound, in order.
-    bound: Vec<BoundClaim<'a>>,
+    pub bound: Vec<BoundClaim<'a>>,
     /// The claims that wait for a pod.
     pub(super) waiting: WaitingClaims<'a>,
     /// The number of volumes that reservations hold; 0 if no claim of the pod waits.
-    held: usize,
+    pub held: usize,
     read_view: ReadView<'a>,
 }
 
@@ -89,20 +90,10 @@ impl<'a> Volumes<'a> {
         if !found.waiting.is_empty() {
             let held = held_volumes(storage, read_view);
             self.waiting = WaitingClaims::of(&found.waiting, namespace, storage, &held);
-            self.held = held.count();
+            self.held = held.taken.len();
         }
         self.once = found.once;
         self.bound = found.bound;
-    }
-
-    /// The claims with volumes whose zones are compared with those of nodes.
-    fn zoned(&self) -> impl Iterator<Item = &BoundClaim<'a>> {
-        self.bound.iter().filter(|bound| bound.is_zoned())
-    }
-
-    /// The reason, if any, why no node takes the pod.
-    pub fn not_ready(&self) -> Option<&Reason> {
-        self.not_ready.as_ref()
     }
 
     /// The most pods like this one that a node takes, and the most that all nodes together take,
@@ -148,7 +139,8 @@ impl<'a> Volumes<'a> {
         if let Some(refusal) = NodeRefusal::by_all(self.binding_refusals(node)) {
             return Err(refusal);
         }
-        match self.is_in_zones(node) {
+        let mut zoned = self.bound.iter().filter(|bound| bound.is_zoned);
+        match zoned.all(|bound| bound.is_in_zones(node)) {
             true => Ok(()),
             false => Err(NodeRefusal::by_node(Reason::VolumeZone)),
         }
@@ -194,47 +186,16 @@ impl<'a> Volumes<'a> {
         out_of_reach.into_iter().chain(waits).chain(missing)
     }
 
-    fn is_in_zones(&self, node: NodeRef<'a>) -> bool {
-        self.zoned().all(|bound| bound.is_in_zones(node))
-    }
-
-    /// The claims that are bound.
-    pub fn bound(&self) -> &[BoundClaim<'a>] {
-        &self.bound
-    }
-
     /// The names of the claims that wait for a pod.
     pub fn waiting(&self) -> impl Iterator<Item = &'a str> {
         self.waiting.iter().map(|waiting| waiting.name)
     }
 
-    /// Returns how many volumes reservations hold; 0 if no claim of the pod waits.
-    pub fn held(&self) -> usize {
-        self.held
-    }
-
-    /// The names of the claims that only one pod may use.
-    pub fn once(&self) -> &[&'a str] {
-        &self.once
-    }
-
-    /// The disks.
-    pub fn disks(&self) -> &'a [PodDisk] {
-        self.disks
-    }
-
     /// Judges existing nodes at once, as if no pod were nominated.
     pub fn narrow(&self, slots: &[Slot], judged: &mut Judgement) {
-        let each = self.units_per_node();
-        if !self.read_view.affords(slots.len().saturating_mul(each)) {
-            return;
-        }
-        let left = judged.pass.ones();
-        let left = left.take_while(|_| self.read_view.goes_on_for(each));
-        let refused = left.filter_map(|at| Some((at, self.judge(slots[at], None).err()?)));
-        for (at, refusal) in refused.collect::<Vec<_>>() {
-            judged.refuse(at, refusal.reasons().cloned());
-        }
+        judged.narrow_each(&self.read_view, self.units_per_node(), |at| {
+            self.judge(slots[at], None)
+        });
     }
 }
 
@@ -246,13 +207,12 @@ pub fn unchecked(
     read_view: &ReadView<'_>,
 ) -> impl Iterator<Item = &'static str> + use<> {
     let mut fields = [None; 2];
-    let storage = read_view.storage();
-    if storage.is_none() && !pod.claims.is_empty() {
+    let Some(storage) = read_view.storage() else {
         // The snapshot has no storage objects, because no feed sent them.
-        fields[0] = Some("spec.volumes");
-    }
-    for (used, storage) in pod.claims.iter().zip(std::iter::repeat(storage)) {
-        let Some(storage) = storage else { continue };
+        fields[0] = (!pod.claims.is_empty()).then_some("spec.volumes");
+        return fields.into_iter().flatten();
+    };
+    for used in &pod.claims {
         let there = storage.claim(namespace, &used.name);
         let Some(claim) = there.or(used.template.as_deref()) else {
             continue;

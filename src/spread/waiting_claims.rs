@@ -122,25 +122,26 @@ impl<'a> WaitingClaim<'a> {
         };
         // If the claim does not exist yet, each pod like this one gets its own. So volumes that
         // reservations hold are not available.
-        let is_left = |name: &str| !(unbound.is_new && held.is_taken(name));
+        let is_left = |name: &str| !(unbound.is_new && held.taken.contains(name));
         let kept = storage.kept_for(namespace, name);
         let mut kept: Vec<_> = kept
             .filter(|(name, volume)| is_left(name) && is_its_own(volume))
             .collect();
         let available = storage.available(class_name);
         let mut available: Vec<_> = available
-            .filter(|(name, volume)| claim.takes(volume, false) && !held.is_taken(name))
+            .filter(|(name, volume)| claim.takes(volume, false) && !held.taken.contains(name))
             .collect();
         available.sort_by_key(|(_, volume)| volume.size);
         let mut held_for = None;
-        match held.of_claim(namespace, name).filter(|_| !unbound.is_new) {
+        let binding = held.claims.get(&(namespace, name));
+        match binding.filter(|_| !unbound.is_new) {
             // The claim can only be bound to the volume that a reservation holds for it.
             Some(HeldBinding::Volume(volume)) => {
-                kept.push(volume);
+                kept.push(*volume);
                 kept.sort_by_key(|(name, _)| *name);
                 kept.dedup_by_key(|(name, _)| *name);
             }
-            Some(HeldBinding::Made(node)) => held_for = Some(node),
+            Some(HeldBinding::Made(node)) => held_for = Some(*node),
             None => {}
         }
         Self {

@@ -12,7 +12,7 @@ use crate::spread::Reason;
 
 /// Returns a hint for each term that keeps the pod off a node which passes all checks before it.
 pub fn pod_affinity(case: &Case<'_>) -> Vec<Diagnosis> {
-    let Some(terms) = case.pod_terms() else {
+    let Some(terms) = &case.filter.pod_terms else {
         return Vec::new();
     };
     let refused = |by: Reason| -> Vec<&JudgedNode<'_>> {
@@ -24,7 +24,7 @@ pub fn pod_affinity(case: &Case<'_>) -> Vec<Diagnosis> {
     };
     let mut found = Vec::new();
     let nodes = refused(Reason::PodAffinity);
-    for (term, there) in terms.near_domains(&case.read_view) {
+    for (term, there) in terms.near_domains() {
         let outside = |node: &&&JudgedNode<'_>| {
             let value = node.node.label_text(&term.topology_key);
             value.is_none_or(|value| !there.contains(value))
@@ -35,7 +35,7 @@ pub fn pod_affinity(case: &Case<'_>) -> Vec<Diagnosis> {
         }
     }
     let nodes = refused(Reason::PodAntiAffinity);
-    for (term, there) in terms.apart_domains(&case.read_view) {
+    for (term, there) in terms.apart_domains() {
         found.extend(met(term, &there, &nodes));
     }
     let nodes = refused(Reason::ExistingAntiAffinity);

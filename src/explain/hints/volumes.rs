@@ -12,7 +12,7 @@ use crate::spread::{BoundClaim, Reason};
 /// Returns the hints about claims and disks that keep the pod off nodes which pass all earlier
 /// checks.
 pub fn volumes(case: &Case<'_>) -> Vec<Diagnosis> {
-    let Some(volumes) = case.volumes() else {
+    let Some(volumes) = &case.filter.volumes else {
         return Vec::new();
     };
     let refused = |by: &Reason| -> Vec<&JudgedNode<'_>> {
@@ -23,16 +23,14 @@ pub fn volumes(case: &Case<'_>) -> Vec<Diagnosis> {
         case.nodes.iter().filter(by_it).collect()
     };
     let mut found = Vec::new();
-    if let Some(reason) = volumes
-        .not_ready()
-        .filter(|reason| !refused(reason).is_empty())
-    {
+    let not_ready = volumes.not_ready.as_ref();
+    if let Some(reason) = not_ready.filter(|reason| !refused(reason).is_empty()) {
         let words = reason.text();
         found.push(format!("{words}: no node takes it. {}", remedy(&words)));
     }
     let nodes = refused(&Reason::DiskConflict);
     if !nodes.is_empty() {
-        let disks: Vec<&str> = volumes.disks().iter().map(disk_name).collect();
+        let disks: Vec<&str> = volumes.disks.iter().map(disk_name).collect();
         found.push(format!(
             "pods on {} ({}) use its disk {}, and not all of them only read it: it fits there once these pods are gone",
             plural(nodes.len(), "node"),
@@ -43,14 +41,14 @@ pub fn volumes(case: &Case<'_>) -> Vec<Diagnosis> {
     if !refused(&Reason::ClaimInUse).is_empty() {
         found.push(format!(
             "its claim {} is ReadWriteOncePod and another pod uses it: it fits once that pod is gone",
-            among(volumes.once()),
+            among(&volumes.once),
         ));
     }
     let (away, elsewhere) = (
         refused(&Reason::VolumeNodeAffinity),
         refused(&Reason::VolumeZone),
     );
-    for bound in volumes.bound() {
+    for bound in &volumes.bound {
         let not_reached = away
             .iter()
             .filter(|node| !bound.is_reached(node.node))
@@ -76,7 +74,7 @@ pub fn volumes(case: &Case<'_>) -> Vec<Diagnosis> {
     let nodes = refused(&Reason::VolumeBinding);
     if !nodes.is_empty() {
         let waiting: Vec<&str> = volumes.waiting().collect();
-        let held = match volumes.held() {
+        let held = match volumes.held {
             0 => String::new(),
             held => format!(" (reservations hold {})", plural(held, "volume")),
         };
