@@ -2,14 +2,12 @@
 //! of each by its constraints or by a topology key.
 
 mod balance;
-mod judged;
 mod keys;
 mod survey;
 mod wanted;
 mod workload;
 
-pub use balance::{Balance, Share};
-pub use judged::{Concentration, JudgedWorkload, SpreadStanding};
+pub use balance::{Balance, Concentration, JudgedWorkload, Share, SpreadStanding};
 pub use keys::{TopologyKey, UnknownKey, ZONE, check_key, topology_keys};
 pub use survey::{By, Survey};
 pub use wanted::{WantedSpread, WorkloadPods};

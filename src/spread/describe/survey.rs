@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use prost::Message;
 
-use super::balance::Balance;
-use super::judged::{Concentration, JudgedWorkload, SpreadStanding};
+use super::balance::{Balance, Concentration, JudgedWorkload, SpreadStanding};
 use super::keys::ZONE;
 use super::wanted::{WantedSpread, WorkloadPods};
 use super::workload::{WorkloadId, is_controlled_by};
@@ -49,14 +48,8 @@ struct Member<'c> {
     pod: v1::Pod,
 }
 
-/// A constraint that pods of a workload share.
-#[derive(PartialEq, Eq, Hash)]
-struct SharedConstraint {
-    index: usize,
-    constraint: Constraint,
-    selector: Selector,
-    partition: partition::Key,
-}
+/// A constraint that pods of a workload share: its index, itself, its selector and its domains.
+type SharedConstraint = (usize, Constraint, Selector, partition::Key);
 
 impl<'c, 'a> Survey<'c, 'a> {
     /// The workloads of a namespace.
@@ -223,12 +216,8 @@ impl<'c, 'a> Survey<'c, 'a> {
             let constraints = question.constraints_on(self.pod_groups.read_view());
             for active in &constraints.all {
                 let partition = constraints.standing(active, &question.subject);
-                let shared = SharedConstraint {
-                    index: active.index,
-                    constraint: active.constraint.clone(),
-                    selector: active.selector.clone(),
-                    partition: partition.clone(),
-                };
+                let (constraint, selector) = (active.constraint.clone(), active.selector.clone());
+                let shared = (active.index, constraint, selector, partition.clone());
                 let place = *places.entry(shared).or_insert(found.len());
                 if place == found.len() {
                     found.push(WantedSpread {
@@ -273,18 +262,11 @@ impl<'c, 'a> Survey<'c, 'a> {
         let (mut wanted, fault) = self.wanted_by(workload, members);
         wanted.sort_by_key(|wanted| wanted.active.index);
         let is_free = wanted.is_empty() && fault.is_none() && !workload.is_static();
-        let by_key = key.filter(|_| is_free).map(|key| {
-            let eligibility = Eligibility {
-                required_keys: [Arc::clone(key)].into(),
-                ..self.eligibility(members)
-            };
-            partition::Key::of(DomainKey::Label(Arc::clone(key)), eligibility)
-        });
+        let by_key = key.filter(|_| is_free);
+        let by_key = by_key.map(|key| partition_by(key, self.eligibility(members)));
+        let groups = members.iter().map(|member| (member.group, &member.pod));
         WorkloadPods {
-            groups: members
-                .iter()
-                .map(|member| (member.group, &member.pod))
-                .collect(),
+            groups: groups.collect(),
             wanted,
             by_key,
             fault,
@@ -353,11 +335,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         eligibility: Eligibility,
         members: &[&Member<'_>],
     ) -> Balance {
-        let eligibility = Eligibility {
-            required_keys: [Arc::clone(key)].into(),
-            ..eligibility
-        };
-        let partition = partition::Key::of(DomainKey::Label(Arc::clone(key)), eligibility);
+        let partition = partition_by(key, eligibility);
         let nodes = on_nodes(members).map(|slot| (*slot, 1));
         let counted = self.pod_groups.count_nodes(&partition, nodes);
         let outside = self.outside(&partition, on_nodes(members));
@@ -374,6 +352,15 @@ impl<'c, 'a> Survey<'c, 'a> {
             .filter(|slot| !partition.member(**slot).is_some())
             .count()
     }
+}
+
+/// The partition of the eligible nodes that have a key, by its value.
+fn partition_by(key: &Arc<str>, eligibility: Eligibility) -> partition::Key {
+    let eligibility = Eligibility {
+        required_keys: [Arc::clone(key)].into(),
+        ..eligibility
+    };
+    partition::Key::of(DomainKey::Label(Arc::clone(key)), eligibility)
 }
 
 /// The node of each pod that is on a node.
