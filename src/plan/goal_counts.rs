@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::matching::Constraint;
 use crate::snapshot::DomainCounts;
-use crate::spread::{GlobalMinimum, SkewRule};
+use crate::spread::{GlobalMinimum, SkewRule, change_count};
 
 /// The number of pods in each domain, and the skew that is allowed.
 #[derive(Debug, Clone)]
@@ -124,17 +124,9 @@ impl GoalCounts {
     }
 
     fn set(&mut self, domain: Option<usize>, change: impl Fn(u32) -> u32) {
-        let Some(count) = domain.and_then(|domain| self.counts[domain].as_mut()) else {
-            return;
-        };
-        if let Some(domains) = self.levels.get_mut(count) {
-            *domains -= 1;
-            if *domains == 0 {
-                self.levels.remove(count);
-            }
+        if let Some(count) = domain.and_then(|domain| self.counts[domain].as_mut()) {
+            change_count(count, &mut self.levels, change);
         }
-        *count = change(*count);
-        *self.levels.entry(*count).or_default() += 1;
     }
 
     fn minimum(&self) -> u32 {

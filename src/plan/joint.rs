@@ -206,6 +206,6 @@ fn highest(outlook: &Outlook<'_>, picks: usize) -> Vec<u32> {
 fn rules(outlook: &Outlook<'_>, smallest: &[u32]) -> Vec<SkewRule> {
     let constraints = outlook.constraints.iter().zip(smallest);
     constraints
-        .map(|(constraint, smallest)| constraint.rule(Some(*smallest)))
+        .map(|(it, smallest)| it.constraint.rule_at(Some(*smallest)))
         .collect()
 }

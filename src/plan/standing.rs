@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::spread::SkewRule;
 use crate::spread::place::Outlook;
+use crate::spread::{SkewRule, change_count};
 
 /// The counts and the room after some picks.
 #[derive(Debug, Clone)]
@@ -43,7 +43,7 @@ impl<'o> PickStanding<'o> {
     /// Returns the rules of the constraints at their present smallest counts.
     pub fn rules(&self) -> Vec<SkewRule> {
         let constraints = self.outlook.constraints.iter().enumerate();
-        let rules = constraints.map(|(index, it)| it.rule(self.smallest(index)));
+        let rules = constraints.map(|(index, it)| it.constraint.rule_at(self.smallest(index)));
         rules.collect()
     }
 
@@ -55,20 +55,15 @@ impl<'o> PickStanding<'o> {
     /// The count that all domains of a constraint have to reach before its rule accepts more.
     /// `None` if no smallest count changes the rule.
     pub fn next(&self, constraint: usize) -> Option<u32> {
-        let of = &self.outlook.constraints[constraint];
+        let of = self.outlook.constraints[constraint].constraint;
         let smallest = self.smallest(constraint)?;
         let next = smallest + 1;
-        (of.rule(Some(next)) != of.rule(Some(smallest))).then_some(next)
+        (of.rule_at(Some(next)) != of.rule_at(Some(smallest))).then_some(next)
     }
 
     /// The number of matching pods in a domain.
     pub fn count(&self, constraint: usize, domain: usize) -> u32 {
         self.counts[constraint][domain].unwrap_or(0)
-    }
-
-    /// Returns how many more pods a domain takes by a rule.
-    pub fn takes(&self, rule: SkewRule, constraint: usize, domain: usize) -> usize {
-        rule.takes(self.count(constraint, domain))
     }
 
     /// Returns the number of pods that all domains of a constraint together lack to reach a count.
@@ -84,7 +79,7 @@ impl<'o> PickStanding<'o> {
         let mut all = judged_by.zip(rules);
         self.left > 0
             && self.room[cell] > 0
-            && all.all(|((index, domain), rule)| self.takes(*rule, index, *domain) > 0)
+            && all.all(|((index, domain), rule)| rule.takes(self.count(index, *domain)) > 0)
     }
 
     /// Counts picks of a cell.
@@ -111,14 +106,7 @@ impl<'o> PickStanding<'o> {
             if cell.counts[index]
                 && let Some(count) = &mut counts[cell.judged_by[index]]
             {
-                if let Some(domains) = levels.get_mut(count) {
-                    *domains -= 1;
-                    if *domains == 0 {
-                        levels.remove(count);
-                    }
-                }
-                *count = change(*count);
-                *levels.entry(*count).or_default() += 1;
+                change_count(count, levels, &change);
             }
         }
     }

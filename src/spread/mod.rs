@@ -46,6 +46,6 @@ pub use pod_claims::BoundClaim;
 pub use question::{NodeChecks, Question};
 pub use report::{DomainReport, Report};
 pub use score::{NodeScore, Scores};
-pub use skew::{GlobalMinimum, SkewRule};
+pub use skew::{GlobalMinimum, SkewRule, change_count};
 pub use verdict::{NodeRefusal, Reason};
 pub use volumes::Volumes;

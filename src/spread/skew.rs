@@ -1,6 +1,8 @@
 //! The arithmetic by which a hard constraint admits domains (`docs/semantics.md`, "Filter"), which
 //! is nowhere else.
 
+use std::collections::BTreeMap;
+
 use super::active::Active;
 use crate::matching::Constraint;
 
@@ -80,4 +82,20 @@ impl SkewRule {
     pub fn minimum_to_admit(&self, matching_pods: i64) -> i64 {
         matching_pods + self.self_match - self.max_skew
     }
+}
+
+/// Changes the count of a domain. `levels` has the number of domains at each count.
+pub fn change_count(
+    count: &mut u32,
+    levels: &mut BTreeMap<u32, usize>,
+    change: impl FnOnce(u32) -> u32,
+) {
+    if let Some(domains) = levels.get_mut(count) {
+        *domains -= 1;
+        if *domains == 0 {
+            levels.remove(count);
+        }
+    }
+    *count = change(*count);
+    *levels.entry(*count).or_default() += 1;
 }

@@ -180,15 +180,9 @@ impl PickN {
             let score = judge::score(&self.spreads, cluster.slot);
             (cluster.name.clone(), score.map_err(|over| over.refusal()))
         };
-        let left = self
-            .candidates()
-            .zip(&self.taken)
-            .filter(|(_, taken)| !**taken);
-        let mut ranked: Vec<(i64, &KnownCluster)> = left
-            .filter_map(|(cluster, _)| {
-                Some((judge::score(&self.spreads, cluster.slot).ok()?, cluster))
-            })
-            .collect();
+        let ranked = (0..).zip(self.candidates());
+        let ranked = ranked.filter_map(|(rank, cluster)| Some((self.score(rank)?, cluster)));
+        let mut ranked: Vec<(i64, &KnownCluster)> = ranked.collect();
         ranked.sort_by_key(|(score, cluster)| Reverse((*score, cluster.worth(is_first))));
         PickStep {
             verdicts: self.clusters.iter().map(verdict).collect(),
@@ -248,7 +242,10 @@ impl PlannedPicker for PickN {
             (rank, 1, key.collect())
         });
         let constraints = moving.iter();
-        let constraints = constraints.map(|it| HardOutlook::of(*it, it.holders_by_value()));
+        let constraints = constraints.map(|it| HardOutlook {
+            constraint: *it,
+            counts: it.holders_by_value(),
+        });
         Outlook::of(self.wanted, constraints.collect(), nodes)
     }
 

@@ -7,12 +7,10 @@
 mod groups;
 mod outlook;
 mod placer;
-mod planned;
 mod pod_terms;
 mod tracked;
 mod tracked_volumes;
 
 pub use groups::ScoredChoice;
-pub use outlook::{HardOutlook, NodeCell, Outlook, PlannedPicks, RuleByMinimum};
+pub use outlook::{HardOutlook, NodeCell, Outlook, PlannedPicker, PlannedPicks, RuleByMinimum};
 pub use placer::Placer;
-pub use planned::PlannedPicker;

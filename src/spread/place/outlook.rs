@@ -1,10 +1,12 @@
 //! The limits on further picks by hard constraints and the room of nodes. Plans of many picks are
-//! made from them.
+//! made from them, and pickers can follow these.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
 
+use super::super::placement::{Outcome, Picker};
 use super::super::skew::SkewRule;
+use super::groups::ScoredChoice;
 
 /// The limits on further picks by hard constraints and room.
 #[derive(Debug)]
@@ -24,14 +26,15 @@ pub struct Outlook<'p> {
 /// A hard constraint.
 #[derive(Debug)]
 pub struct HardOutlook<'p> {
-    constraint: &'p dyn RuleByMinimum,
+    /// The constraint, which decides if a domain takes one more pod.
+    pub constraint: &'p dyn RuleByMinimum,
     /// The count of each value of the topology key; `None` if the value is no domain.
     pub counts: Vec<Option<u32>>,
 }
 
 /// A constraint whose rule depends on its smallest count.
 pub trait RuleByMinimum: Debug {
-    /// Returns the rule by which the constraint admits domains if this is its smallest count.
+    /// Returns the rule that decides if a domain takes one more pod, at this smallest count.
     fn rule_at(&self, smallest: Option<u32>) -> SkewRule;
 }
 
@@ -51,6 +54,33 @@ pub struct NodeCell {
 /// Picks of a plan whose order does not matter: sets of nodes, each with a number of picks.
 #[derive(Debug, Clone, Default)]
 pub struct PlannedPicks(Vec<(Vec<u32>, usize)>);
+
+/// A picker that can pick along a plan.
+pub trait PlannedPicker: Picker + Clone {
+    /// Returns the limits on further picks by hard constraints and room.
+    fn outlook(&self) -> Outlook<'_>;
+
+    /// Picks by a plan as long as the constraints admit its picks, then always picks the best node.
+    /// `None` when `cancelled` returned true.
+    fn run_along(
+        &mut self,
+        plan: &[PlannedPicks],
+        with_steps: bool,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Option<Outcome>;
+
+    /// Returns an upper bound of the number that a pick adds to the total.
+    fn highest_total(&self) -> i64;
+
+    /// Returns the number of nodes.
+    fn node_count(&self) -> usize;
+
+    /// Returns the nodes that can be picked next.
+    fn choices(&mut self) -> Vec<ScoredChoice>;
+
+    /// Counts a pick.
+    fn pick(&mut self, node: u32);
+}
 
 impl<'p> Outlook<'p> {
     /// The outlook for nodes. Each node comes with its room and, for each constraint, the value by
@@ -105,18 +135,6 @@ impl<'p> Outlook<'p> {
         let picks = picks.iter();
         let picks = picks.map(|(cell, times)| (self.cells[*cell].nodes.clone(), *times));
         PlannedPicks(picks.collect())
-    }
-}
-
-impl<'p> HardOutlook<'p> {
-    /// A constraint with its counts.
-    pub fn of(constraint: &'p dyn RuleByMinimum, counts: Vec<Option<u32>>) -> Self {
-        Self { constraint, counts }
-    }
-
-    /// The rule that decides if a domain takes one more pod, at this smallest count.
-    pub fn rule(&self, smallest: Option<u32>) -> SkewRule {
-        self.constraint.rule_at(smallest)
     }
 }
 

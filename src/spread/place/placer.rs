@@ -12,8 +12,7 @@ use super::super::skew::SkewRule;
 use super::super::verdict::Reason;
 use super::super::volumes::Volumes;
 use super::groups::{Groups, NodeTurn, ScoredChoice};
-use super::outlook::{HardOutlook, Outlook, PlannedPicks, RuleByMinimum};
-use super::planned::PlannedPicker;
+use super::outlook::{HardOutlook, Outlook, PlannedPicker, PlannedPicks, RuleByMinimum};
 use super::pod_terms::TrackedPodTerms;
 use super::tracked::TrackedConstraint;
 use super::tracked_volumes::TrackedVolumes;
@@ -69,20 +68,17 @@ impl Placer {
         let slots = passing(&filter, options, read_view, &mut refused);
         let in_force = question.constraints_on(read_view);
         let track =
-            |active: &Active| TrackedConstraint::of(active, &slots, filter.nominated(), read_view);
+            |active: &Active| TrackedConstraint::of(active, &slots, &filter.nominated, read_view);
         let constraints: Vec<TrackedConstraint> = in_force.all.iter().map(track).collect();
-        let pod_terms = filter.pod_terms();
-        let pod_terms = pod_terms
-            .map(|terms| TrackedPodTerms::of(terms, &slots, filter.nominated(), read_view));
-        let volumes = filter.volumes();
+        let pod_terms = filter.pod_terms.as_ref();
+        let pod_terms =
+            pod_terms.map(|terms| TrackedPodTerms::of(terms, &slots, &filter.nominated, read_view));
+        let volumes = filter.volumes.as_ref();
         let volumes = volumes.and_then(|it| TrackedVolumes::of(it, &slots, read_view));
         let candidate = |(index, slot): (u32, &Slot)| {
             let lacks_key = |t: &TrackedConstraint| t.is_hard() && !t.domain_of(index).is_some();
-            let candidate = Candidate::of(*slot, &filter, options, read_view);
-            Candidate {
-                lacks_key: constraints.iter().any(lacks_key),
-                ..candidate
-            }
+            let lacks_key = constraints.iter().any(lacks_key);
+            Candidate::of(*slot, lacks_key, &filter, options, read_view)
         };
         let nodes: Vec<Candidate> = (0_u32..).zip(&slots).map(candidate).collect();
         let counted = counted_on(&slots, &in_force, read_view);
@@ -184,6 +180,7 @@ impl Candidate {
     /// The candidate for a node that passes the checks before spread.
     fn of(
         slot: Slot,
+        lacks_key: bool,
         filter: &Filter<'_>,
         options: &PlaceOptions,
         read_view: &ReadView<'_>,
@@ -192,7 +189,8 @@ impl Candidate {
         let capacity = options.capacities.get(name).copied();
         let capacity = capacity.map(|pods| (pods, vec![Reason::Capacity]));
         let fitting = filter.fitting(slot, options.replicas);
-        let [by_disks, _] = filter.volumes().map(Volumes::most).unwrap_or_default();
+        let volumes = filter.volumes.as_ref();
+        let [by_disks, _] = volumes.map(Volumes::most).unwrap_or_default();
         let by_disks = by_disks.map(|(pods, reason)| (pods, vec![reason]));
         let limits = capacity.into_iter().chain(fitting).chain(by_disks);
         let (room, full) = match limits.min_by_key(|(pods, _)| *pods) {
@@ -204,7 +202,7 @@ impl Candidate {
             name: name.into(),
             room,
             full,
-            lacks_key: false,
+            lacks_key,
             declares_needed: filter.features_refusal(slot).is_none(),
         }
     }
@@ -218,7 +216,7 @@ impl Candidate {
 impl PlannedPicker for Placer {
     fn outlook(&self) -> Outlook<'_> {
         let hard = self.constraints.iter().filter(|t| t.is_hard());
-        let (moving, fixed): (Vec<_>, Vec<_>) = hard.partition(|t| t.counts_picks());
+        let (moving, fixed): (Vec<_>, Vec<_>) = hard.partition(|t| t.counts_picks);
         let mut beside: usize = 0;
         let nodes = (0_u32..).zip(&self.nodes).filter_map(|(node, candidate)| {
             let room = candidate.room.map_or(self.wanted, |room| room as usize);
@@ -241,7 +239,10 @@ impl PlannedPicker for Placer {
             Some((node, room, key.collect()))
         });
         let constraints = moving.iter();
-        let constraints = constraints.map(|t| HardOutlook::of(*t, t.domain_counts().collect()));
+        let constraints = constraints.map(|t| HardOutlook {
+            constraint: *t,
+            counts: t.domain_counts().collect(),
+        });
         let outlook = Outlook::of(self.wanted, constraints.collect(), nodes);
         Outlook { beside, ..outlook }
     }

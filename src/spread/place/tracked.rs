@@ -6,7 +6,7 @@ use super::super::active::Active;
 use super::super::nominated::Nominated;
 use super::super::report::{Report, first};
 use super::super::scoring::Weight;
-use super::super::skew::{GlobalMinimum, SkewRule};
+use super::super::skew::{GlobalMinimum, SkewRule, change_count};
 use crate::matching::Selector;
 use crate::snapshot::{DomainCount, DomainId, DomainKey, Partition, ReadView, Slot};
 
@@ -40,7 +40,8 @@ pub struct TrackedConstraint {
     keyed: Vec<bool>,
     /// For each node with nominated pods, the number of these that the constraint counts.
     nominated: HashMap<u32, u32>,
-    counts_picks: bool,
+    /// True if picks change the counts.
+    pub counts_picks: bool,
     domain_count: usize,
     /// The number of domains at each count.
     levels: BTreeMap<u32, usize>,
@@ -189,11 +190,6 @@ impl TrackedConstraint {
         rule.admits(raised.into())
     }
 
-    /// Returns whether picks change the constraint's counts.
-    pub fn counts_picks(&self) -> bool {
-        self.counts_picks
-    }
-
     /// The domain in which a pick of a node counts, if it counts.
     pub fn counted_in(&self, node: u32) -> Option<DomainId> {
         let domain = self.counts_in[node as usize];
@@ -218,14 +214,7 @@ impl TrackedConstraint {
             return &[];
         }
         let count = &mut self.counts[domain.index()];
-        if let Some(domains) = self.levels.get_mut(count) {
-            *domains -= 1;
-            if *domains == 0 {
-                self.levels.remove(count);
-            }
-        }
-        *count += 1;
-        *self.levels.entry(*count).or_default() += 1;
+        change_count(count, &mut self.levels, |count| count + 1);
         match &self.grain {
             Grain::Domain => &[],
             Grain::Count(members) => &members[domain.index()],
