@@ -92,11 +92,8 @@ pub fn of(model: &SpreadModel, workload: usize, read_view: &ReadView<'_>) -> Vec
                 note(kind, domain, text);
             }
         }
-        let class = model
-            .classes
-            .iter()
-            .find(|class| class.workload == workload);
-        if let Some(class) = class {
+        let mut classes = model.classes.iter();
+        if let Some(class) = classes.find(|class| class.workload == workload) {
             let constraints = class.question.constraints_on(read_view);
             let filter = Filter::of(&class.question, &constraints, NodeChecks::All, read_view);
             for slot in read_view.nodes.order() {
@@ -123,21 +120,13 @@ pub fn of(model: &SpreadModel, workload: usize, read_view: &ReadView<'_>) -> Vec
             );
         }
     }
-    let own = model
-        .goals
-        .iter()
-        .filter(|goal| goal.workload == Some(workload));
-    for goal in own.filter(|goal| goal.counts.excess() > 0) {
-        let is_told = |(_, key, ..): &(BlockerKind, String, String, String)| **key == *goal.key;
-        if !found.keys().any(is_told) {
+    let own = model.goals.iter();
+    let own = own.filter(|goal| goal.workload == Some(workload) && goal.counts.excess() > 0);
+    for goal in own {
+        if !found.keys().any(|(_, key, ..)| **key == *goal.key) {
             let text = "no move helps that keeps the other constraints".to_owned();
-            let blocker = (
-                BlockerKind::Constraint,
-                goal.key.to_string(),
-                String::new(),
-                text,
-            );
-            found.insert(blocker, 0);
+            let key = goal.key.to_string();
+            found.insert((BlockerKind::Constraint, key, String::new(), text), 0);
         }
     }
     let found = found.into_iter().take(MOST_TOLD);

@@ -16,7 +16,7 @@ pub struct PickClasses<'o> {
     shared: Vec<Vec<Option<usize>>>,
     /// The constraint and the value of each shared domain, by its number.
     pub domains: Vec<(usize, usize)>,
-    by_key: HashMap<(usize, Vec<DomainMark>), usize>,
+    by_key: HashMap<(usize, Vec<(DomainMark, bool)>), usize>,
     /// The classes, including those that have no cells any more.
     pub all: Vec<PickClass>,
     /// The class of each cell.
@@ -37,11 +37,12 @@ pub struct PickClass {
     pub cells: BTreeSet<usize>,
 }
 
-/// The mark that all nodes of a class share for one constraint.
+/// The mark that all nodes of a class share for one constraint: their domain, or the count of the
+/// domain that each of them has of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum DomainMark {
-    Shared { domain: usize, counts: bool },
-    Own { count: u32, counts: bool },
+    Shared(usize),
+    Own(u32),
 }
 
 impl<'o> PickClasses<'o> {
@@ -102,32 +103,30 @@ impl<'o> PickClasses<'o> {
         &self.all[self.class_of[cell]]
     }
 
-    fn marks(&self, cell: usize, standing: &PickStanding<'_>) -> Vec<DomainMark> {
+    /// For each constraint, the mark of a cell, and true if a pick in the cell counts.
+    fn marks(&self, cell: usize, standing: &PickStanding<'_>) -> Vec<(DomainMark, bool)> {
         let cell = &self.outlook.cells[cell];
         let constraints = cell.judged_by.iter().zip(&cell.counts).enumerate();
         let marks = constraints.map(|(index, (value, counts))| {
-            let (value, counts) = (*value, *counts);
-            match self.shared[index][value] {
-                Some(domain) => DomainMark::Shared { domain, counts },
-                None => DomainMark::Own {
-                    count: standing.count(index, value),
-                    counts,
-                },
-            }
+            let mark = match self.shared[index][*value] {
+                Some(domain) => DomainMark::Shared(domain),
+                None => DomainMark::Own(standing.count(index, *value)),
+            };
+            (mark, *counts)
         });
         marks.collect()
     }
 }
 
 impl PickClass {
-    fn of(room: usize, marks: &[DomainMark]) -> Self {
+    fn of(room: usize, marks: &[(DomainMark, bool)]) -> Self {
         let shared = marks.iter().map(|mark| match mark {
-            DomainMark::Shared { domain, counts } => counts.then_some(*domain),
-            DomainMark::Own { .. } => None,
+            (DomainMark::Shared(domain), true) => Some(*domain),
+            _ => None,
         });
         let own = marks.iter().map(|mark| match mark {
-            DomainMark::Own { count, counts } => counts.then_some(*count),
-            DomainMark::Shared { .. } => None,
+            (DomainMark::Own(count), true) => Some(*count),
+            _ => None,
         });
         Self {
             domains: shared.collect(),

@@ -230,8 +230,8 @@ impl<'o> LevelFlows<'o> {
         let mut trees = self.sides.network(cells, &sizes);
         for (number, arc) in trees.domain_of.iter().zip(&mut trees.network.arcs) {
             let (constraint, value) = at.classes.domains[*number];
-            let takes = at.standing.takes(rules[constraint], constraint, value);
-            arc.capacity = arc.capacity.min(takes);
+            let count = at.standing.count(constraint, value);
+            arc.capacity = arc.capacity.min(rules[constraint].takes(count));
         }
         ClassFlow { classes, trees }
     }

@@ -84,10 +84,9 @@ impl MoveBoard {
             for length in least..=most.min(least + MOST_EXTRA) {
                 let mut moves = Vec::with_capacity(length);
                 if self.descend(length, &mut moves, &mut looks, goes_on) {
-                    let is_whole = true;
                     return FoundMoves {
                         moves,
-                        is_whole,
+                        is_whole: true,
                         is_least,
                     };
                 }
@@ -112,9 +111,8 @@ impl MoveBoard {
     }
 
     fn worsens(&self) -> bool {
-        let kept = self.goals.iter().filter(|goal| !goal.is_wanted);
-        kept.into_iter()
-            .any(|goal| goal.counts.excess() > goal.excess)
+        let mut kept = self.goals.iter().filter(|goal| !goal.is_wanted);
+        kept.any(|goal| goal.counts.excess() > goal.excess)
     }
 
     fn descend(

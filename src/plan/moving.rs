@@ -13,9 +13,6 @@ use crate::spread::{Filter, NodeChecks, Reason, Scores};
 /// The cost of judging a node, in units, beside its checks.
 const UNITS_PER_NODE: usize = 60;
 
-/// The number of refused steps after which no more steps are planned for a workload.
-const MOST_REFUSALS: usize = 64;
-
 /// A workload whose pods are to move.
 pub struct Moving<'m, 'a> {
     /// The pods and constraints of its namespace.
@@ -26,12 +23,8 @@ pub struct Moving<'m, 'a> {
     pub read_view: &'m ReadView<'a>,
 }
 
-/// The steps that were refused although the counts allow them.
-#[derive(Debug, Default)]
-pub struct Refused {
-    /// The class and the nodes of each step.
-    pub nodes: HashSet<(usize, Vec<Slot>)>,
-}
+/// The steps that were refused although the counts allow them: the class and the nodes of each.
+pub type RefusedSteps = HashSet<(usize, Vec<Slot>)>;
 
 /// Steps that were found.
 #[derive(Debug, Default)]
@@ -82,21 +75,13 @@ pub struct Stepped {
     pub effects: Vec<MoveEffect>,
 }
 
-impl Refused {
-    /// Records a refused step. Returns whether to search again.
-    pub fn note(&mut self, step: &MoveStep) -> bool {
-        self.nodes.insert((step.class, step.target.clone()));
-        self.nodes.len() < MOST_REFUSALS
-    }
-}
-
 impl Moving<'_, '_> {
     /// Searches for the fewest steps, at most `most`. `affords_node` returns how many more pods may
     /// leave a node.
     pub fn search(
         &self,
         most: usize,
-        refused: &Refused,
+        refused: &RefusedSteps,
         affords_node: &dyn Fn(&str) -> usize,
     ) -> FoundSteps {
         let classes = self.model.classes.iter().enumerate();
@@ -122,12 +107,7 @@ impl Moving<'_, '_> {
         let mut pods_of = Vec::new();
         let mut board = self.board(&goals, &classes);
         let affords = |units: usize| self.read_view.affords(units);
-        let mut cells: Vec<_> = self
-            .model
-            .cells(self.workload, &goals, affords)
-            .into_iter()
-            .collect();
-        cells.sort_unstable();
+        let cells = self.model.cells(self.workload, &goals, affords);
         let mut nodes = HashMap::new();
         for ((class, domains), pods) in cells {
             let Some(class) = place.get(&class) else {
@@ -223,7 +203,7 @@ impl Moving<'_, '_> {
         &self,
         class: usize,
         goals: &[usize],
-        refused: &Refused,
+        refused: &RefusedSteps,
     ) -> Vec<(TargetCell, Vec<Slot>)> {
         let of = &self.model.classes[class];
         let read_view = self.read_view;
@@ -253,7 +233,7 @@ impl Moving<'_, '_> {
             cell.1.push(*slot);
         }
         let cells = cells.into_iter().map(|(domains, (room, nodes))| {
-            let is_refused = refused.nodes.contains(&(class, nodes.clone()));
+            let is_refused = refused.contains(&(class, nodes.clone()));
             let room = if is_refused { 0 } else { room };
             (TargetCell { domains, room }, nodes)
         });

@@ -13,6 +13,9 @@ use crate::spread::describe::{By, JudgedWorkload, Survey, WorkloadId};
 /// The most rounds over all namespaces. After a workload has moved, another may find room.
 const MOST_ROUNDS: usize = 8;
 
+/// The number of refused steps after which no more steps are planned for a workload.
+const MOST_REFUSALS: usize = 64;
+
 /// The pods to move, and the effects of their moves.
 #[derive(Debug, Default)]
 pub struct RebalancePlan {
@@ -80,7 +83,7 @@ struct Planner<'p, 's> {
 impl RebalancePlan {
     /// Makes a plan on a copy of a snapshot, and makes each move on this copy.
     pub fn of(imagined: &mut Imagined<'_>, options: &RebalanceOptions) -> Self {
-        let names = match &options.namespace {
+        let mut open = match &options.namespace {
             Some(name) => vec![name.as_str().into()],
             None => imagined.namespaces(),
         };
@@ -95,7 +98,6 @@ impl RebalancePlan {
             made: HashMap::new(),
         };
         planner.note_revision();
-        let mut open = names;
         let mut touched = Vec::new();
         for round in 0..MOST_ROUNDS {
             let before = planner.plan.moves.len();
@@ -160,7 +162,7 @@ impl Planner<'_, '_> {
         model: &mut SpreadModel,
         workload: usize,
     ) {
-        let mut refused = moving::Refused::default();
+        let mut refused = moving::RefusedSteps::new();
         while model.violates(workload) {
             let moved = self.plan.workloads.get(place).map_or(0, |it| it.moves);
             let most = self.options.most_of_workload.saturating_sub(moved);
@@ -191,7 +193,8 @@ impl Planner<'_, '_> {
                 Ok(stepped) => self.note(place, model, stepped),
                 Err(step) => {
                     self.plan.is_least = false;
-                    if !refused.note(&step) {
+                    refused.insert((step.class, step.target));
+                    if refused.len() >= MOST_REFUSALS {
                         break;
                     }
                 }

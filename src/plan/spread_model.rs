@@ -1,7 +1,7 @@
 //! The constraints of a namespace and the pods of the workloads that violate them. The model
 //! follows the moves of a plan.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::goal_counts::GoalCounts;
@@ -27,8 +27,6 @@ pub struct SpreadModel {
     pub classes: Vec<MoveClass>,
     /// The pods of these workloads that are on nodes, ordered by node and name.
     pub pods: Vec<ModelPod>,
-    /// The workloads of which some pods could not be judged, with the reason.
-    pub faults: Vec<(WorkloadId, String)>,
 }
 
 /// A constraint.
@@ -108,9 +106,6 @@ impl SpreadModel {
         for (id, workload) in &all {
             if !options.means(namespace, id, workload) {
                 continue;
-            }
-            if let Some(fault) = &workload.fault {
-                model.faults.push(((*id).clone(), fault.clone()));
             }
             let goals = goals_of(workload, pods, options, Some(model.workloads.len()));
             if goals.iter().any(|goal| goal.counts.excess() > 0) {
@@ -280,11 +275,8 @@ impl SpreadModel {
 
     /// Returns whether a workload violates a constraint that is to be repaired.
     pub fn violates(&self, workload: usize) -> bool {
-        let mut own = self
-            .goals
-            .iter()
-            .filter(|goal| goal.workload == Some(workload));
-        own.any(|goal| goal.counts.excess() > 0)
+        let mut goals = self.goals.iter();
+        goals.any(|goal| goal.workload == Some(workload) && goal.counts.excess() > 0)
     }
 
     /// The pods of a workload that may move, by class and by their domains.
@@ -293,8 +285,8 @@ impl SpreadModel {
         workload: usize,
         goals: &[usize],
         affords: impl Fn(usize) -> bool,
-    ) -> HashMap<(usize, Vec<Option<usize>>), Vec<usize>> {
-        let mut cells: HashMap<_, Vec<usize>> = HashMap::new();
+    ) -> BTreeMap<(usize, Vec<Option<usize>>), Vec<usize>> {
+        let mut cells: BTreeMap<_, Vec<usize>> = BTreeMap::new();
         for (at, pod) in self.pods.iter().enumerate() {
             if self.classes[pod.class].workload != workload || pod.staying.is_some() {
                 continue;
