@@ -18,7 +18,7 @@ mod words;
 pub use case::Case;
 pub use hints::always;
 pub use words::quoted;
-pub use words::{among, but_for, joined, noun, number, plural, verb};
+pub use words::{among, but_for, joined, number, plural, verb};
 
 use crate::proto::v1;
 

@@ -1,7 +1,5 @@
 //! The forms of numbers, names and lists in sentences.
 
-use std::borrow::Cow;
-
 /// The number of names that a sentence lists.
 const LISTED: usize = 3;
 
@@ -19,18 +17,14 @@ pub fn number(count: impl TryInto<i64>) -> String {
     text
 }
 
-/// A number with its noun: `1 node`, `4,950 nodes`.
+/// A number with its noun: `1 node`, `4,950 nodes`, `2 entries`.
 pub fn plural(count: impl TryInto<i64>, what: &str) -> String {
     let count = count.try_into().unwrap_or(i64::MAX);
-    format!("{} {}", number(count), noun(count, what))
-}
-
-/// The form of a noun for a count: `node`, `nodes`, `entries`.
-pub fn noun(count: i64, what: &str) -> Cow<'_, str> {
+    let number = number(count);
     match what.strip_suffix('y') {
-        _ if count == 1 => what.into(),
-        Some(stem) => format!("{stem}ies").into(),
-        None => format!("{what}s").into(),
+        _ if count == 1 => format!("{number} {what}"),
+        Some(stem) => format!("{number} {stem}ies"),
+        None => format!("{number} {what}s"),
     }
 }
 
