@@ -14,7 +14,6 @@ mod binding;
 mod cluster;
 mod constraints;
 mod decide;
-mod disks;
 mod features;
 mod left_out;
 mod nominated;
