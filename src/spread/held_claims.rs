@@ -1,9 +1,8 @@
 //! The volumes that reservations hold for the claims of their pods. These are the volumes to which
 //! the claims would be bound if the pods arrived in the order of the reservations.
 
-use super::held_volumes::{HeldBinding, HeldVolumes};
 use super::pod_claims::PodClaims;
-use super::waiting_claims::WaitingClaims;
+use super::waiting_claims::{HeldBinding, HeldVolumes, WaitingClaims};
 use crate::snapshot::{NodeRef, PodUse, ReadView, StorageObjects};
 
 /// The cost of looking at a volume for a claim, in units.

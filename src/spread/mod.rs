@@ -15,7 +15,6 @@ mod filter;
 pub mod fleet;
 mod hard;
 mod held_claims;
-mod held_volumes;
 mod judgement;
 mod node_room;
 mod nominated;

@@ -2,10 +2,9 @@
 
 use fixedbitset::FixedBitSet;
 
-use super::super::held_volumes::NamedVolume;
 use super::super::verdict::Reason;
 use super::super::volumes::Volumes;
-use super::super::waiting_claims::reaches;
+use super::super::waiting_claims::{NamedVolume, reaches};
 use crate::snapshot::{ReadView, Slot, bits};
 
 /// The storage of a pod, for some nodes. It keeps no reference to the snapshot.
