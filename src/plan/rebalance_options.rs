@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::limits::Limits;
 use crate::matching::Selector;
-use crate::spread::describe::{WorkloadId, WorkloadPods};
+use crate::spread::describe::{WorkloadId, WorkloadPods, selects};
 
 /// The pods that stay, by namespace and name, each with the reason.
 pub type StayingPods = HashMap<String, HashMap<String, String>>;
@@ -52,11 +52,9 @@ impl RebalanceOptions {
                 .workload
                 .as_ref()
                 .is_none_or(|(kind, name)| id.kind == *kind && id.name == *name)
-            && self.selector.as_ref().is_none_or(|selector| {
-                groups.any(|(_, pod)| {
-                    let metadata = pod.metadata.as_ref();
-                    metadata.is_some_and(|metadata| selector.matches_labels(&metadata.labels))
-                })
-            })
+            && self
+                .selector
+                .as_ref()
+                .is_none_or(|selector| groups.any(|(_, pod)| selects(selector, pod)))
     }
 }

@@ -6,7 +6,7 @@ use super::choice::{Choice, ChosenDomain, PodCell};
 use super::deletion_order::DeletionRank;
 use crate::proto::v1;
 use crate::snapshot::{DomainCounts, DomainId, NamedPod, PodGroups, ReadView, Slot};
-use crate::spread::describe::{Balance, WantedSpread, WorkloadPods};
+use crate::spread::describe::{Balance, WantedSpread, WorkloadPods, selects};
 
 /// The cost of gathering a pod, for each constraint, in units.
 const UNITS_PER_MEMBER: usize = 20;
@@ -214,13 +214,9 @@ fn choice(
 impl<'p, 'a> Counted<'p, 'a> {
     fn of(wanted: &'p WantedSpread<'p>, workload: &WorkloadPods<'_>, pods: &PodGroups<'a>) -> Self {
         let selector = wanted.active.counted();
-        let matches = |pod: &v1::Pod| {
-            let metadata = pod.metadata.as_ref();
-            metadata.is_some_and(|metadata| selector.matches_labels(&metadata.labels))
-        };
         let groups = workload.groups.iter();
         Self {
-            counts_group: groups.map(|(_, pod)| matches(pod)).collect(),
+            counts_group: groups.map(|(_, pod)| selects(selector, pod)).collect(),
             counts: pods.count(wanted.query()),
             wanted,
         }

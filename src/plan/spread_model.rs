@@ -11,7 +11,9 @@ use crate::matching::{Path, Selector};
 use crate::proto::v1;
 use crate::snapshot::{DomainId, PartitionInUse, PodGroup, PodGroups, Slot};
 use crate::spread::Question;
-use crate::spread::describe::{By, JudgedWorkload, Survey, WantedSpread, WorkloadId, WorkloadPods};
+use crate::spread::describe::{
+    By, JudgedWorkload, Survey, WantedSpread, WorkloadId, WorkloadPods, selects,
+};
 
 /// The cost of gathering a pod, in units.
 const UNITS_PER_PIECE: usize = 40;
@@ -233,17 +235,13 @@ impl SpreadModel {
         all: &[(&WorkloadId, WorkloadPods<'_>)],
         chosen: &BTreeSet<&WorkloadId>,
     ) {
-        let none = v1::ObjectMeta::default();
         for (_, workload) in all.iter().filter(|(id, _)| !chosen.contains(id)) {
             for goal in goals_of(workload, pods, options, None) {
                 let Some(selector) = &goal.selector else {
                     continue;
                 };
-                let counts = |class: &MoveClass| {
-                    let metadata = class.pod.metadata.as_ref().unwrap_or(&none);
-                    selector.matches_labels(&metadata.labels)
-                };
-                let counts: Vec<bool> = self.classes.iter().map(counts).collect();
+                let classes = self.classes.iter();
+                let counts: Vec<bool> = classes.map(|it| selects(selector, &it.pod)).collect();
                 if counts.iter().any(|it| *it) {
                     for (class, counts) in self.classes.iter_mut().zip(counts) {
                         class.counts.push(counts);

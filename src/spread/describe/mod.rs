@@ -4,11 +4,9 @@
 mod balance;
 mod keys;
 mod survey;
-mod wanted;
 mod workload;
 
 pub use balance::{Balance, Concentration, JudgedWorkload, Share, SpreadStanding};
 pub use keys::{TopologyKey, UnknownKey, ZONE, check_key, topology_keys};
 pub use survey::{By, Survey};
-pub use wanted::{WantedSpread, WorkloadPods};
-pub use workload::{WorkloadId, controller, is_controlled_by};
+pub use workload::{WantedSpread, WorkloadId, WorkloadPods, controller, is_controlled_by, selects};

@@ -7,8 +7,7 @@ use prost::Message;
 
 use super::balance::{Balance, Concentration, JudgedWorkload, SpreadStanding};
 use super::keys::ZONE;
-use super::wanted::{WantedSpread, WorkloadPods};
-use super::workload::{WorkloadId, is_controlled_by};
+use super::workload::{WantedSpread, WorkloadId, WorkloadPods, is_controlled_by, selects};
 use crate::matching::{Constraint, Path, Selector};
 use crate::proto::v1;
 use crate::snapshot::{DomainKey, Eligibility, Limits, PodGroup, PodGroups, Slot, partition};
@@ -141,10 +140,7 @@ impl<'c, 'a> Survey<'c, 'a> {
 
     /// Returns the number of pods that a selector matches, and their balance over a topology key.
     pub fn judge_selected(&self, selector: &Selector, key: &Arc<str>) -> (usize, Balance) {
-        let matches = |member: &&Member<'_>| {
-            let metadata = member.pod.metadata.as_ref();
-            metadata.is_some_and(|metadata| selector.matches_labels(&metadata.labels))
-        };
+        let matches = |member: &&Member<'_>| selects(selector, &member.pod);
         let members: Vec<_> = self.workloads.values().flatten().filter(matches).collect();
         let pods = members.iter().map(|member| member.group.pods).sum();
         (pods, self.balance_by(key, Eligibility::default(), &members))

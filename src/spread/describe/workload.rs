@@ -1,8 +1,12 @@
-//! The ids of workloads, which are groups of pods that belong together.
+//! Workloads, which are groups of pods that belong together: their ids, and their pods with the
+//! constraints in force for them.
 
 use std::collections::BTreeMap;
 
+use crate::matching::Selector;
 use crate::proto::v1;
+use crate::snapshot::{PodGroup, Query, partition};
+use crate::spread::Active;
 
 /// The label by which a deployment marks the pods of a replica set.
 const TEMPLATE_HASH: &str = "pod-template-hash";
@@ -73,8 +77,51 @@ pub fn is_controlled_by(pod: &v1::Pod, kind: &str, name: &str) -> bool {
     controller.is_some_and(|owner| owner.kind == kind && owner.name == name)
 }
 
+/// Returns whether a selector matches the labels of a pod.
+pub fn selects(selector: &Selector, pod: &v1::Pod) -> bool {
+    let metadata = pod.metadata.as_ref();
+    metadata.is_some_and(|metadata| selector.matches_labels(&metadata.labels))
+}
+
 /// The controller of a pod, if any.
 pub fn controller(metadata: &v1::ObjectMeta) -> Option<&v1::OwnerReference> {
     let owners = &metadata.owner_references;
     owners.iter().find(|owner| owner.controller == Some(true))
+}
+
+/// The pods of a workload, and the constraints in force for them.
+pub struct WorkloadPods<'s> {
+    /// Groups of alike pods of the workload, each with one pod as an example.
+    pub groups: Vec<(&'s PodGroup, &'s v1::Pod)>,
+    /// The distinct constraints in force for the pods.
+    pub wanted: Vec<WantedSpread<'s>>,
+    /// The domains of the requested topology key, if there is no constraint.
+    pub by_key: Option<partition::Key>,
+    /// The fault in the spec of some of the pods, which are not judged.
+    pub fault: Option<String>,
+}
+
+/// A constraint in force for pods of a workload.
+pub struct WantedSpread<'s> {
+    /// The constraint.
+    pub active: Active,
+    /// The domains over which existing pods should be even by the constraint.
+    pub partition: partition::Key,
+    /// The pods that have the constraint.
+    pub(super) groups: Vec<&'s PodGroup>,
+}
+
+impl WantedSpread<'_> {
+    /// Returns whether the pods of a group have the constraint.
+    pub fn is_of(&self, group: &PodGroup) -> bool {
+        self.groups.iter().any(|own| std::ptr::eq(*own, group))
+    }
+
+    /// Returns the query by which a snapshot counts existing pods for the constraint.
+    pub fn query(&self) -> Query<'_> {
+        Query {
+            selector: self.active.counted(),
+            partition: &self.partition,
+        }
+    }
 }
