@@ -13,13 +13,6 @@ struct JointPlacer<P> {
     placer: P,
 }
 
-/// A plan for the wanted pods.
-struct JointPlan {
-    parts: Vec<PlanPart>,
-    /// The most pods that any plan can place.
-    bound: usize,
-}
-
 /// The picker that the options ask for: it picks one by one, or plans all picks jointly.
 pub fn picker<P: PlannedPicker + 'static>(placer: P, options: &PlaceOptions) -> Box<dyn Picker> {
     match options.jointly {
@@ -35,9 +28,8 @@ impl<P: PlannedPicker> Picker for JointPlacer<P> {
         let mut bound = best.picks.len();
         if best.unplaced > 0 {
             let mut outlook = start.outlook();
-            let plan = JointPlan::of(&mut outlook, best.picks.len(), cancelled)?;
-            let parts = plan.parts.iter().map(|part| outlook.picks(part));
-            let parts: Vec<_> = parts.collect();
+            let (parts, most) = plan(&mut outlook, best.picks.len(), cancelled)?;
+            let parts: Vec<_> = parts.iter().map(|part| outlook.picks(part)).collect();
             let mut placer = start.clone();
             let outcome = match parts.is_empty() {
                 true => Outcome::default(),
@@ -46,7 +38,7 @@ impl<P: PlannedPicker> Picker for JointPlacer<P> {
             if outcome.picks.len() > best.picks.len() {
                 (self.placer, best) = (placer, outcome);
             }
-            bound = plan.bound.max(best.picks.len());
+            bound = most.max(best.picks.len());
         }
         best.bound = Some(bound);
         let picks = i64::try_from(best.picks.len()).unwrap_or(i64::MAX);
@@ -74,63 +66,57 @@ impl<P: PlannedPicker> Picker for JointPlacer<P> {
     }
 }
 
-impl JointPlan {
-    /// A plan with more picks than the `known` one. It has no parts if there is no such plan.
-    /// `None` when `cancelled` returned true.
-    fn of(outlook: &mut Outlook<'_>, known: usize, cancelled: &dyn Fn() -> bool) -> Option<Self> {
-        let mut bound = room(outlook);
-        if outlook.beside == 0 {
-            let reached = Reachable::of(outlook, cancelled)?;
-            bound = reached.picks;
-            let rules = rules(outlook, &reached.smallest);
-            outlook.limit_rooms(&rules);
-        }
-        let outlook = &*outlook;
-        let mut parts = Vec::new();
-        if known < bound {
-            parts = LevelFlows::of(outlook, cancelled).plan()?;
-        }
-        let size = parts.iter().flatten().map(|(_, times)| times).sum();
-        if known.max(size) < bound
-            && let Some(found) = search::longest(outlook, bound, cancelled)?
-        {
-            if outlook.beside == 0 {
-                bound = found.len();
-            }
-            if found.len() > size {
-                parts = found.into_iter().map(|cell| vec![(cell, 1)]).collect();
-            }
-        }
-        Some(Self { parts, bound })
+/// A plan with more picks than the `known` one, and the most pods that any plan can place. The plan
+/// has no parts if there is no such plan. `None` when `cancelled` returned true.
+fn plan(
+    outlook: &mut Outlook<'_>,
+    known: usize,
+    cancelled: &dyn Fn() -> bool,
+) -> Option<(Vec<PlanPart>, usize)> {
+    let mut bound = room(outlook);
+    if outlook.beside == 0 {
+        let (smallest, picks) = reachable(outlook, cancelled)?;
+        bound = picks;
+        let rules = rules(outlook, &smallest);
+        outlook.limit_rooms(&rules);
     }
-}
-
-/// Upper bounds of what any plan reaches.
-struct Reachable {
-    /// The smallest count of each constraint.
-    smallest: Vec<u32>,
-    /// The number of picks.
-    picks: usize,
-}
-
-impl Reachable {
-    /// Raises the smallest count of each constraint in turn, as far as the constraints allow with
-    /// the present smallest counts of the others. No plan gets further: the first smallest count
-    /// that it raised beyond these would have to be raised from these counts.
-    fn of(outlook: &Outlook<'_>, cancelled: &dyn Fn() -> bool) -> Option<Self> {
-        let flows = LevelFlows::of(outlook, cancelled);
-        let mut picks = room(outlook);
-        loop {
-            let highest = highest(outlook, picks);
-            let smallest = raised(outlook, &flows, &highest)?;
-            let fitting = flows.fitting(&rules(outlook, &smallest))?;
-            if fitting >= picks {
-                return Some(Self { smallest, picks });
-            }
-            // With fewer picks the smallest counts may stay lower, which may allow even fewer
-            // picks.
-            picks = fitting;
+    let outlook = &*outlook;
+    let mut parts = Vec::new();
+    if known < bound {
+        parts = LevelFlows::of(outlook, cancelled).plan()?;
+    }
+    let size = parts.iter().flatten().map(|(_, times)| times).sum();
+    if known.max(size) < bound
+        && let Some(found) = search::longest(outlook, bound, cancelled)?
+    {
+        if outlook.beside == 0 {
+            bound = found.len();
         }
+        if found.len() > size {
+            parts = found.into_iter().map(|cell| vec![(cell, 1)]).collect();
+        }
+    }
+    Some((parts, bound))
+}
+
+/// Upper bounds of what any plan reaches: the smallest count of each constraint, and the number of
+/// picks.
+///
+/// Raises the smallest count of each constraint in turn, as far as the constraints allow with the
+/// present smallest counts of the others. No plan gets further: the first smallest count that it
+/// raised beyond these would have to be raised from these counts.
+fn reachable(outlook: &Outlook<'_>, cancelled: &dyn Fn() -> bool) -> Option<(Vec<u32>, usize)> {
+    let flows = LevelFlows::of(outlook, cancelled);
+    let mut picks = room(outlook);
+    loop {
+        let highest = highest(outlook, picks);
+        let smallest = raised(outlook, &flows, &highest)?;
+        let fitting = flows.fitting(&rules(outlook, &smallest))?;
+        if fitting >= picks {
+            return Some((smallest, picks));
+        }
+        // With fewer picks the smallest counts may stay lower, which may allow even fewer picks.
+        picks = fitting;
     }
 }
 
