@@ -125,7 +125,10 @@ impl SharedObjects {
     pub fn has_other_nodes_after(&self, batch: &Batch) -> bool {
         let nodes = self.nodes.nodes();
         let is_unknown = |name: &str| !name.is_empty() && nodes.slot(name).is_none();
-        let names_unknown = |change: ValidChange<'_>| matches!(change.form, Form::Pod(pod) if is_unknown(pod.node_name()));
+        let names_unknown = |change: ValidChange<'_>| match change.form {
+            Form::Pod(pod) => is_unknown(pod.node_name()),
+            _ => false,
+        };
         batch.has_nodes() || batch.changes().any(names_unknown)
     }
 }
