@@ -108,11 +108,6 @@ fn is_scheduled(name: &str) -> bool {
 }
 
 impl Amounts<i64> {
-    /// Returns the amounts that are counted for quantities, each rounded up.
-    pub fn of_wire(wire: &BTreeMap<String, v1::Quantity>) -> Self {
-        Sums::from(wire).rounded()
-    }
-
     /// The positive amounts, as quantities by name.
     pub fn to_wire(&self) -> BTreeMap<String, v1::Quantity> {
         let quantity = |(resource, amount): (Resource, i64)| {

@@ -210,17 +210,13 @@ fn compile_selector(
     let list = path.field("matchLabelKeys");
     match &wire.label_selector {
         None if !keys.is_empty() => faults.add(list, "can only be set with a labelSelector"),
-        None => {}
-        Some(selector) => {
-            let used = if keys.is_empty() {
-                HashSet::new()
-            } else {
-                used_keys(selector, pod_labels)
-            };
+        Some(selector) if !keys.is_empty() => {
+            let used = used_keys(selector, pod_labels);
             for (path, _) in list.each(keys).filter(|(_, key)| used.contains(&***key)) {
                 faults.add(path, "is used by the labelSelector already");
             }
         }
+        _ => {}
     }
     let own = path.field("labelSelector");
     let present = keys.iter().filter_map(|key| pod_labels.get_key_value(key));

@@ -5,12 +5,9 @@ use std::collections::BTreeMap;
 use super::amounts::Sums;
 use crate::proto::v1;
 
-/// The policy that makes a sidecar of an init container.
-const ALWAYS: &str = "Always";
-
-/// Returns whether an init container runs as long as the pod.
+/// Returns whether an init container is a sidecar, which runs as long as the pod.
 pub(super) fn is_sidecar(container: &v1::Container) -> bool {
-    container.restart_policy == ALWAYS
+    container.restart_policy == "Always"
 }
 
 /// Returns the requests of a container or a pod, by name.

@@ -18,7 +18,10 @@ const KNOWN: [KnownFeature; 3] = [
     KnownFeature {
         feature: Features::RESTART_ALL_CONTAINERS,
         name: "RestartAllContainersOnContainerExits",
-        is_needed: |spec| each_container(spec).any(restarts_all),
+        is_needed: |spec| {
+            let mut rules = each_container(spec).flat_map(|it| &it.restart_policy_rules);
+            rules.any(|rule| rule.action == "RestartAllContainers")
+        },
     },
     KnownFeature {
         feature: Features::USER_NAMESPACES_OF_HOST_NETWORK,
@@ -94,9 +97,4 @@ impl Features {
 
 fn each_container(spec: &v1::PodSpec) -> impl Iterator<Item = &v1::Container> {
     spec.containers.iter().chain(&spec.init_containers)
-}
-
-fn restarts_all(container: &v1::Container) -> bool {
-    let mut rules = container.restart_policy_rules.iter();
-    rules.any(|rule| rule.action == "RestartAllContainers")
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use super::amounts::{Amounts, Resource, add_to_each};
+use super::amounts::{Amounts, Resource, Sums, add_to_each};
 use super::host_ports::HostPort;
 use super::quantity::Quantity;
 use super::requests::{Requests, check_quantities};
@@ -86,7 +86,7 @@ impl Allocatable {
         let before = faults.total();
         check_quantities(wire, path, faults);
         (!wire.is_empty() && faults.total() == before).then(|| Self {
-            amounts: Amounts::of_wire(wire),
+            amounts: Sums::from(wire).rounded(),
             pods: wire
                 .get(PODS)
                 .map_or(0, |q| Quantity::of(&q.string).units()),

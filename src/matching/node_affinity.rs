@@ -34,13 +34,6 @@ struct NodeTerm<A> {
 
 on_heap!(NodeTerm<A>: labels, names; A);
 
-impl<A> NodeTerm<A> {
-    /// The number of the term's requirements.
-    fn len(&self) -> usize {
-        self.labels.len() + self.names.len()
-    }
-}
-
 /// The rule for the nodes that a pod may run on. A node must have all labels of the pod's
 /// `nodeSelector` and match a term of its required node affinity. Copies share one value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -144,8 +137,9 @@ impl<A> NodeAffinity<A> {
     /// Upper estimate of how many requirements a node is checked against.
     pub fn per_node(&self) -> usize {
         let rules = &*self.0;
-        let terms = rules.terms.iter().flatten().map(NodeTerm::len);
-        rules.labels.len() + terms.sum::<usize>()
+        let terms = rules.terms.iter().flatten();
+        let of_terms = terms.map(|term| term.labels.len() + term.names.len());
+        rules.labels.len() + of_terms.sum::<usize>()
     }
 
     /// Returns the number of values, and of requirements without values.

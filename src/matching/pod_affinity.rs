@@ -167,11 +167,22 @@ impl PodTerm {
                 let (Some(value), Some(selector)) = (value, &wire.label_selector) else {
                     continue;
                 };
-                if is_match && !is_merged(key, selector) && uses(key, selector) {
-                    faults.add(path, "is used by the labelSelector already");
-                } else if !is_match || !is_merged(key, selector) {
-                    merged.push(requirement(key, value, is_match));
+                if is_match && is_merged(key, selector) {
+                    continue;
                 }
+                if is_match && uses(key, selector) {
+                    faults.add(path, "is used by the labelSelector already");
+                    continue;
+                }
+                let operator = if is_match {
+                    Operator::In
+                } else {
+                    Operator::NotIn
+                };
+                merged.push(Requirement {
+                    key: key.as_str().into(),
+                    operator: operator([value.as_str().into()].into()),
+                });
             }
         }
         Self::checked(wire, merged, path, faults)
@@ -267,17 +278,6 @@ fn is_merged(key: &str, selector: &v1::LabelSelector) -> bool {
 fn uses(key: &str, selector: &v1::LabelSelector) -> bool {
     let mut expressions = selector.match_expressions.iter();
     selector.match_labels.contains_key(key) || expressions.any(|e| e.key == key)
-}
-
-fn requirement(key: &str, value: &str, is_match: bool) -> Requirement<Box<str>> {
-    let values = [value.into()].into();
-    Requirement {
-        key: key.into(),
-        operator: match is_match {
-            true => Operator::In(values),
-            false => Operator::NotIn(values),
-        },
-    }
 }
 
 fn required(rules: Option<&v1::PodAffinity>) -> &[v1::PodAffinityTerm] {

@@ -163,20 +163,13 @@ fn multiplied(whole: &str, fraction: &str, power: u32) -> (String, String) {
     let (mut carry, mut reversed) = (0_u128, String::new());
     for digit in fraction.bytes().rev().chain(whole.bytes().rev()) {
         carry += u128::from(digit - b'0') * factor;
-        reversed.push(last_digit(carry));
+        reversed.push(char::from(b'0' + (carry % 10) as u8));
         carry /= 10;
     }
-    while carry > 0 {
-        reversed.push(last_digit(carry));
-        carry /= 10;
-    }
-    let digits: String = reversed.chars().rev().collect();
+    let last: String = reversed.chars().rev().collect();
+    let digits = format!("{carry}{last}");
     let (whole, fraction) = digits.split_at(digits.len() - fraction.len());
     (whole.to_owned(), fraction.to_owned())
-}
-
-fn last_digit(number: u128) -> char {
-    char::from(b'0' + (number % 10) as u8)
 }
 
 #[cfg(test)]

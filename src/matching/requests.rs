@@ -49,15 +49,6 @@ impl Requests {
         }
     }
 
-    /// Returns the requests of a valid pod that exists. While its node resizes the pod, each is the
-    /// larger of the present and the wanted amount.
-    pub fn of_existing(pod: &v1::Pod, resizing: Resizing) -> Self {
-        let spec = pod.spec.as_ref();
-        spec.map_or_else(Self::default, |spec| {
-            Self::of(spec, pod.status.as_ref(), resizing)
-        })
-    }
-
     /// Returns the requests of a pod that has only this container, which has to be valid.
     pub fn of_one(container: v1::Container) -> Self {
         let spec = v1::PodSpec {
@@ -67,6 +58,8 @@ impl Requests {
         Self::of(&spec, None, Resizing::Sums)
     }
 
+    /// Returns the requests of a valid pod. While its node resizes the pod, each is the larger of the
+    /// present and the wanted amount.
     fn of(spec: &v1::PodSpec, status: Option<&v1::PodStatus>, resizing: Resizing) -> Self {
         let mut all = match status {
             Some(status) => resizing::sum(spec, status, resizing),
@@ -128,18 +121,19 @@ impl RequestsByVersion {
 
     /// Sums up a valid pod that exists.
     pub fn of(pod: &v1::Pod) -> Self {
-        let resizing = VersionRules::of(None).resizing;
-        let newest = Requests::of_existing(pod, resizing);
-        let status = pod.status.as_ref();
-        let others = match status.is_some_and(resizing::tells_of_resources) {
-            false => Vec::new(),
-            true => {
-                let others = VersionRules::all().map(|rules| rules.resizing);
-                let others = others.filter(|other| *other != resizing);
-                let others = others.map(|other| (other, Requests::of_existing(pod, other)));
-                others.filter(|(_, requests)| *requests != newest).collect()
-            }
+        let Some(spec) = &pod.spec else {
+            return Self::default();
         };
+        let resizing = VersionRules::of(None).resizing;
+        let status = pod.status.as_ref();
+        let newest = Requests::of(spec, status, resizing);
+        let mut others = Vec::new();
+        if status.is_some_and(resizing::tells_of_resources) {
+            let rules = VersionRules::all().map(|rules| rules.resizing);
+            let rules = rules.filter(|other| *other != resizing);
+            let all = rules.map(|other| (other, Requests::of(spec, status, other)));
+            others.extend(all.filter(|(_, requests)| *requests != newest));
+        }
         Self { newest, others }
     }
 }

@@ -120,7 +120,7 @@ impl<A> Operator<A> {
 
 /// A base-10 `i64` as Go's `strconv.ParseInt(s, 10, 64)` reads it: an optional
 /// sign and digits, nothing else.
-pub(super) fn parse_int(text: &str) -> Option<i64> {
+fn parse_int(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
@@ -132,16 +132,6 @@ pub(super) enum LabelsOf {
     /// Labels of nodes. Values may be compared as numbers. A requirement with an invalid label
     /// value matches nothing.
     Nodes,
-}
-
-impl LabelsOf {
-    /// Returns the fault message for an unknown operator.
-    fn operators(self) -> &'static str {
-        match self {
-            Self::Pods => "must be In, NotIn, Exists or DoesNotExist",
-            Self::Nodes => "must be In, NotIn, Exists, DoesNotExist, Gt or Lt",
-        }
-    }
 }
 
 impl Operator<Box<str>> {
@@ -165,7 +155,11 @@ impl Operator<Box<str>> {
                 (count == 1, "must be exactly one when operator is Gt or Lt")
             }
             _ => {
-                faults.add(path.field("operator"), of.operators());
+                let known = match of {
+                    LabelsOf::Pods => "must be In, NotIn, Exists or DoesNotExist",
+                    LabelsOf::Nodes => "must be In, NotIn, Exists, DoesNotExist, Gt or Lt",
+                };
+                faults.add(path.field("operator"), known);
                 return None;
             }
         };

@@ -212,7 +212,8 @@ pub struct PersistentVolume {
     pub wire: v1::PersistentVolume,
     /// The capacity of the volume.
     pub size: Quantity,
-    affinity: Option<NodeAffinity>,
+    /// The rule for the nodes that reach the volume; `None` if all nodes do.
+    pub affinity: Option<NodeAffinity>,
     /// The volume's readable labels of zones and regions, with their values.
     pub zones: Box<[ZoneLabel]>,
 }
@@ -284,11 +285,6 @@ impl PersistentVolume {
             .as_ref()
             .is_some_and(|status| status.phase == "Available")
     }
-
-    /// The rule for the nodes that reach the volume; `None` if all nodes do.
-    pub fn affinity(&self) -> Option<&NodeAffinity> {
-        self.affinity.as_ref()
-    }
 }
 
 /// A class of storage.
@@ -336,10 +332,10 @@ impl StorageClass {
             let value = label(&wanted.key);
             value.is_some_and(|value| wanted.values.iter().any(|it| it == value))
         };
-        let mut matching = terms.iter().filter(|term| {
+        let matches = |term: &v1::TopologySelectorTerm| {
             let all = &term.match_label_expressions;
             !all.is_empty() && all.iter().all(has)
-        });
-        terms.is_empty() || matching.next().is_some()
+        };
+        terms.is_empty() || terms.iter().any(matches)
     }
 }

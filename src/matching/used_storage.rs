@@ -96,7 +96,7 @@ on_heap!(UsedStorage: claims, disks);
 
 /// A claim's name, with a slash instead of the name of the pod if it ends with that name. So the
 /// pods of one workload have claims of the same name.
-pub fn relative(claim: &str, pod: &str) -> String {
+fn relative(claim: &str, pod: &str) -> String {
     match claim.strip_suffix(pod) {
         Some(before) if before.ends_with('-') && !pod.is_empty() => format!("{before}/"),
         _ => claim.to_owned(),
@@ -165,16 +165,15 @@ impl UsedStorage {
         // Volumes were checked before they were kept.
         let faults = &mut Violations::default();
         let path = Path::root("volumes");
-        let sources = || kept.iter().map(v1::Volume::source);
-        let used = Self {
-            claims: sources()
-                .filter_map(|source| PodClaim::of(source, String::new, path, faults))
-                .collect(),
-            disks: sources()
-                .flat_map(|source| PodDisk::of(&source).collect::<Vec<_>>())
-                .collect(),
-        };
-        (used != Self::default()).then_some(used)
+        let (mut claims, mut disks) = (Vec::new(), Vec::new());
+        for source in kept.iter().map(v1::Volume::source) {
+            disks.extend(PodDisk::of(&source));
+            claims.extend(PodClaim::of(source, String::new, path, faults));
+        }
+        (!claims.is_empty() || !disks.is_empty()).then(|| Self {
+            claims: claims.into(),
+            disks: disks.into(),
+        })
     }
 }
 

@@ -125,7 +125,7 @@ impl VersionRules {
     }
 
     /// The rules of all versions, ascending.
-    pub fn all() -> impl DoubleEndedIterator<Item = &'static Self> {
+    pub fn all() -> impl Iterator<Item = &'static Self> {
         TABLE.iter()
     }
 }

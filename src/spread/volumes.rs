@@ -111,7 +111,8 @@ impl<'a> Volumes<'a> {
 
     /// Returns the cost of judging a node, in units.
     pub fn units_per_node(&self) -> usize {
-        let terms = |volume: &PersistentVolume| 1 + volume.affinity().map_or(0, |it| it.per_node());
+        let terms =
+            |volume: &PersistentVolume| 1 + volume.affinity.as_ref().map_or(0, |it| it.per_node());
         let there = || self.bound.iter().filter_map(|bound| bound.volume);
         let bound = there().map(terms);
         let zones = there().map(|volume| volume.zones.len());

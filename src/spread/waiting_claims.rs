@@ -108,7 +108,8 @@ impl<'a> WaitingClaims<'a> {
     pub(super) fn per_node(&self) -> usize {
         let volumes = self.0.iter().map(|waiting| {
             let all = waiting.kept.iter().chain(&waiting.available);
-            let terms = all.map(|(_, volume)| 1 + volume.affinity().map_or(0, |it| it.per_node()));
+            let terms =
+                all.map(|(_, volume)| 1 + volume.affinity.as_ref().map_or(0, |it| it.per_node()));
             1 + waiting.class.wire.allowed_topologies.len() + terms.sum::<usize>()
         });
         volumes.sum()
@@ -229,6 +230,6 @@ impl<'a> WaitingClaim<'a> {
 
 /// Returns whether a node reaches a volume.
 pub(super) fn reaches(volume: &PersistentVolume, node: NodeRef<'_>) -> bool {
-    let affinity = volume.affinity();
+    let affinity = volume.affinity.as_ref();
     affinity.is_none_or(|affinity| affinity.matches::<str>(&LabelsOnly(node)))
 }
