@@ -3,7 +3,7 @@
 //! - `topology`: the numbered values of a topology key. `partition`: the nodes that a constraint
 //!   counts in, by domain; `partitioned_nodes` are the nodes with all partitions.
 //! - `view`: matching pods per domain; `views` are those of a namespace, found by a label set
-//!   through `watched` and `selector_index`.
+//!   through `watched`.
 //! - `query`: a question to the counts, and the decision which questions deserve a view.
 //! - `discarded`, `usage`, `upkeep`: the end of views and partitions.
 //!
@@ -44,7 +44,6 @@ pub mod partition_in_use;
 pub mod partitioned_nodes;
 pub mod partitions;
 pub mod query;
-pub mod selector_index;
 pub mod topology;
 pub mod upkeep;
 pub mod usage;

@@ -26,13 +26,20 @@ pub struct View {
 }
 
 impl View {
-    /// A view with these counts, by domain, first used by a decision at this tick.
-    pub fn of(
+    /// A view of these numbers of pods per node, first used by a decision at this tick.
+    pub fn counting(
+        nodes: impl Iterator<Item = (Slot, u32)>,
         id: PartitionId,
         partition: &Partition,
-        counts: Vec<u32>,
         used: (u64, DecisionId),
     ) -> Self {
+        let mut counts = vec![0; partition.id_bound()];
+        for (slot, pods) in nodes {
+            let domain = partition.member(slot);
+            if domain.is_some() {
+                counts[domain.index()] += pods;
+            }
+        }
         let levels = (partition.domain_count() > MANY_DOMAINS).then(|| {
             let mut levels = BTreeMap::new();
             for domain in partition.domains() {
@@ -56,23 +63,6 @@ impl View {
         self.bytes = heap::shared(size_of::<Self>())
             + heap::list::<u32>(self.counts.capacity())
             + heap::tree::<u32, u32>(levels);
-    }
-
-    /// A view of these numbers of pods per node.
-    pub fn counting(
-        nodes: impl Iterator<Item = (Slot, u32)>,
-        id: PartitionId,
-        partition: &Partition,
-        used: (u64, DecisionId),
-    ) -> Self {
-        let mut counts = vec![0; partition.id_bound()];
-        for (slot, pods) in nodes {
-            let domain = partition.member(slot);
-            if domain.is_some() {
-                counts[domain.index()] += pods;
-            }
-        }
-        Self::of(id, partition, counts, used)
     }
 
     /// The partition of the view.

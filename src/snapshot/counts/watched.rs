@@ -3,21 +3,24 @@
 
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use slab::Slab;
 
 use super::partition_in_use::PartitionId;
-use super::selector_index::SelectorIndex;
 use super::view::View;
 use crate::account::heap::{self, OnHeap};
 use crate::matching::Selector;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
+use crate::snapshot::objects::pair_index::PairIndex;
 use crate::snapshot::objects::shrink;
 
 /// Selectors with views.
 #[derive(Debug, Clone, Default)]
 pub struct WatchedSelectors {
     selectors: Slab<WatchedEntry>,
-    index: SelectorIndex,
+    by_selector: HashMap<Arc<Selector>, usize>,
+    /// Finds the selectors that can match a label set.
+    by_pair: PairIndex,
     /// The selectors that match each label set, by its number.
     watchers: Vec<Vec<Watcher>>,
     /// The number of views.
@@ -75,8 +78,10 @@ impl WatchedEntry {
 
 /// Returns the bytes of a selector, with all keys that find it.
 fn key_bytes(selector: &Selector) -> usize {
-    let shared = heap::shared(size_of::<Selector>() + selector.heap_bytes());
-    size_of::<WatchedEntry>() * 3 / 2 + shared + SelectorIndex::bytes_of(selector)
+    size_of::<WatchedEntry>() * 3 / 2
+        + heap::shared(size_of::<Selector>() + selector.heap_bytes())
+        + heap::entry::<(Arc<Selector>, usize)>()
+        + PairIndex::bytes_of(selector)
 }
 
 /// Returns the bytes of a view where it is kept.
@@ -87,7 +92,7 @@ fn view_bytes(view: &View) -> usize {
 impl WatchedSelectors {
     /// A view that is kept.
     pub fn find(&self, selector: &Selector, id: PartitionId) -> Option<&Arc<View>> {
-        let watched = &self.selectors[self.index.find(selector)?];
+        let watched = &self.selectors[*self.by_selector.get(selector)?];
         watched.views.iter().find(|view| view.partition() == id)
     }
 
@@ -102,7 +107,7 @@ impl WatchedSelectors {
         if let Some(view) = self.find(selector, view.partition()) {
             return Arc::clone(view);
         }
-        let found = self.index.find(selector);
+        let found = self.by_selector.get(selector).copied();
         let index = found.unwrap_or_else(|| self.watch(selector, matched));
         let view = Arc::new(view);
         self.bytes += view_bytes(&view);
@@ -132,7 +137,8 @@ impl WatchedSelectors {
         let watched = &self.selectors[index];
         self.bytes += watched.key_bytes;
         self.matches += watched.sets.len();
-        self.index.add(selector, index);
+        self.by_pair.add(&selector, index);
+        self.by_selector.insert(selector, index);
         index
     }
 
@@ -150,7 +156,8 @@ impl WatchedSelectors {
             watchers.retain(|watcher| self.selectors.contains(watcher.selector));
         }
         for (entry, index) in taken.iter().zip(all) {
-            self.index.remove(&entry.selector, *index);
+            self.by_pair.remove(&entry.selector, *index);
+            self.by_selector.remove(&entry.selector);
             self.matches -= entry.sets.len();
         }
         taken
@@ -164,7 +171,7 @@ impl WatchedSelectors {
         if self.watchers.len() <= set.index() {
             self.watchers.resize_with(set.index() + 1, Vec::new);
         }
-        let candidates = self.index.candidates(sets.texts(set));
+        let candidates = self.by_pair.candidates(sets.texts(set));
         for index in candidates {
             let watched = &mut self.selectors[index];
             if sets.matches(set, &watched.selector) {
@@ -299,9 +306,9 @@ impl WatchedSelectors {
     /// Returns the bytes that a view would take if it were kept here.
     pub fn cost(&self, selector: &Selector, view: &View, matched: &[LabelSetId]) -> usize {
         let view = view_bytes(view);
-        match self.index.find(selector) {
-            Some(_) => view,
-            None => view + key_bytes(selector) + matched.len() * MATCH,
+        match self.by_selector.contains_key(selector) {
+            true => view,
+            false => view + key_bytes(selector) + matched.len() * MATCH,
         }
     }
 }
