@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::change::{Batch, Form, ValidChange};
-use super::cluster_table::{ClusterTable, Tabled};
+use super::cluster_table::ClusterTable;
+use super::compiled::LabelledNamespace;
 use super::kind::ObjectKind;
-use super::namespace_object::LabelledNamespace;
 use super::storage_objects::StorageObjects;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
@@ -17,12 +17,6 @@ pub struct ClusterObjects {
     namespaces: ClusterTable<LabelledNamespace>,
     /// Claims, persistent volumes and storage classes.
     pub storage: StorageObjects,
-}
-
-impl Tabled for LabelledNamespace {
-    fn uid(&self) -> &str {
-        &self.uid
-    }
 }
 
 impl ClusterObjects {
@@ -72,7 +66,8 @@ impl ClusterObjects {
                 (ObjectKind::Storage(kind), _) => self.storage.apply(&change, kind),
                 (_, Form::Namespace(it)) => self.namespaces.put(name, it).1,
                 (ObjectKind::Namespace, Form::Delete(uid)) => {
-                    self.namespaces.remove(name, uid).is_some()
+                    let removed = self.namespaces.remove(name, uid, |it| &it.uid);
+                    removed.is_some()
                 }
                 _ => continue,
             };

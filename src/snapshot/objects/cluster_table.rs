@@ -5,12 +5,6 @@ use std::sync::Arc;
 
 use crate::account::heap::{self, OnHeap};
 
-/// An object of a table.
-pub trait Tabled: PartialEq + OnHeap {
-    /// The object's uid; empty when unknown.
-    fn uid(&self) -> &str;
-}
-
 /// Objects of one kind, by name. Copies share the objects.
 #[derive(Debug, Clone)]
 pub struct ClusterTable<T> {
@@ -28,7 +22,7 @@ impl<T> Default for ClusterTable<T> {
     }
 }
 
-impl<T: Tabled> ClusterTable<T> {
+impl<T: PartialEq + OnHeap> ClusterTable<T> {
     /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.all.len()
@@ -60,9 +54,10 @@ impl<T: Tabled> ClusterTable<T> {
         (old, true)
     }
 
-    /// Removes an object, if `uid` is empty or its own.
-    pub fn remove(&mut self, name: &str, uid: &str) -> Option<Arc<T>> {
-        let is_meant = |object: &Arc<T>| uid.is_empty() || object.uid() == uid;
+    /// Removes an object, if `uid` is empty or its own. `uid_of` returns the uid of an object, which
+    /// is empty when unknown.
+    pub fn remove(&mut self, name: &str, uid: &str, uid_of: impl Fn(&T) -> &str) -> Option<Arc<T>> {
+        let is_meant = |object: &Arc<T>| uid.is_empty() || uid_of(object) == uid;
         if !self.all.get(name).is_some_and(is_meant) {
             return None;
         }
@@ -77,6 +72,6 @@ impl<T: Tabled> ClusterTable<T> {
     }
 }
 
-fn bytes<T: Tabled>(name: &str, object: &T) -> usize {
+fn bytes<T: OnHeap>(name: &str, object: &T) -> usize {
     heap::block(name.len()) + heap::shared(size_of::<T>()) + object.heap_bytes()
 }

@@ -1,27 +1,20 @@
 //! Objects in their kept form. Compiling is validating. It happens once; a compiled object is
 //! applied without another check. Pods have their own form (`pod.rs`).
 
-use std::sync::{Arc, LazyLock};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::asks;
-use super::budget::DisruptionBudget;
 use super::kind::{ObjectKind, OwnerKind, StorageKind, metadata_of};
-use super::namespace_object::LabelledNamespace;
 use super::node::CompiledNode;
-use super::owners::{Owner, Selects};
+use super::owners::Owner;
 use super::pod::Phase;
-use super::storage_object::StorageObject;
+use crate::account::heap::on_heap;
 use crate::limits::{Limit, Limits, NodeNames};
+use crate::matching::storage::{PersistentVolume, StorageClass, VolumeClaim};
 use crate::matching::{Path, Violations, check_claim_names, names, times};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
-
-/// The limits of objects that were accepted before: these are kept whatever the limits are at
-/// present.
-static TRUSTED: LazyLock<Limits> = LazyLock::new(|| Limits {
-    node_affinity_terms: usize::MAX,
-    ..Limits::default()
-});
 
 /// The compiled form of a change, before it is applied.
 #[derive(Debug, Clone)]
@@ -38,6 +31,26 @@ pub enum Compiled {
     Delete(ObjectKind),
 }
 
+/// Uid and labels of a namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelledNamespace {
+    pub(super) uid: Box<str>,
+    pub(super) labels: BTreeMap<String, String>,
+}
+
+on_heap!(LabelledNamespace: uid, labels);
+
+/// An object about storage.
+#[derive(Debug, Clone)]
+pub enum StorageObject {
+    /// A claim.
+    Claim(Arc<VolumeClaim>),
+    /// A persistent volume.
+    Volume(Arc<PersistentVolume>),
+    /// A class.
+    Class(Arc<StorageClass>),
+}
+
 impl Compiled {
     /// Checks a change, which is at `path`, and compiles it. `None` when a fault leaves nothing to
     /// compile, and for a pod.
@@ -47,21 +60,25 @@ impl Compiled {
         path: Path<'_>,
         faults: &mut Violations,
     ) -> Option<Self> {
+        let kind = ObjectKind::of(object);
         if let Object::Delete(reference) = object {
-            let path = path.field("delete");
-            check_reference(reference, limits, path, faults);
-            return Self::of(object, limits, path, faults);
+            check_reference(kind, reference, limits, path.field("delete"), faults);
+            return kind.map(Self::Delete);
         }
-        let kind = ObjectKind::of(object)?;
-        let path = path.field(kind.field());
-        check_metadata(kind, metadata_of(object), limits, path, faults);
+        let path = path.field(kind?.field());
+        check_metadata(kind?, metadata_of(object), limits, path, faults);
         Self::of(object, limits, path, faults)
     }
 
     /// Compiles a change of the snapshot's own making, which needs no check.
     pub fn trusted(object: &Object) -> Self {
         let mut no_faults = Violations::default();
-        let compiled = Self::of(object, &TRUSTED, Path::root("change"), &mut no_faults);
+        let compiled = Self::of(
+            object,
+            &Limits::none(),
+            Path::root("change"),
+            &mut no_faults,
+        );
         compiled.expect("what the snapshot makes itself is valid")
     }
 
@@ -71,27 +88,33 @@ impl Compiled {
         path: Path<'_>,
         faults: &mut Violations,
     ) -> Option<Self> {
-        if let Some(storage) = StorageObject::compile(object, limits, path, faults) {
-            return Some(Self::Storage(storage));
-        }
         Some(match object {
             Object::Node(node) => Self::Node(Box::new(CompiledNode::compile(node, path, faults))),
             Object::Namespace(namespace) => {
-                Self::Namespace(Arc::new(LabelledNamespace::of(namespace)))
+                let metadata = namespace.metadata.clone().unwrap_or_default();
+                Self::Namespace(Arc::new(LabelledNamespace {
+                    uid: metadata.uid.into(),
+                    labels: metadata.labels,
+                }))
+            }
+            Object::PersistentVolumeClaim(wire) => {
+                let claim = VolumeClaim::compile(wire, path, faults);
+                Self::Storage(StorageObject::Claim(Arc::new(claim)))
+            }
+            Object::PersistentVolume(wire) => {
+                let volume = PersistentVolume::compile(wire, limits, path, faults);
+                Self::Storage(StorageObject::Volume(Arc::new(volume)))
+            }
+            Object::StorageClass(wire) => {
+                Self::Storage(StorageObject::Class(Arc::new(StorageClass::compile(wire))))
             }
             Object::Delete(reference) => Self::Delete(ObjectKind::parse(&reference.kind)?),
             _ => {
-                let (kind, selects) = Selects::of(object)?;
-                let uid = metadata_of(object).map_or("", |metadata| &metadata.uid);
-                let path = path.field("spec");
-                let owner = Owner::compile(uid, selects, path.field("selector"), faults);
-                let budget = match object {
-                    Object::PodDisruptionBudget(wire) => {
-                        Some(DisruptionBudget::compile(wire, path, faults))
-                    }
-                    _ => None,
+                let ObjectKind::Owner(kind) = ObjectKind::of(object)? else {
+                    return None;
                 };
-                Self::Owner(kind, Arc::new(owner.with_budget(budget)))
+                let owner = Owner::compile(object, path.field("spec"), faults)?;
+                Self::Owner(kind, Arc::new(owner))
             }
         })
     }
@@ -102,19 +125,21 @@ impl Compiled {
             Self::Node(_) => ObjectKind::Node,
             Self::Owner(kind, _) => ObjectKind::Owner(*kind),
             Self::Namespace(_) => ObjectKind::Namespace,
-            Self::Storage(it) => ObjectKind::Storage(it.kind()),
+            Self::Storage(StorageObject::Claim(_)) => ObjectKind::Storage(StorageKind::Claim),
+            Self::Storage(StorageObject::Volume(_)) => ObjectKind::Storage(StorageKind::Volume),
+            Self::Storage(StorageObject::Class(_)) => ObjectKind::Storage(StorageKind::Class),
             Self::Delete(kind) => *kind,
         }
     }
 }
 
 fn check_reference(
+    kind: Option<ObjectKind>,
     reference: &v1::ObjectReference,
     limits: &Limits,
     path: Path<'_>,
     faults: &mut Violations,
 ) {
-    let kind = ObjectKind::parse(&reference.kind);
     if kind.is_none() {
         let known = ObjectKind::list();
         faults.add(path.field("kind"), format!("must be one of {known}"));

@@ -6,7 +6,7 @@ use std::collections::btree_map::Entry;
 use std::sync::{Arc, Weak};
 
 use super::budget::DisruptionBudget;
-use super::kind::{ObjectKind, OwnerKind};
+use super::kind::{ObjectKind, OwnerKind, metadata_of};
 use crate::account::heap::{self, OnHeap, on_heap};
 use crate::matching::{Path, Selector, Violations, names};
 use crate::proto::v1;
@@ -56,6 +56,18 @@ enum OwnerSelector {
     Selector(Selector),
 }
 
+impl OwnerSelector {
+    fn of_labels(
+        wire: Option<&BTreeMap<String, String>>,
+        path: Path<'_>,
+        faults: &mut Violations,
+    ) -> Self {
+        let labels = wire.cloned().unwrap_or_default();
+        names::check_labels(&labels, path, faults);
+        Self::Labels(labels)
+    }
+}
+
 impl OnHeap for OwnerSelector {
     fn heap_bytes(&self) -> usize {
         match self {
@@ -74,52 +86,6 @@ pub struct NamedBudget<'a> {
     pub selector: &'a Selector,
     /// The disruptions that it allows.
     pub budget: DisruptionBudget,
-}
-
-/// The selector of a service or a controller, on the wire.
-#[derive(Clone, Copy)]
-pub enum Selects<'a> {
-    /// The pods with all of these labels (services, replication controllers).
-    Labels(Option<&'a BTreeMap<String, String>>),
-    /// The pods that match (replica sets, stateful sets).
-    Selector(Option<&'a v1::LabelSelector>),
-}
-
-impl<'a> Selects<'a> {
-    /// Returns the kind and the selector of a service or controller; `None` for other objects.
-    pub fn of(object: &'a Object) -> Option<(OwnerKind, Self)> {
-        Some(match object {
-            Object::Service(it) => {
-                let labels = it.spec.as_ref().map(|spec| &spec.selector);
-                (OwnerKind::Service, Self::Labels(labels))
-            }
-            Object::ReplicationController(it) => {
-                let labels = it.spec.as_ref().map(|spec| &spec.selector);
-                (OwnerKind::ReplicationController, Self::Labels(labels))
-            }
-            Object::ReplicaSet(it) => {
-                let selector = it.spec.as_ref().and_then(|spec| spec.selector.as_ref());
-                (OwnerKind::ReplicaSet, Self::Selector(selector))
-            }
-            Object::StatefulSet(it) => {
-                let selector = it.spec.as_ref().and_then(|spec| spec.selector.as_ref());
-                (OwnerKind::StatefulSet, Self::Selector(selector))
-            }
-            Object::PodDisruptionBudget(it) => {
-                let selector = it.spec.as_ref().and_then(|spec| spec.selector.as_ref());
-                (OwnerKind::PodDisruptionBudget, Self::Selector(selector))
-            }
-            Object::Node(_)
-            | Object::Pod(_)
-            | Object::Namespace(_)
-            | Object::PersistentVolumeClaim(_)
-            | Object::PersistentVolume(_)
-            | Object::StorageClass(_)
-            | Object::Delete(_) => {
-                return None;
-            }
-        })
-    }
 }
 
 /// The controller that a pod names as its owner.
@@ -151,33 +117,43 @@ impl Controller {
 }
 
 impl Owner {
-    /// Checks and compiles the selector, which is at `path`.
-    pub fn compile(
-        uid: &str,
-        selects: Selects<'_>,
-        path: Path<'_>,
-        faults: &mut Violations,
-    ) -> Self {
-        let selects = match selects {
-            Selects::Labels(labels) => {
-                let labels = labels.cloned().unwrap_or_default();
-                names::check_labels(&labels, path, faults);
-                OwnerSelector::Labels(labels)
+    /// Checks and compiles a service, a controller or a budget, whose spec is at `path`; `None` for
+    /// other objects.
+    pub fn compile(object: &Object, path: Path<'_>, faults: &mut Violations) -> Option<Self> {
+        let at = path.field("selector");
+        let selects = match object {
+            Object::Service(it) => {
+                let labels = it.spec.as_ref().map(|spec| &spec.selector);
+                OwnerSelector::of_labels(labels, at, faults)
             }
-            Selects::Selector(wire) => {
-                OwnerSelector::Selector(Selector::compile(wire, path, faults))
+            Object::ReplicationController(it) => {
+                let labels = it.spec.as_ref().map(|spec| &spec.selector);
+                OwnerSelector::of_labels(labels, at, faults)
             }
+            Object::ReplicaSet(it) => {
+                let wire = it.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+                OwnerSelector::Selector(Selector::compile(wire, at, faults))
+            }
+            Object::StatefulSet(it) => {
+                let wire = it.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+                OwnerSelector::Selector(Selector::compile(wire, at, faults))
+            }
+            Object::PodDisruptionBudget(it) => {
+                let wire = it.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+                OwnerSelector::Selector(Selector::compile(wire, at, faults))
+            }
+            _ => return None,
         };
-        Self {
+        let budget = match object {
+            Object::PodDisruptionBudget(it) => Some(DisruptionBudget::compile(it, path, faults)),
+            _ => None,
+        };
+        let uid = metadata_of(object).map_or("", |metadata| &metadata.uid);
+        Some(Self {
             uid: uid.into(),
             selects,
-            budget: None,
-        }
-    }
-
-    /// The same owner with the disruptions that a budget allows.
-    pub fn with_budget(self, budget: Option<DisruptionBudget>) -> Self {
-        Self { budget, ..self }
+            budget,
+        })
     }
 
     fn to_wire(&self, kind: OwnerKind, namespace: &str, name: &str) -> Object {

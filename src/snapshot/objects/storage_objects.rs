@@ -3,34 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::change::{Form, ValidChange};
-use super::cluster_table::{ClusterTable, Tabled};
+use super::cluster_table::ClusterTable;
+use super::compiled::StorageObject;
 use super::kind::{ObjectKind, StorageKind};
-use super::storage_object::StorageObject;
 use crate::account::heap;
 use crate::matching::storage::{PersistentVolume, StorageClass, VolumeClaim};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
-
-impl Tabled for VolumeClaim {
-    fn uid(&self) -> &str {
-        &self.metadata().uid
-    }
-}
-
-impl Tabled for PersistentVolume {
-    fn uid(&self) -> &str {
-        &self.metadata().uid
-    }
-}
-
-impl Tabled for StorageClass {
-    fn uid(&self) -> &str {
-        self.wire
-            .metadata
-            .as_ref()
-            .map_or("", |metadata| &metadata.uid)
-    }
-}
 
 /// The storage of a cluster: classes, volumes and claims.
 #[derive(Debug, Clone, Default)]
@@ -144,10 +123,18 @@ impl StorageObjects {
                 }
                 changed
             }
-            (Form::Delete(uid), StorageKind::Claim) => self.claims.remove(&key(), uid).is_some(),
-            (Form::Delete(uid), StorageKind::Class) => self.classes.remove(id.name, uid).is_some(),
+            (Form::Delete(uid), StorageKind::Claim) => {
+                let old = self.claims.remove(&key(), uid, |it| &it.metadata().uid);
+                old.is_some()
+            }
+            (Form::Delete(uid), StorageKind::Class) => {
+                let old = self.classes.remove(id.name, uid, |it| {
+                    it.wire.metadata.as_ref().map_or("", |it| &it.uid)
+                });
+                old.is_some()
+            }
             (Form::Delete(uid), StorageKind::Volume) => {
-                let old = self.volumes.remove(id.name, uid);
+                let old = self.volumes.remove(id.name, uid, |it| &it.metadata().uid);
                 self.unlist(id.name, old.as_deref());
                 old.is_some()
             }
