@@ -1,11 +1,13 @@
 //! The requirements of a pod: owners, node selector, affinity, tolerations, constraints, priority,
 //! and requests. They are kept encoded, because decisions about other pods read only the requests.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use prost::Message;
 
 use super::reservation::is_reservation;
+use crate::account::heap::on_heap;
 use crate::matching::{self, PodTerm, Requests, UsedStorage, absolute};
 use crate::proto::v1;
 
@@ -16,18 +18,12 @@ const NODE_NAME_FIELD: &str = "metadata.name";
 #[derive(Debug)]
 pub struct Asks {
     pub(super) encoded: Box<[u8]>,
-    /// The requests of the pod, if it has any.
-    pub(super) requests: Option<Arc<Requests>>,
-    /// The terms of its required anti-affinity, if it has any.
-    pub(super) keeps_away: Option<Arc<[PodTerm]>>,
-    /// The terms by which kube-scheduler scores nodes for other pods, if it has any.
-    pub(super) scored: Option<Arc<[PodTerm]>>,
+    /// The parts that decisions about other pods read.
+    pub(super) read: ReadAsks,
     /// The approximate number of its bytes on the wire.
     pub(super) size_bytes: usize,
     /// The number of these bytes that are requests.
     pub(super) request_bytes: usize,
-    /// The storage that the pod uses, if decisions depend on it.
-    pub(super) storage: Option<Arc<UsedStorage>>,
     /// True if the requirements may depend on the name of the pod, or on the node that it names.
     pub(super) is_own: bool,
     /// The priority of the pod.
@@ -35,6 +31,21 @@ pub struct Asks {
     /// The form that a journal writes.
     fields: OnceLock<AskedFields>,
 }
+
+/// The requirements of a pod that decisions about other pods read.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct ReadAsks {
+    /// The requests of the pod, if it has any.
+    pub requests: Option<Arc<Requests>>,
+    /// The terms of its required anti-affinity, if it has any.
+    pub keeps_away: Option<Arc<[PodTerm]>>,
+    /// The terms by which kube-scheduler scores nodes for other pods, if it has any.
+    pub scored: Option<Arc<[PodTerm]>>,
+    /// The storage that the pod uses, if decisions depend on it.
+    pub storage: Option<Arc<UsedStorage>>,
+}
+
+on_heap!(ReadAsks: requests, keeps_away, scored, storage);
 
 /// The requirements of a pod, as fields of its messages.
 #[derive(Debug)]
@@ -74,14 +85,16 @@ impl Asks {
         encode(pod, requests.as_deref(), &volumes, &mut encoded);
         Some(Self {
             encoded: encoded.into(),
-            requests,
-            keeps_away,
-            scored: PodTerm::scored(pod),
             size_bytes: size_bytes(pod),
             request_bytes: requests_size_bytes(pod),
             is_own: selects_by_name(pod)
                 || storage.as_ref().is_some_and(|it| !it.claims.is_empty()),
-            storage,
+            read: ReadAsks {
+                requests,
+                keeps_away,
+                scored: PodTerm::scored(pod),
+                storage,
+            },
             priority: pod.spec.as_ref().map_or(0, priority_of),
             fields: OnceLock::new(),
         })
@@ -153,21 +166,15 @@ pub fn size_bytes(pod: &v1::Pod) -> usize {
 /// Returns the approximate bytes of a pod's requests on the wire.
 fn requests_size_bytes(pod: &v1::Pod) -> usize {
     let spec = pod.spec.as_ref().map_or(0, |spec| {
-        let overhead = spec.overhead.iter();
         all(&spec.containers)
             + all(&spec.init_containers)
-            + overhead
-                .map(|(k, v)| k.len() + v.encoded_len())
-                .sum::<usize>()
+            + quantities(&spec.overhead)
             + spec.resources.as_ref().map_or(0, Message::encoded_len)
     });
     let status = pod.status.as_ref().map_or(0, |status| {
-        let allocated = status.allocated_resources.iter();
         all(&status.container_statuses)
             + all(&status.init_container_statuses)
-            + allocated
-                .map(|(k, v)| k.len() + v.encoded_len())
-                .sum::<usize>()
+            + quantities(&status.allocated_resources)
             + status.resources.as_ref().map_or(0, Message::encoded_len)
     });
     spec + status
@@ -175,6 +182,12 @@ fn requests_size_bytes(pod: &v1::Pod) -> usize {
 
 fn all<M: Message>(messages: &[M]) -> usize {
     messages.iter().map(Message::encoded_len).sum()
+}
+
+fn quantities(all: &BTreeMap<String, v1::Quantity>) -> usize {
+    let all = all.iter();
+    all.map(|(name, quantity)| name.len() + quantity.encoded_len())
+        .sum()
 }
 
 /// Returns whether a pod has no requirements except requests.
@@ -269,13 +282,7 @@ fn decode(
 /// Returns whether terms of a pod select nodes by their names.
 fn selects_by_name(pod: &v1::Pod) -> bool {
     let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
-    let affinity = affinity.and_then(|affinity| affinity.node_affinity.as_ref());
-    let required = affinity.and_then(|affinity| {
-        affinity
-            .required_during_scheduling_ignored_during_execution
-            .as_ref()
-    });
-    let mut terms = required.into_iter().flat_map(|it| &it.node_selector_terms);
+    let mut terms = affinity.into_iter().flat_map(required_terms);
     terms.any(|term| !term.match_fields.is_empty())
 }
 
@@ -288,21 +295,19 @@ fn without_pin(affinity: &v1::Affinity, node_name: &str) -> Option<v1::Affinity>
         }
         _ => false,
     };
-    let required = affinity.node_affinity.as_ref()?;
-    let required = required
-        .required_during_scheduling_ignored_during_execution
-        .as_ref()?;
-    let terms = &required.node_selector_terms;
+    let terms = required_terms(affinity);
     if node_name.is_empty() || terms.is_empty() || !terms.iter().all(pins) {
         return None;
     }
     let mut rest = affinity.clone();
-    required_terms(&mut rest).for_each(|term| term.match_fields.clear());
+    required_terms_mut(&mut rest)
+        .iter_mut()
+        .for_each(|term| term.match_fields.clear());
     Some(rest)
 }
 
 fn pin(affinity: &mut v1::Affinity, node_name: &str) {
-    for term in required_terms(affinity) {
+    for term in required_terms_mut(affinity) {
         term.match_fields = vec![v1::NodeSelectorRequirement {
             key: NODE_NAME_FIELD.to_owned(),
             operator: "In".to_owned(),
@@ -311,13 +316,22 @@ fn pin(affinity: &mut v1::Affinity, node_name: &str) {
     }
 }
 
-fn required_terms(affinity: &mut v1::Affinity) -> impl Iterator<Item = &mut v1::NodeSelectorTerm> {
-    let required = affinity.node_affinity.iter_mut().filter_map(|affinity| {
-        affinity
-            .required_during_scheduling_ignored_during_execution
+fn required_terms(affinity: &v1::Affinity) -> &[v1::NodeSelectorTerm] {
+    let affinity = affinity.node_affinity.as_ref();
+    let required = affinity.and_then(|it| {
+        it.required_during_scheduling_ignored_during_execution
+            .as_ref()
+    });
+    required.map_or(&[], |required| &required.node_selector_terms)
+}
+
+fn required_terms_mut(affinity: &mut v1::Affinity) -> &mut [v1::NodeSelectorTerm] {
+    let affinity = affinity.node_affinity.as_mut();
+    let required = affinity.and_then(|it| {
+        it.required_during_scheduling_ignored_during_execution
             .as_mut()
     });
-    required.flat_map(|required| &mut required.node_selector_terms)
+    required.map_or(&mut [], |required| &mut required.node_selector_terms)
 }
 
 fn write_all<M: Message>(messages: &[M], out: &mut Vec<u8>) {

@@ -11,15 +11,11 @@ pub(in crate::snapshot) struct StoredNode {
     pub name: Symbol,
     pub uid: Box<str>,
     pub labels: InternedLabels,
-    pub taints: Box<[Taint]>,
     pub unschedulable: bool,
-    /// The resources that pods may request from it.
-    pub allocatable: Option<Allocatable>,
-    /// The features that the node declares.
-    pub features: Features,
+    pub compiled: CompiledNode,
 }
 
-on_heap!(StoredNode: labels, taints, uid, allocatable);
+on_heap!(StoredNode: labels, uid, compiled);
 
 /// The compiled form of a node on the wire.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,6 +27,8 @@ pub struct CompiledNode {
     /// The features that the node declares.
     pub features: Features,
 }
+
+on_heap!(CompiledNode: taints, allocatable);
 
 impl CompiledNode {
     /// Checks and compiles a node, which is at `path`.
@@ -71,7 +69,7 @@ impl<'a> NodeRef<'a> {
 
     /// The taints.
     pub fn taints(self) -> &'a [Taint] {
-        &self.node.taints
+        &self.node.compiled.taints
     }
 
     /// Returns whether the node is cordoned.
@@ -81,12 +79,12 @@ impl<'a> NodeRef<'a> {
 
     /// Returns the resources that pods may request.
     pub fn allocatable(self) -> Option<&'a Allocatable> {
-        self.node.allocatable.as_ref()
+        self.node.compiled.allocatable.as_ref()
     }
 
     /// The features that the node declares.
     pub fn features(self) -> Features {
-        self.node.features
+        self.node.compiled.features
     }
 
     /// The value of a label, given the symbol of its key.
@@ -106,7 +104,7 @@ impl<'a> NodeRef<'a> {
     }
 
     fn status_to_wire(self) -> Option<v1::NodeStatus> {
-        let has = self.node.allocatable.as_ref();
+        let has = self.allocatable();
         let features = self.features();
         (has.is_some() || !features.is_empty()).then(|| v1::NodeStatus {
             allocatable: has.map(Allocatable::to_wire).unwrap_or_default(),
@@ -131,7 +129,7 @@ impl<'a> NodeRef<'a> {
             }),
             spec: Some(v1::NodeSpec {
                 unschedulable: self.node.unschedulable,
-                taints: self.node.taints.iter().map(taint).collect(),
+                taints: self.taints().iter().map(taint).collect(),
             }),
             status: self.status_to_wire(),
         }

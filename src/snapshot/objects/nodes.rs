@@ -59,13 +59,12 @@ impl Nodes {
             name: self.symbols.acquire(&metadata.name),
             uid: metadata.uid.as_str().into(),
             labels: self.symbols.acquire_labels(&metadata.labels),
-            taints: compiled.taints.clone(),
             unschedulable,
-            allocatable: compiled.allocatable.clone(),
-            features: compiled.features,
+            compiled: compiled.clone(),
         };
-        self.with_room += usize::from(node.allocatable.is_some());
-        for resource in node.allocatable.iter().flat_map(Allocatable::named) {
+        let allocatable = &node.compiled.allocatable;
+        self.with_room += usize::from(allocatable.is_some());
+        for resource in allocatable.iter().flat_map(Allocatable::named) {
             *self.having.entry(Arc::clone(resource)).or_default() += 1;
         }
         let node = Arc::new(node);
@@ -89,9 +88,7 @@ impl Nodes {
         let old_labels = self.symbols.label_texts(&old.labels);
         let same = *old.uid == *metadata.uid
             && old.unschedulable == unschedulable
-            && old.taints == compiled.taints
-            && old.allocatable == compiled.allocatable
-            && old.features == compiled.features
+            && old.compiled == *compiled
             && old_labels.eq(metadata.labels.iter().map(|(k, v)| (&**k, &**v)));
         !same
     }
@@ -114,8 +111,9 @@ impl Nodes {
     fn release(&mut self, node: Option<Arc<StoredNode>>) {
         if let Some(node) = node {
             self.heap_bytes -= node.heap_bytes();
-            self.with_room -= usize::from(node.allocatable.is_some());
-            for resource in node.allocatable.iter().flat_map(Allocatable::named) {
+            let allocatable = &node.compiled.allocatable;
+            self.with_room -= usize::from(allocatable.is_some());
+            for resource in allocatable.iter().flat_map(Allocatable::named) {
                 self.forget(resource);
             }
             self.symbols.release(node.name);

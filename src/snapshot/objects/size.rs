@@ -99,7 +99,7 @@ pub fn template_bytes(asks: &Asks) -> usize {
 /// Returns the bytes of a pod's terms about other pods: in the template, and where they are
 /// counted.
 fn term_bytes(asks: &Asks) -> usize {
-    let lists = asks.keeps_away.iter().chain(&asks.scored);
+    let lists = asks.read.keeps_away.iter().chain(&asks.read.scored);
     lists
         .map(|terms| 2 * (size_of_val(&**terms) + terms.heap_bytes()) + terms.len() * PLACES)
         .sum()

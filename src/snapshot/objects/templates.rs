@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
-use super::asks::{self, Asks};
+use super::asks::{self, Asks, ReadAsks};
 use super::shrink::shrink_list;
 use super::symbols::{Symbol, Symbols};
-use crate::account::heap::{self, OnHeap, on_heap};
+use crate::account::heap::{self, OnHeap};
 use crate::matching::{PodTerm, Requests, UsedStorage};
 use crate::proto::v1;
 
@@ -25,44 +25,18 @@ pub struct Templates {
     read_bytes: usize,
 }
 
-/// The requirements of a pod that decisions about other pods read.
-#[derive(Debug, Clone, Default, PartialEq)]
-struct ReadAsks {
-    requests: Option<Arc<Requests>>,
-    keeps_away: Option<Arc<[PodTerm]>>,
-    scored: Option<Arc<[PodTerm]>>,
-    storage: Option<Arc<UsedStorage>>,
-}
-
-on_heap!(ReadAsks: requests, keeps_away, scored, storage);
-
-impl ReadAsks {
-    const NONE: Self = Self {
-        requests: None,
-        keeps_away: None,
-        scored: None,
-        storage: None,
-    };
-}
-
 impl Templates {
     /// The template of one more pod, which has these requirements.
     pub fn acquire(&mut self, asks: &Asks) -> TemplateId {
         let id = self.encoded.acquire(&asks.encoded);
-        let read = ReadAsks {
-            requests: asks.requests.clone(),
-            keeps_away: asks.keeps_away.clone(),
-            scored: asks.scored.clone(),
-            storage: asks.storage.clone(),
-        };
-        if read != ReadAsks::NONE {
+        if asks.read != ReadAsks::default() {
             let index = id.index();
             if self.read.len() <= index {
-                self.read.resize(index + 1, ReadAsks::NONE);
+                self.read.resize(index + 1, ReadAsks::default());
             }
-            if self.read[index] == ReadAsks::NONE {
-                self.read_bytes += read.heap_bytes();
-                self.read[index] = read;
+            if self.read[index] == ReadAsks::default() {
+                self.read_bytes += asks.read.heap_bytes();
+                self.read[index] = asks.read.clone();
             }
         }
         id
@@ -83,7 +57,8 @@ impl Templates {
             && let Some(read) = self.read.get_mut(id.index())
         {
             self.read_bytes -= std::mem::take(read).heap_bytes();
-            while self.read.last().is_some_and(|read| *read == ReadAsks::NONE) {
+            let none = ReadAsks::default();
+            while self.read.last().is_some_and(|read| *read == none) {
                 self.read.pop();
             }
             shrink_list(&mut self.read);
