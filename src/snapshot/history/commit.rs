@@ -104,7 +104,7 @@ impl Commit<'_> {
         if self.is_refused(job) || self.turn.position.deleted {
             return;
         }
-        let (len, bytes) = offer.map_or((0, 0), |o| (o.batch.len(), o.batch.bytes()));
+        let (len, bytes) = offer.map_or((0, 0), |o| (o.batch.len(), o.batch.bytes));
         let changes = self.changes + len;
         let fits =
             changes <= MAX_GROUP_CHANGES && is_roomy(&self.turn.live, changes, bytes, self.limits);

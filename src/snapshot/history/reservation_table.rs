@@ -234,7 +234,7 @@ impl ReservationTable {
             if let Form::Pod(pod) = change.form
                 && !pod.node_name().is_empty()
             {
-                taken.extend(self.claimed(id.namespace, id.name, &pod.uid()));
+                taken.extend(self.claimed(id.namespace, id.name, &pod.life.uid()));
             }
         }
         taken.sort_unstable();

@@ -7,9 +7,8 @@ use hashbrown::HashSet;
 use prost::Message;
 use prost::bytes::Bytes;
 
-use super::compiled::Compiled;
+use super::compiled::{Compiled, LabelledNamespace, StorageObject};
 use super::kind::{ObjectKind, OwnerKind, encode_object, metadata_of};
-use super::namespace_object::LabelledNamespace;
 use super::node::CompiledNode;
 use super::owners::Owner;
 use super::pod::CompiledPod;
@@ -18,7 +17,6 @@ use super::pod_message::PodMessage;
 use super::received::{POD_FIELD, Received};
 use super::reservation::is_reservation;
 use super::size;
-use super::storage_object::StorageObject;
 use crate::limits::Limits;
 use crate::matching::{Path, VersionRules, Violations, names};
 use crate::proto::encoding::{Fields, Sink};
@@ -30,15 +28,15 @@ use crate::proto::v1::change::Object;
 pub struct Batch {
     changes: Vec<CheckedChange>,
     /// The most bytes that the changes take where they are kept.
-    bytes: usize,
+    pub(in crate::snapshot) bytes: usize,
     /// The number of requested ports and named resources, which most pods do not request.
-    requests: usize,
+    pub(in crate::snapshot) requests: usize,
     /// True if there are changes of nodes.
-    has_nodes: bool,
+    pub(in crate::snapshot) has_nodes: bool,
     /// True if there are changes of objects that all namespaces share, besides nodes.
-    has_cluster_objects: bool,
+    pub(in crate::snapshot) has_cluster_objects: bool,
     /// True if there are pods that are nominated to nodes.
-    nominates: bool,
+    pub(in crate::snapshot) nominates: bool,
     /// True if the requests of some pods depend on the version.
     differs_by_version: bool,
 }
@@ -252,31 +250,6 @@ impl Batch {
     /// The changes.
     pub fn changes(&self) -> impl Iterator<Item = ValidChange<'_>> {
         self.changes.iter().map(ValidChange::of)
-    }
-
-    /// Returns whether there are changes of nodes.
-    pub fn has_nodes(&self) -> bool {
-        self.has_nodes
-    }
-
-    /// Returns whether there are changes of objects that all namespaces share, besides nodes.
-    pub fn has_cluster_objects(&self) -> bool {
-        self.has_cluster_objects
-    }
-
-    /// Returns whether there are pods that are nominated to nodes.
-    pub fn nominates(&self) -> bool {
-        self.nominates
-    }
-
-    /// Returns the number of requested ports and named resources, which most pods do not request.
-    pub fn requests(&self) -> usize {
-        self.requests
-    }
-
-    /// Returns the most bytes that the changes take where they are kept.
-    pub fn bytes(&self) -> usize {
-        self.bytes
     }
 }
 

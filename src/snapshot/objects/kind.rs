@@ -162,61 +162,50 @@ impl ObjectKind {
 /// Runs the same code on the message of an object of any kind, and other code
 /// on a deletion.
 macro_rules! with_message {
-    ($object:expr, $message:ident => $same:expr, $reference:ident => $deleted:expr) => {
+    ($object:expr, $message:ident => $same:expr, $reference:ident => $deleted:expr) => {{
+        use $crate::proto::v1::change::Object;
         match $object {
-            $crate::proto::v1::change::Object::Node($message) => $same,
-            $crate::proto::v1::change::Object::Pod($message) => $same,
-            $crate::proto::v1::change::Object::Service($message) => $same,
-            $crate::proto::v1::change::Object::ReplicaSet($message) => $same,
-            $crate::proto::v1::change::Object::StatefulSet($message) => $same,
-            $crate::proto::v1::change::Object::ReplicationController($message) => $same,
-            $crate::proto::v1::change::Object::Namespace($message) => $same,
-            $crate::proto::v1::change::Object::PodDisruptionBudget($message) => $same,
-            $crate::proto::v1::change::Object::PersistentVolumeClaim($message) => $same,
-            $crate::proto::v1::change::Object::PersistentVolume($message) => $same,
-            $crate::proto::v1::change::Object::StorageClass($message) => $same,
-            $crate::proto::v1::change::Object::Delete($reference) => $deleted,
+            Object::Node($message) => $same,
+            Object::Pod($message) => $same,
+            Object::Service($message) => $same,
+            Object::ReplicaSet($message) => $same,
+            Object::StatefulSet($message) => $same,
+            Object::ReplicationController($message) => $same,
+            Object::Namespace($message) => $same,
+            Object::PodDisruptionBudget($message) => $same,
+            Object::PersistentVolumeClaim($message) => $same,
+            Object::PersistentVolume($message) => $same,
+            Object::StorageClass($message) => $same,
+            Object::Delete($reference) => $deleted,
         }
-    };
+    }};
 }
 pub(crate) use with_message;
 
 /// Makes an object of a kind. The code is expanded for the message of each kind.
 #[cfg(feature = "cli")]
 macro_rules! of_kind {
-    ($kind:expr, $message:expr) => {
+    ($kind:expr, $message:expr) => {{
+        use $crate::proto::v1::change::Object;
+        use $crate::snapshot::{ObjectKind, OwnerKind, StorageKind};
         match $kind {
-            $crate::snapshot::ObjectKind::Node => $crate::proto::v1::change::Object::Node($message),
-            $crate::snapshot::ObjectKind::Pod => $crate::proto::v1::change::Object::Pod($message),
-            $crate::snapshot::ObjectKind::Namespace => {
-                $crate::proto::v1::change::Object::Namespace($message)
-            }
-            $crate::snapshot::ObjectKind::Storage($crate::snapshot::StorageKind::Claim) => {
-                $crate::proto::v1::change::Object::PersistentVolumeClaim($message)
-            }
-            $crate::snapshot::ObjectKind::Storage($crate::snapshot::StorageKind::Volume) => {
-                $crate::proto::v1::change::Object::PersistentVolume($message)
-            }
-            $crate::snapshot::ObjectKind::Storage($crate::snapshot::StorageKind::Class) => {
-                $crate::proto::v1::change::Object::StorageClass($message)
-            }
-            $crate::snapshot::ObjectKind::Owner($crate::snapshot::OwnerKind::Service) => {
-                $crate::proto::v1::change::Object::Service($message)
-            }
-            $crate::snapshot::ObjectKind::Owner($crate::snapshot::OwnerKind::ReplicaSet) => {
-                $crate::proto::v1::change::Object::ReplicaSet($message)
-            }
-            $crate::snapshot::ObjectKind::Owner($crate::snapshot::OwnerKind::StatefulSet) => {
-                $crate::proto::v1::change::Object::StatefulSet($message)
-            }
-            $crate::snapshot::ObjectKind::Owner(
-                $crate::snapshot::OwnerKind::ReplicationController,
-            ) => $crate::proto::v1::change::Object::ReplicationController($message),
-            $crate::snapshot::ObjectKind::Owner(
-                $crate::snapshot::OwnerKind::PodDisruptionBudget,
-            ) => $crate::proto::v1::change::Object::PodDisruptionBudget($message),
+            ObjectKind::Node => Object::Node($message),
+            ObjectKind::Pod => Object::Pod($message),
+            ObjectKind::Namespace => Object::Namespace($message),
+            ObjectKind::Storage(kind) => match kind {
+                StorageKind::Claim => Object::PersistentVolumeClaim($message),
+                StorageKind::Volume => Object::PersistentVolume($message),
+                StorageKind::Class => Object::StorageClass($message),
+            },
+            ObjectKind::Owner(kind) => match kind {
+                OwnerKind::Service => Object::Service($message),
+                OwnerKind::ReplicaSet => Object::ReplicaSet($message),
+                OwnerKind::StatefulSet => Object::StatefulSet($message),
+                OwnerKind::ReplicationController => Object::ReplicationController($message),
+                OwnerKind::PodDisruptionBudget => Object::PodDisruptionBudget($message),
+            },
         }
-    };
+    }};
 }
 #[cfg(feature = "cli")]
 pub(crate) use of_kind;

@@ -50,7 +50,7 @@ pub struct LabelSets {
 
 /// One label set.
 #[derive(Debug, Clone, Default)]
-pub struct LabelSet {
+struct LabelSet {
     labels: InternedLabels,
     /// The number of pods that have it, counted or not.
     pods: u32,
@@ -147,16 +147,8 @@ impl LabelSets {
 
     /// Removes a counted pod.
     pub fn uncount(&mut self, id: LabelSetId, slot: Slot) {
-        let counted = &mut self.sets.get_mut(id.0).counted;
-        let count = counted.get_mut(&slot).expect("a counted pod was counted");
-        *count -= 1;
-        if *count == 0 {
-            counted.remove(&slot);
-            self.places -= 1;
-            if let Some(capacity) = shrink::shrunk(counted.len(), counted.capacity()) {
-                counted.shrink_to(capacity);
-            }
-        }
+        let is_last = shrink::uncount(&mut self.sets.get_mut(id.0).counted, &slot);
+        self.places -= usize::from(is_last);
     }
 
     /// Counts a terminating pod of a label set on a node.
@@ -167,16 +159,7 @@ impl LabelSets {
 
     /// Removes a terminating pod.
     pub fn forget_terminating(&mut self, id: LabelSetId, slot: Slot) {
-        let terminating = Arc::make_mut(&mut self.terminating);
-        let pods = terminating.get_mut(&(id, slot));
-        let pods = pods.expect("a terminating pod was noted");
-        *pods -= 1;
-        if *pods == 0 {
-            terminating.remove(&(id, slot));
-            if let Some(capacity) = shrink::shrunk(terminating.len(), terminating.capacity()) {
-                terminating.shrink_to(capacity);
-            }
-        }
+        shrink::uncount(Arc::make_mut(&mut self.terminating), &(id, slot));
     }
 
     /// The terminating pods that would count otherwise, by label set and node.

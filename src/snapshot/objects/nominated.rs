@@ -61,7 +61,7 @@ impl NominatedPod {
         let pod = Self {
             namespace: change.id.namespace.into(),
             name: change.id.name.into(),
-            uid: compiled.uid().into(),
+            uid: compiled.life.uid().into(),
             priority: compiled.asks().map_or(0, |asks| asks.priority),
             labels: labels.map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
             requests: compiled.requests().cloned(),
@@ -107,13 +107,9 @@ impl Nominations {
             Form::Delete(uid) if change.id.kind == ObjectKind::Pod => {
                 self.has(change.id) || is_reservation(change.id.name) && !uid.is_empty()
             }
-            Form::Delete(_)
-            | Form::Node(..)
-            | Form::Owner(..)
-            | Form::Namespace(_)
-            | Form::Storage(_) => false,
+            _ => false,
         };
-        batch.nominates() || batch.changes().any(is_changed)
+        batch.nominates || batch.changes().any(is_changed)
     }
 
     fn has(&self, id: ObjectId<'_>) -> bool {
@@ -125,7 +121,7 @@ impl Nominations {
         for change in batch.changes() {
             match change.form {
                 Form::Pod(pod) if is_reservation(change.id.name) => {
-                    self.decide(change.id, &pod.uid());
+                    self.decide(change.id, &pod.life.uid());
                 }
                 Form::Delete(uid) if is_reservation(change.id.name) => self.undo(change.id, uid),
                 Form::Pod(..) => {
@@ -137,11 +133,7 @@ impl Nominations {
                 Form::Delete(uid) if change.id.kind == ObjectKind::Pod => {
                     self.remove(change.id, uid);
                 }
-                Form::Delete(_)
-                | Form::Node(..)
-                | Form::Owner(..)
-                | Form::Namespace(_)
-                | Form::Storage(_) => {}
+                _ => {}
             }
         }
     }

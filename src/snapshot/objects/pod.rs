@@ -65,11 +65,6 @@ impl CompiledPod {
         self.texts.namespace()
     }
 
-    /// The pod's uid; empty when unknown.
-    pub fn uid(&self) -> String {
-        self.life.uid()
-    }
-
     /// The node that the pod is on; empty if it is on none.
     pub fn node_name(&self) -> &str {
         self.texts.node_name()
@@ -107,17 +102,17 @@ impl CompiledPod {
 
     /// The terms by which it keeps other pods away, if it has any.
     pub fn keeps_away(&self) -> Option<&Arc<[PodTerm]>> {
-        self.asks.chosen.as_ref()?.keeps_away.as_ref()
+        self.asks.chosen.as_ref()?.read.keeps_away.as_ref()
     }
 
     /// The storage that it uses, if any.
     pub fn storage(&self) -> Option<&Arc<UsedStorage>> {
-        self.asks.chosen.as_ref()?.storage.as_ref()
+        self.asks.chosen.as_ref()?.read.storage.as_ref()
     }
 
     /// Returns the pod's requests to its node, if it has any.
     pub fn requests(&self) -> Option<&Arc<Requests>> {
-        self.asks.chosen.as_ref()?.requests.as_ref()
+        self.asks.chosen.as_ref()?.read.requests.as_ref()
     }
 }
 
@@ -125,7 +120,8 @@ impl CompiledPod {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Life {
     pub(super) uid: Uuid,
-    pub(super) phase: Phase,
+    /// The pod's phase.
+    pub phase: Phase,
     /// The pod's requirements.
     pub template: TemplateId,
     /// The fields that few pods have.
@@ -243,11 +239,6 @@ impl Life {
     /// terminates.
     pub fn takes_room(&self) -> bool {
         !matches!(self.phase, Phase::Succeeded | Phase::Failed)
-    }
-
-    /// Returns the pod's phase.
-    pub fn phase(&self) -> Phase {
-        self.phase
     }
 
     /// Returns the pod's deletion time: seconds and nanoseconds.

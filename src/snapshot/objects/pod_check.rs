@@ -5,11 +5,11 @@
 #[cfg(test)]
 mod tests;
 
+use hashbrown::HashMap;
 use prost::Message;
 
 use super::asks_by_version::AsksByVersion;
 use super::compiled;
-use super::known_asks::KnownAsks;
 use super::pod::{CompiledPod, Phase};
 use super::pod_parts::{LabelSpans, PodParts};
 use crate::limits::{Limit, Limits};
@@ -30,6 +30,39 @@ pub struct PodCheck<'l> {
 
 /// The number of labels of a pod whose keys are remembered.
 const MAX_KEYS: usize = 16;
+
+/// The requirements of the pods of a batch, by their bytes. Pods of a workload have the same
+/// requirements, which are decoded once.
+#[derive(Default)]
+struct KnownAsks {
+    by_rest: HashMap<Box<[u8]>, AsksByVersion>,
+    bytes: usize,
+}
+
+/// The most bytes of pods that [`KnownAsks`] keeps.
+const MAX_KNOWN_BYTES: usize = 256 << 10;
+
+impl KnownAsks {
+    /// Returns the requirements of a pod with this rest ([`PodParts::find`]), if they are known:
+    /// then the rest is valid, too.
+    fn find(&self, rest: &[u8]) -> Option<AsksByVersion> {
+        match rest.is_empty() {
+            true => Some(AsksByVersion::default()),
+            false => self.by_rest.get(rest).cloned(),
+        }
+    }
+
+    /// Remembers the requirements of a valid pod with this rest, if they hold for all pods with the
+    /// same rest.
+    fn note(&mut self, rest: &[u8], asks: &AsksByVersion) {
+        let bytes = self.bytes + rest.len();
+        let is_own = asks.chosen.as_ref().is_some_and(|asks| asks.is_own);
+        if bytes <= MAX_KNOWN_BYTES && !is_own {
+            self.bytes = bytes;
+            self.by_rest.insert(rest.into(), asks.clone());
+        }
+    }
+}
 
 impl<'l> PodCheck<'l> {
     /// A check of one batch.

@@ -1,6 +1,8 @@
 //! Writes a pod of a change as a message, for a journal, from its compiled form. So nothing is
 //! decoded for that, and the journal has the same content as the snapshot.
 
+use prost::Message;
+
 use super::asks::AskedFields;
 use super::pod::CompiledPod;
 use super::pod_parts::field;
@@ -17,14 +19,13 @@ struct MetadataFields<'m>(&'m PodMessage<'m>);
 struct SpecFields<'m>(&'m PodMessage<'m>);
 struct StatusFields<'m>(&'m PodMessage<'m>);
 struct LabelFields<'m>(&'m str, &'m str);
-struct TimestampFields(i64, i32);
 
 impl<'a> PodMessage<'a> {
     /// The message of a pod.
     pub fn of(pod: &'a CompiledPod) -> Self {
         Self {
             pod,
-            uid: pod.uid(),
+            uid: pod.life.uid(),
             asked: pod
                 .asks()
                 .map(|asks| asks.fields(pod.name(), pod.node_name())),
@@ -47,7 +48,8 @@ impl Fields for MetadataFields<'_> {
         to.text(field::NAMESPACE, pod.namespace());
         to.text(field::UID, uid);
         if let Some((seconds, nanos)) = pod.life.deletion() {
-            to.message(field::DELETION_TIMESTAMP, &TimestampFields(seconds, nanos));
+            let time = pbjson_types::Timestamp { seconds, nanos };
+            to.item(field::DELETION_TIMESTAMP, &time.encode_to_vec());
         }
         for (key, value) in pod.labels().texts() {
             to.message(field::LABELS, &LabelFields(key, value));
@@ -75,12 +77,5 @@ impl Fields for LabelFields<'_> {
     fn put<S: Sink>(&self, to: &mut S) {
         to.text(field::KEY, self.0);
         to.text(field::VALUE, self.1);
-    }
-}
-
-impl Fields for TimestampFields {
-    fn put<S: Sink>(&self, to: &mut S) {
-        to.int(1, self.0);
-        to.int(2, self.1.into());
     }
 }

@@ -179,15 +179,7 @@ impl TermTable {
 
     fn uncount(&mut self, number: u32, slot: Slot) {
         let counted = &mut self.terms.get_mut(number).counted;
-        let pods = counted.get_mut(&slot).expect("a pod that goes was counted");
-        *pods -= 1;
-        if *pods == 0 {
-            counted.remove(&slot);
-            self.places -= 1;
-            if let Some(capacity) = shrink::shrunk(counted.len(), counted.capacity()) {
-                counted.shrink_to(capacity);
-            }
-        }
+        self.places -= usize::from(shrink::uncount(counted, &slot));
         if counted.is_empty() {
             let key = self.terms.get(number).key.clone();
             let key = key.expect("a counted term is in use");

@@ -43,8 +43,8 @@ pub struct Shifts {
     scored: Vec<Shift<OwnedTerms>>,
     /// The storage that they use.
     storage: Vec<Shift<PodUse>>,
-    /// Pods that begin or cease to name a node, in order.
-    names: Vec<Shift<()>>,
+    /// The nodes that pods begin to name, or cease to, in order; true where they begin.
+    names: Vec<(Slot, bool)>,
 }
 
 /// A property of a pod that comes to a node or leaves it.
@@ -80,16 +80,8 @@ impl Shifts {
     /// Records that a pod ceases to name one node and begins to name another.
     pub fn note_move(&mut self, from: Option<Slot>, to: Option<Slot>) {
         if from != to {
-            let sides = [(to, true), (from, false)];
-            self.names
-                .extend(sides.into_iter().filter_map(|(slot, comes)| {
-                    let slot = slot?;
-                    Some(Shift {
-                        slot,
-                        of: (),
-                        comes,
-                    })
-                }));
+            self.names.extend(to.map(|slot| (slot, true)));
+            self.names.extend(from.map(|slot| (slot, false)));
         }
     }
 
@@ -140,9 +132,9 @@ impl RequestedTable {
     }
 
     fn apply(&mut self, shifts: &Shifts) {
-        for shift in &shifts.names {
-            let pods = &mut self.node(shift.slot).pods;
-            *pods = match shift.comes {
+        for (slot, begins) in &shifts.names {
+            let pods = &mut self.node(*slot).pods;
+            *pods = match begins {
                 true => *pods + 1,
                 false => *pods - 1,
             };

@@ -1,5 +1,10 @@
-//! Decides when a table that lost most of its entries returns memory. Stateful sets and jobs have a
-//! label set for each pod, and those come and go in bursts.
+//! Takes entries out of tables of counts, and decides when a table that lost most of its entries
+//! returns memory. Stateful sets and jobs have a label set for each pod, and those come and go in
+//! bursts.
+
+use std::hash::Hash;
+
+use hashbrown::HashMap;
 
 /// Below this capacity no table returns memory.
 const MIN_CAPACITY: usize = 256;
@@ -15,4 +20,18 @@ pub fn shrink_list<T>(list: &mut Vec<T>) {
     if let Some(capacity) = shrunk(list.len(), list.capacity()) {
         list.shrink_to(capacity);
     }
+}
+
+/// Counts one less of `key`, which was counted. Returns whether it was the last; then the entry goes.
+pub fn uncount<K: Eq + Hash>(counts: &mut HashMap<K, u32>, key: &K) -> bool {
+    let count = counts.get_mut(key).expect("what goes was counted");
+    *count -= 1;
+    let is_last = *count == 0;
+    if is_last {
+        counts.remove(key);
+        if let Some(capacity) = shrunk(counts.len(), counts.capacity()) {
+            counts.shrink_to(capacity);
+        }
+    }
+    is_last
 }

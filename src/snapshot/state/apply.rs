@@ -124,8 +124,8 @@ impl State {
         // about changes no answer.
         let is_looked_at = !(was_empty && shared.nominations.is_empty());
         let changes_answers = defaults.is_some()
-            || batch.has_nodes()
-            || batch.has_cluster_objects()
+            || batch.has_nodes
+            || batch.has_cluster_objects
             || changes_others && is_looked_at;
         if let Some(defaults) = defaults {
             *self.told_defaults.write() = Arc::clone(&defaults);
@@ -236,7 +236,7 @@ impl State {
     /// created. Changes of nodes touch all that have views.
     fn shards_of(&self, batch: &Batch) -> Shards {
         let mut all = self.named_shards(batch);
-        if batch.has_nodes() {
+        if batch.has_nodes {
             all.extend(self.viewed_shards());
             all.sort_unstable_by(|a, b| a.0.cmp(&b.0));
             all.dedup_by(|a, b| a.0 == b.0);
@@ -347,7 +347,7 @@ pub fn apply_to_nodes<'b>(
     batch: &'b Batch,
     mut note: impl FnMut(ValidChange<'b>, bool),
 ) {
-    if !batch.has_nodes() {
+    if !batch.has_nodes {
         return;
     }
     for change in batch.changes() {

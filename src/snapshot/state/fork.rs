@@ -180,7 +180,7 @@ impl Fork<'_> {
     ) {
         let bytes = match is_first {
             true => self.bytes_for(changes),
-            false => changes.bytes(),
+            false => changes.bytes,
         };
         if budget.holds(bytes) {
             self.apply(changes);

@@ -30,7 +30,7 @@ impl State {
     /// [`Exhausted`] when there is none.
     pub(in crate::snapshot) fn room_for(&self, batch: &Batch) -> Result<Charge, Exhausted> {
         let account = self.footprint.account();
-        let most = batch.bytes();
+        let most = batch.bytes;
         // The most bytes that the objects can take are known at once. Only when room is short, this
         // checks whether part of that exists already.
         let bytes = match account.has_room(Part::Objects, most) {

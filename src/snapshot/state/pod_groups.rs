@@ -156,7 +156,7 @@ impl<'a> PodGroups<'a> {
                 name: name.to_string(),
                 uid: pod.life.uid(),
                 node: pod.node,
-                phase: pod.life.phase(),
+                phase: pod.life.phase,
             });
         }
         found

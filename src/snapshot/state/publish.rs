@@ -87,7 +87,7 @@ impl State {
     /// Returns the approximate upper bound of the cost of applying a batch in place.
     fn cost(&self, batch: &Batch, shards: &Shards) -> Units {
         let own = UNITS_PER_CHANGE * batch.len() as Units;
-        let own = own + UNITS_PER_REQUEST * batch.requests() as Units;
+        let own = own + UNITS_PER_REQUEST * batch.requests as Units;
         let own = own + self.cost_of_namespaces(batch);
         if own > LOCKED {
             return own;
@@ -111,7 +111,7 @@ impl State {
     /// holds them.
     fn cost_of_namespaces(&self, batch: &Batch) -> Units {
         let labels = &self.shared.read().cluster;
-        match Arc::strong_count(labels) > 1 && batch.has_cluster_objects() {
+        match Arc::strong_count(labels) > 1 && batch.has_cluster_objects {
             true => labels.len() as Units * UNITS_PER_COPIED_NOMINATION,
             false => 0,
         }
@@ -121,7 +121,7 @@ impl State {
     fn cost_of_nodes(&self, batch: &Batch, shards: &Shards) -> Units {
         let shared = self.shared.read();
         let is_shared = Arc::strong_count(&shared.nodes) > 1;
-        if !(is_shared || batch.has_nodes()) || !shared.has_other_nodes_after(batch) {
+        if !(is_shared || batch.has_nodes) || !shared.has_other_nodes_after(batch) {
             return 0;
         }
         let copied = match is_shared {

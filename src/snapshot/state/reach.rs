@@ -60,7 +60,7 @@ impl<'q> Reach<'q> {
                 let shared = state.shared.read();
                 (Arc::clone(&shared.cluster), shared.defaults.rules())
             };
-            if overlay.has_cluster_objects() {
+            if overlay.has_cluster_objects {
                 Arc::make_mut(&mut labels).apply(overlay, |_, _| ());
             }
             for term in self.beyond() {

@@ -103,7 +103,7 @@ impl SharedObjects {
     /// Returns whether a batch changes any of these objects.
     pub fn is_changed_by(&self, batch: &Batch) -> bool {
         self.has_other_nodes_after(batch)
-            || batch.has_cluster_objects()
+            || batch.has_cluster_objects
             || self.nominations.is_changed_by(batch)
     }
 
@@ -115,10 +115,10 @@ impl SharedObjects {
         if nominates {
             Arc::make_mut(&mut self.nominations).apply(batch);
         }
-        if batch.has_cluster_objects() {
+        if batch.has_cluster_objects {
             Arc::make_mut(&mut self.cluster).apply(batch, note);
         }
-        nominates || batch.has_cluster_objects()
+        nominates || batch.has_cluster_objects
     }
 
     /// Returns whether a batch changes nodes, or has pods that name unknown ones.
@@ -129,7 +129,7 @@ impl SharedObjects {
             Form::Pod(pod) => is_unknown(pod.node_name()),
             _ => false,
         };
-        batch.has_nodes() || batch.changes().any(names_unknown)
+        batch.has_nodes || batch.changes().any(names_unknown)
     }
 }
 

@@ -289,7 +289,7 @@ fn decoded_first(limits: &Limits, bytes: &[u8]) -> CheckOutcome {
         asks: asks.chosen.as_ref().map(|asks| asks.encoded.to_vec()),
         requests: asks
             .chosen
-            .and_then(|asks| asks.requests.as_deref().cloned()),
+            .and_then(|asks| asks.read.requests.as_deref().cloned()),
         message: v1::Pod {
             metadata: Some(v1::ObjectMeta {
                 namespace: names::namespace_or_default(&metadata.namespace).to_owned(),
@@ -390,7 +390,7 @@ fn a_change_fares_the_same_encoded_and_decoded() {
         match (encoded, Batch::check(vec![decoded.clone()], &limits, path)) {
             (Ok(batch), Ok(same)) => {
                 assert_eq!(written(&batch), written(&same), "{seed}");
-                assert_eq!(batch.bytes(), same.bytes(), "{seed}");
+                assert_eq!(batch.bytes, same.bytes, "{seed}");
             }
             (Err(faults), Err(same)) => assert_eq!(faults.to_string(), same.to_string()),
             (_, same) => panic!("{seed}: {bytes:02x?}: {same:?}"),
