@@ -199,13 +199,6 @@ impl<N: Copy + Default> Amounts<N> {
 }
 
 impl Sums {
-    /// Adds quantities by name.
-    pub fn add(&mut self, wire: &BTreeMap<String, v1::Quantity>) {
-        for (resource, quantity) in read(wire) {
-            *self.0.entry(resource).or_default() += quantity;
-        }
-    }
-
     /// Adds the other sums to these.
     pub fn add_all(&mut self, other: &Self) {
         for (resource, quantity) in &other.0 {
@@ -264,9 +257,7 @@ impl Sums {
 
 impl From<&BTreeMap<String, v1::Quantity>> for Sums {
     fn from(wire: &BTreeMap<String, v1::Quantity>) -> Self {
-        let mut sums = Self::default();
-        sums.add(wire);
-        sums
+        Self(read(wire).collect())
     }
 }
 

@@ -27,6 +27,7 @@ mod requests;
 mod requirement;
 mod resizing;
 mod selector;
+mod sets;
 pub mod storage;
 mod taints;
 pub mod times;

@@ -6,7 +6,8 @@ use std::hash::Hash;
 
 use super::keyed::Keyed;
 use super::names;
-use super::requirement::{LabelsOf, Operator, Requirement, value_set};
+use super::requirement::{LabelsOf, Operator, Requirement};
+use super::sets::set_of;
 use super::violations::{Path, Violations};
 use crate::account::heap::on_heap;
 use crate::limits::{Limit, Limits};
@@ -64,9 +65,8 @@ impl NodeAffinity {
             .affinity
             .as_ref()
             .and_then(|a| a.node_affinity.as_ref());
-        let parent = path.field("affinity");
-        let path = parent.field("nodeAffinity");
-        let required = affinity
+        let path = path.field("affinity.nodeAffinity");
+        let terms = affinity
             .and_then(|a| {
                 a.required_during_scheduling_ignored_during_execution
                     .as_ref()
@@ -83,10 +83,7 @@ impl NodeAffinity {
             check_preferred(term, path, faults);
         }
         let labels = Requirement::pairs(&spec.node_selector).collect();
-        Self(Keyed::of(AffinityRules {
-            labels,
-            terms: required,
-        }))
+        Self(Keyed::of(AffinityRules { labels, terms }))
     }
 
     /// Compiles the rule for the nodes that reach a volume; `path` is that of the node selector.
@@ -215,11 +212,7 @@ fn compile_terms(
         return Box::default();
     }
     let compile = |(path, wire)| compile_term(wire, path, faults);
-    let mut terms = Vec::with_capacity(wire.node_selector_terms.len());
-    terms.extend(list.each(&wire.node_selector_terms).filter_map(compile));
-    terms.sort_unstable();
-    terms.dedup();
-    terms.into()
+    set_of(list.each(&wire.node_selector_terms).filter_map(compile))
 }
 
 fn compile_term(
@@ -241,16 +234,9 @@ fn compile_term(
         return None;
     }
     Some(NodeTerm {
-        labels: canonical(labels)?,
-        names: canonical(names)?,
+        labels: set_of(labels.into_iter().collect::<Option<Vec<_>>>()?),
+        names: set_of(names.into_iter().collect::<Option<Vec<_>>>()?),
     })
-}
-
-fn canonical(all: Vec<Option<Requirement<Box<str>>>>) -> Option<Box<[Requirement<Box<str>>]>> {
-    let mut all: Vec<_> = all.into_iter().collect::<Option<_>>()?;
-    all.sort_unstable();
-    all.dedup();
-    Some(all.into())
 }
 
 /// Compiles a requirement on labels. `None` if it is invalid or a value does not parse.
@@ -279,7 +265,7 @@ fn compile_field(
     if known && wire.values.len() != 1 {
         faults.add(path.field("values"), "must be exactly one for a field");
     }
-    let values = value_set(&wire.values);
+    let values = set_of(wire.values.iter().map(|value| value.as_str().into()));
     let operator = match &*wire.operator {
         "In" => Operator::In(values),
         "NotIn" => Operator::NotIn(values),

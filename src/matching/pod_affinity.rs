@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::names;
 use super::requirement::{Operator, Requirement};
 use super::selector::Selector;
+use super::sets::set_of;
 use super::version::VersionRules;
 use super::violations::{Path, Violations};
 use crate::account::heap::on_heap;
@@ -111,9 +112,7 @@ impl PodTerm {
         if wire.is_empty() {
             return None;
         }
-        let path = path.field("spec");
-        let path = path.field("affinity");
-        let path = path.field("podAntiAffinity");
+        let path = path.field("spec.affinity.podAntiAffinity");
         let list = path.field(REQUIRED);
         // A term has no effect on nodes without its topology key.
         let terms = list
@@ -203,17 +202,13 @@ impl PodTerm {
                 false => names::check_namespace(name, path, faults),
             }
         }
-        let mut namespaces: Vec<Box<str>> =
-            wire.namespaces.iter().map(|name| (**name).into()).collect();
-        namespaces.sort_unstable();
-        namespaces.dedup();
         let mut selector = |wire: &Option<v1::LabelSelector>, field| {
             Selector::compile(wire.as_ref(), path.field(field), faults)
         };
         Self {
             topology_key: wire.topology_key.as_str().into(),
             selector: selector(&wire.label_selector, "labelSelector").and(requirements),
-            namespaces: namespaces.into(),
+            namespaces: set_of(wire.namespaces.iter().map(|name| name.as_str().into())),
             namespace_selector: selector(&wire.namespace_selector, "namespaceSelector"),
         }
     }

@@ -9,6 +9,7 @@ use super::containers::{is_sidecar, requests_of, sum};
 use super::host_ports::HostPort;
 use super::quantity::Quantity;
 use super::resizing;
+use super::sets::set_of;
 use super::version::{Resizing, VersionRules};
 use super::violations::{Path, Violations};
 use crate::account::heap::on_heap;
@@ -69,7 +70,7 @@ impl Requests {
                 all
             }
         };
-        all.add(&spec.overhead);
+        all.add_all(&Sums::from(&spec.overhead));
         Self {
             amounts: all.rounded(),
             ports: ports(spec),
@@ -143,10 +144,7 @@ fn ports(spec: &v1::PodSpec) -> Box<[HostPort]> {
     let sidecars = spec.init_containers.iter().filter(|c| is_sidecar(c));
     let containers = spec.containers.iter().chain(sidecars);
     let ports = containers.flat_map(|container| &container.ports);
-    let mut ports: Vec<HostPort> = ports.filter_map(HostPort::of).collect();
-    ports.sort_unstable();
-    ports.dedup();
-    ports.into()
+    set_of(ports.filter_map(HostPort::of))
 }
 
 fn check_spec(spec: &v1::PodSpec, path: Path<'_>, faults: &mut Violations) {
@@ -191,8 +189,8 @@ fn check_resources(
     path: Path<'_>,
     faults: &mut Violations,
 ) {
-    let path = path.field("resources");
-    check_quantities(requests_of(resources), path.field("requests"), faults);
+    let path = path.field("resources.requests");
+    check_quantities(requests_of(resources), path, faults);
 }
 
 /// Checks quantities by name. As in Kubernetes, any name is allowed.

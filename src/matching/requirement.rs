@@ -4,6 +4,7 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use super::names;
+use super::sets::set_of;
 use super::violations::{Path, Violations};
 use crate::account::heap::{OnHeap, on_heap};
 
@@ -76,12 +77,7 @@ impl<A> Requirement<A> {
 
     /// The same requirement with another representation of its strings.
     pub fn map<B: Ord>(&self, mut f: impl FnMut(&A) -> B) -> Requirement<B> {
-        let mut set = |values: &[A]| {
-            let mut set: Vec<B> = values.iter().map(&mut f).collect();
-            set.sort_unstable();
-            set.dedup();
-            set.into()
-        };
+        let mut set = |values: &[A]| set_of(values.iter().map(&mut f));
         let operator = match &self.operator {
             Operator::In(values) => Operator::In(set(values)),
             Operator::NotIn(values) => Operator::NotIn(set(values)),
@@ -101,10 +97,7 @@ impl<A> Operator<A> {
     /// The value of an `In` that has only one value.
     pub(super) fn only(&self) -> Option<&A> {
         match self {
-            Self::In(values) => match &**values {
-                [only] => Some(only),
-                _ => None,
-            },
+            Self::In(values) if values.len() == 1 => values.first(),
             _ => None,
         }
     }
@@ -169,7 +162,7 @@ impl Operator<Box<str>> {
         }
         let set = || {
             let parses = of == LabelsOf::Pods || values.iter().all(names::is_label_value);
-            parses.then(|| value_set(values))
+            parses.then(|| set_of(values.iter().map(|value| value.as_str().into())))
         };
         Some(match operator {
             "In" => Self::In(set()?),
@@ -208,13 +201,4 @@ impl Requirement<Box<str>> {
     pub(super) fn pairs(labels: &BTreeMap<String, String>) -> impl Iterator<Item = Self> {
         labels.iter().map(|(key, value)| Self::equals(key, value))
     }
-}
-
-/// The values of an `In` or `NotIn`: sorted and without repetitions, so that
-/// equal requirements are equal values.
-pub(super) fn value_set(values: &[String]) -> Box<[Box<str>]> {
-    let mut set: Vec<Box<str>> = values.iter().map(|v| v.as_str().into()).collect();
-    set.sort_unstable();
-    set.dedup();
-    set.into()
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::names;
 use super::requirement::{LabelsOf, Operator, Requirement};
+use super::sets::set_of;
 use super::violations::{Path, Violations};
 use crate::account::heap::OnHeap;
 use crate::proto::v1;
@@ -43,12 +44,12 @@ impl Selector {
         let list = path.field("matchExpressions");
         let expressions = list.each(&wire.match_expressions);
         let compile = |(path, wire)| compile_expression(wire, path, faults);
-        Self::from_requirements(pairs.chain(expressions.filter_map(compile)).collect())
+        Self::All(set_of(pairs.chain(expressions.filter_map(compile))))
     }
 
     /// The selector of a map of labels: a label set must have all pairs.
     pub fn from_labels(labels: &BTreeMap<String, String>) -> Self {
-        Self::from_requirements(Requirement::pairs(labels).collect())
+        Self::All(set_of(Requirement::pairs(labels)))
     }
 
     /// This selector with `key = value` for each of `labels` ANDed to it. A
@@ -65,9 +66,7 @@ impl Selector {
     pub fn and(self, requirements: impl IntoIterator<Item = Requirement<Box<str>>>) -> Self {
         match self {
             Self::Nothing => Self::Nothing,
-            Self::All(own) => {
-                Self::from_requirements(own.into_iter().chain(requirements).collect())
-            }
+            Self::All(own) => Self::All(set_of(own.into_iter().chain(requirements))),
         }
     }
 
@@ -125,12 +124,6 @@ impl Selector {
             });
         }
         Some(wire)
-    }
-
-    fn from_requirements(mut requirements: Vec<Requirement<Box<str>>>) -> Self {
-        requirements.sort_unstable();
-        requirements.dedup();
-        Self::All(requirements.into())
     }
 }
 

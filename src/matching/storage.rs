@@ -120,8 +120,7 @@ impl VolumeClaim {
         if let Some(resources) = &mut spec.resources {
             resources.requests.retain(|name, _| name == STORAGE);
         }
-        let requests = at.field("resources");
-        let requests = requests.field("requests");
+        let requests = at.field("resources.requests");
         let amounts = spec.resources.as_ref().map(|it| &it.requests);
         let selector = spec.selector.as_ref();
         Self {
@@ -237,10 +236,9 @@ impl PersistentVolume {
             .node_affinity
             .as_ref()
             .and_then(|it| it.required.as_ref());
-        let affinity_path = at.field("nodeAffinity");
-        let affinity = required.map(|wire| {
-            NodeAffinity::of_volume(wire, limits, affinity_path.field("required"), faults)
-        });
+        let affinity_path = at.field("nodeAffinity.required");
+        let affinity =
+            required.map(|wire| NodeAffinity::of_volume(wire, limits, affinity_path, faults));
         let metadata = kept_metadata(wire.metadata.as_ref());
         let zones = ZONE_LABELS.into_iter().filter_map(|(label, new)| {
             let values = metadata.labels.get(label)?.split("__").map(str::trim);
@@ -299,13 +297,11 @@ on_heap!(StorageClass: wire);
 impl StorageClass {
     /// Compiles a class.
     pub fn compile(wire: &v1::StorageClass) -> Self {
+        let uid = wire.metadata.as_ref().map(|it| it.uid.clone());
         Self {
             wire: v1::StorageClass {
                 metadata: Some(v1::ObjectMeta {
-                    uid: wire
-                        .metadata
-                        .as_ref()
-                        .map_or_else(String::new, |it| it.uid.clone()),
+                    uid: uid.unwrap_or_default(),
                     ..v1::ObjectMeta::default()
                 }),
                 ..wire.clone()

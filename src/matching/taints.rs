@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::keyed::Keyed;
 use super::names;
+use super::sets::set_of;
 use super::violations::{Path, Violations};
 use crate::account::heap::{OnHeap, on_heap};
 use crate::proto::v1;
@@ -163,11 +164,7 @@ impl Tolerations {
         faults: &mut Violations,
     ) -> Self {
         let compile = |(path, wire)| Toleration::compile(wire, compare, path, faults);
-        let mut all = Vec::with_capacity(wire.len());
-        all.extend(path.each(wire).filter_map(compile));
-        all.sort_unstable();
-        all.dedup();
-        Self(Keyed::of(all.into()))
+        Self(Keyed::of(set_of(path.each(wire).filter_map(compile))))
     }
 
     /// Returns the number of tolerations.

@@ -184,8 +184,8 @@ pub fn check_claim_names(spec: &v1::PodSpec, path: Path<'_>, faults: &mut Violat
     for (path, volume) in list.each(&spec.volumes) {
         let claim = volume.source().persistent_volume_claim;
         if let Some(claim) = claim.filter(|claim| !claim.claim_name.is_empty()) {
-            let path = path.field("persistentVolumeClaim");
-            names::check_name(&claim.claim_name, path.field("claimName"), faults);
+            let path = path.field("persistentVolumeClaim.claimName");
+            names::check_name(&claim.claim_name, path, faults);
         }
     }
 }
@@ -219,8 +219,7 @@ impl PodClaim {
         }
         let wire = source.ephemeral.and_then(|it| it.volume_claim_template);
         let template = wire.map(|template| {
-            let path = path.field("ephemeral");
-            let path = path.field("volumeClaimTemplate");
+            let path = path.field("ephemeral.volumeClaimTemplate");
             let claim = v1::PersistentVolumeClaim {
                 spec: template.spec,
                 ..v1::PersistentVolumeClaim::default()
