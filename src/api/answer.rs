@@ -39,7 +39,7 @@ impl<'a> Candidates<'a> {
                 known,
                 unknown: Vec::new(),
                 held: None,
-                ordered_at: nodes.ordered_at(),
+                ordered_at: nodes.ordered_at,
             };
         };
         let slots: Vec<_> = wire.names.iter().map(|name| nodes.find(name)).collect();

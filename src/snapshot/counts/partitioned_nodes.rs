@@ -119,7 +119,7 @@ impl PartitionedNodes {
             // decision.
             let counts = self.base.is_none();
             if partitions.len() >= MAX_PARTITIONS || !upkeep.has_partition_room(bytes) {
-                partitions.drop_half(upkeep.discarded());
+                partitions.drop_half(&upkeep.discarded);
                 if counts {
                     upkeep.note_partitions(partitions.memory_bytes());
                 }
@@ -250,9 +250,9 @@ impl PartitionedNodes {
     /// Drops the partitions that were last used before tick `since`.
     pub fn drop_idle_partitions(&self, since: u64, upkeep: &Upkeep) {
         let mut partitions = write_between_reads(&self.partitions);
-        partitions.drop_idle(since, upkeep.discarded());
+        partitions.drop_idle(since, &upkeep.discarded);
         if upkeep.is_process_full() {
-            partitions.drop_half(upkeep.discarded());
+            partitions.drop_half(&upkeep.discarded);
         }
         upkeep.note_partitions(partitions.memory_bytes());
     }

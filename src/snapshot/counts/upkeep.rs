@@ -18,12 +18,14 @@ pub struct Upkeep {
     view_bytes: Charge,
     partition_bytes: Charge,
     view_count: AtomicUsize,
+    /// The most bytes of views; partitions may take as much again.
     max_view_bytes: usize,
     /// True if a view was dropped for lack of room since the last sweep.
     wanted: AtomicBool,
-    discarded: Discarded,
+    /// Views and partitions that were removed under a lock.
+    pub discarded: Discarded,
     /// The counters of views that are built, kept and dropped.
-    counters: Arc<SnapshotCounters>,
+    pub counters: Arc<SnapshotCounters>,
 }
 
 impl Upkeep {
@@ -41,21 +43,6 @@ impl Upkeep {
             discarded: Discarded::on(account),
             counters: Arc::default(),
         }
-    }
-
-    /// Uses other counters from now on.
-    pub fn set_counters(&mut self, counters: Arc<SnapshotCounters>) {
-        self.counters = counters;
-    }
-
-    /// Returns the counters of views.
-    pub fn counters(&self) -> &Arc<SnapshotCounters> {
-        &self.counters
-    }
-
-    /// Views and partitions that were removed under a lock.
-    pub fn discarded(&self) -> &Discarded {
-        &self.discarded
     }
 
     /// The version of the nodes that views must follow.

@@ -24,7 +24,7 @@ const FREE_VIEWS: usize = 64;
 #[derive(Debug, Default)]
 pub struct Views {
     /// The version of the nodes that the views follow.
-    version: u64,
+    pub(in crate::snapshot) version: u64,
     /// The kept views. Only [`Self::change`] adds and drops views.
     pub(in crate::snapshot) watched: WatchedSelectors,
     /// The bytes of the views, as [`Upkeep`] has recorded them.
@@ -47,7 +47,7 @@ impl Views {
         self.noted = bytes;
         let gone = std::mem::take(&mut self.gone);
         if !gone.is_empty() {
-            upkeep.discarded().add(gone, before.0.saturating_sub(bytes));
+            upkeep.discarded.add(gone, before.0.saturating_sub(bytes));
         }
         changed
     }
@@ -87,22 +87,12 @@ impl Views {
         })
     }
 
-    /// The version of the nodes that the views follow.
-    pub fn version(&self) -> u64 {
-        self.version
-    }
-
     /// Drops all views if they are of another version of the nodes.
     pub fn sync(&mut self, version: u64) {
         if self.version != version {
             self.version = version;
             self.clear();
         }
-    }
-
-    /// Records that the views follow the nodes to another version.
-    pub fn move_on(&mut self, version: u64) {
-        self.version = version;
     }
 
     /// Drops all views.

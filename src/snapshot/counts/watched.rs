@@ -59,7 +59,6 @@ const MATCH: usize = 4 * size_of::<Watcher>() + 2 * size_of::<LabelSetId>();
 /// A selector that matches a label set.
 #[derive(Debug, Clone, Copy)]
 struct Watcher {
-    /// The selector.
     selector: usize,
     /// The index of the label set among those that the selector matches.
     at: usize,

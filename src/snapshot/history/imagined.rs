@@ -72,7 +72,7 @@ impl Snapshot {
             }
             plan(&mut imagined)
         });
-        live.upkeep.discarded().drop_all();
+        live.upkeep.discarded.drop_all();
         match (budget.delay(), planned) {
             (None, Some(planned)) => Ok(planned),
             (delay, _) => Err(delay.unwrap_or(Delay::Long)),

@@ -92,7 +92,7 @@ impl Surroundings {
     /// An empty state.
     pub fn empty_state(&self) -> State {
         let mut state = State::on(&self.account, Part::Objects, self.max_view_bytes);
-        state.upkeep.set_counters(Arc::clone(&self.counters));
+        state.upkeep.counters = Arc::clone(&self.counters);
         state
     }
 

@@ -95,7 +95,7 @@ impl Snapshot {
         }
         NodePage {
             revision: live.revision(),
-            ordered_at: nodes.ordered_at(),
+            ordered_at: nodes.ordered_at,
             goes_on: start + names.len() < order.len(),
             node_count: order.len(),
             names,

@@ -99,9 +99,7 @@ pub(super) fn swap_in(
     held.retain(|serial| taken.binary_search(serial).is_err());
     state.apply_unread(&Batch::trusted(reservations.pods(&held)), 0);
     state.adopt(revision, defaults, Some(&turn.live));
-    state
-        .upkeep
-        .set_counters(Arc::clone(&snapshot.around.counters));
+    state.upkeep.counters = Arc::clone(&snapshot.around.counters);
     counters::add(
         &snapshot.around.counters.views_dropped,
         turn.live.upkeep.view_count(),

@@ -34,7 +34,7 @@ pub struct Asks {
 
 /// The requirements of a pod that decisions about other pods read.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct ReadAsks {
+pub struct ReadAsks {
     /// The requests of the pod, if it has any.
     pub requests: Option<Arc<Requests>>,
     /// The terms of its required anti-affinity, if it has any.
@@ -255,7 +255,12 @@ fn decode(
     if *kept != KeptAffinity::None as u8 {
         let mut affinity = v1::Affinity::decode_length_delimited(&mut from)?;
         if *kept == KeptAffinity::Pinned as u8 {
-            pin(&mut affinity, &spec.node_name);
+            let pin = v1::NodeSelectorRequirement {
+                key: NODE_NAME_FIELD.to_owned(),
+                operator: "In".to_owned(),
+                values: vec![spec.node_name.clone()],
+            };
+            set_fields(&mut affinity, &[pin]);
         }
         spec.affinity = Some(affinity);
     }
@@ -300,20 +305,8 @@ fn without_pin(affinity: &v1::Affinity, node_name: &str) -> Option<v1::Affinity>
         return None;
     }
     let mut rest = affinity.clone();
-    required_terms_mut(&mut rest)
-        .iter_mut()
-        .for_each(|term| term.match_fields.clear());
+    set_fields(&mut rest, &[]);
     Some(rest)
-}
-
-fn pin(affinity: &mut v1::Affinity, node_name: &str) {
-    for term in required_terms_mut(affinity) {
-        term.match_fields = vec![v1::NodeSelectorRequirement {
-            key: NODE_NAME_FIELD.to_owned(),
-            operator: "In".to_owned(),
-            values: vec![node_name.to_owned()],
-        }];
-    }
 }
 
 fn required_terms(affinity: &v1::Affinity) -> &[v1::NodeSelectorTerm] {
@@ -325,13 +318,19 @@ fn required_terms(affinity: &v1::Affinity) -> &[v1::NodeSelectorTerm] {
     required.map_or(&[], |required| &required.node_selector_terms)
 }
 
-fn required_terms_mut(affinity: &mut v1::Affinity) -> &mut [v1::NodeSelectorTerm] {
+/// Replaces the fields in each required term.
+fn set_fields(affinity: &mut v1::Affinity, fields: &[v1::NodeSelectorRequirement]) {
     let affinity = affinity.node_affinity.as_mut();
     let required = affinity.and_then(|it| {
         it.required_during_scheduling_ignored_during_execution
             .as_mut()
     });
-    required.map_or(&mut [], |required| &mut required.node_selector_terms)
+    for term in required
+        .into_iter()
+        .flat_map(|it| &mut it.node_selector_terms)
+    {
+        term.match_fields = fields.to_vec();
+    }
 }
 
 fn write_all<M: Message>(messages: &[M], out: &mut Vec<u8>) {

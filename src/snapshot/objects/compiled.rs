@@ -72,13 +72,8 @@ impl Compiled {
 
     /// Compiles a change of the snapshot's own making, which needs no check.
     pub fn trusted(object: &Object) -> Self {
-        let mut no_faults = Violations::default();
-        let compiled = Self::of(
-            object,
-            &Limits::none(),
-            Path::root("change"),
-            &mut no_faults,
-        );
+        let (limits, no_faults) = (Limits::none(), &mut Violations::default());
+        let compiled = Self::of(object, &limits, Path::root("change"), no_faults);
         compiled.expect("what the snapshot makes itself is valid")
     }
 
@@ -173,15 +168,13 @@ pub fn check_pod(pod: &v1::Pod, limits: &Limits, path: Path<'_>, faults: &mut Vi
     check_metadata(ObjectKind::Pod, pod.metadata.as_ref(), limits, path, faults);
     let node_name = pod.spec.as_ref().map_or("", |s| &s.node_name);
     if !node_name.is_empty() {
-        let spec = path.field("spec");
-        let path = spec.field("nodeName");
+        let path = path.field("spec.nodeName");
         names::check_node_name(node_name, limits.node_names, path, faults);
     }
     let status = pod.status.as_ref();
     let nominated = status.map_or("", |s| &s.nominated_node_name);
     if !nominated.is_empty() {
-        let status = path.field("status");
-        let path = status.field("nominatedNodeName");
+        let path = path.field("status.nominatedNodeName");
         names::check_node_name(nominated, limits.node_names, path, faults);
     }
     if let Some(spec) = &pod.spec {
@@ -192,7 +185,7 @@ pub fn check_pod(pod: &v1::Pod, limits: &Limits, path: Path<'_>, faults: &mut Vi
     let phase = status.map_or("", |s| &s.phase);
     if Phase::parse(phase.as_bytes()).is_none() {
         let known = "must be Pending, Running, Succeeded, Failed or Unknown";
-        faults.add(path.field("status").field("phase"), known);
+        faults.add(path.field("status.phase"), known);
     }
 }
 

@@ -11,7 +11,6 @@ pub(in crate::snapshot) struct StoredNode {
     pub name: Symbol,
     pub uid: Box<str>,
     pub labels: InternedLabels,
-    pub unschedulable: bool,
     pub compiled: CompiledNode,
 }
 
@@ -20,6 +19,8 @@ on_heap!(StoredNode: labels, uid, compiled);
 /// The compiled form of a node on the wire.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CompiledNode {
+    /// True if the node is cordoned.
+    pub unschedulable: bool,
     /// The node's taints.
     pub taints: Box<[Taint]>,
     /// The resources that pods may request from it.
@@ -34,14 +35,13 @@ impl CompiledNode {
     /// Checks and compiles a node, which is at `path`.
     pub fn compile(wire: &v1::Node, path: Path<'_>, faults: &mut Violations) -> Self {
         let taints = wire.spec.as_ref().map_or(&[][..], |spec| &spec.taints);
-        let spec = path.field("spec");
-        let taints = Taint::compile(taints, spec.field("taints"), faults);
-        let status = path.field("status");
+        let taints = Taint::compile(taints, path.field("spec.taints"), faults);
         let allocatable = wire.status.as_ref().and_then(|wire| {
-            Allocatable::compile(&wire.allocatable, status.field("allocatable"), faults)
+            Allocatable::compile(&wire.allocatable, path.field("status.allocatable"), faults)
         });
         let features = wire.status.as_ref().map(|it| &*it.declared_features);
         Self {
+            unschedulable: wire.spec.as_ref().is_some_and(|it| it.unschedulable),
             features: features.map_or(Features::NONE, Features::declared),
             taints,
             allocatable,
@@ -74,7 +74,7 @@ impl<'a> NodeRef<'a> {
 
     /// Returns whether the node is cordoned.
     pub fn unschedulable(self) -> bool {
-        self.node.unschedulable
+        self.node.compiled.unschedulable
     }
 
     /// Returns the resources that pods may request.
@@ -128,7 +128,7 @@ impl<'a> NodeRef<'a> {
                 ..Default::default()
             }),
             spec: Some(v1::NodeSpec {
-                unschedulable: self.node.unschedulable,
+                unschedulable: self.unschedulable(),
                 taints: self.taints().iter().map(taint).collect(),
             }),
             status: self.status_to_wire(),

@@ -35,7 +35,7 @@ pub struct Nodes {
     /// Nodes that changed since [`Self::take_changed`].
     changed: Vec<Slot>,
     /// A revision at or after the last change of the order; 0 where it is the order of no revision.
-    ordered_at: i64,
+    pub ordered_at: i64,
 }
 
 impl Nodes {
@@ -44,7 +44,6 @@ impl Nodes {
     pub fn put(&mut self, wire: &v1::Node, compiled: &CompiledNode) -> bool {
         let metadata = wire.metadata.as_ref();
         let metadata = metadata.expect("a validated node has metadata");
-        let unschedulable = wire.spec.as_ref().is_some_and(|s| s.unschedulable);
         if !self.is_changed_by(wire, compiled) {
             return false;
         }
@@ -59,7 +58,6 @@ impl Nodes {
             name: self.symbols.acquire(&metadata.name),
             uid: metadata.uid.as_str().into(),
             labels: self.symbols.acquire_labels(&metadata.labels),
-            unschedulable,
             compiled: compiled.clone(),
         };
         let allocatable = &node.compiled.allocatable;
@@ -84,10 +82,8 @@ impl Nodes {
         let Some(old) = old.and_then(|slot| self.nodes.get(slot.index())?.as_ref()) else {
             return true;
         };
-        let unschedulable = wire.spec.as_ref().is_some_and(|s| s.unschedulable);
         let old_labels = self.symbols.label_texts(&old.labels);
         let same = *old.uid == *metadata.uid
-            && old.unschedulable == unschedulable
             && old.compiled == *compiled
             && old_labels.eq(metadata.labels.iter().map(|(k, v)| (&**k, &**v)));
         !same
@@ -216,16 +212,6 @@ impl Nodes {
     /// The names of the nodes in node order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.order.iter().map(|slot| self.name(*slot))
-    }
-
-    /// A revision at or after the last change of the order; 0 where it is the order of no revision.
-    pub fn ordered_at(&self) -> i64 {
-        self.ordered_at
-    }
-
-    /// Sets the revision of the last change of the order.
-    pub fn note_order(&mut self, revision: i64) {
-        self.ordered_at = revision;
     }
 
     /// Returns whether `slots` is all of [`Self::order`], and not a copy.

@@ -58,15 +58,17 @@ impl NominatedPod {
         };
         let node = compiled.nominated_to()?;
         let labels = compiled.labels().texts();
+        let asks = compiled.asks();
+        let read = asks.map(|asks| asks.read.clone()).unwrap_or_default();
         let pod = Self {
             namespace: change.id.namespace.into(),
             name: change.id.name.into(),
             uid: compiled.life.uid().into(),
-            priority: compiled.asks().map_or(0, |asks| asks.priority),
+            priority: asks.map_or(0, |asks| asks.priority),
             labels: labels.map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
-            requests: compiled.requests().cloned(),
-            keeps_away: compiled.keeps_away().cloned(),
-            storage: compiled.storage().cloned(),
+            requests: read.requests,
+            keeps_away: read.keeps_away,
+            storage: read.storage,
         };
         Some((node.into(), pod))
     }

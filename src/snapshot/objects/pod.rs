@@ -14,7 +14,7 @@ use super::pod_texts::{Labels, PodTexts};
 use super::slots::Slot;
 use super::templates::TemplateId;
 use crate::account::heap;
-use crate::matching::{PodTerm, Requests, RequestsByVersion, Resizing, UsedStorage};
+use crate::matching::{Requests, RequestsByVersion, Resizing};
 use crate::proto::v1;
 
 /// A pod that exists, without its name.
@@ -98,16 +98,6 @@ impl CompiledPod {
             asks: self.asks.under(resizing),
             ..self.clone()
         }
-    }
-
-    /// The terms by which it keeps other pods away, if it has any.
-    pub fn keeps_away(&self) -> Option<&Arc<[PodTerm]>> {
-        self.asks.chosen.as_ref()?.read.keeps_away.as_ref()
-    }
-
-    /// The storage that it uses, if any.
-    pub fn storage(&self) -> Option<&Arc<UsedStorage>> {
-        self.asks.chosen.as_ref()?.read.storage.as_ref()
     }
 
     /// Returns the pod's requests to its node, if it has any.

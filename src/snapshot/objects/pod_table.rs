@@ -23,7 +23,6 @@ pub struct PodTable {
     /// The blocks; all but the last one are full.
     blocks: Vec<Arc<PodBlock>>,
     hasher: DefaultHashBuilder,
-    /// The bytes of the blocks.
     block_bytes: usize,
 }
 

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use super::asks::ReadAsks;
 use super::blocks::Blocks;
 use super::pod_terms::{OwnedTerms, TermTable};
 use super::slots::Slot;
 use super::storage_use::{PodUse, StorageUse};
 use crate::account::heap::OnHeap;
-use crate::matching::{Requested, Requests};
+use crate::matching::{PodTerm, Requested, Requests};
 
 /// The number of nodes in a block: decisions read copies, and a change of a node then copies its
 /// block.
@@ -56,25 +57,35 @@ struct Shift<T> {
 }
 
 impl Shifts {
-    /// Records that a pod comes to a node with its requests, or leaves it.
+    /// Records that a pod of this namespace and name comes to a node with its requirements, or leaves
+    /// it.
     pub fn note(
         &mut self,
         slot: Slot,
-        requests: Option<&Arc<Requests>>,
-        [keeps_away, scored]: [Option<OwnedTerms>; 2],
-        storage: Option<PodUse>,
+        (namespace, name): (&str, &str),
+        asks: Option<&ReadAsks>,
         comes: bool,
     ) {
-        self.room.push(Shift {
-            slot,
-            of: requests.cloned(),
-            comes,
-        });
-        let terms = |of| Shift { slot, of, comes };
-        self.keeps_away.extend(keeps_away.map(terms));
-        self.scored.extend(scored.map(terms));
-        self.storage
-            .extend(storage.map(|of| Shift { slot, of, comes }));
+        let of = asks.and_then(|asks| asks.requests.clone());
+        self.room.push(Shift { slot, of, comes });
+        let Some(asks) = asks else { return };
+        let terms = |terms: &Arc<[PodTerm]>| {
+            let of = OwnedTerms {
+                terms: Arc::clone(terms),
+                namespace: namespace.into(),
+            };
+            Shift { slot, of, comes }
+        };
+        self.keeps_away.extend(asks.keeps_away.as_ref().map(terms));
+        self.scored.extend(asks.scored.as_ref().map(terms));
+        self.storage.extend(asks.storage.as_ref().map(|used| {
+            let of = PodUse {
+                used: Arc::clone(used),
+                namespace: namespace.into(),
+                name: name.into(),
+            };
+            Shift { slot, of, comes }
+        }));
     }
 
     /// Records that a pod ceases to name one node and begins to name another.

@@ -35,7 +35,6 @@ pub(in crate::snapshot) struct Slots {
     names: Vec<Arc<str>>,
     by_name: HashMap<Arc<str>, Slot>,
     free: Vec<Slot>,
-    /// The bytes of the names.
     name_bytes: usize,
 }
 

@@ -50,19 +50,17 @@ impl StorageObjects {
 
     /// A claim.
     pub fn claim(&self, namespace: &str, name: &str) -> Option<&VolumeClaim> {
-        self.claims
-            .get(&key_of(namespace, name))
-            .map(|claim| &**claim)
+        self.claims.get(&key_of(namespace, name))
     }
 
     /// A volume.
     pub fn volume(&self, name: &str) -> Option<&PersistentVolume> {
-        self.volumes.get(name).map(|volume| &**volume)
+        self.volumes.get(name)
     }
 
     /// A class.
     pub fn class(&self, name: &str) -> Option<&StorageClass> {
-        self.classes.get(name).map(|class| &**class)
+        self.classes.get(name)
     }
 
     /// The volumes that are reserved for a claim, ascending by name.

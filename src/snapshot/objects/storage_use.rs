@@ -56,15 +56,6 @@ fn disk_key(disk: &PodDisk) -> Box<str> {
 }
 
 impl PodUse {
-    /// Returns the uses of a pod with this namespace and name.
-    pub fn of(used: &Arc<UsedStorage>, namespace: &str, name: &str) -> Self {
-        Self {
-            used: Arc::clone(used),
-            namespace: namespace.into(),
-            name: name.into(),
-        }
-    }
-
     fn keys(&self) -> impl Iterator<Item = (Box<str>, Option<&PodDisk>)> {
         let named = self.used.claims.iter().filter(|claim| !claim.is_ephemeral);
         let claims = named.map(|claim| {

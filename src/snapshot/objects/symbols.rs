@@ -37,7 +37,6 @@ impl Symbol {
 #[derive(Debug, Clone, Default)]
 pub struct Symbols<T = Box<str>> {
     texts: Interner<Text<T>, BLOCK>,
-    /// The bytes of the texts.
     text_bytes: usize,
 }
 

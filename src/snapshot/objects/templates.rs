@@ -2,13 +2,10 @@
 //! distinct one is kept once, encoded, with its requests summed up and its terms about other pods
 //! compiled.
 
-use std::sync::Arc;
-
 use super::asks::{self, Asks, ReadAsks};
 use super::shrink::shrink_list;
 use super::symbols::{Symbol, Symbols};
 use crate::account::heap::{self, OnHeap};
-use crate::matching::{PodTerm, Requests, UsedStorage};
 use crate::proto::v1;
 
 /// The number of a template, valid in the table that gave it out; pods without requirements have
@@ -65,31 +62,10 @@ impl Templates {
         }
     }
 
-    /// Returns the requests of a pod of a template to its node.
-    pub fn requests(&self, id: TemplateId) -> Option<&Arc<Requests>> {
-        self.read(id)?.requests.as_ref()
-    }
-
-    /// The terms by which a pod of a template keeps other pods away, and those by which nodes are
-    /// scored for other pods.
-    pub fn terms(&self, id: TemplateId) -> [Option<&Arc<[PodTerm]>>; 2] {
-        let read = self.read(id);
-        [
-            read.and_then(|read| read.keeps_away.as_ref()),
-            read.and_then(|read| read.scored.as_ref()),
-        ]
-    }
-
-    /// The storage that a pod of a template uses.
-    pub fn storage(&self, id: TemplateId) -> Option<&Arc<UsedStorage>> {
-        self.read(id)?.storage.as_ref()
-    }
-
-    fn read(&self, id: TemplateId) -> Option<&ReadAsks> {
-        match id == TemplateId::ABSENT {
-            true => None,
-            false => self.read.get(id.index()),
-        }
+    /// The requirements of a pod of a template that decisions about other pods read, if it has any.
+    pub fn read(&self, id: TemplateId) -> Option<&ReadAsks> {
+        // The index of no template is past the end.
+        self.read.get(id.index())
     }
 
     /// Writes the requirements of a template into a pod. The pod names its node.

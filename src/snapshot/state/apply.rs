@@ -83,7 +83,7 @@ impl State {
         self.note_namespaces(before, measure(&locked));
         self.settle(locked);
         drop(shared);
-        self.upkeep.discarded().drop_all();
+        self.upkeep.discarded.drop_all();
         applied
     }
 
@@ -135,7 +135,7 @@ impl State {
         if shared.has_other_nodes_after(batch) {
             let nodes = PartitionedNodes::to_change(&mut shared.nodes);
             let requested = self.requested.read();
-            let discarded = self.upkeep.discarded();
+            let discarded = &self.upkeep.discarded;
             let followed =
                 apply_to_shared(nodes, &requested, (batch, revision), applied, discarded);
             drop(requested);
@@ -182,7 +182,7 @@ impl State {
     pub(in crate::snapshot) fn move_views_on(&self, locked: &mut LockedShards<'_>) {
         let version = self.upkeep.next_version();
         for (_, namespace) in locked {
-            namespace.views_mut().move_on(version);
+            namespace.views_mut().version = version;
         }
     }
 

@@ -76,7 +76,7 @@ impl State {
         decide: impl FnOnce(ReadView<'_>) -> T,
     ) -> Result<T, Delay> {
         let decided = decide(fork.read_view(budget));
-        self.upkeep.discarded().drop_all();
+        self.upkeep.discarded.drop_all();
         budget.delay().map_or(Ok(decided), Err)
     }
 
@@ -87,7 +87,7 @@ impl State {
             if keeps_views && let Some(shard) = locked.shard {
                 shard.viewed.store(true, Ordering::Relaxed);
                 let kept = locked.namespace.views().read();
-                if kept.version() == self.upkeep.version() && kept.count() <= MAX_VIEWS {
+                if kept.version == self.upkeep.version() && kept.count() <= MAX_VIEWS {
                     let both =
                         |(s, v): (&Arc<Selector>, &Arc<View>)| (Arc::clone(s), Arc::clone(v));
                     views.extend(kept.watched.iter().map(both));

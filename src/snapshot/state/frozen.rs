@@ -197,7 +197,7 @@ impl State {
     /// The views that the next question may be answered from.
     fn live_views(&self, namespace: &Namespace) -> Vec<SelectorViews> {
         let views = namespace.views().read();
-        match views.version() == self.upkeep.version() {
+        match views.version == self.upkeep.version() {
             true => views.watched.copy(),
             false => Vec::new(),
         }

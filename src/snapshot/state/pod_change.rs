@@ -6,9 +6,7 @@ use super::namespace::Namespace;
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::objects::label_sets::LabelSetId;
 use crate::snapshot::objects::pod::{CompiledPod, PodRecord};
-use crate::snapshot::objects::pod_terms::OwnedTerms;
 use crate::snapshot::objects::requested::Shifts;
-use crate::snapshot::objects::storage_use::PodUse;
 use crate::snapshot::objects::templates::TemplateId;
 
 impl Namespace {
@@ -127,16 +125,8 @@ impl Namespace {
                 let Some((slot, template)) = pod else {
                     continue;
                 };
-                let terms = self.templates.terms(template).map(|terms| {
-                    terms.map(|terms| OwnedTerms {
-                        terms: Arc::clone(terms),
-                        namespace: namespace.into(),
-                    })
-                });
-                let requests = self.templates.requests(template);
-                let storage = self.templates.storage(template);
-                let storage = storage.map(|used| PodUse::of(used, namespace, name));
-                shifts.note(slot, requests, terms, storage, comes);
+                let asks = self.templates.read(template);
+                shifts.note(slot, (namespace, name), asks, comes);
             }
         }
         self.recount_terminating(old, new);

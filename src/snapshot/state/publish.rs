@@ -192,7 +192,7 @@ impl State {
                 &requested,
                 (batch, revision),
                 &mut applied,
-                self.upkeep.discarded(),
+                &self.upkeep.discarded,
             );
             moved = self.follow(&followed, &mut namespaces);
             shared.nodes = Arc::new(nodes);
@@ -258,7 +258,7 @@ impl State {
         drop(live);
         // The old objects are dropped once nothing is locked.
         drop((copies, next));
-        self.upkeep.discarded().drop_all();
+        self.upkeep.discarded.drop_all();
     }
 
     /// Brings views up to date that decisions kept since the copies were made, and keeps them in
@@ -288,7 +288,7 @@ impl State {
         let (live, new) = {
             let live = shard.namespace.read();
             let views = live.views().read();
-            if views.version() != self.upkeep.version() {
+            if views.version != self.upkeep.version() {
                 return false;
             }
             let new = views.watched.beyond(&copy.views_mut().watched);

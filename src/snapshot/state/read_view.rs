@@ -127,7 +127,7 @@ impl ViewStore for LockedViews<'_> {
         upkeep: &Upkeep,
     ) -> Result<Option<Arc<View>>, Delay> {
         let views = locks::read(self.views, self.waits)?;
-        let is_current = views.version() == upkeep.version();
+        let is_current = views.version == upkeep.version();
         let kept = || views.watched.find(query.selector, id);
         let found = is_current.then(kept).flatten();
         Ok(found.map(Arc::clone))
@@ -263,7 +263,7 @@ impl<'a> ReadView<'a> {
         };
         if let Some(view) = kept {
             view.usage.touch(self.upkeep.tick(), self.id);
-            self.upkeep.counters().view_hits.count_one();
+            self.upkeep.counters.view_hits.count_one();
             return DomainCounts::of(in_use, view, self.nodes);
         }
         let sets = self.namespace.label_sets();
@@ -275,7 +275,7 @@ impl<'a> ReadView<'a> {
         if !self.affords(counts.saturating_mul(UNITS_PER_COUNT)) {
             return self.nothing(in_use);
         }
-        self.upkeep.counters().view_builds.count_one();
+        self.upkeep.counters.view_builds.count_one();
         let pods = matched.iter().flat_map(|set| sets.counts(*set));
         let now = (self.upkeep.tick(), self.id);
         let view = View::counting(pods, in_use.id, &in_use.partition, now);

@@ -202,9 +202,9 @@ impl State {
         shared.defaults = defaults;
         let names = shared.nodes.nodes().names();
         let same = former.filter(|former| former.nodes().names().eq(names));
-        let ordered_at = same.map_or(revision, |former| former.nodes().ordered_at());
+        let ordered_at = same.map_or(revision, |former| former.nodes().ordered_at);
         let nodes = PartitionedNodes::to_change(&mut shared.nodes);
-        nodes.nodes_mut().note_order(ordered_at);
+        nodes.nodes_mut().ordered_at = ordered_at;
     }
 
     /// The default constraints.
@@ -301,7 +301,7 @@ impl State {
         let shared = self.shared.read();
         shared.nodes.drop_idle_partitions(since, &self.upkeep);
         drop(shared);
-        self.upkeep.discarded().drop_all();
+        self.upkeep.discarded.drop_all();
     }
 
     /// Returns the memory of the state.
