@@ -217,7 +217,11 @@ impl ApiServer {
 
     /// Returns how many watches of a resource were granted.
     pub fn watches(&self, resource: &str) -> u32 {
-        lock(&self.shared).watches.get(resource).copied().unwrap_or(0)
+        lock(&self.shared)
+            .watches
+            .get(resource)
+            .copied()
+            .unwrap_or(0)
     }
 }
 

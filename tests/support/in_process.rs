@@ -52,6 +52,9 @@ impl InProcess {
 /// Applies a batch to the snapshot `default`; it must be accepted.
 pub fn update(registry: &Registry, changes: Vec<Change>) {
     let batch = Batch::check(changes, registry.limits(), Path::root("changes"));
-    let offer = Offer::of(Arc::new(batch.expect("valid changes")), registry.now().steady);
+    let offer = Offer::of(
+        Arc::new(batch.expect("valid changes")),
+        registry.now().steady,
+    );
     registry.update("default", offer).expect("it is applied");
 }
