@@ -25,7 +25,7 @@ pub struct RebalancePlan {
     pub defaults: Arc<Defaults>,
     /// The moves, in order.
     pub moves: Vec<PlannedMove>,
-    /// The workloads that violated constraints, by namespace.
+    /// The workloads that violated constraints or could not be judged, by namespace.
     pub workloads: BTreeMap<(String, WorkloadId), RebalancedWorkload>,
     /// True if no plan with fewer moves achieves the same.
     pub is_least: bool,
@@ -54,7 +54,7 @@ pub struct PlannedMove {
     pub effects: Vec<MoveEffect>,
 }
 
-/// A workload that violated constraints.
+/// A workload that violated constraints, or of which some pods could not be judged.
 #[derive(Debug)]
 pub struct RebalancedWorkload {
     /// The measure by which the workload is judged.
@@ -126,7 +126,8 @@ impl Planner<'_, '_> {
         }
     }
 
-    /// Repairs the workloads of a namespace. Returns whether any of them violates constraints.
+    /// Repairs the workloads of a namespace. Returns whether any of them is part of
+    /// the plan.
     fn repair(&mut self, namespace: &str) -> bool {
         let options = self.options;
         let seen = self.imagined.read(namespace, |read_view| {

@@ -23,7 +23,7 @@ const UNITS_PER_PIECE: usize = 40;
 pub struct SpreadModel {
     /// The constraints to repair, and those that must not get worse.
     pub goals: Vec<ModelGoal>,
-    /// The workloads that violate constraints.
+    /// The workloads that violate constraints, and those of which some pods cannot be judged.
     pub workloads: Vec<ModelWorkload>,
     /// The classes of alike pods of these workloads.
     pub classes: Vec<MoveClass>,
@@ -46,7 +46,7 @@ pub struct ModelGoal {
     selector: Option<Selector>,
 }
 
-/// A workload that violates a constraint.
+/// A workload that violates a constraint, or of which some pods cannot be judged.
 pub struct ModelWorkload {
     /// The identity of the workload.
     pub id: WorkloadId,
@@ -99,7 +99,7 @@ const NODE_LABELS: [&str; 2] = [
 ];
 
 impl SpreadModel {
-    /// Returns the model of a namespace, which is empty if nothing has to be repaired.
+    /// Returns the model of a namespace, which is empty if nothing has to be repaired or told.
     pub fn of(pods: &PodGroups<'_>, namespace: &str, options: &RebalanceOptions) -> Self {
         let survey = Survey::of(pods, namespace, &options.limits, options.max_domains);
         let mut model = Self::default();
@@ -110,7 +110,8 @@ impl SpreadModel {
                 continue;
             }
             let goals = goals_of(workload, pods, options, Some(model.workloads.len()));
-            if goals.iter().any(|goal| goal.counts.excess() > 0) {
+            let violates = goals.iter().any(|goal| goal.counts.excess() > 0);
+            if violates || workload.fault.is_some() {
                 let by = match (&workload.by_key, &options.by) {
                     (Some(_), Some(key)) => By::Key(Arc::clone(key)),
                     _ => By::Constraints,

@@ -325,3 +325,20 @@ fn what_is_not_there_is_refused() {
         none.out
     );
 }
+
+/// Pods with a constraint that no scheduler accepts are not called even.
+#[test]
+fn pods_that_cannot_be_judged_are_told() {
+    let mut objects = objects(&json!({}), &json!([]));
+    for pod in &mut objects[3..] {
+        pod["spec"]["topologySpreadConstraints"][0]["maxSkew"] = json!(0);
+    }
+    let told = workspace(objects).expect(0, "rebalance -n shop --load cluster.json");
+    for line in [
+        "no constraint is violated: nothing to move",
+        "not judged for what their pods ask for: 1 workload",
+        "ReplicaSet/shop/web: 0 moves",
+    ] {
+        assert!(told.out.contains(line), "{}", told.out);
+    }
+}

@@ -429,6 +429,25 @@ async fn what_is_in_the_way() {
     }
 }
 
+/// Pods may have constraints that no scheduler accepts. A plan says that it did not judge them.
+#[tokio::test]
+async fn pods_that_cannot_be_judged_are_told() {
+    let server = Server::start().await;
+    let odd = web_on(&["a1", "a1", "a1"], &[hard(0, ZONE, &WEB)]);
+    let nodes = nodes_in_zones(&["a1", "b1"]);
+    server.replace_all([nodes, odd].concat()).await;
+    let answer = ask(&server, about("")).await;
+    assert_eq!(moves(&answer), []);
+    let [web] = &answer.workloads[..] else {
+        panic!("{answer:?}")
+    };
+    assert_eq!(
+        (&*web.name, web.move_count, web.blockers.len()),
+        ("web", 0, 0)
+    );
+    assert!(web.fault.contains("maxSkew"), "{}", web.fault);
+}
+
 /// Pods of the workload `web` on these nodes, with these constraints.
 fn web_on(nodes: &[&str], constraints: &[TopologySpreadConstraint]) -> Vec<Change> {
     crate::removals::web(nodes, constraints)

@@ -25,12 +25,13 @@ pub(crate) fn rebalance(snapshot: &str, answer: &RebalanceResponse) -> String {
 
 /// Returns a line with the numbers of moves and workloads.
 pub(super) fn headline(answer: &RebalanceResponse) -> String {
-    let workloads = answer.workloads.len();
-    let even = answer
-        .workloads
-        .iter()
-        .filter(|it| it.blockers.is_empty())
-        .count();
+    let is_moved = |it: &&RebalancedWorkload| it.move_count > 0 || !it.blockers.is_empty();
+    let violated = answer.workloads.iter();
+    let violated: Vec<_> = violated
+        .filter(|it| it.fault.is_empty() || is_moved(it))
+        .collect();
+    let workloads = violated.len();
+    let even = violated.iter().filter(|it| it.blockers.is_empty()).count();
     match (workloads, answer.moves.len()) {
         (0, _) => "no constraint is violated: nothing to move".to_owned(),
         (_, 0) => format!(
@@ -49,6 +50,11 @@ pub(super) fn headline(answer: &RebalanceResponse) -> String {
 /// Returns remarks about the whole plan.
 pub(super) fn remarks(answer: &RebalanceResponse) -> Vec<String> {
     let mut lines = Vec::new();
+    let with_fault = answer.workloads.iter().filter(|it| !it.fault.is_empty());
+    if let faulty @ 1.. = with_fault.count() {
+        let faulty = plural(faulty as i64, "workload");
+        lines.push(format!("not judged for what their pods ask for: {faulty}"));
+    }
     if answer.capped {
         lines.push("more moves would help: a limit of moves is reached".to_owned());
     }
