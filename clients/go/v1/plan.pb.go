@@ -870,7 +870,8 @@ type RebalanceResponse struct {
 	// wait until its successor is ready. Each eviction is within the budgets, and each
 	// successor passes Filter on its node. Empty when nothing helps.
 	Moves []*PodMove `protobuf:"bytes,3,rep,name=moves,proto3" json:"moves,omitempty"`
-	// The workloads that violate a constraint that was to be repaired.
+	// The workloads that violate a constraint that was to be repaired, and those that
+	// have a fault.
 	Workloads []*RebalancedWorkload `protobuf:"bytes,4,rep,name=workloads,proto3" json:"workloads,omitempty"`
 	// True if no plan with fewer moves satisfies as much. Not set where the
 	// search ended before it knew that.
@@ -1165,7 +1166,7 @@ func (x *MoveEffect) GetToPods() int64 {
 	return 0
 }
 
-// A workload that violates a constraint.
+// A workload that violates a constraint, or that has a fault.
 type RebalancedWorkload struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The namespace of the workload.
@@ -1184,7 +1185,8 @@ type RebalancedWorkload struct {
 	After []*TopologySpread `protobuf:"bytes,7,rep,name=after,proto3" json:"after,omitempty"`
 	// The reasons why it is not even after the moves, if it is not.
 	Blockers []*MoveBlocker `protobuf:"bytes,8,rep,name=blockers,proto3" json:"blockers,omitempty"`
-	// Why some of its pods were not judged: the first fault in their spec.
+	// Why some of its pods were not judged: the first fault in their spec. Stored pods
+	// are not checked when they arrive.
 	Fault         string `protobuf:"bytes,9,opt,name=fault,proto3" json:"fault,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
