@@ -114,6 +114,7 @@ impl Service {
             Into::into,
         ))
     }
+
     /// The right for a feed that begins now, if feeds need one.
     pub(super) fn fence(&self) -> Option<Fence> {
         self.fence.as_ref().map(Fence::of_now)
