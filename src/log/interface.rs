@@ -43,8 +43,8 @@ pub trait Log: Send + Sync {
         within: Duration,
     ) -> Wait<'a, u64>;
 
-    /// Follows the log of a snapshot from the message after a sequence. This returns at once. The
-    /// follower connects when it is asked for a message.
+    /// Follows the log of a snapshot from the message after a sequence. This returns at once; the
+    /// follower connects in the background.
     fn follow(&self, name: &str, after: u64) -> Arc<dyn Follower>;
 
     /// The number of the connection to the engine. It changes each time that the connection was
