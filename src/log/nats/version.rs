@@ -54,5 +54,11 @@ mod tests {
         for refused in ["2.9.20", "2.14.9", "1.99.99", "", "2.15", "2.x.0", "newest"] {
             assert!(check("n1", refused).is_err(), "{refused}");
         }
+        assert_eq!(
+            check("n1", "2.9.10")
+                .expect_err("it is too old")
+                .to_string(),
+            "the nats-server n1 has version \"2.9.10\"; 2.15.0 or later is needed"
+        );
     }
 }
