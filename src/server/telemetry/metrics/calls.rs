@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use prometheus_client::encoding::DescriptorEncoder;
 use tonic::Code;
 
-use super::family::{Family, plain, seconds};
+use super::family::{Family, plain, read, seconds};
 use crate::api::{Decision, STREAMED_METHODS};
 use crate::server::telemetry::counts::Refusals;
 use crate::server::telemetry::histogram::{Histogram, Totals};
@@ -154,7 +154,7 @@ impl Calls {
         &self,
         of: impl Fn(&MethodCounts) -> &AtomicU64,
     ) -> impl Iterator<Item = ([(&str, &str); 1], u64)> {
-        let all = self.sums(|sum, counts| *sum += of(counts).load(Ordering::Relaxed));
+        let all = self.sums(|sum, counts| *sum += read(of(counts)));
         all.into_iter().filter(|(_, sum)| *sum > 0)
     }
 
@@ -162,7 +162,7 @@ impl Calls {
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let by_code = self.sums(|sums: &mut [u64; CODES.len()], counts| {
             for (sum, count) in sums.iter_mut().zip(&counts.codes) {
-                *sum += count.load(Ordering::Relaxed);
+                *sum += read(count);
             }
         });
         let by_code = by_code.iter().flat_map(|([method], sums)| {

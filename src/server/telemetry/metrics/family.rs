@@ -1,6 +1,7 @@
 //! Writing families of metrics: a name, a unit, a description and values.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use prometheus_client::encoding::{
     DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, EncodeLabelSet, MetricEncoder,
@@ -43,6 +44,11 @@ pub(super) const fn bytes(name: &'static str, help: &'static str) -> Family {
         unit: Some(Unit::Bytes),
         help,
     }
+}
+
+/// The value of a counter.
+pub(super) fn read(count: &AtomicU64) -> u64 {
+    count.load(Ordering::Relaxed)
 }
 
 impl Family {

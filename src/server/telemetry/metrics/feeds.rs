@@ -2,11 +2,10 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use prometheus_client::encoding::DescriptorEncoder;
 
-use super::family::{Family, plain, seconds};
+use super::family::{Family, plain, read, seconds};
 use crate::server::telemetry::feeds::{FeedCounts, KindCounts, ListReason};
 use crate::server::telemetry::histogram::Totals;
 
@@ -60,7 +59,6 @@ pub(super) fn encode(
     encoder: &mut DescriptorEncoder<'_>,
     feeds: &[Arc<FeedCounts>],
 ) -> fmt::Result {
-    let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
     EVENTS.counters(encoder, each(feeds, |kind| read(&kind.events)))?;
     CHANGES.counters(encoder, each(feeds, |kind| read(&kind.changes)))?;
     ERRORS.counters(encoder, each(feeds, |kind| read(&kind.errors)))?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use prometheus_client::encoding::DescriptorEncoder;
 
-use super::family::{Family, bytes, plain, seconds};
+use super::family::{Family, bytes, plain, read, seconds};
 use crate::account::{Account, Part};
 use crate::decision_log::DecisionLog;
 use crate::limits::{Limit, Limits};
@@ -127,7 +127,6 @@ pub(super) fn account(encoder: &mut DescriptorEncoder<'_>, account: &Account) ->
 /// Writes the decision log's counts.
 pub(super) fn decision_log(encoder: &mut DescriptorEncoder<'_>, log: &DecisionLog) -> fmt::Result {
     let counts = log.counts();
-    let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
     LOGGED.counter(encoder, read(&counts.logged))?;
     DROPPED.counter(encoder, read(&counts.dropped))?;
     LOG_ERRORS.counter(encoder, read(&counts.write_errors))?;
@@ -136,7 +135,6 @@ pub(super) fn decision_log(encoder: &mut DescriptorEncoder<'_>, log: &DecisionLo
 
 /// Writes the counts of a state directory.
 pub(super) fn store(encoder: &mut DescriptorEncoder<'_>, counts: &StoreCounts) -> fmt::Result {
-    let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let time = |nanos: &AtomicU64| Duration::from_nanos(read(nanos)).as_secs_f64();
     COMMITS.counter(encoder, read(&counts.commits))?;
     COMMIT_TIME.counter(encoder, time(&counts.commit_nanos))?;
@@ -153,10 +151,9 @@ pub(super) fn security(
     counts: &SecurityCounts,
 ) -> fmt::Result {
     let reloads = [("ok", &counts.reloads), ("failed", &counts.failed_reloads)];
-    let reloads =
-        reloads.map(|(result, count)| ([("result", result)], count.load(Ordering::Relaxed)));
+    let reloads = reloads.map(|(result, count)| ([("result", result)], read(count)));
     RELOADS.counters(encoder, reloads)?;
-    HANDSHAKES.counter(encoder, counts.failed_handshakes.load(Ordering::Relaxed))?;
+    HANDSHAKES.counter(encoder, read(&counts.failed_handshakes))?;
     match counts.certificate_expires.load(Ordering::Relaxed) {
         0 => Ok(()),
         at => EXPIRES.gauge(encoder, at),

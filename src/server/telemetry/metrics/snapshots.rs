@@ -4,11 +4,10 @@
 
 use std::cmp::Reverse;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use prometheus_client::encoding::DescriptorEncoder;
 
-use super::family::{Family, bytes, plain, seconds};
+use super::family::{Family, bytes, plain, read, seconds};
 use crate::snapshot::{Registry, SnapshotCounters, Summary};
 
 /// The label value of all snapshots without their own; no name of a snapshot has parentheses.
@@ -171,8 +170,4 @@ pub(super) fn encode_work(
     VERIFIED.counter(encoder, read(&counters.verified_views))?;
     MISMATCHES.counter(encoder, read(&counters.mismatches))?;
     REPAIRS.counter(encoder, read(&counters.repairs))
-}
-
-fn read(count: &AtomicU64) -> u64 {
-    count.load(Ordering::Relaxed)
 }
