@@ -126,8 +126,7 @@ impl Planner<'_, '_> {
         }
     }
 
-    /// Repairs the workloads of a namespace. Returns whether any of them is part of
-    /// the plan.
+    /// Repairs the workloads of a namespace. Returns whether any of them is part of the plan.
     fn repair(&mut self, namespace: &str) -> bool {
         let options = self.options;
         let seen = self.imagined.read(namespace, |read_view| {

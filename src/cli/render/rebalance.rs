@@ -2,7 +2,7 @@
 
 use super::layout::paragraph;
 use super::scale_down::changed_topology;
-use super::spread::name_of_workload;
+use super::spread::{name_of_workload, not_judged};
 use super::text::{BAD, GOOD, HEADING, number, plural, source_line, styled, table};
 use crate::explain::quoted;
 use crate::proto::v1::{MoveBlocker, MoveEffect, PodMove, RebalanceResponse, RebalancedWorkload};
@@ -25,11 +25,10 @@ pub(crate) fn rebalance(snapshot: &str, answer: &RebalanceResponse) -> String {
 
 /// Returns a line with the numbers of moves and workloads.
 pub(super) fn headline(answer: &RebalanceResponse) -> String {
-    let is_moved = |it: &&RebalancedWorkload| it.move_count > 0 || !it.blockers.is_empty();
-    let violated = answer.workloads.iter();
-    let violated: Vec<_> = violated
-        .filter(|it| it.fault.is_empty() || is_moved(it))
-        .collect();
+    let is_violated = |it: &&RebalancedWorkload| {
+        it.fault.is_empty() || it.move_count > 0 || !it.blockers.is_empty()
+    };
+    let violated: Vec<_> = answer.workloads.iter().filter(is_violated).collect();
     let workloads = violated.len();
     let even = violated.iter().filter(|it| it.blockers.is_empty()).count();
     match (workloads, answer.moves.len()) {
@@ -49,12 +48,8 @@ pub(super) fn headline(answer: &RebalanceResponse) -> String {
 
 /// Returns remarks about the whole plan.
 pub(super) fn remarks(answer: &RebalanceResponse) -> Vec<String> {
-    let mut lines = Vec::new();
-    let with_fault = answer.workloads.iter().filter(|it| !it.fault.is_empty());
-    if let faulty @ 1.. = with_fault.count() {
-        let faulty = plural(faulty as i64, "workload");
-        lines.push(format!("not judged for what their pods ask for: {faulty}"));
-    }
+    let faulty = answer.workloads.iter().filter(|it| !it.fault.is_empty());
+    let mut lines = Vec::from_iter(not_judged(faulty.count() as i64));
     if answer.capped {
         lines.push("more moves would help: a limit of moves is reached".to_owned());
     }

@@ -89,11 +89,14 @@ pub(super) fn headline(
             "not ranked: {left_out} of a single pod or of static pods"
         ));
     }
-    if answer.faulty_count > 0 {
-        let faulty = plural(answer.faulty_count, "workload");
-        more.push(format!("not judged for what their pods ask for: {faulty}"));
-    }
+    more.extend(not_judged(answer.faulty_count));
     (first, more)
+}
+
+/// A line with the number of workloads that have a fault, if there are any.
+pub(super) fn not_judged(faulty: i64) -> Option<String> {
+    let workloads = plural(faulty, "workload");
+    (faulty > 0).then(|| format!("not judged for what their pods ask for: {workloads}"))
 }
 
 fn summary(about: &SpreadOf<'_>, answer: &DescribeSpreadResponse) -> String {
