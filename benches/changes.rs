@@ -29,6 +29,8 @@ pub struct PodChange {
     pub batched_ns: f64,
     /// The number of pods that were in the batch.
     pub batch_pods: usize,
+    /// The time for one pod in a batch of its own, while the revision before is held.
+    pub held_ns: f64,
 }
 
 /// Moves pods of the measured workload to the next node and back.
@@ -57,16 +59,21 @@ pub fn move_pods(
     });
     let moved: Vec<v1::Pod> = moved.collect();
     let of = |pods: &[v1::Pod]| batch(pods.iter().cloned().map(Object::Pod).map(change).collect());
-    let mut between = |id: &str, count: usize| {
+    let mut between = |id: &str, count: usize, is_held: bool| {
         let batches = [of(&moved[..count]), of(&there[..count])];
-        let ns = alternate(clock, id, world, &batches);
+        let ns = alternate(clock, id, world, &batches, is_held);
         ask::update(world, &batches[1]);
         ns / count as f64
     };
     PodChange {
-        alone_ns: between(&format!("{id}/pod change alone"), 1),
-        batched_ns: between(&format!("{id}/pod change batched"), there.len()),
+        alone_ns: between(&format!("{id}/pod change alone"), 1, false),
+        batched_ns: between(&format!("{id}/pod change batched"), there.len(), false),
         batch_pods: there.len(),
+        held_ns: between(
+            &format!("{id}/pod change while the revision before is held"),
+            1,
+            true,
+        ),
     }
 }
 
@@ -91,18 +98,30 @@ pub fn relabel_node(clock: &mut Clock, id: &str, world: &World, cluster: &Synthe
     labels.insert(ZONE_KEY.to_owned(), other.expect("there are two zones"));
     let of = |node: v1::Node| batch(vec![change(Object::Node(node))]);
     let batches = [of(moved), of(there)];
-    let ns = alternate(clock, &format!("{id}/node relabel"), world, &batches);
+    let ns = alternate(clock, &format!("{id}/node relabel"), world, &batches, false);
     ask::update(world, &batches[1]);
     ns
 }
 
-/// The median time to apply one of two batches that undo each other.
-fn alternate(clock: &mut Clock, id: &str, world: &World, batches: &[Arc<Batch>; 2]) -> f64 {
-    let mut turn = 0;
-    clock.median_ns(id, || {
+/// The median time to apply one of two batches that undo each other. With `is_held` a copy of each
+/// revision is taken and held until the next one; the time includes that.
+fn alternate(
+    clock: &mut Clock,
+    id: &str,
+    world: &World,
+    batches: &[Arc<Batch>; 2],
+    is_held: bool,
+) -> f64 {
+    let snapshot = world.snapshot();
+    let hold = || is_held.then(|| snapshot.whole(|_| Some(())));
+    let (mut turn, mut held) = (0, hold());
+    let ns = clock.median_ns(id, || {
         ask::update(world, &batches[turn % 2]);
+        held = hold();
         turn += 1;
-    })
+    });
+    drop(held);
+    ns
 }
 
 /// Required affinity that all nodes match, different from that of any other

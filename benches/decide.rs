@@ -248,6 +248,7 @@ impl Run {
             pod_alone_ns: pods.alone_ns,
             pod_batched_ns: pods.batched_ns,
             batch_pods: pods.batch_pods,
+            pod_held_ns: pods.held_ns,
             relabel_ns: changes::relabel_node(&mut self.clock, &id, world, cluster),
         };
         table::keep(&mut self.changes, row);

@@ -23,9 +23,8 @@ pub fn each_stored(
             if index % STRIDE == 0 && is_cancelled() {
                 return None;
             }
-            let name = name.to_string();
-            if let Some(pod) = namespace.pod_to_wire(namespace_name, &name, frozen.nodes()) {
-                look(namespace_name, &name, &pod);
+            if let Some(pod) = namespace.pod_to_wire(namespace_name, name, frozen.nodes()) {
+                look(namespace_name, name, &pod);
             }
         }
     }
@@ -60,7 +59,7 @@ impl PodTally {
             if index % STRIDE == 0 && is_cancelled() {
                 return None;
             }
-            let Some(pod) = namespace.counted_pod_to_wire(name, &pod.to_string(), nodes) else {
+            let Some(pod) = namespace.counted_pod_to_wire(name, pod, nodes) else {
                 continue;
             };
             let set = sets

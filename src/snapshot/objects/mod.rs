@@ -5,7 +5,7 @@
 //!   `pod_check` and `pod_parts` do so for pods in their bytes.
 //! - Objects that select pods: `owners`, and `budget`, the disruptions that a budget allows.
 //! - Nodes: `nodes` by slot (`slots`) and in order of their names.
-//! - Pods: `pod_table` by name, in blocks of 256 (`pod_block`). `label_sets` counts the pods of
+//! - Pods: `pod_table` by name, in shards that copies share. `label_sets` counts the pods of
 //!   each distinct label set on each node; `templates` keeps requirements of pods once.
 //! - Data shared by pods of all namespaces: `requested`, `nominated`, `pod_terms`, `storage_use`.
 //!   `cluster_objects` are namespaces, claims, volumes and classes, in tables by name
@@ -31,7 +31,6 @@ pub mod nominated;
 pub mod owners;
 pub mod pair_index;
 pub mod pod;
-pub mod pod_block;
 pub mod pod_check;
 pub mod pod_message;
 pub mod pod_parts;

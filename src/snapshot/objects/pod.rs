@@ -167,11 +167,6 @@ impl Phase {
         named.map(|(phase, _)| *phase)
     }
 
-    /// The phase from its number.
-    pub(super) fn of_number(number: u8) -> Self {
-        Self::ALL[usize::from(number)].0
-    }
-
     /// Kubernetes' name of the phase.
     pub(super) fn as_str(self) -> &'static str {
         let name = Self::ALL.iter().find(|(phase, _)| *phase == self);
@@ -248,6 +243,11 @@ impl Life {
     /// The node that the pod is nominated to; empty if it is to none.
     pub fn nominated_node(&self) -> &str {
         self.rare.as_ref().map_or("", |rare| &rare.nominated_node)
+    }
+
+    /// Returns its bytes on the heap.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.rare.as_ref().map_or(0, |rare| rare.memory_bytes())
     }
 
     /// Returns the length of the uid.

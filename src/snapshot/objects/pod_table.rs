@@ -1,5 +1,7 @@
-//! The pods of a namespace by name, packed: a cluster has many more pods than
-//! anything else.
+//! The pods of a namespace by name: a cluster has many more pods than anything else.
+//!
+//! The table is divided into shards, which copies share. So a change of a table that has a copy
+//! copies one shard, and the references to the others in two levels.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -7,183 +9,232 @@ use std::sync::Arc;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::pod::PodRecord;
-use super::pod_block::{PodBlock, PodName};
-use super::shrink;
 use crate::account::heap;
 
-/// The number of pods in a block. So growing moves no pods and wastes less than a block. Copies
-/// share unchanged blocks.
-const BLOCK: usize = 256;
+/// The average number of pods in a shard above which the number of shards is doubled.
+const FULL: usize = 64;
+
+/// The most shards of a group.
+const GROUP: usize = 64;
+
+type Shard = HashTable<(Arc<str>, PodRecord)>;
 
 /// Pods by name.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct PodTable {
-    /// The index of each pod, by its name.
-    by_name: HashTable<u32>,
-    /// The blocks; all but the last one are full.
-    blocks: Vec<Arc<PodBlock>>,
+    /// The shards, in groups of equal length. Their number is a power of two.
+    groups: Vec<Arc<[Arc<Shard>]>>,
     hasher: DefaultHashBuilder,
-    block_bytes: usize,
+    len: usize,
+    /// The bytes of what shards hold on the heap.
+    shard_bytes: usize,
 }
 
-/// The place of a name in the table, computed once.
-#[derive(Debug, Clone, Copy)]
-pub struct PodPlace {
-    hash: u64,
-    /// The index of the pod, if there is one.
-    at: Option<u32>,
+impl Default for PodTable {
+    fn default() -> Self {
+        Self::with_shards(1, DefaultHashBuilder::default())
+    }
 }
 
-/// The block of a pod, and the pod's number in that block.
-fn place(at: u32) -> (usize, usize) {
-    (at as usize / BLOCK, at as usize % BLOCK)
-}
-
-fn hash_at(hasher: &DefaultHashBuilder, blocks: &[Arc<PodBlock>], at: u32) -> u64 {
-    let (block, number) = place(at);
-    let name = blocks[block].name(number);
-    name.with(|name| hasher.hash_one(name))
+/// Returns the bytes of a pod on the heap.
+fn pod_bytes(name: &str, pod: &PodRecord) -> usize {
+    heap::shared(name.len()) + pod.life.heap_bytes()
 }
 
 impl PodTable {
-    /// A pod by name.
-    pub fn get(&self, name: &str) -> Option<PodRecord> {
-        self.pod(self.find(name))
-    }
+    /// The bytes of an empty table on the heap.
+    pub const EMPTY_BYTES: usize = heap::block(size_of::<Arc<[Arc<Shard>]>>())
+        + heap::shared(size_of::<Arc<Shard>>())
+        + heap::shared(size_of::<Shard>());
 
-    /// Returns the place of a name: valid until the table changes.
-    pub fn find(&self, name: &str) -> PodPlace {
-        let hash = self.hasher.hash_one(name.as_bytes());
-        let found = self.by_name.find(hash, |at| self.name(*at).is(name));
-        PodPlace {
-            hash,
-            at: found.copied(),
+    fn with_shards(shards: usize, hasher: DefaultHashBuilder) -> Self {
+        let group = |_| (0..shards.min(GROUP)).map(|_| Arc::default()).collect();
+        Self {
+            groups: (0..shards.div_ceil(GROUP)).map(group).collect(),
+            hasher,
+            len: 0,
+            shard_bytes: 0,
         }
     }
 
-    /// The pod of a place.
-    pub fn pod(&self, place_of: PodPlace) -> Option<PodRecord> {
-        let (block, number) = place(place_of.at?);
-        Some(self.blocks[block].pod(number))
+    fn shard_count(&self) -> usize {
+        self.groups.len() * self.groups[0].len()
     }
 
-    fn name(&self, at: u32) -> PodName<'_> {
-        let (block, number) = place(at);
-        self.blocks[block].name(number)
+    /// The group of the shard for a hash, and the number of the shard in the group. The table of a
+    /// shard uses the highest and the lowest bits of the same hash.
+    fn place(&self, hash: u64) -> (usize, usize) {
+        let at = (hash >> 32) as usize & (self.shard_count() - 1);
+        (at / GROUP, at % GROUP)
     }
 
-    /// Changes a block, which is copied if it is shared.
-    fn change<R>(&mut self, block: usize, change: impl FnOnce(&mut PodBlock) -> R) -> R {
-        let block = &mut self.blocks[block];
-        self.block_bytes -= block.memory_bytes();
-        let block = Arc::make_mut(block);
-        let done = change(block);
-        self.block_bytes += block.memory_bytes();
+    /// A pod by name.
+    pub fn get(&self, name: &str) -> Option<&PodRecord> {
+        let hash = self.hasher.hash_one(name);
+        let (group, shard) = self.place(hash);
+        let found = self.groups[group][shard].find(hash, |(other, _)| **other == *name);
+        found.map(|(_, pod)| pod)
+    }
+
+    /// Changes the shard for a hash, which is copied if a copy of the table shares it.
+    fn change<R>(
+        &mut self,
+        hash: u64,
+        change: impl FnOnce(&mut Shard, &DefaultHashBuilder) -> R,
+    ) -> R {
+        let (group, shard) = self.place(hash);
+        let shard = Arc::make_mut(&mut Arc::make_mut(&mut self.groups[group])[shard]);
+        self.shard_bytes -= heap::block(shard.allocation_size());
+        let done = change(shard, &self.hasher);
+        self.shard_bytes += heap::block(shard.allocation_size());
         done
     }
 
-    /// Replaces or adds the pod of a name; `place_of` is the place of the name.
-    pub fn put(&mut self, place_of: PodPlace, name: &str, pod: PodRecord) {
-        if let Some(at) = place_of.at {
-            let (block, number) = place(at);
-            return self.change(block, |block| block.set(number, pod));
-        }
-        let at = u32::try_from(self.len()).expect("fewer than 2^32 pods");
-        let (block, number) = place(at);
-        if number == 0 {
-            // The first block grows: most namespaces have few pods.
-            let room = if block == 0 { 1 } else { BLOCK };
-            let block = PodBlock::with_capacity(room);
-            self.block_bytes += block.memory_bytes();
-            self.blocks.push(Arc::new(block));
-        }
-        self.change(block, |block| {
-            block.push(name, pod);
-            if block.len() == BLOCK {
-                block.fit();
+    /// Adds a pod, or replaces the one of its name.
+    pub fn put(&mut self, name: &str, pod: PodRecord) {
+        self.shard_bytes += pod_bytes(name, &pod);
+        let hash = self.hasher.hash_one(name);
+        let old = self.change(hash, |shard, hasher| {
+            match shard.find_mut(hash, |(other, _)| **other == *name) {
+                Some((_, old)) => Some(std::mem::replace(old, pod)),
+                None => {
+                    let hash_of = |(name, _): &(Arc<str>, _)| hasher.hash_one(&**name);
+                    shard.insert_unique(hash, (name.into(), pod), hash_of);
+                    None
+                }
             }
         });
-        let Self {
-            by_name,
-            blocks,
-            hasher,
-            ..
-        } = self;
-        by_name.insert_unique(place_of.hash, at, |at| hash_at(hasher, blocks, *at));
+        match old {
+            Some(old) => self.shard_bytes -= pod_bytes(name, &old),
+            None => {
+                self.len += 1;
+                if self.len > FULL * self.shard_count() {
+                    self.divide(2 * self.shard_count());
+                }
+            }
+        }
     }
 
     /// Removes a pod.
     pub fn remove(&mut self, name: &str) -> Option<PodRecord> {
-        let at = self.find(name).at?;
-        self.unlink(at);
-        // The last pod moves into the gap.
-        let (block, number) = place(at);
-        let last = self.blocks.len() - 1;
-        let moved = self.change(last, PodBlock::pop);
-        let (moved_name, moved) = moved.expect("a found pod is in the table");
-        if self.blocks[last].len() == 0
-            && let Some(empty) = self.blocks.pop()
-        {
-            self.block_bytes -= empty.memory_bytes();
-            shrink::shrink_list(&mut self.blocks);
+        self.get(name)?;
+        let hash = self.hasher.hash_one(name);
+        let (_, pod) = self.change(hash, |shard, _| {
+            let found = shard.find_entry(hash, |(other, _)| **other == *name);
+            found.expect("the table has the pod").remove().0
+        });
+        self.shard_bytes -= pod_bytes(name, &pod);
+        self.len -= 1;
+        if self.shard_count() > 1 && self.len < FULL * self.shard_count() / 8 {
+            self.divide(self.shard_count() / 4);
         }
-        let from = u32::try_from(self.by_name.len()).expect("fewer than 2^32 pods");
-        if from == at {
-            return Some(moved);
-        }
-        let hash = self.hasher.hash_one(moved_name.as_bytes());
-        let link = self.by_name.find_mut(hash, |other| *other == from);
-        *link.expect("every pod is linked") = at;
-        Some(self.change(block, |block| {
-            let old = block.pod(number);
-            block.replace(number, &moved_name, moved);
-            old
-        }))
+        Some(pod)
     }
 
-    fn unlink(&mut self, at: u32) {
-        let Self {
-            by_name,
-            blocks,
-            hasher,
-            ..
-        } = self;
-        let link = by_name.find_entry(hash_at(hasher, blocks, at), |other| *other == at);
-        link.expect("every pod is linked").remove();
-        if let Some(capacity) = shrink::shrunk(by_name.len(), by_name.capacity()) {
-            by_name.shrink_to(capacity, |at| hash_at(hasher, blocks, *at));
+    /// Divides the pods into another number of shards.
+    fn divide(&mut self, shards: usize) {
+        let mut divided = Self::with_shards(shards.max(1), self.hasher.clone());
+        for (name, pod) in self.iter() {
+            let hash = divided.hasher.hash_one(&**name);
+            divided.change(hash, |shard, hasher| {
+                let hash_of = |(name, _): &(Arc<str>, _)| hasher.hash_one(&**name);
+                shard.insert_unique(hash, (Arc::clone(name), pod.clone()), hash_of);
+            });
+            divided.shard_bytes += pod_bytes(name, pod);
         }
+        divided.len = self.len;
+        *self = divided;
     }
 
     /// All pods with their names, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = (PodName<'_>, PodRecord)> {
-        self.blocks.iter().flat_map(|block| {
-            let all = 0..block.len();
-            all.map(|number| (block.name(number), block.pod(number)))
-        })
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &PodRecord)> {
+        let shards = self.groups.iter().flat_map(|group| group.iter());
+        let pods = shards.flat_map(|shard| shard.iter());
+        pods.map(|(name, pod)| (name, pod))
     }
 
     /// The names, ascending.
-    pub fn names(&self) -> impl Iterator<Item = PodName<'_>> {
-        let mut all: Vec<u32> = self.by_name.iter().copied().collect();
-        all.sort_unstable_by(|a, b| self.name(*a).order(self.name(*b)));
-        all.into_iter().map(|at| self.name(at))
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let mut all: Vec<&str> = self.iter().map(|(name, _)| &**name).collect();
+        all.sort_unstable();
+        all.into_iter()
     }
 
     /// Returns the number of pods.
     pub fn len(&self) -> usize {
-        self.by_name.len()
+        self.len
     }
 
     /// Returns whether there are no pods.
     pub fn is_empty(&self) -> bool {
-        self.by_name.is_empty()
+        self.len == 0
     }
 
-    /// Returns the estimated bytes in memory.
+    /// Returns the estimated bytes on the heap.
     pub fn memory_bytes(&self) -> usize {
-        self.block_bytes
-            + heap::list::<Arc<PodBlock>>(self.blocks.capacity())
-            + heap::block(self.by_name.allocation_size())
+        let group = heap::shared(size_of_val(&*self.groups[0]));
+        heap::list::<Arc<[Arc<Shard>]>>(self.groups.capacity())
+            + self.groups.len() * group
+            + self.shard_count() * heap::shared(size_of::<Shard>())
+            + self.shard_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::proto::v1;
+    use crate::snapshot::objects::label_sets::LabelSetId;
+    use crate::snapshot::objects::pod::CompiledPod;
+
+    fn record(uid: u32) -> PodRecord {
+        let uid = format!("00000000-0000-0000-0000-{uid:012x}");
+        let metadata = Some(v1::ObjectMeta {
+            uid,
+            ..Default::default()
+        });
+        let pod = v1::Pod {
+            metadata,
+            ..Default::default()
+        };
+        PodRecord {
+            labels: LabelSetId::at(0),
+            node: None,
+            life: CompiledPod::trusted(&pod).life,
+        }
+    }
+
+    #[test]
+    fn a_table_has_what_was_put_and_a_copy_stays_as_it_was() {
+        let mut table = PodTable::default();
+        let mut wanted = BTreeMap::new();
+        let mut random = fastrand::Rng::with_seed(7);
+        let empty = table.memory_bytes();
+        for size in [10, 1_000, 20_000, 300, 0] {
+            let (copy, before) = (table.clone(), wanted.clone());
+            while wanted.len() != size {
+                let name = format!("pod-{}", random.u32(..40_000));
+                if wanted.len() < size {
+                    let number = random.u32(..);
+                    table.put(&name, record(number));
+                    wanted.insert(name, record(number));
+                } else {
+                    assert_eq!(table.remove(&name), wanted.remove(&name), "{name}");
+                }
+            }
+            for (table, wanted) in [(&table, &wanted), (&copy, &before)] {
+                assert!(table.names().eq(wanted.keys()), "{size}");
+                assert!(
+                    wanted
+                        .iter()
+                        .all(|(name, pod)| table.get(name) == Some(pod))
+                );
+                assert_eq!(table.len(), wanted.len());
+            }
+        }
+        let left = table.memory_bytes() - empty;
+        assert!(left < 20_000, "{left} bytes of an empty table");
     }
 }

@@ -111,9 +111,8 @@ impl Frozen {
         let namespaces = self.namespaces.iter().flat_map(|(name, namespace)| {
             // Reservations belong to this server, not to the reader of an export.
             let names = namespace.pod_names();
-            let names = names.filter(|name| !is_reservation(name.beginning()));
-            let pods =
-                names.filter_map(|pod| namespace.pod_to_wire(name, &pod.to_string(), self.nodes()));
+            let names = names.filter(|name| !is_reservation(name));
+            let pods = names.filter_map(|pod| namespace.pod_to_wire(name, pod, self.nodes()));
             namespace
                 .owners()
                 .to_wire(name)

@@ -16,7 +16,6 @@ use crate::snapshot::objects::label_sets::LabelSets;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::owners::Owners;
 use crate::snapshot::objects::pod::{CompiledPod, PodRecord};
-use crate::snapshot::objects::pod_block::PodName;
 use crate::snapshot::objects::pod_table::PodTable;
 use crate::snapshot::objects::reservation::{Claim, Serial, is_reservation};
 use crate::snapshot::objects::templates::Templates;
@@ -37,6 +36,7 @@ pub struct Namespace {
 impl Namespace {
     /// The bytes of the empty parts of a namespace on the heap.
     pub const EMPTY_BYTES: usize = heap::shared(size_of::<PodTable>())
+        + PodTable::EMPTY_BYTES
         + heap::shared(size_of::<LabelSets>())
         + LabelSets::EMPTY_BYTES
         + heap::shared(size_of::<Templates>())
@@ -114,11 +114,10 @@ impl Namespace {
         // they may have the uids of pods that have not arrived.
         let uids = LazyCell::new(|| -> HashSet<String> {
             let pods = self.pods.iter();
-            let bound =
-                pods.filter(|(name, pod)| pod.node.is_some() && !is_reservation(name.beginning()));
+            let bound = pods.filter(|(name, pod)| pod.node.is_some() && !is_reservation(name));
             bound.map(|(_, pod)| pod.life.uid()).collect()
         });
-        let is_bound = |claim: &Claim, pod: PodRecord| {
+        let is_bound = |claim: &Claim, pod: &PodRecord| {
             pod.node.is_some() && claim.is_of(&claim.name, &pod.life.uid())
         };
         let has_arrived = |claim: &Claim| match claim.name.is_empty() {
@@ -135,7 +134,7 @@ impl Namespace {
     }
 
     /// The names of its pods, ascending.
-    pub fn pod_names(&self) -> impl Iterator<Item = PodName<'_>> {
+    pub fn pod_names(&self) -> impl Iterator<Item = &str> {
         self.pods.names()
     }
 

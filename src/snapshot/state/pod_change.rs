@@ -25,8 +25,7 @@ impl Namespace {
         let template = self.acquire_template(pod);
         let life = pod.life.with_template(template);
 
-        let place = self.pods.find(name);
-        let old = self.pods.pod(place);
+        let old = self.pods.get(name).cloned();
         // Most pods keep their labels.
         let guess = old.as_ref().map(|old| old.labels);
         let known = self.label_sets.find_near(guess, pod.labels());
@@ -48,7 +47,7 @@ impl Namespace {
                 self.release_labels(old.labels);
             }
         }
-        Arc::make_mut(&mut self.pods).put(place, name, record);
+        Arc::make_mut(&mut self.pods).put(name, record);
         true
     }
 
@@ -62,7 +61,7 @@ impl Namespace {
         shifts: &mut Shifts,
     ) -> bool {
         let meant = |pod: &PodRecord| uid.is_empty() || pod.life.uid() == uid;
-        let Some(old) = self.pods.get(name).filter(meant) else {
+        let Some(old) = self.pods.get(name).cloned().filter(meant) else {
             return false;
         };
         Arc::make_mut(&mut self.pods).remove(name);

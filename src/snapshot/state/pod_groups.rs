@@ -72,7 +72,7 @@ impl<'a> ReadView<'a> {
                 break;
             }
             // A reservation is no pod yet.
-            if !pod.life.counts() || is_reservation(name.beginning()) {
+            if !pod.life.counts() || is_reservation(name) {
                 continue;
             }
             let (labels, template) = (pod.labels, pod.life.template);
@@ -145,7 +145,7 @@ impl<'a> PodGroups<'a> {
             let Some(group) = places.get(&(pod.labels, pod.life.template)) else {
                 continue;
             };
-            if !pod.life.counts() || is_reservation(name.beginning()) {
+            if !pod.life.counts() || is_reservation(name) {
                 continue;
             }
             if !self.read_view.holds(BYTES_PER_NAMED) {
