@@ -10,6 +10,7 @@
 mod active;
 mod cells;
 mod checks;
+mod claim_binding;
 pub mod describe;
 mod filter;
 pub mod fleet;
