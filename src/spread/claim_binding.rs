@@ -95,7 +95,7 @@ pub(super) struct WaitingClaim {
 }
 
 /// What a node offers for a class.
-pub(super) struct Offer<'s> {
+pub(super) struct NodeOffer<'s> {
     /// The lists of the volumes that the node may reach.
     pub(super) lists: Vec<&'s VolumeList>,
     /// True if a volume can be provisioned.
@@ -111,7 +111,7 @@ pub(super) struct BindingIn<'s> {
 }
 
 /// The binding of claims on one node.
-pub(super) struct Walk<'s> {
+pub(super) struct BindingWalk<'s> {
     claims: &'s [WaitingClaim],
     taken: &'s TakenVolumes,
     node: NodeRef<'s>,
@@ -127,7 +127,7 @@ pub(super) struct Walk<'s> {
     looks_at_node: bool,
 }
 
-impl<'s> Walk<'s> {
+impl<'s> BindingWalk<'s> {
     pub(super) fn of(
         (claims, taken): (&'s [WaitingClaim], &'s TakenVolumes),
         node: NodeRef<'s>,
@@ -151,7 +151,7 @@ impl<'s> Walk<'s> {
     }
 
     /// Returns how each claim is bound; `None` if a claim cannot be bound.
-    pub(super) fn bind(&mut self, offers: &[Offer<'_>]) -> Option<Vec<Binding>> {
+    pub(super) fn bind(&mut self, offers: &[NodeOffer<'_>]) -> Option<Vec<Binding>> {
         let mut bindings = Vec::new();
         for claim in self.claims {
             let offer = &offers[claim.class];
@@ -176,7 +176,7 @@ impl<'s> Walk<'s> {
     fn volume<'v>(
         &mut self,
         claim: &'v WaitingClaim,
-        offer: &Offer<'v>,
+        offer: &NodeOffer<'v>,
     ) -> Option<&'v Arc<FreeVolume>>
     where
         's: 'v,

@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::claim_binding::{
-    Binding, BindingIn, ClaimKinds, HeldClaim, Offer, TakenVolumes, UNITS_PER_LOOKUP,
-    UNITS_PER_REQUIREMENT, WaitingClaim, Walk,
+    Binding, BindingIn, BindingWalk, ClaimKinds, HeldClaim, NodeOffer, TakenVolumes,
+    UNITS_PER_LOOKUP, UNITS_PER_REQUIREMENT, WaitingClaim,
 };
 use crate::matching::storage::{StorageClass, VolumeClaim};
 use crate::snapshot::{NodeRef, StorageObjects, VolumeList};
@@ -127,7 +127,7 @@ impl WaitingClaims {
         {
             return *known;
         }
-        let mut walk = Walk::of((&self.claims, &self.taken), node, within);
+        let mut walk = BindingWalk::of((&self.claims, &self.taken), node, within);
         let admits = walk.bind(&offers).is_some();
         if walk.is_worth_keeping() {
             self.known.borrow_mut().insert(key_of(&offers), admits);
@@ -140,7 +140,7 @@ impl WaitingClaims {
         if self.is_selected_elsewhere(node) {
             return None;
         }
-        Walk::of((&self.claims, &self.taken), node, within).bind(&self.offers(node, within))
+        BindingWalk::of((&self.claims, &self.taken), node, within).bind(&self.offers(node, within))
     }
 
     /// Records how the claims are bound when a pod like this one arrives on a node. Returns whether
@@ -197,7 +197,7 @@ impl WaitingClaims {
     }
 
     /// Returns what a node offers for each class.
-    fn offers<'s>(&self, node: NodeRef<'_>, within: BindingIn<'s>) -> Vec<Offer<'s>> {
+    fn offers<'s>(&self, node: NodeRef<'_>, within: BindingIn<'s>) -> Vec<NodeOffer<'s>> {
         let offer = |WaitingClass {
                          name,
                          class,
@@ -208,7 +208,7 @@ impl WaitingClaims {
             let lookups = free.map_or(0, |free| free.find(node, &mut lists));
             let units = (1 + lookups) * UNITS_PER_LOOKUP + requirements * UNITS_PER_REQUIREMENT;
             let is_allowed = || class.is_allowed(|key| node.label_text(key));
-            Offer {
+            NodeOffer {
                 lists,
                 is_made: (within.affords)(units) && class.provisions() && is_allowed(),
             }
@@ -218,7 +218,7 @@ impl WaitingClaims {
 }
 
 /// Returns a key of what a node offers.
-fn key_of(offers: &[Offer<'_>]) -> Box<[usize]> {
+fn key_of(offers: &[NodeOffer<'_>]) -> Box<[usize]> {
     let key = offers.iter().flat_map(|offer| {
         let lists = offer.lists.iter().map(|list| list.id());
         [offer.lists.len(), usize::from(offer.is_made)]

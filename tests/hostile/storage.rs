@@ -159,6 +159,37 @@ async fn claims_beside_volumes_hold_up_nobody() {
     }
 }
 
+/// Pods that use one image of Ceph, each by a monitor of its own and on one of many nodes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn very_many_pods_may_use_one_disk() {
+    const PODS: usize = 12_000;
+    let _alone = MEASURING.lock().await;
+    let server = Server::start(&["--threads", "1"]);
+    let mut attacker = client(server.address());
+    fill(&mut attacker, NODES).await;
+    let bystanders = Bystanders::start(server.address());
+    let disk =
+        |number| json!({"rbd": {"pool": "p", "image": "i", "monitors": [format!("m-{number}")]}});
+    for first in (0..PODS).step_by(500) {
+        let pod = |number| {
+            json!({"pod": {
+                "metadata": {"name": format!("p-{number}")},
+                "spec": {
+                    "nodeName": format!("node-{}", number % NODES),
+                    "volumes": using(1, |_| disk(number)).spec.map(|spec| spec.volumes),
+                },
+            }})
+        };
+        update(&mut attacker, (first..first + 500).map(pod).collect()).await;
+    }
+    let answer = attacker.filter(filter_of(using(1, |_| disk(0)))).await;
+    let answer = answer.expect("a valid question").into_inner();
+    assert_eq!(answer.feasible_count, NODES as i64 - 1);
+    let (health, _) = bystanders.stop();
+    let longest = health.longest();
+    assert!(longest < LONGEST_MS, "health waited {longest:.0} ms");
+}
+
 /// What a reservation holds is found once, however many claims it has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reservation_with_many_claims_is_no_burden() {

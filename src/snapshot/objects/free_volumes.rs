@@ -39,11 +39,11 @@ pub struct FreeVolume {
 
 /// A free volume in a list. Lists share it.
 #[derive(Debug, Clone)]
-struct Listed(Arc<FreeVolume>);
+struct ByRank(Arc<FreeVolume>);
 
 /// Free volumes by their rank.
 #[derive(Debug, Clone, Default)]
-pub struct VolumeList(BTreeSet<Listed>);
+pub struct VolumeList(BTreeSet<ByRank>);
 
 /// The free volumes of a class.
 #[derive(Debug, Clone, Default)]
@@ -79,27 +79,27 @@ pub fn reaches(volume: &PersistentVolume, node: NodeRef<'_>) -> bool {
     affinity.is_none_or(|affinity| affinity.matches::<str>(&LabelsOnly(node)))
 }
 
-impl PartialEq for Listed {
+impl PartialEq for ByRank {
     fn eq(&self, other: &Self) -> bool {
         self.0.rank == other.0.rank
     }
 }
 
-impl Eq for Listed {}
+impl Eq for ByRank {}
 
-impl PartialOrd for Listed {
+impl PartialOrd for ByRank {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Listed {
+impl Ord for ByRank {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.0.rank.cmp(&other.0.rank)
     }
 }
 
-impl Borrow<VolumeRank> for Listed {
+impl Borrow<VolumeRank> for ByRank {
     fn borrow(&self) -> &VolumeRank {
         &self.0.rank
     }
@@ -124,7 +124,7 @@ impl VolumeList {
 
     /// Adds a volume.
     pub(super) fn add(&mut self, free: &Arc<FreeVolume>) {
-        self.0.insert(Listed(Arc::clone(free)));
+        self.0.insert(ByRank(Arc::clone(free)));
     }
 
     /// Removes a volume. Returns whether the list is then empty.
@@ -135,7 +135,7 @@ impl VolumeList {
 
     /// Returns the bytes on the heap, without those of the volumes.
     pub(super) fn heap_bytes(&self) -> usize {
-        heap::tree::<Listed, ()>(self.0.len())
+        heap::tree::<ByRank, ()>(self.0.len())
     }
 }
 
