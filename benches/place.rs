@@ -4,6 +4,7 @@
 //! ```text
 //! cargo bench --bench place                       all sizes
 //! cargo bench --bench place -- 5000               5,000 nodes
+//! cargo bench --bench place -- volumes            only claims beside volumes
 //! ```
 
 #[allow(dead_code, reason = "shared with other benches")]
@@ -11,6 +12,7 @@ mod clock;
 #[allow(dead_code, reason = "shared with other benches")]
 mod clusters;
 mod cpu;
+mod local;
 mod world;
 
 use std::collections::BTreeMap;
@@ -19,7 +21,7 @@ use evenkeel::matching::Path;
 use evenkeel::plan;
 use evenkeel::proto::v1;
 use evenkeel::snapshot::{Batch, Limits, ReadView};
-use evenkeel::spread::{NodeChecks, Picker, PlaceOptions, Question, fleet, place};
+use evenkeel::spread::{Filter, NodeChecks, Picker, PlaceOptions, Question, fleet, place};
 
 use clock::Clock;
 use clusters::SIZES;
@@ -45,6 +47,10 @@ fn main() {
         .collect();
     let wanted = |nodes: usize| sizes.is_empty() || sizes.contains(&nodes);
     let mut clock = Clock::default();
+    volumes(&mut clock);
+    if std::env::args().any(|arg| arg == "volumes") {
+        return;
+    }
     println!("nodes   placed    constraints                      gather and pick");
     for size in SIZES.into_iter().filter(|(nodes, ..)| wanted(*nodes)) {
         kubernetes(size, &mut clock);
@@ -54,6 +60,46 @@ fn main() {
     }
     for (clusters, picks) in FLEETS.into_iter().filter(|(clusters, _)| wanted(*clusters)) {
         pick_clusters(clusters, picks, &mut clock);
+    }
+}
+
+/// The number of nodes and of volumes beside which claims are bound.
+const VOLUMES: (usize, usize) = (5_000, 20_000);
+
+/// Measures Filter for pods with claims, beside local volumes and beside volumes that all nodes reach.
+fn volumes(clock: &mut Clock) {
+    let (nodes, volumes) = VOLUMES;
+    println!("nodes   claims beside 20,000 volumes                     Filter");
+    let cases = [
+        ("one claim, local volumes", true, 1, 0),
+        ("5 claims, local volumes", true, 5, 0),
+        ("one claim, volumes anywhere", false, 1, 0),
+        ("one claim with 200 terms", false, 1, 200),
+        ("1,000 claims, volumes anywhere", false, 1_000, 0),
+    ];
+    for (name, is_local, claims, terms) in cases {
+        let node = (0..nodes).map(|i| local::node(i));
+        let volume = (0..volumes).map(|i| local::volume(i, nodes, is_local));
+        let claim = (0..claims).map(|i| local::claim(i, terms));
+        let all = node.chain(volume).chain(claim).chain([local::class()]);
+        let changes: Vec<v1::Change> = all
+            .map(|object| v1::Change {
+                object: Some(object),
+            })
+            .collect();
+        let world = World::of(changes.chunks(10_000).map(<[_]>::to_vec));
+        let pod = local::pod(claims);
+        let question = Question::compile(Some(&pod), &Limits::default(), Path::root("pod"));
+        let question = question.expect("it is valid");
+        let decide = |read_view: ReadView<'_>| {
+            let constraints = question.constraints_on(&read_view);
+            let filter = Filter::of(&question, &constraints, NodeChecks::All, &read_view);
+            filter.judge_all(read_view.nodes.order()).tallies.feasible
+        };
+        let snapshot = world.snapshot();
+        let run = || snapshot.read("default", Batch::default(), decide);
+        let feasible = run();
+        row(nodes, feasible, name, clock.median_ns(name, run));
     }
 }
 

@@ -40,14 +40,16 @@ pub use constraint::{Action, Constraint, Policy};
 pub use features::Features;
 pub use fit::{Allocatable, Lack, Requested, Shortage};
 pub use host_ports::HostPort;
-pub use node_affinity::{NodeAffinity, NodeLabels};
+pub use node_affinity::{NeededLabels, NodeAffinity, NodeLabels};
 pub use pod_affinity::{PodAffinity, PodTerm};
+pub use quantity::Quantity;
 pub use requests::{Requests, RequestsByVersion};
 pub use requirement::{Operator, Requirement};
 pub use selector::{Selector, selector_text};
 pub use taints::{Effect, Taint, Tolerations};
 pub use used_storage::{
-    DiskKind, PodClaim, PodDisk, PodStorage, UsedStorage, absolute, check_claim_names, kept_volumes,
+    DiskKind, DiskUses, PodClaim, PodDisk, PodStorage, UsedStorage, absolute, check_claim_names,
+    kept_volumes,
 };
 pub use version::{KubernetesVersion, NotAVersion, Resizing, VersionRules};
 pub use violations::{Path, Violation, Violations};

@@ -2,6 +2,7 @@
 //! "Matching").
 
 use std::borrow::Borrow;
+use std::collections::BTreeSet;
 use std::hash::Hash;
 
 use super::keyed::Keyed;
@@ -122,6 +123,47 @@ impl NodeAffinity {
             }),
             ..Default::default()
         });
+    }
+}
+
+/// Values of labels, of which a node has one if it matches an affinity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NeededLabels<'a> {
+    /// The pairs of a key and a value.
+    pub pairs: BTreeSet<(&'a str, &'a str)>,
+    /// True if every node with one of the pairs matches.
+    pub suffice: bool,
+}
+
+impl NodeAffinity {
+    /// Returns the labels of which a node without a name needs one. `None` if it needs none. Of the
+    /// labels that a term needs, the one with the lowest rank and the fewest values is returned.
+    pub fn needed_labels(&self, rank: impl Fn(&str) -> u8) -> Option<NeededLabels<'_>> {
+        let terms = self.0.terms.as_ref()?;
+        let mut needed = NeededLabels {
+            pairs: BTreeSet::new(),
+            suffice: self.0.labels.is_empty(),
+        };
+        let is_nameless = |term: &&NodeTerm<Box<str>>| {
+            let mut names = term.names.iter();
+            names.all(|requirement| requirement.holds(Some(""), |name| name))
+        };
+        for term in terms.iter().filter(is_nameless) {
+            let of = |it: &'_ Requirement<Box<str>>| match &it.operator {
+                Operator::In(values) => Some(values.len()),
+                _ => None,
+            };
+            let listed = term.labels.iter();
+            let listed = listed.filter_map(|it| Some(((rank(&it.key), of(it)?), it)));
+            let (_, best) = listed.min_by_key(|(cost, _)| *cost)?;
+            let Operator::In(values) = &best.operator else {
+                return None;
+            };
+            needed.suffice &= term.labels.len() == 1;
+            let pairs = values.iter().map(|value| (&*best.key, &**value));
+            needed.pairs.extend(pairs);
+        }
+        Some(needed)
     }
 }
 

@@ -20,7 +20,7 @@ const DECIMAL_DIGITS: usize = 28;
 const BINARY_DIGITS: usize = 20;
 
 /// An amount of something, in billionths of a unit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Quantity(i128);
 
 impl Quantity {

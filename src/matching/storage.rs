@@ -1,9 +1,9 @@
 //! Persistent volume claims, persistent volumes and storage classes, and the rules by which they
 //! fit together (`docs/semantics.md`, "Volumes").
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
-use super::node_affinity::NodeAffinity;
+use super::node_affinity::{NeededLabels, NodeAffinity};
 use super::quantity::Quantity;
 use super::selector::Selector;
 use super::violations::{Path, Violations};
@@ -42,6 +42,12 @@ pub const ZONE_LABELS: [(&str, &str); 4] = [
         "topology.kubernetes.io/region",
     ),
 ];
+
+/// The label of a node's own name.
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
+/// The most lists in which a volume is found. One that more labels reach is found from all nodes.
+const MOST_LISTS: usize = 8;
 
 /// The metadata that is kept of a claim or a volume, without its name.
 fn kept_metadata(wire: Option<&v1::ObjectMeta>) -> v1::ObjectMeta {
@@ -95,6 +101,19 @@ messages_on_heap!(
     v1::StorageClass,
     v1::Volume
 );
+
+/// The most comparisons of access modes, beyond which a set is made.
+const FEW_MODES: usize = 64;
+
+/// The requirements of a claim, except its size, on volumes that are reserved for no claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ClaimKind<'a> {
+    class: &'a str,
+    is_block: bool,
+    attributes: &'a str,
+    access_modes: &'a [String],
+    selector: Option<&'a Selector>,
+}
 
 /// A claim.
 #[derive(Debug, Clone, PartialEq)]
@@ -181,24 +200,49 @@ impl VolumeClaim {
             .any(|mode| mode == "ReadWriteOncePod")
     }
 
+    /// The claim's requirements except its size.
+    pub fn kind(&self) -> ClaimKind<'_> {
+        let claim = self.spec();
+        ClaimKind {
+            class: self.class(),
+            is_block: is_block(claim.volume_mode.as_ref()),
+            attributes: claim.volume_attributes_class_name.as_deref().unwrap_or(""),
+            access_modes: &claim.access_modes,
+            selector: self.selector.as_ref(),
+        }
+    }
+
+    /// Returns the number of requirements that a volume is checked against.
+    pub fn requirements(&self) -> usize {
+        let selector = self.selector.as_ref().map_or(0, Selector::len);
+        1 + selector + self.spec().access_modes.len()
+    }
+
     /// Returns whether the claim can be bound to a volume of its class. Rules that depend on the
     /// node are not checked. Fewer rules apply to a volume that is reserved for the claim.
     pub fn takes(&self, volume: &PersistentVolume, is_kept_for_it: bool) -> bool {
         let (claim, spec) = (self.spec(), volume.spec());
-        let attributes = |name: &Option<String>| name.clone().unwrap_or_default();
         let fits = volume.size >= self.size
             && is_block(claim.volume_mode.as_ref()) == is_block(spec.volume_mode.as_ref())
-            && attributes(&claim.volume_attributes_class_name)
-                == attributes(&spec.volume_attributes_class_name)
+            && claim.volume_attributes_class_name.as_deref().unwrap_or("")
+                == spec.volume_attributes_class_name.as_deref().unwrap_or("")
             && volume.metadata().deletion_timestamp.is_none();
         let selects = || {
             let selector = self.selector.as_ref();
             selector.is_none_or(|it| it.matches_labels(&volume.metadata().labels))
         };
-        let has = |mode: &String| spec.access_modes.contains(mode);
-        fits && (is_kept_for_it
-            || volume.is_available() && selects() && claim.access_modes.iter().all(has))
+        let has_modes = || has_all(&spec.access_modes, &claim.access_modes);
+        fits && (is_kept_for_it || volume.is_available() && selects() && has_modes())
     }
+}
+
+/// Returns whether a list has all wanted texts.
+fn has_all(list: &[String], wanted: &[String]) -> bool {
+    if list.len().saturating_mul(wanted.len()) <= FEW_MODES {
+        return wanted.iter().all(|text| list.contains(text));
+    }
+    let list: HashSet<&String> = list.iter().collect();
+    wanted.iter().all(|text| list.contains(text))
 }
 
 /// A label of a zone or region, its newer name, and its values.
@@ -276,6 +320,27 @@ impl PersistentVolume {
         of_annotation.unwrap_or(&self.spec().storage_class_name)
     }
 
+    /// Returns the labels of which a node needs one to reach the volume. `None` if there are many or
+    /// none. Labels that few nodes have are preferred.
+    pub fn needed_labels(&self) -> Option<NeededLabels<'_>> {
+        let is_zone = |key: &str| {
+            ZONE_LABELS
+                .iter()
+                .any(|(old, new)| key == *old || key == *new)
+        };
+        let needed = self.affinity.as_ref()?.needed_labels(|key| match key {
+            HOSTNAME => 0,
+            _ if is_zone(key) => 2,
+            _ => 1,
+        });
+        needed.filter(|needed| needed.pairs.len() <= MOST_LISTS)
+    }
+
+    /// Upper estimate of how many requirements a node is checked against.
+    pub fn per_node(&self) -> usize {
+        1 + self.affinity.as_ref().map_or(0, NodeAffinity::per_node)
+    }
+
     /// Returns whether claims can be bound to the volume.
     pub fn is_available(&self) -> bool {
         self.wire
@@ -319,6 +384,13 @@ impl StorageClass {
     /// Returns whether volumes of the class are provisioned.
     pub fn provisions(&self) -> bool {
         !matches!(&*self.wire.provisioner, "" | NO_PROVISIONER)
+    }
+
+    /// Returns the number of requirements that a node is checked against.
+    pub fn requirements(&self) -> usize {
+        let terms = self.wire.allowed_topologies.iter();
+        let wanted = terms.flat_map(|term| &term.match_label_expressions);
+        wanted.map(|wanted| 1 + wanted.values.len()).sum()
     }
 
     /// Returns whether a volume can be provisioned for a node; `label` returns the node's labels.

@@ -2,9 +2,11 @@
 //! (`docs/semantics.md`, "Volumes").
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::names;
+use super::sets::set_of;
 use super::storage::VolumeClaim;
 use super::violations::{Path, Violations};
 use crate::account::heap::on_heap;
@@ -30,7 +32,7 @@ pub struct PodDisk {
     pub kind: DiskKind,
     /// The disk's id among those of its kind.
     pub id: Box<str>,
-    /// The monitors of an image of Ceph.
+    /// The monitors of an image of Ceph, sorted.
     pub monitors: Box<[Box<str>]>,
     /// True if the pod only reads the disk.
     pub read_only: bool,
@@ -56,7 +58,7 @@ impl PodDisk {
             aws.map(|it| disk(DiskKind::Aws, &it.volume_id, it.read_only)),
             iscsi.map(|it| disk(DiskKind::Iscsi, &it.iqn, it.read_only)),
             rbd.map(|it| Self {
-                monitors: it.monitors.iter().map(|m| m.as_str().into()).collect(),
+                monitors: set_of(it.monitors.iter().map(|m| m.as_str().into())),
                 ..disk(
                     DiskKind::Rbd,
                     &format!("{}\n{}", it.pool, it.image),
@@ -68,17 +70,65 @@ impl PodDisk {
         .flatten()
     }
 
-    /// Returns whether pods with these two disks cannot share a node.
-    pub fn conflicts(&self, other: &Self) -> bool {
-        let both_read = self.read_only && other.read_only;
-        let shares_monitor = || self.monitors.iter().any(|m| other.monitors.contains(m));
-        self.kind == other.kind
-            && self.id == other.id
-            && match self.kind {
-                DiskKind::Aws => true,
-                DiskKind::Gce | DiskKind::Iscsi => !both_read,
-                DiskKind::Rbd => !both_read && shares_monitor(),
+    /// Returns whether two pods with this disk cannot share a node.
+    pub fn is_exclusive(&self) -> bool {
+        match self.kind {
+            DiskKind::Aws => true,
+            DiskKind::Gce | DiskKind::Iscsi => !self.read_only,
+            DiskKind::Rbd => !self.read_only && !self.monitors.is_empty(),
+        }
+    }
+}
+
+/// How a pod uses a disk.
+#[derive(Debug, Clone, Default)]
+struct DiskUse<'a> {
+    /// True if the pod writes the disk.
+    writes: bool,
+    /// The monitors through which the pod uses the disk, each with whether it writes there.
+    monitors: HashMap<&'a str, bool>,
+}
+
+/// The disks of a pod, to be compared with those of others.
+#[derive(Debug, Clone, Default)]
+pub struct DiskUses<'a>(HashMap<(DiskKind, &'a str), DiskUse<'a>>);
+
+impl<'a> DiskUses<'a> {
+    /// The uses of these disks.
+    pub fn of(disks: &'a [PodDisk]) -> Self {
+        let mut uses: HashMap<_, DiskUse<'a>> = HashMap::new();
+        for disk in disks {
+            let used = uses.entry((disk.kind, &*disk.id)).or_default();
+            used.writes |= !disk.read_only;
+            for monitor in &disk.monitors {
+                *used.monitors.entry(monitor).or_default() |= !disk.read_only;
             }
+        }
+        Self(uses)
+    }
+
+    /// The kinds and ids of the disks, each once.
+    pub fn ids(&self) -> impl Iterator<Item = (DiskKind, &'a str)> {
+        self.0.keys().copied()
+    }
+
+    /// Returns whether a pod with this disk cannot share a node with the pod.
+    pub fn conflict_with(&self, other: &PodDisk) -> bool {
+        let Some(used) = self.0.get(&(other.kind, &*other.id)) else {
+            return false;
+        };
+        let writes = !other.read_only;
+        match other.kind {
+            DiskKind::Aws => true,
+            DiskKind::Gce | DiskKind::Iscsi => writes || used.writes,
+            DiskKind::Rbd => {
+                let mut shared = other.monitors.iter();
+                shared.any(|monitor| {
+                    let here = used.monitors.get(&**monitor);
+                    here.is_some_and(|here| writes || *here)
+                })
+            }
+        }
     }
 }
 
@@ -198,7 +248,7 @@ pub struct PodClaim {
     /// True if the claim is created together with the pod, which then has to own it.
     pub is_ephemeral: bool,
     /// The template of a claim that does not exist yet, because the pod does not.
-    pub template: Option<Box<VolumeClaim>>,
+    pub template: Option<Arc<VolumeClaim>>,
 }
 
 on_heap!(PodClaim: name, template);
@@ -224,7 +274,7 @@ impl PodClaim {
                 spec: template.spec,
                 ..v1::PersistentVolumeClaim::default()
             };
-            Box::new(VolumeClaim::compile(&claim, path, faults))
+            Arc::new(VolumeClaim::compile(&claim, path, faults))
         });
         Some(Self {
             name: named.map_or_else(made, |claim| claim.claim_name).into(),

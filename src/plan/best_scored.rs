@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::snapshot::Budget;
 use crate::spread::place::{PlannedPicker, PlannedPicks};
 
 /// The most picks, and the most nodes, with which all orders are tried.
@@ -9,6 +10,9 @@ const MOST: usize = 64;
 
 /// The most standings that are looked at.
 const STANDINGS: usize = 5_000;
+
+/// The cost of a standing, in units: its picker is copied.
+const UNITS_PER_STANDING: usize = 200_000;
 
 /// The number of picks of each node, and the best order of these picks. The order affects only the
 /// sum.
@@ -33,6 +37,7 @@ pub fn picks<P: PlannedPicker>(
     if count > MOST || nodes > MOST {
         return Some(None);
     }
+    let budget = Budget::lasting(cancelled);
     let mut standings = vec![ScoredStanding {
         placer: start.clone(),
         picks: vec![0; nodes].into(),
@@ -61,11 +66,11 @@ pub fn picks<P: PlannedPicker>(
                 if looked_at > STANDINGS {
                     return Some(None);
                 }
-                if cancelled() {
+                if !budget.goes_on(UNITS_PER_STANDING) {
                     return None;
                 }
                 let mut placer = standing.placer.clone();
-                placer.pick(choice.node);
+                placer.pick(choice.node, &budget);
                 places.insert(picks.clone(), next.len());
                 next.push(ScoredStanding {
                     placer,

@@ -85,8 +85,15 @@ impl<'a> Budget<'a> {
     /// decision gathers.
     pub fn until(is_given_up: &'a (dyn Fn() -> bool + 'a), gathered: Charge) -> Self {
         Self {
-            is_given_up: Some(is_given_up),
             gathered: Some(gathered),
+            ..Self::lasting(is_given_up)
+        }
+    }
+
+    /// A budget that lasts until `is_given_up` returns true, for a decision that gathers no memory.
+    pub fn lasting(is_given_up: &'a (dyn Fn() -> bool + 'a)) -> Self {
+        Self {
+            is_given_up: Some(is_given_up),
             ..Self::of(Units::MAX)
         }
     }

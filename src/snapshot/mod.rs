@@ -59,6 +59,7 @@ pub use objects::kind::{
 };
 pub use objects::pod_terms::{HeldTerm, TermTable};
 // Manifests use these macros.
+pub use objects::free_volumes::{FreeVolume, VolumeList, VolumeRank, reaches};
 #[cfg(feature = "cli")]
 pub(crate) use objects::kind::{of_kind, with_message};
 pub use objects::label_sets::{LabelSetId, LabelSets};
@@ -71,9 +72,10 @@ pub use objects::reservation::{
     Claim, Hold, KeptAnswer, Reservation, Retryable, Serial, is_reservation,
 };
 pub use objects::slots::Slot;
-pub use objects::storage_objects::StorageObjects;
+pub use objects::storage_objects::{ListOf, StorageObjects};
 pub use objects::storage_use::PodUse;
 pub use objects::symbols::Symbol;
+pub use state::beyond::HeldStorage;
 pub use state::frozen::{Frozen, Kept};
 pub use state::memory::MemoryUse;
 pub use state::namespace::Namespace;

@@ -5,11 +5,12 @@
 //! the arithmetic of Filter and `scoring` that of Score. Deciding, placing, planning and explaining
 //! use these two, so each rule is in one place. `checks`, `node_room` and `judgement` are the node
 //! checks, `pod_affinity` is affinity between pods, `volumes` has the rules of storage, and
-//! `unchecked` lists the fields that are not checked.
+//! `claim_binding` binds claims that wait. `unchecked` lists the fields that are not checked.
 
 mod active;
 mod cells;
 mod checks;
+mod claim_binding;
 pub mod describe;
 mod filter;
 pub mod fleet;

@@ -1,10 +1,18 @@
 //! Looks up the claims of a pod and sorts them into bound and waiting claims.
 
+use std::sync::Arc;
+
 use super::verdict::Reason;
-use super::waiting_claims::{UnboundClaim, reaches};
+use super::waiting_claims::UnboundClaim;
 use crate::matching::PodClaim;
 use crate::matching::storage::{PersistentVolume, VolumeClaim, ZONE_LABELS};
-use crate::snapshot::{NodeRef, StorageObjects};
+use crate::snapshot::{NodeRef, ReadView, StorageObjects, reaches};
+
+/// The cost of looking a claim up, in units.
+const UNITS_PER_CLAIM: usize = 200;
+
+/// The cost of an owner or an access mode of a claim, in units.
+const UNITS_PER_ENTRY: usize = 5;
 
 /// A claim that is bound to a volume.
 #[derive(Clone, Copy)]
@@ -33,7 +41,7 @@ pub(super) struct FoundClaims<'a> {
 /// A claim of a pod, as found or as its template describes it.
 struct UsedClaim<'a> {
     used: &'a PodClaim,
-    claim: &'a VolumeClaim,
+    claim: &'a Arc<VolumeClaim>,
     /// True if the claim does not exist yet and will be created from a template.
     is_new: bool,
 }
@@ -49,6 +57,16 @@ enum Sorted<'a> {
 }
 
 impl<'a> BoundClaim<'a> {
+    /// Returns the number of requirements that a node is checked against.
+    pub fn per_node(&self) -> usize {
+        let zones = |volume: &PersistentVolume| {
+            let values = volume.zones.iter().map(|(.., values)| values.len());
+            values.sum::<usize>()
+        };
+        self.volume
+            .map_or(1, |volume| volume.per_node() + zones(volume))
+    }
+
     /// Returns whether a node reaches the volume.
     pub fn is_reached(&self, node: NodeRef<'a>) -> bool {
         self.volume.is_some_and(|volume| reaches(volume, node))
@@ -72,23 +90,33 @@ impl<'a> BoundClaim<'a> {
 }
 
 /// The claims of a pod, and the storage in which they are looked up.
-pub(super) struct PodClaims<'a> {
+pub(super) struct PodClaims<'a, 'r> {
     /// Namespace, name and uid of the pod.
     pub(super) name: (&'a str, &'a str, &'a str),
     pub(super) claims: &'a [PodClaim],
     pub(super) storage: &'a StorageObjects,
+    /// The read view whose budget is used.
+    pub(super) read_view: &'r ReadView<'a>,
 }
 
-impl<'a> PodClaims<'a> {
+impl<'a> PodClaims<'a, '_> {
     /// Looks up a claim. If the claim does not exist, its template describes it.
     fn look_up(&self, used: &'a PodClaim) -> Option<UsedClaim<'a>> {
         let (namespace, ..) = self.name;
         let there = self.storage.claim(namespace, &used.name);
         Some(UsedClaim {
             used,
-            claim: there.or(used.template.as_deref())?,
+            claim: there.or(used.template.as_ref())?,
             is_new: there.is_none(),
         })
+    }
+
+    /// Takes the cost of reading a claim from the budget.
+    fn affords(&self, claim: &VolumeClaim) -> bool {
+        let owners = claim.metadata().owner_references.len();
+        let entries = owners + claim.spec().access_modes.len();
+        let units = UNITS_PER_CLAIM + entries.saturating_mul(UNITS_PER_ENTRY);
+        self.read_view.affords(units)
     }
 
     /// Looks up the claims, in the order of kube-scheduler's plugins.
@@ -101,11 +129,15 @@ impl<'a> PodClaims<'a> {
             let name = &*used.name;
             let claim = self.look_up(used);
             let claim = claim.ok_or_else(|| not_found("persistentvolumeclaim", name))?;
+            if !self.affords(claim.claim) {
+                return Ok(FoundClaims::default());
+            }
             if claim.claim.is_once_per_pod() && !claim.is_new {
                 found.once.push(name);
             }
         }
         let claims = self.claims.iter();
+        let claims = claims.take_while(|_| self.read_view.affords(UNITS_PER_CLAIM));
         let ready: Result<Vec<_>, String> = claims.map(|used| self.ready(used)).collect();
         let ready = ready.map_err(|words| Reason::VolumeNotReady(words.into()))?;
         let mut is_immediate = false;
@@ -138,7 +170,7 @@ impl<'a> PodClaims<'a> {
             return Ok(Sorted::Bound(BoundClaim {
                 claim: &used.used.name,
                 name,
-                volume: self.storage.volume(name),
+                volume: self.storage.volume(name).map(Arc::as_ref),
                 is_zoned: !used.used.is_ephemeral,
             }));
         }
@@ -184,10 +216,13 @@ impl<'a> PodClaims<'a> {
         if claim.metadata().deletion_timestamp.is_some() {
             return Err(format!("persistentvolumeclaim {name:?} is being deleted"));
         }
-        let mut owners = claim.metadata().owner_references.iter();
-        let controller = owners.find(|owner| owner.controller == Some(true));
-        let is_own = found.is_new || controller.is_some_and(|owner| owner.uid == uid);
-        match used.is_ephemeral && !is_own {
+        let is_own = || {
+            let mut owners = claim.metadata().owner_references.iter();
+            let controller = owners.find(|owner| owner.controller == Some(true));
+            controller.is_some_and(|owner| owner.uid == uid)
+        };
+        let is_foreign = used.is_ephemeral && !found.is_new && self.affords(claim) && !is_own();
+        match is_foreign {
             true => Err(format!(
                 "PVC {namespace}/{name} was not created for pod {namespace}/{pod} (pod is not owner)"
             )),

@@ -1,20 +1,22 @@
 //! Storage: judges nodes by the rules about the claims and disks of the incoming pod
 //! (`docs/semantics.md`, "Volumes").
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
-use super::held_claims::held_volumes;
+use super::claim_binding::BindingIn;
 use super::judgement::Judgement;
 use super::nominated::NominatedOn;
 use super::pod_claims::{BoundClaim, FoundClaims, PodClaims};
 use super::verdict::{NodeRefusal, Reason};
-use super::waiting_claims::{WaitingClaims, reaches};
-use crate::matching::storage::PersistentVolume;
-use crate::matching::{PodDisk, PodStorage, absolute};
-use crate::snapshot::{NodeRef, ReadView, Slot, StorageObjects};
+use super::waiting_claims::{HeldVolumes, WaitingClaims};
+use crate::matching::{DiskUses, PodDisk, PodStorage, absolute};
+use crate::snapshot::{NodeRef, ReadView, Slot, StorageObjects, reaches};
 
 /// The cost of comparing a node with a term of a volume, in units.
 const UNITS_PER_TERM: usize = 20;
+
+/// The cost of a claim or a disk, in units.
+const UNITS_PER_USE: usize = 40;
 
 /// The name in `unchecked` for the limits of nodes on the volumes of a driver.
 const LIMITS: &str = "spec.volumes (limits per node)";
@@ -28,16 +30,18 @@ pub struct Volumes<'a> {
     pub not_ready: Option<Reason>,
     /// The disks.
     pub disks: &'a [PodDisk],
+    disk_uses: DiskUses<'a>,
     /// The nodes with pods that use the same disks.
-    conflicting: BTreeSet<Slot>,
+    conflicting: HashSet<Slot>,
     /// The names of the existing claims that only one pod may use.
     pub once: Vec<&'a str>,
+    once_names: HashSet<&'a str>,
     /// True if another pod uses one of these claims.
     in_use: bool,
     /// The claims that are bound, in order.
     pub bound: Vec<BoundClaim<'a>>,
     /// The claims that wait for a pod.
-    pub(super) waiting: WaitingClaims<'a>,
+    pub(super) waiting: WaitingClaims,
     /// The number of volumes that reservations hold; 0 if no claim of the pod waits.
     pub held: usize,
     read_view: ReadView<'a>,
@@ -54,14 +58,18 @@ impl<'a> Volumes<'a> {
         if storage.is_none() && pod.disks.is_empty() {
             return None;
         }
-        let disks = pod.disks.iter();
+        let monitors = pod.disks.iter().map(|disk| 1 + disk.monitors.len());
+        let uses = pod.claims.len() + monitors.sum::<usize>();
+        let affords = read_view.affords(uses.saturating_mul(UNITS_PER_USE));
+        let disks = if affords { &*pod.disks } else { &[] };
+        let disk_uses = DiskUses::of(disks);
         let mut volumes = Self {
             not_ready: None,
             disks: &pod.disks,
-            conflicting: disks
-                .flat_map(|disk| read_view.conflicting_with(disk))
-                .collect(),
+            conflicting: read_view.conflicting_with(&disk_uses).collect(),
+            disk_uses,
             once: Vec::new(),
+            once_names: HashSet::new(),
             in_use: false,
             bound: Vec::new(),
             waiting: WaitingClaims::default(),
@@ -73,6 +81,7 @@ impl<'a> Volumes<'a> {
                 name: (namespace, name, uid),
                 claims: &pod.claims,
                 storage,
+                read_view,
             };
             match pod.find() {
                 Ok(found) => volumes.note(found, namespace, storage),
@@ -86,12 +95,13 @@ impl<'a> Volumes<'a> {
     fn note(&mut self, found: FoundClaims<'a>, namespace: &'a str, storage: &'a StorageObjects) {
         let read_view = &self.read_view;
         let mut once = found.once.iter();
-        self.in_use = once.any(|claim| !read_view.users_of(claim, namespace).is_empty());
+        self.in_use = once.any(|claim| read_view.is_claim_in_use(claim, namespace));
         if !found.waiting.is_empty() {
-            let held = held_volumes(storage, read_view);
-            self.waiting = WaitingClaims::of(&found.waiting, namespace, storage, &held);
+            let mut held = HeldVolumes::of(storage, read_view);
             self.held = held.taken.len();
+            self.waiting = WaitingClaims::of(&found.waiting, namespace, storage, &mut held);
         }
+        self.once_names = found.once.iter().copied().collect();
         self.once = found.once;
         self.bound = found.bound;
     }
@@ -99,25 +109,17 @@ impl<'a> Volumes<'a> {
     /// The most pods like this one that a node takes, and the most that all nodes together take,
     /// each with the reason for the limit.
     pub fn most(&self) -> [Option<(u32, Reason)>; 2] {
-        let conflicts = |disk: &PodDisk| self.disks.iter().any(|other| disk.conflicts(other));
-        let per_node = self
-            .disks
-            .iter()
-            .any(conflicts)
-            .then_some((1, Reason::DiskConflict));
+        let mut disks = self.disks.iter();
+        let is_exclusive = disks.any(PodDisk::is_exclusive);
+        let per_node = is_exclusive.then_some((1, Reason::DiskConflict));
         let in_all = (!self.once.is_empty()).then_some((1, Reason::ClaimInUse));
         [per_node, in_all]
     }
 
     /// Returns the cost of judging a node, in units.
     pub fn units_per_node(&self) -> usize {
-        let terms =
-            |volume: &PersistentVolume| 1 + volume.affinity.as_ref().map_or(0, |it| it.per_node());
-        let there = || self.bound.iter().filter_map(|bound| bound.volume);
-        let bound = there().map(terms);
-        let zones = there().map(|volume| volume.zones.len());
-        let terms = bound.sum::<usize>() + zones.sum::<usize>() + self.waiting.per_node();
-        (1 + terms) * UNITS_PER_TERM
+        let terms = self.bound.iter().map(BoundClaim::per_node).sum::<usize>();
+        (1 + terms) * UNITS_PER_TERM + self.waiting.units_per_node()
     }
 
     /// Judges an existing node, as if nominated pods were on it.
@@ -131,6 +133,9 @@ impl<'a> Volumes<'a> {
         let Some(node) = self.read_view.nodes.get(slot) else {
             return Ok(());
         };
+        if !self.affords_beside(with) {
+            return Ok(());
+        }
         if self.conflicting.contains(&slot) || self.conflicts_with(with) {
             return Err(NodeRefusal::by_node(Reason::DiskConflict));
         }
@@ -147,11 +152,30 @@ impl<'a> Volumes<'a> {
         }
     }
 
+    /// Takes the cost of comparing the volume of a bound claim with nodes from the budget.
+    pub fn affords(&self, bound: &BoundClaim<'_>, nodes: usize) -> bool {
+        let terms = bound.per_node().saturating_mul(nodes);
+        self.read_view.affords(terms.saturating_mul(UNITS_PER_TERM))
+    }
+
+    /// Takes the cost of comparing the pod with nominated pods from the budget.
+    fn affords_beside(&self, with: Option<&NominatedOn<'_>>) -> bool {
+        let mut pods = with.into_iter().flat_map(NominatedOn::pods);
+        pods.all(|pod| {
+            let monitors = |disk: &PodDisk| 1 + disk.monitors.len();
+            let uses = pod.storage.as_ref().map_or(0, |used| {
+                used.claims.len() + used.disks.iter().map(monitors).sum::<usize>()
+            });
+            let units = (1 + uses).saturating_mul(UNITS_PER_USE);
+            self.read_view.affords(units)
+        })
+    }
+
     /// Returns whether disks of the pod conflict with disks of nominated pods.
     fn conflicts_with(&self, with: Option<&NominatedOn<'_>>) -> bool {
         let pods = with.into_iter().flat_map(NominatedOn::pods);
         let mut disks = pods.flat_map(|pod| pod.storage.iter().flat_map(|it| &*it.disks));
-        disks.any(|theirs| self.disks.iter().any(|disk| disk.conflicts(theirs)))
+        disks.any(|disk| self.disk_uses.conflict_with(disk))
     }
 
     /// Returns whether nominated pods use a claim that only one pod may use. As in kube-scheduler,
@@ -164,13 +188,18 @@ impl<'a> Volumes<'a> {
         pods.any(|pod| {
             let claims = pod.storage.iter().flat_map(|it| &*it.claims);
             let mut claims = claims.map(|claim| absolute(&claim.name, &pod.name));
-            claims.any(|claim| self.once.contains(&&*claim))
+            claims.any(|claim| self.once_names.contains(&*claim))
         })
     }
 
     fn binding_refusals(&self, node: NodeRef<'a>) -> impl Iterator<Item = Reason> + use<> {
         // The first volume that is missing or out of reach decides.
-        let bound = self.bound.iter().find_map(|bound| match bound.volume {
+        let goes_on = |bound: &&BoundClaim<'_>| {
+            let units = bound.per_node().saturating_mul(UNITS_PER_TERM);
+            self.read_view.goes_on_for(units)
+        };
+        let mut bound = self.bound.iter().take_while(goes_on);
+        let bound = bound.find_map(|bound| match bound.volume {
             None => Some(Reason::VolumeMissing),
             Some(volume) if !reaches(volume, node) => Some(Reason::VolumeNodeAffinity),
             Some(_) => None,
@@ -179,17 +208,29 @@ impl<'a> Volumes<'a> {
             Some(Reason::VolumeMissing) => (None, bound),
             bound => (bound, None),
         };
-        let waits = self
-            .waiting
-            .bind(node)
-            .is_none()
-            .then_some(Reason::VolumeBinding);
+        let waits = (!self.binds(node)).then_some(Reason::VolumeBinding);
         out_of_reach.into_iter().chain(waits).chain(missing)
     }
 
+    /// Returns whether the claims that wait can be bound on a node.
+    fn binds(&self, node: NodeRef<'a>) -> bool {
+        let Some(storage) = self
+            .read_view
+            .storage()
+            .filter(|_| !self.waiting.is_empty())
+        else {
+            return true;
+        };
+        let within = BindingIn {
+            storage,
+            affords: &|units| self.read_view.affords(units),
+        };
+        self.waiting.admit(node, within)
+    }
+
     /// The names of the claims that wait for a pod.
-    pub fn waiting(&self) -> impl Iterator<Item = &'a str> {
-        self.waiting.iter().map(|waiting| waiting.name)
+    pub fn waiting(&self) -> impl Iterator<Item = &str> {
+        self.waiting.iter().map(|waiting| &*waiting.name)
     }
 
     /// Judges existing nodes at once, as if no pod were nominated.
@@ -214,8 +255,11 @@ pub fn unchecked(
         return fields.into_iter().flatten();
     };
     for used in &pod.claims {
+        if !read_view.affords(UNITS_PER_USE) {
+            break;
+        }
         let there = storage.claim(namespace, &used.name);
-        let Some(claim) = there.or(used.template.as_deref()) else {
+        let Some(claim) = there.or(used.template.as_ref()) else {
             continue;
         };
         let volume = storage.volume(&claim.spec().volume_name);

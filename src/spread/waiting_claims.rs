@@ -1,61 +1,25 @@
-//! Claims that wait for a pod, their binding to volumes that exist or are provisioned for a node,
-//! and the volumes that reservations hold for such claims.
+//! The claims of a pod that wait for it, and the nodes on which they can be bound.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
-use crate::matching::NodeLabels;
-use crate::matching::storage::{PersistentVolume, StorageClass, VolumeClaim};
-use crate::snapshot::{NodeRef, StorageObjects};
-
-/// A node of which the affinity of volumes reads only the labels.
-struct LabelsOnly<'n>(NodeRef<'n>);
-
-impl NodeLabels<str> for LabelsOnly<'_> {
-    fn name(&self) -> &str {
-        ""
-    }
-
-    fn label(&self, key: &str) -> Option<&str> {
-        self.0.label_text(key)
-    }
-
-    fn text<'v>(&'v self, value: &'v str) -> &'v str {
-        value
-    }
-}
-
-/// A volume with its name.
-pub(super) type NamedVolume<'a> = (&'a str, &'a PersistentVolume);
-
-/// The volume to which a claim will be bound when the pod of its reservation arrives.
-#[derive(Clone, Copy)]
-pub(super) enum HeldBinding<'a> {
-    /// A volume that exists.
-    Volume(NamedVolume<'a>),
-    /// A volume that is provisioned for this node.
-    Made(&'a str),
-}
+use super::claim_binding::{
+    Binding, BindingIn, BindingWalk, ClaimKinds, HeldClaim, NodeOffer, TakenVolumes,
+    UNITS_PER_LOOKUP, UNITS_PER_REQUIREMENT, WaitingClaim,
+};
+use crate::matching::storage::{StorageClass, VolumeClaim};
+use crate::snapshot::{NodeRef, StorageObjects, VolumeList};
 
 /// The volumes that reservations hold.
 #[derive(Default)]
 pub(super) struct HeldVolumes<'a> {
-    /// The names of the volumes that are held for some claim.
-    pub(super) taken: BTreeSet<&'a str>,
-    /// The bindings of claims that exist, by namespace and name.
-    pub(super) claims: BTreeMap<(&'a str, &'a str), HeldBinding<'a>>,
-}
-
-impl<'a> HeldVolumes<'a> {
-    /// Holds a volume for a claim, given by namespace and name; `None` means a claim that does not
-    /// exist yet.
-    pub(super) fn hold(&mut self, claim: Option<(&'a str, &'a str)>, binding: HeldBinding<'a>) {
-        if let HeldBinding::Volume((name, _)) = &binding {
-            self.taken.insert(name);
-        }
-        if let Some(claim) = claim {
-            self.claims.entry(claim).or_insert(binding);
-        }
-    }
+    /// The kinds of the claims of reservations and of the pod.
+    kinds: ClaimKinds<'a>,
+    /// The volumes that are held for some claim.
+    pub(super) taken: TakenVolumes,
+    /// How claims that exist are bound, by namespace and name.
+    pub(super) claims: HashMap<&'a str, HashMap<Arc<str>, Arc<HeldClaim>>>,
 }
 
 /// A claim that waits for the pod that uses it.
@@ -63,173 +27,203 @@ impl<'a> HeldVolumes<'a> {
 pub(super) struct UnboundClaim<'a> {
     /// Name of the claim.
     pub(super) name: &'a str,
-    pub(super) claim: &'a VolumeClaim,
-    pub(super) class: &'a StorageClass,
+    pub(super) claim: &'a Arc<VolumeClaim>,
+    pub(super) class: &'a Arc<StorageClass>,
     /// True if the claim does not exist yet and will be created from a template.
     pub(super) is_new: bool,
 }
 
-/// The claims of a pod that wait for it.
-#[derive(Default)]
-pub(super) struct WaitingClaims<'a>(Vec<WaitingClaim<'a>>);
-
-/// A claim that waits for its first pod.
-pub(super) struct WaitingClaim<'a> {
-    /// The claim's name.
-    pub(super) name: &'a str,
-    claim: &'a VolumeClaim,
-    class: &'a StorageClass,
-    /// The volumes that are reserved for the claim, ascending by name.
-    pub(super) kept: Vec<NamedVolume<'a>>,
-    /// Other volumes to which the claim can be bound, the smallest first.
-    pub(super) available: Vec<NamedVolume<'a>>,
-    /// True if other pods like this one have the same claim.
-    pub(super) is_shared: bool,
-    /// The node for which the claim's volume will be provisioned, by a reservation.
-    held_for: Option<&'a str>,
+/// A class of claims that wait.
+#[derive(Debug, Clone)]
+struct WaitingClass {
+    name: Arc<str>,
+    class: Arc<StorageClass>,
+    /// The number of requirements that a node is checked against.
+    requirements: usize,
 }
 
-impl<'a> WaitingClaims<'a> {
-    /// The waiting claims of a pod in a namespace, in the order of binding: the smallest first.
-    pub(super) fn of(
+/// The claims of a pod that wait for it, in the order of binding: the smallest first.
+#[derive(Debug, Clone, Default)]
+pub(super) struct WaitingClaims {
+    claims: Vec<WaitingClaim>,
+    classes: Vec<WaitingClass>,
+    /// The nodes for which volumes of these claims are being provisioned.
+    selected: BTreeSet<Arc<str>>,
+    /// The volumes that are not available.
+    pub(super) taken: TakenVolumes,
+    /// Whether the claims can be bound, by what a node offers for their classes. It is kept if it
+    /// depends on nothing else.
+    known: RefCell<HashMap<Box<[usize]>, bool>>,
+}
+
+impl WaitingClaims {
+    /// The waiting claims of a pod in a namespace. The volumes that are held are moved into it.
+    pub(super) fn of<'a>(
         unbound: &[UnboundClaim<'a>],
-        namespace: &str,
-        storage: &'a StorageObjects,
-        held: &HeldVolumes<'a>,
+        namespace: &'a str,
+        storage: &StorageObjects,
+        held: &mut HeldVolumes<'a>,
     ) -> Self {
-        let waiting = unbound.iter();
-        let waiting = waiting.map(|claim| WaitingClaim::of(claim, namespace, storage, held));
-        let mut waiting: Vec<_> = waiting.collect();
-        waiting.sort_by_key(|waiting| waiting.claim.size);
-        Self(waiting)
+        let mut waiting = Self::default();
+        let mut classes: HashMap<&str, usize> = HashMap::new();
+        let within: Arc<str> = namespace.into();
+        for unbound in unbound {
+            let (name, claim) = (unbound.name, unbound.claim);
+            let class = *classes.entry(claim.class()).or_insert_with(|| {
+                waiting.classes.push(WaitingClass {
+                    name: claim.class().into(),
+                    class: Arc::clone(unbound.class),
+                    requirements: unbound.class.requirements(),
+                });
+                waiting.classes.len() - 1
+            });
+            let reserved = storage.reserved_for(namespace, name);
+            let known = held.claims.get(namespace).and_then(|all| all.get(name));
+            let known = known.filter(|_| !unbound.is_new).cloned();
+            let known = known.unwrap_or_default();
+            let selected = || claim.selected_node().map(Arc::from);
+            waiting.claims.push(WaitingClaim {
+                name: name.into(),
+                claim: Arc::clone(claim),
+                class,
+                kind: held.kinds.number(claim.kind()),
+                reserved_in: reserved.map(|_| Arc::clone(&within)),
+                selected: known.node.clone().or_else(selected),
+                held: known,
+                is_shared: !unbound.is_new,
+            });
+        }
+        let selected = waiting.claims.iter().filter_map(|it| it.selected.clone());
+        waiting.selected = selected.collect();
+        waiting.claims.sort_by_key(|waiting| waiting.claim.size);
+        waiting.taken = std::mem::take(&mut held.taken);
+        waiting
     }
 
-    /// Upper estimate of how many requirements a node is checked against.
-    pub(super) fn per_node(&self) -> usize {
-        let volumes = self.0.iter().map(|waiting| {
-            let all = waiting.kept.iter().chain(&waiting.available);
-            let terms =
-                all.map(|(_, volume)| 1 + volume.affinity.as_ref().map_or(0, |it| it.per_node()));
-            1 + waiting.class.wire.allowed_topologies.len() + terms.sum::<usize>()
-        });
-        volumes.sum()
+    /// Returns whether no claim waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.claims.is_empty()
     }
 
     /// All claims, in the order in which they are bound.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &WaitingClaim<'a>> {
-        self.0.iter()
+    pub(super) fn iter(&self) -> impl Iterator<Item = &WaitingClaim> {
+        self.claims.iter()
     }
 
-    /// Returns for each claim the volume to which it is bound on a node, or no volume if one is
-    /// provisioned. `None` if a claim cannot be bound on the node.
-    pub(super) fn bind(&self, node: NodeRef<'a>) -> Option<Vec<Option<NamedVolume<'a>>>> {
-        let selected = self.0.iter().filter_map(WaitingClaim::selected_node);
-        let mut selected = selected.filter(|selected| *selected != node.name());
-        // A claim whose volume is being provisioned for another node cannot be bound here.
-        if selected.next().is_some() {
+    /// Returns the cost of a node, in units, if the first volumes that it may reach are right.
+    pub(super) fn units_per_node(&self) -> usize {
+        let lookups = 2 * self.classes.len() + 2 * self.claims.len();
+        lookups * UNITS_PER_LOOKUP
+    }
+
+    /// Returns whether the claims can be bound on a node.
+    pub(super) fn admit(&self, node: NodeRef<'_>, within: BindingIn<'_>) -> bool {
+        if self.is_selected_elsewhere(node) {
+            return false;
+        }
+        let offers = self.offers(node, within);
+        if !self.known.borrow().is_empty()
+            && let Some(known) = self.known.borrow().get(&key_of(&offers))
+        {
+            return *known;
+        }
+        let mut walk = BindingWalk::of((&self.claims, &self.taken), node, within);
+        let admits = walk.bind(&offers).is_some();
+        if walk.is_worth_keeping() {
+            self.known.borrow_mut().insert(key_of(&offers), admits);
+        }
+        admits
+    }
+
+    /// Returns how each claim is bound on a node. `None` if a claim cannot be bound.
+    pub(super) fn bind(&self, node: NodeRef<'_>, within: BindingIn<'_>) -> Option<Vec<Binding>> {
+        if self.is_selected_elsewhere(node) {
             return None;
         }
-        let mut chosen: Vec<Option<NamedVolume<'a>>> = Vec::new();
-        for waiting in &self.0 {
-            let volume = waiting.volume_on(node, &chosen);
-            if volume.is_none() && !waiting.can_be_made(node) {
-                return None;
-            }
-            chosen.push(volume);
-        }
-        Some(chosen)
-    }
-}
-
-impl<'a> WaitingClaim<'a> {
-    fn of(
-        unbound: &UnboundClaim<'a>,
-        namespace: &str,
-        storage: &'a StorageObjects,
-        held: &HeldVolumes<'a>,
-    ) -> Self {
-        let UnboundClaim { name, claim, .. } = *unbound;
-        let class_name = claim.class();
-        let uid = &claim.metadata().uid;
-        let is_its_own = |volume: &PersistentVolume| {
-            let claimed = volume.spec().claim_ref.as_ref();
-            let is_meant = claimed.is_some_and(|it| it.uid.is_empty() || it.uid == *uid);
-            is_meant && volume.class() == class_name && claim.takes(volume, true)
-        };
-        // If the claim does not exist yet, each pod like this one gets its own. So volumes that
-        // reservations hold are not available.
-        let is_left = |name: &str| !(unbound.is_new && held.taken.contains(name));
-        let kept = storage.kept_for(namespace, name);
-        let mut kept: Vec<_> = kept
-            .filter(|(name, volume)| is_left(name) && is_its_own(volume))
-            .collect();
-        let available = storage.available(class_name);
-        let mut available: Vec<_> = available
-            .filter(|(name, volume)| claim.takes(volume, false) && !held.taken.contains(name))
-            .collect();
-        available.sort_by_key(|(_, volume)| volume.size);
-        let mut held_for = None;
-        let binding = held.claims.get(&(namespace, name));
-        match binding.filter(|_| !unbound.is_new) {
-            // The claim can only be bound to the volume that a reservation holds for it.
-            Some(HeldBinding::Volume(volume)) => {
-                kept.push(*volume);
-                kept.sort_by_key(|(name, _)| *name);
-                kept.dedup_by_key(|(name, _)| *name);
-            }
-            Some(HeldBinding::Made(node)) => held_for = Some(*node),
-            None => {}
-        }
-        Self {
-            name,
-            claim,
-            class: unbound.class,
-            kept,
-            available,
-            is_shared: !unbound.is_new,
-            held_for,
-        }
+        BindingWalk::of((&self.claims, &self.taken), node, within).bind(&self.offers(node, within))
     }
 
-    /// The volume to which the claim is bound on a node, without the volumes in `chosen`. It is the
-    /// first volume that is reserved for the claim, else the smallest available volume.
-    fn volume_on(
+    /// Records how the claims are bound when a pod like this one arrives on a node. Returns whether
+    /// that changes claims that other pods have too.
+    pub(super) fn hold(&mut self, bindings: &[Binding], node: &str) -> bool {
+        let mut changed: HashMap<Arc<str>, HeldClaim> = HashMap::new();
+        for (claim, binding) in self.claims.iter().zip(bindings) {
+            if let Some(volume) = binding {
+                self.taken.take(volume);
+            }
+            let is_known = match binding {
+                Some(volume) => claim.held.volumes.contains_key(&volume.rank.name),
+                None => claim.selected.as_deref() == Some(node),
+            };
+            if claim.is_shared && !is_known {
+                let held = changed.entry(Arc::clone(&claim.name));
+                let held = held.or_insert_with(|| HeldClaim::clone(&claim.held));
+                held.add(binding, node);
+            }
+        }
+        self.known.get_mut().clear();
+        let is_changed = !changed.is_empty();
+        let changed: HashMap<_, _> = changed
+            .into_iter()
+            .map(|(name, held)| (name, Arc::new(held)))
+            .collect();
+        for claim in &mut self.claims {
+            if let Some(held) = changed.get(&claim.name).filter(|_| claim.is_shared) {
+                claim.held = Arc::clone(held);
+                if let Some(node) = &held.node {
+                    claim.selected = Some(Arc::clone(node));
+                    self.selected.insert(Arc::clone(node));
+                }
+            }
+        }
+        is_changed
+    }
+
+    /// The lists of the volumes that a node may reach.
+    pub(super) fn lists<'s>(
         &self,
-        node: NodeRef<'a>,
-        chosen: &[Option<NamedVolume<'a>>],
-    ) -> Option<NamedVolume<'a>> {
-        if self.selected_node().is_some() {
-            return None;
-        }
-        let is_left = |(name, _): &&NamedVolume<'a>| {
-            let mut chosen = chosen.iter().flatten();
-            !chosen.any(|(other, _)| other == name)
-        };
-        let reached = |(_, volume): &&NamedVolume<'a>| reaches(volume, node);
-        match self.kept.iter().find(is_left) {
-            // The claim is bound to the reserved volume or to none.
-            Some(kept) => Some(kept).filter(reached).copied(),
-            None => {
-                let mut left = self.available.iter().filter(is_left);
-                left.find(reached).copied()
+        node: NodeRef<'_>,
+        within: BindingIn<'s>,
+    ) -> impl Iterator<Item = &'s VolumeList> {
+        let offers = self.offers(node, within).into_iter();
+        offers.flat_map(|offer| offer.lists)
+    }
+
+    /// Returns whether the volume of a claim is being provisioned for another node. Then none of the
+    /// claims can be bound.
+    fn is_selected_elsewhere(&self, node: NodeRef<'_>) -> bool {
+        let first = self.selected.first();
+        first.is_some_and(|first| self.selected.len() > 1 || **first != *node.name())
+    }
+
+    /// Returns what a node offers for each class.
+    fn offers<'s>(&self, node: NodeRef<'_>, within: BindingIn<'s>) -> Vec<NodeOffer<'s>> {
+        let offer = |WaitingClass {
+                         name,
+                         class,
+                         requirements,
+                     }: &WaitingClass| {
+            let mut lists = Vec::new();
+            let free = within.storage.free(name);
+            let lookups = free.map_or(0, |free| free.find(node, &mut lists));
+            let units = (1 + lookups) * UNITS_PER_LOOKUP + requirements * UNITS_PER_REQUIREMENT;
+            let is_allowed = || class.is_allowed(|key| node.label_text(key));
+            NodeOffer {
+                lists,
+                is_made: (within.affords)(units) && class.provisions() && is_allowed(),
             }
-        }
-    }
-
-    /// The node that the claim's volume is being provisioned for. The claim can be bound only on
-    /// this node.
-    pub(super) fn selected_node(&self) -> Option<&'a str> {
-        self.held_for.or_else(|| self.claim.selected_node())
-    }
-
-    /// Returns whether a volume for the claim can be provisioned for a node.
-    pub(super) fn can_be_made(&self, node: NodeRef<'_>) -> bool {
-        self.class.provisions() && self.class.is_allowed(|key| node.label_text(key))
+        };
+        self.classes.iter().map(offer).collect()
     }
 }
 
-/// Returns whether a node reaches a volume.
-pub(super) fn reaches(volume: &PersistentVolume, node: NodeRef<'_>) -> bool {
-    let affinity = volume.affinity.as_ref();
-    affinity.is_none_or(|affinity| affinity.matches::<str>(&LabelsOnly(node)))
+/// Returns a key of what a node offers.
+fn key_of(offers: &[NodeOffer<'_>]) -> Box<[usize]> {
+    let key = offers.iter().flat_map(|offer| {
+        let lists = offer.lists.iter().map(|list| list.id());
+        [offer.lists.len(), usize::from(offer.is_made)]
+            .into_iter()
+            .chain(lists)
+    });
+    key.collect()
 }

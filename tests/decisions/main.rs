@@ -37,5 +37,6 @@ mod tolerations;
 mod unchecked;
 mod views;
 mod volume_conformance;
+mod volume_histories;
 mod whole_pods;
 mod wire_objects;

@@ -26,6 +26,7 @@ mod overload;
 mod port;
 mod questions;
 mod silent;
+mod storage;
 mod world;
 
 use support::{descriptors, metrics, process, raw, streams};

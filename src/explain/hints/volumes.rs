@@ -49,6 +49,9 @@ pub fn volumes(case: &Case<'_>) -> Vec<Diagnosis> {
         refused(&Reason::VolumeZone),
     );
     for bound in &volumes.bound {
+        if !volumes.affords(bound, away.len() + elsewhere.len()) {
+            break;
+        }
         let not_reached = away
             .iter()
             .filter(|node| !bound.is_reached(node.node))

@@ -29,8 +29,8 @@ impl<T: PartialEq + OnHeap> ClusterTable<T> {
     }
 
     /// An object by name.
-    pub fn get(&self, name: &str) -> Option<&T> {
-        self.all.get(name).map(|object| &**object)
+    pub fn get(&self, name: &str) -> Option<&Arc<T>> {
+        self.all.get(name)
     }
 
     /// All objects, ascending by name.
@@ -40,7 +40,7 @@ impl<T: PartialEq + OnHeap> ClusterTable<T> {
 
     /// Returns whether the table has an object in the same form.
     pub fn has_same(&self, name: &str, object: &T) -> bool {
-        self.get(name) == Some(object)
+        self.get(name).is_some_and(|known| **known == *object)
     }
 
     /// Creates or updates an object. Returns the old one, and whether there is a difference.

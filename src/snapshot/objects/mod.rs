@@ -9,7 +9,7 @@
 //!   each distinct label set on each node; `templates` keeps requirements of pods once.
 //! - Data shared by pods of all namespaces: `requested`, `nominated`, `pod_terms`, `storage_use`.
 //!   `cluster_objects` are namespaces, claims, volumes and classes, in tables by name
-//!   (`cluster_table`).
+//!   (`cluster_table`), and `free_volumes` the volumes that claims can be bound to, in order.
 //! - Tables: `interner`, `symbols`, `blocks` (lists whose copies share unchanged parts).
 
 pub mod asks;
@@ -21,6 +21,7 @@ pub mod cluster_objects;
 pub mod cluster_table;
 pub mod compiled;
 pub mod defaults;
+pub mod free_volumes;
 pub mod held_row;
 pub mod interner;
 pub mod kind;

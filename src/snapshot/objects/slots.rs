@@ -6,12 +6,18 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use crate::account::heap;
+use crate::account::heap::{self, OnHeap};
 
 /// The number of a node, whether it exists or is only named by pods. It is reused once nothing
 /// names the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Slot(NonZeroU32);
+
+impl OnHeap for Slot {
+    fn heap_bytes(&self) -> usize {
+        0
+    }
+}
 
 impl Slot {
     /// Returns the slot as an index into an array with one element per slot.

@@ -1,10 +1,13 @@
 //! Claims, persistent volumes and storage classes of a snapshot.
 
-use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
 
 use super::change::{Form, ValidChange};
 use super::cluster_table::ClusterTable;
 use super::compiled::StorageObject;
+use super::free_volumes::{FreeVolume, FreeVolumes, VolumeList, VolumeRank};
 use super::kind::{ObjectKind, StorageKind};
 use crate::account::heap;
 use crate::matching::storage::{PersistentVolume, StorageClass, VolumeClaim};
@@ -18,8 +21,21 @@ pub struct StorageObjects {
     claims: ClusterTable<VolumeClaim>,
     volumes: ClusterTable<PersistentVolume>,
     classes: ClusterTable<StorageClass>,
-    /// The keys and names of the volumes that claims could be bound to.
-    candidates: BTreeSet<(Box<str>, Box<str>)>,
+    /// The available volumes that are reserved for no claim, by class.
+    free: HashMap<Box<str>, FreeVolumes>,
+    /// The volumes that are reserved for a claim, by its key.
+    reserved: HashMap<Box<str>, VolumeList>,
+    /// The bytes of the volumes in these two on the heap, with their lists and keys.
+    free_bytes: usize,
+}
+
+/// What the volumes of a list are for.
+#[derive(Debug, Clone, Copy)]
+pub enum ListOf<'a> {
+    /// The claim with this key, for which they are reserved.
+    Claim(&'a str),
+    /// Claims of a class, on nodes with a label if one is given.
+    Class(&'a str, Option<(&'a str, &'a str)>),
 }
 
 /// The key of a claim; namespaces contain no slash.
@@ -27,14 +43,9 @@ fn key_of(namespace: &str, claim: &str) -> String {
     format!("{namespace}/{claim}")
 }
 
-/// Returns the key of a volume that claims could be bound to: the key of the claim that it is
-/// reserved for, or its class after a slash. No key of a claim begins with a slash.
-fn found_by(volume: &PersistentVolume) -> Option<Box<str>> {
-    let class = volume.class();
-    match &volume.spec().claim_ref {
-        Some(claim) => Some(key_of(&claim.namespace, &claim.name).into()),
-        None => volume.is_available().then(|| format!("/{class}").into()),
-    }
+/// Returns the bytes of an entry of a table with this key.
+fn key_bytes<V>(key: &str) -> usize {
+    heap::block(key.len()) + heap::entry::<(Box<str>, V)>()
 }
 
 impl StorageObjects {
@@ -49,41 +60,38 @@ impl StorageObjects {
     }
 
     /// A claim.
-    pub fn claim(&self, namespace: &str, name: &str) -> Option<&VolumeClaim> {
+    pub fn claim(&self, namespace: &str, name: &str) -> Option<&Arc<VolumeClaim>> {
         self.claims.get(&key_of(namespace, name))
     }
 
     /// A volume.
-    pub fn volume(&self, name: &str) -> Option<&PersistentVolume> {
+    pub fn volume(&self, name: &str) -> Option<&Arc<PersistentVolume>> {
         self.volumes.get(name)
     }
 
     /// A class.
-    pub fn class(&self, name: &str) -> Option<&StorageClass> {
+    pub fn class(&self, name: &str) -> Option<&Arc<StorageClass>> {
         self.classes.get(name)
     }
 
-    /// The volumes that are reserved for a claim, ascending by name.
-    pub fn kept_for(
-        &self,
-        namespace: &str,
-        claim: &str,
-    ) -> impl Iterator<Item = (&str, &PersistentVolume)> {
-        self.found(key_of(namespace, claim))
+    /// The volumes that are reserved for a claim, ascending by name; `None` without any.
+    pub fn reserved_for(&self, namespace: &str, claim: &str) -> Option<&VolumeList> {
+        self.reserved.get(&*key_of(namespace, claim))
     }
 
-    /// The volumes of a class that are available and reserved for no claim, ascending by name.
-    pub fn available(&self, class: &str) -> impl Iterator<Item = (&str, &PersistentVolume)> {
-        self.found(format!("/{class}"))
+    /// The volumes of a class that are available and reserved for no claim; `None` without any.
+    pub fn free(&self, class: &str) -> Option<&FreeVolumes> {
+        self.free.get(class)
     }
 
-    fn found(&self, by: String) -> impl Iterator<Item = (&str, &PersistentVolume)> {
-        let from = (Box::from(&*by), Box::default());
-        let found = self
-            .candidates
-            .range(from..)
-            .take_while(move |(it, _)| **it == *by);
-        found.filter_map(|(_, name)| Some((&**name, self.volume(name)?)))
+    /// The lists of volumes to which claims can be bound.
+    pub fn lists(&self) -> impl Iterator<Item = (ListOf<'_>, &VolumeList)> {
+        let free = self.free.iter().flat_map(|(class, free)| {
+            let lists = free.lists();
+            lists.map(move |(label, list)| (ListOf::Class(class, label), list))
+        });
+        let reserved = self.reserved.iter();
+        free.chain(reserved.map(|(claim, list)| (ListOf::Claim(claim), list)))
     }
 
     /// Returns whether it has the object of a change.
@@ -115,9 +123,9 @@ impl StorageObjects {
             (Form::Storage(StorageObject::Class(it)), _) => self.classes.put(id.name, it).1,
             (Form::Storage(StorageObject::Volume(it)), _) => {
                 let (old, changed) = self.volumes.put(id.name, it);
-                self.unlist(id.name, old.as_deref());
-                if let Some(by) = found_by(it) {
-                    self.candidates.insert((by, id.name.into()));
+                if changed {
+                    self.unlist(id.name, old.as_deref());
+                    self.list(id.name, it);
                 }
                 changed
             }
@@ -140,9 +148,61 @@ impl StorageObjects {
         }
     }
 
+    /// Adds a volume to the lists of those that claims can be bound to.
+    fn list(&mut self, name: &str, volume: &Arc<PersistentVolume>) {
+        if let Some(claim) = &volume.spec().claim_ref {
+            let key = key_of(&claim.namespace, &claim.name);
+            let list = self.reserved.entry_ref(&*key).or_insert_with(|| {
+                self.free_bytes += key_bytes::<VolumeList>(&key);
+                VolumeList::default()
+            });
+            let before = list.heap_bytes();
+            list.add(&Arc::new(FreeVolume::reserved(name, volume)));
+            self.free_bytes += list.heap_bytes() - before + FreeVolume::heap_bytes(name);
+        } else if volume.is_available() {
+            let class = volume.class();
+            let free = self.free.entry_ref(class).or_insert_with(|| {
+                self.free_bytes += key_bytes::<FreeVolumes>(class);
+                FreeVolumes::default()
+            });
+            let grown = free.add(&Arc::new(FreeVolume::available(name, volume)));
+            self.free_bytes += grown + FreeVolume::heap_bytes(name);
+        }
+    }
+
+    /// Removes a volume that was there from the lists.
     fn unlist(&mut self, name: &str, old: Option<&PersistentVolume>) {
-        if let Some(by) = old.and_then(found_by) {
-            self.candidates.remove(&(by, name.into()));
+        let Some(old) = old else {
+            return;
+        };
+        if let Some(claim) = &old.spec().claim_ref {
+            let key = key_of(&claim.namespace, &claim.name);
+            let rank = VolumeRank {
+                name: name.into(),
+                ..VolumeRank::default()
+            };
+            let Some(list) = self.reserved.get_mut(&*key) else {
+                return;
+            };
+            let before = list.heap_bytes();
+            let is_empty = list.take(&rank);
+            self.free_bytes -= before - list.heap_bytes() + FreeVolume::heap_bytes(name);
+            if is_empty {
+                self.reserved.remove(&*key);
+                self.free_bytes -= key_bytes::<VolumeList>(&key);
+            }
+        } else if old.is_available()
+            && let Some(free) = self.free.get_mut(old.class())
+        {
+            let rank = VolumeRank {
+                size: old.size,
+                name: name.into(),
+            };
+            self.free_bytes -= free.take(old, &rank) + FreeVolume::heap_bytes(name);
+            if free.is_empty() {
+                self.free.remove(old.class());
+                self.free_bytes -= key_bytes::<FreeVolumes>(old.class());
+            }
         }
     }
 
@@ -179,12 +239,9 @@ impl StorageObjects {
 
     /// Returns the estimated bytes in memory.
     pub fn memory_bytes(&self) -> usize {
-        // The names of a volume, and of a class or a claim.
-        const MOST_NAMES: usize = 3 * 128;
         self.claims.memory_bytes()
             + self.volumes.memory_bytes()
             + self.classes.memory_bytes()
-            + heap::tree::<(Box<str>, Box<str>), ()>(self.candidates.len())
-            + self.candidates.len() * MOST_NAMES
+            + self.free_bytes
     }
 }

@@ -2,6 +2,7 @@
 //! the storage of each reservation, which holds volumes.
 
 use std::collections::BTreeMap;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -9,7 +10,7 @@ use hashbrown::HashMap;
 use super::reservation::{Serial, serial_of};
 use super::slots::Slot;
 use crate::account::heap::{self, OnHeap, on_heap};
-use crate::matching::{PodDisk, UsedStorage, absolute};
+use crate::matching::{DiskKind, PodDisk, UsedStorage, absolute};
 
 /// The claims and disks that a pod uses.
 #[derive(Debug, Clone)]
@@ -27,21 +28,102 @@ on_heap!(PodUse: namespace, name);
 /// The pods that use each claim and disk. An entry is removed with its last pod.
 #[derive(Debug, Clone, Default)]
 pub struct StorageUse {
-    /// The uses, by the key of the claim or disk.
-    by_key: HashMap<Box<str>, Vec<NodeUse>>,
+    claims: UseTable<Slot>,
+    /// The uses of disks, each with the disk as the pods of a node use it.
+    disks: UseTable<(Slot, PodDisk)>,
     /// The storage that each reservation uses, by its number and node.
     reserved: BTreeMap<(Serial, Slot), PodUse>,
-    /// The bytes of keys, lists and names on the heap.
+    /// The bytes of `reserved` on the heap besides its own.
     heap_bytes: usize,
 }
 
+/// The numbers of pods that use something in one way, by a key.
+#[derive(Debug, Clone)]
+struct UseTable<U> {
+    by_key: HashMap<Box<str>, HashMap<U, u32>>,
+    /// The bytes of keys, inner tables and ways on the heap.
+    heap_bytes: usize,
+}
+
+impl<U> Default for UseTable<U> {
+    fn default() -> Self {
+        Self {
+            by_key: HashMap::new(),
+            heap_bytes: 0,
+        }
+    }
+}
+
+impl<U: Clone + Eq + Hash + OnHeap> UseTable<U> {
+    /// Counts a pod that comes or goes.
+    fn shift(&mut self, key: &str, used: &U, comes: bool) {
+        self.heap_bytes -= self.bytes_of(key);
+        match comes {
+            true => self.add(key, used),
+            false => self.take(key, used),
+        }
+        self.heap_bytes += self.bytes_of(key);
+    }
+
+    fn add(&mut self, key: &str, used: &U) {
+        let uses = self.by_key.entry_ref(key).or_default();
+        match uses.get_mut(used) {
+            Some(pods) => *pods += 1,
+            None => {
+                uses.insert(used.clone(), 1);
+                self.heap_bytes += used.heap_bytes();
+            }
+        }
+    }
+
+    fn take(&mut self, key: &str, used: &U) {
+        let uses = self.by_key.get_mut(key);
+        let uses = uses.expect("the storage of a pod that goes was counted");
+        let pods = uses.get_mut(used);
+        let pods = pods.expect("the storage of a pod that goes was counted");
+        *pods -= 1;
+        if *pods == 0 {
+            uses.remove(used);
+            self.heap_bytes -= used.heap_bytes();
+        }
+        if uses.is_empty() {
+            self.by_key.remove(key);
+        }
+    }
+
+    /// The uses with a key, each with its number of pods.
+    fn of<'a>(&'a self, key: &str) -> impl Iterator<Item = (&'a U, u32)> + use<'a, U> {
+        let uses = self.by_key.get(key).into_iter().flatten();
+        uses.map(|(used, pods)| (used, *pods))
+    }
+
+    /// All uses, in no order.
+    fn iter(&self) -> impl Iterator<Item = (&str, &U, u32)> {
+        let all = self.by_key.iter();
+        all.flat_map(|(key, uses)| uses.iter().map(move |(used, pods)| (&**key, used, *pods)))
+    }
+
+    /// Returns the bytes of a key and its table on the heap.
+    fn bytes_of(&self, key: &str) -> usize {
+        let uses = self.by_key.get(key);
+        uses.map_or(0, |uses| {
+            heap::block(key.len()) + heap::table::<U, u32>(uses.capacity())
+        })
+    }
+
+    /// Returns the estimated bytes in memory.
+    fn memory_bytes(&self) -> usize {
+        heap::table::<Box<str>, HashMap<U, u32>>(self.by_key.capacity()) + self.heap_bytes
+    }
+}
+
 /// The number of pods on a node that use the same claim or disk.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NodeUse {
+#[derive(Debug, Clone, Copy)]
+pub struct NodeUse<'a> {
     /// The node.
     pub slot: Slot,
     /// The disk, as these pods use it; `None` for a claim.
-    pub disk: Option<PodDisk>,
+    pub disk: Option<&'a PodDisk>,
     /// The number of pods.
     pub pods: u32,
 }
@@ -51,30 +133,27 @@ fn claim_key(namespace: &str, claim: &str) -> Box<str> {
     format!("{namespace}/{claim}").into()
 }
 
-fn disk_key(disk: &PodDisk) -> Box<str> {
-    format!("/{:?}/{}", disk.kind, disk.id).into()
+fn disk_key(kind: DiskKind, id: &str) -> Box<str> {
+    format!("/{kind:?}/{id}").into()
 }
 
 impl PodUse {
-    fn keys(&self) -> impl Iterator<Item = (Box<str>, Option<&PodDisk>)> {
+    /// The keys of the claims that the pod names.
+    fn claims(&self) -> impl Iterator<Item = Box<str>> {
         let named = self.used.claims.iter().filter(|claim| !claim.is_ephemeral);
-        let claims = named.map(|claim| {
-            let claim = absolute(&claim.name, &self.name);
-            (claim_key(&self.namespace, &claim), None)
-        });
-        let disks = self.used.disks.iter();
-        claims.chain(disks.map(|disk| (disk_key(disk), Some(disk))))
+        named.map(|claim| claim_key(&self.namespace, &absolute(&claim.name, &self.name)))
     }
 }
 
 impl StorageUse {
     /// Counts a pod that comes to a node or leaves it.
     pub fn shift(&mut self, slot: Slot, pod: &PodUse, comes: bool) {
-        for (key, disk) in pod.keys() {
-            match comes {
-                true => self.add(key, slot, disk),
-                false => self.take(&key, slot, disk),
-            }
+        for key in pod.claims() {
+            self.claims.shift(&key, &slot, comes);
+        }
+        for disk in &pod.used.disks {
+            let key = disk_key(disk.kind, &disk.id);
+            self.disks.shift(&key, &(slot, disk.clone()), comes);
         }
         let Some(serial) = serial_of(&pod.name) else {
             return;
@@ -94,71 +173,35 @@ impl StorageUse {
         reserved.map(|((_, slot), used)| (*slot, used))
     }
 
-    fn add(&mut self, key: Box<str>, slot: Slot, disk: Option<&PodDisk>) {
-        self.heap_bytes -= self.bytes_of(&key);
-        let uses = self.by_key.entry(key.clone()).or_default();
-        let mut same = uses.iter_mut();
-        match same.find(|it| it.slot == slot && it.disk.as_ref() == disk) {
-            Some(known) => known.pods += 1,
-            None => uses.push(NodeUse {
-                slot,
-                disk: disk.cloned(),
-                pods: 1,
-            }),
-        }
-        self.heap_bytes += self.bytes_of(&key);
-    }
-
-    fn take(&mut self, key: &str, slot: Slot, disk: Option<&PodDisk>) {
-        self.heap_bytes -= self.bytes_of(key);
-        let uses = self.by_key.get_mut(key);
-        let uses = uses.expect("the storage of a pod that goes was counted");
-        let same = uses
-            .iter()
-            .position(|it| it.slot == slot && it.disk.as_ref() == disk);
-        let at = same.expect("the storage of a pod that goes was counted");
-        uses[at].pods -= 1;
-        if uses[at].pods == 0 {
-            uses.swap_remove(at);
-        }
-        if uses.is_empty() {
-            self.by_key.remove(key);
-        }
-        self.heap_bytes += self.bytes_of(key);
-    }
-
     /// The nodes with pods that use a claim.
     pub fn users_of(&self, claim: &str, namespace: &str) -> impl Iterator<Item = Slot> {
-        let uses = self.by_key.get(&claim_key(namespace, claim));
-        uses.into_iter().flatten().map(|used| used.slot)
+        let key = claim_key(namespace, claim);
+        self.claims.of(&key).map(|(slot, _)| *slot)
     }
 
-    /// Returns the pods that use a disk or one that looks like it.
-    pub fn uses_of(&self, disk: &PodDisk) -> &[NodeUse] {
-        self.by_key.get(&disk_key(disk)).map_or(&[], |uses| uses)
+    /// The nodes with pods that use a disk of a kind with an id, each with the disk as they use it.
+    pub fn uses_of(&self, kind: DiskKind, id: &str) -> impl Iterator<Item = &(Slot, PodDisk)> {
+        let key = disk_key(kind, id);
+        self.disks.of(&key).map(|(used, _)| used)
     }
 
     /// All uses, in no order, each with a text that names the claim or disk.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &NodeUse)> {
-        let all = self.by_key.iter();
-        all.flat_map(|(key, uses)| uses.iter().map(move |used| (&**key, used)))
-    }
-
-    /// Returns the bytes of a key and its list on the heap, at the largest room that the list could
-    /// have.
-    fn bytes_of(&self, key: &str) -> usize {
-        let uses = self.by_key.get(key);
-        let disk = |used: &NodeUse| used.disk.heap_bytes();
-        uses.map_or(0, |uses| {
-            heap::block(key.len())
-                + 2 * heap::list::<NodeUse>(uses.len())
-                + uses.iter().map(disk).sum::<usize>()
-        })
+    pub fn iter(&self) -> impl Iterator<Item = (&str, NodeUse<'_>)> {
+        let claims = self.claims.iter().map(|(key, slot, pods)| {
+            let (slot, disk) = (*slot, None);
+            (key, NodeUse { slot, disk, pods })
+        });
+        let disks = self.disks.iter().map(|(key, (slot, disk), pods)| {
+            let (slot, disk) = (*slot, Some(disk));
+            (key, NodeUse { slot, disk, pods })
+        });
+        claims.chain(disks)
     }
 
     /// Returns the estimated bytes in memory.
     pub fn memory_bytes(&self) -> usize {
-        heap::table::<Box<str>, Vec<NodeUse>>(self.by_key.capacity())
+        self.claims.memory_bytes()
+            + self.disks.memory_bytes()
             + heap::tree::<(Serial, Slot), PodUse>(self.reserved.len())
             + self.heap_bytes
     }

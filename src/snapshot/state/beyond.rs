@@ -2,10 +2,13 @@
 //! their labels, and the terms of running pods.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::read_view::ReadView;
-use crate::matching::PodDisk;
+use crate::matching::DiskUses;
 use crate::snapshot::budget::Delay;
+use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
+use crate::snapshot::objects::cluster_objects::ClusterObjects;
 use crate::snapshot::objects::node::NodeRef;
 use crate::snapshot::objects::pod_terms::{HeldTerm, TermTable};
 use crate::snapshot::objects::requested::RequestedTable;
@@ -15,6 +18,28 @@ use crate::snapshot::objects::storage_use::{PodUse, StorageUse};
 
 /// The cost of comparing a term with a pod, in units.
 const UNITS_PER_TERM: usize = 30;
+
+/// The cost of looking at a user of a claim or disk, in units.
+const UNITS_PER_USER: usize = 20;
+
+/// The nodes and the storage of one revision. They stay as they are while this is held.
+#[derive(Debug, Clone)]
+pub struct HeldStorage {
+    nodes: Arc<PartitionedNodes>,
+    cluster: Arc<ClusterObjects>,
+}
+
+impl HeldStorage {
+    /// The existing node of a slot.
+    pub fn node(&self, slot: Slot) -> Option<NodeRef<'_>> {
+        self.nodes.nodes().get(slot)
+    }
+
+    /// Claims, persistent volumes and storage classes.
+    pub fn objects(&self) -> &StorageObjects {
+        &self.cluster.storage
+    }
+}
 
 impl<'a> ReadView<'a> {
     /// The same revision of another namespace that the decision reads, with its name.
@@ -47,14 +72,13 @@ impl<'a> ReadView<'a> {
         storage.is_known().then_some(storage)
     }
 
-    /// The nodes with pods that use a claim of a namespace.
-    pub fn users_of(&self, claim: &str, namespace: &str) -> Vec<Slot> {
+    /// Returns whether a pod on a node uses a claim of a namespace.
+    pub fn is_claim_in_use(&self, claim: &str, namespace: &str) -> bool {
         let table = self.requested.map(RequestedTable::storage_use);
         let users = table.map(|table| table.users_of(claim, namespace));
         let users = users.into_iter().flatten();
-        users
-            .filter(|slot| self.nodes.get(*slot).is_some())
-            .collect()
+        let mut users = users.take_while(|_| self.affords(UNITS_PER_USER));
+        users.any(|slot| self.nodes.get(slot).is_some())
     }
 
     /// Returns the storage that reservations use on existing nodes, in the order in which the
@@ -66,14 +90,27 @@ impl<'a> ReadView<'a> {
         reserved.filter_map(move |(slot, used)| Some((nodes.get(slot)?, used)))
     }
 
-    /// The nodes with pods that use a disk which conflicts with this one.
-    pub fn conflicting_with(&self, disk: &'a PodDisk) -> impl Iterator<Item = Slot> {
+    /// The nodes with pods that use disks which conflict with these.
+    pub fn conflicting_with(&self, disks: &DiskUses<'_>) -> impl Iterator<Item = Slot> {
         let table = self.requested.map(RequestedTable::storage_use);
-        let uses = table.map_or(&[][..], |table| table.uses_of(disk));
-        let affords = self.affords(uses.len().saturating_mul(UNITS_PER_TERM));
-        let uses = uses.iter().filter(move |_| affords);
-        uses.filter(|used| used.disk.as_ref().is_some_and(|it| it.conflicts(disk)))
-            .map(|used| used.slot)
+        let ids = table.into_iter().flat_map(|table| {
+            let ids = disks.ids();
+            ids.flat_map(|(kind, id)| table.uses_of(kind, id))
+        });
+        let uses = ids.take_while(|(_, disk)| {
+            let compared = 1 + disk.monitors.len();
+            self.affords(compared.saturating_mul(UNITS_PER_USER))
+        });
+        let conflicting = uses.filter(|(_, disk)| disks.conflict_with(disk));
+        conflicting.map(|(slot, _)| *slot)
+    }
+
+    /// The nodes and the storage, which stay as they are while this is held.
+    pub fn hold_storage(&self) -> HeldStorage {
+        HeldStorage {
+            nodes: Arc::clone(&self.shared.nodes),
+            cluster: Arc::clone(&self.shared.cluster),
+        }
     }
 
     /// The terms by which pods on nodes keep away a pod with these labels in a namespace.

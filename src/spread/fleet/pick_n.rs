@@ -13,7 +13,7 @@ use super::cells::{CandidateCells, Rank};
 use super::holders::{self, HolderSpread};
 use super::judge::{self, Judge};
 use super::placement::PlacementSpec;
-use crate::snapshot::{ReadView, Slot};
+use crate::snapshot::{Budget, ReadView, Slot};
 
 /// The data that picking needs. It keeps no reference to the snapshot.
 #[derive(Debug, Clone)]
@@ -290,7 +290,7 @@ impl PlannedPicker for PickN {
         scored.collect()
     }
 
-    fn pick(&mut self, node: u32) {
+    fn pick(&mut self, node: u32, _: &Budget<'_>) {
         self.taken[node as usize] = true;
         let slot = self.clusters[self.candidates[node as usize]].slot;
         for spread in &mut self.spreads {

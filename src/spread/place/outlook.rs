@@ -7,6 +7,7 @@ use std::fmt::Debug;
 use super::super::placement::{Outcome, Picker};
 use super::super::skew::SkewRule;
 use super::groups::ScoredChoice;
+use crate::snapshot::Budget;
 
 /// The limits on further picks by hard constraints and room.
 #[derive(Debug)]
@@ -78,8 +79,8 @@ pub trait PlannedPicker: Picker + Clone {
     /// Returns the nodes that can be picked next.
     fn choices(&mut self) -> Vec<ScoredChoice>;
 
-    /// Counts a pick.
-    fn pick(&mut self, node: u32);
+    /// Counts a pick. The result does not matter once the budget is spent.
+    fn pick(&mut self, node: u32, budget: &Budget<'_>);
 }
 
 impl<'p> Outlook<'p> {

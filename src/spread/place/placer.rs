@@ -16,13 +16,13 @@ use super::outlook::{HardOutlook, Outlook, PlannedPicker, PlannedPicks, RuleByMi
 use super::pod_terms::TrackedPodTerms;
 use super::tracked::TrackedConstraint;
 use super::tracked_volumes::TrackedVolumes;
-use crate::snapshot::{DomainKey, Query, ReadView, Slot, partition};
+use crate::snapshot::{Budget, DomainKey, Query, ReadView, Slot, partition};
 
 /// The cost of gathering a node, besides checking its room, in units.
 const UNITS_PER_NODE: usize = 50;
 
-/// The number of picks between two checks for cancellation.
-const PICKS_PER_LOOK: usize = 32;
+/// The cost of a pick, in units, besides what depends on storage.
+const UNITS_PER_PICK: usize = 6_000;
 
 /// The data that placing needs. It keeps no reference to the snapshot.
 #[derive(Debug, Clone)]
@@ -75,10 +75,16 @@ impl Placer {
             pod_terms.map(|terms| TrackedPodTerms::of(terms, &slots, &filter.nominated, read_view));
         let volumes = filter.volumes.as_ref();
         let volumes = volumes.and_then(|it| TrackedVolumes::of(it, &slots, read_view));
+        let [by_disks, _] = filter
+            .volumes
+            .as_ref()
+            .map(Volumes::most)
+            .unwrap_or_default();
         let candidate = |(index, slot): (u32, &Slot)| {
             let lacks_key = |t: &TrackedConstraint| t.is_hard() && !t.domain_of(index).is_some();
             let lacks_key = constraints.iter().any(lacks_key);
-            Candidate::of(*slot, lacks_key, &filter, options, read_view)
+            let by_disks = by_disks.clone();
+            Candidate::of(*slot, lacks_key, by_disks, &filter, options, read_view)
         };
         let nodes: Vec<Candidate> = (0_u32..).zip(&slots).map(candidate).collect();
         let counted = counted_on(&slots, &in_force, read_view);
@@ -104,11 +110,15 @@ impl Placer {
     }
 
     /// Counts a pick in affinity between pods and in storage.
-    fn follow(&mut self, picked: u32) {
+    fn follow(&mut self, picked: u32, budget: &Budget<'_>) {
         let terms = self.pod_terms.as_mut();
         let mut changed = terms.map_or_else(Vec::new, |terms| terms.pick(picked));
         let volumes = self.volumes.as_mut();
-        changed.extend(volumes.into_iter().flat_map(|volumes| volumes.pick(picked)));
+        changed.extend(
+            volumes
+                .into_iter()
+                .flat_map(|volumes| volumes.pick(picked, budget)),
+        );
         for node in changed {
             self.groups.remove(node);
             if self.nodes[node as usize].takes_pods() && self.refusal(node).is_none() {
@@ -126,21 +136,20 @@ impl Placer {
         by_volumes.or_else(|| terms.and_then(|terms| terms.refusal(node)))
     }
 
-    /// Returns whether more picks are wanted; `None` when `cancelled` returned true.
-    fn goes_on(&self, outcome: &Outcome, cancelled: &dyn Fn() -> bool) -> Option<bool> {
-        let picks = outcome.picks.len();
-        let is_cancelled = picks.is_multiple_of(PICKS_PER_LOOK) && cancelled();
-        (!is_cancelled).then_some(picks < self.wanted)
+    /// Returns whether more picks are wanted; `None` when the budget is spent.
+    fn goes_on(&self, outcome: &Outcome, budget: &Budget<'_>) -> Option<bool> {
+        let goes_on = budget.goes_on(UNITS_PER_PICK);
+        goes_on.then_some(outcome.picks.len() < self.wanted)
     }
 
     /// Picks a node and records the pick in the outcome.
-    fn note(&mut self, best: ScoredChoice, outcome: &mut Outcome) {
+    fn note(&mut self, best: ScoredChoice, outcome: &mut Outcome, budget: &Budget<'_>) {
         outcome.picks.push(Pick {
             node: self.nodes[best.node as usize].name.clone(),
             score: best.score,
         });
         outcome.total = outcome.total.saturating_add(best.total);
-        self.pick(best.node);
+        self.pick(best.node, budget);
     }
 
     /// The reasons why nodes take no more pods, with the number of nodes.
@@ -181,6 +190,7 @@ impl Candidate {
     fn of(
         slot: Slot,
         lacks_key: bool,
+        by_disks: Option<(u32, Reason)>,
         filter: &Filter<'_>,
         options: &PlaceOptions,
         read_view: &ReadView<'_>,
@@ -189,8 +199,6 @@ impl Candidate {
         let capacity = options.capacities.get(name).copied();
         let capacity = capacity.map(|pods| (pods, vec![Reason::Capacity]));
         let fitting = filter.fitting(slot, options.replicas);
-        let volumes = filter.volumes.as_ref();
-        let [by_disks, _] = volumes.map(Volumes::most).unwrap_or_default();
         let by_disks = by_disks.map(|(pods, reason)| (pods, vec![reason]));
         let limits = capacity.into_iter().chain(fitting).chain(by_disks);
         let (room, full) = match limits.min_by_key(|(pods, _)| *pods) {
@@ -253,20 +261,21 @@ impl PlannedPicker for Placer {
         _with_steps: bool,
         cancelled: &dyn Fn() -> bool,
     ) -> Option<Outcome> {
+        let budget = &Budget::lasting(cancelled);
         let mut outcome = Outcome::default();
         for part in plan {
             let mut part = part.clone();
-            while self.goes_on(&outcome, cancelled)?
+            while self.goes_on(&outcome, budget)?
                 && let Some(best) = self.groups.best_of(part.nodes(), &mut self.constraints)
             {
                 part.take(best.node);
-                self.note(best, &mut outcome);
+                self.note(best, &mut outcome, budget);
             }
         }
-        while self.goes_on(&outcome, cancelled)?
+        while self.goes_on(&outcome, budget)?
             && let Some(best) = self.groups.best(&mut self.constraints)
         {
-            self.note(best, &mut outcome);
+            self.note(best, &mut outcome, budget);
         }
         outcome.unplaced = self.wanted - outcome.picks.len();
         if outcome.unplaced > 0 {
@@ -291,7 +300,7 @@ impl PlannedPicker for Placer {
     }
 
     // Nodes whose key changes by the pick move to their new groups.
-    fn pick(&mut self, picked: u32) {
+    fn pick(&mut self, picked: u32, budget: &Budget<'_>) {
         let mut moved = Vec::new();
         for tracked in &mut self.constraints {
             moved.extend_from_slice(tracked.pick(picked));
@@ -311,7 +320,7 @@ impl PlannedPicker for Placer {
                 self.groups.insert(node, bonus, &self.constraints);
             }
         }
-        self.follow(picked);
+        self.follow(picked, budget);
     }
 }
 

@@ -18,7 +18,7 @@ use crate::build::{HOSTNAME, ZONE};
 use crate::model::Stored;
 
 pub(super) const CLAIMS: [&str; 4] = ["c0", "c1", "data-p0", "p0-v"];
-pub(super) const VOLUMES: [&str; 4] = ["v0", "v1", "v2", "v3"];
+pub(super) const VOLUMES: [&str; 8] = ["v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7"];
 pub(super) const CLASSES: [&str; 3] = ["wait", "local", "now"];
 const MODES: [&str; 2] = ["ReadWriteOnce", "ReadWriteOncePod"];
 const BETA_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
@@ -93,17 +93,32 @@ fn claim() -> impl Strategy<Value = PersistentVolumeClaim> {
 
 fn affinity() -> impl Strategy<Value = NodeSelectorTerm> {
     let label = prop_oneof![
-        (Just(ZONE), subsequence(&["za", "zb"], 1..=2)),
-        (Just(HOSTNAME), subsequence(&["n0", "n1"], 1..=2)),
+        (Just(ZONE), subsequence(vec!["za", "zb"], 1..=2)),
+        (Just(HOSTNAME), subsequence(vec!["n0", "n1", "n2"], 1..=3)),
     ];
-    label.prop_map(|(key, values)| NodeSelectorTerm {
-        match_expressions: vec![NodeSelectorRequirement {
-            key: key.into(),
-            operator: "In".into(),
-            values: values.into_iter().map(str::to_owned).collect(),
-        }],
-        match_fields: Vec::new(),
-    })
+    let requirement = |key: &str, operator: &str, values: Vec<&str>| NodeSelectorRequirement {
+        key: key.into(),
+        operator: operator.into(),
+        values: values.into_iter().map(str::to_owned).collect(),
+    };
+    // Volumes are found by one label: others may narrow the nodes further, or name none.
+    let further = prop_oneof![
+        (Just(ZONE), Just("In"), subsequence(vec!["za", "zb"], 1..=2)),
+        (Just(ZONE), Just("NotIn"), Just(vec!["zb"])),
+        (Just("rack"), Just("Exists"), Just(Vec::new())),
+        (Just("rack"), Just("In"), Just(vec!["r0"])),
+    ];
+    let by_name = weighted(0.05, Just(("metadata.name", "In", vec!["n0"])));
+    (weighted(0.85, label), weighted(0.3, further), by_name).prop_map(
+        move |(label, further, by_name)| {
+            let label = label.map(|(key, values)| (key, "In", values));
+            let all = label.into_iter().chain(further);
+            NodeSelectorTerm {
+                match_expressions: all.map(|(k, o, v)| requirement(k, o, v)).collect(),
+                match_fields: by_name.map(|(k, o, v)| requirement(k, o, v)).into_iter().collect(),
+            }
+        },
+    )
 }
 
 fn volume() -> impl Strategy<Value = PersistentVolume> {
@@ -219,5 +234,5 @@ pub fn volumes() -> impl Strategy<Value = Vec<Volume>> {
         volume_source: Some(source),
         ..Volume::default()
     });
-    prop_oneof![4 => Just(Vec::new()), 1 => vec(volume, 1..3)]
+    prop_oneof![4 => Just(Vec::new()), 1 => vec(volume, 1..4)]
 }

@@ -1,0 +1,281 @@
+//! Volumes to which claims can be bound, in the order in which claims take them, found by the labels
+//! of the nodes that reach them.
+
+use std::borrow::Borrow;
+use std::collections::BTreeSet;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use super::node::NodeRef;
+use crate::account::heap;
+use crate::matching::storage::PersistentVolume;
+use crate::matching::{NodeLabels, Quantity};
+
+/// The number of keys up to which each is looked up among the labels of a node, and not the labels
+/// among the keys.
+const FEW_KEYS: usize = 4;
+
+/// The place of a volume among those that a claim may take: the smallest first, then by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct VolumeRank {
+    /// The volume's size; 0 for a volume that is reserved for a claim.
+    pub size: Quantity,
+    /// The volume's name.
+    pub name: Arc<str>,
+}
+
+/// A volume to which claims can be bound.
+#[derive(Debug)]
+pub struct FreeVolume {
+    /// Where the volume is in lists.
+    pub rank: VolumeRank,
+    /// The volume.
+    pub volume: Arc<PersistentVolume>,
+    /// True if every node reaches the volume in whose lists it is.
+    pub is_reached: bool,
+}
+
+/// A free volume in a list. Lists share it.
+#[derive(Debug, Clone)]
+struct ByRank(Arc<FreeVolume>);
+
+/// Free volumes by their rank.
+#[derive(Debug, Clone, Default)]
+pub struct VolumeList(BTreeSet<ByRank>);
+
+/// The free volumes of a class.
+#[derive(Debug, Clone, Default)]
+pub struct FreeVolumes {
+    /// The volumes that only nodes with certain labels reach, by key and value of the label.
+    by_label: HashMap<Box<str>, HashMap<Box<str>, VolumeList>>,
+    /// The other volumes.
+    anywhere: VolumeList,
+    /// The number of volumes.
+    count: usize,
+}
+
+/// A node of which the affinity of volumes reads only the labels.
+struct LabelsOnly<'n>(NodeRef<'n>);
+
+impl NodeLabels<str> for LabelsOnly<'_> {
+    fn name(&self) -> &str {
+        ""
+    }
+
+    fn label(&self, key: &str) -> Option<&str> {
+        self.0.label_text(key)
+    }
+
+    fn text<'v>(&'v self, value: &'v str) -> &'v str {
+        value
+    }
+}
+
+/// Returns whether a node reaches a volume.
+pub fn reaches(volume: &PersistentVolume, node: NodeRef<'_>) -> bool {
+    let affinity = volume.affinity.as_ref();
+    affinity.is_none_or(|affinity| affinity.matches::<str>(&LabelsOnly(node)))
+}
+
+impl PartialEq for ByRank {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.rank == other.0.rank
+    }
+}
+
+impl Eq for ByRank {}
+
+impl PartialOrd for ByRank {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ByRank {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.rank.cmp(&other.0.rank)
+    }
+}
+
+impl Borrow<VolumeRank> for ByRank {
+    fn borrow(&self) -> &VolumeRank {
+        &self.0.rank
+    }
+}
+
+impl VolumeList {
+    /// The volumes from a rank on, in order.
+    pub fn from(&self, rank: &VolumeRank) -> impl Iterator<Item = &Arc<FreeVolume>> {
+        let range = (Bound::Included(rank), Bound::Unbounded);
+        self.0.range::<VolumeRank, _>(range).map(|listed| &listed.0)
+    }
+
+    /// All volumes, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<FreeVolume>> {
+        self.0.iter().map(|listed| &listed.0)
+    }
+
+    /// Returns a number that no other list of the same state has.
+    pub fn id(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Adds a volume.
+    pub(super) fn add(&mut self, free: &Arc<FreeVolume>) {
+        self.0.insert(ByRank(Arc::clone(free)));
+    }
+
+    /// Removes a volume. Returns whether the list is then empty.
+    pub(super) fn take(&mut self, rank: &VolumeRank) -> bool {
+        self.0.remove(rank);
+        self.0.is_empty()
+    }
+
+    /// Returns the bytes on the heap, without those of the volumes.
+    pub(super) fn heap_bytes(&self) -> usize {
+        heap::tree::<ByRank, ()>(self.0.len())
+    }
+}
+
+impl FreeVolume {
+    /// A volume that is available for claims of its class.
+    pub(super) fn available(name: &str, volume: &Arc<PersistentVolume>) -> Self {
+        let rank = VolumeRank {
+            size: volume.size,
+            name: name.into(),
+        };
+        let needed = volume.needed_labels();
+        Self {
+            is_reached: volume.affinity.is_none() || needed.is_some_and(|needed| needed.suffice),
+            volume: Arc::clone(volume),
+            rank,
+        }
+    }
+
+    /// A volume that is reserved for a claim.
+    pub(super) fn reserved(name: &str, volume: &Arc<PersistentVolume>) -> Self {
+        Self {
+            rank: VolumeRank {
+                size: Quantity::default(),
+                name: name.into(),
+            },
+            is_reached: volume.affinity.is_none(),
+            volume: Arc::clone(volume),
+        }
+    }
+
+    /// Returns a number that no other volume of the same state has.
+    pub fn id(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// The bytes on the heap of a volume with this name, without those of the object.
+    pub(super) fn heap_bytes(name: &str) -> usize {
+        heap::shared(size_of::<Self>()) + heap::shared(name.len())
+    }
+}
+
+impl FreeVolumes {
+    /// Adds a volume. Returns the bytes by which the lists grew, without those of the volume.
+    pub(super) fn add(&mut self, free: &Arc<FreeVolume>) -> usize {
+        self.count += 1;
+        let Some(needed) = free.volume.needed_labels() else {
+            let before = self.anywhere.heap_bytes();
+            self.anywhere.add(free);
+            return self.anywhere.heap_bytes() - before;
+        };
+        let mut grown = 0;
+        for (key, value) in needed.pairs {
+            let values = self.by_label.entry_ref(key).or_insert_with(|| {
+                grown += heap::block(key.len())
+                    + heap::entry::<(Box<str>, HashMap<Box<str>, VolumeList>)>();
+                HashMap::new()
+            });
+            let list = values.entry_ref(value).or_insert_with(|| {
+                grown += heap::block(value.len()) + heap::entry::<(Box<str>, VolumeList)>();
+                VolumeList::default()
+            });
+            let before = list.heap_bytes();
+            list.add(free);
+            grown += list.heap_bytes() - before;
+        }
+        grown
+    }
+
+    /// Removes a volume. Returns the bytes by which the lists shrank, without those of the volume.
+    pub(super) fn take(&mut self, volume: &PersistentVolume, rank: &VolumeRank) -> usize {
+        self.count -= 1;
+        let Some(needed) = volume.needed_labels() else {
+            let before = self.anywhere.heap_bytes();
+            self.anywhere.take(rank);
+            return before - self.anywhere.heap_bytes();
+        };
+        let mut shrunk = 0;
+        for (key, value) in needed.pairs {
+            let Some(values) = self.by_label.get_mut(key) else {
+                continue;
+            };
+            let Some(list) = values.get_mut(value) else {
+                continue;
+            };
+            let before = list.heap_bytes();
+            let is_empty = list.take(rank);
+            shrunk += before - list.heap_bytes();
+            if is_empty {
+                values.remove(value);
+                shrunk += heap::block(value.len()) + heap::entry::<(Box<str>, VolumeList)>();
+            }
+            if values.is_empty() {
+                self.by_label.remove(key);
+                shrunk += heap::block(key.len())
+                    + heap::entry::<(Box<str>, HashMap<Box<str>, VolumeList>)>();
+            }
+        }
+        shrunk
+    }
+
+    /// Returns whether there are no volumes.
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Adds the lists with all volumes that a node may reach to `lists`. A volume may be in several
+    /// of them. Returns the number of lookups.
+    pub fn find<'a>(&'a self, node: NodeRef<'_>, lists: &mut Vec<&'a VolumeList>) -> usize {
+        lists.extend(Some(&self.anywhere).filter(|list| !list.0.is_empty()));
+        if self.by_label.len() <= FEW_KEYS {
+            let keys = self.by_label.iter();
+            lists.extend(keys.filter_map(|(key, values)| values.get(node.label_text(key)?)));
+            return self.by_label.len();
+        }
+        let mut lookups = 0;
+        for (key, value) in node.label_texts() {
+            lookups += 1;
+            lists.extend(self.by_label.get(key).and_then(|values| values.get(value)));
+        }
+        lookups
+    }
+
+    /// The lists that have a volume.
+    pub fn lists_with<'a>(
+        &'a self,
+        volume: &'a PersistentVolume,
+    ) -> impl Iterator<Item = &'a VolumeList> {
+        let needed = volume.needed_labels();
+        let anywhere = needed.is_none().then_some(&self.anywhere);
+        let pairs = needed.into_iter().flat_map(|needed| needed.pairs);
+        let lists = pairs.filter_map(|(key, value)| self.by_label.get(key)?.get(value));
+        anywhere.into_iter().chain(lists)
+    }
+
+    /// All lists, each with its label; `None` for the list of the volumes that need none.
+    pub fn lists(&self) -> impl Iterator<Item = (Option<(&str, &str)>, &VolumeList)> {
+        let by_label = self.by_label.iter().flat_map(|(key, values)| {
+            let lists = values.iter();
+            lists.map(move |(value, list)| (Some((&**key, &**value)), list))
+        });
+        by_label.chain([(None, &self.anywhere)])
+    }
+}
