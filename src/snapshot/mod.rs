@@ -66,6 +66,7 @@ pub use objects::node::NodeRef;
 pub use objects::nodes::Nodes;
 pub use objects::nominated::{NominatedPod, Nominations};
 pub use objects::owners::{Controller, NamedBudget};
+pub use objects::pair_index::PairIndex;
 pub use objects::pod::Phase;
 pub use objects::reservation::{
     Claim, Hold, KeptAnswer, Reservation, Retryable, Serial, is_reservation,

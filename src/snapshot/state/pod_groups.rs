@@ -127,6 +127,18 @@ impl<'a> PodGroups<'a> {
         pod
     }
 
+    /// The labels of the pods of a group, ascending by key.
+    pub fn labels(&self, group: &PodGroup) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let sets = self.read_view.namespace.label_sets();
+        sets.texts(group.labels)
+    }
+
+    /// Returns whether a selector matches the pods of a group.
+    pub fn selects(&self, selector: &Selector, group: &PodGroup) -> bool {
+        let sets = self.read_view.namespace.label_sets();
+        sets.matches(group.labels, selector)
+    }
+
     /// Returns whether the pods of a group may run only where they are.
     pub fn is_pinned(&self, group: &PodGroup) -> bool {
         let templates = &self.read_view.namespace.templates;
