@@ -297,6 +297,12 @@ impl<'a> ReadView<'a> {
         DomainCounts::of(in_use, Arc::new(nothing), self.nodes)
     }
 
+    /// Takes the cost of matching a selector against all label sets from the budget. The work may
+    /// begin if this returns `true`.
+    pub fn affords_matching(&self, selector: &Selector) -> bool {
+        self.affords(self.namespace.label_sets().units(selector))
+    }
+
     /// The label sets whose pods a selector counts, with the numbers of pods on each node. Reads
     /// all label sets.
     pub fn matching_sets(&self, selector: &Selector) -> impl Iterator<Item = CountedSet<'a>> {
