@@ -272,7 +272,7 @@ impl<'a> Case<'a> {
 
     /// Decides again with other constraints. Returns the nodes that are then feasible.
     pub fn admitted_with(&self, constraints: &Constraints) -> Vec<&JudgedNode<'a>> {
-        let filter = Filter::of(self.question, constraints, self.checks, &self.read_view);
+        let filter = self.filter.revised(self.question, constraints, self.checks);
         let slots: Vec<Slot> = self.nodes.iter().map(|node| node.slot).collect();
         let passing = filter.judge_all(&slots).pass;
         passing.ones().map(|at| &self.nodes[at]).collect()
