@@ -78,7 +78,7 @@ pub use objects::symbols::Symbol;
 pub use state::frozen::{Frozen, Kept};
 pub use state::memory::MemoryUse;
 pub use state::namespace::Namespace;
-pub use state::pod_groups::{NamedPod, PodGroup, PodGroups};
+pub use state::pod_groups::{NamedPod, PodGroup, PodGroupId, PodGroups};
 pub use state::reach::{Reach, units_per_namespace};
 pub use state::read_view::{CountedSet, DeducedFrom, ReadView};
 pub use state::shards::{Applied, Sizes};

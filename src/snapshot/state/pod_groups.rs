@@ -20,6 +20,9 @@ use crate::snapshot::objects::templates::TemplateId;
 /// The cost of reading a pod, in units.
 const UNITS_PER_POD: usize = 20;
 
+/// The cost of indexing a label set, in units.
+const UNITS_PER_SET: usize = 60;
+
 /// The bytes of a group besides the nodes of its pods.
 const BYTES_PER_GROUP: usize = 2 * (size_of::<PodGroup>() + size_of::<(LabelSetId, TemplateId)>());
 
@@ -43,6 +46,17 @@ pub struct PodGroup {
     pub pods: usize,
     /// The nodes of the pods, one for each pod that is on one.
     pub nodes: Vec<Slot>,
+}
+
+/// Tells the groups of a namespace apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PodGroupId(LabelSetId, TemplateId);
+
+impl PodGroup {
+    /// The id of the group.
+    pub fn id(&self) -> PodGroupId {
+        PodGroupId(self.labels, self.template)
+    }
 }
 
 /// A pod of a group.
@@ -91,10 +105,12 @@ impl<'a> ReadView<'a> {
             groups[place].pods += 1;
             groups[place].nodes.extend(pod.node);
         }
+        let sets = self.namespace.label_sets();
+        let affords = self.affords(sets.len().saturating_mul(UNITS_PER_SET));
         PodGroups {
             read_view: *self,
             groups,
-            pairs: self.namespace.label_sets().pairs(),
+            pairs: affords.then(|| sets.pairs()).unwrap_or_default(),
         }
     }
 }

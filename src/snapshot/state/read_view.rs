@@ -195,7 +195,8 @@ impl<'a> ReadView<'a> {
         labels: &BTreeMap<String, String>,
         controller: Option<&Controller>,
     ) -> Option<Selector> {
-        self.namespace.owners().deduce(labels, controller)
+        let owners = self.namespace.owners();
+        owners.deduce(labels, controller, self.budget)
     }
 
     /// Returns the facts that [`Self::deduce`] and the defaults read here.
