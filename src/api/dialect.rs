@@ -132,7 +132,7 @@ impl DecisionTerms {
                     }
                     if lists_infeasible {
                         let verdict = answer::node_verdict(name.to_owned(), &refusal);
-                        if !read_view.holds(TIMES_ENCODED * verdict.encoded_len()) {
+                        if !read_view.holds(TIMES_ENCODED.saturating_mul(verdict.encoded_len())) {
                             break;
                         }
                         response.infeasible.push(verdict);

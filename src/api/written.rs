@@ -127,7 +127,7 @@ impl Written<v1::FilterResponse> {
         let before = self.bytes.len();
         self.bytes.message(4, &RefusalFields { node, refusal });
         // While the list of bytes moves to a larger place, both places are in memory.
-        2 * (self.bytes.len() - before)
+        self.bytes.len().saturating_sub(before).saturating_mul(2)
     }
 
     /// Writes a bit per candidate, and the revision of the candidates' order.

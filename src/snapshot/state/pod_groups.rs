@@ -106,11 +106,14 @@ impl<'a> ReadView<'a> {
             groups[place].nodes.extend(pod.node);
         }
         let sets = self.namespace.label_sets();
-        let affords = self.affords(sets.len().saturating_mul(UNITS_PER_SET));
+        let pairs = match self.affords(sets.len().saturating_mul(UNITS_PER_SET)) {
+            true => sets.pairs(),
+            false => Pairs::default(),
+        };
         PodGroups {
             read_view: *self,
             groups,
-            pairs: affords.then(|| sets.pairs()).unwrap_or_default(),
+            pairs,
         }
     }
 }
