@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! cargo bench --bench rebalance
+//! cargo bench --bench rebalance -- budgets        the same beside 20,000 disruption budgets
 //! ```
 
 mod cpu;
@@ -32,12 +33,16 @@ const VIOLATING: usize = 50;
 /// The number of pods that are in a wrong zone, for each workload that violates its constraint.
 const MISPLACED: usize = 5;
 const NAMESPACES: usize = 20;
+/// The number of budgets, all in one namespace.
+const BUDGETS: usize = 20_000;
 /// The number of decisions in each round, and of rounds with and without plans.
 const DECISIONS: usize = 2_000;
 const ROUNDS: usize = 3;
 
 fn main() {
-    let world = World::of(batches());
+    let has_budgets = std::env::args().any(|arg| arg == "budgets");
+    let budgets = has_budgets.then(|| (0..BUDGETS).map(budget).collect());
+    let world = World::of(batches().chain(budgets));
     let options = RebalanceOptions {
         namespace: None,
         workload: None,
@@ -156,6 +161,28 @@ fn batches() -> impl Iterator<Item = Vec<v1::Change>> {
         pods.collect()
     });
     std::iter::once(nodes.collect()).chain(pods)
+}
+
+/// A budget of a workload that does not exist, beside those that do.
+fn budget(number: usize) -> v1::Change {
+    let pod = pod(WORKLOADS + number * NAMESPACES, "", None);
+    let metadata = pod.metadata.unwrap_or_default();
+    let selector = v1::LabelSelector {
+        match_labels: metadata.labels,
+        ..Default::default()
+    };
+    change(Object::PodDisruptionBudget(v1::PodDisruptionBudget {
+        metadata: Some(v1::ObjectMeta {
+            name: format!("budget-{number}"),
+            namespace: metadata.namespace,
+            ..Default::default()
+        }),
+        spec: Some(v1::PodDisruptionBudgetSpec {
+            selector: Some(selector),
+            ..Default::default()
+        }),
+        ..Default::default()
+    }))
 }
 
 fn change(object: Object) -> v1::Change {

@@ -1,9 +1,9 @@
 //! Pods that take much to decide about: each a valid one, within the limits.
 
 use evenkeel::proto::v1::{
-    Affinity, LabelSelector, LabelSelectorRequirement, Node, NodeAffinity, NodeSelector,
-    NodeSelectorRequirement, NodeSelectorTerm, ObjectMeta, Pod, PodSpec, Toleration,
-    TopologySpreadConstraint,
+    Affinity, Container, LabelSelector, LabelSelectorRequirement, Node, NodeAffinity, NodeSelector,
+    NodeSelectorRequirement, NodeSelectorTerm, ObjectMeta, Pod, PodAffinity, PodAffinityTerm,
+    PodSpec, Quantity, ResourceRequirements, Toleration, TopologySpreadConstraint,
 };
 use evenkeel::synth::{HOSTNAME_KEY, INSTANCE_TYPE_KEY, RACK_KEY, ZONE_KEY};
 
@@ -38,7 +38,7 @@ pub struct Scale {
 pub type Make = fn(&Scale, usize) -> Pod;
 
 /// All kinds, by name.
-pub const PODS: [(&str, Make); 12] = [
+pub const PODS: [(&str, Make); 14] = [
     ("terms with In", |scale, salt| {
         terms(scale.terms, "In", salt)
     }),
@@ -77,6 +77,8 @@ pub const PODS: [(&str, Make); 12] = [
         spread(vec![constraint(ZONE_KEY, 1, selector)])
     }),
     ("constraints", constraints),
+    ("resources", resources),
+    ("terms over namespaces", terms_over_namespaces),
     ("all at once", |scale, salt| {
         let mut pod = constraints(scale, salt);
         let spec = pod.spec.get_or_insert_default();
@@ -90,6 +92,43 @@ pub const PODS: [(&str, Make); 12] = [
         pod
     }),
 ];
+
+/// A pod that requests as many resources of names of their own as are allowed.
+fn resources(_: &Scale, salt: usize) -> Pod {
+    let quantity = |number| Quantity {
+        string: format!("{}", number + salt + 1),
+    };
+    let requests = (0..1_000).map(|number| (format!("e.io/r{number}"), quantity(number)));
+    let container = Container {
+        resources: Some(ResourceRequirements {
+            requests: requests.collect(),
+        }),
+        ..Default::default()
+    };
+    let mut pod = spread(Vec::new());
+    pod.spec.get_or_insert_default().containers = vec![container];
+    pod
+}
+
+/// A pod with as many terms of anti-affinity as are allowed, each about all namespaces.
+fn terms_over_namespaces(_: &Scale, salt: usize) -> Pod {
+    let term = |number| PodAffinityTerm {
+        topology_key: HOSTNAME_KEY.into(),
+        label_selector: Some(app(&format!("app-{:05}", number + salt))),
+        namespace_selector: Some(LabelSelector::default()),
+        ..Default::default()
+    };
+    let apart = PodAffinity {
+        required_during_scheduling_ignored_during_execution: (0..CONSTRAINTS).map(term).collect(),
+        ..Default::default()
+    };
+    let mut pod = spread(Vec::new());
+    pod.spec.get_or_insert_default().affinity = Some(Affinity {
+        pod_anti_affinity: Some(apart),
+        ..Default::default()
+    });
+    pod
+}
 
 /// A pod of a workload of the cluster, spread over zones: a small question.
 pub fn small() -> Pod {

@@ -4,6 +4,8 @@
 use std::borrow::Cow;
 use std::fmt::Debug;
 
+use prost::Message;
+
 use super::answer::{self, Candidates};
 use super::written::Written;
 use crate::matching::{Path, Violations};
@@ -12,6 +14,9 @@ use crate::snapshot::{Limits, ReadView};
 use crate::spread::{
     NodeChecks, NodeRefusal, Picker, PlaceOptions, Question, Report, Tallies, fleet,
 };
+
+/// The approximate ratio of the size of a verdict in memory to its encoded size.
+const TIMES_ENCODED: usize = 2;
 
 /// A pod that was checked by the rules of a dialect.
 pub trait Dialect: Debug + Send + Sync {
@@ -125,8 +130,13 @@ impl DecisionTerms {
                     for reason in refusal.reasons() {
                         tallies.refuse(reason.clone(), 1);
                     }
-                    let verdict = || answer::node_verdict(name.to_owned(), &refusal);
-                    response.infeasible.extend(lists_infeasible.then(verdict));
+                    if lists_infeasible {
+                        let verdict = answer::node_verdict(name.to_owned(), &refusal);
+                        if !read_view.holds(TIMES_ENCODED.saturating_mul(verdict.encoded_len())) {
+                            break;
+                        }
+                        response.infeasible.push(verdict);
+                    }
                 }
                 None => {
                     response.feasible_count = response.feasible_count.saturating_add(1);

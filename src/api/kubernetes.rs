@@ -1,7 +1,5 @@
 //! The Kubernetes dialect: PodTopologySpread of kube-scheduler.
 
-use std::borrow::Cow;
-
 use super::answer;
 use super::dialect::{DecisionTerms, Dialect};
 use super::place_options;
@@ -133,10 +131,8 @@ impl Dialect for Question {
         ));
         all.sort_by_key(|report| report.constraint_index);
         let explanation = explain::explain(&case, terms.max_domains);
-        let nodes = case.nodes.iter().map(|node| {
-            let refused = node.refusal.as_ref().map(Cow::Borrowed);
-            (node.name, refused)
-        });
+        let nodes = case.nodes.iter();
+        let nodes = nodes.map(|node| (node.name, case.whole_refusal(node)));
         v1::ExplainResponse {
             constraints: all,
             summary: explanation.summary,
@@ -184,8 +180,10 @@ fn judge_candidates(
         for at in pass.zeroes() {
             let affords = read_view.affords(filter.units_per_node());
             let refusal = affords.then(|| filter.judge(candidates.known[at]).err());
-            if let Some(refusal) = refusal.flatten() {
-                answer.infeasible(name(at), &refusal);
+            if let Some(refusal) = refusal.flatten()
+                && !read_view.holds(answer.infeasible(name(at), &refusal))
+            {
+                break;
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The subject of an explanation: a question, the nodes that were judged, and the verdict of every
 //! constraint on each node.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::diagnosis::title;
@@ -43,8 +44,11 @@ pub struct JudgedNode<'a> {
     pub name: &'a str,
     /// The node's labels and taints.
     pub node: NodeRef<'a>,
-    /// The reason why the node is not feasible.
+    /// The reason why the node is not feasible. If [`Self::lacks_more`], this has only the first of
+    /// the resources that the node has too little of.
     pub refusal: Option<NodeRefusal>,
+    /// True if the node has too little of several resources.
+    lacks_more: bool,
     /// The check other than spread that the node fails, even if the caller wants only the verdict
     /// on spread.
     pub check: Option<Reason>,
@@ -99,7 +103,10 @@ impl<'a> Case<'a> {
         if !self.read_view.affords(2 * self.checked.units_per_node()) {
             return None;
         }
-        let refusal = self.filter.judge(slot).err();
+        let mut refusal = self.filter.judge(slot).err();
+        // There may be a reason for each resource of the pod, so they are not kept for each node.
+        let by_room = refusal.as_mut().filter(|refusal| refusal.is_by_room());
+        let more = by_room.map_or_else(Vec::new, |refusal| std::mem::take(&mut refusal.more));
         let check = match (self.checks, &refusal) {
             (NodeChecks::SpreadOnly, _) => {
                 let with = self.filter.nominated.on(slot);
@@ -121,8 +128,20 @@ impl<'a> Case<'a> {
             name: self.read_view.nodes.name(slot),
             node,
             refusal,
+            lacks_more: !more.is_empty(),
             check,
         })
+    }
+
+    /// The refusal of a node with all reasons; `None` if the node is feasible.
+    pub fn whole_refusal<'n>(&self, node: &'n JudgedNode<'_>) -> Option<Cow<'n, NodeRefusal>> {
+        let refusal = node.refusal.as_ref()?;
+        let is_whole = !node.lacks_more || !self.read_view.affords(self.checked.units_per_node());
+        let again = || self.filter.judge(node.slot).err();
+        match is_whole {
+            true => Some(Cow::Borrowed(refusal)),
+            false => again().map(Cow::Owned),
+        }
     }
 
     /// The terms by which running pods keep the pod away.
@@ -181,8 +200,8 @@ impl<'a> Case<'a> {
     /// The nodes that the check of room refuses, each with its shortages.
     pub fn shortages(&self) -> impl Iterator<Item = (&JudgedNode<'a>, Vec<Shortage>)> {
         let lacks_room = |node: &&JudgedNode<'_>| {
-            let reason = node.refusal.as_ref().map(|refusal| &refusal.reason);
-            matches!(reason, Some(Reason::TooManyPods | Reason::Insufficient(_)))
+            let refusal = node.refusal.as_ref();
+            refusal.is_some_and(NodeRefusal::is_by_room)
                 && self.read_view.affords(self.checked.units_per_node())
         };
         let nodes = self.nodes.iter().filter(lacks_room);
@@ -253,7 +272,7 @@ impl<'a> Case<'a> {
 
     /// Decides again with other constraints. Returns the nodes that are then feasible.
     pub fn admitted_with(&self, constraints: &Constraints) -> Vec<&JudgedNode<'a>> {
-        let filter = Filter::of(self.question, constraints, self.checks, &self.read_view);
+        let filter = self.filter.revised(self.question, constraints, self.checks);
         let slots: Vec<Slot> = self.nodes.iter().map(|node| node.slot).collect();
         let passing = filter.judge_all(&slots).pass;
         passing.ones().map(|at| &self.nodes[at]).collect()

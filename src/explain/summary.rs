@@ -79,10 +79,11 @@ fn places(case: &Case<'_>) -> String {
 
 /// Returns the causes that keep the pod off nodes, each with its number of nodes.
 fn causes(case: &Case<'_>) -> Vec<String> {
-    let mut refused: BTreeMap<(&Reason, Option<usize>), RefusedNodes> = BTreeMap::new();
-    for refusal in case.nodes.iter().filter_map(|node| node.refusal.as_ref()) {
+    let mut refused: BTreeMap<(Reason, Option<usize>), RefusedNodes> = BTreeMap::new();
+    let refusals = case.nodes.iter();
+    for refusal in refusals.filter_map(|node| case.whole_refusal(node)) {
         for reason in refusal.reasons() {
-            let cause = (reason, refusal.constraint_index);
+            let cause = (reason.clone(), refusal.constraint_index);
             let refused = refused.entry(cause).or_default();
             refused.nodes += 1;
             refused.by_nominated += usize::from(refusal.nominated_pods > 0);
@@ -91,12 +92,12 @@ fn causes(case: &Case<'_>) -> Vec<String> {
     let mut causes: Vec<_> = refused.into_iter().collect();
     causes.sort_by_key(|((reason, index), refused)| {
         (
-            std::cmp::Reverse(**reason == Reason::Skew),
+            std::cmp::Reverse(*reason == Reason::Skew),
             std::cmp::Reverse(refused.nodes),
             *index,
         )
     });
-    let said = |((reason, index), refused): &((&Reason, Option<usize>), RefusedNodes)| {
+    let said = |((reason, index), refused): &((Reason, Option<usize>), RefusedNodes)| {
         let hard = index.and_then(|index| case.hard_at(index));
         cause(case, reason, hard, refused.nodes) + &because_of_nominated(*refused)
     };

@@ -216,6 +216,13 @@ table! {
     NodeAffinityTerms, node_affinity_terms, "node-affinity-terms", "terms":
         Row { default: Some(1_000), settable: false, ..COUNT };
 
+    /// Resources of one pod that have names of their own.
+    ///
+    /// A node is checked for each of them, so the time of a decision grows with their
+    /// number.
+    PodResources, pod_resources, "pod-resources", "resources":
+        Row { default: Some(1_000), settable: false, ..COUNT };
+
     /// Named snapshots.
     ///
     /// The first update that names a snapshot creates it, so a client with a

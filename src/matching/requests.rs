@@ -13,6 +13,7 @@ use super::sets::set_of;
 use super::version::{Resizing, VersionRules};
 use super::violations::{Path, Violations};
 use crate::account::heap::on_heap;
+use crate::limits::{Limit, Limits};
 use crate::proto::v1;
 
 /// The prefix of resource names that stand for a device class.
@@ -41,13 +42,26 @@ pub struct RequestsByVersion {
 impl Requests {
     /// Checks and sums up the requests of an incoming pod, whose spec is at `path`. Its status is
     /// not read, because the pod does not run yet.
-    pub fn compile(spec: &v1::PodSpec, path: Path<'_>, faults: &mut Violations) -> Self {
+    pub fn compile(
+        spec: &v1::PodSpec,
+        limits: &Limits,
+        path: Path<'_>,
+        faults: &mut Violations,
+    ) -> Self {
         let before = faults.total();
         check_spec(spec, path, faults);
-        match faults.total() == before {
-            true => Self::of(spec, None, Resizing::Sums),
-            false => Self::default(),
+        if faults.total() > before {
+            return Self::default();
         }
+        let requests = Self::of(spec, None, Resizing::Sums);
+        let list = path.field("containers.resources.requests");
+        faults.within(
+            list,
+            limits,
+            Limit::PodResources,
+            requests.amounts.named.len(),
+        );
+        requests
     }
 
     /// Returns the requests of a pod that has only this container, which has to be valid.

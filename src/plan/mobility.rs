@@ -1,11 +1,21 @@
 //! Reasons why a plan may not move a pod.
 
-use std::collections::BTreeMap;
-
 use super::rebalance_options::RebalanceOptions;
 use crate::proto::v1;
-use crate::snapshot::{DisruptionBudget, PodGroup, PodGroups};
+use crate::snapshot::{DisruptionBudget, NamedBudget, PairIndex, PodGroup, PodGroups};
 use crate::spread::describe::{WorkloadId, WorkloadPods, controller};
+
+/// The cost of looking at a budget, in units.
+const UNITS_PER_BUDGET: usize = 20;
+
+/// The cost of comparing a requirement of a selector with labels, in units.
+const UNITS_PER_REQUIREMENT: usize = 4;
+
+/// The bytes of a budget in the index, without its label.
+const BYTES_PER_BUDGET: usize = 256;
+
+/// The most budgets that a reason names.
+const MOST_NAMED: usize = 10;
 
 /// The reason why a pod stays where it is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,51 +28,69 @@ pub enum Staying {
     Budget(String),
 }
 
-/// The budgets of a namespace, by name, with the number of evictions that each allows.
-pub struct NamespaceBudgets {
-    allowed: BTreeMap<String, usize>,
+/// The budgets of a namespace, found by the labels of pods.
+pub struct NamespaceBudgets<'a> {
+    budgets: Vec<NamedBudget<'a>>,
+    by_label: PairIndex,
+    /// The number of evictions that each budget allows.
+    allowed: Vec<usize>,
 }
 
-impl NamespaceBudgets {
-    /// Returns the budgets of the namespace of these pods.
-    pub fn of(pods: &PodGroups<'_>) -> Self {
-        let mut sums: BTreeMap<&str, (DisruptionBudget, usize, usize)> = BTreeMap::new();
-        let budgets: Vec<_> = pods.read_view().budgets().collect();
-        if !budgets.is_empty() {
+impl<'a> NamespaceBudgets<'a> {
+    /// Returns the budgets of the namespace of these pods, as far as the read view affords.
+    pub fn of(pods: &PodGroups<'a>) -> Self {
+        let read_view = pods.read_view();
+        let affords = || read_view.affords(UNITS_PER_BUDGET) && read_view.holds(BYTES_PER_BUDGET);
+        let budgets: Vec<_> = read_view.budgets().take_while(|_| affords()).collect();
+        let mut by_label = PairIndex::default();
+        for (at, budget) in budgets.iter().enumerate() {
+            by_label.add(budget.selector, at);
+        }
+        let mut all = Self {
+            allowed: Vec::new(),
+            budgets,
+            by_label,
+        };
+        let mut sums = vec![(0, 0); all.budgets.len()];
+        if !all.budgets.is_empty() {
             for group in pods.groups() {
-                let labels = pods.pod(group).metadata.unwrap_or_default().labels;
-                for budget in budgets
-                    .iter()
-                    .filter(|it| it.selector.matches_labels(&labels))
-                {
-                    let sum = sums.entry(budget.name).or_insert((budget.budget, 0, 0));
-                    sum.1 += group.pods;
-                    sum.2 += group.nodes.len();
+                for at in all.over(pods, group) {
+                    let (pods, running): &mut (usize, usize) = &mut sums[at];
+                    *pods += group.pods;
+                    *running += group.nodes.len();
                 }
             }
         }
-        let allowed = sums.into_iter();
-        let allowed = allowed
-            .map(|(name, (budget, pods, running))| (name.to_owned(), budget.allows(pods, running)));
-        Self {
-            allowed: allowed.collect(),
-        }
+        let sums = all.budgets.iter().zip(sums);
+        let allowed = sums.map(|(it, (pods, running))| it.budget.allows(pods, running));
+        all.allowed = allowed.collect();
+        all
     }
 
-    /// Returns the reason why budgets do not allow to move pods with these labels.
+    /// The numbers of the budgets that select the pods of a group, ascending, as far as the read
+    /// view affords.
+    fn over(&self, pods: &PodGroups<'_>, group: &PodGroup) -> Vec<usize> {
+        let read_view = pods.read_view();
+        let candidates = self.by_label.candidates(pods.labels(group)).into_iter();
+        let matches = |at: &usize| {
+            let selector = self.budgets[*at].selector;
+            read_view.affords(UNITS_PER_BUDGET + UNITS_PER_REQUIREMENT * selector.len())
+                && pods.selects(selector, group)
+        };
+        let mut over: Vec<usize> = candidates.filter(matches).collect();
+        over.sort_unstable();
+        over
+    }
+
+    /// Returns the reason why budgets do not allow to move the pods of a group.
     fn staying(
         &self,
         pods: &PodGroups<'_>,
-        labels: &BTreeMap<String, String>,
+        group: &PodGroup,
         workload: &WorkloadPods<'_>,
         max_unavailable: i32,
     ) -> Option<Staying> {
-        let all = pods.read_view().budgets();
-        let names: Vec<&str> = all
-            .filter(|budget| budget.selector.matches_labels(labels))
-            .map(|budget| budget.name)
-            .collect();
-        match &*names {
+        match &*self.over(pods, group) {
             [] => {
                 let all: usize = workload.groups.iter().map(|(group, _)| group.pods).sum();
                 let running = workload.groups.iter().map(|(group, _)| group.nodes.len());
@@ -71,13 +99,20 @@ impl NamespaceBudgets {
                 let said = || format!("{max_unavailable} pods may be unavailable, and are");
                 (!is_allowed).then(|| Staying::Budget(said()))
             }
-            [name] => {
-                let is_allowed = self.allowed.get(*name).is_some_and(|allowed| *allowed > 0);
+            [one] => {
+                let name = self.budgets[*one].name;
                 let said = || format!("PodDisruptionBudget {name} allows no eviction");
-                (!is_allowed).then(|| Staying::Budget(said()))
+                (self.allowed[*one] == 0).then(|| Staying::Budget(said()))
             }
             several => {
-                let said = format!("several PodDisruptionBudgets: {}", several.join(", "));
+                let named = several.iter().take(MOST_NAMED);
+                let names: Vec<&str> = named.map(|at| self.budgets[*at].name).collect();
+                let more = match several.len() - names.len() {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                let names = names.join(", ");
+                let said = format!("several PodDisruptionBudgets: {names}{more}");
                 Some(Staying::Budget(said))
             }
         }
@@ -88,7 +123,7 @@ impl NamespaceBudgets {
 pub fn staying_group(
     (group, pod): (&PodGroup, &v1::Pod),
     (id, workload): (&WorkloadId, &WorkloadPods<'_>),
-    (pods, budgets): (&PodGroups<'_>, &NamespaceBudgets),
+    (pods, budgets): (&PodGroups<'_>, &NamespaceBudgets<'_>),
     options: &RebalanceOptions,
 ) -> Option<Staying> {
     let none = v1::ObjectMeta::default();
@@ -111,5 +146,5 @@ pub fn staying_group(
             "of the selector of pods that stay".to_owned(),
         ));
     }
-    budgets.staying(pods, &metadata.labels, workload, options.max_unavailable)
+    budgets.staying(pods, group, workload, options.max_unavailable)
 }

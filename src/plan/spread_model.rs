@@ -92,6 +92,9 @@ pub struct ModelPod {
     pub made_by: Option<usize>,
 }
 
+/// The cost of compiling a group of alike pods, in units.
+const UNITS_PER_CLASS: usize = 2_000;
+
 /// Labels that the API server copies from the node to a pod.
 const NODE_LABELS: [&str; 2] = [
     "topology.kubernetes.io/region",
@@ -149,6 +152,9 @@ impl SpreadModel {
         let mine = all.iter().filter(|(id, _)| chosen.contains(id));
         for (at, (id, workload)) in mine.enumerate() {
             for (group, pod) in &workload.groups {
+                if !pods.read_view().affords(UNITS_PER_CLASS) {
+                    return;
+                }
                 let staying =
                     staying_group((group, pod), (id, workload), (pods, &budgets), options);
                 let class = self.class(at, (group, pod), workload, staying, options);
@@ -238,6 +244,10 @@ impl SpreadModel {
     ) {
         for (_, workload) in all.iter().filter(|(id, _)| !chosen.contains(id)) {
             for goal in goals_of(workload, pods, options, None) {
+                let units = self.classes.len().saturating_mul(UNITS_PER_PIECE);
+                if !pods.read_view().affords(units) {
+                    return;
+                }
                 let Some(selector) = &goal.selector else {
                     continue;
                 };

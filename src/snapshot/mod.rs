@@ -67,6 +67,7 @@ pub use objects::node::NodeRef;
 pub use objects::nodes::Nodes;
 pub use objects::nominated::{NominatedPod, Nominations};
 pub use objects::owners::{Controller, NamedBudget};
+pub use objects::pair_index::PairIndex;
 pub use objects::pod::Phase;
 pub use objects::reservation::{
     Claim, Hold, KeptAnswer, Reservation, Retryable, Serial, is_reservation,
@@ -79,7 +80,7 @@ pub use state::beyond::HeldStorage;
 pub use state::frozen::{Frozen, Kept};
 pub use state::memory::MemoryUse;
 pub use state::namespace::Namespace;
-pub use state::pod_groups::{NamedPod, PodGroup, PodGroups};
-pub use state::reach::Reach;
+pub use state::pod_groups::{NamedPod, PodGroup, PodGroupId, PodGroups};
+pub use state::reach::{Reach, units_per_namespace};
 pub use state::read_view::{CountedSet, DeducedFrom, ReadView};
 pub use state::shards::{Applied, Sizes};

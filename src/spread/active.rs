@@ -346,7 +346,8 @@ impl KeptDefaults {
             return Arc::clone(kept);
         }
         let made = Arc::new(make());
-        if made.memory_bytes() <= Self::MAX_BYTES {
+        // After the budget was spent, services may be missing from it.
+        if read_view.goes_on() && made.memory_bytes() <= Self::MAX_BYTES {
             let kept = (read_view.deduced_from(), Arc::clone(&made));
             let old = self.kept.0.lock().replace(kept);
             drop(old);

@@ -1,5 +1,6 @@
 //! Filter: the nodes that satisfy the hard constraints (`docs/semantics.md`, "Filter").
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use super::active::Constraints;
@@ -27,7 +28,7 @@ pub struct Filter<'a> {
     /// The storage of the pod; `None` if no rule depends on storage.
     pub volumes: Option<Volumes<'a>>,
     /// The terms of affinity between pods that matter; `None` if no term does.
-    pub pod_terms: Option<PodTerms<'a>>,
+    pub pod_terms: Option<Rc<PodTerms<'a>>>,
     read_view: ReadView<'a>,
 }
 
@@ -37,6 +38,30 @@ impl<'a> Filter<'a> {
         question: &'a Question,
         constraints: &'a Constraints,
         checks: NodeChecks,
+        read_view: &ReadView<'a>,
+    ) -> Self {
+        let has_terms = checks == NodeChecks::All;
+        let terms = || PodTerms::of(question, read_view).map(Rc::new);
+        let pod_terms = has_terms.then(terms).flatten();
+        Self::with_terms(question, constraints, checks, pod_terms, read_view)
+    }
+
+    /// The same question with other constraints. Affinity between pods is not counted again.
+    pub fn revised(
+        &self,
+        question: &'a Question,
+        constraints: &'a Constraints,
+        checks: NodeChecks,
+    ) -> Self {
+        let pod_terms = self.pod_terms.clone();
+        Self::with_terms(question, constraints, checks, pod_terms, &self.read_view)
+    }
+
+    fn with_terms(
+        question: &'a Question,
+        constraints: &'a Constraints,
+        checks: NodeChecks,
+        pod_terms: Option<Rc<PodTerms<'a>>>,
         read_view: &ReadView<'a>,
     ) -> Self {
         let hard = constraints
@@ -52,7 +77,7 @@ impl<'a> Filter<'a> {
             hard,
             checks: all.then(|| Checked::of(&question.checks, read_view)),
             volumes: all.then(|| question.volumes(read_view)).flatten(),
-            pod_terms: all.then(|| PodTerms::of(question, read_view)).flatten(),
+            pod_terms,
             nominated,
             read_view: *read_view,
         }

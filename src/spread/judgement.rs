@@ -100,10 +100,10 @@ impl Judgement {
         if !read_view.affords(self.pass.len().saturating_mul(units)) {
             return;
         }
-        let left = self.pass.ones();
-        let left = left.take_while(|_| read_view.goes_on_for(units));
-        let refused = left.filter_map(|at| Some((at, judge(at).err()?)));
-        for (at, refusal) in refused.collect::<Vec<_>>() {
+        let left = self.pass.clone();
+        let left = left.ones().take_while(|_| read_view.goes_on_for(units));
+        // A refusal may have a reason for each resource of the pod, so only one is held at a time.
+        for (at, refusal) in left.filter_map(|at| Some((at, judge(at).err()?))) {
             self.pass.remove(at);
             self.tallies.feasible -= 1;
             for reason in refusal.reasons() {

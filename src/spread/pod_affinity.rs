@@ -13,7 +13,7 @@ use super::verdict::Reason;
 use crate::matching::{PodAffinity, PodTerm, Selector};
 use crate::snapshot::{
     DomainId, DomainKey, NominatedPod, PartitionInUse, Query, ReadView, Slot, Topology, bits,
-    partition,
+    partition, units_per_namespace,
 };
 
 /// The cost of judging eight nodes by a term, in units.
@@ -68,8 +68,8 @@ impl TermCounts {
         }
     }
 
-    /// Adds the pods of a namespace that match a selector.
-    fn add_matching(
+    /// Adds the pods of a namespace that match a selector, from its view.
+    fn add_counted(
         &mut self,
         selector: &Selector,
         partition: &partition::Key,
@@ -154,22 +154,7 @@ impl<'a> PodTerms<'a> {
         if !question.reach().is_within() {
             read_view.needs_others();
         }
-        let near = Selector::all_of(rules.near.iter().map(|term| &term.selector));
-        let near: Vec<TermCounts> = rules
-            .near
-            .iter()
-            .map(|term| counted(&rules.near, &near, &term.topology_key, question, read_view))
-            .collect();
-        let apart = rules.apart.iter().map(|term| {
-            let alone = std::slice::from_ref(term);
-            counted(
-                alone,
-                &term.selector,
-                &term.topology_key,
-                question,
-                read_view,
-            )
-        });
+        let (near, apart) = OwnTerms::of(question, read_view).counted(read_view);
         let is_alone = near
             .iter()
             .all(|term| term.counts.iter().all(|pods| *pods == 0));
@@ -178,7 +163,7 @@ impl<'a> PodTerms<'a> {
             read_view: *read_view,
             is_first: is_alone && matches_itself(&rules.near, question, read_view),
             near,
-            apart: apart.collect(),
+            apart,
             kept_away,
         })
     }
@@ -329,28 +314,109 @@ fn matches_itself(terms: &[PodTerm], question: &Question, read_view: &ReadView<'
     })
 }
 
-/// Counts pods by the domains of a topology key. The pods match `selector`, which combines the
-/// selectors of these terms, and are in namespaces that all of these terms cover.
-fn counted(
-    terms: &[PodTerm],
-    selector: &Selector,
-    topology_key: &Arc<str>,
-    question: &Question,
-    read_view: &ReadView<'_>,
-) -> TermCounts {
-    let partition = everywhere(topology_key);
-    let mut counts = TermCounts::none(&read_view.in_use(&partition));
-    let own = &*question.namespace;
-    let namespaces = std::iter::once((own, *read_view)).chain(read_view.others());
-    for (name, read_view) in namespaces {
-        if terms
-            .iter()
-            .all(|term| is_about(term, own, name, &read_view))
-        {
-            counts.add_matching(selector, &partition, &read_view);
+/// The terms of an incoming pod, ready to count pods.
+struct OwnTerms<'a> {
+    own: &'a str,
+    rules: &'a PodAffinity,
+    /// Selects the pods that match all terms of the pod's affinity.
+    near: Selector,
+    /// For each term of the affinity, then of the anti-affinity, true if it covers all namespaces.
+    covers_all: Vec<bool>,
+    /// The cost of finding out which terms cover a namespace, in units.
+    units_per_namespace: usize,
+}
+
+impl<'a> OwnTerms<'a> {
+    fn of(question: &'a Question, read_view: &ReadView<'_>) -> Self {
+        let rules = &question.affinity;
+        let terms = || rules.near.iter().chain(&rules.apart);
+        let all = terms().map(|term| term.is_about_all(read_view.defaults.rules()));
+        Self {
+            own: &question.namespace,
+            rules,
+            near: Selector::all_of(rules.near.iter().map(|term| &term.selector)),
+            covers_all: all.collect(),
+            units_per_namespace: terms().map(units_per_namespace).sum(),
         }
     }
-    counts
+
+    /// Counts pods by domain: for each term of the affinity those that match all of its terms, for
+    /// each term of the anti-affinity those that match the term. The namespaces are walked once,
+    /// and nothing of one is kept after it.
+    fn counted(&self, read_view: &ReadView<'_>) -> (Vec<TermCounts>, Vec<TermCounts>) {
+        let PodAffinity { near, apart } = self.rules;
+        let (mut near_counts, mut apart_counts) =
+            (none_of(near, read_view), none_of(apart, read_view));
+        let namespaces = std::iter::once((self.own, *read_view)).chain(read_view.others());
+        for (name, namespace) in namespaces {
+            if !read_view.affords(self.units_per_namespace) {
+                break;
+            }
+            let labels = namespace.namespace_labels(name);
+            let covers = |at: usize, term: &PodTerm| {
+                self.covers_all[at] || term.is_about(self.own, name, labels)
+            };
+            // Only the pod's own namespace keeps views: of many namespaces, these would take more
+            // memory than the pods.
+            let add = match name == self.own {
+                true => add_from_views,
+                false => add_from_sets,
+            };
+            if (0..).zip(near).all(|(at, term)| covers(at, term)) {
+                add(near, &self.near, &mut near_counts, &namespace);
+            }
+            let terms = (near.len()..).zip(apart).zip(&mut apart_counts);
+            for ((_, term), counts) in terms.filter(|((at, term), _)| covers(*at, term)) {
+                let (terms, counts) = (std::slice::from_ref(term), std::slice::from_mut(counts));
+                add(terms, &term.selector, counts, &namespace);
+            }
+        }
+        (near_counts, apart_counts)
+    }
+}
+
+/// The counts of terms, without any pod.
+fn none_of(terms: &[PodTerm], read_view: &ReadView<'_>) -> Vec<TermCounts> {
+    let none = |term: &PodTerm| {
+        let none = TermCounts::none(&read_view.in_use(&everywhere(&term.topology_key)));
+        read_view.holds(none.topology.id_bound() * size_of::<u32>());
+        none
+    };
+    terms.iter().map(none).collect()
+}
+
+/// Adds the pods of a namespace that match a selector to the counts of some terms, from views.
+fn add_from_views(
+    terms: &[PodTerm],
+    selector: &Selector,
+    counts: &mut [TermCounts],
+    namespace: &ReadView<'_>,
+) {
+    for (term, counts) in terms.iter().zip(counts) {
+        counts.add_counted(selector, &everywhere(&term.topology_key), namespace);
+    }
+}
+
+/// As [`add_from_views`], from the label sets of the namespace.
+fn add_from_sets(
+    terms: &[PodTerm],
+    selector: &Selector,
+    counts: &mut [TermCounts],
+    namespace: &ReadView<'_>,
+) {
+    if terms.is_empty() || !namespace.affords_matching(selector) {
+        return;
+    }
+    let sets = namespace.matching_sets(selector);
+    let pods = sets.flat_map(|set| set.counts());
+    for (slot, pods) in pods.chain(namespace.terminating(selector)) {
+        if !namespace.goes_on_for(UNITS_PER_POD * terms.len()) {
+            break;
+        }
+        for counts in &mut *counts {
+            counts.add(slot, pods);
+        }
+    }
 }
 
 /// By topology key, the pods whose anti-affinity keeps the pod of a question away from a domain.

@@ -92,7 +92,7 @@ impl Question {
             tolerations,
         };
         let constraints = Constraints::own(constraints, &subject);
-        let requests = Requests::compile(spec, at, &mut faults);
+        let requests = Requests::compile(spec, limits, at, &mut faults);
         let pods = PodAffinity::compile(metadata, spec, limits, at, &mut faults);
         let storage = PodStorage::compile(metadata, spec, at, &mut faults);
         let own = OwnPlace::of(spec, limits.node_names, at, &mut faults);

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use crate::rebalance::{about, ask, moves};
 use crate::removals::owned;
 use evenkeel::proto::v1::{
-    Change, IntOrString, PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus,
-    RebalanceRequest,
+    Change, IntOrString, LabelSelector, PodDisruptionBudget, PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus, RebalanceRequest,
 };
 use fastrand::Rng;
-use support::build::{ZONE, hard, labelled, meta, node, on, pod, spread};
+use support::build::{ZONE, hard, labelled, meta, node, on, pod, requirement, spread};
 use support::model::Stored;
 use support::server::Server;
 
@@ -70,9 +70,14 @@ impl Budget {
                 ..IntOrString::default()
             },
         };
-        let labels: Vec<(&str, &str)> = match &*self.apps {
-            [app] => vec![("app", APPS[*app])],
-            _ => vec![("team", "shop")],
+        // Selectors of both kinds: those that name a pair, and those that name several.
+        let selector = match &*self.apps {
+            [app] if number % 2 == 0 => labelled(&[("app", APPS[*app])]),
+            [app] => LabelSelector {
+                match_expressions: vec![requirement("app", "In", &[APPS[*app], "other"])],
+                ..LabelSelector::default()
+            },
+            _ => labelled(&[("team", "shop")]),
         };
         let (available, unavailable) = match self.is_of_available {
             true => (Some(share), None),
@@ -83,7 +88,7 @@ impl Budget {
             spec: Some(PodDisruptionBudgetSpec {
                 min_available: available,
                 max_unavailable: unavailable,
-                selector: Some(labelled(&labels)),
+                selector: Some(selector),
             }),
             status: self.said.map(|said| PodDisruptionBudgetStatus {
                 disruptions_allowed: Some(said),

@@ -358,7 +358,15 @@ fn zones() -> Vec<Change> {
 async fn what_is_in_the_way() {
     type Ask = fn(&mut RebalanceRequest);
     let nothing: Ask = |_| ();
-    let cases: [(&str, Vec<Change>, Ask, usize, &str); 8] = [
+    let many = (0..12).map(|number| budget(&format!("b{number:02}"), 1, &WEB));
+    let cases: [(&str, Vec<Change>, Ask, usize, &str); 9] = [
+        (
+            "many budgets",
+            many.collect(),
+            nothing,
+            0,
+            "b07, b08, b09 and 2 more",
+        ),
         ("nothing", vec![], nothing, 2, ""),
         (
             "a budget",

@@ -13,6 +13,7 @@ mod request;
 
 mod admin;
 mod attack;
+mod cancelled;
 mod crowd;
 mod deadlines;
 mod draining;
@@ -24,6 +25,7 @@ mod lists;
 mod memory;
 mod overload;
 mod port;
+mod products;
 mod questions;
 mod silent;
 mod storage;

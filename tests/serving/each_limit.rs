@@ -12,7 +12,7 @@ use crate::metrics::Page;
 use crate::over_limits::{
     self, Client, batch, choosy, constrained, filtered, node, of_candidate, overlaid, place,
     placed, refusal, reserving, service, step_by_step, stored, tolerating, two, updated,
-    with_terms,
+    with_resources, with_terms,
 };
 use crate::process::{Server, until};
 
@@ -92,6 +92,7 @@ async fn exceed(limit: Limit, server: &Server) {
         Limit::ListEntries => filtered(client, tolerating()).await,
         Limit::ConstraintsPerPod => filtered(client, constrained()).await,
         Limit::NodeAffinityTerms => filtered(client, with_terms(limit.row().default)).await,
+        Limit::PodResources => filtered(client, with_resources(limit.row().default)).await,
         Limit::StringBytes => filtered(client, of_candidate("ab")).await,
         Limit::Replicas => refusal(client.place(place()).await),
         Limit::PlacedWorkloads => placed(client, too_many_workloads(limit.row().default)).await,

@@ -332,6 +332,17 @@ pub(crate) fn with_terms(most: Option<usize>) -> FilterRequest {
     FilterRequest { pod, ..filter() }
 }
 
+/// A Filter of a pod that requests one resource more than is allowed.
+pub(crate) fn with_resources(most: Option<usize>) -> FilterRequest {
+    let count = most.expect("the limit has a default") + 1;
+    let names: Vec<String> = (0..count).map(|i| format!("e.io/r{i}")).collect();
+    let requests: Vec<_> = names.iter().map(|name| (&**name, "1")).collect();
+    FilterRequest {
+        pod: Some(build::requesting(build::pod("a", &[]), &requests)),
+        ..filter()
+    }
+}
+
 /// A Filter of a pod with two tolerations.
 pub(crate) fn tolerating() -> FilterRequest {
     let pod = pod(PodSpec {

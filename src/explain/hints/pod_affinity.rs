@@ -40,6 +40,9 @@ pub fn pod_affinity(case: &Case<'_>) -> Vec<Diagnosis> {
     }
     let nodes = refused(Reason::ExistingAntiAffinity);
     for held in case.keeping_away() {
+        if !case.affords(nodes.len() + held.counts().len()) {
+            break;
+        }
         found.extend(kept_away(case, held, &nodes));
     }
     let hints = found.into_iter();

@@ -12,8 +12,19 @@ use crate::proto::v1::hint::Kind;
 /// The most node names in the data of a hint.
 const LISTED: usize = 10;
 
-/// A node that has too little of a resource.
+/// The nodes that have too little of a resource.
 struct Lacking<'a> {
+    nodes: usize,
+    /// The number of nodes that would have too little even without pods.
+    too_small: usize,
+    /// The node that is nearest to having enough.
+    nearest: LackingNode<'a>,
+    /// The nodes as near as that one, if they lack nothing else.
+    near: Vec<&'a str>,
+}
+
+/// A node that has too little of a resource.
+struct LackingNode<'a> {
     name: &'a str,
     shortage: Shortage,
     /// True if the node refuses the pod for no other reason, so that more of the resource would
@@ -21,58 +32,86 @@ struct Lacking<'a> {
     is_alone: bool,
 }
 
+impl<'a> Lacking<'a> {
+    fn of(nearest: LackingNode<'a>) -> Self {
+        Self {
+            nodes: 0,
+            too_small: 0,
+            near: Vec::new(),
+            nearest,
+        }
+    }
+
+    fn note(&mut self, node: LackingNode<'a>) {
+        self.nodes += 1;
+        self.too_small += usize::from(node.shortage.is_final);
+        let distance = |node: &LackingNode<'_>| (!node.is_alone, node.shortage.missing);
+        let farther = distance(&node).cmp(&distance(&self.nearest));
+        if farther.is_lt() {
+            self.near.clear();
+        }
+        if farther.is_le() && node.is_alone {
+            self.near.push(node.name);
+        }
+        if farther.is_lt() {
+            self.nearest = node;
+        }
+    }
+
+    /// Returns the finding about the nodes, beside which this many are feasible.
+    fn diagnosis(&self, feasible: usize) -> Diagnosis {
+        let least = &self.nearest.shortage;
+        let (would, admitted) = match self.near.len() {
+            0 => (useless(least), 0),
+            more => (useful(least, &self.near), feasible + more),
+        };
+        let message = scarcity(least, self.nodes, self.too_small) + &would;
+        let near = self.near.iter().take(LISTED);
+        let hint = v1::Hint {
+            admitted_node_count: count(admitted),
+            shortage: Some(v1::Shortage {
+                resource: least.of.as_str().to_owned(),
+                requested: least.of.quantity(least.asked),
+                node_count: count(self.nodes),
+                too_small_node_count: count(self.too_small),
+                missing: least.of.quantity(least.missing),
+                nodes: near.map(|name| (*name).to_owned()).collect(),
+            }),
+            ..general_hint(Kind::Room, message)
+        };
+        let helps = feasible == 0 && self.nearest.is_alone;
+        let remedy = helps.then(|| remedy(&self.nearest, self.near.len()));
+        Diagnosis {
+            hint,
+            remedy: remedy.flatten(),
+        }
+    }
+}
+
 /// Returns a hint for each resource that some nodes have too little of. It says which amount would
 /// let the pod onto a node that refuses the pod for no other reason.
 pub fn room(case: &Case<'_>) -> Vec<Diagnosis> {
-    let mut all: BTreeMap<Lack, Vec<Lacking<'_>>> = BTreeMap::new();
+    let mut all: BTreeMap<Lack, Lacking<'_>> = BTreeMap::new();
     for (node, shortages) in case.shortages() {
         let is_alone = shortages.len() == 1 && case.admits_beside_checks(node);
         // If a node takes no pods at all, no pod can leave it.
         let is_closed = |shortage: &Shortage| shortage.of == Lack::Pods && shortage.is_final;
         for shortage in shortages {
-            let nodes = all.entry(shortage.of.clone()).or_default();
-            nodes.push(Lacking {
+            let lacking = || LackingNode {
                 name: node.name,
                 is_alone: is_alone && !is_closed(&shortage),
-                shortage,
-            });
+                shortage: shortage.clone(),
+            };
+            let of = all.entry(shortage.of.clone());
+            of.or_insert_with(|| Lacking::of(lacking())).note(lacking());
         }
     }
-    let found = all.values().filter_map(|nodes| lacking(case, nodes));
+    let feasible = case.feasible_count();
+    let found = all.values().map(|lacking| lacking.diagnosis(feasible));
     let mut found: Vec<Diagnosis> = found.collect();
     // Shortages with a remedy come first.
     found.sort_by_key(|found| found.hint.admitted_node_count == 0);
     found
-}
-
-/// Returns the finding about nodes that have too little of the same resource.
-fn lacking(case: &Case<'_>, nodes: &[Lacking<'_>]) -> Option<Diagnosis> {
-    let first = |node: &&Lacking<'_>| (!node.is_alone, node.shortage.missing);
-    let nearest = nodes.iter().min_by_key(first)?;
-    let least = &nearest.shortage;
-    let is_near = |node: &&Lacking<'_>| node.is_alone && node.shortage.missing == least.missing;
-    let near: Vec<&str> = nodes.iter().filter(is_near).map(|node| node.name).collect();
-    let too_small = nodes.iter().filter(|node| node.shortage.is_final).count();
-    let (would, admitted) = match near.len() {
-        0 => (useless(least), 0),
-        more => (useful(least, &near), case.feasible_count() + more),
-    };
-    let message = scarcity(least, nodes.len(), too_small) + &would;
-    let hint = v1::Hint {
-        admitted_node_count: count(admitted),
-        shortage: Some(v1::Shortage {
-            resource: least.of.as_str().to_owned(),
-            requested: least.of.quantity(least.asked),
-            node_count: count(nodes.len()),
-            too_small_node_count: count(too_small),
-            missing: least.of.quantity(least.missing),
-            nodes: near.iter().take(LISTED).map(|n| (*n).to_owned()).collect(),
-        }),
-        ..general_hint(Kind::Room, message)
-    };
-    let helps = case.is_stuck() && nearest.is_alone;
-    let remedy = helps.then(|| remedy(nearest, near.len())).flatten();
-    Some(Diagnosis { hint, remedy })
 }
 
 /// Says on how many nodes there is too little of the resource.
@@ -134,7 +173,7 @@ fn smaller_request(least: &Shortage) -> Option<String> {
 }
 
 /// Returns the remedy for a node that lacks nothing else.
-fn remedy(node: &Lacking<'_>, nodes: usize) -> Option<String> {
+fn remedy(node: &LackingNode<'_>, nodes: usize) -> Option<String> {
     let (name, least) = (node.name, &node.shortage);
     let missing = least.of.quantity(least.missing);
     match (&least.of, smaller_request(least)) {

@@ -65,11 +65,15 @@ impl PortOffer<'_> {
             .map_response(move |response| endings::end_response(&responses, response));
         let reflection_v1 = reflection::v1().map_err(Error::serve)?;
         let reflection_v1alpha = reflection::v1alpha().map_err(Error::serve)?;
+        let max_calls = config.limits.max_calls_per_connection;
         Ok(transport::Server::builder()
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .max_frame_size(FRAME_BYTES)
-            .max_concurrent_streams(u32::try_from(config.limits.max_calls_per_connection).ok())
+            .max_concurrent_streams(u32::try_from(max_calls).ok())
+            // A client may cancel all its calls at once. Calls that are cancelled before they are
+            // accepted wait only until the connection's turn is over (`transport/turns.rs`).
+            .http2_max_pending_accept_reset_streams(Some(max_calls))
             .http2_keepalive_interval(Some(config.connections.keepalive_interval))
             .http2_keepalive_timeout(Some(config.connections.keepalive_timeout))
             .layer(limits)

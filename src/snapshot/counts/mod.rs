@@ -26,8 +26,9 @@
 //!    for `--view-idle`, or when views take more than `max-view-bytes`. Dropping a view changes no
 //!    answer.
 //! 7. **Affinity between pods** is counted by the same views, by the topology key of each term. The
-//!    few terminating pods are added. Terms about other namespaces are decided on forks of all
-//!    these namespaces, of one revision.
+//!    few terminating pods are added. Terms about other namespaces are decided on a fork with all
+//!    these namespaces, of one revision. Their label sets are walked for each decision, because
+//!    views of many namespaces would take more memory than the pods.
 //! 8. **Volumes** are not counted by domain. Claims, volumes and classes are tables by name
 //!    (`objects/cluster_objects.rs`), in which a decision looks up those that its pod names. One
 //!    table has the users of each claim and disk, beside that of anti-affinity.

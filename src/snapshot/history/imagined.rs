@@ -39,8 +39,7 @@ impl Snapshot {
         plan: impl FnOnce(&mut Imagined<'_>) -> T,
     ) -> Result<T, Delay> {
         let live = self.live();
-        let budget = live.budget(is_given_up);
-        let (names, mut forks) = self.at_one_revision(&live, |live| {
+        let (names, fork, budget) = self.at_one_revision(&live, |live| {
             let mut names: BTreeSet<Box<str>> = live.namespace_names().into_iter().collect();
             names.extend(namespaces.iter().map(|name| Box::from(*name)));
             let changed = overlay.changes().map(|change| change.id);
@@ -49,17 +48,15 @@ impl Snapshot {
             if names.is_empty() {
                 names.insert("default".into());
             }
-            let names: Vec<_> = names
-                .into_iter()
-                .take_while(|_| budget.holds(Fork::BYTES))
-                .collect();
-            let forks: Vec<_> = names.iter().map(|name| live.fork(name, false)).collect();
-            (names, forks)
+            let names: Vec<Box<str>> = names.into_iter().collect();
+            let budget = live.budget(is_given_up);
+            let fork = live.fork(&names[0], false);
+            let fork = fork.with_others(names[1..].iter().cloned(), &budget);
+            (names, fork, budget)
         });
-        let first = forks.pop();
-        let planned = first.map(|first| {
+        let planned = budget.delay().is_none().then(|| {
             let mut imagined = Imagined {
-                fork: first.with_others(forks.into_iter()),
+                fork,
                 budget: &budget,
                 names,
                 is_changed: false,

@@ -126,17 +126,18 @@ impl Snapshot {
         decide: impl FnOnce(ReadView<'_>) -> T,
     ) -> Result<T, Delay> {
         let live = self.live();
-        let budget = live.budget(is_given_up);
-        let fork = if overlay.is_empty() && reach.is_within() {
-            live.fork(reach.namespace, true)
+        let (fork, budget) = if overlay.is_empty() && reach.is_within() {
+            (live.fork(reach.namespace, true), live.budget(is_given_up))
         } else {
             let taken = self.reservation_table().taken_over(&overlay);
             let overlay = self.with_deletions(&overlay, &taken);
             let overlay = overlay.under(live.defaults().rules());
-            let fork = |live| State::fork_all(live, reach, &overlay, &budget);
-            let mut fork = self.at_one_revision(&live, fork);
+            let (mut fork, budget) = self.at_one_revision(&live, |live| {
+                let budget = live.budget(is_given_up);
+                (live.fork_all(reach, &overlay, &budget), budget)
+            });
             fork.overlay(&overlay, &budget);
-            fork
+            (fork, budget)
         };
         if let Some(delay) = budget.delay() {
             return Err(delay);
@@ -157,12 +158,11 @@ impl Snapshot {
     ) -> Result<(), Delay> {
         let live = self.live();
         let none = Batch::default();
-        let held = live.budget(is_given_up);
-        let forks: Vec<Fork<'_>> = self.at_one_revision(&live, |live| {
+        let (forks, held) = self.at_one_revision(&live, |live| {
+            let held = live.budget(is_given_up);
             let forks = reaches.iter();
-            forks
-                .map(|reach| live.fork_all(*reach, &none, &held))
-                .collect()
+            let forks = forks.map(|reach| live.fork_all(*reach, &none, &held));
+            (forks.collect::<Vec<Fork<'_>>>(), held)
         });
         if let Some(delay) = held.delay() {
             return Err(delay);

@@ -11,6 +11,10 @@ use crate::account::heap::{self, OnHeap, on_heap};
 use crate::matching::{Path, Selector, Violations, names};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
+use crate::snapshot::budget::Budget;
+
+/// The cost of comparing a service with a pod, in units.
+const UNITS_PER_SERVICE: usize = 10;
 
 /// The services and controllers of a namespace, by kind and name. Copies share
 /// them.
@@ -257,14 +261,19 @@ impl Owners {
     }
 
     /// The selector of default constraints for a pod: the merged pairs of the services that select
-    /// it, and the requirements of its controller. `None` when nothing was deduced.
+    /// it, and the requirements of its controller. `None` when nothing was deduced, or the budget
+    /// did not allow to read all services.
     pub fn deduce(
         &self,
         pod_labels: &BTreeMap<String, String>,
         controller: Option<&Controller>,
+        budget: &Budget<'_>,
     ) -> Option<Selector> {
         let mut merged = BTreeMap::new();
         for service in self.of_kind(OwnerKind::Service) {
+            if !budget.takes(UNITS_PER_SERVICE) {
+                return None;
+            }
             if let OwnerSelector::Labels(labels) = &service.selects
                 && labels
                     .iter()

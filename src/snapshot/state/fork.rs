@@ -37,8 +37,8 @@ const MAX_VIEWS: usize = 4_096;
 /// for it.
 const MAX_CATCHING_UP: usize = 1_000_000;
 
-/// The cost of forking one more namespace, in units.
-const UNITS_PER_FORK: u64 = 100;
+/// The cost of sharing one more namespace, in units.
+const UNITS_PER_NAMESPACE: usize = 100;
 
 /// A fork of a state.
 pub(in crate::snapshot) struct Fork<'s> {
@@ -50,8 +50,8 @@ pub(in crate::snapshot) struct Fork<'s> {
     name: Box<str>,
     namespace: Namespace,
     /// Other namespaces that the decision reads, or that an overlay changes: their pods take room
-    /// on nodes. Each is a fork of the same revision.
-    others: BTreeMap<Box<str>, Self>,
+    /// on nodes. All are of the same revision.
+    others: BTreeMap<Box<str>, Namespace>,
     /// The namespace in the state, where views are kept.
     shard: Option<Arc<Shard>>,
     views: RefCell<Vec<(Arc<Selector>, Arc<View>)>>,
@@ -109,23 +109,15 @@ impl State {
     }
 
     /// A fork of all namespaces that a decision reads, as far as its budget goes. No batch may come
-    /// between two of the forks.
+    /// between two of the namespaces.
     pub(in crate::snapshot) fn fork_all(
         &self,
         reach: Reach<'_>,
         overlay: &Batch,
         budget: &Budget<'_>,
     ) -> Fork<'_> {
-        let keeps_views = overlay.is_empty();
-        let mut fork = self.fork(reach.namespace, keeps_views);
-        for name in reach.others(self, overlay) {
-            if !budget.holds(Fork::BYTES) || !budget.goes_on(UNITS_PER_FORK) {
-                break;
-            }
-            let other = self.fork(&name, keeps_views);
-            fork.others.insert(name, other);
-        }
-        fork
+        let fork = self.fork(reach.namespace, overlay.is_empty());
+        fork.with_others(reach.others(self, overlay, budget), budget)
     }
 }
 
@@ -133,10 +125,13 @@ impl Fork<'_> {
     /// The bytes of a fork itself, besides the blocks that it shares.
     pub(in crate::snapshot) const BYTES: usize = size_of::<Self>() + Namespace::EMPTY_BYTES;
 
+    /// The bytes of another namespace in a fork, besides the blocks that it shares.
+    const BYTES_PER_OTHER: usize = 2 * size_of::<(Box<str>, Namespace)>();
+
     /// Returns the bytes of copies that applying a batch makes.
     fn bytes_for(&self, batch: &Batch) -> usize {
-        let namespaces = self.others.values().chain([self]);
-        let namespaces = namespaces.map(|fork| fork.namespace.memory().total());
+        let namespaces = self.others.values().chain([&self.namespace]);
+        let namespaces = namespaces.map(|namespace| namespace.memory().total());
         copied_bytes(batch, namespaces.sum()) + self.state.footprint.memory().nodes
     }
 
@@ -153,20 +148,31 @@ impl Fork<'_> {
         if *self.name == *name {
             return true;
         }
-        let Some(mut next) = self.others.remove(name) else {
+        let Some(next) = self.others.remove(name) else {
             return false;
         };
-        next.shared = self.shared.clone();
-        next.requested = Arc::clone(&self.requested);
-        next.others = std::mem::take(&mut self.others);
-        let former = std::mem::replace(self, next);
-        self.others.insert(former.name.clone(), former);
+        let former = std::mem::replace(&mut self.namespace, next);
+        let former_name = std::mem::replace(&mut self.name, name.into());
+        self.others.insert(former_name, former);
+        self.views.get_mut().clear();
         true
     }
 
-    /// Adds other namespaces, which have to be of the same revision.
-    pub(in crate::snapshot) fn with_others(mut self, others: impl Iterator<Item = Self>) -> Self {
-        self.others = others.map(|other| (other.name.clone(), other)).collect();
+    /// Adds other namespaces, as far as the budget goes. They have to be of the same revision.
+    pub(in crate::snapshot) fn with_others(
+        mut self,
+        names: impl IntoIterator<Item = Box<str>>,
+        budget: &Budget<'_>,
+    ) -> Self {
+        for name in names {
+            if !budget.holds(Self::BYTES_PER_OTHER + name.len())
+                || !budget.takes(UNITS_PER_NAMESPACE)
+            {
+                break;
+            }
+            let other = self.state.locked(&name, |locked| locked.namespace.clone());
+            self.others.insert(name, other);
+        }
         self
     }
 
@@ -185,9 +191,6 @@ impl Fork<'_> {
         if budget.holds(bytes) {
             self.apply(changes);
             self.views.get_mut().clear();
-            for other in self.others.values_mut() {
-                other.views.get_mut().clear();
-            }
         }
     }
 
@@ -211,7 +214,7 @@ impl Fork<'_> {
                 continue;
             }
             let other = self.others.get_mut(change.id.namespace);
-            let namespace = other.map_or(&mut self.namespace, |other| &mut other.namespace);
+            let namespace = other.unwrap_or(&mut self.namespace);
             let changed = apply_to_namespace(change, namespace, &self.shared.nodes, &mut shifts);
             note(change, changed);
         }
@@ -283,10 +286,10 @@ impl OtherNamespaces for Fork<'_> {
         &'a self,
         own: ReadView<'a>,
     ) -> Box<dyn Iterator<Item = (&'a str, ReadView<'a>)> + 'a> {
-        Box::new(self.others.iter().map(move |(name, other)| {
+        Box::new(self.others.iter().map(move |(name, namespace)| {
             let read_view = ReadView {
-                namespace: &other.namespace,
-                views: Some(other),
+                namespace,
+                views: None,
                 others: None,
                 ..own
             };

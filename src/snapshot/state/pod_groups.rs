@@ -20,6 +20,9 @@ use crate::snapshot::objects::templates::TemplateId;
 /// The cost of reading a pod, in units.
 const UNITS_PER_POD: usize = 20;
 
+/// The cost of indexing a label set, in units.
+const UNITS_PER_SET: usize = 60;
+
 /// The bytes of a group besides the nodes of its pods.
 const BYTES_PER_GROUP: usize = 2 * (size_of::<PodGroup>() + size_of::<(LabelSetId, TemplateId)>());
 
@@ -43,6 +46,17 @@ pub struct PodGroup {
     pub pods: usize,
     /// The nodes of the pods, one for each pod that is on one.
     pub nodes: Vec<Slot>,
+}
+
+/// Tells the groups of a namespace apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PodGroupId(LabelSetId, TemplateId);
+
+impl PodGroup {
+    /// The id of the group.
+    pub fn id(&self) -> PodGroupId {
+        PodGroupId(self.labels, self.template)
+    }
 }
 
 /// A pod of a group.
@@ -91,10 +105,15 @@ impl<'a> ReadView<'a> {
             groups[place].pods += 1;
             groups[place].nodes.extend(pod.node);
         }
+        let sets = self.namespace.label_sets();
+        let pairs = match self.affords(sets.len().saturating_mul(UNITS_PER_SET)) {
+            true => sets.pairs(),
+            false => Pairs::default(),
+        };
         PodGroups {
             read_view: *self,
             groups,
-            pairs: self.namespace.label_sets().pairs(),
+            pairs,
         }
     }
 }
@@ -125,6 +144,18 @@ impl<'a> PodGroups<'a> {
         // Names of claims contain the pod's name, and are not needed for a group.
         pod.spec.get_or_insert_default().volumes.clear();
         pod
+    }
+
+    /// The labels of the pods of a group, ascending by key.
+    pub fn labels(&self, group: &PodGroup) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let sets = self.read_view.namespace.label_sets();
+        sets.texts(group.labels)
+    }
+
+    /// Returns whether a selector matches the pods of a group.
+    pub fn selects(&self, selector: &Selector, group: &PodGroup) -> bool {
+        let sets = self.read_view.namespace.label_sets();
+        sets.matches(group.labels, selector)
     }
 
     /// Returns whether the pods of a group may run only where they are.

@@ -6,7 +6,17 @@ use std::sync::Arc;
 
 use super::shards::State;
 use crate::matching::{PodTerm, Selector};
+use crate::snapshot::budget::Budget;
 use crate::snapshot::objects::change::Batch;
+
+/// The cost of comparing a term with a namespace, in units.
+const UNITS_PER_TERM: usize = 10;
+
+/// The cost of comparing a requirement of a term with a namespace, in units.
+const UNITS_PER_REQUIREMENT: usize = 10;
+
+/// The bytes of a name in a list and in a set of namespaces.
+const BYTES_PER_NAME: usize = 128;
 
 /// The namespaces that a decision reads.
 #[derive(Debug, Clone, Copy)]
@@ -50,33 +60,51 @@ impl<'q> Reach<'q> {
     }
 
     /// The other namespaces that the decision reads in a state with an overlay, with those that the
-    /// overlay changes, whose pods take room.
-    pub(in crate::snapshot) fn others(&self, state: &State, overlay: &Batch) -> BTreeSet<Box<str>> {
+    /// overlay changes, whose pods take room: as far as the budget goes.
+    pub(in crate::snapshot) fn others(
+        &self,
+        state: &State,
+        overlay: &Batch,
+        budget: &Budget<'_>,
+    ) -> BTreeSet<Box<str>> {
         let changed = overlay.changes().map(|change| change.id);
         let changed = changed.filter(|id| id.kind.is_in_shard());
         let mut names: BTreeSet<Box<str>> = changed.map(|id| id.namespace.into()).collect();
         if !self.is_within() {
-            let (mut labels, rules) = {
+            let (mut cluster, rules) = {
                 let shared = state.shared.read();
                 (Arc::clone(&shared.cluster), shared.defaults.rules())
             };
             if overlay.has_cluster_objects {
-                Arc::make_mut(&mut labels).apply(overlay, |_, _| ());
+                Arc::make_mut(&mut cluster).apply(overlay, |_, _| ());
             }
-            for term in self.beyond() {
-                names.extend(term.namespaces.iter().cloned());
-                match term.is_about_all(rules) {
-                    true => names.extend(state.namespace_names()),
-                    false => {
-                        let all = labels.labels();
-                        let found =
-                            all.filter(|(_, it)| term.namespace_selector.matches_labels(it));
-                        names.extend(found.map(|(name, _)| Box::from(name)));
-                    }
-                }
-            }
+            let terms: Vec<_> = self.beyond().collect();
+            let cost: usize = terms.iter().map(|term| units_per_namespace(term)).sum();
+            let covers_all = budget.takes(cost) && terms.iter().any(|it| it.is_about_all(rules));
+            let is_covered = |name: &str| {
+                let labels = cluster.labels_of(name);
+                covers_all
+                    || terms
+                        .iter()
+                        .any(|it| it.is_about(self.namespace, name, labels))
+            };
+            // A namespace without pods counts for nothing.
+            let listed = state.namespaces.len().saturating_mul(BYTES_PER_NAME);
+            let all = budget.holds(listed).then(|| state.namespace_names());
+            let all = all.into_iter().flatten();
+            let all = all.take_while(|_| budget.takes(cost));
+            names.extend(all.filter(|name| is_covered(name)));
         }
         names.remove(self.namespace);
         names
     }
+}
+
+/// The cost of finding out whether a term covers a namespace, in units.
+pub fn units_per_namespace(term: &PodTerm) -> usize {
+    UNITS_PER_TERM
+        + term
+            .namespace_selector
+            .len()
+            .saturating_mul(UNITS_PER_REQUIREMENT)
 }

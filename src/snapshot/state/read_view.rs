@@ -195,7 +195,8 @@ impl<'a> ReadView<'a> {
         labels: &BTreeMap<String, String>,
         controller: Option<&Controller>,
     ) -> Option<Selector> {
-        self.namespace.owners().deduce(labels, controller)
+        let owners = self.namespace.owners();
+        owners.deduce(labels, controller, self.budget)
     }
 
     /// Returns the facts that [`Self::deduce`] and the defaults read here.
@@ -295,6 +296,12 @@ impl<'a> ReadView<'a> {
             (0, self.id),
         );
         DomainCounts::of(in_use, Arc::new(nothing), self.nodes)
+    }
+
+    /// Takes the cost of matching a selector against all label sets from the budget. The work may
+    /// begin if this returns `true`.
+    pub fn affords_matching(&self, selector: &Selector) -> bool {
+        self.affords(self.namespace.label_sets().units(selector))
     }
 
     /// The label sets whose pods a selector counts, with the numbers of pods on each node. Reads

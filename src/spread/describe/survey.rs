@@ -175,7 +175,7 @@ impl<'c, 'a> Survey<'c, 'a> {
             .into_iter()
             .map(|wanted| {
                 let counted = self.pod_groups.count(wanted.query());
-                let nodes = wanted.groups.iter().flat_map(|group| &group.nodes);
+                let nodes = wanted.groups.values().flat_map(|group| &group.nodes);
                 let outside = self.outside(&wanted.partition, nodes);
                 let active = &wanted.active;
                 let key = &active.constraint.topology_key;
@@ -198,6 +198,9 @@ impl<'c, 'a> Survey<'c, 'a> {
         let mut places: HashMap<SharedConstraint, usize> = HashMap::new();
         let (mut found, mut fault) = (Vec::new(), None);
         for member in members {
+            if !self.pod_groups.read_view().affords(UNITS_PER_GROUP) {
+                break;
+            }
             // A pod that may run on only one node has no choice.
             if workload.is_static() || self.pod_groups.is_pinned(member.group) {
                 continue;
@@ -219,10 +222,10 @@ impl<'c, 'a> Survey<'c, 'a> {
                     found.push(WantedSpread {
                         active: active.clone(),
                         partition,
-                        groups: Vec::new(),
+                        groups: HashMap::new(),
                     });
                 }
-                found[place].groups.push(member.group);
+                found[place].groups.insert(member.group.id(), member.group);
             }
         }
         (found, fault)

@@ -1,11 +1,11 @@
 //! Workloads, which are groups of pods that belong together: their ids, and their pods with the
 //! constraints in force for them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::matching::Selector;
 use crate::proto::v1;
-use crate::snapshot::{PodGroup, Query, partition};
+use crate::snapshot::{PodGroup, PodGroupId, Query, partition};
 use crate::spread::Active;
 
 /// The label by which a deployment marks the pods of a replica set.
@@ -108,13 +108,13 @@ pub struct WantedSpread<'s> {
     /// The domains over which existing pods should be even by the constraint.
     pub partition: partition::Key,
     /// The pods that have the constraint.
-    pub(super) groups: Vec<&'s PodGroup>,
+    pub(super) groups: HashMap<PodGroupId, &'s PodGroup>,
 }
 
 impl WantedSpread<'_> {
     /// Returns whether the pods of a group have the constraint.
     pub fn is_of(&self, group: &PodGroup) -> bool {
-        self.groups.iter().any(|own| std::ptr::eq(*own, group))
+        self.groups.contains_key(&group.id())
     }
 
     /// Returns the query by which a snapshot counts existing pods for the constraint.

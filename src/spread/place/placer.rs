@@ -1,6 +1,7 @@
 //! The placer, which puts pods on nodes pick by pick.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use super::super::active::{Active, Constraints, NO_CONSTRAINTS};
 use super::super::filter::Filter;
@@ -45,8 +46,8 @@ struct Candidate {
     name: Box<str>,
     /// The number of further pods that fit; `None` if unlimited.
     room: Option<u32>,
-    /// The reasons why no more pods fit.
-    full: Vec<Reason>,
+    /// The reasons why no more pods fit. There may be one for each resource of the pod.
+    full: Arc<[Reason]>,
     /// The bonus that is added to the node's score.
     bonus: i64,
     /// True if the node lacks the key of a hard constraint.
@@ -166,7 +167,7 @@ impl Placer {
     /// The reasons why a node takes no more pods; empty if it takes one.
     fn reasons_of(&self, index: u32, node: &Candidate) -> Vec<Reason> {
         if node.room == Some(0) {
-            return node.full.clone();
+            return node.full.to_vec();
         }
         let mut hard = self.constraints.iter().filter(|t| t.is_hard());
         let by_constraint = hard.find_map(|tracked| {
@@ -205,6 +206,8 @@ impl Candidate {
             Some((pods, why)) => (Some(pods), why),
             None => (None, Vec::new()),
         };
+        let is_held = read_view.holds(full.len() * size_of::<Reason>());
+        let full = if is_held { full.into() } else { Arc::default() };
         Self {
             bonus: options.bonuses.get(name).copied().unwrap_or(0),
             name: name.into(),
