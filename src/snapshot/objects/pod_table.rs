@@ -17,13 +17,13 @@ const FULL: usize = 64;
 /// The most shards of a group.
 const GROUP: usize = 64;
 
-type Shard = HashTable<(Arc<str>, PodRecord)>;
+type PodShard = HashTable<(Arc<str>, PodRecord)>;
 
 /// Pods by name.
 #[derive(Debug, Clone)]
 pub struct PodTable {
     /// The shards, in groups of equal length. Their number is a power of two.
-    groups: Vec<Arc<[Arc<Shard>]>>,
+    groups: Vec<Arc<[Arc<PodShard>]>>,
     hasher: DefaultHashBuilder,
     len: usize,
     /// The bytes of what shards hold on the heap.
@@ -43,9 +43,9 @@ fn pod_bytes(name: &str, pod: &PodRecord) -> usize {
 
 impl PodTable {
     /// The bytes of an empty table on the heap.
-    pub const EMPTY_BYTES: usize = heap::block(size_of::<Arc<[Arc<Shard>]>>())
-        + heap::shared(size_of::<Arc<Shard>>())
-        + heap::shared(size_of::<Shard>());
+    pub const EMPTY_BYTES: usize = heap::block(size_of::<Arc<[Arc<PodShard>]>>())
+        + heap::shared(size_of::<Arc<PodShard>>())
+        + heap::shared(size_of::<PodShard>());
 
     fn with_shards(shards: usize, hasher: DefaultHashBuilder) -> Self {
         let group = |_| (0..shards.min(GROUP)).map(|_| Arc::default()).collect();
@@ -80,7 +80,7 @@ impl PodTable {
     fn change<R>(
         &mut self,
         hash: u64,
-        change: impl FnOnce(&mut Shard, &DefaultHashBuilder) -> R,
+        change: impl FnOnce(&mut PodShard, &DefaultHashBuilder) -> R,
     ) -> R {
         let (group, shard) = self.place(hash);
         let shard = Arc::make_mut(&mut Arc::make_mut(&mut self.groups[group])[shard]);
@@ -173,9 +173,9 @@ impl PodTable {
     /// Returns the estimated bytes on the heap.
     pub fn memory_bytes(&self) -> usize {
         let group = heap::shared(size_of_val(&*self.groups[0]));
-        heap::list::<Arc<[Arc<Shard>]>>(self.groups.capacity())
+        heap::list::<Arc<[Arc<PodShard>]>>(self.groups.capacity())
             + self.groups.len() * group
-            + self.shard_count() * heap::shared(size_of::<Shard>())
+            + self.shard_count() * heap::shared(size_of::<PodShard>())
             + self.shard_bytes
     }
 }
