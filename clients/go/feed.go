@@ -223,6 +223,9 @@ func (f *Feed) acknowledged(count int, at Position) error {
 	case at.Epoch != f.position.Epoch:
 		f.forget()
 		return errEpoch
+	case at.Revision < f.position.Revision:
+		f.forget()
+		return errBehind
 	}
 	f.queue = f.queue[count:]
 	f.ended += uint64(count)

@@ -14,6 +14,7 @@ var (
 	errRefused  = errors.New("changes are left out that the server refuses")
 	errOverflow = errors.New("more changes wait than are kept: the state is listed again")
 	errEpoch    = errors.New("the snapshot has another epoch: the state is listed again")
+	errBehind   = errors.New("the server is behind what it acknowledged: the state is listed again")
 	errSilent   = errors.New("the server does not acknowledge what is sent")
 )
 

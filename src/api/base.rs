@@ -14,6 +14,7 @@ use tower::util::BoxCloneSyncService;
 use super::error::Error;
 use super::executor::Executor;
 use super::kept_questions::KeptQuestions;
+use super::lookups::Lookups;
 use super::request;
 use super::request_context::{AboutSnapshot, OpenedCall, open};
 use super::slots::FairLimiter;
@@ -52,6 +53,8 @@ pub struct Service {
     decision_log: Option<DecisionLog>,
     /// The right that feeds need, if they need one.
     fence: Option<Fence>,
+    /// The names that were looked up in the log.
+    pub(super) lookups: Arc<Lookups>,
 }
 
 impl Service {
@@ -70,6 +73,7 @@ impl Service {
             feeds: None,
             decision_log: None,
             fence: None,
+            lookups: Arc::default(),
         }
     }
 
@@ -147,13 +151,14 @@ impl Service {
 
     /// Opens a call that decides nothing, and finds its snapshot. The caller needs `role` on that
     /// snapshot.
-    pub(super) fn open_on<M: AboutSnapshot>(
+    pub(super) async fn open_on<M: AboutSnapshot>(
         &self,
         request: Request<Bytes>,
         role: Role,
     ) -> Result<(OpenedCall<M>, Arc<Snapshot>), Error> {
         let call = open::<M>(request, role)?;
         let name = request::parse_snapshot_name(call.request.snapshot())?;
+        self.look_up(&name).await;
         Ok((call, self.registry.get(&name)?))
     }
 }

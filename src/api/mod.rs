@@ -54,6 +54,7 @@ mod feed;
 mod fleet;
 mod kept_questions;
 mod kubernetes;
+mod lookups;
 mod node_names;
 mod noted;
 mod permission;

@@ -81,7 +81,7 @@ impl Service {
     /// The snapshot answers no decisions, or its epoch is another one.
     pub(super) fn reached(&self, asked: &AskedSnapshot) -> Result<Option<Arc<Snapshot>>, Error> {
         let snapshot = match self.registry.get_synced(&asked.name) {
-            Err(error) if !asked.is_anything() && self.may_come(&error) => return Ok(None),
+            Err(error) if self.may_come(asked, &error) => return Ok(None),
             found => found?,
         };
         if asked.is_anything() || asked.is_reached(&snapshot) {
@@ -100,13 +100,14 @@ impl Service {
         asked: &AskedSnapshot,
         deadline: Option<Instant>,
     ) -> Result<Arc<Snapshot>, Error> {
+        self.look_up(&asked.name).await;
         if asked.is_anything() {
             return Ok(self.registry.get_synced(&asked.name)?);
         }
         let latest = deadline::or_patience(deadline);
         loop {
             let snapshot = match self.registry.get_synced(&asked.name) {
-                Err(error) if self.may_come(&error) && Instant::now() < latest => {
+                Err(error) if self.may_come(asked, &error) && Instant::now() < latest => {
                     tokio::select! {
                         () = tokio::time::sleep(LOOK_AGAIN) => continue,
                         () = self.draining.cancelled() => return Err(Error::Draining),
@@ -139,8 +140,13 @@ impl Service {
 
     /// Returns whether a snapshot that does not answer may do so soon, because another server has
     /// begun it.
-    fn may_come(&self, error: &snapshot::Error) -> bool {
+    fn may_come(&self, asked: &AskedSnapshot, error: &snapshot::Error) -> bool {
         use snapshot::Error::{NotFound, NotSynced};
-        self.registry.is_shared() && matches!(error, NotFound(_) | NotSynced(_))
+        let is_hoped_for = match error {
+            NotFound(_) => true,
+            NotSynced(_) => !asked.is_anything(),
+            _ => false,
+        };
+        self.registry.is_shared() && is_hoped_for
     }
 }

@@ -34,7 +34,7 @@ impl Service {
         M: AboutSnapshot + 'static,
         A: Message + 'static,
     {
-        let (call, snapshot) = self.open_on(request, Role::Feeder)?;
+        let (call, snapshot) = self.open_on(request, Role::Feeder).await?;
         let registry = Arc::clone(&self.registry);
         let change = move || change(call.request, &snapshot, registry.limits()).map(encode);
         let changed = self.executor.change(&call.by, change).await??;

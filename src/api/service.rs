@@ -187,8 +187,9 @@ impl SpreadService for Service {
     }
 
     async fn list_reservations(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let (call, snapshot) =
-            self.open_on::<v1::ListReservationsRequest>(request, Role::Reader)?;
+        let (call, snapshot) = self
+            .open_on::<v1::ListReservationsRequest>(request, Role::Reader)
+            .await?;
         let list = move || reservations::list(&call.request, &snapshot).map(encode);
         Ok(Response::new(self.executor.look(&call.by, list).await??))
     }
@@ -202,7 +203,9 @@ impl SpreadService for Service {
     }
 
     async fn get_snapshot(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let (call, snapshot) = self.open_on::<v1::GetSnapshotRequest>(request, Role::Reader)?;
+        let (call, snapshot) = self
+            .open_on::<v1::GetSnapshotRequest>(request, Role::Reader)
+            .await?;
         let get = move || {
             let snapshot = Some(export::summary(&snapshot.summary()));
             encode(v1::GetSnapshotResponse { snapshot })
@@ -232,7 +235,9 @@ impl SpreadService for Service {
     }
 
     async fn delete_snapshot(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let (call, snapshot) = self.open_on::<v1::DeleteSnapshotRequest>(request, Role::Admin)?;
+        let (call, snapshot) = self
+            .open_on::<v1::DeleteSnapshotRequest>(request, Role::Admin)
+            .await?;
         let registry = Arc::clone(&self.registry);
         // Dropping a large state takes long, so it runs as a change.
         let delete = move || registry.delete(snapshot.name(), &call.request.epoch);
@@ -247,7 +252,9 @@ impl SpreadService for Service {
         &self,
         request: Request<Bytes>,
     ) -> Result<Response<Self::ExportSnapshotStream>, Status> {
-        let (call, snapshot) = self.open_on::<v1::ExportSnapshotRequest>(request, Role::Feeder)?;
+        let (call, snapshot) = self
+            .open_on::<v1::ExportSnapshotRequest>(request, Role::Feeder)
+            .await?;
         let turn = self.executor.exporting.take_by(&call.by).await?;
         snapshot.check_copy().map_err(Error::from)?;
         let freeze = move || (snapshot.freeze(), snapshot);
@@ -261,7 +268,9 @@ impl SpreadService for Service {
     }
 
     async fn verify_snapshot(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let (call, snapshot) = self.open_on::<v1::VerifySnapshotRequest>(request, Role::Admin)?;
+        let (call, snapshot) = self
+            .open_on::<v1::VerifySnapshotRequest>(request, Role::Admin)
+            .await?;
         let turn = self.verifying.take_by(&call.by).await?;
         // The token is cancelled when this future is dropped, because then the caller is gone.
         snapshot.check_copy().map_err(Error::from)?;

@@ -13,7 +13,7 @@ use super::exit::{Exit, Unreachable};
 use super::{output, render};
 use crate::backoff::Backoff;
 use crate::log::audit::audit;
-use crate::log::nats::Nats;
+use crate::log::nats::{Keeping, Nats};
 use crate::log::{self, Log};
 use crate::replica::{self, Replica, Waiting};
 use crate::server::ReplicationSettings;
@@ -33,7 +33,7 @@ pub(crate) enum LogCommand {
     /// Show the logs of a fleet: how long they are, and their checkpoints
     Status(Fleet),
     /// Read logs whole, and check that each record follows on the one before it
-    Verify(Verify),
+    Verify(Snapshots),
     /// Read snapshots here, and write a checkpoint of each
     Checkpoint(Snapshots),
     /// Drop what checkpoints cover
@@ -60,19 +60,6 @@ pub(crate) struct Snapshots {
     replication: ReplicationSettings,
 }
 
-/// Logs to read.
-#[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
-pub(crate) struct Verify {
-    /// Also compare what each nats-server has, message by message, and read what it keeps
-    /// besides the logs: slow
-    #[arg(long)]
-    copies: bool,
-
-    #[command(flatten)]
-    some: Snapshots,
-}
-
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done; verify: everything is as it was written
@@ -97,7 +84,9 @@ async fn connect(settings: &ReplicationSettings) -> Result<Arc<dyn Log>> {
     let shared = shared.context("--log and --fleet say which log is meant")?;
     let connect = async || {
         let (access, fleet) = (shared.access.clone(), shared.fleet.clone());
-        match Nats::connect(access, fleet, shared.keeping, "evenkeel log").await {
+        // What is there is used as it is.
+        let keeping = Keeping { replicas: 0 };
+        match Nats::connect(access, fleet, keeping, "evenkeel log").await {
             Ok(log) => Ok(Arc::new(log) as Arc<dyn Log>),
             Err(error) if error.is_temporary() => Err(Unreachable(error.to_string()).into()),
             Err(error) => Err(error.into()),
@@ -155,7 +144,6 @@ async fn status(settings: &ReplicationSettings) -> Result<Exit> {
     let names = named(&*log, &[]).await?;
     let rows = insist(async || rows(&*log, &names).await.map_err(failed)).await?;
     output::print(&render::logs(&rows))?;
-    output::print(&render::log_troubles(&log.troubles()))?;
     Ok(Exit::Success)
 }
 
@@ -164,29 +152,20 @@ async fn rows(log: &dyn Log, names: &[String]) -> Result<Vec<render::LogRow>, lo
     let checkpoints = replica::newest_checkpoints(log).await?;
     let mut rows = Vec::new();
     for name in names {
-        let mut bounds = log.bounds(name).await?;
-        let copies = log.inspect(Some(name), false).await?;
-        bounds.current = copies.iter().filter(|copy| copy.is_whole()).count();
+        let bounds = log.bounds(name).await?;
         rows.push((name.clone(), bounds, checkpoints.get(name).copied()));
     }
-    log.inspect(None, false).await?;
     Ok(rows)
 }
 
-async fn verify(settings: &Verify) -> Result<Exit> {
-    let log = connect(&settings.some.replication).await?;
+async fn verify(settings: &Snapshots) -> Result<Exit> {
+    let log = connect(&settings.replication).await?;
     let mut is_whole = true;
-    for name in named(&*log, &settings.some.snapshots).await? {
-        let audit = async || audit(&*log, &name, settings.copies).await.map_err(failed);
+    for name in named(&*log, &settings.snapshots).await? {
+        let audit = async || audit(&*log, &name).await.map_err(failed);
         let found = insist(audit).await?;
         is_whole &= found.faulty == 0;
         output::print(&render::audited(&name, &found))?;
-    }
-    if settings.copies {
-        insist(async || log.inspect(None, true).await.map_err(failed)).await?;
-        let troubles = log.troubles();
-        is_whole &= troubles.is_empty();
-        output::print(&render::log_troubles(&troubles))?;
     }
     Ok(Exit::of(is_whole))
 }
@@ -232,13 +211,15 @@ async fn trim(settings: &Snapshots) -> Result<Exit> {
     let log = connect(&settings.replication).await?;
     for name in named(&*log, &settings.snapshots).await? {
         let named = name.clone();
-        with_replica(&log, move |replica| replica.trim(&named).map_err(NotStored)).await?;
+        let trim = move |replica: &Replica| replica.trim(&named).map_err(NotStored);
+        let untrimmed = with_replica(&log, trim).await?;
         let bounds = insist(async || log.bounds(&name).await.map_err(failed)).await?;
         output::print(&format!(
-            "{}: begins at {}, ends at {}\n",
+            "{}: begins at {}, ends at {}{}\n",
             visible::text(&name),
             bounds.first,
-            bounds.last
+            bounds.last,
+            untrimmed.map_or_else(String::new, |why| format!("; nothing was dropped: {why}"))
         ))?;
     }
     Ok(Exit::Success)

@@ -205,7 +205,9 @@ impl Watching {
                 lease: lease.clone(),
             });
             let defaults = self.defaults.clone();
+            let refused = server.refused(counts.snapshot());
             let feed = ClusterFeed::new(target, sink, defaults, counts, lease.clone());
+            let feed = feed.on_refusal(refused);
             // Each feed has its own thread, so that reading thousands of pods does not delay calls.
             let runtime = Builder::new_current_thread().enable_all().build()?;
             let run = move || {

@@ -160,9 +160,23 @@ pub(super) enum Broken {
     /// The server did not complete a step.
     #[error("the snapshot cannot be fed: {0}")]
     Undone(#[from] Undone),
-    /// The snapshot was deleted, or the server restarted.
+    /// The snapshot was deleted, or the server has lost what it acknowledged.
     #[error("the snapshot has another history")]
     OtherHistory,
+    /// The snapshot is fed from another cluster.
+    #[error(
+        "the fleet feeds it from the cluster {bound}, and this server watches {own}: give it \
+         another --fleet or --kubernetes-snapshot, or delete the snapshot"
+    )]
+    OtherCluster {
+        /// The uid of `kube-system` in the cluster of the snapshot.
+        bound: String,
+        /// The name and the uid of this cluster.
+        own: String,
+    },
+    /// The log of the fleet cannot be asked.
+    #[error(transparent)]
+    Log(#[from] crate::log::Error),
     /// The kubeconfig has another address for the cluster.
     #[error("the kubeconfig has another address for the cluster")]
     Moved,

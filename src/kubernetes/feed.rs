@@ -23,7 +23,7 @@ use super::target::Target;
 use super::watch::{KindEvent, follow};
 use crate::backoff::Backoff;
 use crate::log::lease::Lease;
-use crate::proto::v1::{Change, DefaultConstraints};
+use crate::proto::v1::{Change, DefaultConstraints, UpdateSnapshotResponse};
 use crate::server::FeedCounts;
 use crate::snapshot::ObjectKind;
 use crate::tasks;
@@ -50,7 +50,12 @@ pub(crate) struct ClusterFeed {
     left_out: LeftOut,
     /// The lease, if several servers share the right to feed.
     lease: Option<Arc<Lease>>,
+    /// Learns whether the feed is refused, and why.
+    on_refusal: Option<OnRefusal>,
 }
+
+/// Learns whether a feed is refused, and why.
+type OnRefusal = Box<dyn Fn(Option<String>) + Send>;
 
 impl ClusterFeed {
     /// A feed from `target` to `sink` that sets `defaults` and records its counts in `counts`. With
@@ -72,6 +77,17 @@ impl ClusterFeed {
             counts,
             left_out: LeftOut::default(),
             lease,
+            on_refusal: None,
+        }
+    }
+
+    /// The same feed, which tells whether it is refused because the fleet feeds the snapshot from
+    /// another cluster.
+    #[must_use]
+    pub(crate) fn on_refusal(self, on_refusal: impl Fn(Option<String>) + Send + 'static) -> Self {
+        Self {
+            on_refusal: Some(Box::new(on_refusal)),
+            ..self
         }
     }
 
@@ -117,7 +133,14 @@ impl ClusterFeed {
             let Err(broken) = self.keep_right().await;
             return broken;
         };
+        if let Err(broken) = self.bind(&lease).await {
+            return broken;
+        }
         let held = lease.acquire().await;
+        // Somebody else may have bound the snapshot while it did not exist.
+        if let Err(broken) = self.bind(&lease).await {
+            return broken;
+        }
         tokio::select! {
             kept = self.keep_right() => {
                 let Err(broken) = kept;
@@ -125,6 +148,25 @@ impl ClusterFeed {
             }
             () = lease.lost(held) => Broken::Superseded,
         }
+    }
+
+    /// Checks that the fleet feeds the snapshot from this cluster and no other. A snapshot that does
+    /// not exist may be fed from any.
+    async fn bind(&self, lease: &Lease) -> Result<(), Broken> {
+        let cluster = self.target.clone().connect(Reads::Decisions).await?;
+        let Some(uid) = cluster.identity().await? else {
+            return Ok(());
+        };
+        let is_free = !lease.is_held() && !self.sink.exists().await?;
+        let bound = lease.bind(&uid, is_free).await?;
+        let refused = (bound != uid).then(|| Broken::OtherCluster {
+            own: format!("{} ({uid})", cluster.name),
+            bound,
+        });
+        if let Some(on_refusal) = &self.on_refusal {
+            on_refusal(refused.as_ref().map(Broken::to_string));
+        }
+        refused.map_or(Ok(()), Err)
     }
 
     /// Finds the cluster, and keeps the snapshot equal to it until something breaks.
@@ -152,7 +194,7 @@ impl ClusterFeed {
         }
         let mut following = FollowedKinds::new(cluster, &self.counts, &mut self.left_out);
 
-        let epoch = {
+        let acknowledged = {
             let pulses = &cluster.pulses;
             replace(&self.sink, rules, &mut following, (&mut events, pulses)).await?
         };
@@ -167,7 +209,7 @@ impl ClusterFeed {
         let live = Live {
             sink: &self.sink,
             cluster,
-            epoch,
+            acknowledged,
             spoken: Instant::now(),
             told: Instant::now(),
         };
@@ -175,13 +217,13 @@ impl ClusterFeed {
     }
 }
 
-/// Replaces the snapshot by the listed objects of the cluster. Returns the new epoch.
+/// Replaces the snapshot by the listed objects of the cluster. Returns the acknowledgement.
 async fn replace(
     sink: &SnapshotSink,
     (defaults, version): (DefaultConstraints, String),
     following: &mut FollowedKinds<'_>,
     (events, pulses): (&mut mpsc::Receiver<KindEvent>, &Pulses),
-) -> Result<String, Broken> {
+) -> Result<UpdateSnapshotResponse, Broken> {
     let mut replace = sink.replace().await?;
     replace.set(defaults, version).await?;
     let mut taken = Vec::new();
@@ -206,14 +248,15 @@ async fn replace(
     let batch = take(&mut following.pending);
     let done = replace.update(batch.changes.clone()).await;
     following.done(batch, done)?;
-    Ok(replace.commit().await?.epoch)
+    Ok(replace.commit().await?)
 }
 
 /// A feed after its replace.
 struct Live<'a> {
     sink: &'a SnapshotSink,
     cluster: &'a ClusterClient,
-    epoch: String,
+    /// The last acknowledgement.
+    acknowledged: UpdateSnapshotResponse,
     /// The time when the last batch was applied.
     spoken: Instant,
     /// The moment up to which that batch contains all changes of the cluster.
@@ -274,7 +317,10 @@ impl Live<'_> {
         }
         let answer = self.sink.update(changes, self.told.elapsed()).await?;
         self.spoken = Instant::now();
-        match answer.epoch == self.epoch {
+        let before = std::mem::replace(&mut self.acknowledged, answer);
+        let now = &self.acknowledged;
+        // Somebody may have restored an older copy of the state directory.
+        match now.epoch == before.epoch && now.revision >= before.revision {
             true => Ok(()),
             false => Err(Broken::OtherHistory),
         }

@@ -6,7 +6,9 @@ use kube::api::ListParams;
 use kube::core::Request;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 use tokio::time::timeout;
+use tonic::codegen::http;
 
 use super::connection::ClusterClient;
 use super::error::Error;
@@ -118,6 +120,21 @@ impl ClusterClient {
         version
             .map(|version| version.to_string())
             .unwrap_or_default()
+    }
+
+    /// The uid of the namespace `kube-system`, which no two clusters share; `None` if the account
+    /// may not read it.
+    pub(super) async fn identity(&self) -> Result<Option<String>, Error> {
+        let namespaces = ApiResource::of(ObjectKind::Namespace);
+        let request = http::Request::get(format!("{}/kube-system", namespaces.path(None)));
+        let request = request.body(Vec::new()).expect("it is an address");
+        match self.client.request::<Value>(request).await {
+            Ok(found) => Ok(found["metadata"]["uid"].as_str().map(str::to_owned)),
+            Err(error) => match self.asked("get", namespaces, false).failed(&error) {
+                error if error.is_refusal() => Ok(None),
+                error => Err(error),
+            },
+        }
     }
 
     async fn load_one(

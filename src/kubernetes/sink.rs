@@ -13,8 +13,8 @@ use crate::proto::v1;
 use crate::proto::v1::spread_service_client::SpreadServiceClient;
 use crate::proto::v1::stream_snapshot_request::Step;
 use crate::proto::v1::{
-    BeginReplace, Change, CommitReplace, DefaultConstraints, StreamSnapshotRequest,
-    UpdateSnapshotRequest, UpdateSnapshotResponse,
+    BeginReplace, Change, CommitReplace, DefaultConstraints, GetSnapshotRequest,
+    StreamSnapshotRequest, UpdateSnapshotRequest, UpdateSnapshotResponse,
 };
 
 /// The longest time to wait for an acknowledgement. The commit of a large replace takes seconds.
@@ -83,6 +83,19 @@ impl SnapshotSink {
         Self {
             rpc,
             snapshot: snapshot.to_owned(),
+        }
+    }
+
+    /// Returns whether the snapshot exists.
+    pub(super) async fn exists(&self) -> Result<bool, Undone> {
+        let request = GetSnapshotRequest {
+            snapshot: self.snapshot.clone(),
+            ..Default::default()
+        };
+        match self.rpc.clone().get_snapshot(request).await {
+            Ok(_) => Ok(true),
+            Err(status) if status.code() == Code::NotFound => Ok(false),
+            Err(status) => Err(status.into()),
         }
     }
 

@@ -1,12 +1,11 @@
 //! Reads a whole log, and reports each message that does not prove its place.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
 use super::interface::{Bounds, Error, Log, Message};
-use super::record::{Hash, Place, Verdict, digest};
+use super::record::{Place, Verdict};
 use crate::backoff::Backoff;
 
 /// The longest wait for a message that the log should have, and for a log that cannot be reached:
@@ -20,9 +19,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// The largest number of listed faults.
 const LISTED: usize = 100;
 
-/// The number of messages of each copy that are compared at a time.
-const COMPARED: u64 = 32;
-
 /// The findings about a log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Audit {
@@ -32,8 +28,6 @@ pub struct Audit {
     pub records: u64,
     /// Messages that no reader applies: another server's message came before them.
     pub voids: u64,
-    /// The servers whose copies were compared.
-    pub copies: BTreeSet<String>,
     /// The number of faults.
     pub faulty: u64,
     /// The first of the faults.
@@ -45,38 +39,34 @@ pub struct Audit {
 pub struct Fault {
     /// The sequence of the message.
     pub sequence: u64,
-    /// The server whose copy has the fault; `None` for the copy that readers get.
-    pub copy: Option<String>,
     /// The fault, in words.
     pub what: String,
 }
 
-/// Reads the log of a snapshot up to its present end. With `copies`, also compares each server's
-/// copy with it.
+/// Reads the log of a snapshot up to its present end.
 ///
 /// # Errors
 /// The log cannot be read now, or there is none.
-pub async fn audit(log: &dyn Log, name: &str, copies: bool) -> Result<Audit, Error> {
+pub async fn audit(log: &dyn Log, name: &str) -> Result<Audit, Error> {
     let bounds = patiently(async || log.bounds(name).await).await?;
     let mut audit = Audit {
-        bounds,
+        bounds: bounds.clone(),
         ..Audit::default()
     };
     let follower = log.follow(name, bounds.first - 1);
     let mut place = (bounds.first == 1).then_some(Place::START);
     let mut after = bounds.first - 1;
-    let mut read = BTreeMap::new();
     while after < bounds.last {
         let no_message = || Error::Unreachable(format!("no message {}", after + 1));
         let next = async || follower.next(after, PATIENCE).await?.ok_or_else(no_message);
         let mut message = patiently(next).await?;
         if message.sequence > after + 1 {
-            // A follower reads any copy, which may lack messages. The leader is asked itself.
+            // A follower reads any copy. The leader is asked itself.
             let own = async || log.read(name, after + 1).await;
             match patiently(own).await {
                 Ok(own) => message = own,
                 Err(Error::NotFound(_)) => {
-                    audit.note(after + 1, None, "it is missing");
+                    audit.note(after + 1, "it is missing");
                     after += 1;
                     continue;
                 }
@@ -85,13 +75,6 @@ pub async fn audit(log: &dyn Log, name: &str, copies: bool) -> Result<Audit, Err
         }
         place = Some(audit.judge(place, &message));
         after = message.sequence;
-        if copies {
-            read.insert(after, digest(&[&message.bytes]));
-            if read.len() as u64 == COMPARED || after == bounds.last {
-                let some = std::mem::take(&mut read);
-                patiently(async || audit.compare(log, name, &some).await).await?;
-            }
-        }
     }
     Ok(audit)
 }
@@ -111,12 +94,11 @@ async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T, Error>) -> Result<
 }
 
 impl Audit {
-    fn note(&mut self, sequence: u64, copy: Option<&str>, what: impl Into<String>) {
+    fn note(&mut self, sequence: u64, what: impl Into<String>) {
         self.faulty += 1;
         if self.faults.len() < LISTED {
             self.faults.push(Fault {
                 sequence,
-                copy: copy.map(str::to_owned),
                 what: what.into(),
             });
         }
@@ -143,41 +125,16 @@ impl Audit {
             }
             Verdict::Void => self.voids += 1,
             Verdict::Damaged(why) | Verdict::Later(why) => {
-                self.note(sequence, None, why.to_string());
+                self.note(sequence, why.to_string());
             }
-            Verdict::Gap => self.note(sequence, None, "it is not the next one"),
-            Verdict::OtherLog => self.note(sequence, None, "it is of another log"),
+            Verdict::Gap => self.note(sequence, "it is not the next one"),
+            Verdict::OtherLog => self.note(sequence, "it is of another log"),
             Verdict::Fork => {
                 let what = "it follows on another message than the one before it";
-                self.note(sequence, None, what);
+                self.note(sequence, what);
             }
         }
         // The next message is judged by the place that this message names itself.
         Place::before(message).unwrap_or(place).after(message)
-    }
-
-    /// Compares messages with those in each server's copy, by their hashes.
-    async fn compare(
-        &mut self,
-        log: &dyn Log,
-        name: &str,
-        own: &BTreeMap<u64, Hash>,
-    ) -> Result<(), Error> {
-        let Some((&first, &last)) = own.keys().next().zip(own.keys().next_back()) else {
-            return Ok(());
-        };
-        for (server, messages) in log.read_copies(name, first, last + 1 - first).await? {
-            let has = messages.iter();
-            let has: BTreeMap<_, _> = has.map(|it| (it.sequence, digest(&[&it.bytes]))).collect();
-            for (&sequence, hash) in own {
-                match has.get(&sequence) {
-                    Some(found) if found == hash => {}
-                    Some(_) => self.note(sequence, Some(&server), "it differs from what was read"),
-                    None => self.note(sequence, Some(&server), "it is missing"),
-                }
-            }
-            self.copies.insert(server);
-        }
-        Ok(())
     }
 }

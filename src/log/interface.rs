@@ -64,33 +64,19 @@ pub trait Log: Send + Sync {
     /// [`Error::NotFound`], [`Error::Unreachable`] and [`Error::Full`].
     fn time<'a>(&'a self, name: &'a str) -> Wait<'a, SystemTime>;
 
-    /// Reads one message from the leader's copy.
+    /// Reads one message from the leader.
     ///
     /// # Errors
     /// [`Error::NotFound`] and [`Error::Unreachable`].
     fn read<'a>(&'a self, name: &'a str, sequence: u64) -> Wait<'a, Message>;
 
-    /// Reads `most` messages from a sequence on, from the copy of each server that keeps the log
-    /// and can be reached. A copy yields those of the messages that it has, in order.
+    /// The range of messages in each of the places where blobs and keys are kept, by name.
     ///
     /// # Errors
-    /// [`Error::NotFound`] and [`Error::Unreachable`].
-    fn read_copies<'a>(
-        &'a self,
-        name: &'a str,
-        from: u64,
-        most: u64,
-    ) -> Wait<'a, Vec<(String, Vec<Message>)>>;
+    /// [`Error::Unreachable`].
+    fn beside(&self) -> Wait<'_, Vec<(String, Bounds)>>;
 
-    /// Counts the messages in each server's copy of a snapshot's log; without a name, in the copies
-    /// of the blobs and keys. With `reads`, it reads all messages and does not count damaged ones.
-    /// If the leader lacks something that another server has, that server leads from then on.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] and [`Error::Unreachable`].
-    fn inspect<'a>(&'a self, name: Option<&'a str>, reads: bool) -> Wait<'a, Vec<LogCopy>>;
-
-    /// Returns the known damages of copies, in words for people.
+    /// Returns what this server may not do at the engine, in words for people.
     fn troubles(&self) -> Vec<String>;
 
     /// Drops the messages before a sequence. The other messages keep their sequences.
@@ -172,12 +158,6 @@ pub trait Keys: Send + Sync {
     /// # Errors
     /// [`Error::Conflict`], [`Error::Unreachable`] and [`Error::UnknownFate`].
     fn set_if<'a>(&'a self, key: &'a str, revision: Option<u64>, value: Bytes) -> Wait<'a, u64>;
-
-    /// The keys that begin with this, each with its value, in any order.
-    ///
-    /// # Errors
-    /// [`Error::Unreachable`].
-    fn list<'a>(&'a self, prefix: &'a str) -> Wait<'a, Vec<(String, Bytes)>>;
 }
 
 /// The reason why a call to a log failed. The kinds differ in what the caller knows afterwards.
@@ -224,7 +204,7 @@ pub struct Message {
 }
 
 /// The range of messages that a log holds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Bounds {
     /// The sequence of the first message that is kept; `last` + 1 when none is.
     pub first: u64,
@@ -236,54 +216,21 @@ pub struct Bounds {
     pub max_bytes: u64,
     /// The number of servers that keep the log.
     pub copies: usize,
-    /// The number of these servers that have the whole log now. The other servers do not count yet
-    /// when a leader has to be elected.
-    pub current: usize,
+    /// The names of those servers that have not followed the leader to the end of the log, or are
+    /// away. They do not count when a leader has to be elected.
+    pub behind: Vec<String>,
 }
 
 impl Bounds {
     /// Returns whether enough servers keep the log now for a record to be acknowledged. A leader
     /// without a majority still answers reads.
     pub fn has_majority(&self) -> bool {
-        2 * self.current > self.copies
-    }
-}
-
-/// A server's copy of something that several servers keep.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogCopy {
-    /// The server.
-    pub server: String,
-    /// The name of the thing that is copied.
-    pub of: String,
-    /// The number of messages that the copy has.
-    pub has: u64,
-    /// The number of messages that it has to have.
-    pub wanted: u64,
-    /// True if the copy has followed the leader's copy up to its end.
-    pub is_current: bool,
-}
-
-impl LogCopy {
-    /// Returns whether the copy has all messages.
-    pub fn is_whole(&self) -> bool {
-        self.is_current && self.has >= self.wanted
+        2 * self.current() > self.copies
     }
 
-    /// Returns whether the copy lacks messages that it will not get any more.
-    pub fn is_damaged(&self) -> bool {
-        self.is_current && self.has < self.wanted
-    }
-}
-
-impl std::fmt::Display for LogCopy {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (server, of) = (visible::brief(&self.server), visible::brief(&self.of));
-        let (has, wanted) = (self.has, self.wanted);
-        write!(
-            f,
-            "server {server} of the log has {has} of {wanted} messages of {of}"
-        )
+    /// Returns how many servers have the whole log now.
+    pub fn current(&self) -> usize {
+        self.copies.saturating_sub(self.behind.len())
     }
 }
 

@@ -1,8 +1,8 @@
 //! The log that several servers share. An engine outside of them keeps it, and every server applies
 //! the same records in the same order.
 //!
-//! [`Log`] is the interface of an engine. The engine is not trusted: each [record](Body) proves its
-//! place when it is read ([`record`]).
+//! [`Log`] is the interface of an engine. Each [record](Body) proves its place when it
+//! is read ([`record`]).
 //!
 //! `lease` is a right that one server of a fleet has at a time, `audit` reads a log whole, and
 //! `fake` is a log in memory that loses, delays, repeats and damages messages on demand.
@@ -16,5 +16,5 @@ pub mod nats;
 pub mod record;
 
 pub use entry_row::{AsideRow, EntryRow, Happened, NumberedRow};
-pub use interface::{Blob, Blobs, Bounds, Error, Follower, Keys, Log, LogCopy, Message, Wait};
+pub use interface::{Blob, Blobs, Bounds, Error, Follower, Keys, Log, Message, Wait};
 pub use record::{Body, Hash, Place, Unreadable, Verdict};

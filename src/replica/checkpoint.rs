@@ -67,6 +67,7 @@ impl Replica {
         let Some((whole, place)) = copied else {
             return Ok(None);
         };
+        let written = self.time_of_log(name);
         let sequence = place.sequence;
         if sequence <= track.checkpoint.load(Ordering::Relaxed) {
             return Ok(None);
@@ -74,6 +75,7 @@ impl Replica {
         let entry = self.write_whole(&whole)?;
         let row = CheckpointRow {
             snapshot: Some(entry),
+            written: written.unwrap_or(0),
             ..place
         };
         let blob = format!("{}{sequence:020}", folder(name));
@@ -117,36 +119,50 @@ impl Replica {
         open(&bytes).map_err(|error| Decoding::Impossible(error.to_string()))
     }
 
-    /// Restores a snapshot from a checkpoint.
+    /// Restores a snapshot from a checkpoint that was written at this time by the clock of the log.
     pub(super) fn restore(
         &self,
         registry: &Registry,
         name: &str,
-        mut row: EntryRow,
+        (mut row, written): (EntryRow, i64),
     ) -> Result<Restoring, Decoding> {
         let aside = row.aside.take();
-        let restoring = registry.restoring(decode::saved(name, row)?);
+        let mut saved = decode::saved(name, row)?;
+        if written > 0 {
+            saved.pass(self.passed_since(name, written));
+        }
+        let restoring = registry.restoring(saved);
         let aside = aside.ok_or_else(Decoding::damaged)?;
         self.read_objects(&aside, |batch| restoring.state.add(batch))?;
         Ok(restoring)
     }
 
     /// Trims the log of a snapshot up to its checkpoint before the last, except for
-    /// messages of the last minutes, and drops older checkpoints.
+    /// messages of the last minutes, and drops older checkpoints. Returns the reason if there is
+    /// nothing to drop.
     ///
     /// # Errors
     /// The log cannot be reached now.
-    pub fn trim(&self, name: &str) -> Result<(), JournalError> {
+    pub fn trim(&self, name: &str) -> Result<Option<&'static str>, JournalError> {
         let checkpoints = self.checkpoints(name)?;
         // Both times are of the log's clock, so that no server's wrong clock trims it.
         let now = self.waiting.insist(|| self.log.time(name))?;
         let is_old = |blob: &&Blob| now.duration_since(blob.at).is_ok_and(|age| age >= KEPT);
+        if checkpoints.len() < 2 {
+            return Ok(Some("it takes two checkpoints"));
+        }
         let Some(covering) = checkpoints.iter().skip(1).find(is_old) else {
-            return Ok(());
+            return Ok(Some("the checkpoint before the last is not 10 minutes old"));
         };
         let Ok(row) = self.read_checkpoint(covering) else {
-            return Ok(());
+            return Ok(Some("the checkpoint before the last is damaged"));
         };
+        let first = self.waiting.insist(|| self.log.bounds(name))?.first;
+        if row.sequence < first {
+            return Ok(Some(
+                "all that the checkpoint before the last covers is gone already",
+            ));
+        }
         let parts = self.trimmed_parts(name, row.sequence)?;
         let trim = || self.log.trim(name, row.sequence + 1);
         self.waiting.insist(trim)?;
@@ -156,11 +172,11 @@ impl Replica {
         for blob in checkpoints.iter().filter(|blob| blob.name < covering.name) {
             self.drop_checkpoint(blob)?;
         }
-        Ok(())
+        Ok(None)
     }
 
     /// The parts in blobs that only records up to a sequence need.
-    fn trimmed_parts(&self, name: &str, last: u64) -> Result<Vec<String>, JournalError> {
+    pub(super) fn trimmed_parts(&self, name: &str, last: u64) -> Result<Vec<String>, JournalError> {
         let first = self.waiting.insist(|| self.log.bounds(name))?.first;
         let mut parts = Vec::new();
         for sequence in first..=last {

@@ -4,6 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use data_encoding::HEXLOWER;
+use prost::bytes::Bytes;
+
 use super::parts::{PARTS, SeenParts, named_parts, part_names};
 use super::server::Replica;
 use super::track::{Reading, Track};
@@ -17,8 +20,15 @@ use crate::snapshot::JournalError;
 const ORPHANED: Duration = Duration::from_secs(6 * 3_600);
 
 /// The time for which the log of a deleted snapshot is kept after this server has read of the
-/// deletion, by the same clock.
-const DELETED: Duration = Duration::from_secs(24 * 3_600);
+/// deletion, by the same clock: the other servers read of it meanwhile. One that does not finds the
+/// note of [`removed_key`].
+const DELETED: Duration = Duration::from_secs(20);
+
+/// Returns the key under which servers note the last log of a snapshot that was removed because the
+/// snapshot was deleted.
+fn removed_key(name: &str) -> String {
+    format!("removed/{}", HEXLOWER.encode(name.as_bytes()))
+}
 
 impl Replica {
     /// Drops blobs of a replace that was given up, or whose log is gone. Returns how many.
@@ -31,11 +41,6 @@ impl Replica {
             return Ok(0);
         }
         let names = self.waiting.insist(|| self.log.names())?;
-        // A copy that lacks records does not name all needed parts.
-        self.inspect(&names)?;
-        if let Some(trouble) = self.log.troubles().into_iter().next() {
-            return Err(unreachable(trouble));
-        }
         for name in names {
             self.keep_those_of_checkpoints(&name, &mut orphans)?;
             if orphans.is_empty() {
@@ -111,8 +116,9 @@ impl Replica {
         Ok(())
     }
 
-    /// Removes the log of a snapshot that was deleted a day ago. Returns whether it is removed. A
-    /// record closes the log first, so that nobody appends to it any more. `may_remove` is asked
+    /// Removes the log of a snapshot that was deleted some time ago, and what only that log needs.
+    /// Returns whether it is removed. A record closes the log first, so that nobody appends to it
+    /// any more. `may_remove` is asked
     /// right before the removal: only one of several servers removes logs. If two do all the same,
     /// neither removes a log that was made anew under the name.
     ///
@@ -124,6 +130,14 @@ impl Replica {
         may_remove: impl Fn() -> bool,
     ) -> Result<bool, JournalError> {
         let track = self.track(name);
+        let end = {
+            let reading = track.reading.lock();
+            if !self.is_long_deleted(&reading) {
+                return Ok(false);
+            }
+            reading.place.sequence
+        };
+        let parts = self.trimmed_parts(name, end)?;
         let mut reading = track.reading.lock();
         if !self.is_long_deleted(&reading) {
             return Ok(false);
@@ -137,6 +151,10 @@ impl Replica {
         if !may_remove() {
             return Ok(false);
         }
+        for part in parts {
+            self.waiting.until(self.log.blobs().drop_blob(&part))?;
+        }
+        self.note_removed(name, reading.place)?;
         match self.remove_closed(name, reading.place) {
             // Another server was first.
             Ok(()) | Err(Error::NotFound(_)) => {}
@@ -144,6 +162,23 @@ impl Replica {
         }
         self.read_anew(&track, &mut reading);
         Ok(true)
+    }
+
+    /// Notes that a log is removed because its snapshot was deleted.
+    fn note_removed(&self, name: &str, end: Place) -> Result<(), Error> {
+        let key = removed_key(name);
+        let before = self.waiting.until(self.log.keys().get(&key))?;
+        let revision = before.map(|(_, revision)| revision);
+        let log = Bytes::copy_from_slice(end.log_id.as_bytes());
+        let set = self.log.keys().set_if(&key, revision, log);
+        self.waiting.until(set).map(drop)
+    }
+
+    /// Returns whether a log is gone because its snapshot was deleted.
+    pub(super) fn was_removed(&self, name: &str, read: Place) -> Result<bool, Error> {
+        let key = removed_key(name);
+        let noted = self.waiting.until(self.log.keys().get(&key))?;
+        Ok(noted.is_some_and(|(log, _)| log[..] == read.log_id.as_bytes()[..]))
     }
 
     /// Removes the log that ends at a place.

@@ -1,7 +1,8 @@
 //! Checks of this server's clocks: they are compared with the clock of the log.
 //!
 //! No wall clock decides when something ends that several servers keep: each server measures time
-//! spans by its own monotonic clock. A server whose wall clock is wrong appends nothing, because
+//! spans by its own monotonic clock. How old a record is that a server reads when it starts, follows
+//! from the log's own times. A server whose wall clock is wrong appends nothing, because
 //! the times in its records would be wrong. A server whose monotonic clock runs otherwise than the
 //! clock of the log measures its time spans anew.
 
@@ -24,6 +25,9 @@ const QUICK: Duration = Duration::from_millis(250);
 
 /// The largest error of a time span that was measured while both clocks kept to these limits.
 pub const GRACE: Duration = Duration::from_secs(1);
+
+/// The largest difference between the clocks of nats-servers, which lead a log in turn.
+const BROKERS: Duration = Duration::from_secs(2);
 
 /// The time for which a comparison stays valid, unless the wall clock is set.
 const COUNTS: Duration = Duration::from_secs(10);
@@ -132,6 +136,27 @@ impl ClockWatch {
     pub fn check(&self) -> Result<(), JournalError> {
         self.trouble()
             .map_or(Ok(()), |why| Err(JournalError::WrongClock(why)))
+    }
+
+    /// The time by the clock of the log, in nanoseconds since 1970, if this server's clocks are
+    /// known to be right.
+    pub fn log_time(&self, now: Now) -> Option<i64> {
+        if !self.is_right(now) {
+            return None;
+        }
+        let passed = now.steady.since(Moment::default()).as_nanos();
+        let ahead = self.0.lock().ahead?;
+        Some(ahead.saturating_add(i64::try_from(passed).ok()?))
+    }
+
+    /// The least time that has passed since a time by the clock of the log, which another
+    /// nats-server may have told.
+    pub fn passed(&self, since: i64, now: Now) -> Duration {
+        let passed = self
+            .log_time(now)
+            .map_or(0, |now| now.saturating_sub(since));
+        let passed = Duration::from_nanos(u64::try_from(passed).unwrap_or(0));
+        passed.saturating_sub(BROKERS)
     }
 
     /// The moment since which the monotonic clock runs as the clock of the log does.

@@ -15,16 +15,12 @@ pub struct Counts {
     pub unknown_fates: AtomicU64,
     /// Messages that no reader applies.
     pub voids: AtomicU64,
-    /// Messages that were missing or damaged, and were found in another copy.
-    pub reread: AtomicU64,
     /// The number of times that a message that was there did not come in time.
     pub stalls: AtomicU64,
     /// The number of times that a snapshot was given up because of the content of its log.
     pub quarantines: AtomicU64,
     /// Snapshots that were read anew, from a checkpoint or from the beginning.
     pub bootstraps: AtomicU64,
-    /// The number of times that servers held different snapshots after the same record.
-    pub differences: AtomicU64,
     /// Checkpoints that were written.
     pub checkpoints: AtomicU64,
 }

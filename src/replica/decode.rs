@@ -22,6 +22,9 @@ pub enum Decoding {
     /// Data that the entry needs cannot be read now.
     #[error("{0}")]
     Unreachable(String),
+    /// Data that the entry needs is not found.
+    #[error("{0}")]
+    Missing(String),
     /// A later version has written the entry.
     #[error("{0}")]
     Later(String),
@@ -45,7 +48,10 @@ impl Decoding {
 
 impl From<Error> for Decoding {
     fn from(error: Error) -> Self {
-        Self::Unreachable(error.to_string())
+        match error {
+            Error::NotFound(_) => Self::Missing(error.to_string()),
+            error => Self::Unreachable(error.to_string()),
+        }
     }
 }
 

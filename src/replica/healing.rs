@@ -10,7 +10,7 @@ use super::decode::Decoding;
 use super::server::Replica;
 use super::track::{CheckpointRow, ReadAside, Reading, Track};
 use super::waiting::unreachable;
-use crate::log::{Bounds, Error, Message, Place, Verdict};
+use crate::log::{Bounds, Error, Place, Verdict};
 use crate::snapshot::{JournalError, Registry, Whole};
 
 impl Replica {
@@ -18,7 +18,7 @@ impl Replica {
     /// that was so. If the log goes on where it was read up to, nothing is read anew. Otherwise the
     /// snapshot is read anew, aside: from a checkpoint that the log continues, or from the first
     /// record. It answers once everything acknowledged was read, and if it is not behind earlier
-    /// answers. A snapshot that is ahead of a log which lost its end is written to the log anew.
+    /// answers.
     ///
     /// # Errors
     /// It is not possible now.
@@ -31,21 +31,16 @@ impl Replica {
         }
         let bounds = self.waiting.until(self.log.bounds(&track.name))?;
         let may_go_on = matches!(condition, Condition::Ahead(_) | Condition::Gone);
-        if may_go_on && self.is_back(track, bounds)? {
+        if may_go_on && self.is_back(track, &bounds)? {
             return Ok(true);
         }
-        if matches!(condition, Condition::Ahead(_))
-            && let Some(place) = self.write_own(registry, track, bounds)?
-        {
-            *track.anew.lock() = Some(self.anew(registry, &track.name, place));
-        }
-        self.read_aside(registry, track, bounds)?;
+        self.read_aside(registry, track, &bounds)?;
         Ok(true)
     }
 
     /// Follows a log again that goes on where it was read up to: the log is there again, or a
     /// leader answers that was not cut off. Returns whether the log goes on there.
-    fn is_back(&self, track: &Track, bounds: Bounds) -> Result<bool, JournalError> {
+    fn is_back(&self, track: &Track, bounds: &Bounds) -> Result<bool, JournalError> {
         let mut reading = track.reading.lock();
         let is_back = self.continues(track, &CheckpointRow::of(&reading), bounds)?;
         if is_back {
@@ -72,7 +67,7 @@ impl Replica {
         if self.checkpoints(&track.name)?.is_empty() {
             return Ok(false);
         }
-        self.read_aside(registry, track, bounds).map(|()| true)
+        self.read_aside(registry, track, &bounds).map(|()| true)
     }
 
     /// Makes a track go on with another reading of its log.
@@ -88,7 +83,7 @@ impl Replica {
         &self,
         registry: &Registry,
         track: &Track,
-        bounds: Bounds,
+        bounds: &Bounds,
     ) -> Result<(), JournalError> {
         let mut kept = track.anew.lock();
         let mut anew = match kept.take() {
@@ -175,31 +170,12 @@ impl Replica {
         &self,
         registry: &Registry,
         track: &Track,
-        bounds: Bounds,
+        bounds: &Bounds,
     ) -> Result<ReadAside, JournalError> {
-        if let Some(begun) = self.begin_at(registry, track, bounds)? {
-            return Ok(begun);
-        }
-        // The leader may lack messages that another server has. After the inspection that server
-        // leads.
-        self.inspect(std::slice::from_ref(&track.name))?;
-        let bounds = self.waiting.until(self.log.bounds(&track.name))?;
-        let begun = self.begin_at(registry, track, bounds)?;
-        begun.ok_or_else(|| unreachable("the log has no beginning, and no checkpoint continues it"))
-    }
-
-    /// As [`Self::begin_anew`]; `None` if the log has neither such a checkpoint nor its first
-    /// record.
-    fn begin_at(
-        &self,
-        registry: &Registry,
-        track: &Track,
-        bounds: Bounds,
-    ) -> Result<Option<ReadAside>, JournalError> {
         let name = &*track.name;
         for blob in self.checkpoints(name)? {
             let row = match self.read_checkpoint(&blob) {
-                Err(Decoding::Impossible(_)) => continue,
+                Err(Decoding::Impossible(_) | Decoding::Missing(_)) => continue,
                 row => row.map_err(unreachable)?,
             };
             let Some(entry) = row.snapshot.clone() else {
@@ -209,8 +185,8 @@ impl Replica {
                 continue;
             }
             let stands = (entry.epoch.clone(), entry.sequence, entry.revision);
-            let restoring = match self.restore(registry, name, entry) {
-                Err(Decoding::Impossible(_)) => continue,
+            let restoring = match self.restore(registry, name, (entry, row.written)) {
+                Err(Decoding::Impossible(_) | Decoding::Missing(_)) => continue,
                 restoring => restoring.map_err(unreachable)?,
             };
             let reading = row.reading(&*self.log, name);
@@ -218,13 +194,17 @@ impl Replica {
             reading.stand_at(&stands.0, stands.1, stands.2);
             let track = Track::aside(name, reading);
             track.checkpoint.store(row.sequence, Ordering::Relaxed);
-            return Ok(Some(ReadAside {
+            return Ok(ReadAside {
                 track: Box::new(track),
                 snapshot: registry.successor(name, Some(restoring)),
-            }));
+            });
         }
-        let is_whole = bounds.first <= 1;
-        Ok(is_whole.then(|| self.anew(registry, name, Place::START)))
+        match bounds.first <= 1 {
+            true => Ok(self.anew(registry, name, Place::START)),
+            false => Err(unreachable(
+                "the log has no beginning, and no checkpoint continues it",
+            )),
+        }
     }
 
     /// Returns whether a log goes on at the place of a checkpoint.
@@ -232,7 +212,7 @@ impl Replica {
         &self,
         track: &Track,
         row: &CheckpointRow,
-        bounds: Bounds,
+        bounds: &Bounds,
     ) -> Result<bool, Error> {
         let Some(place) = row.place() else {
             return Ok(false);
@@ -251,55 +231,6 @@ impl Replica {
         // Nothing comes after the place, so its own message is compared.
         let own = self.read_kept(&track.name, place.sequence)?;
         Ok(own.is_some_and(|message| row.is_after(&message)))
-    }
-
-    /// The place after the last message of a log, as told by its last record that counts and by the
-    /// messages after that record.
-    fn told_place(&self, track: &Track, bounds: Bounds) -> Result<Option<Place>, Error> {
-        let mut later: Vec<Message> = Vec::new();
-        for sequence in (bounds.first.max(1)..=bounds.last).rev() {
-            let Some(message) = self.read_kept(&track.name, sequence)? else {
-                return Ok(None);
-            };
-            if let Some(place) = Place::told_by(&message) {
-                let end = later.iter().rev().fold(place, Place::after);
-                return Ok(Some(end));
-            }
-            later.push(message);
-        }
-        Ok(None)
-    }
-
-    /// Writes a snapshot anew to its log if the log has lost its end: then a record of this server
-    /// lands there. The first server wins. Returns the place before the written record.
-    fn write_own(
-        &self,
-        registry: &Registry,
-        track: &Track,
-        bounds: Bounds,
-    ) -> Result<Option<Place>, JournalError> {
-        let place = track.reading.lock().place;
-        if bounds.last >= place.sequence {
-            return Ok(None);
-        }
-        let told = self.told_place(track, bounds)?;
-        let Some(at) = told.filter(|at| at.log_id == place.log_id) else {
-            return Ok(None);
-        };
-        let reading = Reading::from(at, &*self.log, &track.name);
-        let aside = Track::aside(&track.name, reading);
-        let goes_on = self.confirm_end(&aside, &mut aside.reading.lock())?;
-        if goes_on {
-            // The log goes on after all.
-            return Err(unreachable("its end was not known to its leader"));
-        }
-        let snapshot = registry.get(&track.name).ok();
-        let snapshot = snapshot.filter(|snapshot| snapshot.is_synced());
-        let whole = snapshot.and_then(|snapshot| snapshot.whole(|_| Some(())));
-        match whole {
-            Some((whole, ())) => self.write_anew(&aside, &whole),
-            None => Ok(None),
-        }
     }
 
     /// Writes a snapshot anew at the end of a log, under a new epoch. Returns the place before it;

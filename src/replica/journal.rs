@@ -12,7 +12,7 @@ use super::track::{Reading, Track};
 use super::waiting::unreachable;
 use crate::log::{EntryRow, Error};
 use crate::snapshot::{
-    Aside, Batch, Change, Entry, Journal, JournalError, Missed, Moment, Standing, Whole,
+    Aside, Batch, Change, Entry, Journal, JournalError, Missed, Moment, Standing,
 };
 
 /// The number of records that are read before they are handed out.
@@ -37,7 +37,6 @@ impl Journal for Replica {
             return Err(JournalError::Behind);
         }
         let rows: Result<Vec<EntryRow>, _> = entries.iter().map(|e| self.row(e)).collect();
-        let before = reading.taken;
         self.publish(&track, &mut reading, rows?)?;
         if self.local.is_some() {
             let local: Vec<_> = entries.iter().map(|it| self.local(*it)).collect();
@@ -45,10 +44,7 @@ impl Journal for Replica {
         }
         match last.change {
             Change::Deleted => reading.stand_before((self.clock)().steady),
-            _ => {
-                reading.stand_at(last.epoch, last.sequence, last.revision);
-                self.note_milestone(&mut reading, before, (last.epoch, last.sequence));
-            }
+            _ => reading.stand_at(last.epoch, last.sequence, last.revision),
         }
         for entry in entries {
             if let Change::Replaced(aside) | Change::Rewritten(aside) = entry.change {
@@ -87,8 +83,8 @@ impl Journal for Replica {
         self.read_on(&track, &mut reading, all)
     }
 
-    fn stands(&self, at: Standing<'_>, copy: &dyn Fn() -> Whole) {
-        self.copy_if_due(at, copy);
+    fn has(&self, snapshot: &str) -> bool {
+        self.waiting.until(self.log.bounds(snapshot)).is_ok()
     }
 
     fn right_since(&self, snapshot: &str) -> Result<Moment, JournalError> {

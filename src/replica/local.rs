@@ -65,7 +65,7 @@ impl Replica {
             return Ok(false);
         }
         match self.waiting.until(self.log.bounds(name)) {
-            Ok(bounds) => self.continues(&self.track(name), row, bounds),
+            Ok(bounds) => self.continues(&self.track(name), row, &bounds),
             Err(Error::NotFound(_)) => Ok(false),
             Err(error) => Err(error),
         }

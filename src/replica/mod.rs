@@ -6,7 +6,7 @@
 //!
 //! # What is promised, and where
 //!
-//! Every promise about a log that is not trusted has one place:
+//! Every promise has one place:
 //!
 //! - The same records in the same order: `Place::judge` in `log/record.rs`: a record counts if and
 //!   only if it names the sequence before its own, the log, and the hash of the log up to there.
@@ -48,16 +48,9 @@
 //!   `replica/clocks.rs`: each server measures time by its own monotonic clock, and appends nothing
 //!   while its wall clock is wrong.
 //! - No server goes on with wrong data: `replica/reading.rs`: at a gap, a damaged message, a fork
-//!   or another log, the message is read again from the leader, then from other servers. If the
-//!   fault stays, the snapshot stops answering (`WriteTurn::not_stored`) until `replica/healing.rs`
-//!   has read it anew.
-//! - Servers hold the same snapshots, not only the same records: `replica/comparing.rs`: after the
-//!   first record of each quarter of an hour, by the clock of the log, every server copies the
-//!   snapshot (`Journal::stands`, with the turn) and tells the others its digest, in a key of the
-//!   log. The digest that the fewest servers have is in doubt: these servers stop answering from
-//!   the snapshot and read it anew. Of equally rare digests, it is that of the server that has read
-//!   the log for longest. So of two servers one reads anew first, and the other if they still
-//!   differ.
+//!   or another log, the snapshot stops answering (`WriteTurn::not_stored`) until
+//!   `replica/healing.rs` has read it anew from the newest checkpoint. This is the only path for
+//!   every doubt.
 //!
 //! # How it works
 //!
@@ -76,8 +69,8 @@
 //!   as have done so since its last one, for 10 ms each (`Reading::note_own`,
 //!   `Journal::let_others`). No message is sent for that. With four servers that change one
 //!   snapshot all the time, `tests/simulation/fairness.rs` bounds how often a change loses.
-//! - The log of a deleted snapshot is closed by a record a day later, after which nobody appends,
-//!   and then removed. `Log::remove_if` removes it on the condition that it ends with that record.
+//! - The log of a deleted snapshot is soon closed by a record, after which nobody appends, and then
+//!   removed. A key notes that, for servers that have not read of the deletion. `Log::remove_if` removes it on the condition that it ends with that record.
 //!   NATS deletes streams without a condition. So the stream of a log that is made anew has the
 //!   next number in its name. A key counts that number by compare-and-set before the former stream
 //!   is deleted. So a late deletion deletes no other stream.
@@ -92,30 +85,19 @@
 //!   the follower does not find the log.
 //! - If the log is said to end before what was read of it, the server asks again, and follows on as
 //!   soon as the log goes on at its place. If the log has lost its end, a record of the server
-//!   lands there. Then the first server that is ahead of the log writes the snapshot to it anew,
-//!   under a new epoch.
-//! - A server that read a forged record, and appends before it reads the next one, makes a record
-//!   that no other server accepts: the others stop answering rather than guess. Only an engine that
-//!   gives two readers different messages, both well-formed, can cause that. For readers to pass
-//!   over such a record, they would have to know that they are right and its writer is wrong. Only
-//!   a server that has read everything from the leader since the last checkpoint knows that, and
-//!   the writer would have to read so before each acknowledgement. That would double the reads of a
-//!   log, and is not done. `docs/scaling-out.md` says how to begin with a new log.
+//!   lands there, and what is left of the log goes on under a new epoch.
 //!
 //! `track` holds the progress of a server, `reading` reads message by message, `writing` appends,
-//! `healing` reads a snapshot anew, `comparing` compares the snapshots of servers, `checkpoint` and
-//! `cleaning` trim and drop, `local` keeps a state directory as well, `parts` and `aside` put data
+//! `healing` reads a snapshot anew, `checkpoint` and `cleaning` trim and drop, `local` keeps a state directory as well, `parts` and `aside` put data
 //! into blobs that is too large for a record.
 
 mod aside;
 mod checkpoint;
 mod cleaning;
 mod clocks;
-mod comparing;
 mod condition;
 mod counts;
 mod decode;
-mod digest;
 mod directory;
 mod healing;
 mod journal;

@@ -3,14 +3,16 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::clocks::GRACE;
 use super::condition::Condition;
 use super::counts::note;
-use super::decode::{Decoded, Decoding};
+use super::decode::Decoding;
 use super::server::Replica;
 use super::track::{Reading, Track};
 use super::waiting::unreachable;
 use crate::log::{Body, Error, Message, Verdict};
-use crate::snapshot::{JournalError, Missed, OwnedChange};
+use crate::snapshot::held_row::nanos;
+use crate::snapshot::{JournalError, Missed, OwnedChange, OwnedEntry};
 
 /// The longest time that it may take to find out that the last record that was read is still there.
 pub(super) const PROVING: Duration = Duration::from_secs(10);
@@ -70,7 +72,7 @@ impl Replica {
         }
         let sequence = reading.place.sequence;
         if sequence > 0 {
-            let read = self.read_of_any(&track.name, sequence);
+            let read = self.read_or_end(&track.name, sequence);
             match self.waiting.within(within, read) {
                 Ok(Some(message)) if !reading.ends_with(&message) => {
                     let why = format!("message {sequence} of the log is another one than was read");
@@ -89,35 +91,28 @@ impl Replica {
         Ok(())
     }
 
-    /// A message of the leader, or of a copy that has it; `None` where it was trimmed.
+    /// A message; `None` if it is no longer kept.
     ///
     /// # Errors
     /// [`Error::Shorter`]: the log ends before it, as its leader says.
-    async fn read_of_any(&self, name: &str, sequence: u64) -> Result<Option<Message>, Error> {
+    async fn read_or_end(&self, name: &str, sequence: u64) -> Result<Option<Message>, Error> {
         let read = self.log.read(name, sequence).await;
         if !matches!(read, Err(Error::NotFound(_))) {
             return read.map(Some);
         }
         let bounds = self.log.bounds(name).await?;
-        if sequence > bounds.last {
-            return Err(Error::Shorter(bounds.last));
+        match sequence > bounds.last {
+            true => Err(Error::Shorter(bounds.last)),
+            false => Ok(None),
         }
-        Ok(self.copies_of(name, sequence).await?.into_iter().next())
     }
 
-    /// As [`Self::read_of_any`]; `None` also if the log ends before the message.
+    /// A message; `None` if it is no longer kept, or the log ends before it.
     pub(super) fn read_kept(&self, name: &str, sequence: u64) -> Result<Option<Message>, Error> {
-        match self.waiting.until(self.read_of_any(name, sequence)) {
-            Err(Error::Shorter(_)) => Ok(None),
-            read => read,
+        match self.waiting.until(self.log.read(name, sequence)) {
+            Err(Error::NotFound(_)) => Ok(None),
+            read => read.map(Some),
         }
-    }
-
-    /// A message from each copy that has it.
-    async fn copies_of(&self, name: &str, sequence: u64) -> Result<Vec<Message>, Error> {
-        let copies = self.log.read_copies(name, sequence, 1).await?;
-        let messages = copies.into_iter().flat_map(|(_, messages)| messages);
-        Ok(messages.collect())
     }
 
     /// Returns whether a log is gone. A follower may also not find it while a leader is elected.
@@ -126,11 +121,11 @@ impl Replica {
         matches!(bounds, Err(Error::NotFound(_)))
     }
 
-    /// Goes on without a log. Before the first append, and after it was closed, there is none.
-    /// Otherwise somebody has deleted it.
+    /// Goes on without a log. Before the first append, and after the snapshot was deleted, there is
+    /// none. Otherwise somebody has deleted it.
     pub(super) fn miss(&self, track: &Track, reading: &mut Reading) -> Result<(), JournalError> {
         if reading.place.sequence > 0 {
-            if !reading.is_closed {
+            if !reading.is_closed && !self.was_removed(&track.name, reading.place)? {
                 return Err(self.stop(track, reading, Condition::Gone));
             }
             self.read_anew(track, reading);
@@ -154,43 +149,12 @@ impl Replica {
             Verdict::Later(why) => {
                 Err(self.stop(track, reading, Condition::Later(why.to_string())))
             }
-            suspicious => match self.reread(track, reading)? {
-                Some(found) => {
-                    note(&self.counts.reread);
-                    self.act_on(track, reading, found)
-                }
-                None => {
-                    let place = reading.place.sequence + 1;
-                    let why = format!("message {place} of the log: {}", told(&suspicious));
-                    Err(self.stop(track, reading, Condition::Quarantined(why)))
-                }
-            },
-        }
-    }
-
-    /// The next message from the leader, or else from a copy, if it is sound there.
-    fn reread(
-        &self,
-        track: &Track,
-        reading: &Reading,
-    ) -> Result<Option<(Verdict, Message)>, JournalError> {
-        let sequence = reading.place.sequence + 1;
-        let judged = |message: Message| {
-            let verdict = reading.place.judge(&message);
-            matches!(verdict, Verdict::Valid(_) | Verdict::Void).then_some((verdict, message))
-        };
-        match self.waiting.until(self.log.read(&track.name, sequence)) {
-            Ok(message) => {
-                if let Some(sound) = judged(message) {
-                    return Ok(Some(sound));
-                }
+            doubtful => {
+                let place = reading.place.sequence + 1;
+                let why = format!("message {place} of the log: {}", told(&doubtful));
+                Err(self.stop(track, reading, Condition::Quarantined(why)))
             }
-            Err(Error::NotFound(_)) => {}
-            // Nothing has checked the leader's message yet.
-            Err(error) => return Err(error.into()),
         }
-        let copies = self.waiting.until(self.copies_of(&track.name, sequence))?;
-        Ok(copies.into_iter().find_map(judged))
     }
 
     /// Reads past a message.
@@ -210,9 +174,6 @@ impl Replica {
         self.pass(track, reading, message);
         reading.place.log_id = body.log_id();
         reading.at = reading.at.max(body.at);
-        if !body.entries.is_empty() || body.outside.is_some() {
-            reading.taken = Some(message.at);
-        }
         reading.is_closed |= body.closes;
     }
 
@@ -223,10 +184,13 @@ impl Replica {
         reading: &mut Reading,
         (body, message): (&Body, &Message),
     ) -> Result<(), JournalError> {
-        let entries = match self.decode(&track.name, body) {
+        let decoded = self.decode(&track.name, body);
+        let mut entries = match decoded {
             Ok(entries) => entries,
             // The record is taken once the blobs that it needs can be read.
-            Err(Decoding::Unreachable(why)) => return Err(unreachable(why)),
+            Err(Decoding::Unreachable(why) | Decoding::Missing(why)) => {
+                return Err(unreachable(why));
+            }
             Err(Decoding::Later(why)) => {
                 return Err(self.stop(track, reading, Condition::Later(why)));
             }
@@ -238,12 +202,14 @@ impl Replica {
         if !entries.is_empty() {
             note(&self.counts.followed);
         }
-        reading.note_other(&body.writer);
-        let before = reading.taken;
-        self.take(track, reading, (body, message));
-        if let Some(Decoded { entry, .. }) = entries.last().filter(|_| !track.is_aside) {
-            self.note_milestone(reading, before, (&entry.after.epoch, entry.after.sequence));
+        let is_held =
+            |entry: &OwnedEntry| !entry.after.held.is_empty() || !entry.after.answers.is_empty();
+        if entries.iter().any(|it| is_held(&it.entry)) {
+            let age = self.age_of(&track.name, body, message);
+            entries.iter_mut().for_each(|it| it.entry.after.pass(age));
         }
+        reading.note_other(&body.writer);
+        self.take(track, reading, (body, message));
         if self.local.is_some() && !track.is_aside {
             let local: Vec<_> = entries.iter().map(|it| it.as_kept()).collect();
             self.keep(track, reading, &local);
@@ -251,6 +217,17 @@ impl Replica {
         entries.iter().for_each(|it| self.drop_local(it.local));
         reading.ready.extend(entries.into_iter().map(|it| it.entry));
         Ok(())
+    }
+
+    /// The least time since a record was written. If the nats-server that took the record and the
+    /// server that wrote it did not agree on the time, none is known to have passed.
+    fn age_of(&self, name: &str, body: &Body, message: &Message) -> Duration {
+        let taken = nanos(message.at);
+        let off = Duration::from_nanos(taken.abs_diff(body.at));
+        match off <= GRACE {
+            true => self.passed_since(name, taken),
+            false => Duration::ZERO,
+        }
     }
 
     /// Hands out the entries that were read, up to the end of their snapshot. `is_over` says that
@@ -284,11 +261,6 @@ impl Replica {
             missed.entries.push(entry);
             if is_last {
                 reading.stand_before((self.clock)().steady);
-                break;
-            }
-            // Stops at the milestone, so that the snapshot is copied exactly there.
-            let milestone = reading.milestone.as_ref();
-            if milestone.is_some_and(|it| it.is_at(&reading.epoch, reading.sequence)) {
                 break;
             }
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use dashmap::DashMap;
 use parking_lot::Mutex;
+use tokio::time::sleep;
 
 use super::clocks::ClockWatch;
 use super::condition::Condition;
@@ -19,9 +20,11 @@ use crate::log::{Error, Log, Place};
 use crate::snapshot::{self, Clock, Now, Registry};
 use crate::store::Store;
 
-/// The time, by the clock of the log, between the records after which servers compare their
-/// snapshots.
-const COMPARES_EVERY: Duration = Duration::from_secs(900);
+/// The time for which a full log is told after it has refused a record.
+const FULL: Duration = Duration::from_secs(300);
+
+/// The pause before another look at a log that somebody else reads at the moment.
+const BUSY: Duration = Duration::from_millis(5);
 
 /// One of several servers that share a log.
 pub struct Replica {
@@ -38,8 +41,6 @@ pub struct Replica {
     pub(super) counts: Counts,
     /// The state directory besides the log, if there is one.
     pub(super) local: Option<Local>,
-    /// The time between the records after which servers compare their snapshots.
-    pub(super) compares_every: Duration,
     pub(super) clocks: ClockWatch,
 }
 
@@ -63,7 +64,6 @@ impl Replica {
             seen_parts: Mutex::default(),
             counts: Counts::default(),
             local: None,
-            compares_every: COMPARES_EVERY,
             clocks: ClockWatch::default(),
         }
     }
@@ -76,14 +76,6 @@ impl Replica {
             behind: Mutex::default(),
             found: Mutex::default(),
         });
-        self
-    }
-
-    /// The same replica, which compares its snapshots with other servers more often, or less often.
-    /// All servers have to use the same interval.
-    #[must_use]
-    pub fn comparing_every(mut self, every: Duration) -> Self {
-        self.compares_every = every;
         self
     }
 
@@ -109,29 +101,21 @@ impl Replica {
                 .reading
                 .try_lock()
                 .and_then(|r| r.condition.trouble())
+                .or_else(|| self.fullness(track))
                 .or_else(|| clock.clone()),
         };
         self.tracks.iter().map(|track| lag(&track)).collect()
     }
 
-    /// Finds copies that lack something, of the logs of these snapshots and of the blobs and keys
-    /// beside them. From then on, servers lead that lack nothing.
-    ///
-    /// # Errors
-    /// It cannot be found out now.
-    pub fn inspect(&self, names: &[String]) -> Result<(), Error> {
-        let logs = names.iter().map(|name| Some(&**name));
-        for of in std::iter::once(None).chain(logs) {
-            match self.waiting.until(self.log.inspect(of, false)) {
-                // The log was removed.
-                Ok(_) | Err(Error::NotFound(_)) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+    /// The reason why a log took no record lately, if it is full.
+    fn fullness(&self, track: &Track) -> Option<String> {
+        let full = track.full.lock();
+        let (at, why) = full.as_ref()?;
+        let is_late = (self.clock)().steady.since(*at) < FULL;
+        is_late.then(|| format!("it takes no changes: {why}"))
     }
 
-    /// Returns the faults of logs and their copies, in words for people.
+    /// Returns the faults of logs, in words for people.
     pub fn troubles(&self) -> Vec<String> {
         let troubles = self.lags().into_iter().filter_map(|lag| {
             let trouble = lag.trouble?;
@@ -182,19 +166,22 @@ impl Replica {
     }
 
     /// Waits until a snapshot has something to [follow](Self::follow), for so long at most. Returns
-    /// whether it has. Takes no turn.
-    pub fn wait(&self, name: &str, within: Duration) -> bool {
+    /// whether it has. Takes no turn, and no thread.
+    pub async fn wait(&self, name: &str, within: Duration) -> bool {
         let track = self.track(name);
-        let (follower, applied) = {
-            let reading = track.reading.lock();
+        let (follower, applied) = loop {
+            let Some(reading) = track.reading.try_lock() else {
+                // A holder of the lock follows the log, or heals it.
+                sleep(BUSY).await;
+                continue;
+            };
             let is_due = reading.condition != Condition::Following || !reading.ready.is_empty();
             if is_due || reading.proved != self.log.connection() {
                 return true;
             }
-            (Arc::clone(&reading.follower), reading.place.sequence)
+            break (Arc::clone(&reading.follower), reading.place.sequence);
         };
-        let next = self.waiting.until(follower.next(applied, within));
-        match next {
+        match follower.next(applied, within).await {
             Ok(message) => message.is_some(),
             // `follow` finds out the fault, with the turn.
             Err(Error::Trimmed(_) | Error::Shorter(_)) => true,

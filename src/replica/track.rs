@@ -3,16 +3,15 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::condition::Condition;
-use super::digest::DigestVote;
 use crate::log::record::GENESIS;
 use crate::log::{EntryRow, Follower, Hash, Log, Message, Place};
-use crate::snapshot::{Moment, OwnedEntry, Standing, Successor, Whole};
+use crate::snapshot::{Moment, OwnedEntry, Standing, Successor};
 
 /// The time that a server waits for another one to append first, and for all others.
 const TURN: Duration = Duration::from_millis(10);
@@ -31,10 +30,8 @@ pub struct Track {
     pub applied: AtomicU64,
     /// The sequence that the last known checkpoint covers.
     pub checkpoint: AtomicU64,
-    /// A copy that is to be compared with those of other servers.
-    pub copied: Mutex<Option<Copied>>,
-    /// The vote of this server about the last copy.
-    pub ballot: Mutex<Option<Ballot>>,
+    /// The moment when the log was last found full, and why, until it takes a record again.
+    pub full: Mutex<Option<(Moment, String)>>,
     /// The snapshot that is read anew, while the one that was read before answers.
     pub anew: Mutex<Option<ReadAside>>,
     /// True if the track is that of a snapshot which is read anew: nobody else sees it.
@@ -61,13 +58,6 @@ pub struct Reading {
     pub at: i64,
     /// The moment when the deletion of the snapshot was read, after which nothing has begun.
     pub over: Option<Moment>,
-    /// The time when the engine took the last record with entries, by its clock; `None` where none
-    /// was read.
-    pub taken: Option<SystemTime>,
-    /// The sequence from which on this log was read.
-    pub since: u64,
-    /// The last record after which servers compare their snapshots, until it was applied.
-    pub milestone: Option<Milestone>,
     /// The epoch of the last entry that was handed out; empty where the next one
     /// begins a snapshot.
     pub epoch: String,
@@ -94,40 +84,6 @@ pub struct Reading {
     pub owed: Option<(usize, Moment)>,
 }
 
-/// A record after which servers compare their snapshots.
-#[derive(Debug, Clone)]
-pub struct Milestone {
-    /// The epoch of its last entry.
-    pub epoch: String,
-    /// The number of that entry.
-    pub entry: u64,
-    /// The log.
-    pub log_id: Uuid,
-    /// The sequence of the record.
-    pub sequence: u64,
-}
-
-/// A copy of a snapshot that is to be compared.
-pub struct Copied {
-    /// The record after which the copy was made.
-    pub at: Milestone,
-    /// The sequence from which on the log was read.
-    pub since: u64,
-    /// The copy.
-    pub whole: Whole,
-}
-
-/// The vote of this server about a record.
-#[derive(Clone)]
-pub struct Ballot {
-    /// The record.
-    pub at: Milestone,
-    /// The digest that this server had.
-    pub vote: DigestVote,
-    /// The number of rounds that this server still waits for other votes.
-    pub rounds: u8,
-}
-
 impl Track {
     /// Returns the track of a log as far as it was read.
     pub fn new(name: &str, reading: Reading) -> Self {
@@ -136,8 +92,7 @@ impl Track {
             applied: AtomicU64::new(reading.place.sequence),
             reading: Mutex::new(reading),
             checkpoint: AtomicU64::new(0),
-            copied: Mutex::default(),
-            ballot: Mutex::default(),
+            full: Mutex::default(),
             anew: Mutex::default(),
             is_aside: false,
         }
@@ -161,9 +116,6 @@ impl Reading {
             proved: log.connection(),
             at: 0,
             over: None,
-            taken: None,
-            since: place.sequence,
-            milestone: None,
             epoch: String::new(),
             sequence: 0,
             revision: 0,
@@ -266,13 +218,6 @@ impl Reading {
     }
 }
 
-impl Milestone {
-    /// Returns whether a snapshot stands at the milestone.
-    pub fn is_at(&self, epoch: &str, entry: u64) -> bool {
-        (&*self.epoch, self.entry) == (epoch, entry)
-    }
-}
-
 /// A checkpoint, as it is kept.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct CheckpointRow {
@@ -294,6 +239,10 @@ pub struct CheckpointRow {
     /// The hash of the log up to the message before that one.
     #[prost(bytes = "vec", tag = "6")]
     pub before: Vec<u8>,
+    /// The time when the checkpoint was written, by the clock of the log, in nanoseconds since 1970;
+    /// 0 if it is unknown.
+    #[prost(int64, tag = "7")]
+    pub written: i64,
 }
 
 impl CheckpointRow {
@@ -306,6 +255,7 @@ impl CheckpointRow {
             at: reading.at,
             snapshot: None,
             before: reading.before.to_vec(),
+            written: 0,
         }
     }
 

@@ -156,6 +156,7 @@ impl Replica {
             match self.send(track, reading, (message, nonce, until), &mut unknown) {
                 Ok(AppendOutcome::Ours(at)) => {
                     note(&self.counts.appended);
+                    *track.full.lock() = None;
                     reading.note_own((self.clock)().steady);
                     self.clocks.note(at, from, (self.clock)());
                     return Ok(());
@@ -175,7 +176,12 @@ impl Replica {
                     unknown = Some(why);
                     self.waiting.pause(AGAIN);
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    if let JournalError::LogFull(why) = &error {
+                        *track.full.lock() = Some(((self.clock)().steady, why.clone()));
+                    }
+                    return Err(error);
+                }
             }
         }
         reading.is_unanswered = true;
@@ -281,6 +287,26 @@ impl Replica {
             Err(Error::NotFound(_)) => Ok(false),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The time by the clock of the log, in nanoseconds since 1970; `None` if it does not tell soon
+    /// enough, or this server's clock is wrong.
+    pub(super) fn time_of_log(&self, name: &str) -> Option<i64> {
+        let is_told = self.compare_clock(name) == Ok(true);
+        self.clocks.log_time((self.clock)()).filter(|_| is_told)
+    }
+
+    /// The least time that has passed since a time by the clock of the log.
+    pub(super) fn passed_since(&self, name: &str, since: i64) -> Duration {
+        let is_right = self.check_clock(name).is_ok();
+        if !is_right || self.clocks.passed(since, (self.clock)()).is_zero() {
+            return Duration::ZERO;
+        }
+        // The monotonic clock may run otherwise than that of the log: the log is asked again.
+        let now = self.time_of_log(name);
+        now.map_or(Duration::ZERO, |_| {
+            self.clocks.passed(since, (self.clock)())
+        })
     }
 
     /// The moment since which the monotonic clock runs as the clock of the log does.

@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use redb::backends::FileBackend;
 use redb::{
@@ -89,6 +90,37 @@ pub(super) fn prepare(directory: &Path) -> Result<(), StoreError> {
     let draft = directory.join(DRAFT);
     create(directory, &draft)?.close(directory)?;
     publish(directory, &draft)
+}
+
+/// Puts an empty file in the place of a damaged one. Returns the path at which that is kept.
+///
+/// # Errors
+/// [`StoreError::Io`].
+pub fn set_aside(directory: &Path) -> Result<PathBuf, StoreError> {
+    let draft = directory.join(DRAFT);
+    create(directory, &draft)?.close(directory)?;
+    let kept = exchange(directory, &draft)?;
+    match fs::remove_file(directory.join(RECORD)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(StoreError::io(directory)(error))
+        }
+        _ => Ok(kept),
+    }
+}
+
+/// Puts a draft in the place of the file. Returns the path at which that is kept.
+pub(super) fn exchange(directory: &Path, draft: &Path) -> Result<PathBuf, StoreError> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let seconds = since.map_or(0, |since| since.as_secs());
+    let kept = directory.join(format!("{KEPT_ASIDE}{seconds}"));
+    match fs::rename(directory.join(FILE), &kept) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(StoreError::io(directory)(error));
+        }
+        _ => {}
+    }
+    publish(directory, draft)?;
+    Ok(kept)
 }
 
 /// Creates a new empty file.

@@ -33,7 +33,7 @@ mod unwritten;
 pub use counts::StoreCounts;
 pub use disk::Durability;
 pub use error::StoreError;
-pub use file::FILE;
+pub use file::{FILE, set_aside};
 pub use inspect::{Contents, Described, check, show};
 pub use journal::Store;
 pub use last_commit::Loss;

@@ -3,12 +3,11 @@
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use redb::{ReadableTable, WriteTransaction};
 
 use super::error::StoreError;
-use super::file::{self, DRAFT, FILE, File, KEPT_ASIDE};
+use super::file::{self, DRAFT, FILE, File};
 use super::inspect;
 use super::last_commit::{LastCommit, Loss};
 use super::pending;
@@ -80,11 +79,7 @@ pub fn repair(directory: &Path) -> Result<Repaired, StoreError> {
     let renewed = renewed.map_err(StoreError::redb(directory))?;
     repaired.loss = renewed.filter(|_| !repaired.whole.is_empty());
     new.close(directory)?;
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let seconds = since.map_or(0, |since| since.as_secs());
-    let kept = directory.join(format!("{KEPT_ASIDE}{seconds}"));
-    fs::rename(directory.join(FILE), &kept).map_err(&io)?;
-    file::publish(directory, &draft)?;
+    let kept = file::exchange(directory, &draft)?;
     fs::remove_file(&working_copy).map_err(&io)?;
     repaired.kept_aside = Some(kept);
     Ok(repaired)

@@ -36,15 +36,15 @@ async fn a_log_is_read_whole_although_it_cannot_be_reached_now_and_then() {
     for bytes in ["what", "is", "this"] {
         log.intrude(NAME, Bytes::from_static(bytes.as_bytes()));
     }
-    let expected = audit(&log, NAME, false).await.expect("it can be read");
+    let expected = audit(&log, NAME).await.expect("it can be read");
     assert_eq!((expected.bounds.last, expected.faulty), (3, 3));
     let faulty = log.seen_with(OneIn::new(3));
-    assert_eq!(audit(&faulty, NAME, false).await, Ok(expected));
+    assert_eq!(audit(&faulty, NAME).await, Ok(expected));
 }
 
 #[tokio::test]
 async fn a_log_that_stays_out_of_reach_is_not_waited_for_for_ever() {
     let gone = FakeLog::default().seen_with(OneIn::new(u32::MAX));
-    let refused = audit(&gone, NAME, false).await;
+    let refused = audit(&gone, NAME).await;
     assert!(matches!(refused, Err(Error::Unreachable(_))), "{refused:?}");
 }

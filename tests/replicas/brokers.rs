@@ -310,7 +310,6 @@ impl Brokers {
         let flags = [
             ("--log", self.urls().join(",")),
             ("--log-replicas", self.count().to_string()),
-            ("--log-max-bytes", self.keeping().max_bytes.to_string()),
         ];
         let flags = flags.map(|(name, value)| [name.to_owned(), value]);
         flags
@@ -324,7 +323,6 @@ impl Brokers {
     pub(crate) fn keeping(&self) -> Keeping {
         Keeping {
             replicas: self.servers.len(),
-            max_bytes: 64 << 20,
         }
     }
 

@@ -143,16 +143,11 @@ async fn a_full_log_says_so() {
     let Some(brokers) = Brokers::start(1) else {
         return;
     };
-    let keeping = Keeping {
-        max_bytes: 2 << 20,
-        ..brokers.keeping()
-    };
-    let log = brokers
-        .connect_with("engine", keeping)
-        .await
-        .expect("they are ready");
+    let log = brokers.connect("test").await;
     let large = Bytes::from(vec![7; 900_000]);
-    let mut last = 0;
+    append(&log, "default", 0, &large).await;
+    brokers.limit("default", 2 << 20).await;
+    let mut last = 1;
     let refused = loop {
         match log.append_if("default", last, large.clone(), WITHIN).await {
             Ok(sequence) => last = sequence,
@@ -171,10 +166,7 @@ async fn too_few_servers_are_refused() {
     let Some(brokers) = Brokers::start(1) else {
         return;
     };
-    let keeping = Keeping {
-        replicas: 3,
-        ..brokers.keeping()
-    };
+    let keeping = Keeping { replicas: 3 };
     let refused = brokers
         .connect_with("engine", keeping)
         .await
@@ -238,10 +230,7 @@ async fn an_old_server_is_refused() {
         servers: vec![format!("nats://{address}")],
         ..Access::default()
     };
-    let keeping = Keeping {
-        replicas: 1,
-        max_bytes: 1 << 20,
-    };
+    let keeping = Keeping { replicas: 1 };
     let fleet = "old".parse().expect("a name");
     let refused = Nats::connect(access, fleet, keeping, "test").await.err();
     assert_eq!(

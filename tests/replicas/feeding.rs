@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::api_server::ApiServer;
-use crate::fleet::Fleet;
+use crate::fleet::{Client, Fleet, described};
 use crate::http::get;
 use crate::metrics::Page;
-use crate::process::until;
+use crate::process::{Server, command, until};
 
 fn node(name: &str) -> Value {
     json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": name, "uid": name}})
@@ -75,6 +75,47 @@ async fn one_server_feeds_and_another_takes_over() {
     fleet.run(other);
     cluster.put("nodes", node("third"));
     hold(&fleet, &["second", "third"]).await;
+}
+
+/// Two clusters whose servers share a fleet by mistake: the second one is refused, says which
+/// cluster feeds, and does not feed when the first one is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_cluster_is_refused() {
+    let clusters = ["one", "two"].map(|name| {
+        let cluster = ApiServer::start();
+        let uid = format!("uid-of-{name}");
+        let system = json!({"kind": "Namespace", "apiVersion": "v1",
+            "metadata": {"name": "kube-system", "uid": uid}});
+        cluster.put("namespaces", system);
+        cluster.put("nodes", node(name));
+        cluster
+    });
+    let [first, second] = clusters
+        .each_ref()
+        .map(|cluster| format!("--kubeconfig={}", cluster.kubeconfig().display()));
+    let watching = ["--kubernetes", &first, "--admin-listen", "127.0.0.1:0"];
+    let Some(mut fleet) = Fleet::start(1, 1, &watching) else {
+        return;
+    };
+    hold(&fleet, &["one", "kube-system"]).await;
+    let mut serve = command(&["serve", "--kubernetes", &second, "--admin-listen"]);
+    serve.arg("127.0.0.1:0").args(fleet.log_flags());
+    let mut other = Server::spawn(&mut serve);
+    let admin = other.logged("admin listening", "address");
+    let is_refused = || {
+        let page = get(&admin, "/readyz");
+        let line = "feed of snapshot default: the fleet feeds it from the cluster uid-of-one";
+        let is_told = page.body.contains(line) && page.body.contains("(uid-of-two)");
+        (page.status == 503 && is_told).then_some(())
+    };
+    until("it is refused", is_refused);
+    fleet.signal(0, "KILL");
+    // By then the lease of the first server is over.
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    assert!(is_refused().is_some() && !is_feeding(&admin));
+    let held = described(&mut Client::new(other.channel()), "default").await;
+    assert_eq!(held.expect("it answers").node_count, 1);
+    assert_eq!(clusters[1].lists("nodes"), 0, "nothing is read to be fed");
 }
 
 /// A pod of a ReplicaSet that spreads over hosts.

@@ -104,7 +104,7 @@ impl Fleet {
     }
 
     /// The flags that say where the log is and how it is kept.
-    fn log_flags(&self) -> Vec<String> {
+    pub(crate) fn log_flags(&self) -> Vec<String> {
         let mut flags = self.brokers.flags();
         flags.extend(["--fleet".to_owned(), "test".to_owned()]);
         flags
@@ -125,6 +125,14 @@ impl Fleet {
         if let Some(mut server) = self.servers[number].take() {
             server.exited().await;
         }
+    }
+
+    /// Ends a server by SIGTERM, and returns what it has logged.
+    pub(crate) async fn stopped(&mut self, number: usize) -> Vec<String> {
+        let mut server = self.servers[number].take().expect("it runs");
+        server.signal("TERM");
+        server.exited().await;
+        server.lines()
     }
 
     /// The address of the admin port of a server that runs and has one.

@@ -16,7 +16,6 @@ mod each_limit;
 mod feeding;
 mod health;
 mod health_probe;
-mod hostile_brokers;
 mod hostile_clusters;
 mod kubectl_json;
 mod kubernetes;

@@ -184,20 +184,22 @@ fn what_takes_too_long_to_be_written_is_not_committed() {
 }
 
 #[test]
-fn the_log_of_a_deleted_snapshot_goes_a_day_later() {
+fn the_log_of_a_deleted_snapshot_goes_soon_with_all_that_it_needs() {
     let later = Later::new();
-    let (server, other) = (later.server("a"), later.server("b"));
+    let (server, other, asleep) = (later.server("a"), later.server("b"), later.server("c"));
     let names = || later.runtime.block_on(later.log.names());
     update(&server, 0);
-    other.follow();
+    replace(&server, || ()).expect("nobody is in the way");
+    server.replica.checkpoint(NAME).expect("it is written");
+    [&other, &asleep].into_iter().for_each(Alone::follow);
     let remove = |may: bool| server.replica.remove_deleted(NAME, || may);
     later.pass(30 * HOUR);
     assert_eq!(remove(true), Ok(false), "it is not deleted");
     server.registry.delete(NAME, "").expect("it is there");
     other.follow();
-    later.pass(20 * HOUR);
+    later.pass(10);
     assert_eq!(remove(true), Ok(false), "it is too early");
-    later.pass(5 * HOUR);
+    later.pass(15);
     server.read();
     // Another server may have the right to remove the log by now: the log is closed, and stays.
     assert_eq!(remove(false), Ok(false));
@@ -209,6 +211,12 @@ fn the_log_of_a_deleted_snapshot_goes_a_day_later() {
     );
     assert_eq!(remove(true), Ok(true));
     assert_eq!(names(), Ok(Vec::new()));
+    assert_eq!(later.parts(), 0);
+    // A server that did not read of the deletion learns that it was no mishap.
+    let _ = asleep.replica.follow(NAME, false);
+    asleep.follow();
+    assert!(asleep.registry.get(NAME).is_err(), "it is deleted");
+    assert_eq!(asleep.replica.troubles(), Vec::<String>::new());
     // Either server makes the log anew, and both follow it.
     update(&other, 2);
     server.follow();

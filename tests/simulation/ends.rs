@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use evenkeel::log::Log;
 use evenkeel::snapshot::{Error, JournalError, Retryable};
 use tokio::runtime::Runtime;
 
@@ -104,6 +105,36 @@ fn a_wrong_clock_ends_nothing_and_appends_nothing() {
             assert_eq!(held(&right), 0, "its time is over");
             assert_eq!(held(&wrong), 0);
         }
+    }
+}
+
+/// Servers restart in turn, each before it has held the reservation for its whole time. The next
+/// server begins with the records, or with a checkpoint.
+#[test]
+fn a_reservation_ends_on_time_although_servers_restart_in_turn() {
+    for keeps in [false, true] {
+        let fleet = Fleet::new();
+        let mut server = fleet.holding();
+        for number in 0..4 {
+            if keeps {
+                server.replica.checkpoint(NAME).expect("it is written");
+                let (runtime, log) = (&fleet.runtime, &fleet.world.log);
+                let last = runtime
+                    .block_on(log.bounds(NAME))
+                    .expect("it is there")
+                    .last;
+                runtime
+                    .block_on(log.trim(NAME, last))
+                    .expect("it is there");
+            }
+            fleet.pass(TTL / 4 - 10);
+            (server, _) = fleet.start(&format!("s{number}"));
+            server.follow();
+            assert_eq!(held(&server), 1, "too early");
+        }
+        // Each restart from a checkpoint may lose what the clocks of nats-servers may differ by.
+        fleet.pass(60);
+        assert_eq!(held(&server), 0, "keeps {keeps}: its time is over");
     }
 }
 

@@ -36,7 +36,8 @@ fn a_log_that_is_gone_is_noticed_and_what_was_read_of_it_answers() {
     for server in bereft(&runtime, &log).0 {
         let names = server.replica.discover().expect("the log is there");
         assert_eq!(names, [NAME], "it is still followed");
-        assert!(server.replica.wait(NAME, Duration::ZERO), "it is looked at");
+        let is_due = runtime.block_on(server.replica.wait(NAME, Duration::ZERO));
+        assert!(is_due, "it is looked at");
         for all in [false, true] {
             let refused = server.replica.follow(NAME, all);
             assert!(matches!(refused, Err(Error::NotStored(_))), "{refused:?}");

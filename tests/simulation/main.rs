@@ -4,7 +4,6 @@
 mod alone;
 mod cleaning;
 mod clocks;
-mod comparing;
 mod ends;
 mod fairness;
 mod golden;

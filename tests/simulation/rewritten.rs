@@ -44,7 +44,7 @@ fn a_server_that_was_away_finds_out_that_its_last_record_is_another_one() {
             let refused = update(&away, 3);
             assert!(refused.is_err(), "it follows on nothing: {refused:?}");
         }
-        let is_due = away.replica.wait(NAME, Duration::ZERO);
+        let is_due = runtime.block_on(away.replica.wait(NAME, Duration::ZERO));
         assert!(is_due, "it is to be followed");
         away.follow();
         assert_eq!(digest(&away.snapshot()), digest(&other.snapshot()));

@@ -113,7 +113,6 @@ impl Wire {
         if dice.happens(100) && self.world.log.late() > 0 {
             self.world.log.arrive(dice.below(self.world.log.late()));
         }
-        self.world.harm_copies();
         if dice.happens(4) {
             resume_unwind(Box::new(Crash));
         }
@@ -219,13 +218,6 @@ impl Faults for Wire {
 
     fn stale_leader(&self) -> Option<StaleLeader> {
         self.stale.lock().expect("nobody panics here").clone()
-    }
-
-    fn copy(&self) -> usize {
-        match self.world.has_copies() {
-            true => self.world.dice.below(3),
-            false => 0,
-        }
     }
 
     fn connection(&self) -> u64 {

@@ -161,28 +161,6 @@ impl World {
         later.next().is_some_and(|it| Place::before(it).is_some())
     }
 
-    /// Returns whether copies of the log differ in this run.
-    pub fn has_copies(&self) -> bool {
-        self.seed % 5 == 2
-    }
-
-    /// Now and then removes messages from a copy of the log, once what another copy lacks was
-    /// copied again, or makes another server lead.
-    pub fn harm_copies(&self) {
-        if !self.has_copies() {
-            return;
-        }
-        let dice = &self.dice;
-        if dice.happens(5) {
-            let copy = dice.below(3);
-            self.log.damage(copy, |_| dice.happens(300));
-            self.tell(|| format!("    copy {copy} lacks messages"));
-        }
-        if dice.happens(10) {
-            self.log.lead(dice.below(3));
-        }
-    }
-
     pub fn tell(&self, what: impl FnOnce() -> String) {
         if self.tells {
             self.ledger().story.push(what());

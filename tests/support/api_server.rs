@@ -349,10 +349,9 @@ fn serve(stream: &mut dyn Connection, shared: &Shared) {
     } else if is_watch {
         return watch(stream, shared, state, resource, &query);
     } else if let Some(name) = path.split(&format!("{resource}/")).nth(1) {
-        let namespace = path
-            .split("namespaces/")
-            .nth(1)
-            .and_then(|it| it.split('/').next());
+        let namespace = path.split("namespaces/").nth(1);
+        let namespace = namespace.and_then(|it| it.split_once('/'));
+        let namespace = namespace.map(|(namespace, _)| namespace);
         let key = format!("{}/{name}", namespace.unwrap_or_default());
         if head.starts_with("PATCH") {
             let patch = serde_json::from_slice(&body).expect("JSON");

@@ -33,7 +33,7 @@ pub(crate) fn logs(all: &[LogRow]) -> String {
             bounds.last.to_string(),
             number(bounds.bytes),
             limit,
-            format!("{}/{}", bounds.current, bounds.copies),
+            format!("{}/{}", bounds.current(), bounds.copies),
             covers,
             written,
         ]
@@ -51,12 +51,6 @@ pub(crate) fn logs(all: &[LogRow]) -> String {
     table("", headings, rows)
 }
 
-/// A line for each incomplete copy.
-pub(crate) fn log_troubles(all: &[String]) -> String {
-    let lines = all.iter().map(|trouble| format!("{trouble}\n"));
-    lines.collect()
-}
-
 /// Returns the result of checking a log.
 pub(crate) fn audited(name: &str, found: &Audit) -> String {
     let Bounds { first, last, .. } = found.bounds;
@@ -66,19 +60,12 @@ pub(crate) fn audited(name: &str, found: &Audit) -> String {
         number(found.records),
         number(found.voids)
     );
-    if !found.copies.is_empty() {
-        let (compared, copies) = (found.copies.len(), found.bounds.copies);
-        text.push_str(&format!(", on {compared} of {copies} servers"));
-    }
     match found.faulty {
         0 => text.push_str(": all as they were written\n"),
         faulty => text.push_str(&format!(": {} wrong\n", number(faulty))),
     }
     for fault in &found.faults {
-        let copy = fault.copy.as_deref().map_or_else(String::new, |server| {
-            format!(" on server {}", visible::text(server))
-        });
-        text.push_str(&format!("  {}{copy}: {}\n", fault.sequence, fault.what));
+        text.push_str(&format!("  {}: {}\n", fault.sequence, fault.what));
     }
     let more = found.faulty - found.faults.len() as u64;
     if more > 0 {

@@ -69,16 +69,4 @@ impl Keys for FakeLog {
             Ok(revision)
         })
     }
-
-    fn list<'a>(&'a self, prefix: &'a str) -> Wait<'a, Vec<(String, Bytes)>> {
-        self.call(Call::Read, move || {
-            Ok(self.with_keeping(|keeping| {
-                let keys = keeping.keys.iter();
-                let named = keys.filter(|(key, _)| key.starts_with(prefix));
-                named
-                    .map(|(key, (value, _))| (key.clone(), value.clone()))
-                    .collect()
-            }))
-        })
-    }
 }

@@ -90,11 +90,6 @@ pub trait Faults: Send + Sync {
         None
     }
 
-    /// The copy that a follower reads now, one of three.
-    fn copy(&self) -> usize {
-        0
-    }
-
     /// The number of the connection.
     fn connection(&self) -> u64 {
         0

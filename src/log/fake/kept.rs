@@ -1,6 +1,6 @@
 //! The messages, blobs and keys that a fake log keeps.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -19,26 +19,6 @@ pub(super) struct Streams {
     pub refused: BTreeMap<(String, u64), Bytes>,
     /// The number of logs that were made.
     pub made: u64,
-}
-
-/// The number of copies of each log.
-pub(super) const COPIES: usize = 3;
-
-/// The faults of copies.
-#[derive(Default)]
-pub(super) struct KeptCopies {
-    /// The copy of the leader.
-    pub leader: usize,
-    /// The damaged copy, and the messages that it lacks, by snapshot and sequence.
-    pub damaged: Option<(usize, BTreeSet<(String, u64)>)>,
-}
-
-impl KeptCopies {
-    /// Returns whether a copy lacks a message.
-    pub fn lacks(&self, copy: usize, name: &str, sequence: u64) -> bool {
-        let damaged = self.damaged.as_ref().filter(|(of, _)| *of == copy);
-        damaged.is_some_and(|(_, lacks)| lacks.contains(&(name.to_owned(), sequence)))
-    }
 }
 
 /// Blobs and keys.

@@ -2,7 +2,6 @@
 //! break them.
 
 mod beside;
-mod copies;
 mod faults;
 mod kept;
 mod stale;

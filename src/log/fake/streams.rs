@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use prost::bytes::Bytes;
 
 use super::faults::{Call, Fate, Faults, NextCall, fault, flipped, full, lost};
-use super::kept::{Append, BlobsAndKeys, KeptCopies, Stream, Streams};
-use crate::log::interface::{Blobs, Bounds, Error, Follower, Keys, Log, LogCopy, Message, Wait};
+use super::kept::{Append, BlobsAndKeys, Stream, Streams};
+use crate::log::interface::{Blobs, Bounds, Error, Follower, Keys, Log, Message, Wait};
 
 /// A log inside the process. Clones made by [`Self::seen_with`] share its content, as servers share
 /// a log.
@@ -28,7 +28,6 @@ pub(super) struct Shared {
     followers: AtomicU64,
     clock: Box<dyn Fn() -> SystemTime + Send + Sync>,
     pub(super) keeping: Mutex<BlobsAndKeys>,
-    pub(super) copies: Mutex<KeptCopies>,
 }
 
 impl Default for FakeLog {
@@ -47,7 +46,6 @@ impl FakeLog {
                 followers: AtomicU64::new(1),
                 clock: Box::new(clock),
                 keeping: Mutex::default(),
-                copies: Mutex::default(),
             }),
             faults: Arc::new(()),
         }
@@ -183,14 +181,8 @@ impl FakeLog {
             if stream.last() < after {
                 return Err(Error::Shorter(stream.last()));
             }
-            let copy = self.faults.copy();
-            let next = |after: u64| {
-                let mut sequences = after + 1..=stream.last();
-                sequences.find(|it| !self.copy_lacks(copy, name, *it))
-            };
-            let (next, over) = (next(after), next(after + 1));
-            let message = |sequence: Option<u64>| stream.get(sequence?).cloned();
-            Ok((message(next), message(over)))
+            let message = |sequence: u64| stream.get(sequence).cloned();
+            Ok((message(after + 1), message(after + 2)))
         })?;
         let Some(message) = message else {
             return Ok(None);
@@ -265,7 +257,9 @@ impl Log for FakeLog {
                     bytes: bytes.sum(),
                     max_bytes: 0,
                     copies: 3,
-                    current: self.faults.keepers(),
+                    behind: (self.faults.keepers()..3)
+                        .map(|it| format!("n{it}"))
+                        .collect(),
                 })
             })
         })
@@ -278,31 +272,12 @@ impl Log for FakeLog {
     fn read<'a>(&'a self, name: &'a str, sequence: u64) -> Wait<'a, Message> {
         self.call(Call::Read, move || {
             let message = self.with_log(name, |stream| Ok(stream.get(sequence).cloned()))?;
-            let message = message.filter(|_| !self.leader_lacks(name, sequence));
             message.ok_or_else(|| Error::NotFound(format!("message {sequence} of {name}")))
         })
     }
 
-    fn read_copies<'a>(
-        &'a self,
-        name: &'a str,
-        from: u64,
-        most: u64,
-    ) -> Wait<'a, Vec<(String, Vec<Message>)>> {
-        self.call(Call::Read, move || {
-            let wanted = from..from.saturating_add(most);
-            self.with_log(name, |stream| {
-                let messages = stream.messages.iter();
-                let wanted = messages.filter(|message| wanted.contains(&message.sequence));
-                Ok(self.of_each_copy(name, &wanted.cloned().collect::<Vec<_>>()))
-            })
-        })
-    }
-
-    fn inspect<'a>(&'a self, name: Option<&'a str>, _: bool) -> Wait<'a, Vec<LogCopy>> {
-        self.call(Call::Read, move || {
-            name.map_or(Ok(Vec::new()), |name| self.count_copies(name))
-        })
+    fn beside(&self) -> Wait<'_, Vec<(String, Bounds)>> {
+        self.call(Call::Read, || Ok(Vec::new()))
     }
 
     fn troubles(&self) -> Vec<String> {

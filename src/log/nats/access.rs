@@ -32,6 +32,22 @@ pub enum ConnectError {
     /// A server is too old.
     #[error(transparent)]
     TooOld(#[from] TooOld),
+    /// A server takes only messages that are too small for a record.
+    #[error(
+        "the nats-server {} takes messages of at most {most} bytes; set its max_payload to {needed} or more",
+        visible::brief(server)
+    )]
+    SmallPayload {
+        /// The name of the server.
+        server: String,
+        /// The bytes of its largest message.
+        most: usize,
+        /// The bytes that are needed.
+        needed: usize,
+    },
+    /// A server does not speak TLS, which its address asks for.
+    #[error("{0} speaks no TLS: use nats:// for it, or give that nats-server a certificate")]
+    PlainPort(String),
     /// A server runs without JetStream, or has turned it off for now: its disk may be full.
     #[error("the nats-server {} runs without JetStream", visible::brief(.0))]
     NoJetStream(String),
@@ -41,9 +57,24 @@ pub enum ConnectError {
     /// A stream of the fleet cannot be used as it is.
     #[error("{}", visible::brief(.0))]
     BadStream(String),
+    /// Nothing is kept for a fleet that may not be made.
+    #[error("no fleet {fleet} is kept on these nats-servers{}", known(others))]
+    NoFleet {
+        /// The name of the fleet.
+        fleet: String,
+        /// The names of the fleets that are kept there.
+        others: String,
+    },
     /// No server can be reached, or not yet.
     #[error("no nats-server can be reached: {}", visible::brief(.0))]
     Unreachable(String),
+}
+
+fn known(others: &str) -> String {
+    match others.is_empty() {
+        true => String::new(),
+        false => format!("; there is {}", visible::brief(others)),
+    }
 }
 
 impl ConnectError {

@@ -5,21 +5,17 @@
 //! from servers that are behind, and its client reports the cause of an error only as text.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use async_nats::HeaderMap;
-use async_nats::jetstream::consumer::pull;
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::Stream;
 use data_encoding::HEXLOWER;
 use futures::StreamExt;
 use futures::stream::{self, TryStreamExt};
 use prost::bytes::{Bytes, BytesMut};
-use tokio::time::timeout;
 
 use super::connection::unreachable;
-use super::copies::{StreamCopies, reading};
-use super::damages::Damages;
 use super::named::NamedStream;
 use super::stream::of_leader;
 use crate::log::record::digest;
@@ -32,9 +28,6 @@ const PART_BYTES: usize = 512 << 10;
 /// The number of parts that are under way at a time.
 const IN_FLIGHT: usize = 4;
 
-/// The longest time that it may take to read the parts of a blob from one server.
-const READING: Duration = Duration::from_secs(20);
-
 /// Headers of a part: its number from 0, the number of parts, and the size and the SHA-256 of the
 /// blob.
 const PART: &str = "Evk-Part";
@@ -43,10 +36,7 @@ const BYTES: &str = "Evk-Bytes";
 const SHA256: &str = "Evk-Sha256";
 
 /// The blobs of a fleet.
-pub(super) struct NatsBlobs {
-    pub stream: NamedStream,
-    pub damages: Damages,
-}
+pub(super) struct NatsBlobs(pub NamedStream);
 
 /// The headers of a part that describe its blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,8 +46,8 @@ struct BlobHead {
     sha256: String,
 }
 
-/// The parts of a blob in the order in which a server has them. Some may be missing or damaged: the
-/// blob is still being put, its put was given up, or the copy is not whole.
+/// The parts of a blob in their order in the stream. Some may be missing: the blob is still being
+/// put, or its put was given up.
 #[derive(Default)]
 struct BlobParts {
     begun: Option<(BlobHead, BTreeMap<usize, Bytes>)>,
@@ -96,33 +86,6 @@ async fn read_of_leader(stream: &Stream, subject: &str) -> Result<Option<Bytes>,
     Ok(parts.whole)
 }
 
-/// Reads a blob from the first server that has it whole.
-async fn read_of_copies(stream: &Stream, name: &str, subject: String) -> Result<Bytes, Error> {
-    let of_subject = pull::Config {
-        filter_subject: subject,
-        ..reading(1)
-    };
-    let mut copies = StreamCopies::of(stream, of_subject);
-    let mut asked = 0;
-    while let Some(copy) = copies.next().await {
-        let mut parts = BlobParts::default();
-        let read = copy.each(copy.has, |part| {
-            let headers = part.message.headers.unwrap_or_default();
-            parts.add(&headers, part.message.payload);
-        });
-        if let Ok(Ok(())) = timeout(READING, read).await {
-            asked += 1;
-            if let Some(blob) = parts.whole {
-                return Ok(blob);
-            }
-        }
-    }
-    match asked {
-        0 => Err(Error::Unreachable("no copy can be read".to_owned())),
-        _ => Err(Error::NotFound(name.to_owned())),
-    }
-}
-
 impl log::Blobs for NatsBlobs {
     fn put<'a>(&'a self, name: &'a str, blob: Bytes) -> Wait<'a, ()> {
         Box::pin(async move {
@@ -136,7 +99,7 @@ impl log::Blobs for NatsBlobs {
                     .header(PARTS, head.parts.to_string())
                     .header(BYTES, head.bytes.to_string())
                     .header(SHA256, head.sha256.as_str());
-                self.stream.publish(name, message)
+                self.0.publish(name, message)
             };
             // The last part is sent after the others have arrived: its presence tells that all are
             // there.
@@ -149,28 +112,16 @@ impl log::Blobs for NatsBlobs {
         })
     }
 
-    /// Any copy with the right hash is enough. The leader is asked first: reading another copy
-    /// takes a consumer, on which all nats-servers have to agree.
     fn get<'a>(&'a self, name: &'a str) -> Wait<'a, Bytes> {
         Box::pin(async move {
-            let stream = self.stream.find().await?;
-            let subject = self.stream.subject(name);
-            let led = read_of_leader(&stream, &subject).await;
-            if let Ok(Some(blob)) = led {
-                return Ok(blob);
-            }
-            let blob = read_of_copies(&stream, name, subject).await?;
-            if led.is_ok() {
-                // The leader lacks a blob that another server has.
-                let stream = stream.cached_info().config.name.clone();
-                self.damages.suspect_soon(stream);
-            }
-            Ok(blob)
+            let stream = self.0.find().await?;
+            let blob = read_of_leader(&stream, &self.0.subject(name)).await?;
+            blob.ok_or_else(|| Error::NotFound(name.to_owned()))
         })
     }
 
     fn list<'a>(&'a self, prefix: &'a str) -> Wait<'a, Vec<Blob>> {
-        Box::pin(self.stream.list(prefix, |name, last| Blob {
+        Box::pin(self.0.list(prefix, |name, last| Blob {
             name,
             bytes: number(&last.headers, BYTES).unwrap_or(0),
             at: SystemTime::from(last.time),
@@ -179,8 +130,8 @@ impl log::Blobs for NatsBlobs {
 
     fn drop_blob<'a>(&'a self, name: &'a str) -> Wait<'a, ()> {
         Box::pin(async move {
-            let stream = self.stream.find().await?;
-            let purged = stream.purge().filter(self.stream.subject(name)).await;
+            let stream = self.0.find().await?;
+            let purged = stream.purge().filter(self.0.subject(name)).await;
             purged.map(drop).map_err(unreachable)
         })
     }

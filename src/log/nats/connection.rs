@@ -1,5 +1,6 @@
 //! A connection to the nats-servers of a fleet.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,18 +8,24 @@ use std::time::Duration;
 
 use async_nats::connection::State;
 use async_nats::{
-    Client, ClientError, ConnectErrorKind, ConnectOptions, Event, ServerError, jetstream,
+    Client, ClientError, ConnectErrorKind, ConnectOptions, Event, Request, ServerAddr, ServerError,
+    jetstream,
 };
 use parking_lot::Mutex;
-use tokio::time::sleep;
+use prost::bytes::Bytes;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::select;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
 use tracing::{info, warn};
 
 use super::access::{Access, ConnectError};
-use super::relay::Relay;
-use super::version::{self, TooOld};
+use super::version;
 use crate::backoff::Backoff;
 use crate::log::Error;
-use crate::visible::causes;
+use crate::log::record::MAX_BYTES;
+use crate::visible::{self, causes};
 
 /// The longest time that a request may take. A new leader may take up to 9 seconds, but it never
 /// answers a request that the dead leader got. So a longer wait gains nothing.
@@ -30,21 +37,21 @@ const TRIES: u32 = 10;
 const SHORTEST_RETRY: Duration = Duration::from_millis(20);
 const LONGEST_RETRY: Duration = Duration::from_millis(100);
 
-/// The longest time that the client waits for a connection. The relay has shorter limits of its
-/// own.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(600);
+/// The longest time that it may take to connect to one server.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The time after which a silent connection is pinged. The third ping without an answer ends the
 /// connection.
 const PING_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The number of messages that may wait for the reader of a subscription. A nats-server may send
-/// more messages than requested, of up to 2 MiB each. Messages that find no room are dropped.
-const SUBSCRIPTION_MESSAGES: usize = 64;
+/// The bytes that a nats-server has to take as one message: a record with its headers.
+const MIN_PAYLOAD: usize = MAX_BYTES + 1_024;
 
-/// The number of messages that may be asked for at a time. When half of them have come, as many
-/// again are requested. Status messages of the request need room, too.
-pub(super) const REQUEST_MESSAGES: usize = SUBSCRIPTION_MESSAGES / 2;
+/// The time for which a refused permission is told after the last attempt.
+const DENIED: Duration = Duration::from_secs(300);
+
+/// The longest INFO line in bytes that is read to find out why TLS does not begin.
+const MAX_INFO_BYTES: u64 = 64 << 10;
 
 /// The shortest pause between attempts to connect again.
 const MIN_PAUSE: Duration = Duration::from_millis(20);
@@ -58,50 +65,60 @@ pub(super) struct Connection {
     pub client: Client,
     /// The client that asks for streams.
     pub streams: jetstream::Context,
-    /// The way to the nats-servers.
-    pub relay: Arc<Relay>,
+    told: Arc<Told>,
+}
+
+/// What the nats-servers have told the client.
+#[derive(Default)]
+struct Told {
+    /// The reasons why no server is connected, as of the last attempts.
+    fault: Mutex<Option<String>>,
+    /// The words with which a permission was refused, and when.
+    denied: watch::Sender<BTreeMap<String, Instant>>,
 }
 
 impl Connection {
-    /// Connects once, to one of these servers or of those that they announce. The servers list the
-    /// connection as `name`.
+    /// Connects once, to one of these servers. The servers list the connection as `name`.
     pub(super) async fn open(access: &Access, name: &str) -> Result<Self, ConnectError> {
-        let relay = Relay::start(access, name).await?;
-        let options = options(access, &relay).await?;
-        let client = options.connect(relay.address()).await.map_err(|error| {
-            let said = causes(&error);
-            match error.kind() {
-                ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
-                    ConnectError::Refused(said)
-                }
-                _ if is_of_server(&error) => ConnectError::Unreachable(said),
-                // The client sees only that the relay hangs up. The relay knows the cause.
-                _ => ConnectError::Unreachable(relay.fault().unwrap_or(said)),
-            }
-        })?;
+        let told = Arc::<Told>::default();
+        let options = access.options().await?.name(name);
+        let options = told.listen(options);
+        let servers = access.addresses()?;
+        let connected = options.connect(&servers[..]).await;
+        let client = match connected {
+            Ok(client) => client,
+            Err(error) => return Err(refused(&error, &servers).await),
+        };
         let streams = jetstream::context::ContextBuilder::new()
             .timeout(REQUEST_TIMEOUT)
             .build(client.clone());
-        let relay = Arc::new(relay);
         let connection = Self {
             client,
             streams,
-            relay,
+            told,
         };
-        connection.check_version()?;
+        connection.check_server()?;
         let server = connection.client.server_info();
         if !server.jetstream {
             return Err(ConnectError::NoJetStream(server.server_name));
         }
-        connection.relay.note_open();
         info!(server = %server.server_name, version = %server.version, "connected to the log");
         Ok(connection)
     }
 
-    /// Checks the version of the server that is connected at present.
-    pub(super) fn check_version(&self) -> Result<(), TooOld> {
+    /// Checks the version of the server that is connected at present, and the messages that it
+    /// takes.
+    pub(super) fn check_server(&self) -> Result<(), ConnectError> {
         let server = self.client.server_info();
-        version::check(&server.server_name, &server.version)
+        version::check(&server.server_name, &server.version)?;
+        match server.max_payload < MIN_PAYLOAD {
+            true => Err(ConnectError::SmallPayload {
+                server: server.server_name,
+                most: server.max_payload,
+                needed: MIN_PAYLOAD,
+            }),
+            false => Ok(()),
+        }
     }
 
     /// Returns how often a server was connected to.
@@ -110,9 +127,61 @@ impl Connection {
         statistics.connects.load(Ordering::Relaxed)
     }
 
-    /// The error of a request that got no answer: there is no connection, or else this cause.
+    /// The addresses of the servers: those that are given, and those that the server announces.
+    pub(super) fn servers(&self, access: &Access) -> Vec<String> {
+        let announced = self.client.server_info().connect_urls;
+        access.servers.iter().cloned().chain(announced).collect()
+    }
+
+    /// The error of a request that got no answer: a permission is missing, there is no connection,
+    /// or else this cause.
     pub(super) fn unanswered(&self, cause: impl std::error::Error) -> Error {
+        let denied = self.told.denied.borrow();
+        let denied = denied
+            .iter()
+            .find(|(_, at)| at.elapsed() < 2 * REQUEST_TIMEOUT);
+        if let Some((text, _)) = denied {
+            return Error::Refused(text.clone());
+        }
         self.check_up().err().unwrap_or_else(|| unreachable(cause))
+    }
+
+    /// Returns once the servers refuse the permission to publish to a subject.
+    pub(super) async fn denies(&self, subject: &str) -> Error {
+        let begun = Instant::now();
+        let mut changes = self.told.denied.subscribe();
+        let quoted = format!("{subject:?}");
+        loop {
+            let found = {
+                let denied = changes.borrow_and_update();
+                let mut late = denied.iter().filter(|(_, at)| **at >= begun);
+                late.find(|(text, _)| text.contains(&quoted))
+                    .map(|(text, _)| text.clone())
+            };
+            if let Some(text) = found {
+                return Error::Refused(text);
+            }
+            if changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Checks that this connection may publish to a subject that no stream has.
+    pub(super) async fn check_permission(&self, subject: &str) -> Result<(), Error> {
+        let request = Request::new().payload(Bytes::new());
+        select! {
+            // Nobody answers.
+            _ = self.client.send_request(subject.to_owned(), request) => Ok(()),
+            denied = self.denies(subject) => Err(denied),
+        }
+    }
+
+    /// Returns the permissions that were refused lately, in words for people.
+    pub(super) fn denied(&self) -> Vec<String> {
+        let denied = self.told.denied.borrow();
+        let late = denied.iter().filter(|(_, at)| at.elapsed() < DENIED);
+        late.map(|(text, _)| text.clone()).collect()
     }
 
     /// Checks that a server is connected at present.
@@ -120,12 +189,107 @@ impl Connection {
         if self.client.connection_state() == State::Connected {
             return Ok(());
         }
-        let fault = self.relay.fault();
+        let fault = self.told.fault.lock().clone();
         let why = fault.map_or(String::new(), |fault| format!(": {fault}"));
         Err(Error::Unreachable(format!(
             "no nats-server is connected{why}"
         )))
     }
+}
+
+impl Told {
+    /// Listens to what servers tell the client.
+    fn listen(self: &Arc<Self>, options: ConnectOptions) -> ConnectOptions {
+        let (told, attempts) = (Arc::clone(self), Arc::clone(self));
+        options
+            .event_callback(move |event| {
+                told.note(&event);
+                async {}
+            })
+            // The client tells the faults of former attempts only to those who select a server;
+            // `None` leaves the selection to it.
+            .reconnect_to_server_callback(move |servers, _| {
+                attempts.note_faults(&servers);
+                async { None }
+            })
+    }
+
+    fn note_faults(&self, servers: &[async_nats::Server]) {
+        let faults = servers.iter().filter_map(|server| {
+            let error = visible::brief(server.last_error.as_deref()?);
+            Some(format!(
+                "{}:{}: {error}",
+                server.addr.host(),
+                server.addr.port()
+            ))
+        });
+        let faults: Vec<_> = faults.collect();
+        if faults.is_empty() {
+            return;
+        }
+        let faults = faults.join(", ");
+        let is_new = self.fault.lock().replace(faults.clone()).as_ref() != Some(&faults);
+        if is_new {
+            warn!(faults, "no nats-server is connected");
+        }
+    }
+
+    fn note(&self, event: &Event) {
+        match event {
+            Event::Connected => {
+                *self.fault.lock() = None;
+                info!("the connection to the log is up");
+            }
+            Event::Disconnected => warn!("the connection to the log is lost"),
+            Event::ServerError(ServerError::Other(text))
+                if text.contains("ermissions Violation") =>
+            {
+                let text = format!("the nats-servers refuse: {}", visible::brief(text));
+                warn!("{text}");
+                self.denied.send_modify(|denied| {
+                    denied.retain(|_, at| at.elapsed() < DENIED);
+                    denied.insert(text, Instant::now());
+                });
+            }
+            // `note_faults` tells the cause.
+            Event::ClientError(ClientError::Other(_)) => {}
+            Event::SlowConsumer(_) | Event::ServerError(_) | Event::ClientError(_) => {
+                warn!(%event, "the connection to the log reports a fault");
+            }
+            Event::LameDuckMode | Event::Draining | Event::Closed => {
+                info!(%event, "the connection to the log is changing");
+            }
+        }
+    }
+}
+
+/// The reason why no server was connected to.
+async fn refused(error: &async_nats::ConnectError, servers: &[ServerAddr]) -> ConnectError {
+    if matches!(
+        error.kind(),
+        ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation
+    ) {
+        return ConnectError::Refused(causes(error));
+    }
+    for server in servers.iter().filter(|server| server.tls_required()) {
+        if let Ok(Some(true)) = timeout(CONNECT_TIMEOUT, is_plain(server)).await {
+            let address = format!("{}:{}", server.host(), server.port());
+            return ConnectError::PlainPort(address);
+        }
+    }
+    ConnectError::Unreachable(causes(error))
+}
+
+/// Returns whether a server speaks the protocol of NATS without TLS; `None` if it cannot be asked.
+async fn is_plain(server: &ServerAddr) -> Option<bool> {
+    let stream = TcpStream::connect((server.host(), server.port()))
+        .await
+        .ok()?;
+    let mut line = String::new();
+    let mut bounded = BufReader::new(stream).take(MAX_INFO_BYTES);
+    bounded.read_line(&mut line).await.ok()?;
+    let info: serde_json::Value = serde_json::from_str(line.strip_prefix("INFO ")?).ok()?;
+    Some(info["tls_required"] != true && info["tls_available"] != true)
 }
 
 /// The attempts to reach something that not all nats-servers may know yet.
@@ -153,29 +317,51 @@ impl Retries {
     }
 }
 
-async fn options(access: &Access, relay: &Relay) -> Result<ConnectOptions, ConnectError> {
-    let pauses = Mutex::new(Backoff::new(MIN_PAUSE, MAX_PAUSE));
-    let mut options = ConnectOptions::new()
-        // The relay expects its secret here, and puts the real name in its place.
-        .name(relay.secret())
-        .ignore_discovered_servers()
-        .subscription_capacity(SUBSCRIPTION_MESSAGES)
-        .connection_timeout(CONNECT_TIMEOUT)
-        .request_timeout(Some(REQUEST_TIMEOUT))
-        .ping_interval(PING_INTERVAL)
-        // The pauses follow time, not the number of attempts: that number begins anew with each
-        // connection, however soon it ends.
-        .reconnect_delay_callback(move |_| pauses.lock().before_attempt())
-        .event_callback(|event| async move { tell(&event) });
-    if let Some(path) = &access.credentials {
-        options = with_credentials(options, path).await?;
+impl Access {
+    /// The addresses of the servers.
+    fn addresses(&self) -> Result<Vec<ServerAddr>, ConnectError> {
+        let parse = |server: &String| {
+            let bad = |error: &str| ConnectError::BadAddress(server.clone(), error.to_owned());
+            let address: ServerAddr = server.parse().map_err(|error| bad(&causes(&error)))?;
+            match address.scheme() {
+                "nats" | "tls" => Ok(address),
+                _ => Err(bad("it must begin with nats:// or tls://")),
+            }
+        };
+        self.servers.iter().map(parse).collect()
     }
-    // The relay reads these files; here they are only looked for.
-    let certificate = access.certificate.iter().flat_map(|(own, key)| [own, key]);
-    for path in access.ca.iter().chain(certificate) {
-        check_readable(path).await?;
+
+    async fn options(&self) -> Result<ConnectOptions, ConnectError> {
+        let pauses = Mutex::new(Backoff::new(MIN_PAUSE, MAX_PAUSE));
+        let mut options = ConnectOptions::new()
+            .connection_timeout(CONNECT_TIMEOUT)
+            .request_timeout(Some(REQUEST_TIMEOUT))
+            .ping_interval(PING_INTERVAL)
+            // The pauses follow time, not the number of attempts: that number begins anew with each
+            // connection, however soon it ends.
+            .reconnect_delay_callback(move |_| pauses.lock().before_attempt());
+        if let Some(path) = &self.credentials {
+            options = with_credentials(options, path).await?;
+        }
+        if let Some(ca) = &self.ca {
+            check_readable(ca).await?;
+            options = options.add_root_certificates(ca.clone());
+        }
+        if let Some((certificate, key)) = &self.certificate {
+            check_readable(certificate).await?;
+            check_readable(key).await?;
+            options = options.add_client_certificate(certificate.clone(), key.clone());
+        }
+        Ok(options)
     }
-    Ok(options)
+
+    /// Returns the name of a server if it has ceased to keep streams. A server tells that only to
+    /// new connections.
+    pub(super) async fn ask(&self, server: String) -> Option<String> {
+        let client = self.options().await.ok()?.connect(server).await.ok()?;
+        let info = client.server_info();
+        (!info.jetstream).then_some(info.server_name)
+    }
 }
 
 /// Takes credentials of either kind: a file of NATS with a token and a seed, or a
@@ -207,27 +393,6 @@ async fn check_readable(path: &Path) -> Result<(), ConnectError> {
 
 fn bad_file(path: &Path, why: impl ToString) -> ConnectError {
     ConnectError::BadFile(path.display().to_string(), why.to_string())
-}
-
-/// Returns whether a nats-server itself reported the error.
-fn is_of_server(error: &async_nats::ConnectError) -> bool {
-    let source = std::error::Error::source(error);
-    source.is_some_and(|source| source.is::<ServerError>())
-}
-
-fn tell(event: &Event) {
-    match event {
-        Event::Connected => info!("the connection to the log is up"),
-        Event::Disconnected => warn!("the connection to the log is lost"),
-        // The relay has logged the cause.
-        Event::ClientError(ClientError::Other(_)) => {}
-        Event::SlowConsumer(_) | Event::ServerError(_) | Event::ClientError(_) => {
-            warn!(%event, "the connection to the log reports a fault");
-        }
-        Event::LameDuckMode | Event::Draining | Event::Closed => {
-            info!(%event, "the connection to the log is changing");
-        }
-    }
 }
 
 /// The error of a request that did not get through.

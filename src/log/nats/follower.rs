@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_nats::jetstream;
-use async_nats::jetstream::consumer::pull;
+use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
 use futures::StreamExt;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -15,9 +15,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::debug;
 
-use super::connection::{Connection, REQUEST_MESSAGES, unreachable};
-use super::copies::reading;
-use super::damages::Damages;
+use super::connection::{Connection, unreachable};
 use super::generations::Generations;
 use super::stream::{bounds, find};
 use crate::backoff::Backoff;
@@ -48,6 +46,10 @@ const INACTIVE: Duration = Duration::from_secs(30);
 /// The bytes that are read ahead, and that are asked for at a time.
 const READ_AHEAD_BYTES: usize = 8 << 20;
 const REQUEST_BYTES: usize = 8 << 20;
+
+/// The number of messages that are asked for at a time. When half of them have come, as many again
+/// are requested.
+const REQUEST_MESSAGES: usize = 256;
 
 /// A follower of one log.
 pub(super) struct NatsFollower {
@@ -87,7 +89,7 @@ struct Ahead {
 impl NatsFollower {
     /// Follows the log of a snapshot from the message after a sequence.
     pub(super) fn start(
-        (connection, damages): (Connection, Damages),
+        connection: Connection,
         (generations, snapshot): (Arc<Generations>, String),
         after: u64,
         runtime: &Handle,
@@ -100,7 +102,7 @@ impl NatsFollower {
             loop {
                 let stream = generations.stream(&snapshot).await;
                 let ended = match &stream {
-                    Ok(stream) => reading.session(&connection, &damages, stream).await,
+                    Ok(stream) => reading.session(&connection, stream).await,
                     Err(error) => Err(error.clone()),
                 };
                 debug!(snapshot, ?ended, "following a log begins again");
@@ -210,13 +212,8 @@ impl FollowerState {
     }
 
     /// Reads until something is wrong. If it returns no error, the next session may succeed.
-    async fn session(
-        &self,
-        connection: &Connection,
-        damages: &Damages,
-        stream: &str,
-    ) -> Result<(), Error> {
-        let (mut read, _) = self.place(connection, stream).await?;
+    async fn session(&self, connection: &Connection, stream: &str) -> Result<(), Error> {
+        let (read, _) = self.place(connection, stream).await?;
         let mut messages = open(connection, stream, read).await?;
         self.ahead.lock().error = None;
         let mut delivered = 0;
@@ -233,11 +230,6 @@ impl FollowerState {
                         return Ok(());
                     }
                     delivered = number;
-                    if message.sequence != read + 1 {
-                        // The server that keeps the consumer lacks messages.
-                        damages.suspect_soon(stream.to_owned());
-                    }
-                    read = message.sequence;
                     self.push(message).await;
                 }
                 Ok(Some(Err(error))) => return Err(unreachable(error)),
@@ -280,9 +272,16 @@ impl FollowerState {
 /// Asks for the messages after a sequence. If the server that keeps the consumer is lost, the next
 /// session makes another consumer.
 async fn open(connection: &Connection, stream: &str, after: u64) -> Result<pull::Stream, Error> {
+    // One server keeps the consumer, in memory.
     let config = pull::Config {
+        deliver_policy: DeliverPolicy::ByStartSequence {
+            start_sequence: after + 1,
+        },
+        ack_policy: AckPolicy::None,
+        num_replicas: 1,
+        memory_storage: true,
         inactive_threshold: INACTIVE,
-        ..reading(after + 1)
+        ..pull::Config::default()
     };
     let made = connection.streams.create_consumer_on_stream(config, stream);
     let consumer = timeout(ANSWER, made).await.map_err(unreachable)?;
@@ -298,7 +297,7 @@ async fn open(connection: &Connection, stream: &str, after: u64) -> Result<pull:
 }
 
 /// A message, and its number among those of its consumer.
-pub(super) fn received(message: jetstream::Message) -> Result<(u64, Message), Error> {
+fn received(message: jetstream::Message) -> Result<(u64, Message), Error> {
     let info = message
         .info()
         .map_err(|error| Error::Unreachable(error.to_string()))?;

@@ -6,17 +6,23 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use futures::future::join_all;
 use tokio::sync::Mutex;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
+use super::access::Access;
 use super::connection::Connection;
 use crate::log::Error;
 
 /// The time for which an answer of the servers stays valid: many callers may want it at once.
 const COUNTS: Duration = Duration::from_secs(1);
 
+/// The longest wait until a server says whether it keeps streams.
+const ASKING: Duration = Duration::from_secs(1);
+
 /// The knowledge of nats-servers that have ceased to keep streams.
 pub(super) struct Fullness {
+    access: Access,
     connection: Connection,
     /// The number of servers that keep a stream.
     replicas: usize,
@@ -24,16 +30,17 @@ pub(super) struct Fullness {
 }
 
 impl Fullness {
-    pub(super) fn new(connection: Connection, replicas: usize) -> Self {
+    pub(super) fn new(access: Access, connection: Connection, replicas: usize) -> Self {
         Self {
+            access,
             connection,
-            replicas,
+            replicas: replicas.max(1),
             asked: Mutex::default(),
         }
     }
 
     /// Turns [`Error::Unreachable`] into [`Error::Full`] if most of the servers that keep a stream
-    /// have shut down JetStream.
+    /// have shut down JetStream. A connection to one of these servers is given up.
     pub(super) async fn explain(&self, error: Error) -> Error {
         let Error::Unreachable(why) = error else {
             return error;
@@ -47,10 +54,17 @@ impl Fullness {
                     "the nats-servers {names} have shut down JetStream, as they do when their disks are full"
                 ))
             }
-            false => Error::Unreachable(why),
+            false => {
+                if off.contains(&self.connection.client.server_info().server_name) {
+                    // This fails only if the client has ended.
+                    let _ = self.connection.client.force_reconnect().await;
+                }
+                Error::Unreachable(why)
+            }
         }
     }
 
+    /// The names of the servers that have ceased to keep streams.
     async fn without_streams(&self) -> BTreeSet<String> {
         let mut asked = self.asked.lock().await;
         if let Some((at, off)) = &*asked
@@ -58,7 +72,10 @@ impl Fullness {
         {
             return off.clone();
         }
-        let off = self.connection.relay.without_streams().await;
+        let servers = self.connection.servers(&self.access);
+        let ask = |server: String| timeout(ASKING, self.access.ask(server));
+        let told = join_all(servers.into_iter().map(ask)).await;
+        let off: BTreeSet<_> = told.into_iter().flatten().flatten().collect();
         *asked = Some((Instant::now(), off.clone()));
         off
     }

@@ -1,28 +1,20 @@
 //! The log on NATS JetStream: a stream for each snapshot, one for blobs and one for keys. No other
 //! module knows of NATS.
 //!
-//! `connection` connects through a `relay` of this process, which bounds what a nats-server sends
-//! (`framing`). `generations` knows which stream is the log of a snapshot now. Only `publish`
-//! writes messages, `follower` reads ahead of its readers, `copies` reads the copies of single
-//! servers, `damages` finds messages that they lack, and `fullness` finds full disks. `blobs` and
-//! keys are streams too (`named`), because the stores of NATS read from servers that may be
-//! behind.
+//! `generations` knows which stream is the log of a snapshot now. Only `publish` writes messages,
+//! `follower` reads ahead of its readers, and `fullness` finds full disks. `blobs` and keys are
+//! streams too (`named`), because the stores of NATS read from servers that may be behind.
 
 mod access;
 mod blobs;
 mod connection;
-mod copies;
-mod damages;
 mod follower;
-mod framing;
 mod fullness;
 mod generations;
 mod named;
 mod names;
 mod publish;
-mod relay;
 mod stream;
-mod upstreams;
 mod version;
 
 use std::collections::{BTreeSet, HashSet};
@@ -35,18 +27,17 @@ use parking_lot::Mutex;
 use prost::bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
+use tracing::warn;
 
 use self::blobs::NatsBlobs;
 use self::connection::{Connection, unreachable};
-use self::copies::{StreamCopies, reading};
-use self::damages::Damages;
-use self::follower::{NatsFollower, received};
+use self::follower::NatsFollower;
 use self::fullness::Fullness;
 use self::generations::Generations;
 use self::named::{NamedStream, NatsKeys};
 use self::stream::{bounds, find, time};
 use super::Error;
-use super::interface::{self, Bounds, Log, LogCopy, Message, Wait};
+use super::interface::{self, Bounds, Log, Message, Wait};
 
 pub use self::access::{Access, ConnectError};
 pub use self::names::{BadFleet, FleetName};
@@ -63,7 +54,6 @@ pub struct Nats {
     generations: Arc<Generations>,
     /// Names of the streams whose settings were checked.
     checked: Mutex<HashSet<String>>,
-    damages: Damages,
     fullness: Fullness,
     runtime: Handle,
 }
@@ -81,24 +71,24 @@ impl Nats {
         name: &str,
     ) -> Result<Self, ConnectError> {
         let connection = Connection::open(&access, name).await?;
+        let is_new = is_new(&connection, &fleet, keeping).await?;
+        connection.check_permission(&fleet.probe()).await?;
         let open = |kind| NamedStream::open(&connection, &fleet, &keeping, kind);
-        let damages = Damages::new(connection.clone());
-        let blobs = NatsBlobs {
-            stream: open(("blobs", 0)).await?,
-            damages: damages.clone(),
-        };
+        let blobs = NatsBlobs(open(("blobs", 0)).await?);
         let keys = NatsKeys(open(("keys", 1)).await?);
+        if is_new {
+            warn!(%fleet, "the fleet is new: nothing was kept for it");
+        }
         let generations = Generations::new(connection.clone(), fleet.clone(), keys.clone());
         Ok(Self {
             generations: Arc::new(generations),
-            fullness: Fullness::new(connection.clone(), keeping.replicas),
+            fullness: Fullness::new(access, connection.clone(), keeping.replicas),
             connection,
             fleet,
             keeping,
             blobs,
             keys,
             checked: Mutex::default(),
-            damages,
             runtime: Handle::current(),
         })
     }
@@ -161,21 +151,11 @@ impl Nats {
         publish::publish(&self.connection, subject, message).await
     }
 
-    /// The stream of a snapshot. If its leader lacks messages of it, another server that has
-    /// them leads from then on.
+    /// The stream of a snapshot.
     async fn find(&self, name: &str) -> Result<Stream, Error> {
         let stream = self.generations.stream(name).await?;
         let found = find(&self.connection, &stream).await;
-        let found = found.inspect_err(|error| self.note(name, error))?;
-        let Bounds { first, last, .. } = bounds(found.cached_info());
-        if found.cached_info().state.messages == (last + 1).saturating_sub(first) {
-            return Ok(found);
-        }
-        match self.damages.suspect(&stream, false).await {
-            Ok(()) => find(&self.connection, &stream).await,
-            // Perhaps no other server has the messages, or none can lead.
-            Err(_) => Ok(found),
-        }
+        found.inspect_err(|error| self.note(name, error))
     }
 
     /// Notes that the stream of a snapshot is missing, if the error says so.
@@ -244,6 +224,39 @@ impl Nats {
     }
 }
 
+/// Returns whether nothing is kept for a fleet yet.
+///
+/// # Errors
+/// [`ConnectError::NoFleet`] if it may not be made, and that this cannot be found out.
+async fn is_new(
+    connection: &Connection,
+    fleet: &FleetName,
+    keeping: Keeping,
+) -> Result<bool, ConnectError> {
+    match find(connection, &fleet.stream("keys")).await {
+        Ok(_) => return Ok(false),
+        Err(Error::NotFound(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let streams = stream::names(connection, "evk.*.keys.*").await?;
+    let others: Vec<_> = streams
+        .iter()
+        .filter_map(|it| names::fleet_of(it))
+        .collect();
+    match keeping.replicas {
+        0 => Err(ConnectError::NoFleet {
+            fleet: fleet.to_string(),
+            others: others.join(", "),
+        }),
+        _ => {
+            if !others.is_empty() {
+                warn!(%fleet, others = others.join(", "), "other fleets are kept here");
+            }
+            Ok(true)
+        }
+    }
+}
+
 /// Reads a message from the leader of a stream.
 async fn read_of_leader(stream: &Stream, sequence: u64) -> Result<Message, Error> {
     let read = stream::of_leader(stream.get_raw_message(sequence).await)?;
@@ -285,8 +298,8 @@ impl Log for Nats {
 
     fn follow(&self, name: &str, after: u64) -> Arc<dyn interface::Follower> {
         let log = (Arc::clone(&self.generations), name.to_owned());
-        let ways = (self.connection.clone(), self.damages.clone());
-        Arc::new(NatsFollower::start(ways, log, after, &self.runtime))
+        let connection = self.connection.clone();
+        Arc::new(NatsFollower::start(connection, log, after, &self.runtime))
     }
 
     fn connection(&self) -> u64 {
@@ -320,51 +333,19 @@ impl Log for Nats {
         Box::pin(async move { read_of_leader(&self.find(name).await?, sequence).await })
     }
 
-    fn read_copies<'a>(
-        &'a self,
-        name: &'a str,
-        from: u64,
-        most: u64,
-    ) -> Wait<'a, Vec<(String, Vec<Message>)>> {
+    fn beside(&self) -> Wait<'_, Vec<(String, Bounds)>> {
         Box::pin(async move {
-            let stream = self.find(name).await?;
-            let mut read = Vec::new();
-            let mut copies = StreamCopies::of(&stream, reading(from));
-            while let Some(copy) = copies.next().await {
-                let mut messages = Vec::new();
-                let all = copy.each(most, |message| messages.push(received(message)));
-                if all.await.is_err() {
-                    // Nothing is known of the copy of a server that does not answer.
-                    continue;
-                }
-                let messages = messages
-                    .into_iter()
-                    .map(|it| it.map(|(_, message)| message));
-                let mut messages = messages.collect::<Result<Vec<_>, _>>()?;
-                messages.retain(|message| message.sequence < from.saturating_add(most));
-                read.push((copy.server, messages));
+            let mut found = Vec::new();
+            for stream in [&self.blobs.0, &self.keys.0] {
+                let info = stream.find().await?.cached_info().clone();
+                found.push((stream.name().to_owned(), bounds(&info)));
             }
-            Ok(read)
-        })
-    }
-
-    fn inspect<'a>(&'a self, name: Option<&'a str>, reads: bool) -> Wait<'a, Vec<LogCopy>> {
-        Box::pin(async move {
-            let Some(name) = name else {
-                let mut copies = Vec::new();
-                for stream in [self.blobs.stream.name(), self.keys.0.name()] {
-                    copies.extend(self.damages.inspect(stream, reads).await?);
-                }
-                return Ok(copies);
-            };
-            let stream = self.generations.stream(name).await?;
-            let counted = self.damages.inspect(&stream, reads).await;
-            counted.inspect_err(|error| self.note(name, error))
+            Ok(found)
         })
     }
 
     fn troubles(&self) -> Vec<String> {
-        self.damages.told()
+        self.connection.denied()
     }
 
     fn trim<'a>(&'a self, name: &'a str, before: u64) -> Wait<'a, ()> {

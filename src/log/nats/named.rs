@@ -131,8 +131,4 @@ impl log::Keys for NatsKeys {
             .expected_last_subject_sequence(revision.unwrap_or(0));
         Box::pin(self.0.publish(key, message))
     }
-
-    fn list<'a>(&'a self, prefix: &'a str) -> Wait<'a, Vec<(String, Bytes)>> {
-        Box::pin(self.0.list(prefix, |key, last| (key, last.payload)))
-    }
 }

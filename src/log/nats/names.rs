@@ -73,6 +73,11 @@ impl FleetName {
         format!("evk.{self}.log.>")
     }
 
+    /// A subject like those of records, which no stream has.
+    pub(super) fn probe(&self) -> String {
+        format!("evk.{self}.log._")
+    }
+
     /// The key of the present generation of the log of a snapshot.
     pub(super) fn generation_key(&self, snapshot: &str) -> String {
         format!("generation/{}", shortened(snapshot))
@@ -97,6 +102,11 @@ impl FleetName {
     pub(super) fn name_of(&self, kind: &str, subject: &str) -> Option<String> {
         decode(subject.strip_prefix(&format!("evk.{self}.{kind}."))?)
     }
+}
+
+/// The name of the fleet whose keys a stream holds.
+pub(super) fn fleet_of(keys: &str) -> Option<&str> {
+    keys.strip_prefix("EVK_")?.strip_suffix("_KEYS")
 }
 
 /// The parts of the name of a stream with a log.

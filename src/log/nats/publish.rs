@@ -5,6 +5,7 @@ use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::publish::PublishAck;
 use async_nats::jetstream::response::Response;
 use async_nats::{Request, RequestErrorKind};
+use tokio::select;
 
 use super::connection::{Connection, Retries};
 use crate::log::Error;
@@ -25,10 +26,10 @@ pub(super) async fn publish(
         if let Some(headers) = message.headers {
             request = request.headers(headers);
         }
-        let sent = connection
-            .client
-            .send_request(message.subject, request)
-            .await;
+        let sent = select! {
+            sent = connection.client.send_request(message.subject, request) => sent,
+            denied = connection.denies(&subject) => return Err(denied),
+        };
         match sent {
             Ok(answer) => break answer,
             // Some nats-servers may not know a stream yet that was just made. Sending the message

@@ -37,18 +37,16 @@ const MOST_LISTED: usize = 1_000_000;
 #[derive(Debug, Clone, Copy)]
 pub struct Keeping {
     /// The number of servers that keep each stream. Fewer than 3 lose acknowledged messages when a
-    /// server is lost.
+    /// server is lost. With 0 streams are used as they are, and none is made.
     pub replicas: usize,
-    /// The bytes that the log of a snapshot may take.
-    pub max_bytes: i64,
 }
 
 impl Keeping {
-    /// The settings of a stream that keeps all messages that it took, and refuses more when it is
-    /// full.
+    /// The settings of a stream that keeps all messages that it took. It has no limit of its own:
+    /// nats-servers set aside what a limited stream may take. It refuses messages when the account
+    /// or the disk is full.
     pub(super) fn log(&self, name: String, subject: String, snapshot: &str) -> Config {
         Config {
-            max_bytes: self.max_bytes,
             deny_delete: true,
             metadata: HashMap::from([(SNAPSHOT.to_owned(), snapshot.to_owned())]),
             ..self.stream(name, subject)
@@ -60,7 +58,6 @@ impl Keeping {
     pub(super) fn named(&self, name: String, subjects: String, most: i64) -> Config {
         Config {
             max_messages_per_subject: most,
-            max_bytes: -1,
             ..self.stream(name, subjects)
         }
     }
@@ -70,6 +67,7 @@ impl Keeping {
             name,
             subjects: vec![subject],
             max_messages: -1,
+            max_bytes: -1,
             max_message_size: MAX_MESSAGE_BYTES,
             max_consumers: -1,
             discard: DiscardPolicy::New,
@@ -82,7 +80,7 @@ impl Keeping {
     }
 }
 
-/// Looks up a stream, and checks the versions of its servers.
+/// Looks up a stream, and checks its servers.
 pub(super) async fn find(connection: &Connection, name: &str) -> Result<Stream, Error> {
     let found = connection.streams.get_stream(name).await;
     let stream = found.map_err(|error| match error.kind() {
@@ -93,7 +91,7 @@ pub(super) async fn find(connection: &Connection, name: &str) -> Result<Stream, 
         }
         _ => connection.unanswered(error),
     })?;
-    check_versions(connection, stream.cached_info())?;
+    check_servers(connection, stream.cached_info())?;
     Ok(stream)
 }
 
@@ -171,6 +169,9 @@ struct NamesPage {
 
 /// Makes a stream, unless it is there with these settings by now.
 pub(super) async fn make(connection: &Connection, wanted: &Config) -> Result<(), Error> {
+    if wanted.num_replicas == 0 {
+        return Err(Error::NotFound(wanted.name.clone()));
+    }
     match connection.streams.create_stream(wanted).await {
         Ok(stream) => check(wanted, stream.cached_info()),
         Err(error) => match error.kind() {
@@ -195,7 +196,10 @@ fn refused(wanted: &Config, refusal: &async_nats::jetstream::Error) -> Error {
     match refusal.error_code() {
         ErrorCode::INSUFFICIENT_RESOURCES
         | ErrorCode::STORAGE_RESOURCES_EXCEEDED
-        | ErrorCode::ACCOUNT_RESOURCES_EXCEEDED => Error::Full(text),
+        | ErrorCode::ACCOUNT_RESOURCES_EXCEEDED
+        | ErrorCode::MAXIMUM_STREAMS_LIMIT => Error::Full(text),
+        // The code is also that of too few servers.
+        _ if text.contains("insufficient storage") => Error::Full(text),
         // No leader, or too few servers at present.
         ErrorCode::CLUSTER_NOT_AVAILABLE | ErrorCode::CLUSTER_NOT_LEADER => {
             Error::Unreachable(text)
@@ -241,7 +245,7 @@ pub(super) fn bounds(info: &Info) -> Bounds {
     // The servers besides the leader. The leader answers, so it is current.
     let others = info.cluster.as_ref().map(|cluster| &*cluster.replicas);
     let others = others.unwrap_or_default();
-    let current = others.iter().filter(|peer| peer.current && !peer.offline);
+    let behind = others.iter().filter(|peer| !peer.current || peer.offline);
     Bounds {
         first: match state.messages {
             0 => state.last_sequence + 1,
@@ -251,14 +255,15 @@ pub(super) fn bounds(info: &Info) -> Bounds {
         bytes: state.bytes,
         max_bytes: u64::try_from(info.config.max_bytes).unwrap_or(0),
         copies: 1 + others.len(),
-        current: 1 + current.count(),
+        behind: behind.map(|peer| peer.name.clone()).collect(),
     }
 }
 
-/// Checks the versions of the connected server and of the leader of the stream.
-fn check_versions(connection: &Connection, info: &Info) -> Result<(), Error> {
+/// Checks the connected server and the version of the leader of the stream.
+fn check_servers(connection: &Connection, info: &Info) -> Result<(), Error> {
     let refuse = |error: version::TooOld| Error::Refused(error.to_string());
-    connection.check_version().map_err(refuse)?;
+    let checked = connection.check_server();
+    checked.map_err(|error| Error::Refused(error.to_string()))?;
     if let Some(version) = info.config.metadata.get(SERVER_VERSION) {
         let leader = info
             .cluster
@@ -302,10 +307,6 @@ fn faults(wanted: &Config, found: &Config) -> Vec<&'static str> {
         (
             per_subject(found) != per_subject(wanted),
             "another maximum of messages per subject",
-        ),
-        (
-            wanted.max_bytes > 0 && found.max_bytes <= 0,
-            "no maximum of bytes",
         ),
         (
             (1..MAX_MESSAGE_BYTES).contains(&found.max_message_size),

@@ -59,20 +59,6 @@ pub struct ReplicationSettings {
         value_parser = clap::value_parser!(u8).range(1..=5)
     )]
     pub log_replicas: u8,
-
-    /// What the log of one snapshot may take on each nats-server, in bytes,
-    /// when it is made.
-    ///
-    /// The nats-servers set this aside. Checkpoints keep a log at some 512 MB;
-    /// a full one takes no changes.
-    #[arg(
-        long,
-        env = "EVENKEEL_LOG_MAX_BYTES",
-        value_name = "BYTES",
-        default_value = "2147483648",
-        value_parser = clap::value_parser!(i64).range(16 << 20..)
-    )]
-    pub log_max_bytes: i64,
 }
 
 /// Settings of a log that are each right and together wrong.
@@ -127,7 +113,6 @@ impl ReplicationSettings {
             fleet,
             keeping: Keeping {
                 replicas: usize::from(self.log_replicas),
-                max_bytes: self.log_max_bytes,
             },
         }))
     }

@@ -1,50 +1,41 @@
-//! The continuous work of a server in a fleet: it follows the logs of all snapshots, and compares
-//! its state with the other servers'. One server writes checkpoints for all, and one drops unused
-//! blobs and logs.
+//! The continuous work of a server in a fleet: it follows the logs of all snapshots. One server
+//! writes checkpoints for all, and one drops unused blobs and logs.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{error, info, warn};
 
 use super::joining::Membership;
-use crate::api::Background;
 use crate::backoff::Backoff;
 use crate::log::lease::Lease;
 use crate::replica::Replica;
-use crate::tasks;
+use crate::tasks::{self, Task};
 
 /// The time between two searches for snapshots that other servers created.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The time that a thread waits for a message before it checks whether it should end.
+/// The longest wait for a message before the other work of following a log.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// The time between two rounds of comparing.
-const COMPARING_ROUND: Duration = Duration::from_secs(15);
+/// The number of logs whose messages are applied at a time. Each takes a thread meanwhile.
+const AT_ONCE: usize = 32;
 
-/// The amount by which the priority of comparing is lower, as in `nice(1)`: no call waits for it.
-const NICENESS: i32 = 10;
-
-/// The time between two searches for unused blobs and logs.
+/// The time between two searches for the logs of deleted snapshots, and for unused blobs.
+const REMOVING_LOOK: Duration = Duration::from_secs(10);
 const CLEANING_LOOK: Duration = Duration::from_secs(1_800);
 
-/// The time between two queries for the length of a log, for telemetry.
+/// The time between two queries for the extent and the copies of a log, for telemetry.
 const ASK: Duration = Duration::from_secs(5);
 
 /// The shortest pause after a log could not be followed.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-
-/// The times between two counts of the copies of logs: usually, and while a copy is incomplete.
-const COUNT_COPIES: Duration = Duration::from_secs(600);
-const COUNT_AGAIN: Duration = Duration::from_secs(120);
 
 /// The time between two checks whether a checkpoint is due.
 const CHECK: Duration = Duration::from_secs(10);
@@ -53,105 +44,131 @@ const CHECK: Duration = Duration::from_secs(10);
 const CHECKPOINT_AGE: Duration = Duration::from_secs(900);
 const CHECKPOINT_BYTES: u64 = 256 << 20;
 
-/// Follows all logs, as long as it is polled.
-pub async fn follow_all(member: Membership) {
-    // Each log has a thread, which waits for messages.
-    let mut threads = HashMap::new();
+/// Follows all logs until `ended` is cancelled, and returns once nothing is applied any more.
+pub async fn follow_all(member: Membership, ended: CancellationToken) {
+    let mut following = HashMap::new();
+    let permits = Arc::new(Semaphore::new(AT_ONCE));
     let mut looks = interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        looks.tick().await;
+    let mut asked = None;
+    while ended.run_until_cancelled(looks.tick()).await.is_some() {
         let replica = Arc::clone(&member.replica);
         match tasks::spawn_blocking(move || replica.discover()).await {
             Ok(Ok(names)) => {
                 member.tails.note_reached(true);
-                follow(&mut threads, &member, names);
+                follow(&mut following, (&member, &permits), &ended, names);
             }
             // The known logs are still followed.
             Ok(Err(_)) => member.tails.note_reached(false),
             Err(_) => error!("looking for snapshots failed"),
         }
+        if asked.is_none_or(|at: Instant| at.elapsed() >= ASK) {
+            asked = Some(Instant::now());
+            if let Ok(beside) = member.log.beside().await {
+                member.tails.note_beside(beside);
+            }
+        }
+    }
+    for (_, task) in following.into_values() {
+        // A task that failed follows nothing any more.
+        let _ = task.await;
     }
 }
+
+/// The tasks that follow logs, and what ends them.
+type FollowTasks = HashMap<String, (DropGuard, Task<()>)>;
 
 /// Follows these logs, and no others.
-fn follow(threads: &mut HashMap<String, DropGuard>, member: &Membership, names: Vec<String>) {
-    threads.retain(|name, _| names.contains(name));
+fn follow(
+    tasks: &mut FollowTasks,
+    (member, permits): (&Membership, &Arc<Semaphore>),
+    ended: &CancellationToken,
+    names: Vec<String>,
+) {
+    tasks.retain(|name, _| names.contains(name));
     for name in names {
-        if threads.contains_key(&name) {
-            continue;
-        }
-        let ended = CancellationToken::new();
-        let following = Following {
-            member: member.clone(),
-            runtime: Handle::current(),
-            name: name.clone(),
-            ended: ended.clone(),
-        };
-        let spawned = thread::Builder::new().name("follow".to_owned());
-        match spawned.spawn(move || following.run()) {
-            Ok(_) => drop(threads.insert(name, ended.drop_guard())),
-            // The next round tries again.
-            Err(error) => error!(snapshot = name, %error, "a log is not followed"),
-        }
+        tasks.entry(name).or_insert_with_key(|name| {
+            let ended = ended.child_token();
+            let following = Following {
+                member: member.clone(),
+                permits: Arc::clone(permits),
+                name: name.clone(),
+            };
+            let task = tasks::spawn(following.run(ended.clone()));
+            (ended.drop_guard(), task)
+        });
     }
 }
 
-/// A thread that follows a log.
+/// The work of following one log.
 struct Following {
     member: Membership,
-    runtime: Handle,
+    permits: Arc<Semaphore>,
     name: String,
-    ended: CancellationToken,
 }
 
 impl Following {
-    /// Follows the log until the thread is told to end.
-    fn run(self) {
-        let name = &*self.name;
-        let Membership {
-            log,
-            replica,
-            tails,
-            ..
-        } = &self.member;
+    /// Follows the log until it is told to end. A log without news takes no thread.
+    async fn run(self, ended: CancellationToken) {
+        let (name, member) = (&*self.name, &self.member);
         let mut told = None;
         let mut pauses = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
         let mut asked = Instant::now();
-        while !self.ended.is_cancelled() {
+        loop {
             if asked.elapsed() >= ASK {
                 asked = Instant::now();
-                let bounds = self.runtime.block_on(log.bounds(name));
-                tails.note(name, bounds.ok().map(|bounds| bounds.last));
-                // `check_clock` reports its fault itself.
-                let _ = replica.check_clock(name);
-                replica.mend_local(name);
-                replica.copy_for_comparing(name);
+                let bounds = member.log.bounds(name).await;
+                member.tails.note(name, bounds.ok());
+                self.aside(|replica, name| {
+                    // This reports its fault itself.
+                    let _ = replica.check_clock(name);
+                    replica.mend_local(name);
+                })
+                .await;
             }
             let begun = Instant::now();
-            if replica.wait(name, WAIT) {
-                if !self.follow(&mut told) {
-                    thread::sleep(pauses.after_failure());
-                }
-            } else if begun.elapsed() < SHORTEST_PAUSE {
-                // `wait` returned early, because the log cannot be asked.
-                thread::sleep(pauses.after_failure());
+            let wait = member.replica.wait(name, WAIT);
+            let Some(has_news) = ended.run_until_cancelled(wait).await else {
+                break;
+            };
+            let is_done = match has_news {
+                true => self.follow(&mut told).await,
+                // `wait` returns early if the log cannot be asked.
+                false => begun.elapsed() >= SHORTEST_PAUSE,
+            };
+            let pause = sleep(pauses.after_failure());
+            if !is_done && ended.run_until_cancelled(pause).await.is_none() {
+                break;
             }
         }
-        tails.forget(name);
+        member.tails.forget(name);
+    }
+
+    /// Works on a thread that may wait; `None` if that failed.
+    async fn aside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Replica, &str) -> T + Send + 'static,
+    ) -> Option<T> {
+        let _permit = self.permits.acquire().await.ok()?;
+        let (replica, name) = (Arc::clone(&self.member.replica), self.name.clone());
+        let done = tasks::spawn_blocking(move || work(&replica, &name)).await;
+        done.inspect_err(|_| error!("following a log failed")).ok()
     }
 
     /// Applies the messages that have come; returns whether that succeeded.
-    fn follow(&self, told: &mut Option<String>) -> bool {
+    async fn follow(&self, told: &mut Option<String>) -> bool {
         let name = &*self.name;
-        match self.member.replica.follow(name, false) {
-            Ok(()) => {
+        match self
+            .aside(|replica, name| replica.follow(name, false))
+            .await
+        {
+            Some(Ok(())) => {
                 if told.take().is_some() {
                     info!(snapshot = name, "the log is followed again");
                 }
                 true
             }
-            Err(error) => {
+            Some(Err(error)) => {
                 let error = error.to_string();
                 if told.as_ref() != Some(&error) {
                     warn!(snapshot = name, error, "the log is not followed");
@@ -159,6 +176,7 @@ impl Following {
                 }
                 false
             }
+            None => false,
         }
     }
 }
@@ -216,7 +234,7 @@ async fn write(replica: &Arc<Replica>, name: &str) -> bool {
     let (replica, name) = (Arc::clone(replica), name.to_owned());
     let write = move || {
         let done = replica.checkpoint(&name);
-        let done = done.and_then(|sequence| replica.trim(&name).map(|()| sequence));
+        let done = done.and_then(|sequence| replica.trim(&name).map(|_| sequence));
         match done {
             Ok(Some(sequence)) => {
                 info!(snapshot = name, sequence, "wrote a checkpoint");
@@ -235,56 +253,42 @@ async fn write(replica: &Arc<Replica>, name: &str) -> bool {
     })
 }
 
-/// Compares this server's state with the others', whenever that is due.
-pub async fn compare(member: Membership) -> Infallible {
-    let thread = Background::for_work("compare", 1, NICENESS);
-    loop {
-        sleep(COMPARING_ROUND).await;
-        let replica = Arc::clone(&member.replica);
-        if thread.run(move || replica.compare_all()).await.is_err() {
-            error!("comparing with other servers failed");
-        }
-    }
-}
-
-/// Finds out at the start, and now and then, which copies of logs are incomplete.
-pub async fn watch_copies(member: Membership) -> Infallible {
-    loop {
-        let replica = Arc::clone(&member.replica);
-        let count = move || {
-            let counted = replica.discover();
-            let counted = counted.and_then(|names| replica.inspect(&names));
-            counted.is_ok() && replica.troubles().is_empty()
-        };
-        let is_whole = tasks::spawn_blocking(count).await.unwrap_or_else(|_| {
-            error!("counting the copies of logs failed");
-            false
-        });
-        sleep(if is_whole { COUNT_COPIES } else { COUNT_AGAIN }).await;
-    }
-}
-
 /// Drops blobs that nothing names, and the logs of deleted snapshots, while this server holds the
 /// lease for that.
 pub async fn clean(member: Membership) -> Infallible {
     let lease = Arc::new(member.lease("cleaning"));
-    let work = async || loop {
-        sleep(CLEANING_LOOK).await;
-        let (replica, lease) = (Arc::clone(&member.replica), Arc::clone(&lease));
-        let cleaned = tasks::spawn_blocking(move || clean_once(&replica, &lease));
-        if cleaned.await.is_err() {
-            error!("dropping what nobody needs failed");
+    let work = async || {
+        let mut looked = Instant::now();
+        loop {
+            sleep(REMOVING_LOOK).await;
+            let is_due = looked.elapsed() >= CLEANING_LOOK;
+            if is_due {
+                looked = Instant::now();
+            }
+            let (replica, lease) = (Arc::clone(&member.replica), Arc::clone(&lease));
+            let clean = move || {
+                remove_deleted(&replica, &lease);
+                if is_due {
+                    drop_orphans(&replica);
+                }
+            };
+            if tasks::spawn_blocking(clean).await.is_err() {
+                error!("dropping what nobody needs failed");
+            }
         }
     };
     lease.while_held(work).await
 }
 
-fn clean_once(replica: &Replica, lease: &Lease) {
+fn drop_orphans(replica: &Replica) {
     match replica.drop_orphans() {
         Ok(0) => {}
         Ok(dropped) => info!(dropped, "dropped blobs that nothing needs"),
         Err(error) => warn!(%error, "blobs that nothing needs are kept"),
     }
+}
+
+fn remove_deleted(replica: &Replica, lease: &Lease) {
     let names = match replica.discover() {
         Ok(names) => names,
         Err(error) => return warn!(%error, "logs of deleted snapshots are kept"),

@@ -55,6 +55,8 @@ struct Facts {
     synced: BTreeMap<String, bool>,
     /// The snapshots that are older than their maximum age.
     stale: BTreeSet<String>,
+    /// The snapshots whose feed in this server is refused, and why.
+    refused: BTreeMap<String, String>,
 }
 
 impl Facts {
@@ -77,7 +79,8 @@ impl Facts {
     }
 
     fn ready(&self) -> bool {
-        self.started && !self.draining && self.unsynced().next().is_none()
+        let is_fed = self.unsynced().next().is_none() && self.refused.is_empty();
+        self.started && !self.draining && is_fed
     }
 
     /// The expected snapshots that answer no decisions yet.
@@ -111,6 +114,15 @@ impl HealthState {
     /// nothing any more.
     pub fn waits_for(&self, what: Option<String>) {
         self.change(None, |facts| facts.waits_for = what);
+    }
+
+    /// Records that the feed of a snapshot in this server is refused, and why; `None` if it is not
+    /// any more.
+    pub fn refused(&self, snapshot: &str, why: Option<String>) {
+        self.change(None, |facts| match why {
+            Some(why) => drop(facts.refused.insert(snapshot.to_owned(), why)),
+            None => drop(facts.refused.remove(snapshot)),
+        });
     }
 
     /// Records that the server listens and has loaded its files.
@@ -226,6 +238,8 @@ impl Readiness for HealthState {
         }
         let unsynced = facts.unsynced();
         reasons.extend(unsynced.map(|name| format!("snapshot {name} is not synced")));
+        let refused = facts.refused.iter();
+        reasons.extend(refused.map(|(name, why)| format!("feed of snapshot {name}: {why}")));
         if facts.draining {
             reasons.push("draining".to_owned());
         }

@@ -182,9 +182,16 @@ pub struct Started {
     /// The server's service.
     pub service: api::Service,
     pub(super) member: Option<Membership>,
+    pub(super) health: HealthState,
 }
 
 impl Started {
+    /// Records that the feed of a snapshot is refused, and why: the server is not ready then.
+    pub fn refused(&self, snapshot: &str) -> impl Fn(Option<String>) + Send + 'static {
+        let (health, snapshot) = (self.health.clone(), snapshot.to_owned());
+        move |why| health.refused(&snapshot, why)
+    }
+
     /// The service for a feed of a snapshot, with the lease that the feed needs: in a fleet one
     /// server feeds a snapshot at a time. Without the lease the service refuses changes. A single
     /// server has no lease.

@@ -40,7 +40,9 @@ where
         .map_err(Error::Runtime)
         .and_then(|runtime| {
             let served = runtime.block_on(serve(config, Some(levels), feeds, preload));
-            runtime.shutdown_background();
+            // Work that did not end in time runs until the process exits: it would panic if it
+            // outlived its runtime.
+            std::mem::forget(runtime);
             served
         });
     match served {

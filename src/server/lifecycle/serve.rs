@@ -29,11 +29,14 @@ use crate::server::transport::decoders::Decoders;
 use crate::server::transport::reflection;
 use crate::server::transport::threads::Workers;
 use crate::snapshot::{MaxAges, Registry};
-use crate::store::Store;
-use crate::tasks;
+use crate::store::{self, Store, StoreError};
+use crate::tasks::{self, Task};
 
 /// The time that the decision log may take to be written out at the end.
 const CLOSE_DECISIONS: Duration = Duration::from_secs(5);
+
+/// The longest wait for the tasks that follow logs. One that has just sent a record waits longer.
+const STOP_FOLLOWING: Duration = Duration::from_secs(5);
 
 /// Serves until SIGTERM or Ctrl-C, then drains.
 ///
@@ -70,7 +73,8 @@ where
     let told = Arc::new(health.clone());
     let admin = Telemetry::open_admin(&config, told, feeds.clone(), levels)?;
     let kept = restore(&config, &health, &mut signals).await?;
-    kept.keep_up(&config);
+    let ended = CancellationToken::new();
+    let following = kept.keep_up(&config, &ended);
 
     let draining = CancellationToken::new();
     let decoders = Decoders::start().map_err(Error::Runtime)?;
@@ -103,19 +107,26 @@ where
     let started = Started {
         service,
         member: kept.member,
+        health: health.clone(),
     };
     let signal = until_told(preload(started), &health, &mut signals).await?;
     info!(?signal, "draining");
     let drained = drain(&config, &health, &draining, workers, telemetry);
-    let ended = unless_told(drained, &mut signals).await;
+    let drained = unless_told(drained, &mut signals).await;
     if let Some(writer) = writer {
         close_decisions(writer).await;
     }
+    ended.cancel();
+    if let Some(following) = following
+        && timeout(STOP_FOLLOWING, following).await.is_err()
+    {
+        warn!("cutting off what follows the log");
+    }
     // The store is closed only when no call is under way any more.
-    if let Some(store) = kept.store.filter(|_| ended.is_ok()) {
+    if let Some(store) = kept.store.filter(|_| drained.is_ok()) {
         state::close(store).await;
     }
-    ended
+    drained
 }
 
 /// Returns the result of `work`, unless a signal comes first.
@@ -137,8 +148,27 @@ struct KeptSnapshots {
 }
 
 /// Joins a fleet, if one is configured, and restores the state that the state directory or the log
-/// keeps.
+/// keeps. In a fleet a damaged directory is set aside, because the log has all that it held.
 async fn restore(
+    config: &Config,
+    health: &HealthState,
+    signals: &mut Signals,
+) -> Result<KeptSnapshots, Error> {
+    let restored = restore_once(config, health, signals).await;
+    let is_in_fleet = !config.replication.log.is_empty();
+    let Err(Error::State(error @ StoreError::Damaged { .. })) = &restored else {
+        return restored;
+    };
+    let Some(directory) = config.state.state_dir.clone().filter(|_| is_in_fleet) else {
+        return restored;
+    };
+    let set_aside = tasks::spawn_blocking(move || store::set_aside(&directory)).await;
+    let kept = set_aside.map_err(Error::serve)?.map_err(Error::State)?;
+    warn!(%error, kept = %kept.display(), "the state directory is begun anew, from the log");
+    restore_once(config, health, signals).await
+}
+
+async fn restore_once(
     config: &Config,
     health: &HealthState,
     signals: &mut Signals,
@@ -184,19 +214,21 @@ async fn restore(
 
 impl KeptSnapshots {
     /// Starts the work at intervals, for as long as the runtime lives.
-    fn keep_up(&self, config: &Config) {
+    /// Returns the task that follows the logs until `ended` is cancelled.
+    fn keep_up(&self, config: &Config, ended: &CancellationToken) -> Option<Task<()>> {
+        let mut following = None;
         let (idle, interval) = (config.views.view_idle, config.trust.verify_interval);
         let registry = || Arc::clone(&self.registry);
         tasks::spawn(upkeep::sweep(registry(), self.store.clone(), idle));
         tasks::spawn(ends::run(registry()));
         tasks::spawn(upkeep::verify(registry(), interval));
         if let Some(member) = &self.member {
-            tasks::spawn(fleet::follow_all(member.clone()));
+            let follow = fleet::follow_all(member.clone(), ended.clone());
+            following = Some(tasks::spawn(follow));
             tasks::spawn(fleet::keep_checkpoints(member.clone()));
             tasks::spawn(fleet::clean(member.clone()));
-            tasks::spawn(fleet::compare(member.clone()));
-            tasks::spawn(fleet::watch_copies(member.clone()));
         }
+        following
     }
 
     /// Returns the figures that telemetry reads from the snapshots and from the rest of the server.

@@ -7,22 +7,32 @@ use parking_lot::Mutex;
 use tokio::runtime::RuntimeMetrics;
 
 use crate::limits::Limit;
+use crate::log::Bounds;
+use crate::visible;
 
-/// The lengths of logs, and whether the nats-servers can be reached, as of the last query.
+/// The extents of logs and of the streams beside them, and whether the nats-servers can be reached,
+/// as of the last query.
 #[derive(Debug, Default)]
 pub struct Tails {
-    last: DashMap<String, u64>,
+    /// By snapshot.
+    logs: DashMap<String, Bounds>,
+    /// By stream.
+    beside: Mutex<Vec<(String, Bounds)>>,
     is_away: AtomicBool,
 }
 
 impl Tails {
-    /// Records the sequence of the last message of a log. After a failed query, which is `None`,
-    /// the known length stays.
-    pub fn note(&self, snapshot: &str, last: Option<u64>) {
-        self.note_reached(last.is_some());
-        if let Some(last) = last {
-            self.last.insert(snapshot.to_owned(), last);
+    /// Records the extent of a log. After a failed query, which is `None`, the known one stays.
+    pub fn note(&self, snapshot: &str, bounds: Option<Bounds>) {
+        self.note_reached(bounds.is_some());
+        if let Some(bounds) = bounds {
+            self.logs.insert(snapshot.to_owned(), bounds);
         }
+    }
+
+    /// Records the extents of the streams beside the logs.
+    pub fn note_beside(&self, beside: Vec<(String, Bounds)>) {
+        *self.beside.lock() = beside;
     }
 
     /// Records whether the nats-servers have answered.
@@ -32,12 +42,35 @@ impl Tails {
 
     /// Forgets a log that is gone.
     pub fn forget(&self, snapshot: &str) {
-        self.last.remove(snapshot);
+        self.logs.remove(snapshot);
     }
 
-    /// The sequence of the last message; 0 when nothing is known.
-    pub(super) fn of(&self, snapshot: &str) -> u64 {
-        self.last.get(snapshot).map_or(0, |last| *last)
+    /// The extent of a log, if it is known.
+    pub(super) fn of(&self, snapshot: &str) -> Option<Bounds> {
+        self.logs.get(snapshot).map(|bounds| bounds.clone())
+    }
+
+    /// The logs and streams of which not all copies are current, a line each.
+    pub(super) fn under_replicated(&self) -> Vec<String> {
+        let told = |of: String, bounds: &Bounds| {
+            let (current, copies) = (bounds.current(), bounds.copies);
+            let behind = bounds.behind.join(", ");
+            let is_so = !behind.is_empty();
+            is_so.then(|| {
+                format!(
+                    "{of}: {current} of {copies} copies are current, not that of {}",
+                    visible::brief(&behind)
+                )
+            })
+        };
+        let logs = self.logs.iter();
+        let logs = logs.filter_map(|it| told(format!("log of snapshot {}", it.key()), it.value()));
+        let mut lines: Vec<_> = logs.collect();
+        lines.sort_unstable();
+        let beside = self.beside.lock();
+        let beside = beside.iter();
+        lines.extend(beside.filter_map(|(stream, it)| told(format!("stream {stream}"), it)));
+        lines
     }
 
     /// Returns whether the nats-servers answered the last query.

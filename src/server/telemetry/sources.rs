@@ -47,6 +47,15 @@ pub struct SharedLogSource {
     pub tails: Arc<Tails>,
 }
 
+impl SharedLogSource {
+    /// Returns the faults of the logs and the copies that are not current, a line each.
+    pub(super) fn troubles(&self) -> Vec<String> {
+        let mut lines = self.replica.troubles();
+        lines.extend(self.tails.under_replicated());
+        lines
+    }
+}
+
 /// All sources of figures.
 pub struct Sources {
     pub port: ReadPort,

@@ -30,7 +30,6 @@ impl WriteTurn<'_> {
             return Ok(());
         };
         while !self.position.deleted {
-            self.tell_standing(journal);
             let missed = journal.missed(self.standing(), all);
             let missed = missed.map_err(|error| self.not_stored(error))?;
             for entry in missed.entries {

@@ -87,16 +87,16 @@ pub trait Journal: Send + Sync {
         Ok(Missed::default())
     }
 
+    /// Returns whether others have appended anything to a snapshot, as far as can be found out.
+    fn has(&self, snapshot: &str) -> bool {
+        let _ = snapshot;
+        false
+    }
+
     /// Waits for a moment if others are to append to a snapshot first. The caller has the turn of
     /// the snapshot and wants to append.
     fn let_others(&self, snapshot: &str) {
         let _ = snapshot;
-    }
-
-    /// Learns the standing of a snapshot before anything else is read or appended, from the holder
-    /// of its turn. `copy` makes a copy of the snapshot.
-    fn stands(&self, at: Standing<'_>, copy: &dyn Fn() -> Whole) {
-        let _ = (at, copy);
     }
 
     /// Learns that an entry which [`Self::missed`] returned does not fit the snapshot, which must
@@ -313,6 +313,19 @@ pub struct SavedSnapshot {
     pub held: Vec<(Serial, Reservation)>,
     /// The answers that it keeps.
     pub answers: Vec<(Serial, KeptAnswer)>,
+}
+
+impl SavedSnapshot {
+    /// Notes that time has passed since the snapshot was saved: less of reservations and answers is
+    /// left.
+    pub fn pass(&mut self, passed: Duration) {
+        for (_, held) in &mut self.held {
+            held.left = held.left.saturating_sub(passed);
+        }
+        for (_, answer) in &mut self.answers {
+            answer.left = answer.left.saturating_sub(passed);
+        }
+    }
 }
 
 impl SavedSnapshot {

@@ -147,6 +147,15 @@ impl Registry {
         }
     }
 
+    /// Applies what others have appended to a snapshot that is not here, if there is anything.
+    pub fn look_up(&self, name: &str) {
+        let journal = self.around.journal.as_ref();
+        if journal.is_some_and(|journal| journal.has(name)) {
+            // Whoever follows the journal reports its faults.
+            let _ = self.catch_up(name, true);
+        }
+    }
+
     /// A state to be built aside. [`Self::replace`] swaps it in as the state of a snapshot.
     ///
     /// # Errors

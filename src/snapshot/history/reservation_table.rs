@@ -125,11 +125,20 @@ impl ReservationTable {
         self.answers.get(self.answered.get(&request.key)?)
     }
 
-    /// All answers.
-    pub fn answers(&self) -> Vec<(Serial, KeptAnswer)> {
+    /// All answers, as [`Self::entries`].
+    pub fn answers(&self, now: Option<Moment>) -> Vec<(Serial, KeptAnswer)> {
         let all = self.answers.iter();
-        all.map(|(serial, (answer, _))| (*serial, answer.clone()))
-            .collect()
+        let kept = |(serial, (answer, ends)): (&Serial, &(KeptAnswer, Moment))| {
+            let left = now.map_or(answer.left, |now| ends.since(now));
+            (
+                *serial,
+                KeptAnswer {
+                    left,
+                    ..answer.clone()
+                },
+            )
+        };
+        all.map(kept).collect()
     }
 
     /// Returns the number of answers.
@@ -282,11 +291,21 @@ impl ReservationTable {
         later.map(|(serial, (held, _))| (*serial, held))
     }
 
-    /// All reservations, oldest first.
-    pub fn entries(&self) -> Vec<(Serial, Reservation)> {
+    /// All reservations, oldest first, with the time that is left now; without a clock with the
+    /// time that was left when they were put in.
+    pub fn entries(&self, now: Option<Moment>) -> Vec<(Serial, Reservation)> {
         let all = self.held.iter();
-        all.map(|(serial, (held, _))| (*serial, held.clone()))
-            .collect()
+        let held = |(serial, (held, ends)): (&Serial, &(Reservation, Moment))| {
+            let left = now.map_or(held.left, |now| ends.since(now));
+            (
+                *serial,
+                Reservation {
+                    left,
+                    ..held.clone()
+                },
+            )
+        };
+        all.map(held).collect()
     }
 
     /// The numbers of all reservations, ascending.

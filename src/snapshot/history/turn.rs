@@ -49,13 +49,9 @@ impl<'s> WriteTurn<'s> {
         }
     }
 
-    /// Tells a journal the position of the snapshot.
-    pub fn tell_standing(&self, journal: &dyn Journal) {
-        journal.stands(self.standing(), &|| self.whole());
-    }
-
     /// A copy of everything.
     pub fn whole(&self) -> Whole {
+        let now = self.trust_clock().ok().map(|()| self.snapshot.now().steady);
         let (entry, reservations) = (self.entry(), self.snapshot.reservation_table());
         let frozen = self.live.freeze(&self.position);
         let saved = SavedSnapshot {
@@ -68,8 +64,8 @@ impl<'s> WriteTurn<'s> {
             synced: entry.synced,
             defaults: Some(Arc::clone(frozen.defaults())),
             last_serial: entry.last_serial,
-            held: reservations.entries(),
-            answers: reservations.answers(),
+            held: reservations.entries(now),
+            answers: reservations.answers(now),
         };
         Whole { frozen, saved }
     }
@@ -108,7 +104,6 @@ impl<'s> WriteTurn<'s> {
         for (entry, sequence) in entries.iter_mut().zip(self.position.sequence + 1..) {
             entry.sequence = sequence;
         }
-        self.tell_standing(journal);
         let mut appended = journal.append(&entries);
         if appended == Err(JournalError::OutOfStep) {
             appended = self

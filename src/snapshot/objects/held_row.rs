@@ -53,6 +53,9 @@ pub struct HeldRow {
     /// The claims and disks that it uses.
     #[prost(message, repeated, tag = "13")]
     pub volumes: Vec<v1::Volume>,
+    /// The time that is left when the row is written, in nanoseconds; 0 for the whole time.
+    #[prost(int64, tag = "14")]
+    pub left: i64,
 }
 
 /// The end of a time in one boot of the machine.
@@ -109,6 +112,7 @@ impl HeldRow {
             decided: held.decided.to_string(),
             measured: None,
             volumes: held.hold.volumes.to_vec(),
+            left: left(held.left, held.hold.ttl),
         }
     }
 
@@ -117,6 +121,7 @@ impl HeldRow {
         Self {
             ttl: length(kept.ttl),
             expires: nanos(kept.expires),
+            left: left(kept.left, kept.ttl),
             answer: Some(AnswerRow {
                 key: kept.request.key.to_vec(),
                 question: kept.request.question.to_vec(),
@@ -126,10 +131,10 @@ impl HeldRow {
         }
     }
 
-    /// The same row, measured by the clock of this boot. The whole time is left now.
+    /// The same row, which is written now, measured by the clock of this boot.
     #[must_use]
     pub fn measured_from(self, now: &Uptime) -> Self {
-        let ends = now.passed + UPTIME_STEP + self.whole();
+        let ends = now.passed + UPTIME_STEP + self.remaining();
         Self {
             measured: Some(MeasuredRow {
                 boot: now.boot.clone(),
@@ -142,6 +147,14 @@ impl HeldRow {
     /// The whole time for which it is held.
     pub fn whole(&self) -> Duration {
         Duration::from_nanos(self.ttl.unsigned_abs())
+    }
+
+    /// The time that was left when the row was written.
+    fn remaining(&self) -> Duration {
+        match self.left {
+            0 => self.whole(),
+            left => Duration::from_nanos(left.unsigned_abs()).min(self.whole()),
+        }
     }
 
     /// Returns the time that is left. In another boot of the machine only a wall clock can tell;
@@ -158,7 +171,7 @@ impl HeldRow {
         left.map_or(self.whole(), |left| left.min(self.whole()))
     }
 
-    /// Returns the reservation or answer of the row. Its whole time is left.
+    /// Returns the reservation or answer of the row.
     ///
     /// # Errors
     /// The reason why the row cannot be read.
@@ -184,12 +197,12 @@ impl HeldRow {
             answer: answer.into(),
             ttl: self.whole(),
             expires: time(self.expires),
-            left: self.whole(),
+            left: self.remaining(),
         }))
     }
 
     fn into_held(self) -> Reservation {
-        let ttl = self.whole();
+        let (ttl, left) = (self.whole(), self.remaining());
         let claim = self.pod.map(|pod| Claim {
             name: pod.name.into(),
             uid: pod.uid.into(),
@@ -209,10 +222,18 @@ impl HeldRow {
             },
             node: self.node.into(),
             expires: time(self.expires),
-            left: ttl,
+            left,
             claim,
             decided: self.decided.into(),
         }
+    }
+}
+
+/// The [`HeldRow::left`] of something of which this is left.
+fn left(left: Duration, ttl: Duration) -> i64 {
+    match left == ttl {
+        true => 0,
+        false => length(left).max(1),
     }
 }
 

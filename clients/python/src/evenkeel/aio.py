@@ -305,6 +305,9 @@ class Feed:
         if position.epoch != self._position.epoch:
             self._forget()
             raise _Restart("the snapshot has another epoch: the state is listed again")
+        if position.revision < self._position.revision:
+            self._forget()
+            raise _Restart("the server is behind what it acknowledged: the state is listed again")
         del self._queue[:count]
         self._ended += count
         self._position = position

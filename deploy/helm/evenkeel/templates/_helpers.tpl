@@ -13,6 +13,18 @@
 {{- end }}
 {{- end }}
 
+{{- /* The name of the servers in their log: at most 32 characters. */ -}}
+{{- define "evenkeel.fleet" -}}
+{{- $whole := printf "%s-%s" .Release.Namespace .Release.Name }}
+{{- if .Values.log.fleet }}
+{{- .Values.log.fleet }}
+{{- else if gt (len $whole) 32 }}
+{{- printf "%s-%s" (trunc 23 $whole) (trunc 8 (sha256sum $whole)) }}
+{{- else }}
+{{- $whole }}
+{{- end }}
+{{- end }}
+
 {{- define "evenkeel.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "evenkeel.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -108,7 +120,7 @@ seccompProfile:
 {{- fail "log.enabled needs log.servers" }}
 {{- end }}
 {{- $_ := set $settings "log" .Values.log.servers }}
-{{- $_ := set $settings "fleet" (.Values.log.fleet | default .Release.Name) }}
+{{- $_ := set $settings "fleet" (include "evenkeel.fleet" .) }}
 {{- $_ := set $settings "log-replicas" .Values.log.replicas }}
 {{- $keys := dict
   "log-credentials" .Values.log.credentialsKey

@@ -86,7 +86,10 @@ async fn aside<T: Send + 'static>(
 }
 
 async fn metrics(State(pages): PagesState) -> Result<Response, Refusal> {
-    let page = aside(pages, |it| it.metrics.render()).await?;
+    let page = match pages.restored.get() {
+        Some(_) => aside(pages, |it| it.metrics.render()).await?,
+        None => Metrics::of_start().render(),
+    };
     let page = page.map_err(|_| (StatusCode::INTERNAL_SERVER_ERROR, ""))?;
     Ok(([(header::CONTENT_TYPE, Metrics::CONTENT_TYPE)], page).into_response())
 }
@@ -118,9 +121,9 @@ async fn readyz(State(pages): PagesState) -> (StatusCode, String) {
     let store = sources.and_then(|it| it.store.as_ref());
     let trouble = store.and_then(|counts| counts.trouble());
     lines.extend(trouble.map(|why| format!("read-only: {why}")));
-    // Trouble with the log leaves it ready, too: a single whole copy of the log is enough.
+    // Trouble with the log leaves it ready, too.
     let shared = sources.and_then(|it| it.shared_log.as_ref());
-    lines.extend(shared.iter().flat_map(|shared| shared.replica.troubles()));
+    lines.extend(shared.iter().flat_map(|shared| shared.troubles()));
     (status, lines.into_iter().map(|line| line + "\n").collect())
 }
 

@@ -33,6 +33,20 @@ impl Metrics {
 
     /// The metrics of a server with these parts.
     pub fn new(config: &Config, calls: Arc<Calls>, sources: Arc<Sources>) -> Self {
+        Self::with(ServerParts {
+            calls,
+            sources,
+            limits: config.limits.clone(),
+            labelled: config.admin.metrics_snapshots,
+        })
+    }
+
+    /// The metrics of a server that has not restored its snapshots yet.
+    pub fn of_start() -> Self {
+        Self::with(parts::NotReady)
+    }
+
+    fn with(parts: impl Collector) -> Self {
         let mut all = registry::Registry::default();
         all.register_collector(Box::new(process::ProcessMetrics(SystemTime::now())));
         let own = all.sub_registry_with_prefix("evenkeel");
@@ -42,12 +56,7 @@ impl Metrics {
             ("os", std::env::consts::OS),
         ]);
         own.register("build", "The program that runs", build);
-        own.register_collector(Box::new(ServerParts {
-            calls,
-            sources,
-            limits: config.limits.clone(),
-            labelled: config.admin.metrics_snapshots,
-        }));
+        own.register_collector(Box::new(parts));
         Self(all)
     }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::family::{Family, bytes, plain, read, seconds};
@@ -16,6 +17,16 @@ use crate::server::telemetry::sources::{PortLoad, Sources};
 use crate::store::StoreCounts;
 
 const READY: Family = plain("ready", "Whether health says SERVING: 1 or 0");
+/// The health of a server that has not started.
+#[derive(Debug)]
+pub(super) struct NotReady;
+
+impl Collector for NotReady {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        READY.gauge(&mut encoder, 0)
+    }
+}
+
 const IN_FLIGHT: Family = plain("calls_in_flight", "Calls under way, without feeds");
 const FEEDS: Family = plain("open_feeds", "Feeds open now");
 const DECISIONS: Family = plain("open_decision_streams", "Streams of questions open now");

@@ -11,7 +11,7 @@ use crate::server::telemetry::sources::SharedLogSource;
 
 type Read = fn(&Counts) -> &AtomicU64;
 
-const COUNTERS: [(Family, Read); 11] = [
+const COUNTERS: [(Family, Read); 9] = [
     (
         plain("log_appended", "Records that this server appended to logs"),
         |counts| &counts.appended,
@@ -37,13 +37,6 @@ const COUNTERS: [(Family, Read); 11] = [
     ),
     (
         plain(
-            "log_reread",
-            "Messages that came damaged or not at all, and were read elsewhere",
-        ),
-        |counts| &counts.reread,
-    ),
-    (
-        plain(
             "log_stalls",
             "Times that a message which was there did not come",
         ),
@@ -62,13 +55,6 @@ const COUNTERS: [(Family, Read); 11] = [
             "Snapshots that were read anew, from a checkpoint or the beginning",
         ),
         |counts| &counts.bootstraps,
-    ),
-    (
-        plain(
-            "log_differences",
-            "Times that servers held different things after the same record",
-        ),
-        |counts| &counts.differences,
     ),
     (
         plain("log_checkpoints", "Checkpoints that this server wrote"),
@@ -90,7 +76,15 @@ const TAIL: Family = plain(
 );
 const TROUBLES: Family = plain(
     "log_troubles",
-    "Logs that cannot be followed now, and copies of them that lack something; /readyz says which",
+    "Faults of logs, such as one that cannot be followed; /readyz says which",
+);
+const UNDER_REPLICATED: Family = plain(
+    "log_under_replicated",
+    "Logs, and streams beside them, of which a nats-server has no current copy; /readyz says which",
+);
+const COPIES: Family = plain(
+    "log_copies_current",
+    "Nats-servers that have the whole log, when it was last asked for",
 );
 
 /// Writes the figures of a server's part in a fleet; `labelled` snapshots have their own label.
@@ -111,10 +105,16 @@ pub(super) fn encode(
     let applied = lags.iter();
     let applied = applied.map(|lag| ([("snapshot", &*lag.snapshot)], lag.applied));
     APPLIED.gauges(encoder, applied)?;
-    let tails = lags.iter().map(|lag| {
+    let ends = lags.iter().map(|lag| {
         // The log is at least as long as the part that was read.
-        let tail = tails.of(&lag.snapshot).max(lag.applied);
-        ([("snapshot", &*lag.snapshot)], tail)
+        let last = tails.of(&lag.snapshot).map_or(0, |bounds| bounds.last);
+        ([("snapshot", &*lag.snapshot)], last.max(lag.applied))
     });
-    TAIL.gauges(encoder, tails)
+    TAIL.gauges(encoder, ends)?;
+    let copies = lags.iter().filter_map(|lag| {
+        let bounds = tails.of(&lag.snapshot)?;
+        Some(([("snapshot", &*lag.snapshot)], bounds.current()))
+    });
+    COPIES.gauges(encoder, copies)?;
+    UNDER_REPLICATED.gauge(encoder, tails.under_replicated().len())
 }
