@@ -153,7 +153,7 @@ impl ClusterFeed {
     /// Checks that the fleet feeds the snapshot from this cluster and no other. A snapshot that does
     /// not exist may be fed from any.
     async fn bind(&self, lease: &Lease) -> Result<(), Broken> {
-        let cluster = self.target.clone().connect(Reads::Decisions).await?;
+        let cluster = self.target.clone().connect(Reads::WholeObjects).await?;
         let Some(uid) = cluster.identity().await? else {
             return Ok(());
         };

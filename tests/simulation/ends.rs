@@ -123,9 +123,7 @@ fn a_reservation_ends_on_time_although_servers_restart_in_turn() {
                     .block_on(log.bounds(NAME))
                     .expect("it is there")
                     .last;
-                runtime
-                    .block_on(log.trim(NAME, last))
-                    .expect("it is there");
+                runtime.block_on(log.trim(NAME, last)).expect("it is there");
             }
             fleet.pass(TTL / 4 - 10);
             (server, _) = fleet.start(&format!("s{number}"));

@@ -351,8 +351,10 @@ fn serve(stream: &mut dyn Connection, shared: &Shared) {
     } else if let Some(name) = path.split(&format!("{resource}/")).nth(1) {
         let namespace = path.split("namespaces/").nth(1);
         let namespace = namespace.and_then(|it| it.split_once('/'));
-        let namespace = namespace.map(|(namespace, _)| namespace);
-        let key = format!("{}/{name}", namespace.unwrap_or_default());
+        let key = match namespace {
+            Some((namespace, _)) => format!("{namespace}/{name}"),
+            None => name.to_owned(),
+        };
         if head.starts_with("PATCH") {
             let patch = serde_json::from_slice(&body).expect("JSON");
             apply(&mut state, (resource, key), &patch, &query)

@@ -1,7 +1,6 @@
 //! A connection to the nats-servers of a fleet.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -20,29 +19,18 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{info, warn};
 
-use super::access::{Access, ConnectError};
+use super::access::{Access, CONNECT_TIMEOUT, ConnectError, REQUEST_TIMEOUT};
 use super::version;
 use crate::backoff::Backoff;
 use crate::log::Error;
 use crate::log::record::MAX_BYTES;
 use crate::visible::{self, causes};
 
-/// The longest time that a request may take. A new leader may take up to 9 seconds, but it never
-/// answers a request that the dead leader got. So a longer wait gains nothing.
-pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
-
 /// The number of requests for something that was just made, and the pauses between them: some
 /// nats-servers may not know it yet.
 const TRIES: u32 = 10;
 const SHORTEST_RETRY: Duration = Duration::from_millis(20);
 const LONGEST_RETRY: Duration = Duration::from_millis(100);
-
-/// The longest time that it may take to connect to one server.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The time after which a silent connection is pinged. The third ping without an answer ends the
-/// connection.
-const PING_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The bytes that a nats-server has to take as one message: a record with its headers.
 const MIN_PAYLOAD: usize = MAX_BYTES + 1_024;
@@ -53,11 +41,6 @@ const DENIED: Duration = Duration::from_secs(300);
 /// The longest INFO line in bytes that is read to find out why TLS does not begin.
 const MAX_INFO_BYTES: u64 = 64 << 10;
 
-/// The shortest pause between attempts to connect again.
-const MIN_PAUSE: Duration = Duration::from_millis(20);
-/// The longest pause between attempts to connect again.
-const MAX_PAUSE: Duration = Duration::from_secs(1);
-
 /// A connection that connects again for ever when it is lost.
 #[derive(Clone)]
 pub(super) struct Connection {
@@ -65,12 +48,12 @@ pub(super) struct Connection {
     pub client: Client,
     /// The client that asks for streams.
     pub streams: jetstream::Context,
-    told: Arc<Told>,
+    notices: Arc<ServerNotices>,
 }
 
 /// What the nats-servers have told the client.
 #[derive(Default)]
-struct Told {
+struct ServerNotices {
     /// The reasons why no server is connected, as of the last attempts.
     fault: Mutex<Option<String>>,
     /// The words with which a permission was refused, and when.
@@ -80,9 +63,9 @@ struct Told {
 impl Connection {
     /// Connects once, to one of these servers. The servers list the connection as `name`.
     pub(super) async fn open(access: &Access, name: &str) -> Result<Self, ConnectError> {
-        let told = Arc::<Told>::default();
+        let notices = Arc::<ServerNotices>::default();
         let options = access.options().await?.name(name);
-        let options = told.listen(options);
+        let options = notices.listen(options);
         let servers = access.addresses()?;
         let connected = options.connect(&servers[..]).await;
         let client = match connected {
@@ -95,7 +78,7 @@ impl Connection {
         let connection = Self {
             client,
             streams,
-            told,
+            notices,
         };
         connection.check_server()?;
         let server = connection.client.server_info();
@@ -136,7 +119,7 @@ impl Connection {
     /// The error of a request that got no answer: a permission is missing, there is no connection,
     /// or else this cause.
     pub(super) fn unanswered(&self, cause: impl std::error::Error) -> Error {
-        let denied = self.told.denied.borrow();
+        let denied = self.notices.denied.borrow();
         let denied = denied
             .iter()
             .find(|(_, at)| at.elapsed() < 2 * REQUEST_TIMEOUT);
@@ -149,7 +132,7 @@ impl Connection {
     /// Returns once the servers refuse the permission to publish to a subject.
     pub(super) async fn denies(&self, subject: &str) -> Error {
         let begun = Instant::now();
-        let mut changes = self.told.denied.subscribe();
+        let mut changes = self.notices.denied.subscribe();
         let quoted = format!("{subject:?}");
         loop {
             let found = {
@@ -179,7 +162,7 @@ impl Connection {
 
     /// Returns the permissions that were refused lately, in words for people.
     pub(super) fn denied(&self) -> Vec<String> {
-        let denied = self.told.denied.borrow();
+        let denied = self.notices.denied.borrow();
         let late = denied.iter().filter(|(_, at)| at.elapsed() < DENIED);
         late.map(|(text, _)| text.clone()).collect()
     }
@@ -189,7 +172,7 @@ impl Connection {
         if self.client.connection_state() == State::Connected {
             return Ok(());
         }
-        let fault = self.told.fault.lock().clone();
+        let fault = self.notices.fault.lock().clone();
         let why = fault.map_or(String::new(), |fault| format!(": {fault}"));
         Err(Error::Unreachable(format!(
             "no nats-server is connected{why}"
@@ -197,13 +180,13 @@ impl Connection {
     }
 }
 
-impl Told {
+impl ServerNotices {
     /// Listens to what servers tell the client.
     fn listen(self: &Arc<Self>, options: ConnectOptions) -> ConnectOptions {
-        let (told, attempts) = (Arc::clone(self), Arc::clone(self));
+        let (notices, attempts) = (Arc::clone(self), Arc::clone(self));
         options
             .event_callback(move |event| {
-                told.note(&event);
+                notices.note(&event);
                 async {}
             })
             // The client tells the faults of former attempts only to those who select a server;
@@ -315,84 +298,6 @@ impl Retries {
         sleep(self.pauses.after_failure()).await;
         true
     }
-}
-
-impl Access {
-    /// The addresses of the servers.
-    fn addresses(&self) -> Result<Vec<ServerAddr>, ConnectError> {
-        let parse = |server: &String| {
-            let bad = |error: &str| ConnectError::BadAddress(server.clone(), error.to_owned());
-            let address: ServerAddr = server.parse().map_err(|error| bad(&causes(&error)))?;
-            match address.scheme() {
-                "nats" | "tls" => Ok(address),
-                _ => Err(bad("it must begin with nats:// or tls://")),
-            }
-        };
-        self.servers.iter().map(parse).collect()
-    }
-
-    async fn options(&self) -> Result<ConnectOptions, ConnectError> {
-        let pauses = Mutex::new(Backoff::new(MIN_PAUSE, MAX_PAUSE));
-        let mut options = ConnectOptions::new()
-            .connection_timeout(CONNECT_TIMEOUT)
-            .request_timeout(Some(REQUEST_TIMEOUT))
-            .ping_interval(PING_INTERVAL)
-            // The pauses follow time, not the number of attempts: that number begins anew with each
-            // connection, however soon it ends.
-            .reconnect_delay_callback(move |_| pauses.lock().before_attempt());
-        if let Some(path) = &self.credentials {
-            options = with_credentials(options, path).await?;
-        }
-        if let Some(ca) = &self.ca {
-            check_readable(ca).await?;
-            options = options.add_root_certificates(ca.clone());
-        }
-        if let Some((certificate, key)) = &self.certificate {
-            check_readable(certificate).await?;
-            check_readable(key).await?;
-            options = options.add_client_certificate(certificate.clone(), key.clone());
-        }
-        Ok(options)
-    }
-
-    /// Returns the name of a server if it has ceased to keep streams. A server tells that only to
-    /// new connections.
-    pub(super) async fn ask(&self, server: String) -> Option<String> {
-        let client = self.options().await.ok()?.connect(server).await.ok()?;
-        let info = client.server_info();
-        (!info.jetstream).then_some(info.server_name)
-    }
-}
-
-/// Takes credentials of either kind: a file of NATS with a token and a seed, or a
-/// seed alone.
-async fn with_credentials(
-    options: ConnectOptions,
-    path: &Path,
-) -> Result<ConnectOptions, ConnectError> {
-    let text = tokio::fs::read_to_string(path).await;
-    let text = text.map_err(|error| bad_file(path, error))?;
-    if text.contains("BEGIN NATS USER JWT") {
-        let options = options.credentials(&text);
-        return options.map_err(|error| bad_file(path, error));
-    }
-    let seed = text.trim();
-    if seed.starts_with("SU") && seed.bytes().all(|c| c.is_ascii_alphanumeric()) {
-        Ok(options.nkey(seed.to_owned()))
-    } else {
-        let expected = "expected credentials of NATS, or the seed of an nkey of a user";
-        Err(bad_file(path, expected))
-    }
-}
-
-/// Checks that a file can be opened, so that the error names a file that cannot.
-async fn check_readable(path: &Path) -> Result<(), ConnectError> {
-    let opened = tokio::fs::File::open(path).await;
-    opened.map(drop).map_err(|error| bad_file(path, error))
-}
-
-fn bad_file(path: &Path, why: impl ToString) -> ConnectError {
-    ConnectError::BadFile(path.display().to_string(), why.to_string())
 }
 
 /// The error of a request that did not get through.
