@@ -158,7 +158,7 @@ impl Service {
     ) -> Result<(OpenedCall<M>, Arc<Snapshot>), Error> {
         let call = open::<M>(request, role)?;
         let name = request::parse_snapshot_name(call.request.snapshot())?;
-        self.look_up(&name).await;
+        self.lookups.look_up(&self.registry, &name).await;
         Ok((call, self.registry.get(&name)?))
     }
 }

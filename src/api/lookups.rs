@@ -7,8 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::base::Service;
-use crate::snapshot;
+use crate::snapshot::{self, Registry};
 use crate::tasks;
 
 /// The time for which the result of a lookup stays valid.
@@ -37,24 +36,22 @@ impl Lookups {
         }
         Some(Arc::clone(all.entry(name.to_owned()).or_default()))
     }
-}
 
-impl Service {
-    /// If this server does not know a snapshot, and shares a log with others, asks the log for it:
-    /// at most once a second.
-    pub(super) async fn look_up(&self, name: &str) {
-        let is_unknown = || matches!(self.registry.get(name), Err(snapshot::Error::NotFound(_)));
-        if !self.registry.is_shared() || !is_unknown() {
+    /// If a registry does not know a snapshot, and shares a log with others, asks the log for it: at
+    /// most once a second.
+    pub async fn look_up(&self, registry: &Arc<Registry>, name: &str) {
+        let is_unknown = || matches!(registry.get(name), Err(snapshot::Error::NotFound(_)));
+        if !registry.is_shared() || !is_unknown() {
             return;
         }
-        let Some(lookup) = self.lookups.of(name) else {
+        let Some(lookup) = self.of(name) else {
             return;
         };
         let mut last = lookup.lock().await;
         if last.is_some_and(|at| at.elapsed() < VALID) {
             return;
         }
-        let (registry, name) = (Arc::clone(&self.registry), name.to_owned());
+        let (registry, name) = (Arc::clone(registry), name.to_owned());
         // A snapshot that cannot be read now is still unknown.
         let _ = tasks::spawn_blocking(move || registry.look_up(&name)).await;
         *last = Some(Instant::now());

@@ -100,7 +100,7 @@ impl Service {
         asked: &AskedSnapshot,
         deadline: Option<Instant>,
     ) -> Result<Arc<Snapshot>, Error> {
-        self.look_up(&asked.name).await;
+        self.lookups.look_up(&self.registry, &asked.name).await;
         if asked.is_anything() {
             return Ok(self.registry.get_synced(&asked.name)?);
         }

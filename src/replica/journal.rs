@@ -18,6 +18,9 @@ use crate::snapshot::{
 /// The number of records that are read before they are handed out.
 const AT_ONCE: usize = 32;
 
+/// The longest wait to find out whether a log exists.
+const LOOKING: Duration = Duration::from_secs(1);
+
 /// The longest wait for a message that is known to be there.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -84,7 +87,8 @@ impl Journal for Replica {
     }
 
     fn has(&self, snapshot: &str) -> bool {
-        self.waiting.until(self.log.bounds(snapshot)).is_ok()
+        let bounds = self.log.bounds(snapshot);
+        self.waiting.within(LOOKING, bounds).is_ok()
     }
 
     fn right_since(&self, snapshot: &str) -> Result<Moment, JournalError> {

@@ -315,3 +315,50 @@ fn another_process_feeds_a_server_through_its_restarts() {
     let _ = feeder.kill();
     let _ = feeder.wait();
 }
+
+/// Somebody restores an older copy of the state directory, which is whole. The server goes back within
+/// its epoch, and the feed sends again what it had acknowledged.
+#[test]
+fn a_server_that_goes_back_is_fed_again() {
+    let cluster = one_node();
+    let directory = tempfile::tempdir().expect("a directory");
+    let (state, copy) = (
+        directory.path().join("state"),
+        directory.path().join("copy"),
+    );
+    let state_dir = format!("--state-dir={}", state.display());
+    let serve = |address: &str| Server::spawn_on(address, &mut command(&["serve", &state_dir]));
+    let runtime = Runtime::new().expect("a runtime");
+    let mut server = serve("127.0.0.1:0");
+    let address = server.address().to_owned();
+    let kubeconfig = cluster.kubeconfig().display().to_string();
+    let feed = [
+        "feed",
+        "--kubeconfig",
+        &kubeconfig,
+        "--server",
+        server.url(),
+    ];
+    let mut feeder = command(&feed).spawn().expect("the binary starts");
+    holds(&runtime, &server, &["n"]);
+    let stop = |server: &mut Server| {
+        server.signal("TERM");
+        runtime.block_on(server.exited());
+    };
+    stop(&mut server);
+    std::fs::create_dir(&copy).expect("there is room");
+    for file in ["evenkeel.redb", "last-commit"] {
+        std::fs::copy(state.join(file), copy.join(file)).expect("there is room");
+    }
+    server = serve(&address);
+    cluster.put("nodes", node("between", "a"));
+    holds(&runtime, &server, &["between", "n"]);
+    stop(&mut server);
+    std::fs::remove_dir_all(&state).expect("it is there");
+    std::fs::rename(&copy, &state).expect("it is there");
+    server = serve(&address);
+    cluster.put("nodes", node("m", "a"));
+    holds(&runtime, &server, &["between", "m", "n"]);
+    let _ = feeder.kill();
+    let _ = feeder.wait();
+}

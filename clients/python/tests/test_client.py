@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import subprocess
 import tempfile
 import threading
@@ -133,9 +134,16 @@ class FeedTest(WithServer):
         if stored:
             directory = tempfile.TemporaryDirectory()
             self.addCleanup(directory.cleanup)
+            self.directory = directory.name
             flags = ["--state-dir", directory.name]
         self.server = self.serve(*flags, "--listen", "127.0.0.1:0")
-        self.restart = lambda: (self.server.kill(), self.serve(*flags, "--listen", self.server.address))
+        address = self.server.address
+
+        def restart() -> None:
+            self.server.kill()
+            self.server = self.serve(*flags, "--listen", address)
+
+        self.restart = restart
         self.client = self.dial(self.server.address)
         self.truth = Truth()
         refusals: list[api.Change] = []
@@ -172,6 +180,21 @@ class FeedTest(WithServer):
 
     def test_state_is_stored(self) -> None:
         self.feed(lambda test, feed: test.restart(), 1, stored=True)
+
+    def test_state_goes_back(self) -> None:
+        def happen(test: FeedTest, feed: evenkeel.Feed) -> None:
+            copy = test.directory + ".copy"
+            test.server.kill()
+            shutil.copytree(test.directory, copy)
+            test.restart()
+            feed.send(*(evenkeel.change(node(number)) for number in range(3)))
+            test.truth.change(feed, random.Random(1))
+            feed.flush(DEADLINE_S)
+            test.server.kill()
+            shutil.rmtree(test.directory)
+            shutil.move(copy, test.directory)
+            test.restart()
+        self.feed(happen, 2, stored=True)
 
     def test_snapshot_is_deleted(self) -> None:
         self.feed(lambda test, feed: test.client.DeleteSnapshot(api.DeleteSnapshotRequest(snapshot="fed")), 2)
