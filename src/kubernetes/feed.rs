@@ -320,7 +320,8 @@ impl Live<'_> {
         let before = std::mem::replace(&mut self.acknowledged, answer);
         let now = &self.acknowledged;
         // Somebody may have restored an older copy of the state directory.
-        match now.epoch == before.epoch && now.revision >= before.revision {
+        let least = before.revision + i64::from(now.changed_count > 0);
+        match now.epoch == before.epoch && now.revision >= least {
             true => Ok(()),
             false => Err(Broken::OtherHistory),
         }
