@@ -90,7 +90,6 @@ impl SnapshotSink {
     pub(super) async fn exists(&self) -> Result<bool, Undone> {
         let request = GetSnapshotRequest {
             snapshot: self.snapshot.clone(),
-            ..Default::default()
         };
         match self.rpc.clone().get_snapshot(request).await {
             Ok(_) => Ok(true),
