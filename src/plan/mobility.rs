@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::rebalance_options::RebalanceOptions;
 use crate::proto::v1;
 use crate::snapshot::{DisruptionBudget, PodGroup, PodGroups};
-use crate::spread::describe::{WorkloadId, WorkloadPods, controller};
+use crate::spread::describe::{WorkloadId, WorkloadPods};
 
 /// The reason why a pod stays where it is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -96,9 +96,9 @@ pub fn staying_group(
     if id.is_static() {
         return Some(Staying::Kind("a static pod"));
     }
-    match controller(metadata) {
-        Some(owner) if owner.kind == "DaemonSet" => return Some(Staying::Kind("of a DaemonSet")),
-        None if !options.moves_bare => return Some(Staying::Kind("without a controller")),
+    match &*id.kind {
+        "DaemonSet" => return Some(Staying::Kind("of a DaemonSet")),
+        "" if !options.moves_bare => return Some(Staying::Kind("without a controller")),
         _ if pods.is_pinned(group) => return Some(Staying::Kind("bound to its node")),
         _ => {}
     }

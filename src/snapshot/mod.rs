@@ -65,7 +65,7 @@ pub use objects::label_sets::{LabelSetId, LabelSets};
 pub use objects::node::NodeRef;
 pub use objects::nodes::Nodes;
 pub use objects::nominated::{NominatedPod, Nominations};
-pub use objects::owners::{Controller, NamedBudget};
+pub use objects::owners::{Adopter, Controller, NamedBudget, Owner, Owners, PodNumbering};
 pub use objects::pod::Phase;
 pub use objects::reservation::{
     Claim, Hold, KeptAnswer, Reservation, Retryable, Serial, is_reservation,
