@@ -273,9 +273,9 @@ impl PlaceCommand {
         if self.reserve.is_some() {
             return;
         }
-        let namespace = stored::namespace_of(&asked.workload.pod).to_owned();
         for name in &there.waiting {
-            asked.overlay.delete(what_if::pod_called(&namespace, name));
+            let pod = what_if::pod_called(&there.namespace, name);
+            asked.overlay.delete(pod);
         }
     }
 

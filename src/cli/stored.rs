@@ -238,23 +238,24 @@ pub(crate) async fn workload(
     Ok(workload)
 }
 
-/// The names of the volumes of a StatefulSet's pod that are claims of this pod alone. If the claim
-/// is known, one like it is the template for the claims of other pods.
+/// The claim templates of a StatefulSet by its pod, after which the volumes of the pod are then
+/// called: a snapshot does not keep their names. If the pod's claim is known, one like it is the
+/// template for the claims of other pods.
 fn claims_of(pod: &mut Pod, known: &[PersistentVolumeClaim]) -> Vec<String> {
-    let pod_name = name_of(pod).to_owned();
-    let mut own = Vec::new();
+    let of_pod = format!("-{}", name_of(pod));
+    let mut templates = Vec::new();
     for volume in &mut pod.spec.get_or_insert_default().volumes {
         let mut source = volume.source();
         let claim = source.persistent_volume_claim.as_ref();
-        let called = format!("{}-{pod_name}", volume.name);
-        if claim.is_none_or(|claim| claim.claim_name != called) {
+        let called = claim.map_or_else(String::new, |claim| claim.claim_name.clone());
+        let Some(template) = called.strip_suffix(&of_pod) else {
             continue;
-        }
-        let of = |claim: &&PersistentVolumeClaim| {
+        };
+        let is_it = |claim: &&PersistentVolumeClaim| {
             let metadata = claim.metadata.as_ref();
             metadata.is_some_and(|metadata| metadata.name == called)
         };
-        if let Some(claim) = known.iter().find(of) {
+        if let Some(claim) = known.iter().find(is_it) {
             let spec = PersistentVolumeClaimSpec {
                 volume_name: String::new(),
                 ..claim.spec.clone().unwrap_or_default()
@@ -264,9 +265,10 @@ fn claims_of(pod: &mut Pod, known: &[PersistentVolumeClaim]) -> Vec<String> {
             });
         }
         volume.volume_source = Some(source);
-        own.push(volume.name.clone());
+        template.clone_into(&mut volume.name);
+        templates.push(template.to_owned());
     }
-    own
+    templates
 }
 
 /// The unfinished pods of a workload that are in a snapshot.
@@ -274,6 +276,8 @@ fn claims_of(pod: &mut Pod, known: &[PersistentVolumeClaim]) -> Vec<String> {
 pub(crate) struct PodsThere {
     /// The revision, with the epoch and the default constraints.
     pub(crate) answer: DescribeSpreadResponse,
+    /// The namespace of the pods.
+    pub(crate) namespace: String,
     /// The names of the pods that are on nodes.
     pub(crate) on_nodes: Vec<String>,
     /// The names of the pods that wait for a node.
@@ -328,6 +332,7 @@ pub(crate) async fn pods_there(
     let found = answer.workloads.pop().unwrap_or_default();
     let mut there = PodsThere {
         answer,
+        namespace: object.namespace.clone(),
         selected: found.selected_count,
         ..PodsThere::default()
     };

@@ -62,16 +62,18 @@ fn tolerate_node_conditions(pod: &mut Value) {
     }
 }
 
-/// Adds the claims of the first pod of a StatefulSet. A volume of the same name is replaced.
+/// Adds the claims of the pod after the last replica of a StatefulSet. A volume of the same name is
+/// replaced.
 fn claim_storage(pod: &mut Value, workload: &Value) {
-    let first = start(workload);
+    let replicas = workload.pointer("/spec/replicas").and_then(Value::as_u64);
+    let next = u64::from(start(workload)).saturating_add(replicas.unwrap_or(1));
     for claim in claims(workload) {
         let name = text(&claim["metadata"], "name");
         let Some(volumes) = list_mut(pod, "volumes") else {
             return;
         };
         volumes.retain(|volume| text(volume, "name") != name);
-        let pod_name = format!("{}-{first}", text(&workload["metadata"], "name"));
+        let pod_name = format!("{}-{next}", text(&workload["metadata"], "name"));
         volumes.push(json!({
             "name": name,
             "persistentVolumeClaim": { "claimName": format!("{name}-{pod_name}") },

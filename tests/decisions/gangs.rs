@@ -220,8 +220,8 @@ async fn what_cannot_be_placed_together_is_refused() {
         ),
         (but(&|it| it.workloads[0].pod = None), "workloads[0].pod"),
         (
-            together(vec![one.clone(); 101]),
-            "workloads: has 101 entries",
+            together(vec![one.clone(); 1_001]),
+            "workloads: has 1001 entries",
         ),
         (
             but(&|it| {
