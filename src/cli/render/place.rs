@@ -116,10 +116,8 @@ fn summary(answer: &PlaceResponse, there: &PodsThere) -> String {
     let mut text = paragraph(&line, "", |line| styled(style, line));
     let mut remarks = Vec::new();
     if waiting > 0 {
-        let (verb, names) = (
-            if waiting == 1 { "waits" } else { "wait" },
-            among(&there.waiting),
-        );
+        let verb = if waiting == 1 { "waits" } else { "wait" };
+        let names = visible::text(&among(&there.waiting)).into_owned();
         let (waiting, all) = (number(waiting), number(on_nodes + waiting));
         remarks.push(format!("{waiting} of the {all} {verb} for a node: {names}"));
     }
