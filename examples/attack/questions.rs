@@ -275,10 +275,11 @@ fn places() -> Vec<Hostile> {
             let one = place(scale);
             let workload = v1::WorkloadReplicas {
                 pod: one.pod,
-                replicas: one.replicas / 100,
+                replicas: (one.replicas / 1_000).max(1),
+                ..Default::default()
             };
             Request::Place(v1::PlaceRequest {
-                workloads: vec![workload; 100],
+                workloads: vec![workload; 1_000],
                 planning: v1::Planning::Joint as i32,
                 ..Default::default()
             })

@@ -13,9 +13,10 @@ use super::workload_rank::WorkloadRank;
 use crate::matching::{Path, Selector, Violations, names};
 use crate::proto::v1;
 use crate::proto::v1::describe_spread_request::Subject as Wire;
-use crate::snapshot::{Limits, PodGroups, ReadView, Snapshot};
+use crate::snapshot::{Limits, NamedPod, PodGroups, ReadView, Snapshot};
 use crate::spread::describe::{
-    Balance, By, JudgedWorkload, SpreadStanding, Survey, UnknownKey, ZONE, check_key, topology_keys,
+    Balance, By, JudgedWorkload, NamedWorkload, SpreadStanding, Survey, UnknownKey, ZONE,
+    check_key, topology_keys,
 };
 
 /// The most encoded bytes of a page with more than one workload: below the 4 MiB that clients
@@ -32,6 +33,7 @@ pub struct ValidDescription {
     max_domains: usize,
     page_size: usize,
     after: Option<WorkloadRank>,
+    lists_pods: bool,
     limits: Limits,
 }
 
@@ -39,7 +41,7 @@ pub struct ValidDescription {
 enum DescribeSubject {
     /// All workloads, of one namespace or of all.
     All(Option<String>),
-    Workload(String, v1::WorkloadName),
+    Workload(String, NamedWorkload),
     Selector(String, Selector),
 }
 
@@ -81,8 +83,7 @@ impl ValidDescription {
         let subject = match wire.subject {
             None => DescribeSubject::All((!wire.namespace.is_empty()).then_some(namespace)),
             Some(Wire::Workload(workload)) => {
-                request::check_workload(&workload, &mut faults);
-                DescribeSubject::Workload(namespace, workload)
+                DescribeSubject::Workload(namespace, request::workload(workload, &mut faults))
             }
             Some(Wire::Selector(selector)) => {
                 let path = Path::root("selector");
@@ -90,6 +91,9 @@ impl ValidDescription {
                 DescribeSubject::Selector(namespace, selector)
             }
         };
+        if wire.list_pods && !matches!(subject, DescribeSubject::Workload(..)) {
+            faults.add(Path::root("listPods"), "must not be set without a workload");
+        }
         let by = match &*wire.topology_key {
             "" => By::Constraints,
             key => By::Key(key.into()),
@@ -101,6 +105,7 @@ impl ValidDescription {
             max_domains,
             page_size,
             after,
+            lists_pods: wire.list_pods,
             limits: limits.clone(),
         })?)
     }
@@ -153,7 +158,11 @@ impl ValidDescription {
         if let By::Key(key) = &self.by {
             check_key(key, read_view)?;
         }
-        let survey = Survey::of(pod_groups, namespace, &self.limits, self.max_domains);
+        let named = match &self.subject {
+            DescribeSubject::Workload(_, named) => Some(named),
+            _ => None,
+        };
+        let survey = Survey::of(pod_groups, namespace, &self.limits, self.max_domains, named);
         Ok((read_view.revision, look(&survey, read_view)?))
     }
 
@@ -222,19 +231,24 @@ impl ValidDescription {
         &self,
         at: Looking<'_>,
         namespace: &str,
-        named: &v1::WorkloadName,
+        named: &NamedWorkload,
     ) -> Result<v1::DescribeSpreadResponse, Error> {
         let mut defaults = 0;
+        let mut pods = Vec::new();
         let (revision, judged) = self.survey(at, namespace, |survey, read_view| {
             defaults = defaults_kind(read_view.defaults);
-            let judged = survey.judge_one(&named.kind, &named.name, &self.by);
+            if self.lists_pods {
+                let listed = survey.pods_by_name(named).into_iter();
+                pods = listed.map(|pod| member(pod, read_view)).collect();
+            }
+            let judged = survey.judge_one(named, &self.by);
             let is_told =
                 |judged: &JudgedWorkload| !judged.balances.is_empty() || judged.fault.is_some();
             // The caller did not ask for zones, so they are left out if no node has one.
             if judged.as_ref().is_none_or(is_told) || check_key(ZONE, read_view).is_err() {
                 return Ok(judged);
             }
-            Ok(survey.judge_one(&named.kind, &named.name, &By::Key(ZONE.into())))
+            Ok(survey.judge_one(named, &By::Key(ZONE.into())))
         })?;
         let judged = judged.ok_or_else(|| Error::NoWorkload {
             namespace: namespace.to_owned(),
@@ -248,7 +262,10 @@ impl ValidDescription {
             violating_count: i64::from(rank.violates()),
             exceeding_count: i64::from(rank.exceeds()),
             faulty_count: i64::from(judged.fault.is_some()),
-            workloads: vec![workload_spread(namespace, judged)],
+            workloads: vec![v1::WorkloadSpread {
+                pods,
+                ..workload_spread(namespace, judged)
+            }],
             defaults,
             ..Default::default()
         })
@@ -349,6 +366,16 @@ fn workload_spread(namespace: &str, judged: JudgedWorkload) -> v1::WorkloadSprea
         pending_count: count(judged.pending),
         topologies: judged.balances.into_iter().map(topology_spread).collect(),
         fault: judged.fault.unwrap_or_default(),
+        selected_count: count(judged.selected),
+        pods: Vec::new(),
+    }
+}
+
+fn member(pod: NamedPod, read_view: &ReadView<'_>) -> v1::WorkloadMember {
+    let node = pod.node.map(|slot| read_view.nodes.name(slot).to_owned());
+    v1::WorkloadMember {
+        name: pod.name,
+        node: node.unwrap_or_default(),
     }
 }
 

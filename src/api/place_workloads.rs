@@ -19,6 +19,10 @@ pub struct ValidWorkload {
     pub question: Box<dyn Dialect>,
     /// The number of replicas to place.
     pub replicas: usize,
+    /// True if none is placed unless all replicas of the workload before it are.
+    pub is_after_previous: bool,
+    /// The name of the pod; empty if it has none.
+    pub pod_name: String,
 }
 
 /// Checks the one workload of a request, or its list of workloads. Returns nothing if any of them
@@ -34,9 +38,14 @@ pub fn workloads(
         return Vec::new();
     }
     let mut valid = |pod: Option<v1::Pod>, replicas: i32, path: Path<'_>| {
-        let question = faults.collect((checker.pod)(pod, limits, path))?;
-        let replicas = usize::try_from(replicas).unwrap_or(0);
-        Some(ValidWorkload { question, replicas })
+        let metadata = pod.as_ref().and_then(|pod| pod.metadata.as_ref());
+        let pod_name = metadata.map_or_else(String::new, |metadata| metadata.name.clone());
+        Some(ValidWorkload {
+            question: faults.collect((checker.pod)(pod, limits, path))?,
+            replicas: usize::try_from(replicas).unwrap_or(0),
+            is_after_previous: false,
+            pod_name,
+        })
     };
     if wire.workloads.is_empty() {
         let one = valid(wire.pod.take(), wire.replicas, Path::root("pod"));
@@ -48,7 +57,15 @@ pub fn workloads(
     });
     // Collects the faults of all workloads before the result tells whether all are valid.
     let all: Vec<_> = all.collect();
-    all.into_iter().collect::<Option<_>>().unwrap_or_default()
+    if wire.workloads.first().is_some_and(|it| it.after_previous) {
+        let path = list.index(0);
+        faults.add(path.field("afterPrevious"), "there is none before it");
+    }
+    let mut all: Vec<ValidWorkload> = all.into_iter().collect::<Option<_>>().unwrap_or_default();
+    for (valid, wire) in all.iter_mut().zip(&wire.workloads) {
+        valid.is_after_previous = wire.after_previous;
+    }
+    all
 }
 
 /// Orders in which workloads are placed. Workloads with replicas left over come first in the next
@@ -82,7 +99,10 @@ impl WorkloadOrders {
 
 /// The answer about several workloads, from the answer about each with its index in the request, in
 /// the order in which they were placed.
-pub fn answer_of(mut answers: Vec<(usize, v1::PlaceResponse)>) -> v1::PlaceResponse {
+pub fn answer_of(
+    valid: &[ValidWorkload],
+    mut answers: Vec<(usize, v1::PlaceResponse)>,
+) -> v1::PlaceResponse {
     let mut all = v1::PlaceResponse::default();
     if let Some((_, first)) = answers.first_mut() {
         all.revision = first.revision;
@@ -109,6 +129,7 @@ pub fn answer_of(mut answers: Vec<(usize, v1::PlaceResponse)>) -> v1::PlaceRespo
             unchecked: answer.unchecked,
             bound: answer.bound,
             score_bound: answer.score_bound,
+            pod_name: valid[at].pod_name.clone(),
         };
     }
     all.unchecked.sort_unstable();
@@ -116,6 +137,18 @@ pub fn answer_of(mut answers: Vec<(usize, v1::PlaceResponse)>) -> v1::PlaceRespo
     all.workloads = workloads;
     all.bound = is_joint.then(|| wanted(&all));
     all
+}
+
+/// The nodes of the placements of each workload.
+pub fn nodes_of(answer: &v1::PlaceResponse) -> Vec<Vec<String>> {
+    let mut nodes = vec![Vec::new(); answer.workloads.len()];
+    for placement in &answer.placements {
+        let of = usize::try_from(placement.workload).ok();
+        if let Some(nodes) = of.and_then(|of| nodes.get_mut(of)) {
+            nodes.push(placement.node.clone());
+        }
+    }
+    nodes
 }
 
 /// Takes all placements of an answer back: every replica is unplaced, for the reasons in the

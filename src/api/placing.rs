@@ -81,7 +81,16 @@ impl Placing {
         let mut orders = WorkloadOrders::of(self.workloads.len());
         let mut best: Option<v1::PlaceResponse> = None;
         loop {
-            let answer = self.place_in(&orders.next, snapshot, overlay, cancelled)?;
+            let place = |order: &[usize], nodes: &[Vec<String>]| {
+                self.place_in(order, nodes, snapshot, overlay, cancelled)
+            };
+            let order = orders.next.clone();
+            let mut answer = place(&order, &[])?;
+            if !order.is_sorted() && self.workloads.iter().any(|it| it.is_after_previous) {
+                // These are placed in the order of the request, where that leaves them.
+                let order: Vec<usize> = (0..self.workloads.len()).collect();
+                answer = place(&order, &place_workloads::nodes_of(&answer))?;
+            }
             let left_over = |at: usize| answer.workloads[at].unplaced > 0;
             let goes_on = self.options.jointly && orders.goes_on(left_over);
             let best_yet = match best.take() {
@@ -96,9 +105,11 @@ impl Placing {
     }
 
     /// Places workloads in this order on one revision, each on the room that those before it leave.
+    /// A workload for which there are `nodes` goes only to these.
     fn place_in(
         &self,
         order: &[usize],
+        nodes: &[Vec<String>],
         snapshot: &Snapshot,
         overlay: &Batch,
         cancelled: &dyn Fn() -> bool,
@@ -107,14 +118,28 @@ impl Placing {
         let namespaces: Vec<&str> = pods.map(|pod| pod.namespace.as_str()).collect();
         let place = |imagined: &mut Imagined<'_>| {
             let mut options = self.options.clone();
-            let mut answers = Vec::with_capacity(order.len());
+            let mut answers: Vec<(usize, v1::PlaceResponse)> = Vec::with_capacity(order.len());
             for at in order {
                 let workload = &self.workloads[*at];
                 options.replicas = workload.replicas;
+                let own = nodes.get(*at).filter(|nodes| !nodes.is_empty()).cloned();
+                options.candidates = own.or_else(|| self.options.candidates.clone());
                 let gather = |read_view: ReadView<'_>| self.plan(workload, &options, &read_view);
                 let gathered = imagined.read(namespaces[*at], gather);
                 let (picker, response) = gathered.ok_or(Error::Internal)?;
-                let answer = self.pick(workload, picker, response, cancelled)?;
+                let is_before = |answer: &&(usize, _)| at.checked_sub(1) == Some(answer.0);
+                let before = answers.iter().find(is_before);
+                let waits = workload.is_after_previous
+                    && before.is_some_and(|(_, before)| before.unplaced > 0);
+                let answer = match waits {
+                    true => v1::PlaceResponse {
+                        unplaced: i32::try_from(workload.replicas).unwrap_or(i32::MAX),
+                        bound: self.options.jointly.then_some(0),
+                        constraints: response.constraints_before.clone(),
+                        ..response
+                    },
+                    false => self.pick(workload, picker, response, cancelled)?,
+                };
                 let nodes = answer.placements.iter().map(|pick| pick.node.as_str());
                 imagined.hold(&self.holds[*at], nodes.clone());
                 for node in nodes {
@@ -124,7 +149,7 @@ impl Placing {
                 }
                 answers.push((*at, answer));
             }
-            Ok(place_workloads::answer_of(answers))
+            Ok(place_workloads::answer_of(&self.workloads, answers))
         };
         let placed = snapshot.imagine(&namespaces, overlay, cancelled, place);
         placed.map_err(Error::of_aside)?
@@ -173,7 +198,7 @@ impl Placing {
         read_view: &ReadView<'_>,
     ) -> (Box<dyn Picker>, v1::PlaceResponse) {
         let picker = workload.question.plan(self.checks, options, read_view);
-        let names = options.candidates.iter().flatten();
+        let names = self.options.candidates.iter().flatten();
         let unknown = names.filter(|name| read_view.nodes.find(name).is_none());
         let response = v1::PlaceResponse {
             revision: read_view.revision,

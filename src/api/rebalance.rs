@@ -15,7 +15,7 @@ use crate::plan::{
 };
 use crate::proto::v1;
 use crate::snapshot::{Batch, Imagined, Limits, Snapshot};
-use crate::spread::describe::{JudgedWorkload, Survey, WorkloadId, check_key};
+use crate::spread::describe::{JudgedWorkload, WorkloadId, check_key};
 
 /// A valid request.
 #[derive(Debug)]
@@ -34,9 +34,8 @@ impl ValidRebalance {
         let mut faults = Violations::default();
         let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
         names::check_namespace(&wire.namespace, Path::root("namespace"), &mut faults);
-        if let Some(workload) = &wire.workload {
-            request::check_workload(workload, &mut faults);
-        }
+        let workload = wire.workload;
+        let workload = workload.map(|workload| request::workload(workload, &mut faults));
         if !wire.topology_key.is_empty() {
             names::check_label_key(&wire.topology_key, Path::root("topologyKey"), &mut faults);
         }
@@ -68,13 +67,13 @@ impl ValidRebalance {
         let stay = staying(wire.stay, limits, &mut faults);
         let asked = AskedSnapshot::of(snapshot, wire.min_revision, wire.epoch, limits, &mut faults);
         let max_domains = request::max_domains(wire.max_domains, &mut faults);
-        let is_default = wire.workload.is_some() && wire.namespace.is_empty();
+        let is_default = workload.is_some() && wire.namespace.is_empty();
         let namespace = names::namespace_or_default(&wire.namespace).to_owned();
         Ok(faults.finish(Self {
             asked,
             options: RebalanceOptions {
                 namespace: (is_default || !wire.namespace.is_empty()).then_some(namespace),
-                workload: wire.workload.map(|named| (named.kind, named.name)),
+                workload,
                 selector,
                 soft: wire.soft,
                 by: (!wire.topology_key.is_empty()).then(|| Arc::from(wire.topology_key)),
@@ -129,20 +128,19 @@ impl ValidRebalance {
             let known = any.and_then(|name| imagined.read(&name, |view| check_key(key, &view)));
             known.unwrap_or(Ok(())).map_err(Error::NoTopologyKey)?;
         }
-        let (Some((kind, name)), Some(namespace)) = (&options.workload, &options.namespace) else {
+        let (Some(named), Some(namespace)) = (&options.workload, &options.namespace) else {
             return Ok(());
         };
         let found = imagined.read(namespace, |view| {
             let pods = view.pod_groups();
-            let survey = Survey::of(&pods, namespace, &options.limits, options.max_domains);
-            survey.has(kind, name)
+            options.survey(&pods, namespace).has(named)
         });
         match found {
             Some(true) => Ok(()),
             _ => Err(Error::NoWorkload {
                 namespace: namespace.clone(),
-                kind: kind.clone(),
-                name: name.clone(),
+                kind: named.kind.clone(),
+                name: named.name.clone(),
             }),
         }
     }
@@ -186,6 +184,7 @@ fn pod_move(planned: PlannedMove) -> v1::PodMove {
         workload: Some(v1::WorkloadName {
             kind: planned.workload.kind,
             name: planned.workload.name,
+            selector: None,
         }),
         why: planned.effects.into_iter().map(effect).collect(),
         successor_of: i32::try_from(made_by).unwrap_or(i32::MAX),
@@ -202,6 +201,7 @@ fn rebalanced(namespace: String, id: WorkloadId, it: RebalancedWorkload) -> v1::
         labels: id.labels,
         move_count: count(it.moves),
         fault: it.before.fault.clone().unwrap_or_default(),
+        selected_count: count(it.before.selected),
         before: spread(it.before),
         after: it.after.map(spread).unwrap_or_default(),
         blockers: it.blockers.into_iter().map(blocker).collect(),

@@ -9,10 +9,10 @@ use super::read_your_writes::AskedSnapshot;
 use super::request;
 use crate::limits::Limit;
 use crate::matching::{Path, Violations, names, times};
-use crate::plan::{PlannedRemoval, RemovalOptions, RemovalPlan};
+use crate::plan::{PlannedRemoval, RemovalOptions, RemovalPlan, RemovalRule};
 use crate::proto::v1;
 use crate::snapshot::{Limits, PodGroups, Snapshot};
-use crate::spread::describe::Survey;
+use crate::spread::describe::{Balance, NamedWorkload, Survey};
 
 /// A valid request.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct ValidRemovals {
     /// The snapshot, and the revision to wait for.
     pub asked: AskedSnapshot,
     namespace: String,
-    workload: v1::WorkloadName,
+    workload: NamedWorkload,
     count: usize,
     facts: BTreeMap<String, v1::PodFacts>,
     max_domains: usize,
@@ -36,8 +36,10 @@ impl ValidRemovals {
         let mut faults = Violations::default();
         let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
         names::check_namespace(&wire.namespace, Path::root("namespace"), &mut faults);
-        let workload = wire.workload.unwrap_or_default();
-        request::check_workload(&workload, &mut faults);
+        let workload = request::workload(wire.workload.unwrap_or_default(), &mut faults);
+        if let Some(why) = unscalable(&workload.kind) {
+            faults.add(Path::root("workload").field("kind"), why);
+        }
         let path = Path::root("count");
         let count = usize::try_from(wire.count).unwrap_or(0);
         if count == 0 {
@@ -79,27 +81,62 @@ impl ValidRemovals {
     }
 
     fn plan(&self, pods: &PodGroups<'_>) -> Option<v1::RankRemovalsResponse> {
-        let survey = Survey::of(pods, &self.namespace, &self.limits, self.max_domains);
-        let workload = survey.wanted_of(&self.workload.kind, &self.workload.name)?;
+        let survey = Survey::of(
+            pods,
+            &self.namespace,
+            &self.limits,
+            self.max_domains,
+            Some(&self.workload),
+        );
+        let workload = survey.wanted_of(&self.workload)?;
         let options = RemovalOptions {
+            named: &self.workload,
             count: self.count,
             facts: &self.facts,
             max_domains: self.max_domains,
         };
         let plan = RemovalPlan::of(&workload, pods, options);
         let read_view = pods.read_view();
+        let spread = |all: Vec<Balance>| all.into_iter().map(topology_spread).collect();
+        let removals = |all: Vec<PlannedRemoval>| all.into_iter().map(removal).collect();
+        let better = plan.better.unwrap_or_default();
         Some(v1::RankRemovalsResponse {
             revision: read_view.revision,
-            removals: plan.removals.into_iter().map(removal).collect(),
+            removals: removals(plan.removed.pods),
             pod_count: count(plan.pods),
-            before: plan.before.into_iter().map(topology_spread).collect(),
-            after: plan.after.into_iter().map(topology_spread).collect(),
+            before: spread(plan.before),
+            after: spread(plan.removed.after),
             unknown_pod_count: count(plan.unknown),
             optimal: plan.optimal,
             fault: workload.fault.unwrap_or_default(),
+            rule: rule(&self.workload.kind).into(),
+            better_removals: removals(better.pods),
+            better_after: spread(better.after),
+            selected_count: count(workload.selected),
             defaults: defaults_kind(read_view.defaults),
             ..Default::default()
         })
+    }
+}
+
+/// The reason why the pods of a kind of controller cannot be scaled down by a number.
+fn unscalable(kind: &str) -> Option<String> {
+    let why = match kind {
+        "DaemonSet" => "runs a pod on each node that its template admits",
+        "Node" => "runs the static pods of its files",
+        "Job" | "CronJob" => "runs its pods until so many have finished",
+        _ => return None,
+    };
+    Some(format!(
+        "must not be {kind}: it {why}, and creates one that is removed again"
+    ))
+}
+
+fn rule(kind: &str) -> v1::RemovalRule {
+    match RemovalRule::of(kind) {
+        RemovalRule::Unknown => v1::RemovalRule::Unspecified,
+        RemovalRule::DeletionCost => v1::RemovalRule::DeletionCost,
+        RemovalRule::HighestOrdinals => v1::RemovalRule::HighestOrdinals,
     }
 }
 

@@ -4,10 +4,11 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use crate::limits::Limit;
-use crate::matching::{Path, Violations};
+use crate::matching::{Path, Selector, Violations};
 use crate::proto::v1;
 use crate::snapshot::{Batch, Limits};
 use crate::spread::NodeChecks;
+use crate::spread::describe::NamedWorkload;
 
 /// Name of the snapshot that requests without a name mean.
 const DEFAULT_SNAPSHOT: &str = "default";
@@ -100,13 +101,20 @@ pub fn check_not_negative(value: i64, path: Path<'_>, faults: &mut Violations) {
     }
 }
 
-/// Checks the name of the workload that a request is about.
-pub fn check_workload(workload: &v1::WorkloadName, faults: &mut Violations) {
+/// Checks the name of the workload that a request is about, and compiles its selector.
+pub fn workload(wire: v1::WorkloadName, faults: &mut Violations) -> NamedWorkload {
     let path = Path::root("workload");
-    for (name, text) in [("kind", &workload.kind), ("name", &workload.name)] {
+    for (name, text) in [("kind", &wire.kind), ("name", &wire.name)] {
         if text.is_empty() {
             faults.add(path.field(name), "is required");
         }
+    }
+    let selector = wire.selector.as_ref();
+    let path = path.field("selector");
+    NamedWorkload {
+        selector: selector.map(|selector| Selector::compile(Some(selector), path, faults)),
+        kind: wire.kind,
+        name: wire.name,
     }
 }
 

@@ -17,7 +17,7 @@ use super::loaded_question::LoadedQuestion;
 use super::output::{self, AnswerFormat};
 use super::render;
 use super::source::{self, QuestionScope};
-use super::stored;
+use super::stored::{self, PodsThere};
 use super::what_if::{self, Overlay, WhatIf};
 use crate::manifest::{self, FindPods, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::proto::v1::{Change, ExplainRequest, FilterRequest, NodeChecks, NodeNames, Pod, View};
@@ -176,13 +176,7 @@ impl QuestionArgs {
             title: self.state.title(),
             taken_out: false,
         };
-        if let Some(pod) = what_if::named_pod(&asked.workload.pod)
-            && !asked.overlay.mentions(&pod)
-        {
-            let snapshot = self.state.snapshot();
-            let taken = asked.take_out(pod, snapshot, self.min_revision).await;
-            taken.map_err(|error| self.explain(error))?;
-        }
+        self.take_out(&mut asked).await?;
         let words = asked.not_counted().filter_map(|it| it.words.as_ref());
         for words in words.collect::<BTreeSet<_>>() {
             output::warn(words);
@@ -190,30 +184,69 @@ impl QuestionArgs {
         Ok(asked)
     }
 
+    /// Deletes the pod itself in the overlay, if the snapshot has it.
+    async fn take_out(&self, asked: &mut LoadedQuestion) -> Result<()> {
+        if let Some(pod) = what_if::named_pod(&asked.workload.pod)
+            && !asked.overlay.mentions(&pod)
+        {
+            let snapshot = self.state.snapshot();
+            let taken = asked.take_out(pod, snapshot, self.min_revision).await;
+            taken.map_err(|error| self.explain(error))?;
+        }
+        Ok(())
+    }
+
+    /// Opens the question about one pod, as [`Self::open_new`] does. Of a StatefulSet it is the pod
+    /// with the lowest number that is on no node: its controller creates that next.
+    pub(crate) async fn open_one(&self) -> Result<LoadedQuestion> {
+        let mut asked = self.open_new(WorkloadFinder::finish_one).await?;
+        if let Some(pods) = asked.workload.numbered.clone() {
+            let there = self.pods_there(&asked, &asked.workload).await?;
+            let ordinal = there.missing(&pods).next().unwrap_or(pods.start);
+            asked.workload.pod = pods.pod(&asked.workload.pod, ordinal);
+            asked.workload.name = format!("{}, pod {}", asked.workload.name, pods.name(ordinal));
+            self.take_out(&mut asked).await?;
+        }
+        Ok(asked)
+    }
+
+    /// The unfinished pods of a workload that are in the snapshot.
+    pub(crate) async fn pods_there(
+        &self,
+        asked: &LoadedQuestion,
+        workload: &WorkloadPod,
+    ) -> Result<PodsThere> {
+        let state = (self.state.snapshot(), self.min_revision);
+        let there = stored::pods_there(&asked.client, state, workload, &asked.overlay).await;
+        there.map_err(|error| self.explain(error))
+    }
+
     /// Opens the question. Adds the objects that are created together with a workload that is not
     /// in the snapshot yet: its ReplicaSet or itself, and the Services of its namespace in the
     /// file.
     pub(crate) async fn open_new(&self, find: FindPods) -> Result<LoadedQuestion> {
         let mut asked = self.open(find).await?;
-        let all = asked.others.iter_mut().chain([&mut asked.workload]);
-        for workload in all {
-            let beside = self.beside(workload, &asked.client).await?;
+        let mut workloads = mem::take(&mut asked.others);
+        workloads.insert(0, mem::take(&mut asked.workload));
+        for workload in &mut workloads {
+            let beside = self.beside(workload, &asked).await?;
             asked.overlay.suppose(beside);
         }
+        asked.workload = workloads.remove(0);
+        asked.others = workloads;
         Ok(asked)
     }
 
     /// Returns the objects that are created together with a workload that is not in the snapshot
     /// yet.
-    async fn beside(&self, workload: &mut WorkloadPod, client: &Client) -> Result<Vec<Change>> {
+    async fn beside(
+        &self,
+        workload: &mut WorkloadPod,
+        asked: &LoadedQuestion,
+    ) -> Result<Vec<Change>> {
         let mut beside = mem::take(&mut workload.beside);
         if let Some(next) = workload.next_revision.take() {
-            let snapshot = self.state.snapshot();
-            if next.has_others
-                || stored::pods_there(client, snapshot, &workload.object)
-                    .await?
-                    .is_none()
-            {
+            if next.has_others || self.pods_there(asked, workload).await?.is_empty() {
                 workload.pod = next.pod;
                 beside.push(next.replica_set);
             }

@@ -299,6 +299,7 @@ impl CostKeeper<'_> {
             workload: Some(WorkloadName {
                 kind: workload.kind.clone(),
                 name: workload.name.clone(),
+                selector: None,
             }),
             count: i32::try_from(workload.pod_count).unwrap_or(i32::MAX),
             pods: facts.collect(),

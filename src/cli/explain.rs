@@ -10,7 +10,6 @@ use super::output::{self, AnswerFormat};
 use super::pending;
 use super::render;
 use super::selector;
-use crate::manifest::WorkloadFinder;
 use crate::proto::v1::{ExplainRequest, LabelSelector};
 
 /// Flags of `evenkeel explain`.
@@ -105,7 +104,7 @@ impl ExplainCommand {
                 format.context("--pending: a page is of one explanation; leave out -o html")?;
             return pending::explain(&question, selector, format).await;
         }
-        let asked = question.open_new(WorkloadFinder::finish_one).await?;
+        let asked = question.open_one().await?;
         // A page gets all domains, because it folds long tables.
         let for_person = format == ExplanationFormat::Text;
         let (pod, overlay) = (&asked.workload.pod, &asked.overlay.changes);

@@ -8,7 +8,6 @@ use super::decide::{ANSWER, QuestionArgs};
 use super::exit::Exit;
 use super::output::AnswerFormat;
 use super::render;
-use crate::manifest::WorkloadFinder;
 use crate::proto::v1::{FilterRequest, View};
 
 /// Flags of `evenkeel filter`.
@@ -37,7 +36,7 @@ impl FilterCommand {
     /// Asks the question and prints the answer.
     pub(crate) async fn run(self) -> Result<Exit> {
         let (question, format) = (self.question, self.output.output);
-        let asked = question.open_new(WorkloadFinder::finish_one).await?;
+        let asked = question.open_one().await?;
         let view = match format {
             AnswerFormat::Name => View::Basic,
             _ => View::Full,

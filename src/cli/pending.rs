@@ -13,7 +13,7 @@ use super::output::{self, AnswerFormat};
 use super::render::{self, PendingPods, PendingWorkload};
 use super::selector;
 use super::source::{Opened, QuestionScope};
-use super::stored;
+use super::stored::{self, Controllers};
 use super::what_if::Overlay;
 use crate::manifest::WaitingPod;
 use crate::matching::Selector;
@@ -50,7 +50,8 @@ pub(super) async fn explain(
         opened: question.state.open().await?,
         for_person: format.is_table(),
     };
-    let groups = grouped(asking.pods(is_meant).await?);
+    let (pods, controllers) = asking.pods(is_meant).await?;
+    let groups = grouped(pods, &controllers);
     let count = groups.values().map(Vec::len).sum::<usize>() as u64;
     let template = "explaining {bar:30} {human_pos}/{human_len} pods {eta}";
     let progress = output::bar(count, BAR_FROM_PODS, template);
@@ -86,16 +87,16 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// The selected pods.
-    async fn pods(&self, is_meant: impl Fn(&Pod) -> bool) -> Result<Vec<Pod>> {
-        let mut pods = Vec::new();
+    /// The selected pods, and all controllers.
+    async fn pods(&self, is_meant: impl Fn(&Pod) -> bool) -> Result<(Vec<Pod>, Controllers)> {
+        let (mut pods, mut controllers) = (Vec::new(), Controllers::default());
         let take = |object: &Object| match object {
             Object::Pod(pod) if is_meant(pod) => pods.push(pod.clone()),
-            _ => {}
+            other => controllers.offer(other),
         };
         let snapshot = self.question.state.snapshot();
         self.opened.for_each(snapshot, take).await?;
-        Ok(pods)
+        Ok((pods, controllers))
     }
 
     /// Explains the pod of a workload that has the fewest feasible nodes.
@@ -203,12 +204,16 @@ fn is_pending(pod: &Pod) -> bool {
 }
 
 /// Groups pods by workload, and within a workload those that differ only in their names.
-pub(super) fn grouped(pods: Vec<Pod>) -> BTreeMap<(String, WorkloadId), Vec<Alike>> {
+pub(super) fn grouped(
+    pods: Vec<Pod>,
+    controllers: &Controllers,
+) -> BTreeMap<(String, WorkloadId), Vec<Alike>> {
     let mut groups: BTreeMap<_, Vec<Alike>> = BTreeMap::new();
     let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
     for pod in pods {
         let name = stored::name_of(&pod).to_owned();
-        let workload = (stored::namespace_of(&pod).to_owned(), WorkloadId::of(&pod));
+        let namespace = stored::namespace_of(&pod).to_owned();
+        let workload = (namespace, controllers.workload_of(&pod));
         let alike = groups.entry(workload).or_default();
         let mut nameless = pod.clone();
         if let Some(metadata) = &mut nameless.metadata {

@@ -13,7 +13,8 @@ use super::exit::Exit;
 use super::loaded_question::LoadedQuestion;
 use super::output::AnswerFormat;
 use super::render;
-use super::stored;
+use super::stored::{self, PodsThere};
+use super::what_if;
 use crate::manifest::{PlacementPolicy, Preference, WorkloadFinder, WorkloadPod};
 use crate::proto::v1::{
     Affinity, Completeness, Dialect, FilterRequest, NodeAffinity, NodeBonus, NodeChecks, NodeNames,
@@ -130,74 +131,152 @@ impl PlaceCommand {
             "--add: a placement says how many clusters it wants in all"
         );
         if !asked.others.is_empty() {
-            return self.place_together(&asked).await;
+            return self.place_together(asked).await;
         }
-        let mut there = 0;
         let answer = match asked.workload.policy.clone() {
-            None => {
-                let (snapshot, workload) = (self.question.state.snapshot(), &asked.workload);
-                let has = stored::pods_there(&asked.client, snapshot, &workload.object).await?;
-                let has = has.unwrap_or_default();
-                there = has.workloads.first().map_or(0, |it| it.pod_count);
-                match self.more(workload, there)? {
-                    0 => PlaceResponse {
-                        revision: has.revision,
-                        epoch: has.epoch,
-                        defaults: has.defaults,
-                        ..PlaceResponse::default()
-                    },
-                    replicas => self.place(&asked, Vec::new(), replicas).await?,
-                }
-            }
+            None => return self.place_workload(asked).await,
             Some(PlacementPolicy::PickN {
                 clusters,
                 preferences,
             }) => {
-                let bonuses = self.bonuses(&asked, &preferences).await?;
-                let wanted = self.replicas.unwrap_or(clusters);
-                self.place(&asked, bonuses, wanted).await?
+                let request = PlaceRequest {
+                    replicas: self.replicas.unwrap_or(clusters),
+                    pod: Some(asked.workload.pod.clone()),
+                    bonuses: self.bonuses(&asked, &preferences).await?,
+                    ..self.request(&asked)?
+                };
+                self.question.ask(&asked, request).await?
             }
             Some(PlacementPolicy::PickAll) => self.pick(&asked, None).await?,
             Some(PlacementPolicy::PickFixed(names)) => self.pick(&asked, Some(names)).await?,
         };
+        let there = PodsThere::default();
         self.print(&asked, &answer, |head, answer| {
-            render::place(head, answer, there)
+            render::place(head, answer, &there)
+        })
+    }
+
+    /// Places the replicas that a workload lacks, and prints the answer.
+    async fn place_workload(&self, mut asked: LoadedQuestion) -> Result<Exit> {
+        let there = self.question.pods_there(&asked, &asked.workload).await?;
+        let mut workloads = self.missing(&asked.workload, &there)?;
+        self.take_out_waiting(&mut asked, &there);
+        let is_list = asked.workload.has_own_claims();
+        let answer: PlaceResponse = match workloads.pop() {
+            None => PlaceResponse {
+                revision: there.answer.revision,
+                epoch: there.answer.epoch.clone(),
+                defaults: there.answer.defaults,
+                ..PlaceResponse::default()
+            },
+            Some(last) if is_list => {
+                workloads.push(last);
+                let request = PlaceRequest {
+                    workloads,
+                    ..self.request(&asked)?
+                };
+                self.question.ask(&asked, request).await?
+            }
+            Some(one) => {
+                let request = PlaceRequest {
+                    replicas: one.replicas,
+                    pod: one.pod,
+                    ..self.request(&asked)?
+                };
+                self.question.ask(&asked, request).await?
+            }
+        };
+        self.print(&asked, &answer, |head, answer| match is_list {
+            true => render::place_numbered(head, answer, &there),
+            false => render::place(head, answer, &there),
         })
     }
 
     /// Places several workloads together, and prints the answer.
-    async fn place_together(&self, asked: &LoadedQuestion) -> Result<Exit> {
+    async fn place_together(&self, mut asked: LoadedQuestion) -> Result<Exit> {
         anyhow::ensure!(
             self.replicas.is_none() && self.add.is_none(),
             "--replicas and --add are about one workload: say which with --name KIND/NAME"
         );
-        let (mut names, mut workloads) = (Vec::new(), Vec::new());
+        let (mut names, mut workloads, mut all) = (Vec::new(), Vec::new(), Vec::new());
         for workload in asked.workloads() {
-            let snapshot = self.question.state.snapshot();
-            let has = stored::pods_there(&asked.client, snapshot, &workload.object).await?;
-            let has = has.as_ref().and_then(|has| has.workloads.first());
-            let there = has.map_or(0, |it| it.pod_count);
-            let replicas = still_missing(workload.replicas.unwrap_or(1), there);
-            if replicas > 0 {
-                names.push(workload.name.as_str());
-                workloads.push(WorkloadReplicas {
-                    pod: Some(workload.pod.clone()),
-                    replicas,
+            let there = self.question.pods_there(&asked, workload).await?;
+            for missing in self.missing(workload, &there)? {
+                let pod = missing.pod.as_ref().map_or("", stored::name_of);
+                names.push(match pod {
+                    "" => workload.name.clone(),
+                    pod => format!("{}, pod {pod}", workload.name),
                 });
+                workloads.push(missing);
             }
+            all.push(there);
         }
+        all.iter()
+            .for_each(|there| self.take_out_waiting(&mut asked, there));
         anyhow::ensure!(
             !workloads.is_empty(),
             "all replicas of the workloads are in the snapshot already"
         );
         let request = PlaceRequest {
             workloads,
-            ..self.request(asked)?
+            ..self.request(&asked)?
         };
-        let answer: PlaceResponse = self.question.ask(asked, request).await?;
-        self.print(asked, &answer, |head, answer| {
+        let answer: PlaceResponse = self.question.ask(&asked, request).await?;
+        self.print(&asked, &answer, |head, answer| {
             render::place_together(head, answer, &names)
         })
+    }
+
+    /// The replicas of a workload that are on no node: those that wait for one and those that do not
+    /// exist yet. Each pod of a StatefulSet with claims of its own is one by itself.
+    fn missing(&self, workload: &WorkloadPod, there: &PodsThere) -> Result<Vec<WorkloadReplicas>> {
+        let wanted = self
+            .replicas
+            .or(workload.replicas)
+            .filter(|_| self.add.is_none());
+        anyhow::ensure!(
+            wanted.is_none_or(|wanted| wanted > 0),
+            "{} wants 0 replicas: say with --replicas how many there are to be, 1 or more",
+            workload.name
+        );
+        let more = self.add.unwrap_or(1);
+        let more = there.waiting.len() + usize::try_from(more).unwrap_or(0);
+        let wanted = wanted.map(|wanted| usize::try_from(wanted).unwrap_or(0));
+        let Some(pods) = &workload.numbered else {
+            let missing = wanted.map(|wanted| wanted.saturating_sub(there.on_nodes.len()));
+            return Ok(replicas(&workload.pod, missing.unwrap_or(more)));
+        };
+        let missing = there.missing(pods);
+        let ordinals: Vec<u32> = match wanted {
+            Some(wanted) => {
+                let end = pods
+                    .start
+                    .saturating_add(u32::try_from(wanted).unwrap_or(u32::MAX));
+                missing.take_while(|ordinal| *ordinal < end).collect()
+            }
+            None => missing.take(more).collect(),
+        };
+        if !workload.has_own_claims() {
+            return Ok(replicas(&workload.pod, ordinals.len()));
+        }
+        let one = |(index, ordinal): (usize, u32)| WorkloadReplicas {
+            pod: Some(pods.pod(&workload.pod, ordinal)),
+            replicas: 1,
+            after_previous: index > 0 && !pods.is_parallel,
+        };
+        Ok(ordinals.into_iter().enumerate().map(one).collect())
+    }
+
+    /// Deletes pods that wait for a node in the overlay, because they are placed themselves. What is
+    /// reserved is reserved on the state without an overlay.
+    fn take_out_waiting(&self, asked: &mut LoadedQuestion, there: &PodsThere) {
+        if self.reserve.is_some() {
+            return;
+        }
+        for name in &there.waiting {
+            let pod = what_if::pod_called(&there.namespace, name);
+            asked.overlay.delete(pod);
+        }
     }
 
     /// Prints an answer. `table` returns it as a table.
@@ -212,37 +291,6 @@ impl PlaceCommand {
         let format = self.output.output;
         self.question.print(asked, format, answer, table, names)?;
         Ok(Exit::of(answer.unplaced == 0))
-    }
-
-    /// Returns the number of replicas to place for a workload that has `there`.
-    fn more(&self, workload: &WorkloadPod, there: i64) -> Result<i32> {
-        if let Some(more) = self.add {
-            return Ok(more);
-        }
-        let Some(wanted) = self.replicas.or(workload.replicas) else {
-            return Ok(1);
-        };
-        anyhow::ensure!(
-            wanted > 0,
-            "{} wants 0 replicas: say with --replicas how many there are to be, 1 or more",
-            workload.name
-        );
-        Ok(still_missing(wanted, there))
-    }
-
-    async fn place(
-        &self,
-        asked: &LoadedQuestion,
-        bonuses: Vec<NodeBonus>,
-        replicas: i32,
-    ) -> Result<PlaceResponse> {
-        let request = PlaceRequest {
-            replicas,
-            pod: Some(asked.workload.pod.clone()),
-            bonuses,
-            ..self.request(asked)?
-        };
-        self.question.ask(asked, request).await
     }
 
     /// The parts of the request that are the same for one and for several workloads.
@@ -360,10 +408,15 @@ impl PlaceCommand {
     }
 }
 
-/// The number of replicas that are still to be placed if `there` exist.
-fn still_missing(wanted: i32, there: i64) -> i32 {
-    let missing = i64::from(wanted).saturating_sub(there).max(0);
-    i32::try_from(missing).unwrap_or(i32::MAX)
+/// Alike replicas of a pod, if there are any.
+fn replicas(pod: &Pod, count: usize) -> Vec<WorkloadReplicas> {
+    let replicas = i32::try_from(count).unwrap_or(i32::MAX);
+    let some = (replicas > 0).then(|| WorkloadReplicas {
+        pod: Some(pod.clone()),
+        replicas,
+        after_previous: false,
+    });
+    some.into_iter().collect()
 }
 
 /// A pod that may run on all nodes that match `term`.

@@ -16,6 +16,7 @@ use super::selector;
 use super::source::{self, QuestionScope};
 use crate::kubernetes::{ClusterClient, Reads};
 use crate::manifest::{LoadedObjects, ObjectName};
+use crate::matching::names;
 use crate::proto::v1::{
     LabelSelector, RebalanceRequest, RebalanceResponse, StayingPod, WorkloadName,
 };
@@ -169,9 +170,14 @@ enum RebalanceFormat {
 impl RebalanceCommand {
     /// Asks for a plan and prints it.
     pub(super) async fn show(&self) -> Result<Exit> {
-        let opened = self.state.open().await?;
+        let namespace = self
+            .namespace
+            .as_deref()
+            .unwrap_or(names::DEFAULT_NAMESPACE);
+        let named = self.object.clone().map(|named| named.or_in(namespace));
+        let (opened, selector) = self.state.open_about(named).await?;
         let objects = args::pods_or(&self.pods, opened.objects)?;
-        let request = self.request(objects.as_deref());
+        let request = self.request(objects.as_deref(), selector);
         let answer = opened.client.call(request).await?;
         self.print(&answer)?;
         let is_even = answer.workloads.iter().all(|it| it.blockers.is_empty());
@@ -189,7 +195,12 @@ impl RebalanceCommand {
         QuestionScope::of(of_name.or(self.namespace.as_deref()), other)
     }
 
-    fn request(&self, objects: Option<&LoadedObjects>) -> RebalanceRequest {
+    /// The request. `of_workload` is the selector of the workload in question, if it is known.
+    fn request(
+        &self,
+        objects: Option<&LoadedObjects>,
+        of_workload: Option<LabelSelector>,
+    ) -> RebalanceRequest {
         let named = self.object.as_ref();
         let own = self.state.own_namespace().filter(|_| named.is_some());
         let namespace = named.and_then(|named| named.namespace.as_ref());
@@ -200,6 +211,7 @@ impl RebalanceCommand {
             workload: named.map(|named| WorkloadName {
                 kind: named.kind.clone().unwrap_or_default(),
                 name: named.name.clone(),
+                selector: of_workload,
             }),
             selector: self.selector.clone(),
             soft: self.soft,
@@ -237,7 +249,7 @@ impl RebalanceCommand {
     /// Reads the cluster, and plans the remaining moves after `made` moves.
     pub(super) async fn plan(&self, made: usize) -> Result<RebalanceResponse> {
         let opened = self.state.open().await?;
-        let mut request = self.request(opened.objects.as_deref());
+        let mut request = self.request(opened.objects.as_deref(), None);
         if request.max_moves > 0 {
             let made = i32::try_from(made).unwrap_or(i32::MAX);
             request.max_moves = request.max_moves.saturating_sub(made).max(1);

@@ -1,4 +1,4 @@
-//! `evenkeel scale-down`: plans which pods of a workload should go.
+//! `evenkeel scale-down`: plans which pods of a workload go.
 
 use std::path::PathBuf;
 
@@ -9,21 +9,29 @@ use super::args;
 use super::exit::Exit;
 use super::output::AnswerFormat;
 use super::render;
+use super::selector;
 use super::source;
-use super::stored::{is_of, name_of, pods_of};
+use super::stored::{Controllers, name_of, namespace_of, pods_of};
 use crate::manifest::{LoadedObjects, ObjectName};
 use crate::matching::names;
 use crate::proto::v1::{
-    PodFacts, RankRemovalsRequest, RankRemovalsResponse, TopologySpreadConstraint, WorkloadName,
+    LabelSelector, Pod, PodFacts, RankRemovalsRequest, RankRemovalsResponse,
+    TopologySpreadConstraint, WorkloadName,
 };
+use crate::spread::describe::selects;
 
 /// Flags of `evenkeel scale-down`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Nothing is deleted. Of all pods those are named after which the others are spread best: by the hard
-constraints first, then by the soft ones, then in the order in which a ReplicaSet deletes pods. That
-order reads of pods whether they are ready, their deletion cost, restarts and age: of files and
-clusters they are known, for a server say where they are with --pods.
+Nothing is deleted. A StatefulSet removes the pods with the highest ordinals: these are named, and
+what is left. A ReplicaSet, also one of a Deployment or Rollout, and a CloneSet remove first what is on
+no node or not ready; of the others those are named after which the rest is spread best: by the hard
+constraints first, then by the soft ones, then in the order in which a ReplicaSet deletes pods. Give
+these the lowest controller.kubernetes.io/pod-deletion-cost, and then scale down: a pod that is
+deleted by hand is made again. DaemonSets and Jobs have no number of replicas.
+
+Whether pods are ready, their deletion cost, restarts and age are known of files and clusters; for a
+server say where they are with --pods.
 
 Examples:
   evenkeel scale-down -n shop deploy/web --by 3 --load cluster.json
@@ -47,7 +55,7 @@ pub(crate) struct ScaleDownCommand {
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
 
-    /// How many pods should go
+    /// By how many replicas to scale down
     #[arg(
         long,
         value_name = "COUNT",
@@ -77,7 +85,12 @@ pub(crate) struct ScaleDownCommand {
 impl ScaleDownCommand {
     /// Asks for a plan and prints it.
     pub(crate) async fn run(self) -> Result<Exit> {
-        let opened = self.state.open().await?;
+        let namespace = self
+            .namespace
+            .as_deref()
+            .unwrap_or(names::DEFAULT_NAMESPACE);
+        let in_files = self.object.clone().or_in(namespace);
+        let (opened, selector) = self.state.open_about(Some(in_files)).await?;
         let namespace = self.object.namespace.as_ref();
         let namespace = namespace.or(self.namespace.as_ref());
         let namespace = namespace.or(self.state.own_namespace());
@@ -90,9 +103,12 @@ impl ScaleDownCommand {
             workload: Some(WorkloadName {
                 kind: named.kind.clone().unwrap_or_default(),
                 name: named.name.clone(),
+                selector: selector.clone(),
             }),
             count: self.by,
-            pods: objects.map_or_else(Vec::new, |objects| facts(&objects, &named)),
+            pods: objects.map_or_else(Vec::new, |objects| {
+                facts(&objects, &named, selector.as_ref())
+            }),
             min_revision: self.at_least.min_revision,
             max_domains: match self.output.output {
                 // All domains are needed, because before and after are shown side by side.
@@ -122,11 +138,18 @@ impl ScaleDownCommand {
     }
 }
 
-/// Returns the facts that the objects have about the pods of a workload.
-fn facts(objects: &LoadedObjects, named: &ObjectName) -> Vec<PodFacts> {
-    let kind = named.kind.as_deref().unwrap_or_default();
+/// Returns the facts that the objects have about the pods of a workload, which `selector` may find.
+fn facts(
+    objects: &LoadedObjects,
+    named: &ObjectName,
+    selector: Option<&LabelSelector>,
+) -> Vec<PodFacts> {
     let namespace = named.namespace.clone().unwrap_or_default();
-    let own = pods_of(&objects.changes).filter(|pod| is_of(pod, kind, named));
+    let controllers = Controllers::of(&objects.changes);
+    let selector = selector.and_then(|selector| selector::compile(selector).ok());
+    let is_selected = |pod: &Pod| selector.as_ref().is_some_and(|it| selects(it, pod));
+    let own = pods_of(&objects.changes).filter(|pod| namespace_of(pod) == namespace);
+    let own = own.filter(|pod| controllers.are_of(pod, named) || is_selected(pod));
     let found = own.filter_map(|pod| {
         let place = (namespace.clone(), name_of(pod).to_owned());
         objects.pod_facts.get(&place).cloned()

@@ -7,7 +7,6 @@ use super::args;
 use super::decide::{ANSWER, QuestionArgs};
 use super::exit::Exit;
 use super::render;
-use crate::manifest::WorkloadFinder;
 use crate::proto::v1::{NodeScore, ScoreRequest, View};
 
 /// Flags of `evenkeel score`.
@@ -44,7 +43,7 @@ impl ScoreCommand {
     /// Asks for scores and prints them, best first.
     pub(crate) async fn run(self) -> Result<Exit> {
         let (question, format) = (self.question, self.output.output);
-        let asked = question.open_new(WorkloadFinder::finish_one).await?;
+        let asked = question.open_one().await?;
         let request = ScoreRequest {
             snapshot: question.state.snapshot().to_owned(),
             dialect: asked.workload.dialect().into(),

@@ -20,6 +20,7 @@ use super::stored;
 use crate::kubernetes::{self, ApiResource, ClusterClient, Reads};
 use crate::manifest::{Admission, LoadedObjects, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::matching::names;
+use crate::proto::v1::LabelSelector;
 use crate::proto::v1::change::Object;
 use crate::server::config::RuleSettings;
 use crate::snapshot::Limits;
@@ -131,6 +132,17 @@ impl SnapshotSource {
     /// Opens the source, and returns the client with the objects that were read for it.
     pub(crate) async fn open(&self) -> Result<Opened> {
         self.open_and_find(None).await
+    }
+
+    /// Opens the source. Returns also the selector of the workload called `name`, if files have the
+    /// workload: it finds pods that name no controller.
+    pub(crate) async fn open_about(
+        &self,
+        name: Option<ObjectName>,
+    ) -> Result<(Opened, Option<LabelSelector>)> {
+        let mut finder = name.map(WorkloadFinder::in_cluster);
+        let opened = self.open_and_find(finder.as_mut()).await?;
+        Ok((opened, finder.and_then(|finder| finder.selector())))
     }
 
     /// Opens the source, and finds the pod of the object called `name`. If the name has no

@@ -14,6 +14,7 @@ use super::render;
 use super::selector;
 use super::source::{self, QuestionScope};
 use crate::manifest::ObjectName;
+use crate::matching::names;
 use crate::proto::v1::describe_spread_request::Subject;
 use crate::proto::v1::{
     DescribeSpreadRequest, DescribeSpreadResponse, LabelSelector, WorkloadName,
@@ -135,8 +136,14 @@ impl SpreadCommand {
             return self.keep_showing().await;
         }
         self.state.is_about(self.scope());
-        let client = self.state.client().await?;
-        let answer = self.ask(&client).await?;
+        let named = self.named().cloned();
+        let namespace = self
+            .namespace
+            .as_deref()
+            .unwrap_or(names::DEFAULT_NAMESPACE);
+        let named = named.map(|named| named.or_in(namespace));
+        let (opened, selector) = self.state.open_about(named).await?;
+        let answer = self.ask(&opened.client, selector).await?;
         let text = self.text(&answer)?;
         match self.output {
             SpreadFormat::Html => output::print_bytes(text.as_bytes())?,
@@ -155,7 +162,7 @@ impl SpreadCommand {
         let client = self.state.follow().await?;
         let mut shown: Option<DescribeSpreadResponse> = None;
         loop {
-            let answer = self.ask(&client).await?;
+            let answer = self.ask(&client, None).await?;
             // Epoch, revision and age may change although the spread does not.
             let unchanged = shown.map(|shown| DescribeSpreadResponse {
                 epoch: answer.epoch.clone(),
@@ -172,16 +179,22 @@ impl SpreadCommand {
     }
 
     /// Asks for all pages of the answer.
-    async fn ask(&self, client: &Client) -> Result<DescribeSpreadResponse> {
-        ask_all(client, self.request()).await.map_err(|error| {
-            let named = self
-                .named()
-                .filter(|_| RefusedCall::is_without_pods(&error));
-            match named.and_then(ObjectName::of_unknown_kind) {
-                Some(unknown) => error.context(unknown),
-                None => error,
-            }
-        })
+    async fn ask(
+        &self,
+        client: &Client,
+        selector: Option<LabelSelector>,
+    ) -> Result<DescribeSpreadResponse> {
+        ask_all(client, self.request(selector))
+            .await
+            .map_err(|error| {
+                let named = self
+                    .named()
+                    .filter(|_| RefusedCall::is_without_pods(&error));
+                match named.and_then(ObjectName::of_unknown_kind) {
+                    Some(unknown) => error.context(unknown),
+                    None => error,
+                }
+            })
     }
 
     /// The text of an answer in the chosen format.
@@ -208,7 +221,7 @@ impl SpreadCommand {
             SpreadFormat::Name => AnswerFormat::Name,
         };
         let table = |answer: &_| render::spread(&about, answer);
-        format.render(answer, table, names)
+        format.render(answer, table, workload_names)
     }
 
     /// The workload in question.
@@ -226,12 +239,14 @@ impl SpreadCommand {
         QuestionScope::of(of_name.or(self.namespace.as_deref()), other)
     }
 
-    fn request(&self) -> DescribeSpreadRequest {
+    /// The request. `of_workload` is the selector of the workload in question, if it is known.
+    fn request(&self, of_workload: Option<LabelSelector>) -> DescribeSpreadRequest {
         let named = self.named();
         let workload = named.map(|named| {
             Subject::Workload(WorkloadName {
                 kind: named.kind.clone().unwrap_or_default(),
                 name: named.name.clone(),
+                selector: of_workload,
             })
         });
         let namespace = named.and_then(|named| named.namespace.as_ref());
@@ -285,6 +300,6 @@ pub(crate) async fn ask_all(
     Ok(DescribeSpreadResponse { workloads, ..last })
 }
 
-fn names(answer: &DescribeSpreadResponse) -> Vec<String> {
+fn workload_names(answer: &DescribeSpreadResponse) -> Vec<String> {
     answer.workloads.iter().map(render::full_name).collect()
 }

@@ -1,20 +1,25 @@
 //! Reads the content of a snapshot: exports and checks it, and finds pods in it by name.
 
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
 use anyhow::{Context, Result};
 
 use super::backend::Client;
 use super::exit::RefusedCall;
+use super::what_if::{self, Overlay};
 use crate::api::ExportSum;
 use crate::explain::{among, plural};
-use crate::manifest::{ObjectName, WorkloadPod};
-use crate::matching::names;
+use crate::manifest::{NumberedPods, ObjectName, WorkloadPod};
+use crate::matching::{Path, Violations, names};
 use crate::proto::v1::change::Object;
 use crate::proto::v1::describe_spread_request::Subject;
 use crate::proto::v1::{
-    Change, DescribeSpreadRequest, DescribeSpreadResponse, ExportSnapshotRequest,
-    ExportSnapshotResponse, ExportSummary, ObjectReference, Pod, WorkloadName,
+    Change, ClaimTemplate, DescribeSpreadRequest, DescribeSpreadResponse, EphemeralSource,
+    ExportSnapshotRequest, ExportSnapshotResponse, ExportSummary, ObjectReference,
+    PersistentVolumeClaim, PersistentVolumeClaimSpec, Pod, StatefulSetSpec, WorkloadName,
 };
-use crate::snapshot::ObjectId;
+use crate::snapshot::{Adopter, ObjectId, ObjectKind, Owner, Owners};
 use crate::spread::describe::{WorkloadId, controller, is_controlled_by};
 
 /// The labels with which a controller distinguishes the pods of a workload.
@@ -94,6 +99,59 @@ pub(crate) fn name_of(pod: &Pod) -> &str {
     metadata.map_or("", |metadata| &metadata.name)
 }
 
+/// The controllers of a snapshot, which adopt pods without one.
+#[derive(Default)]
+pub(crate) struct Controllers(HashMap<String, Owners>);
+
+impl Controllers {
+    /// Considers an object.
+    pub(crate) fn offer(&mut self, object: &Object) {
+        let id = ObjectId::of(object);
+        let ObjectKind::Owner(kind) = id.kind else {
+            return;
+        };
+        // The objects of a snapshot have been checked.
+        let mut faults = Violations::default();
+        if let Some(owner) = Owner::compile(object, Path::root("spec"), &mut faults) {
+            let owners = self.0.entry(id.namespace.to_owned()).or_default();
+            owners.put(kind, id.name, &Arc::new(owner));
+        }
+    }
+
+    /// The controllers among changes.
+    pub(crate) fn of(changes: &[Change]) -> Self {
+        let mut controllers = Self::default();
+        let objects = changes.iter().filter_map(|change| change.object.as_ref());
+        objects.for_each(|object| controllers.offer(object));
+        controllers
+    }
+
+    /// The controller that would adopt a pod if it had none.
+    fn adopter<'a>(&'a self, pod: &Pod) -> Option<Adopter<'a>> {
+        let owners = self.0.get(namespace_of(pod))?;
+        owners.adopter(&pod.metadata.as_ref()?.labels)
+    }
+
+    /// The workload that a pod belongs to.
+    pub(crate) fn workload_of(&self, pod: &Pod) -> WorkloadId {
+        WorkloadId::of(pod, self.adopter(pod))
+    }
+
+    /// Returns whether a pod has this name, or belongs to the workload with this name.
+    pub(crate) fn are_of(&self, pod: &Pod, name: &ObjectName) -> bool {
+        let kind = name.kind.as_deref().unwrap_or_default();
+        if name.namespace.as_deref() != Some(namespace_of(pod)) {
+            return false;
+        }
+        if kind == "Pod" {
+            return name_of(pod) == name.name;
+        }
+        let workload = self.workload_of(pod);
+        (&*workload.kind, &*workload.name) == (kind, &*name.name)
+            || is_controlled_by(pod, self.adopter(pod), kind, &name.name)
+    }
+}
+
 /// Returns the pod called `name`, or a new pod of the workload with this name. A snapshot has no
 /// templates, so the new pod is a copy of an existing one.
 ///
@@ -105,19 +163,29 @@ pub(crate) async fn workload(
     name: &ObjectName,
 ) -> Result<WorkloadPod> {
     let kind = name.kind.as_deref().unwrap_or_default();
-    let (mut found, mut is_there) = (Vec::new(), false);
+    let (mut pods, mut claims) = (Vec::new(), Vec::new());
+    let (mut itself, mut controllers) = (None, Controllers::default());
     let take = |object: &Object| {
-        is_there |= is_called(object, kind, name);
+        let id = ObjectId::of(object);
+        if name.namespace.as_deref() != Some(id.namespace) {
+            return;
+        }
+        if id.kind.as_str() == kind && id.name == name.name {
+            itself = Some(object.clone());
+        }
+        controllers.offer(object);
         match object {
-            Object::Pod(pod) if is_of(pod, kind, name) => found.push(pod.clone()),
+            Object::Pod(pod) => pods.push(pod.clone()),
+            Object::PersistentVolumeClaim(claim) => claims.push(claim.clone()),
             _ => {}
         }
     };
     objects(client, snapshot, take).await?;
-    let first = found.first().with_context(|| {
+    pods.retain(|pod| controllers.are_of(pod, name));
+    let first = pods.first().with_context(|| {
         let unknown = name.of_unknown_kind();
         let unknown = unknown.map_or_else(String::new, |unknown| format!("{unknown}: "));
-        match is_there {
+        match itself.is_some() {
             true => format!(
                 "snapshot {snapshot:?} has {name}, without its template, and no pod that it made: \
                  give a file with -f"
@@ -128,7 +196,8 @@ pub(crate) async fn workload(
             ),
         }
     })?;
-    // A snapshot does not keep how many replicas are wanted, nor the scheduler's name.
+    // A snapshot does not keep the scheduler's name, and of other workloads than StatefulSets not
+    // how many replicas are wanted.
     let mut workload = WorkloadPod {
         name: format!("{kind} {}/{}", namespace_of(first), name.name),
         pod: first.clone(),
@@ -143,7 +212,7 @@ pub(crate) async fn workload(
     if kind == "Pod" {
         return Ok(workload);
     }
-    let makers = found
+    let makers = pods
         .iter()
         .filter_map(|pod| controller(pod.metadata.as_ref()?));
     let mut makers: Vec<&str> = makers.map(|owner| &*owner.name).collect();
@@ -156,55 +225,128 @@ pub(crate) async fn workload(
         among(&makers)
     );
     workload.name += &format!(", a pod like {}", name_of(first));
+    if kind == "StatefulSet" {
+        let spec = match itself {
+            Some(Object::StatefulSet(it)) => it.spec.unwrap_or_default(),
+            _ => StatefulSetSpec::default(),
+        };
+        workload.replicas = spec.replicas;
+        let claims = claims_of(&mut workload.pod, &claims);
+        workload.numbered = Some(NumberedPods::stored(&name.name, &spec, claims));
+    }
     make_new(&mut workload.pod);
     Ok(workload)
 }
 
-/// Returns whether an object has this name.
-fn is_called(object: &Object, kind: &str, name: &ObjectName) -> bool {
-    let id = ObjectId::of(object);
-    id.kind.as_str() == kind
-        && id.name == name.name
-        && name.namespace.as_deref() == Some(id.namespace)
+/// The claim templates of a StatefulSet by its pod, after which the volumes of the pod are then
+/// called: a snapshot does not keep their names. If the pod's claim is known, one like it is the
+/// template for the claims of other pods.
+fn claims_of(pod: &mut Pod, known: &[PersistentVolumeClaim]) -> Vec<String> {
+    let of_pod = format!("-{}", name_of(pod));
+    let mut templates = Vec::new();
+    for volume in &mut pod.spec.get_or_insert_default().volumes {
+        let mut source = volume.source();
+        let claim = source.persistent_volume_claim.as_ref();
+        let called = claim.map_or_else(String::new, |claim| claim.claim_name.clone());
+        let Some(template) = called.strip_suffix(&of_pod) else {
+            continue;
+        };
+        let is_it = |claim: &&PersistentVolumeClaim| {
+            let metadata = claim.metadata.as_ref();
+            metadata.is_some_and(|metadata| metadata.name == called)
+        };
+        if let Some(claim) = known.iter().find(is_it) {
+            let spec = PersistentVolumeClaimSpec {
+                volume_name: String::new(),
+                ..claim.spec.clone().unwrap_or_default()
+            };
+            source.ephemeral = Some(EphemeralSource {
+                volume_claim_template: Some(ClaimTemplate { spec: Some(spec) }),
+            });
+        }
+        volume.volume_source = Some(source);
+        template.clone_into(&mut volume.name);
+        templates.push(template.to_owned());
+    }
+    templates
 }
 
-/// The spread of the unfinished pods of a workload; `None` if it has no pods, and for a Pod.
+/// The unfinished pods of a workload that are in a snapshot.
+#[derive(Debug, Default)]
+pub(crate) struct PodsThere {
+    /// The revision, with the epoch and the default constraints.
+    pub(crate) answer: DescribeSpreadResponse,
+    /// The namespace of the pods.
+    pub(crate) namespace: String,
+    /// The names of the pods that are on nodes.
+    pub(crate) on_nodes: Vec<String>,
+    /// The names of the pods that wait for a node.
+    pub(crate) waiting: Vec<String>,
+    /// The number of these pods that name no controller and were found by a selector.
+    pub(crate) selected: i64,
+}
+
+impl PodsThere {
+    /// The lowest numbers of pods of a StatefulSet that are on no node.
+    pub(crate) fn missing<'p>(&'p self, pods: &'p NumberedPods) -> impl Iterator<Item = u32> + 'p {
+        let there: HashSet<&str> = self.on_nodes.iter().map(String::as_str).collect();
+        (pods.start..).filter(move |ordinal| !there.contains(&*pods.name(*ordinal)))
+    }
+
+    /// Returns whether the workload has no pods.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.on_nodes.is_empty() && self.waiting.is_empty()
+    }
+}
+
+/// The unfinished pods of a workload, but those that `overlay` deletes. A Pod has none. Waits until
+/// the snapshot has reached `min_revision`.
 pub(crate) async fn pods_there(
     client: &Client,
-    snapshot: &str,
-    workload: &ObjectReference,
-) -> Result<Option<DescribeSpreadResponse>> {
-    if workload.kind == "Pod" {
-        return Ok(None);
+    (snapshot, min_revision): (&str, i64),
+    workload: &WorkloadPod,
+    overlay: &Overlay,
+) -> Result<PodsThere> {
+    let object = &workload.object;
+    if object.kind == "Pod" {
+        return Ok(PodsThere::default());
     }
     let request = DescribeSpreadRequest {
         snapshot: snapshot.to_owned(),
-        namespace: workload.namespace.clone(),
+        namespace: object.namespace.clone(),
         subject: Some(Subject::Workload(WorkloadName {
-            kind: workload.kind.clone(),
-            name: workload.name.clone(),
+            kind: object.kind.clone(),
+            name: object.name.clone(),
+            selector: workload.selector.clone(),
         })),
         max_domains: Some(1),
+        min_revision,
+        list_pods: true,
         ..DescribeSpreadRequest::default()
     };
-    match client.call(request).await {
-        Ok(answer) => Ok(Some(answer)),
-        Err(error) if RefusedCall::is_without_pods(&error) => Ok(None),
-        Err(error) => Err(error),
+    let mut answer = match client.call(request).await {
+        Ok(answer) => answer,
+        Err(error) if RefusedCall::is_without_pods(&error) => return Ok(PodsThere::default()),
+        Err(error) => return Err(error),
+    };
+    let found = answer.workloads.pop().unwrap_or_default();
+    let mut there = PodsThere {
+        answer,
+        namespace: object.namespace.clone(),
+        selected: found.selected_count,
+        ..PodsThere::default()
+    };
+    for pod in found.pods {
+        if overlay.mentions(&what_if::pod_called(&object.namespace, &pod.name)) {
+            continue;
+        }
+        let names = match &*pod.node {
+            "" => &mut there.waiting,
+            _ => &mut there.on_nodes,
+        };
+        names.push(pod.name);
     }
-}
-
-/// Returns whether a pod has this name, or belongs to the workload with this name.
-pub(crate) fn is_of(pod: &Pod, kind: &str, name: &ObjectName) -> bool {
-    if name.namespace.as_deref() != Some(namespace_of(pod)) {
-        return false;
-    }
-    if kind == "Pod" {
-        return name_of(pod) == name.name;
-    }
-    let workload = WorkloadId::of(pod);
-    (&*workload.kind, &*workload.name) == (kind, &*name.name)
-        || is_controlled_by(pod, kind, &name.name)
+    Ok(there)
 }
 
 /// Turns a pod into the next pod of its workload: removes the fields that belong only to this pod.

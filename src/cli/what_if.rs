@@ -123,12 +123,18 @@ pub(crate) fn check_deleted(unknown: &[ObjectReference]) -> Result<()> {
 /// Returns the reference to a pod with a name; `None` for the pod of a template.
 pub(crate) fn named_pod(pod: &Pod) -> Option<ObjectReference> {
     let metadata = pod.metadata.as_ref()?;
-    (!metadata.name.is_empty()).then(|| ObjectReference {
+    let is_named = !metadata.name.is_empty();
+    is_named.then(|| pod_called(&metadata.namespace, &metadata.name))
+}
+
+/// Returns the reference to the pod of this name.
+pub(crate) fn pod_called(namespace: &str, name: &str) -> ObjectReference {
+    ObjectReference {
         kind: ObjectKind::Pod.as_str().to_owned(),
-        namespace: metadata.namespace.clone(),
-        name: metadata.name.clone(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
         uid: String::new(),
-    })
+    }
 }
 
 /// Parses an argument of `--overlay-delete`.

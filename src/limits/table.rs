@@ -271,7 +271,7 @@ table! {
     ///
     /// Each is placed on what those before it leave, so all nodes are looked at for each.
     PlacedWorkloads, placed_workloads, "placed-workloads", "workloads placed together":
-        Row { default: Some(100), settable: false, ..COUNT };
+        Row { default: Some(1_000), settable: false, ..COUNT };
 
     /// Scores in the steps of one Fleet Place, one per step and cluster.
     StepScores, max_step_scores, "max-step-scores", "scores of all steps":

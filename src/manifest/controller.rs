@@ -4,10 +4,18 @@
 use serde_json::{Value, json};
 
 use super::item::text;
+use crate::proto::v1::{ClaimSource, Pod, StatefulSetSpec};
 
 /// Stands for a part of a name, or a hash, that a cluster will generate later. Generated ones have
 /// no vowels, so they differ from this.
 pub(super) const NEXT: &str = "next";
+
+/// The policy of a StatefulSet whose pods do not wait for each other.
+const PARALLEL: &str = "Parallel";
+
+/// The labels by which a StatefulSet tells its pods apart.
+const NAME_LABEL: &str = "statefulset.kubernetes.io/pod-name";
+const INDEX_LABEL: &str = "apps.kubernetes.io/pod-index";
 
 /// Adds the fields that the controller of `workload` adds to its next pod.
 pub(super) fn complete(pod: &mut Value, workload: &Value) {
@@ -54,27 +62,106 @@ fn tolerate_node_conditions(pod: &mut Value) {
     }
 }
 
-/// Adds the claims for the pod after the last replica of a StatefulSet. A volume of the same name
-/// is replaced.
+/// Adds the claims of the pod after the last replica of a StatefulSet. A volume of the same name is
+/// replaced.
 fn claim_storage(pod: &mut Value, workload: &Value) {
-    let spec = &workload["spec"];
-    let number = |value: Option<&Value>, default| value.and_then(Value::as_i64).unwrap_or(default);
-    let first = number(spec.pointer("/ordinals/start"), 0);
-    let ordinal = first.saturating_add(number(spec.get("replicas"), 1));
-    let claims = spec["volumeClaimTemplates"].as_array();
-    for claim in claims.into_iter().flatten() {
+    let replicas = workload.pointer("/spec/replicas").and_then(Value::as_u64);
+    let next = u64::from(start(workload)).saturating_add(replicas.unwrap_or(1));
+    for claim in claims(workload) {
         let name = text(&claim["metadata"], "name");
         let Some(volumes) = list_mut(pod, "volumes") else {
             return;
         };
         volumes.retain(|volume| text(volume, "name") != name);
-        let pod_name = format!("{}-{ordinal}", text(&workload["metadata"], "name"));
+        let pod_name = format!("{}-{next}", text(&workload["metadata"], "name"));
         volumes.push(json!({
             "name": name,
             "persistentVolumeClaim": { "claimName": format!("{name}-{pod_name}") },
             // The claim's template counts if the claim does not exist.
             "ephemeral": { "volumeClaimTemplate": { "spec": claim["spec"] } },
         }));
+    }
+}
+
+fn claims(stateful_set: &Value) -> impl Iterator<Item = &Value> {
+    let claims = stateful_set["spec"]["volumeClaimTemplates"].as_array();
+    claims.into_iter().flatten()
+}
+
+/// The number of the first pod of a StatefulSet.
+fn start(stateful_set: &Value) -> u32 {
+    let start = stateful_set.pointer("/spec/ordinals/start");
+    let start = start.and_then(Value::as_u64);
+    start.and_then(|it| u32::try_from(it).ok()).unwrap_or(0)
+}
+
+/// The pods of a StatefulSet, each of which has a number in its name, in its labels and in the names
+/// of its claims.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct NumberedPods {
+    /// The name of the StatefulSet.
+    pub(crate) stateful_set: String,
+    /// The number of the first pod.
+    pub(crate) start: u32,
+    /// True if no pod waits until the one before it is ready.
+    pub(crate) is_parallel: bool,
+    /// The names of the volumes that are claims of each pod.
+    pub(crate) claims: Vec<String>,
+}
+
+impl NumberedPods {
+    /// The pods of a workload, if it is a StatefulSet.
+    pub(super) fn of(workload: &Value) -> Option<Self> {
+        let is_numbered = text(workload, "kind") == "StatefulSet";
+        let claims = claims(workload).map(|claim| text(&claim["metadata"], "name").to_owned());
+        is_numbered.then(|| Self {
+            stateful_set: text(&workload["metadata"], "name").to_owned(),
+            start: start(workload),
+            is_parallel: text(&workload["spec"], "podManagementPolicy") == PARALLEL,
+            claims: claims.collect(),
+        })
+    }
+
+    /// The pods of a StatefulSet of a snapshot, which have these claims.
+    pub(crate) fn stored(stateful_set: &str, spec: &StatefulSetSpec, claims: Vec<String>) -> Self {
+        let start = spec.ordinals.as_ref().map_or(0, |ordinals| ordinals.start);
+        Self {
+            stateful_set: stateful_set.to_owned(),
+            start: u32::try_from(start).unwrap_or(0),
+            is_parallel: spec.pod_management_policy == PARALLEL,
+            claims,
+        }
+    }
+
+    /// The name of the pod with this number.
+    pub(crate) fn name(&self, ordinal: u32) -> String {
+        format!("{}-{ordinal}", self.stateful_set)
+    }
+
+    /// The pod with this number, from another pod of the StatefulSet or from its template.
+    pub(crate) fn pod(&self, like: &Pod, ordinal: u32) -> Pod {
+        let mut pod = like.clone();
+        let name = self.name(ordinal);
+        let spec = pod.spec.get_or_insert_default();
+        let own = spec.volumes.iter_mut();
+        for volume in own.filter(|volume| self.claims.contains(&volume.name)) {
+            let claim_name = format!("{}-{name}", volume.name);
+            let claim = Some(ClaimSource { claim_name });
+            volume.persistent_volume_claim.clone_from(&claim);
+            volume
+                .volume_source
+                .get_or_insert_default()
+                .persistent_volume_claim = claim;
+        }
+        let metadata = pod.metadata.get_or_insert_default();
+        for (label, value) in [
+            (NAME_LABEL, name.clone()),
+            (INDEX_LABEL, ordinal.to_string()),
+        ] {
+            metadata.labels.insert(label.to_owned(), value);
+        }
+        metadata.name = name;
+        pod
     }
 }
 

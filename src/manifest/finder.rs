@@ -15,9 +15,9 @@ use super::naming::ObjectName;
 use super::object;
 use super::revision::ReplicaSets;
 use super::source::{InputSource, expand};
-use super::workload::{WorkloadPod, path_of_kind, template_paths, workload_pod};
+use super::workload::{WorkloadPod, path_of_kind, selector, template_paths, workload_pod};
 use crate::matching::names;
-use crate::proto::v1::Change;
+use crate::proto::v1::{Change, LabelSelector};
 
 /// A function that takes from a finder the pods that a command decides about. The text is the place
 /// of the search, for messages.
@@ -156,6 +156,14 @@ impl WorkloadFinder {
         {
             self.replica_sets.offer(item, source, namespace, &name.name);
         }
+    }
+
+    /// The selector of the named object, if it was found and has one.
+    pub(crate) fn selector(&self) -> Option<LabelSelector> {
+        let [(item, _)] = &*self.found else {
+            return None;
+        };
+        selector(&item.value)
     }
 
     /// The pod of the requested object. `place` is the place of the search, for messages.

@@ -37,6 +37,7 @@ mod workload;
 
 pub(crate) use admission::{Admission, NotCounted};
 pub(crate) use bounded::{BoundedText, TextPiece};
+pub(crate) use controller::NumberedPods;
 pub(crate) use defaults::{
     default_constraints_in, read_default_constraints, system_default_constraints,
 };

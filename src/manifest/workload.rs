@@ -4,14 +4,14 @@
 use serde_json::{Value, json};
 
 use super::admission::{Admission, NotCounted};
-use super::controller;
+use super::controller::{self, NumberedPods};
 use super::error::ManifestError;
 use super::fleet::{PlacementPolicy, is_placement, placement};
 use super::item::{Item, describe, text};
 use super::pod_facts::other_scheduler;
 use super::source::InputSource;
 use crate::matching::names;
-use crate::proto::v1::{Change, Dialect, ObjectReference, Pod};
+use crate::proto::v1::{Change, Dialect, LabelSelector, ObjectReference, Pod};
 
 /// A pod, and the object that it comes from.
 #[derive(Debug, Default)]
@@ -34,6 +34,10 @@ pub(crate) struct WorkloadPod {
     /// The objects that default constraints read and that a file creates with a workload: the
     /// workload itself, and the Services of its namespace.
     pub(crate) beside: Vec<Change>,
+    /// The pods of a StatefulSet. `pod` is then like each of them, but for their numbers.
+    pub(crate) numbered: Option<NumberedPods>,
+    /// The selector of the object, if it has one.
+    pub(crate) selector: Option<LabelSelector>,
     /// The next pod of a Deployment whose template is new.
     pub(crate) next_revision: Option<NextRevision>,
 }
@@ -50,6 +54,12 @@ pub(crate) struct NextRevision {
 }
 
 impl WorkloadPod {
+    /// Returns whether each of the workload's pods has claims of its own, so that no two are alike.
+    pub(crate) fn has_own_claims(&self) -> bool {
+        let numbered = self.numbered.as_ref();
+        numbered.is_some_and(|pods| !pods.claims.is_empty())
+    }
+
     /// The dialect by which the pod is decided.
     pub(crate) fn dialect(&self) -> Dialect {
         match self.policy {
@@ -75,6 +85,7 @@ pub(super) fn workload_pod(
     let name = describe(&item.value);
     let object = reference(&item.value);
     let replicas = Some(replicas(&item.value));
+    let (numbered, selector) = (NumberedPods::of(&item.value), selector(&item.value));
     let place = the_template(&item, source)?;
     let (mut missing, mut scheduler) = (Vec::new(), None);
     if !is_placement(text(&item.value, "kind")) {
@@ -94,6 +105,8 @@ pub(super) fn workload_pod(
         object,
         missing,
         scheduler,
+        numbered,
+        selector,
         ..WorkloadPod::default()
     })
 }
@@ -107,6 +120,17 @@ fn reference(value: &Value) -> ObjectReference {
         name: text(metadata, "name").to_owned(),
         ..ObjectReference::default()
     }
+}
+
+/// Returns the selector of an object's pods: that of a ReplicationController is a map of labels.
+pub(super) fn selector(value: &Value) -> Option<LabelSelector> {
+    let selector = value.pointer("/spec/selector")?.clone();
+    let selector = match text(value, "kind") {
+        "ReplicationController" => json!({ "matchLabels": selector }),
+        _ => selector,
+    };
+    let selector = serde_json::from_value(selector).ok();
+    selector.filter(|selector| *selector != LabelSelector::default())
 }
 
 /// Returns the number of pods that an object wants: its replicas, or the parallelism of a Job.

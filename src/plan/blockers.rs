@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::mobility::Staying;
-use super::spread_model::SpreadModel;
+use super::spread_model::{ModelPod, MoveClass, SpreadModel};
 use crate::snapshot::{DomainId, ReadView};
 use crate::spread::{Filter, NodeChecks, Reason};
 
@@ -71,10 +71,10 @@ pub fn of(model: &SpreadModel, workload: usize, read_view: &ReadView<'_>) -> Vec
                 .value(DomainId::at(domain), read_view.nodes)
                 .to_owned()
         };
-        let mut note = |kind, domain: usize, text: String| {
+        let mut note = |kind, domain: usize, text: String, count: usize| {
             *found
                 .entry((kind, key.clone(), value(domain), text))
-                .or_default() += 1;
+                .or_default() += count;
         };
         let (_, floor) = goal.counts.needed();
         for pod in &model.pods {
@@ -89,11 +89,16 @@ pub fn of(model: &SpreadModel, workload: usize, read_view: &ReadView<'_>) -> Vec
                     Staying::Wished(text) => (BlockerKind::Pod, text.clone()),
                     Staying::Budget(text) => (BlockerKind::Budget, text.clone()),
                 };
-                note(kind, domain, text);
+                note(kind, domain, text, 1);
             }
         }
-        let mut classes = model.classes.iter();
-        if let Some(class) = classes.find(|class| class.workload == workload) {
+        for (domain, others) in model.beside(at) {
+            if goal.counts.leaving(domain, floor) > 0 {
+                let text = "pods of other workloads, which the constraint counts".to_owned();
+                note(BlockerKind::Pod, domain, text, others);
+            }
+        }
+        if let Some(class) = leaving_class(model, workload, at) {
             let constraints = class.question.constraints_on(read_view);
             let filter = Filter::of(&class.question, &constraints, NodeChecks::All, read_view);
             for slot in read_view.nodes.order() {
@@ -104,11 +109,8 @@ pub fn of(model: &SpreadModel, workload: usize, read_view: &ReadView<'_>) -> Vec
                     continue;
                 };
                 if let Err(refusal) = filter.judge(*slot) {
-                    note(
-                        kind_of(&refusal.reason),
-                        domain,
-                        refusal.text().into_owned(),
-                    );
+                    let text = refusal.text().into_owned();
+                    note(kind_of(&refusal.reason), domain, text, 1);
                 }
             }
         }
@@ -138,6 +140,22 @@ pub fn of(model: &SpreadModel, workload: usize, read_view: &ReadView<'_>) -> Vec
         count,
     });
     found.collect()
+}
+
+/// The class of the pods of a workload that a node could take: of those that have to leave their
+/// domain, if there are any.
+fn leaving_class(model: &SpreadModel, workload: usize, goal: usize) -> Option<&MoveClass> {
+    let counts = &model.goals[goal].counts;
+    let (_, floor) = counts.needed();
+    let own = model.pods.iter();
+    let mut own = own.filter(|pod| model.classes[pod.class].workload == workload);
+    let leaves = |pod: &&ModelPod| {
+        let domain = model.domain(goal, pod.node);
+        domain.is_some_and(|domain| counts.leaving(domain, floor) > 0)
+    };
+    let leaving = own.find(leaves).map(|pod| &model.classes[pod.class]);
+    let mut all = model.classes.iter();
+    leaving.or_else(|| all.find(|class| class.workload == workload))
 }
 
 fn kind_of(reason: &Reason) -> BlockerKind {

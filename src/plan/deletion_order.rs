@@ -25,6 +25,11 @@ pub struct DeletionRank {
 }
 
 impl DeletionRank {
+    /// The part of the rank that no deletion cost outweighs: on a node, phase and readiness.
+    pub fn tier(&self) -> impl Ord + use<> {
+        (self.is_assigned, self.phase, self.is_ready)
+    }
+
     /// The rank of a pod whose node has `doubled` pods of the workload. Without facts, a running
     /// pod counts as ready.
     pub fn of(pod: &NamedPod, doubled: usize, facts: Option<&v1::PodFacts>) -> Self {

@@ -43,6 +43,12 @@ impl GoalCounts {
         self.counts[domain].unwrap_or(0)
     }
 
+    /// The number of matching pods in each domain.
+    pub fn all(&self) -> impl Iterator<Item = (usize, u32)> {
+        let all = self.counts.iter().enumerate();
+        all.filter_map(|(domain, count)| Some((domain, (*count)?)))
+    }
+
     /// Returns whether the constraint admits a pod in a domain. `self_match` is 1 if the constraint
     /// counts the pod, else 0.
     pub fn admits(&self, domain: usize, self_match: i64) -> bool {

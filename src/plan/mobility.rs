@@ -3,7 +3,7 @@
 use super::rebalance_options::RebalanceOptions;
 use crate::proto::v1;
 use crate::snapshot::{DisruptionBudget, NamedBudget, PairIndex, PodGroup, PodGroups};
-use crate::spread::describe::{WorkloadId, WorkloadPods, controller};
+use crate::spread::describe::{WorkloadId, WorkloadPods};
 
 /// The cost of looking at a budget, in units.
 const UNITS_PER_BUDGET: usize = 20;
@@ -131,9 +131,9 @@ pub fn staying_group(
     if id.is_static() {
         return Some(Staying::Kind("a static pod"));
     }
-    match controller(metadata) {
-        Some(owner) if owner.kind == "DaemonSet" => return Some(Staying::Kind("of a DaemonSet")),
-        None if !options.moves_bare => return Some(Staying::Kind("without a controller")),
+    match &*id.kind {
+        "DaemonSet" => return Some(Staying::Kind("of a DaemonSet")),
+        "" if !options.moves_bare => return Some(Staying::Kind("without a controller")),
         _ if pods.is_pinned(group) => return Some(Staying::Kind("bound to its node")),
         _ => {}
     }

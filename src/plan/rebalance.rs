@@ -8,7 +8,7 @@ use super::moving::{self, MoveEffect, Stepped};
 use super::rebalance_options::RebalanceOptions;
 use super::spread_model::SpreadModel;
 use crate::snapshot::{Defaults, Imagined, ReadView};
-use crate::spread::describe::{By, JudgedWorkload, Survey, WorkloadId};
+use crate::spread::describe::{By, JudgedWorkload, WorkloadId};
 
 /// The most rounds over all namespaces. After a workload has moved, another may find room.
 const MOST_ROUNDS: usize = 8;
@@ -200,23 +200,6 @@ impl Planner<'_, '_> {
                 }
             }
         }
-        let blockers = self.imagined.read(&place.0, |read_view| {
-            let is_open = model.violates(workload);
-            is_open.then(|| blockers::of(model, workload, &read_view))
-        });
-        if let Some(noted) = self.plan.workloads.get_mut(place) {
-            noted.blockers = blockers.flatten().unwrap_or_default();
-            let is_full = self.options.most_of_workload <= noted.moves
-                || self.options.most_moves <= self.plan.moves.len()
-                || self
-                    .left
-                    .values()
-                    .any(|left| self.options.most_of_node <= *left);
-            if model.violates(workload) && is_full {
-                noted.blockers.push(Blocker::of_cap());
-                self.plan.is_capped = true;
-            }
-        }
     }
 
     fn note(&mut self, place: &(String, WorkloadId), model: &mut SpreadModel, steps: Vec<Stepped>) {
@@ -245,21 +228,37 @@ impl Planner<'_, '_> {
         }
     }
 
-    /// Judges the workloads after the moves.
+    /// Judges the workloads after all moves, whichever workload's pods these moved.
     fn finish(self, touched: &[Box<str>]) -> RebalancePlan {
         let Self {
             options,
             imagined,
             mut plan,
+            left,
             ..
         } = self;
+        let is_full = options.most_moves <= plan.moves.len()
+            || left.values().any(|left| options.most_of_node <= *left);
         for namespace in touched {
             imagined.read(namespace, |read_view| {
                 let pods = read_view.pod_groups();
-                let survey = Survey::of(&pods, namespace, &options.limits, options.max_domains);
+                let survey = options.survey(&pods, namespace);
                 let own = plan.workloads.iter_mut();
                 for ((_, id), noted) in own.filter(|((name, _), _)| **name == **namespace) {
                     noted.after = survey.judge_listed(id, &noted.by);
+                }
+                let model = SpreadModel::of(&pods, namespace, options);
+                for (at, of) in model.workloads.iter().enumerate() {
+                    let place = (namespace.to_string(), of.id.clone());
+                    let noted = plan.workloads.get_mut(&place);
+                    let Some(noted) = noted.filter(|_| model.violates(at)) else {
+                        continue;
+                    };
+                    noted.blockers = blockers::of(&model, at, &read_view);
+                    if is_full || options.most_of_workload <= noted.moves {
+                        noted.blockers.push(Blocker::of_cap());
+                        plan.is_capped = true;
+                    }
                 }
             });
         }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::limits::Limits;
 use crate::matching::Selector;
-use crate::spread::describe::{WorkloadId, WorkloadPods, selects};
+use crate::snapshot::PodGroups;
+use crate::spread::describe::{NamedWorkload, Survey, WorkloadId, WorkloadPods, selects};
 
 /// The pods that stay, by namespace and name, each with the reason.
 pub type StayingPods = HashMap<String, HashMap<String, String>>;
@@ -15,8 +16,8 @@ pub type StayingPods = HashMap<String, HashMap<String, String>>;
 pub struct RebalanceOptions {
     /// The namespace; `None` means all.
     pub namespace: Option<String>,
-    /// The kind and name of the workload; `None` means all.
-    pub workload: Option<(String, String)>,
+    /// The workload; `None` means all.
+    pub workload: Option<NamedWorkload>,
     /// Selects pods; only their workloads are repaired. `None` means all.
     pub selector: Option<Selector>,
     /// True if soft constraints are repaired too.
@@ -44,6 +45,12 @@ pub struct RebalanceOptions {
 }
 
 impl RebalanceOptions {
+    /// The workloads of a namespace.
+    pub fn survey<'s, 'a>(&'s self, pods: &'s PodGroups<'a>, namespace: &str) -> Survey<'s, 'a> {
+        let named = self.workload.as_ref();
+        Survey::of(pods, namespace, &self.limits, self.max_domains, named)
+    }
+
     /// Returns whether a workload is to be repaired.
     pub(super) fn means(&self, namespace: &str, id: &WorkloadId, pods: &WorkloadPods<'_>) -> bool {
         let mut groups = pods.groups.iter();
@@ -51,7 +58,7 @@ impl RebalanceOptions {
             && self
                 .workload
                 .as_ref()
-                .is_none_or(|(kind, name)| id.kind == *kind && id.name == *name)
+                .is_none_or(|named| id.kind == named.kind && id.name == named.name)
             && self
                 .selector
                 .as_ref()

@@ -1,20 +1,47 @@
-//! Plans which pods of a workload should go when it scales down.
+//! Plans which pods of a workload go when it scales down.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use super::choice::{Choice, ChosenDomain, PodCell};
 use super::deletion_order::DeletionRank;
 use crate::proto::v1;
-use crate::snapshot::{DomainCounts, DomainId, NamedPod, PodGroups, ReadView, Slot};
-use crate::spread::describe::{Balance, WantedSpread, WorkloadPods, selects};
+use crate::snapshot::{DomainCounts, DomainId, NamedPod, PodGroups, PodNumbering, ReadView, Slot};
+use crate::spread::describe::{Balance, NamedWorkload, WantedSpread, WorkloadPods, selects};
 
 /// The cost of gathering a pod, for each constraint, in units.
 const UNITS_PER_MEMBER: usize = 20;
 
+/// The way in which the controller of a workload chooses the pods that it removes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RemovalRule {
+    /// Not known.
+    Unknown,
+    /// By readiness, and then by costs that the pods can be given.
+    DeletionCost,
+    /// The highest ordinals.
+    HighestOrdinals,
+}
+
+impl RemovalRule {
+    /// The rule of a kind of controller.
+    pub fn of(kind: &str) -> Self {
+        match kind {
+            "Deployment" | "ReplicaSet" | "ReplicationController" | "Rollout" | "CloneSet" => {
+                Self::DeletionCost
+            }
+            "StatefulSet" => Self::HighestOrdinals,
+            _ => Self::Unknown,
+        }
+    }
+}
+
 /// The options of a plan of removals.
 #[derive(Debug, Clone, Copy)]
 pub struct RemovalOptions<'a> {
-    /// The number of pods that should go.
+    /// The workload.
+    pub named: &'a NamedWorkload,
+    /// The number of pods that go.
     pub count: usize,
     /// The fields of the pods that their controller reads, by the pod's name.
     pub facts: &'a BTreeMap<String, v1::PodFacts>,
@@ -22,24 +49,33 @@ pub struct RemovalOptions<'a> {
     pub max_domains: usize,
 }
 
-/// The pods that should go, and the spread before and after.
+/// The pods that go, and the spread before and after.
 #[derive(Debug, Clone, Default)]
 pub struct RemovalPlan {
-    /// The pods that should go, in order.
-    pub removals: Vec<PlannedRemoval>,
+    /// The pods that go.
+    pub removed: RemovedPods,
+    /// The pods that would be better, if the controller's rule leaves no choice.
+    pub better: Option<RemovedPods>,
     /// The number of pods of the workload.
     pub pods: usize,
     /// The spread of the pods.
     pub before: Vec<Balance>,
-    /// The spread of the pods that stay.
-    pub after: Vec<Balance>,
     /// The number of pods whose facts are unknown.
     pub unknown: usize,
     /// True if no other choice leaves the pods more evenly spread.
     pub optimal: bool,
 }
 
-/// A pod that should go.
+/// Pods that are removed, and the spread without them.
+#[derive(Debug, Clone, Default)]
+pub struct RemovedPods {
+    /// The pods, in order.
+    pub pods: Vec<PlannedRemoval>,
+    /// The spread of the pods that stay.
+    pub after: Vec<Balance>,
+}
+
+/// A pod that goes.
 #[derive(Debug, Clone)]
 pub struct PlannedRemoval {
     /// The pod.
@@ -53,7 +89,7 @@ pub struct PlannedRemoval {
     pub domains: Vec<LeftDomain>,
 }
 
-/// A domain out of which a pod should go.
+/// A domain out of which a pod goes.
 #[derive(Debug, Clone)]
 pub struct LeftDomain {
     /// The topology key.
@@ -72,6 +108,22 @@ struct Counted<'p, 'a> {
     counts_group: Vec<bool>,
 }
 
+/// A pod with its place in the order of deletion.
+struct RankedPod {
+    rank: DeletionRank,
+    pod: NamedPod,
+    /// True if facts about the pod are known.
+    is_known: bool,
+}
+
+/// A workload whose pods are removed.
+struct Removing<'p, 'a> {
+    workload: &'p WorkloadPods<'p>,
+    pods: &'p PodGroups<'a>,
+    counted: Vec<Counted<'p, 'a>>,
+    max_domains: usize,
+}
+
 impl RemovalPlan {
     /// Plans which pods of a workload go.
     pub fn of(
@@ -79,123 +131,197 @@ impl RemovalPlan {
         pods: &PodGroups<'_>,
         options: RemovalOptions<'_>,
     ) -> Self {
-        let read_view = pods.read_view();
         let groups = workload.groups.iter().map(|(group, _)| *group);
-        let pods_in_order = in_order(pods.named(groups), options.facts);
+        let ranked = in_order(pods.named(groups), options.facts);
         let wanted = workload.wanted.iter();
-        let counted: Vec<_> = wanted.map(|w| Counted::of(w, workload, pods)).collect();
-        let waiting = pods_in_order
-            .iter()
-            .take_while(|(pod, _)| pod.node.is_none());
-        let waiting = waiting.count();
-        let (choice, cells) = choice(&pods_in_order[waiting..], &counted, read_view);
-        let left = options.count.saturating_sub(waiting);
-        let affords = |units: usize| read_view.affords(units);
-        let chosen = choice.choose(left, &affords);
-        let gone_first = pods_in_order.iter().take(waiting.min(options.count));
-        let mut removals: Vec<_> = gone_first
-            .map(|(pod, _)| PlannedRemoval::of(pod, read_view))
-            .collect();
-        let mut gone: Vec<&NamedPod> = Vec::new();
-        let mut taken = vec![0; choice.cells.len()];
-        let mut left_of: Vec<i64> = choice.domains.iter().map(|d| d.pods.unwrap_or(0)).collect();
-        for cell in choice.in_order(&chosen, &affords) {
-            let rank = choice.cells[cell].ranks[taken[cell]];
-            taken[cell] += 1;
-            let pod = &pods_in_order[waiting + rank].0;
-            let mut removal = PlannedRemoval::of(pod, read_view);
-            for (counted, domain) in counted.iter().zip(&choice.cells[cell].domains) {
-                if let Some(domain) = domain {
-                    let id = cells[*domain];
-                    removal.domains.push(counted.left(id, left_of[*domain]));
-                    left_of[*domain] = (left_of[*domain] - 1).max(0);
-                }
+        let removing = Removing {
+            counted: wanted.map(|w| Counted::of(w, workload, pods)).collect(),
+            max_domains: options.max_domains,
+            workload,
+            pods,
+        };
+        let read_view = pods.read_view();
+        let best = |count: usize| {
+            let (best, optimal) = best(&ranked, &removing.counted, count, read_view);
+            (removing.without(&best), optimal)
+        };
+        let ((removed, optimal), better) = match RemovalRule::of(&options.named.kind) {
+            RemovalRule::HighestOrdinals => {
+                let numbering = read_view.owners().numbering(&options.named.name);
+                let highest = highest(&ranked, numbering.unwrap_or_default(), options);
+                let highest = removing.without(&highest);
+                let (best, _) = best(highest.pods.len());
+                let is_better = best.unevenness() < highest.unevenness();
+                ((highest, true), Some(best).filter(|_| is_better))
             }
-            removals.push(removal);
-            gone.push(pod);
-        }
-        let balance = |counted: &Counted<'_, '_>, gone: &[&NamedPod]| {
-            counted.balance(workload, pods, gone, options.max_domains)
+            RemovalRule::DeletionCost | RemovalRule::Unknown => (best(options.count), None),
         };
         Self {
-            removals,
-            pods: pods_in_order.len(),
-            before: counted.iter().map(|c| balance(c, &[])).collect(),
-            after: counted.iter().map(|c| balance(c, &gone)).collect(),
-            unknown: pods_in_order.iter().filter(|(_, known)| !known).count(),
-            optimal: chosen.optimal,
+            pods: ranked.len(),
+            before: removing.balances(&[]),
+            unknown: ranked.iter().filter(|it| !it.is_known).count(),
+            optimal,
+            removed,
+            better,
         }
     }
 }
 
-impl PlannedRemoval {
-    fn of(pod: &NamedPod, read_view: &ReadView<'_>) -> Self {
-        let node = pod.node.map(|slot| read_view.nodes.name(slot));
-        Self {
-            name: pod.name.clone(),
-            uid: pod.uid.clone(),
-            node: node.unwrap_or_default().to_owned(),
-            domains: Vec::new(),
-        }
+impl RemovedPods {
+    /// How uneven the pods are that stay, by the hard constraints and by the soft ones.
+    fn unevenness(&self) -> [i64; 4] {
+        let sum = |hard: bool, of: fn(&Balance) -> i64| {
+            let alike = self.after.iter().filter(|it| it.is_hard() == hard);
+            alike.map(of).sum()
+        };
+        [
+            sum(true, Balance::excess),
+            sum(true, |it| it.skew),
+            sum(false, Balance::excess),
+            sum(false, |it| it.skew),
+        ]
     }
 }
 
-/// The pods in the order in which a ReplicaSet deletes them. The flag is true if facts about the
-/// pod are known.
-fn in_order(pods: Vec<NamedPod>, facts: &BTreeMap<String, v1::PodFacts>) -> Vec<(NamedPod, bool)> {
+impl Removing<'_, '_> {
+    /// Removes pods in this order.
+    fn without(&self, gone: &[&NamedPod]) -> RemovedPods {
+        let mut left: HashMap<(usize, DomainId), i64> = HashMap::new();
+        let removal = |pod: &&NamedPod| {
+            let node = pod.node.map(|slot| self.pods.read_view().nodes.name(slot));
+            let mut domains = Vec::new();
+            for (index, counted) in self.counted.iter().enumerate() {
+                if let Some(id) = counted.domain_of(pod) {
+                    let matching = || match id.is_some() {
+                        true => counted.counts.matching_pods(id).into(),
+                        false => 0,
+                    };
+                    let left = left.entry((index, id)).or_insert_with(matching);
+                    domains.push(counted.left(id, *left));
+                    *left = (*left - 1).max(0);
+                }
+            }
+            PlannedRemoval {
+                name: pod.name.clone(),
+                uid: pod.uid.clone(),
+                node: node.unwrap_or_default().to_owned(),
+                domains,
+            }
+        };
+        RemovedPods {
+            pods: gone.iter().map(removal).collect(),
+            after: self.balances(gone),
+        }
+    }
+
+    fn balances(&self, gone: &[&NamedPod]) -> Vec<Balance> {
+        let counted = self.counted.iter();
+        let balance =
+            |it: &Counted<'_, '_>| it.balance(self.workload, self.pods, gone, self.max_domains);
+        counted.map(balance).collect()
+    }
+}
+
+/// The pods that a stateful set removes when it wants fewer, highest ordinal first: those beyond its
+/// new last ordinal, and those before its first one.
+fn highest<'r>(
+    ranked: &'r [RankedPod],
+    numbering: PodNumbering,
+    options: RemovalOptions<'_>,
+) -> Vec<&'r NamedPod> {
+    let ordinal = |pod: &NamedPod| options.named.ordinal_of(&pod.name).map(i64::from);
+    let pods = ranked.iter().map(|it| &it.pod);
+    let last = pods.clone().filter_map(ordinal).max().unwrap_or(0);
+    let first = i64::from(numbering.start);
+    let wanted = numbering
+        .replicas
+        .map(|replicas| first + i64::from(replicas));
+    let count = i64::try_from(options.count).unwrap_or(i64::MAX);
+    let end = wanted.unwrap_or(last + 1).saturating_sub(count);
+    let goes = |pod: &&NamedPod| ordinal(pod).is_none_or(|it| it >= end || it < first);
+    let mut gone: Vec<_> = pods.filter(goes).collect();
+    gone.sort_by_key(|pod| Reverse(ordinal(pod)));
+    gone
+}
+
+/// The best pods to remove, in order: first those that a ReplicaSet removes whatever they cost, then
+/// of those that it tells apart by their costs alone the ones without which the pods are spread
+/// best. The flag is true if no other choice is better.
+fn best<'r>(
+    ranked: &'r [RankedPod],
+    counted: &[Counted<'_, '_>],
+    count: usize,
+    read_view: &ReadView<'_>,
+) -> (Vec<&'r NamedPod>, bool) {
+    let count = count.min(ranked.len());
+    let Some(last) = count.checked_sub(1).map(|last| ranked[last].rank.tier()) else {
+        return (Vec::new(), true);
+    };
+    let forced = ranked.partition_point(|it| it.rank.tier() < last);
+    let end = ranked.partition_point(|it| it.rank.tier() <= last);
+    let (gone, free) = (&ranked[..forced], &ranked[forced..end]);
+    let choice = choice(gone, free, counted, read_view);
+    let affords = |units: usize| read_view.affords(units);
+    let chosen = choice.choose(count - forced, &affords);
+    let mut taken = vec![0; choice.cells.len()];
+    let in_order = choice.in_order(&chosen, &affords).into_iter();
+    let picked = in_order.map(|cell| {
+        let rank = choice.cells[cell].ranks[taken[cell]];
+        taken[cell] += 1;
+        &free[rank].pod
+    });
+    let gone = gone.iter().map(|it| &it.pod);
+    (gone.chain(picked).collect(), chosen.optimal)
+}
+
+/// The pods in the order in which a ReplicaSet deletes them.
+fn in_order(pods: Vec<NamedPod>, facts: &BTreeMap<String, v1::PodFacts>) -> Vec<RankedPod> {
     let mut on_node: HashMap<Option<Slot>, usize> = HashMap::new();
     for pod in &pods {
         *on_node.entry(pod.node).or_default() += 1;
     }
-    let facts_of = |pod: &NamedPod| {
-        let known = facts.get(&pod.name);
-        known.filter(|known| known.uid.is_empty() || known.uid == pod.uid)
-    };
-    let mut pods: Vec<_> = pods
-        .into_iter()
-        .map(|pod| {
-            let facts = facts_of(&pod);
-            let rank = DeletionRank::of(&pod, on_node[&pod.node], facts);
-            let known = facts.is_some();
-            (rank, pod, known)
-        })
-        .collect();
-    pods.sort_by(|(one, ..), (other, ..)| one.cmp(other));
-    pods.into_iter()
-        .map(|(_, pod, known)| (pod, known))
-        .collect()
+    let ranked = pods.into_iter().map(|pod| {
+        let facts = facts.get(&pod.name);
+        let facts = facts.filter(|known| known.uid.is_empty() || known.uid == pod.uid);
+        RankedPod {
+            rank: DeletionRank::of(&pod, on_node[&pod.node], facts),
+            is_known: facts.is_some(),
+            pod,
+        }
+    });
+    let mut ranked: Vec<_> = ranked.collect();
+    ranked.sort_by(|one, other| one.rank.cmp(&other.rank));
+    ranked
 }
 
-/// The choice among pods on nodes, and the id of each of its domains: [`DomainId::NONE`] for nodes
-/// in no domain. Cells and domains are numbered in the order of the pods, so that the result does
-/// not depend on the order in which objects arrived.
+/// The choice among some pods, after others are gone. Cells and domains are numbered in the order of
+/// the pods, so that the result does not depend on the order in which objects arrived.
 fn choice(
-    pods: &[(NamedPod, bool)],
+    gone: &[RankedPod],
+    free: &[RankedPod],
     counted: &[Counted<'_, '_>],
     read_view: &ReadView<'_>,
-) -> (Choice, Vec<DomainId>) {
+) -> Choice {
     let mut choice = Choice {
         constraints: counted.len(),
         ..Choice::default()
     };
-    let mut ids = Vec::new();
     let mut numbers: HashMap<(usize, DomainId), usize> = HashMap::new();
     let mut cells: HashMap<Vec<Option<usize>>, usize> = HashMap::new();
-    for (rank, (pod, _)) in pods.iter().enumerate() {
+    for (rank, RankedPod { pod, .. }) in free.iter().enumerate() {
         if !read_view.affords(UNITS_PER_MEMBER * (1 + counted.len())) {
             break;
         }
         let domains = counted.iter().enumerate().map(|(index, counted)| {
             let id = counted.domain_of(pod)?;
             let number = *numbers.entry((index, id)).or_insert_with(|| {
-                ids.push(id);
                 choice.domains.push(ChosenDomain {
                     is_hard: counted.wanted.active.constraint.is_hard(),
                     pods: id
                         .is_some()
                         .then(|| counted.counts.matching_pods(id).into()),
                 });
-                ids.len() - 1
+                choice.domains.len() - 1
             });
             Some(number)
         });
@@ -208,7 +334,15 @@ fn choice(
         }
         choice.cells[cell].ranks.push(rank);
     }
-    (choice, ids)
+    for RankedPod { pod, .. } in gone {
+        for (index, counted) in counted.iter().enumerate() {
+            let domain = counted.domain_of(pod);
+            let number = domain.and_then(|id| numbers.get(&(index, id)));
+            let pods = number.and_then(|number| choice.domains[*number].pods.as_mut());
+            pods.into_iter().for_each(|pods| *pods -= 1);
+        }
+    }
+    choice
 }
 
 impl<'p, 'a> Counted<'p, 'a> {

@@ -1,8 +1,10 @@
 //! The constraints of a namespace and the pods of the workloads that violate them. The model
 //! follows the moves of a plan.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+
+use prost::Message;
 
 use super::goal_counts::GoalCounts;
 use super::mobility::{NamespaceBudgets, Staying, staying_group};
@@ -12,7 +14,7 @@ use crate::proto::v1;
 use crate::snapshot::{DomainId, PartitionInUse, PodGroup, PodGroups, Slot};
 use crate::spread::Question;
 use crate::spread::describe::{
-    By, JudgedWorkload, Survey, WantedSpread, WorkloadId, WorkloadPods, selects,
+    By, JudgedWorkload, WantedSpread, WorkloadId, WorkloadPods, selects,
 };
 
 /// The cost of gathering a pod, in units.
@@ -57,6 +59,7 @@ pub struct ModelWorkload {
 }
 
 /// Pods of a workload that are alike.
+#[derive(Clone)]
 pub struct MoveClass {
     /// The index of the workload of the pods.
     pub workload: usize,
@@ -104,7 +107,7 @@ const NODE_LABELS: [&str; 2] = [
 impl SpreadModel {
     /// Returns the model of a namespace, which is empty if nothing has to be repaired or told.
     pub fn of(pods: &PodGroups<'_>, namespace: &str, options: &RebalanceOptions) -> Self {
-        let survey = Survey::of(pods, namespace, &options.limits, options.max_domains);
+        let survey = options.survey(pods, namespace);
         let mut model = Self::default();
         let mut chosen = BTreeSet::new();
         let all: Vec<_> = survey.all_wanted(options.by.as_ref()).collect();
@@ -166,10 +169,21 @@ impl SpreadModel {
             }
         }
         let names = options.stay.get(namespace);
+        let mut by_volumes = HashMap::new();
         for pod in pods.named(groups.into_iter()) {
             let (Some(node), Some(class)) = (pod.node, class_of[pod.group]) else {
                 continue;
             };
+            let read_view = pods.read_view();
+            let whole = read_view.affords(UNITS_PER_PIECE);
+            let whole = whole.then(|| read_view.whole_pod(namespace, &pod.name));
+            let volumes = whole.flatten().and_then(|pod| pod.spec);
+            let volumes = volumes.map_or_else(Vec::new, |spec| spec.volumes);
+            let class = match &*volumes {
+                [] => Some(class),
+                _ => self.class_with(class, volumes, &mut by_volumes, options),
+            };
+            let Some(class) = class else { continue };
             let named = names.and_then(|names| names.get(&pod.name));
             let named = named.map(|why| Staying::Wished(why.clone()));
             let staying = named.or_else(|| self.classes[class].staying.clone());
@@ -187,6 +201,35 @@ impl SpreadModel {
             let place = |pod: &ModelPod| (nodes.name(pod.node).to_owned(), pod.name.clone());
             place(one).cmp(&place(other))
         });
+    }
+
+    /// The class of the pods of `class` that use these volumes, which decide too where a pod can
+    /// go. `None` if such pods cannot be judged.
+    fn class_with(
+        &mut self,
+        class: usize,
+        volumes: Vec<v1::Volume>,
+        known: &mut HashMap<(usize, Vec<u8>), Option<usize>>,
+        options: &RebalanceOptions,
+    ) -> Option<usize> {
+        let of = &self.classes[class];
+        let mut pod = of.pod.clone();
+        pod.spec.get_or_insert_default().volumes = volumes;
+        let place = (class, pod.encode_to_vec());
+        if let Some(class) = known.get(&place) {
+            return *class;
+        }
+        let question = Question::compile(Some(&pod), &options.limits, Path::root("pod")).ok();
+        let made = question.map(|question| {
+            self.classes.push(MoveClass {
+                pod,
+                question,
+                ..self.classes[class].clone()
+            });
+            self.classes.len() - 1
+        });
+        known.insert(place, made);
+        made
     }
 
     /// The class of a group; `None` if its pods cannot be judged.
@@ -267,6 +310,25 @@ impl SpreadModel {
     pub fn domain(&self, goal: usize, node: Slot) -> Option<usize> {
         let domain = self.goals[goal].in_use.partition.member(node);
         domain.is_some().then(|| DomainId::index(domain))
+    }
+
+    /// The numbers of pods that a goal counts in each domain beside those of the workloads that are
+    /// to be repaired.
+    pub fn beside(&self, goal: usize) -> impl Iterator<Item = (usize, usize)> {
+        let mut own: HashMap<usize, usize> = HashMap::new();
+        for pod in &self.pods {
+            if self.classes[pod.class].counts[goal]
+                && let Some(domain) = self.domain(goal, pod.node)
+            {
+                *own.entry(domain).or_default() += 1;
+            }
+        }
+        let all = self.goals[goal].counts.all();
+        let beside = all.map(move |(domain, count)| {
+            let own = own.get(&domain).copied().unwrap_or(0);
+            (domain, (count as usize).saturating_sub(own))
+        });
+        beside.filter(|(_, count)| *count > 0)
     }
 
     /// Records that a pod is on another node now.

@@ -7,7 +7,7 @@ use crate::proto::v1::{
 };
 
 use super::cluster::Cluster;
-use super::rules::{LabelMap, all_pairs, labels, name, namespace};
+use super::rules::{LabelMap, all_pairs, labels, name, namespace, selector_matches};
 
 /// The topology key by which every node is a domain.
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -81,6 +81,39 @@ impl Cluster {
             self.add_controller(&mut selector, here, owner);
         }
         (selector != LabelSelector::default()).then_some(selector)
+    }
+
+    /// The kind and name of the controller that would adopt a pod without one: the first replica set
+    /// by name whose selector matches it, else stateful set, else replication controller.
+    pub fn adopter(&self, pod: &Pod) -> Option<(String, String)> {
+        let here = namespace(pod.metadata.as_ref());
+        let of_pod = labels(pod.metadata.as_ref());
+        let matches = |selector: Option<&LabelSelector>| {
+            selector.is_some_and(|it| *it != LabelSelector::default())
+                && selector_matches(selector, &of_pod)
+        };
+        let mut found: Vec<(u8, &str, &Option<ObjectMeta>)> = Vec::new();
+        for set in &self.replica_sets {
+            if matches(set.spec.as_ref().and_then(|spec| spec.selector.as_ref())) {
+                found.push((0, "ReplicaSet", &set.metadata));
+            }
+        }
+        for set in &self.stateful_sets {
+            if matches(set.spec.as_ref().and_then(|spec| spec.selector.as_ref())) {
+                found.push((1, "StatefulSet", &set.metadata));
+            }
+        }
+        for controller in &self.replication_controllers {
+            let pairs = controller.spec.as_ref().map(|spec| &spec.selector);
+            if pairs.is_some_and(|pairs| !pairs.is_empty() && all_pairs(pairs, &of_pod)) {
+                found.push((2, "ReplicationController", &controller.metadata));
+            }
+        }
+        found.retain(|(_, _, metadata)| namespace(metadata.as_ref()) == here);
+        let first = found
+            .into_iter()
+            .min_by_key(|(order, _, metadata)| (*order, name(metadata.as_ref()).to_owned()));
+        first.map(|(_, kind, metadata)| (kind.to_owned(), name(metadata.as_ref()).to_owned()))
     }
 
     /// Adds the selector of the pod's controller. The pairs of a replication controller override,

@@ -66,7 +66,7 @@ pub use objects::label_sets::{LabelSetId, LabelSets};
 pub use objects::node::NodeRef;
 pub use objects::nodes::Nodes;
 pub use objects::nominated::{NominatedPod, Nominations};
-pub use objects::owners::{Controller, NamedBudget};
+pub use objects::owners::{Adopter, Controller, NamedBudget, Owner, Owners, PodNumbering};
 pub use objects::pair_index::PairIndex;
 pub use objects::pod::Phase;
 pub use objects::reservation::{

@@ -33,6 +33,7 @@ mod scheduler_plugins;
 mod serve;
 mod shop;
 mod spread;
+mod stateful_sets;
 mod synth;
 mod what_if;
 

@@ -367,3 +367,123 @@ fn nothing_is_not_placed() {
     let why = "error: Deployment default/web wants 0 replicas: say with --replicas";
     assert!(outcome.err.starts_with(why), "{}", outcome.err);
 }
+
+/// The third replica waits for lack of CPU.
+#[test]
+fn a_replica_that_waits_is_not_placed() {
+    let node = |name: &str| {
+        json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": name, "labels": {"host": name}},
+            "status": {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "9"}}})
+    };
+    let spec = json!({"containers": [{"name": "main", "image": "i",
+        "resources": {"requests": {"cpu": "800m", "memory": "1Mi"}}}]});
+    let pod = |name: &str, node: &str| {
+        let mut pod = json!({"kind": "Pod", "apiVersion": "v1",
+            "metadata": {"name": name, "labels": {"app": "web", "pod-template-hash": "1a"},
+                "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet",
+                    "name": "web-1a", "uid": "u", "controller": true}]},
+            "spec": spec, "status": {"phase": "Pending"}});
+        if !node.is_empty() {
+            pod["spec"]["nodeName"] = node.into();
+            pod["status"]["phase"] = "Running".into();
+        }
+        pod
+    };
+    let deployment = json!({"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "web"},
+        "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": spec}}});
+    let items = json!([
+        node("n1"),
+        node("n2"),
+        pod("p1", "n1"),
+        pod("p2", "n2"),
+        pod("p3", ""),
+        deployment
+    ]);
+    let list = json!({"kind": "List", "apiVersion": "v1", "items": items});
+    let workspace = Workspace::new()
+        .file("cluster.json", &list.to_string())
+        .file("web.json", &deployment.to_string())
+        .file("n3.json", &node("n3").to_string());
+    for named in ["deploy/web", "-f web.json", "deploy/web --replicas 3"] {
+        let line = format!("place {named} --load cluster.json");
+        let told = workspace.expect(1, &line);
+        told.says("placed: 0 of 1 more, 2 in all\n1 of the 3 waits for a node: p3\n");
+        told.says("2 Insufficient cpu");
+        let told = workspace.expect(0, &format!("{line} --overlay n3.json"));
+        told.says("placed: 1 of 1 more, 3 in all");
+    }
+    // It takes the room before others.
+    let line = "place deploy/web --add 1 --load cluster.json --overlay n3.json";
+    workspace
+        .expect(1, line)
+        .says("placed: 1 of 2 more, 3 in all");
+}
+
+/// A Deployment's pods are found by their owners, by the selector of its ReplicaSet, or by its own.
+#[test]
+fn pods_without_owners_are_found_by_selectors() {
+    let example = include_str!("../../examples/three-zones/cluster.yaml");
+    let bare: String = example
+        .split(", ownerReferences: [")
+        .enumerate()
+        .map(|(index, part)| match index {
+            0 => part,
+            _ => part.split_once(']').expect("the end of owners").1,
+        })
+        .collect();
+    let lines = bare
+        .lines()
+        .filter(|line| !line.contains("kind: ReplicaSet"));
+    let alone: String = lines.map(|line| format!("{line}\n")).collect();
+    let web = bare.lines().find(|line| line.contains("kind: Deployment"));
+    let web = web
+        .expect("web")
+        .trim_start_matches("  - ")
+        .replace("&web ", "");
+    let workspace = Workspace::new()
+        .file("owned.yaml", example)
+        .file("bare.yaml", &bare)
+        .file("alone.yaml", &alone)
+        .file("web.yaml", &web);
+    for (file, selected) in [("owned", false), ("bare", true), ("alone", true)] {
+        for (code, command, said) in [
+            (
+                0,
+                "place deploy/web --replicas 9",
+                "placed: 2 of 2 more, 9 in all",
+            ),
+            (
+                0,
+                "place -f web.yaml --replicas 9",
+                "placed: 2 of 2 more, 9 in all",
+            ),
+            (
+                1,
+                "spread deploy/web",
+                "Deployment/web, namespace shop: 7 pods",
+            ),
+            (
+                0,
+                "scale-down deploy/web --by 2",
+                "Deployment/shop/web: 2 of 7 pods should go",
+            ),
+            (
+                0,
+                "rebalance deploy/web",
+                "1 move: 1 of 1 workload even afterwards",
+            ),
+        ] {
+            let line = format!("{command} -n shop --load {file}.yaml");
+            let told = workspace.expect(code, &line);
+            told.says(said);
+            let by_selector = "found by a selector, as they name no controller: 7 pods";
+            assert_eq!(
+                told.out.contains(by_selector),
+                selected,
+                "{line}: {}",
+                told.out
+            );
+        }
+    }
+}

@@ -342,3 +342,39 @@ fn pods_that_cannot_be_judged_are_told() {
         assert!(told.out.contains(line), "{}", told.out);
     }
 }
+
+/// Two Deployments that one selector counts, all on n1: both are even once pods of both have moved.
+#[test]
+fn workloads_that_share_a_selector_are_even_together() {
+    let node = |name: &str| json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": name, "labels": {"host": name}}});
+    let pod = |owner: &str, index: usize| {
+        json!({
+            "kind": "Pod", "apiVersion": "v1",
+            "metadata": {
+                "name": format!("{owner}-{index}"), "namespace": "shop", "labels": {"app": "foo"},
+                "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner,
+                    "uid": owner, "controller": true}],
+            },
+            "spec": {"nodeName": "n1", "topologySpreadConstraints": [{
+                "maxSkew": 1, "topologyKey": "host", "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": {"matchLabels": {"app": "foo"}}}]},
+            "status": {"phase": "Running"},
+        })
+    };
+    let mut objects: Vec<Value> = ["n1", "n2", "n3", "n4"].map(node).to_vec();
+    for owner in ["one", "two"] {
+        objects.extend((0..2).map(|index| pod(owner, index)));
+    }
+    let workspace = workspace(objects);
+    let line = "rebalance --max-unavailable 2 --load cluster.json";
+    let plan = workspace.expect(0, line);
+    plan.says("3 moves: 2 of 2 workloads even afterwards");
+    assert!(!plan.out.contains("in the way"), "{}", plan.out);
+    // Alone, one cannot be even: the pods of the other are counted.
+    let plan = workspace.expect(1, &format!("{line} rs/shop/one"));
+    plan.says("in the way: host n1: pods of other workloads, which the constraint counts (2)");
+    // The page draws each side with its own limit.
+    let page = workspace.expect(0, &format!("{line} -o html")).out;
+    let over = page.matches("class=\"bar limited over\"").count();
+    assert_eq!(over, 2, "{page}");
+}

@@ -26,19 +26,16 @@ type Numbers = (
     BTreeMap<String, (i64, i64)>,
 );
 
-fn key_of(pod: &Pod) -> Key {
+fn key_of(cluster: &Cluster, pod: &Pod) -> Key {
     let metadata = pod.metadata.clone().unwrap_or_default();
     let namespace = namespace(pod.metadata.as_ref()).to_owned();
     let mut owners = metadata.owner_references.iter();
-    let Some(owner) = owners.find(|owner| owner.controller == Some(true)) else {
-        return (namespace, String::new(), String::new(), metadata.labels);
-    };
-    (
-        namespace,
-        owner.kind.clone(),
-        owner.name.clone(),
-        LabelMap::new(),
-    )
+    let owner = owners.find(|owner| owner.controller == Some(true));
+    let owner = owner.map(|owner| (owner.kind.clone(), owner.name.clone()));
+    match owner.or_else(|| cluster.adopter(pod)) {
+        None => (namespace, String::new(), String::new(), metadata.labels),
+        Some((kind, name)) => (namespace, kind, name, LabelMap::new()),
+    }
 }
 
 /// Returns whether the pod may run where it is and nowhere else.
@@ -121,7 +118,7 @@ fn recount_all(cluster: &Cluster) -> BTreeMap<Key, (i64, BTreeSet<Numbers>)> {
         if terminating || ["Succeeded", "Failed"].contains(&phase.as_str()) {
             continue;
         }
-        let workload = all.entry(key_of(pod)).or_default();
+        let workload = all.entry(key_of(cluster, pod)).or_default();
         workload.0 += 1;
         if is_pinned(pod) {
             continue;

@@ -48,6 +48,7 @@ pub(crate) fn about(kind: &str, name: &str) -> DescribeSpreadRequest {
         subject: Some(Subject::Workload(WorkloadName {
             kind: kind.into(),
             name: name.into(),
+            selector: None,
         })),
         ..DescribeSpreadRequest::default()
     }
@@ -383,4 +384,58 @@ async fn bare_pods_are_one_workload_whatever_labels_their_nodes_gave_them() {
     assert_eq!((workload.pod_count, workload.topologies[0].skew), (4, 0));
     let labels: Vec<_> = workload.labels.iter().collect();
     assert_eq!(labels, [(&"app".to_owned(), &"bare".to_owned())]);
+}
+
+/// A pod without a controller is one of the controller that would adopt it. A selector of the
+/// request finds the pods of a workload that has no others.
+#[tokio::test]
+async fn pods_without_a_controller_are_found_by_selectors() {
+    let server = Server::start().await;
+    let hashed = [("app", "web"), ("pod-template-hash", "1a")];
+    let mut changes = vec![node("n", &[]).change()];
+    changes.push(
+        serde_json::from_value(
+            serde_json::json!({"replicaSet": {"metadata": {"name": "web-1a"},
+            "spec": {"selector": {"matchLabels": {"pod-template-hash": "1a"}}}}}),
+        )
+        .expect("a change"),
+    );
+    changes.push(on(pod("web-1a-x", &hashed), "n").change());
+    changes.push(pod("web-1a-y", &hashed).change());
+    changes.push(on(pod("other", &[("app", "other")]), "n").change());
+    server.update("", changes).await;
+    let found = |kind: &str, name: &str, selector: Option<&str>| {
+        let mut request = about(kind, name);
+        if let Some(Subject::Workload(workload)) = &mut request.subject {
+            workload.selector = selector.map(|app| LabelSelector {
+                match_labels: [("app".to_owned(), app.to_owned())].into(),
+                ..LabelSelector::default()
+            });
+        }
+        request.list_pods = true;
+        request
+    };
+    for (kind, name, selector, expected) in [
+        ("Deployment", "web", None, &["web-1a-x", "web-1a-y"][..]),
+        ("ReplicaSet", "web-1a", None, &["web-1a-x", "web-1a-y"]),
+        (
+            "Deployment",
+            "web",
+            Some("other"),
+            &["web-1a-x", "web-1a-y"],
+        ),
+        ("DaemonSet", "other", Some("other"), &["other"]),
+    ] {
+        let answer = ask(&server, found(kind, name, selector)).await;
+        let workload = &answer.workloads[0];
+        let pods: Vec<&str> = workload.pods.iter().map(|it| &*it.name).collect();
+        assert_eq!(pods, expected, "{kind}");
+        assert_eq!(workload.selected_count, expected.len() as i64);
+        assert_eq!((&*workload.kind, &*workload.name), (kind, name));
+        let nodes = workload.pods.iter().filter(|it| it.node.is_empty()).count();
+        assert_eq!(nodes as i64, workload.pending_count);
+    }
+    let missing = found("DaemonSet", "other", Some("third"));
+    let missing = server.client().describe_spread(missing).await;
+    assert_eq!(missing.expect_err("no pods").code(), Code::NotFound);
 }

@@ -32,6 +32,7 @@ pub(crate) fn workload(
     WorkloadReplicas {
         pod: Some(requesting(template, &[("cpu", cpu)])),
         replicas,
+        ..Default::default()
     }
 }
 
@@ -219,8 +220,8 @@ async fn what_cannot_be_placed_together_is_refused() {
         ),
         (but(&|it| it.workloads[0].pod = None), "workloads[0].pod"),
         (
-            together(vec![one.clone(); 101]),
-            "workloads: has 101 entries",
+            together(vec![one.clone(); 1_001]),
+            "workloads: has 1001 entries",
         ),
         (
             but(&|it| {
@@ -240,4 +241,38 @@ async fn what_cannot_be_placed_together_is_refused() {
         assert_eq!(status.code(), expected, "{words}");
         assert!(status.message().contains(words), "{words}: {status:?}");
     }
+}
+
+/// A workload after another one that is not placed whole is not placed either.
+#[tokio::test]
+async fn what_comes_after_waits_for_what_comes_before() {
+    let server = Server::start().await;
+    let nodes = ["a", "b"]
+        .map(|name| having(node(name, &[(ZONE, name)]), &[("cpu", "2"), ("pods", "9")]).change());
+    server.update("", nodes.to_vec()).await;
+    let after = |replicas: i32, cpu: &str| WorkloadReplicas {
+        after_previous: true,
+        ..workload("web", replicas, cpu, &[])
+    };
+    let first = workload("web", 1, "1", &[]);
+    let request = together(vec![
+        first.clone(),
+        after(1, "3"),
+        after(1, "1"),
+        first.clone(),
+    ]);
+    for planning in [Planning::Greedy, Planning::Joint] {
+        let request = PlaceRequest {
+            planning: planning.into(),
+            ..request.clone()
+        };
+        let answer = server.place(request).await;
+        let placed: Vec<i32> = answer.workloads.iter().map(|it| it.placed_count).collect();
+        assert_eq!(placed, [1, 0, 0, 1], "{planning:?}");
+        assert!(answer.workloads[2].reasons.is_empty());
+        assert_eq!(answer.unplaced, 2);
+    }
+    let refused = server.client().place(together(vec![after(1, "1")])).await;
+    let refused = refused.expect_err("there is none before it");
+    assert_eq!(refused.code(), Code::InvalidArgument);
 }

@@ -11,6 +11,7 @@ use evenkeel::proto::v1::{
 };
 use evenkeel::recount::Cluster;
 use fastrand::Rng;
+use serde_json::json;
 use support::build::{
     HOSTNAME, ZONE, cordoned, hard, having, labelled, node, on, pod, soft, spread,
 };
@@ -667,4 +668,71 @@ async fn what_never_moves() {
             assert_eq!(ask(&server, request).await.moves.len(), 2);
         }
     }
+}
+
+/// Virtual machines of KubeVirt: each pod has a controller of its own, and one selector counts all.
+#[tokio::test]
+async fn workloads_of_one_pod_are_even_together() {
+    let server = Server::start().await;
+    let mut changes = nodes_in_zones(&["a", "b", "c"]);
+    changes.extend((0..6).map(|index| {
+        let mut pod = owned(on(pod(&format!("vm{index}"), &WEB), "a"));
+        let owner = &mut pod.metadata.get_or_insert_default().owner_references[0];
+        (owner.kind, owner.name) = ("VirtualMachineInstance".into(), format!("vm{index}"));
+        spread(pod, vec![hard(1, ZONE, &WEB)]).change()
+    }));
+    server.update("", changes).await;
+    let answer = ask(&server, about("")).await;
+    assert_eq!(answer.moves.len(), 4, "{answer:?}");
+    for workload in &answer.workloads {
+        assert!(workload.blockers.is_empty(), "{workload:?}");
+        assert_eq!(workload.after[0].excess, 0, "{workload:?}");
+    }
+}
+
+/// A pod is not sent where its volume cannot be reached.
+#[tokio::test]
+async fn pods_stay_with_their_disks() {
+    let server = Server::start().await;
+    let mut changes = nodes_in_zones(&["a", "b", "c"]);
+    changes.push(object(
+        json!({"storageClass": {"metadata": {"name": "fast"},
+        "provisioner": "disk.example.com"}}),
+    ));
+    for index in 0..3 {
+        let zone = if index == 0 { "b" } else { "a" };
+        let claim = format!("data-web-{index}");
+        changes.push(object(json!({"persistentVolume": {"metadata": {"name": claim},
+            "spec": {"storageClassName": "fast", "claimRef": {"namespace": "default", "name": claim},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
+                    {"key": ZONE, "operator": "In", "values": [zone]}]}]}}}}})));
+        changes.push(object(
+            json!({"persistentVolumeClaim": {"metadata": {"name": claim,
+                "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+            "spec": {"storageClassName": "fast", "volumeName": claim}}}),
+        ));
+        let mut pod = spread(
+            owned(on(pod(&format!("web-{index}"), &WEB), "a")),
+            vec![hard(1, ZONE, &WEB)],
+        );
+        let volume = json!({"name": "data", "persistentVolumeClaim": {"claimName": claim}});
+        let volume = serde_json::from_value(volume).expect("a volume");
+        pod.spec.get_or_insert_default().volumes.push(volume);
+        changes.push(pod.change());
+    }
+    server.update("", changes).await;
+    let answer = ask(&server, about("")).await;
+    assert_eq!(moves(&answer), [("web-0", "a", "b")]);
+    let blockers = &answer.workloads[0].blockers;
+    let text = "node(s) didn't match PersistentVolume's node affinity";
+    assert!(
+        blockers
+            .iter()
+            .any(|it| it.domain == "c" && it.text == text),
+        "{blockers:?}"
+    );
+}
+
+fn object(change: serde_json::Value) -> Change {
+    serde_json::from_value(change).expect("an object")
 }

@@ -1,7 +1,7 @@
 //! RankRemovals in cases that a reader can follow, and requests that are refused.
 
 use evenkeel::proto::v1::{
-    Change, OwnerReference, Pod, PodFacts, RankRemovalsRequest, RankRemovalsResponse,
+    Change, OwnerReference, Pod, PodFacts, RankRemovalsRequest, RankRemovalsResponse, RemovalRule,
     TopologySpreadConstraint, WorkloadName,
 };
 use support::build::{HOSTNAME, ZONE, hard, node, on, pod, soft, spread};
@@ -32,6 +32,7 @@ pub(crate) fn request(snapshot: &str, count: i32) -> RankRemovalsRequest {
         workload: Some(WorkloadName {
             kind: "ReplicaSet".into(),
             name: "web".into(),
+            selector: None,
         }),
         count,
         max_domains: Some(0),
@@ -247,4 +248,51 @@ async fn what_is_wrong_is_refused_by_its_field() {
     elsewhere.workload.get_or_insert_default().name = "db".into();
     let status = server.client().rank_removals(elsewhere).await;
     assert_eq!(status.expect_err("no such pods").code(), Code::NotFound);
+}
+
+/// The kind of the controller decides which pods go.
+#[tokio::test]
+async fn each_kind_removes_as_its_controller_does() {
+    let server = Server::start().await;
+    let zones = ["a", "a", "b", "b", "c", "c"];
+    let named = |kind: &str, name: &str| WorkloadName {
+        kind: kind.into(),
+        name: name.into(),
+        selector: None,
+    };
+    let mut changes: Vec<_> = ["a", "b", "c"]
+        .map(|it| node(it, &[(ZONE, it)]).change())
+        .into();
+    for kind in ["StatefulSet", "CloneSet", "DaemonSet", "Job"] {
+        let labels = [("app", kind)];
+        changes.extend(zones.iter().enumerate().map(|(index, zone)| {
+            let name = format!("{}-{index}", kind.to_lowercase());
+            let mut pod = owned(on(pod(&name, &labels), zone));
+            let owner = &mut pod.metadata.get_or_insert_default().owner_references[0];
+            (owner.kind, owner.name) = (kind.into(), kind.to_lowercase());
+            spread(pod, vec![hard(1, ZONE, &labels)]).change()
+        }));
+    }
+    server.update("", changes).await;
+    let asked = |kind: &str| RankRemovalsRequest {
+        workload: Some(named(kind, &kind.to_lowercase())),
+        ..request("", 3)
+    };
+    let answer = ask(&server, asked("StatefulSet")).await;
+    assert_eq!(
+        names(&answer),
+        ["statefulset-5", "statefulset-4", "statefulset-3"]
+    );
+    assert_eq!(answer.rule(), RemovalRule::HighestOrdinals);
+    assert_eq!((answer.after[0].skew, answer.better_after[0].skew), (2, 0));
+    assert_eq!(answer.better_removals.len(), 3);
+    let answer = ask(&server, asked("CloneSet")).await;
+    assert_eq!(names(&answer), ["cloneset-0", "cloneset-2", "cloneset-4"]);
+    assert_eq!(answer.rule(), RemovalRule::DeletionCost);
+    assert!(answer.better_removals.is_empty());
+    for kind in ["DaemonSet", "Job"] {
+        let refused = server.client().rank_removals(asked(kind)).await;
+        let refused = refused.expect_err(kind);
+        assert_eq!(refused.code(), Code::InvalidArgument, "{kind}");
+    }
 }

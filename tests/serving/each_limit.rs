@@ -67,6 +67,7 @@ fn too_many_workloads(most: Option<usize>) -> PlaceRequest {
     let workload = WorkloadReplicas {
         pod: place().pod,
         replicas: 1,
+        ..Default::default()
     };
     PlaceRequest {
         workloads: vec![workload; most.expect("it is fixed") + 1],

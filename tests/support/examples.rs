@@ -125,6 +125,7 @@ fn of_place(message: &str) -> Vec<u8> {
         "WorkloadReplicas" => WorkloadReplicas {
             pod: Some(pod()),
             replicas: 1,
+            ..Default::default()
         }
         .encode_to_vec(),
         "Holder" => Holder {

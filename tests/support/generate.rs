@@ -274,7 +274,7 @@ fn owning() -> impl Strategy<Value = Change> {
             .change(),
             1 => StatefulSet {
                 metadata,
-                spec: Some(StatefulSetSpec { selector }),
+                spec: Some(StatefulSetSpec { selector, ..Default::default() }),
             }
             .change(),
             2 => PodDisruptionBudget {

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::cli::output::{AnswerFormat, json as as_json, shown};
+use crate::cli::stored::PodsThere;
 use crate::proto::v1::{ListReservationsResponse, ListSnapshotsResponse};
 use crate::visible;
 
@@ -91,7 +92,11 @@ fn nothing_from_outside_moves_the_terminal() {
     check("filter", |answer| filter(&head, answer));
     check("score", |answer| score(&head, answer));
     check("explain", |answer| explain(&head, answer));
-    check("place", |answer| place(&head, answer, 0));
+    let there = PodsThere {
+        waiting: vec![HOSTILE.to_owned()],
+        ..PodsThere::default()
+    };
+    check("place", |answer| place(&head, answer, &there));
     check("reservations", |all: &ListReservationsResponse| {
         reservations(&all.reservations)
     });

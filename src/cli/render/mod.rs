@@ -34,7 +34,7 @@ pub(crate) use layout::{fit, look_up_width};
 pub(crate) use lint::lint;
 pub(crate) use log::{LogRow, audited, logs};
 pub(crate) use pending::{PendingPods, PendingWorkload, pending};
-pub(crate) use place::{place, place_together};
+pub(crate) use place::{place, place_numbered, place_together};
 pub(crate) use rebalance::rebalance;
 pub(crate) use replay::{Different, Replayed, replayed};
 pub(crate) use report::report;

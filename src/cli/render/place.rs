@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 
 use super::bars::BarScale;
 use super::layout::paragraph;
+use super::spread::found_by_selector;
 use super::text::{
     BAD, GOOD, HEADING, Head, and_more, headline_style, number, plural, styled, table,
 };
-use crate::explain::{but_for, quoted};
+use crate::cli::stored::PodsThere;
+use crate::explain::{among, but_for, quoted};
 use crate::proto::v1::{ConstraintReport, PlaceResponse, Placement};
 use crate::visible;
 
-/// The answer as text: summary, picks by node, constraints before and after. The workload had
-/// `there` pods before.
-pub(crate) fn place(head: &Head, answer: &PlaceResponse, there: i64) -> String {
+/// The answer as text: summary, picks by node, constraints before and after. `there` are the pods
+/// that the workload had before.
+pub(crate) fn place(head: &Head, answer: &PlaceResponse, there: &PodsThere) -> String {
     let mut text = head.lines(answer.revision, answer.defaults());
     text.push_str(&summary(answer, there));
     text.push_str(&nodes(head, answer));
@@ -26,15 +28,50 @@ pub(crate) fn place(head: &Head, answer: &PlaceResponse, there: i64) -> String {
     text
 }
 
+/// The answer about pods of a StatefulSet, each of which has claims of its own.
+pub(crate) fn place_numbered(head: &Head, answer: &PlaceResponse, there: &PodsThere) -> String {
+    let mut text = head.lines(answer.revision, answer.defaults());
+    text.push_str(&summary(answer, there));
+    let pods = &answer.workloads;
+    let mut unplaced: Option<&str> = None;
+    for pod in pods.iter().filter(|pod| pod.unplaced > 0) {
+        let reasons = pod.reasons.iter();
+        let reasons = reasons.map(|it| format!("{} {}", number(it.count), it.reason));
+        let why = match (unplaced, reasons.collect::<Vec<_>>()) {
+            (Some(before), none) if none.is_empty() => format!("waits until {before} is ready"),
+            (_, reasons) => reasons.join(", "),
+        };
+        let line = format!("{}: {why}", visible::text(&pod.pod_name));
+        text.push_str(&paragraph(&line, "  ", str::to_owned));
+        unplaced = Some(&pod.pod_name);
+    }
+    let placed = answer.placements.iter().filter_map(|placement| {
+        let pod = pods.get(usize::try_from(placement.workload).ok()?)?;
+        let name = pod.pod_name.clone();
+        Some([name, placement.node.clone(), number(placement.score)])
+    });
+    let headings = ["POD", "NODE", "SCORE"];
+    let count = answer.placements.len();
+    text.push_str(&head.nodes(headings, count, placed, "--all lists them"));
+    let before = pods.first().map(|pod| &*pod.constraints_before);
+    let after = pods.last().map(|pod| &*pod.constraints);
+    let before = before.unwrap_or_default().iter();
+    for (before, after) in before.zip(after.unwrap_or_default()) {
+        text.push('\n');
+        text.push_str(&bars(head, Some(before), after));
+    }
+    text
+}
+
 /// The answer about several workloads, which have these names.
-pub(crate) fn place_together(head: &Head, answer: &PlaceResponse, names: &[&str]) -> String {
+pub(crate) fn place_together(head: &Head, answer: &PlaceResponse, names: &[String]) -> String {
     let several = plural(names.len() as i64, "workload");
     let head = &Head {
         pod: &several,
         ..*head
     };
     let mut text = head.lines(answer.revision, answer.defaults());
-    text.push_str(&summary(answer, 0));
+    text.push_str(&summary(answer, &PodsThere::default()));
     for (index, (workload, name)) in answer.workloads.iter().zip(names).enumerate() {
         let is_of = |placement: &&Placement| usize::try_from(placement.workload) == Ok(index);
         let placements = answer.placements.iter().filter(is_of);
@@ -47,7 +84,7 @@ pub(crate) fn place_together(head: &Head, answer: &PlaceResponse, names: &[&str]
             ..PlaceResponse::default()
         };
         text.push_str(&format!("\n{}\n", styled(HEADING, &visible::text(name))));
-        text.push_str(&summary(&one, 0));
+        text.push_str(&summary(&one, &PodsThere::default()));
         text.push_str(&nodes(head, &one));
         for (before, after) in workload
             .constraints_before
@@ -60,7 +97,8 @@ pub(crate) fn place_together(head: &Head, answer: &PlaceResponse, names: &[&str]
     text
 }
 
-fn summary(answer: &PlaceResponse, there: i64) -> String {
+fn summary(answer: &PlaceResponse, there: &PodsThere) -> String {
+    let (on_nodes, waiting) = (there.on_nodes.len() as i64, there.waiting.len() as i64);
     let placed = answer.placements.len() as i64;
     let unplaced = i64::from(answer.unplaced);
     let style = headline_style(unplaced == 0, &answer.unchecked);
@@ -69,13 +107,26 @@ fn summary(answer: &PlaceResponse, there: i64) -> String {
         number(placed),
         number(placed + unplaced)
     );
-    if there > 0 {
-        line.push_str(&format!(" more, {} in all", number(there + placed)));
+    if on_nodes > 0 {
+        line.push_str(&format!(" more, {} in all", number(on_nodes + placed)));
     }
     if placed > 0 {
         line.push_str(&but_for(&answer.unchecked));
     }
     let mut text = paragraph(&line, "", |line| styled(style, line));
+    let mut remarks = Vec::new();
+    if waiting > 0 {
+        let verb = if waiting == 1 { "waits" } else { "wait" };
+        let names = visible::text(&among(&there.waiting)).into_owned();
+        let (waiting, all) = (number(waiting), number(on_nodes + waiting));
+        remarks.push(format!("{waiting} of the {all} {verb} for a node: {names}"));
+    }
+    remarks.extend(found_by_selector(there.selected));
+    text.extend(
+        remarks
+            .iter()
+            .map(|line| paragraph(line, "", str::to_owned)),
+    );
     for reason in &answer.reasons {
         text.push_str(&format!("  {} {}\n", number(reason.count), reason.reason));
     }

@@ -2,7 +2,7 @@
 
 use super::layout::paragraph;
 use super::scale_down::changed_topology;
-use super::spread::{name_of_workload, not_judged};
+use super::spread::{found_by_selector, name_of_workload, not_judged};
 use super::text::{BAD, GOOD, HEADING, number, plural, source_line, styled, table};
 use crate::explain::quoted;
 use crate::proto::v1::{MoveBlocker, MoveEffect, PodMove, RebalanceResponse, RebalancedWorkload};
@@ -104,6 +104,8 @@ fn workload(it: &RebalancedWorkload) -> String {
         let line = format!("not judged by their constraints: {}", it.fault);
         text.push_str(&paragraph(&line, "  ", str::to_owned));
     }
+    let selected = found_by_selector(it.selected_count);
+    text.extend(selected.map(|line| paragraph(&line, "  ", str::to_owned)));
     for (before, after) in it.before.iter().zip(&it.after) {
         text.push_str(&changed_topology(before, after));
     }

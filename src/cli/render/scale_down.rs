@@ -1,28 +1,35 @@
-//! Renders the pods of a workload that should go.
+//! Renders the pods of a workload that go.
 
 use std::collections::BTreeMap;
 
 use super::bars::BarScale;
 use super::layout::paragraph;
-use super::spread::over;
+use super::spread::{found_by_selector, over};
 use super::text::{BAD, GOOD, HEADING, number, plural, source_line, styled, table};
-use crate::explain::quoted;
-use crate::proto::v1::{RankRemovalsResponse, Removal, TopologySpread};
+use crate::explain::{among, quoted};
+use crate::proto::v1::{RankRemovalsResponse, Removal, RemovalRule, TopologySpread};
 use crate::visible;
 
 /// The answer as text: a row for each pod, and a bar for each domain. `workload` is the name of the
 /// workload, e.g. `Deployment/shop/web`.
 pub(crate) fn scale_down(snapshot: &str, workload: &str, answer: &RankRemovalsResponse) -> String {
     let mut text = source_line(snapshot, answer.revision, answer.defaults());
+    let verb = match answer.rule() {
+        RemovalRule::HighestOrdinals => "go, those with the highest ordinals",
+        RemovalRule::DeletionCost | RemovalRule::Unspecified => "should go",
+    };
     let title = format!(
-        "{}: {} of {} should go",
+        "{}: {} of {} {verb}",
         visible::text(workload),
         number(answer.removals.len() as i64),
         plural(answer.pod_count, "pod")
     );
     text.push_str(&format!("{}\n", styled(HEADING, &title)));
-    let mut lines = Vec::new();
-    if answer.unknown_pod_count > 0 {
+    let mut lines: Vec<String> = found_by_selector(answer.selected_count)
+        .into_iter()
+        .collect();
+    let is_chosen = answer.rule() != RemovalRule::HighestOrdinals;
+    if is_chosen && answer.unknown_pod_count > 0 {
         let pods = plural(answer.unknown_pod_count, "pod");
         lines.push(format!(
             "not known of {pods}: readiness, deletion cost, restarts and age (--pods)"
@@ -32,6 +39,13 @@ pub(crate) fn scale_down(snapshot: &str, workload: &str, answer: &RankRemovalsRe
         lines.push(
             "others may leave the pods more evenly spread: three or more constraints cross".into(),
         );
+    }
+    let unknown = answer.rule() == RemovalRule::Unspecified;
+    if let Some((kind, _)) = workload.split_once('/').filter(|_| unknown) {
+        lines.push(format!(
+            "how a {} chooses the pods that it removes is not known",
+            visible::text(kind)
+        ));
     }
     if !answer.fault.is_empty() {
         lines.push(format!("not judged by their constraints: {}", answer.fault));
@@ -43,7 +57,28 @@ pub(crate) fn scale_down(snapshot: &str, workload: &str, answer: &RankRemovalsRe
     for (before, after) in answer.before.iter().zip(&answer.after) {
         text.push_str(&changed_topology(before, after));
     }
+    if let Some(line) = better(answer) {
+        text.push_str(&format!("\n{}", paragraph(&line, "", str::to_owned)));
+    }
     text
+}
+
+/// A line with the pods that would be better, if the controller cannot be told to remove them.
+fn better(answer: &RankRemovalsResponse) -> Option<String> {
+    let names = answer.better_removals.iter().map(|it| it.name.clone());
+    let names: Vec<String> = names.collect();
+    let skews = answer.better_after.iter().map(|after| {
+        let skew = number(after.skew);
+        format!("skew {skew} over {}", after.topology_key)
+    });
+    let skews: Vec<String> = skews.collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "if they could be chosen, {} would be better: {}",
+            among(&names),
+            skews.join(", ")
+        )
+    })
 }
 
 fn row(removal: &Removal) -> [String; 3] {

@@ -99,6 +99,17 @@ pub(super) fn not_judged(faulty: i64) -> Option<String> {
     (faulty > 0).then(|| format!("not judged for what their pods ask for: {workloads}"))
 }
 
+/// A line with the number of pods that name no controller, if there are any.
+pub(super) fn found_by_selector(pods: i64) -> Option<String> {
+    let said = || {
+        format!(
+            "found by a selector, as they name no controller: {}",
+            plural(pods, "pod")
+        )
+    };
+    (pods > 0).then(said)
+}
+
 fn summary(about: &SpreadOf<'_>, answer: &DescribeSpreadResponse) -> String {
     let (first, more) = headline(about, answer);
     let style = match answer.violating_count {
@@ -252,6 +263,8 @@ fn whole(selector: Option<&LabelSelector>, spread: &WorkloadSpread) -> String {
         ));
     }
     let mut text = format!("{}: {pods}\n", styled(HEADING, &title));
+    let selected = found_by_selector(spread.selected_count);
+    text.extend(selected.map(|line| paragraph(&line, "  ", str::to_owned)));
     if !spread.fault.is_empty() {
         let fault = format!("not judged: {}", spread.fault);
         text.push_str(&format!("  {}\n", styled(BAD, &fault)));

@@ -6,6 +6,7 @@ use super::judge::Stuck;
 use crate::cli::pending::{grouped, meant};
 use crate::cli::render::name_of_workload;
 use crate::cli::source::Opened;
+use crate::cli::stored::Controllers;
 use crate::explain::joined;
 use crate::proto::v1::change::Object;
 use crate::proto::v1::{FilterRequest, FilterResponse, View};
@@ -22,17 +23,17 @@ pub(super) async fn stuck(
     mut look: impl FnMut(&Object),
 ) -> Result<Vec<Stuck>> {
     let is_meant = meant(namespace, None)?;
-    let mut pods = Vec::new();
+    let (mut pods, mut controllers) = (Vec::new(), Controllers::default());
     let take = |object: &Object| {
         look(object);
         match object {
             Object::Pod(pod) if is_meant(pod) => pods.push(pod.clone()),
-            _ => {}
+            other => controllers.offer(other),
         }
     };
     opened.for_each(snapshot, take).await?;
     let mut all = Vec::new();
-    for ((namespace, id), alike) in grouped(pods) {
+    for ((namespace, id), alike) in grouped(pods, &controllers) {
         let (mut pods, mut reason) = (0, String::new());
         for one in alike {
             let request = FilterRequest {

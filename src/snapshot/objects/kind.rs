@@ -49,6 +49,11 @@ impl OwnerKind {
     pub fn deduces(self) -> bool {
         self != Self::PodDisruptionBudget
     }
+
+    /// Returns whether such objects are controllers of pods, which adopt those without one.
+    pub fn adopts(self) -> bool {
+        !matches!(self, Self::Service | Self::PodDisruptionBudget)
+    }
 }
 
 impl ObjectKind {

@@ -47,7 +47,23 @@ pub struct Owner {
     selects: OwnerSelector,
     /// The disruptions that it allows, if it is a budget.
     budget: Option<DisruptionBudget>,
+    /// The numbers of its pods, if it is a stateful set.
+    numbering: PodNumbering,
 }
+
+/// How a stateful set numbers and creates its pods.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PodNumbering {
+    /// The number of the first pod.
+    pub start: i32,
+    /// The wanted number of pods, if it is known.
+    pub replicas: Option<i32>,
+    /// True if no pod waits until the one before it is ready.
+    pub is_parallel: bool,
+}
+
+/// The policy of a stateful set whose pods do not wait for each other.
+const PARALLEL: &str = "Parallel";
 
 on_heap!(Owner: uid, selects);
 
@@ -92,6 +108,15 @@ pub struct NamedBudget<'a> {
     pub budget: DisruptionBudget,
 }
 
+/// A controller that would adopt a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Adopter<'a> {
+    /// The controller's kind.
+    pub kind: &'static str,
+    /// The controller's name.
+    pub name: &'a str,
+}
+
 /// The controller that a pod names as its owner.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Controller {
@@ -110,7 +135,7 @@ impl Controller {
         let ObjectKind::Owner(kind) = kind else {
             return None;
         };
-        if let OwnerKind::Service | OwnerKind::PodDisruptionBudget = kind {
+        if !kind.adopts() {
             return None;
         }
         Some(Self {
@@ -152,12 +177,31 @@ impl Owner {
             Object::PodDisruptionBudget(it) => Some(DisruptionBudget::compile(it, path, faults)),
             _ => None,
         };
+        let numbering = match object {
+            Object::StatefulSet(it) => it.spec.as_ref().map(|spec| PodNumbering {
+                start: spec.ordinals.as_ref().map_or(0, |ordinals| ordinals.start),
+                replicas: spec.replicas,
+                is_parallel: spec.pod_management_policy == PARALLEL,
+            }),
+            _ => None,
+        };
         let uid = metadata_of(object).map_or("", |metadata| &metadata.uid);
         Some(Self {
             uid: uid.into(),
             selects,
             budget,
+            numbering: numbering.unwrap_or_default(),
         })
+    }
+
+    /// Returns whether its selector selects something, and matches these labels.
+    fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
+        match &self.selects {
+            OwnerSelector::Labels(own) => {
+                !own.is_empty() && own.iter().all(|(k, v)| labels.get(k) == Some(v))
+            }
+            OwnerSelector::Selector(own) => !own.is_empty() && own.matches_labels(labels),
+        }
     }
 
     fn to_wire(&self, kind: OwnerKind, namespace: &str, name: &str) -> Object {
@@ -187,7 +231,17 @@ impl Owner {
             }),
             OwnerKind::StatefulSet => Object::StatefulSet(v1::StatefulSet {
                 metadata,
-                spec: Some(v1::StatefulSetSpec { selector }),
+                spec: Some(v1::StatefulSetSpec {
+                    replicas: self.numbering.replicas,
+                    selector,
+                    pod_management_policy: match self.numbering.is_parallel {
+                        true => PARALLEL.to_owned(),
+                        false => String::new(),
+                    },
+                    ordinals: (self.numbering.start != 0).then_some(v1::StatefulSetOrdinals {
+                        start: self.numbering.start,
+                    }),
+                }),
             }),
             OwnerKind::PodDisruptionBudget => {
                 let budget = self.budget.unwrap_or_default();
@@ -275,9 +329,7 @@ impl Owners {
                 return None;
             }
             if let OwnerSelector::Labels(labels) = &service.selects
-                && labels
-                    .iter()
-                    .all(|(key, value)| pod_labels.get(key) == Some(value))
+                && service.selects(pod_labels)
             {
                 merged.extend(labels.clone());
             }
@@ -293,6 +345,24 @@ impl Owners {
         }
         let selector = Selector::from_labels(&merged).and(required);
         (!selector.is_empty()).then_some(selector)
+    }
+
+    /// The controller that would adopt a pod with these labels that has no controller: the first
+    /// by kind and name whose selector matches.
+    pub fn adopter(&self, labels: &BTreeMap<String, String>) -> Option<Adopter<'_>> {
+        let all = self.by_name.iter();
+        let mut all = all.filter(|((kind, _), _)| kind.adopts());
+        let ((kind, name), _) = all.find(|(_, owner)| owner.selects(labels))?;
+        let kind = ObjectKind::Owner(*kind).as_str();
+        Some(Adopter { kind, name })
+    }
+
+    /// The numbers of the pods of a stateful set; `None` if it is not known.
+    pub fn numbering(&self, stateful_set: &str) -> Option<PodNumbering> {
+        let owner = self
+            .by_name
+            .get(&(OwnerKind::StatefulSet, stateful_set.into()))?;
+        Some(owner.numbering)
     }
 
     /// The pod disruption budgets, ascending by name.

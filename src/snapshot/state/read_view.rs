@@ -23,7 +23,7 @@ use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::nominated::NominatedPod;
-use crate::snapshot::objects::owners::{Controller, NamedBudget, OwnersVersion};
+use crate::snapshot::objects::owners::{Controller, NamedBudget, Owners, OwnersVersion};
 use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::slots::Slot;
 
@@ -205,6 +205,11 @@ impl<'a> ReadView<'a> {
             defaults: Arc::downgrade(self.defaults),
             owners: self.namespace.owners().version(),
         }
+    }
+
+    /// The services, controllers and budgets of the namespace.
+    pub fn owners(&self) -> &'a Owners {
+        self.namespace.owners()
     }
 
     /// The pod disruption budgets of the namespace, ascending by name.

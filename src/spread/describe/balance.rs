@@ -121,6 +121,8 @@ pub struct JudgedWorkload {
     pub pods: usize,
     /// The number of these pods that are not on a node yet.
     pub pending: usize,
+    /// The number of these pods that name no controller and were found by a selector.
+    pub selected: usize,
     /// The rule that keeps the workload even; `None` when it is judged by a key.
     pub standing: Option<SpreadStanding>,
     /// The balance of each distinct constraint in force, or of the key. Pods of two revisions may

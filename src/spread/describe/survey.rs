@@ -7,14 +7,21 @@ use prost::Message;
 
 use super::balance::{Balance, Concentration, JudgedWorkload, SpreadStanding};
 use super::keys::ZONE;
-use super::workload::{WantedSpread, WorkloadId, WorkloadPods, is_controlled_by, selects};
+use super::workload::{
+    NamedWorkload, WantedSpread, WorkloadId, WorkloadPods, controller, is_controlled_by, selects,
+};
 use crate::matching::{Constraint, Path, Selector};
 use crate::proto::v1;
-use crate::snapshot::{DomainKey, Eligibility, Limits, PodGroup, PodGroups, Slot, partition};
+use crate::snapshot::{
+    Adopter, DomainKey, Eligibility, Limits, NamedPod, PodGroup, PodGroups, Slot, partition,
+};
 use crate::spread::Question;
 
 /// The cost of reading a group of pods, in units.
 const UNITS_PER_GROUP: usize = 500;
+
+/// The cost of comparing a pod without a controller with a selector, in units.
+const UNITS_PER_ADOPTER: usize = 30;
 
 /// The bytes that a group of alike pods adds to its workload, without texts.
 const BYTES_PER_MEMBER: usize =
@@ -45,18 +52,29 @@ pub struct Survey<'c, 'a> {
 struct Member<'c> {
     group: &'c PodGroup,
     pod: v1::Pod,
+    /// The controller that would adopt the pods, if they name none.
+    adopter: Option<Adopter<'c>>,
+}
+
+impl Member<'_> {
+    /// Returns whether the pods name their controller.
+    fn is_owned(&self) -> bool {
+        self.pod.metadata.as_ref().and_then(controller).is_some()
+    }
 }
 
 /// A constraint that pods of a workload share: its index, itself, its selector and its domains.
 type SharedConstraint = (usize, Constraint, Selector, partition::Key);
 
 impl<'c, 'a> Survey<'c, 'a> {
-    /// The workloads of a namespace.
+    /// The workloads of a namespace. The selector of a named workload finds pods without a
+    /// controller if no others belong to the workload.
     pub fn of(
         pod_groups: &'c PodGroups<'a>,
         namespace: &str,
         limits: &'c Limits,
         max_domains: usize,
+        named: Option<&NamedWorkload>,
     ) -> Self {
         let mut workloads: BTreeMap<_, Vec<_>> = BTreeMap::new();
         let read_view = pod_groups.read_view();
@@ -69,19 +87,60 @@ impl<'c, 'a> Survey<'c, 'a> {
                 break;
             }
             pod.metadata.get_or_insert_default().namespace = namespace.to_owned();
-            let workload = WorkloadId::of(&pod);
-            let member = Member { group, pod };
+            let mut member = Member {
+                group,
+                pod,
+                adopter: None,
+            };
+            if !member.is_owned() {
+                let owners = read_view.owners();
+                if !read_view.affords(UNITS_PER_ADOPTER * owners.len()) {
+                    break;
+                }
+                let metadata = member.pod.metadata.as_ref();
+                member.adopter = metadata.and_then(|metadata| owners.adopter(&metadata.labels));
+            }
+            let workload = WorkloadId::of(&member.pod, member.adopter);
             workloads.entry(workload).or_default().push(member);
         }
         for members in workloads.values_mut() {
             // The answer must not depend on the order of arrival.
             members.sort_by_cached_key(|member| member.pod.encode_to_vec());
         }
-        Self {
+        let mut survey = Self {
             pod_groups,
             limits,
             max_domains,
             workloads,
+        };
+        if let Some(named) = named {
+            survey.select(named);
+        }
+        survey
+    }
+
+    /// Gives a workload without pods those without a controller that its selector matches.
+    fn select(&mut self, named: &NamedWorkload) {
+        let Some(selector) = named.selector.as_ref().filter(|_| !self.has(named)) else {
+            return;
+        };
+        let bare = self.workloads.iter().filter(|(id, _)| id.is_bare());
+        let is_selected = |members: &[Member<'_>]| {
+            let mut pods = members.iter().map(|member| &member.pod);
+            pods.any(|pod| selects(selector, pod))
+        };
+        let selected = bare.filter(|(_, members)| is_selected(members));
+        let selected: Vec<_> = selected.map(|(id, _)| id.clone()).collect();
+        // The pods of a workload without a controller have the same labels.
+        let members = selected.iter().filter_map(|id| self.workloads.remove(id));
+        let members: Vec<_> = members.flatten().collect();
+        if !members.is_empty() {
+            let id = WorkloadId {
+                kind: named.kind.clone(),
+                name: named.name.clone(),
+                labels: BTreeMap::new(),
+            };
+            self.workloads.insert(id, members);
         }
     }
 
@@ -99,8 +158,8 @@ impl<'c, 'a> Survey<'c, 'a> {
 
     /// Judges one workload, by kind and name of its controller. This can also be a replica set of a
     /// deployment. `None` when the workload has no pods.
-    pub fn judge_one(&self, kind: &str, name: &str, by: &By) -> Option<JudgedWorkload> {
-        let (workload, members) = self.named(kind, name)?;
+    pub fn judge_one(&self, named: &NamedWorkload, by: &By) -> Option<JudgedWorkload> {
+        let (workload, members) = self.named(named)?;
         Some(self.judge(&workload, &members, by))
     }
 
@@ -111,31 +170,42 @@ impl<'c, 'a> Survey<'c, 'a> {
     }
 
     /// Returns whether a workload has pods.
-    pub fn has(&self, kind: &str, name: &str) -> bool {
-        self.named(kind, name).is_some()
+    pub fn has(&self, named: &NamedWorkload) -> bool {
+        self.named(named).is_some()
+    }
+
+    /// The pods of a workload: ascending by name, and those of a stateful set by their ordinals.
+    pub fn pods_by_name(&self, named: &NamedWorkload) -> Vec<NamedPod> {
+        let members = self
+            .named(named)
+            .map_or_else(Vec::new, |(_, members)| members);
+        let groups = members.iter().map(|member| member.group);
+        let mut pods = self.pod_groups.named(groups);
+        pods.sort_unstable_by(|one, other| {
+            let place = |pod: &NamedPod| (named.ordinal_of(&pod.name), pod.name.clone());
+            place(one).cmp(&place(other))
+        });
+        pods
     }
 
     /// Returns the id of a workload, and its pods. `None` when the workload has no pods.
-    fn named(&self, kind: &str, name: &str) -> Option<(WorkloadId, Vec<&Member<'c>>)> {
-        let is_named = |workload: &WorkloadId| workload.kind == kind && workload.name == name;
-        let named = self.workloads.keys().find(|workload| is_named(workload));
-        let (workload, members) = match named {
-            Some(workload) => {
-                let members = self.workloads[workload].iter().collect();
-                (workload.clone(), members)
-            }
+    fn named(&self, named: &NamedWorkload) -> Option<(WorkloadId, Vec<&Member<'c>>)> {
+        let NamedWorkload { kind, name, .. } = named;
+        let id = WorkloadId {
+            kind: kind.clone(),
+            name: name.clone(),
+            labels: BTreeMap::new(),
+        };
+        let members: Vec<_> = match self.workloads.get(&id) {
+            Some(members) => members.iter().collect(),
             None => {
                 let all = self.workloads.values().flatten();
-                let controlled = all.filter(|member| is_controlled_by(&member.pod, kind, name));
-                let workload = WorkloadId {
-                    kind: kind.to_owned(),
-                    name: name.to_owned(),
-                    labels: BTreeMap::new(),
-                };
-                (workload, controlled.collect::<Vec<_>>())
+                let controlled =
+                    all.filter(|member| is_controlled_by(&member.pod, member.adopter, kind, name));
+                controlled.collect()
             }
         };
-        (!members.is_empty()).then_some((workload, members))
+        (!members.is_empty()).then_some((id, members))
     }
 
     /// Returns the number of pods that a selector matches, and their balance over a topology key.
@@ -152,6 +222,7 @@ impl<'c, 'a> Survey<'c, 'a> {
             workload: workload.clone(),
             pods,
             pending: pods - on_nodes(members).count(),
+            selected: selected(workload, members),
             standing: None,
             balances: Vec::new(),
             fault: None,
@@ -233,8 +304,8 @@ impl<'c, 'a> Survey<'c, 'a> {
 
     /// The pods of a workload, and the constraints in force for them in order. `None` when the
     /// workload has no pods.
-    pub fn wanted_of(&self, kind: &str, name: &str) -> Option<WorkloadPods<'_>> {
-        let (workload, members) = self.named(kind, name)?;
+    pub fn wanted_of(&self, named: &NamedWorkload) -> Option<WorkloadPods<'_>> {
+        let (workload, members) = self.named(named)?;
         Some(self.pods_of(&workload, &members, None))
     }
 
@@ -269,6 +340,7 @@ impl<'c, 'a> Survey<'c, 'a> {
             wanted,
             by_key,
             fault,
+            selected: selected(workload, members),
         }
     }
 
@@ -351,6 +423,13 @@ impl<'c, 'a> Survey<'c, 'a> {
             .filter(|slot| !partition.member(**slot).is_some())
             .count()
     }
+}
+
+/// The number of pods of a workload with a controller that do not name it.
+fn selected(workload: &WorkloadId, members: &[&Member<'_>]) -> usize {
+    let selected = members.iter().filter(|member| !member.is_owned());
+    let selected = selected.filter(|_| !workload.is_bare());
+    selected.map(|member| member.group.pods).sum()
 }
 
 /// The partition of the eligible nodes that have a key, by its value.

@@ -5,11 +5,15 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::matching::Selector;
 use crate::proto::v1;
-use crate::snapshot::{PodGroup, PodGroupId, Query, partition};
+use crate::snapshot::{Adopter, PodGroup, PodGroupId, Query, partition};
 use crate::spread::Active;
 
-/// The label by which a deployment marks the pods of a replica set.
-const TEMPLATE_HASH: &str = "pod-template-hash";
+/// The labels by which a workload marks the pods of a replica set that it owns, with the kind of the
+/// workload.
+const TEMPLATE_HASHES: [(&str, &str); 2] = [
+    ("pod-template-hash", "Deployment"),
+    ("rollouts-pod-template-hash", "Rollout"),
+];
 
 /// Labels that the API server copies from a node to the pods that are bound to it, since Kubernetes
 /// 1.35. They say where a pod is, not to which workload it belongs.
@@ -33,13 +37,14 @@ pub struct WorkloadId {
 }
 
 impl WorkloadId {
-    /// Returns the workload that a pod belongs to. Pods of a deployment's replica set belong to the
-    /// deployment. Such a replica set is recognised by its name, which ends in the hash that its
-    /// pods have as a label.
-    pub fn of(pod: &v1::Pod) -> Self {
+    /// Returns the workload that a pod belongs to. `adopter` is the controller that would adopt the
+    /// pod if it had none. Pods of a replica set that a deployment or a Rollout owns belong to that.
+    /// Such a replica set is recognised by its name, which ends in the hash that its pods have as a
+    /// label.
+    pub fn of(pod: &v1::Pod, adopter: Option<Adopter<'_>>) -> Self {
         let none = v1::ObjectMeta::default();
         let metadata = pod.metadata.as_ref().unwrap_or(&none);
-        let Some(controller) = controller(metadata) else {
+        let Some((kind, name)) = direct_controller(metadata, adopter) else {
             let mut labels = metadata.labels.clone();
             labels.retain(|key, _| !OF_THE_NODE.contains(&&**key));
             return Self {
@@ -47,20 +52,22 @@ impl WorkloadId {
                 ..Self::default()
             };
         };
-        let hash = metadata.labels.get(TEMPLATE_HASH);
-        let deployment = hash.and_then(|hash| {
-            let name = controller.name.strip_suffix(hash.as_str())?;
-            name.strip_suffix('-').filter(|name| !name.is_empty())
+        let owner = TEMPLATE_HASHES.iter().find_map(|(label, owner)| {
+            let hash = metadata.labels.get(*label)?;
+            let name = name.strip_suffix(hash.as_str())?.strip_suffix('-')?;
+            (kind == "ReplicaSet" && !name.is_empty()).then_some((*owner, name))
         });
-        let (kind, name) = match deployment {
-            Some(name) if controller.kind == "ReplicaSet" => ("Deployment", name),
-            _ => (&*controller.kind, &*controller.name),
-        };
+        let (kind, name) = owner.unwrap_or((kind, name));
         Self {
             kind: kind.to_owned(),
             name: name.to_owned(),
             labels: BTreeMap::new(),
         }
+    }
+
+    /// Returns whether the workload has no controller.
+    pub fn is_bare(&self) -> bool {
+        self.kind.is_empty()
     }
 
     /// Returns whether the workload's pods are static: the kubelet of their node runs them, and no
@@ -70,11 +77,34 @@ impl WorkloadId {
     }
 }
 
+/// The kind and name of a pod's direct controller: the one that it names, else the one that would
+/// adopt it. Of a deployment's pods this is a replica set.
+fn direct_controller<'m>(
+    metadata: &'m v1::ObjectMeta,
+    adopter: Option<Adopter<'m>>,
+) -> Option<(&'m str, &'m str)> {
+    let named = controller(metadata).map(|owner| (&*owner.kind, &*owner.name));
+    named.or_else(|| adopter.map(|adopter| (adopter.kind, adopter.name)))
+}
+
 /// Returns whether the pod's direct controller has this kind and name. Of a deployment's pods this
 /// is a replica set.
-pub fn is_controlled_by(pod: &v1::Pod, kind: &str, name: &str) -> bool {
-    let controller = pod.metadata.as_ref().and_then(controller);
-    controller.is_some_and(|owner| owner.kind == kind && owner.name == name)
+pub fn is_controlled_by(
+    pod: &v1::Pod,
+    adopter: Option<Adopter<'_>>,
+    kind: &str,
+    name: &str,
+) -> bool {
+    let metadata = pod.metadata.as_ref();
+    let direct = metadata.and_then(|metadata| direct_controller(metadata, adopter));
+    direct == Some((kind, name))
+}
+
+/// The number of a stateful set's pod, by its name; `None` if it has none.
+pub fn ordinal_of(stateful_set: &str, pod: &str) -> Option<u32> {
+    let number = pod.strip_prefix(stateful_set)?.strip_prefix('-')?;
+    let is_plain = number == "0" || !number.starts_with(['0', '+']);
+    number.parse().ok().filter(|_| is_plain)
 }
 
 /// Returns whether a selector matches the labels of a pod.
@@ -89,6 +119,26 @@ pub fn controller(metadata: &v1::ObjectMeta) -> Option<&v1::OwnerReference> {
     owners.iter().find(|owner| owner.controller == Some(true))
 }
 
+/// A workload that a question names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedWorkload {
+    /// The kind of the pods' controller.
+    pub kind: String,
+    /// The name of the controller.
+    pub name: String,
+    /// The workload's selector, if it is known. It finds pods without a controller where no pod
+    /// belongs to the workload.
+    pub selector: Option<Selector>,
+}
+
+impl NamedWorkload {
+    /// The number of a pod, if the workload numbers its pods.
+    pub fn ordinal_of(&self, pod: &str) -> Option<u32> {
+        let is_numbered = self.kind == "StatefulSet";
+        ordinal_of(&self.name, pod).filter(|_| is_numbered)
+    }
+}
+
 /// The pods of a workload, and the constraints in force for them.
 pub struct WorkloadPods<'s> {
     /// Groups of alike pods of the workload, each with one pod as an example.
@@ -99,6 +149,8 @@ pub struct WorkloadPods<'s> {
     pub by_key: Option<partition::Key>,
     /// The fault in the spec of some of the pods, which are not judged.
     pub fault: Option<String>,
+    /// The number of pods that name no controller and were found by a selector.
+    pub selected: usize,
 }
 
 /// A constraint in force for pods of a workload.

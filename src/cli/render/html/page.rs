@@ -200,9 +200,11 @@ pub(super) fn longest_bar(bars: impl Iterator<Item = Bar>) -> i64 {
     ends.max().unwrap_or(1).max(1)
 }
 
-/// The cell with a bar, whose whole width stands for `longest`. `label` has the count in words.
+/// The cell with a bar, whose whole width stands for `longest`. `label` has the count in words. A
+/// count above the bar's limit is drawn as bad, whatever its row is.
 pub(super) fn bar_cell(bar: Bar, longest: i64, label: &str) -> Markup {
     let percent = |count: i64| format!("{:.2}%", count as f64 * 100.0 / longest as f64);
+    let is_over = bar.limit.is_some_and(|limit| bar.count > limit);
     let style = format!(
         "--count:{};--added:{};--limit:{}",
         percent(bar.count),
@@ -211,7 +213,7 @@ pub(super) fn bar_cell(bar: Bar, longest: i64, label: &str) -> Markup {
     );
     html! {
         td.bars {
-            div.bar.limited[bar.limit.is_some()] role="img" aria-label=(label) style=(style) {
+            div.bar.limited[bar.limit.is_some()].over[is_over] role="img" aria-label=(label) style=(style) {
                 span.room {} span.pods {}
                 @if bar.added > 0 { span.added {} }
                 span.limit {}

@@ -10,7 +10,9 @@ use crate::cli::render::rebalance::{blocker, effect, headline, name_of, remarks}
 use crate::cli::render::spread::over;
 use crate::cli::render::text::{Provenance, number, plural};
 use crate::explain::quoted;
-use crate::proto::v1::{PodMove, RebalanceResponse, RebalancedWorkload, TopologySpread};
+use crate::proto::v1::{
+    DomainSpread, PodMove, RebalanceResponse, RebalancedWorkload, TopologySpread,
+};
 
 /// The answer as a page.
 pub(crate) fn rebalance_html(origin: &Provenance<'_>, answer: &RebalanceResponse) -> String {
@@ -71,16 +73,22 @@ fn workload(it: &RebalancedWorkload) -> Markup {
 fn topology(before: &TopologySpread, after: &TopologySpread) -> Markup {
     let now = after.domains.iter();
     let now: BTreeMap<&str, i64> = now.map(|it| (&*it.value, it.matching_pods)).collect();
-    let max_skew = after.constraint.as_ref().map(|it| i64::from(it.max_skew));
-    let limit = max_skew.map(|max| after.global_minimum.saturating_add(max));
-    let bar = |count| Bar {
-        count,
-        added: 0,
-        limit,
+    let bar_of = |topology: &TopologySpread, count: i64| {
+        let max_skew = topology
+            .constraint
+            .as_ref()
+            .map(|it| i64::from(it.max_skew));
+        Bar {
+            count,
+            added: 0,
+            limit: max_skew.map(|max| topology.global_minimum.saturating_add(max)),
+        }
     };
-    let both = |value: &str, then: i64| [then, now.get(value).copied().unwrap_or(0)];
-    let all = before.domains.iter();
-    let all = all.flat_map(|it| both(&it.value, it.matching_pods).map(bar));
+    let both = |it: &DomainSpread| {
+        let now = now.get(&*it.value).copied().unwrap_or(0);
+        [bar_of(before, it.matching_pods), bar_of(after, now)]
+    };
+    let all = before.domains.iter().flat_map(both);
     let longest = longest_bar(all);
     let head = [
         Column::Text("Domain"),
@@ -90,15 +98,14 @@ fn topology(before: &TopologySpread, after: &TopologySpread) -> Markup {
         Column::Bars(html! { "after" }),
     ];
     let rows = before.domains.iter().map(|it| {
-        let [then, now] = both(&it.value, it.matching_pods);
-        let good = limit.is_none_or(|limit| now <= limit);
+        let [then, now] = both(it);
         html! {
-            tr.good[good].bad[!good] {
+            tr.good {
                 th scope="row" { (quoted(&it.value)) }
-                (number_cell("before", &number(then)))
-                (number_cell("after", &number(now)))
-                (bar_cell(bar(then), longest, &plural(then, "pod")))
-                (bar_cell(bar(now), longest, &plural(now, "pod")))
+                (number_cell("before", &number(then.count)))
+                (number_cell("after", &number(now.count)))
+                (bar_cell(then, longest, &plural(then.count, "pod")))
+                (bar_cell(now, longest, &plural(now.count, "pod")))
             }
         }
     });

@@ -6,7 +6,9 @@ use super::page::{
     Column, Look, Page, bar_cell, header, longest_bar, more_domains, number_cell, table,
 };
 use crate::cli::render::bars::Bar;
-use crate::cli::render::spread::{SpreadOf, bar_of, facts, headline, over, title};
+use crate::cli::render::spread::{
+    SpreadOf, bar_of, facts, found_by_selector, headline, over, title,
+};
 use crate::cli::render::text::{Provenance, number, plural};
 use crate::explain::quoted;
 use crate::proto::v1::{
@@ -50,6 +52,7 @@ pub(super) fn workload(
             @if spread.pending_count > 0 {
                 p { (number(spread.pending_count)) " of them pending" }
             }
+            @if let Some(line) = found_by_selector(spread.selected_count) { p { (line) } }
             @if !spread.fault.is_empty() { p.bad { "not judged: " (spread.fault) } }
             @if spread.topologies.is_empty() && spread.fault.is_empty() {
                 p { "no constraint is in force" }
