@@ -56,6 +56,7 @@ mod kept_questions;
 mod kubernetes;
 mod node_names;
 mod noted;
+mod page_token;
 mod permission;
 mod place;
 mod place_options;
