@@ -139,6 +139,7 @@ impl QuestionArgs {
     /// the answer.
     pub(crate) async fn open(&self, find: FindPods) -> Result<LoadedQuestion> {
         let namespace = self.namespace.as_deref();
+        self.state.only_decides();
         let (overlay, opened, mut workloads) = match (&self.file, &self.object) {
             (Some(file), _) => {
                 let overlay = self.overlay()?;

@@ -17,7 +17,7 @@ use super::input::{self, Input};
 use super::output;
 use super::render::Provenance;
 use super::stored;
-use crate::kubernetes::{self, ApiResource, ClusterClient, Reads};
+use crate::kubernetes::{self, ApiResource, ClusterClient, NeededObjects, Reads};
 use crate::manifest::{Admission, LoadedObjects, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::matching::names;
 use crate::proto::v1::change::Object;
@@ -47,6 +47,10 @@ pub(crate) struct SnapshotSource {
     /// The scope of the question, for a command that can name a namespace.
     #[arg(skip)]
     scope: OnceLock<QuestionScope>,
+
+    /// Set if nothing but decisions is asked for.
+    #[arg(skip)]
+    only_decides: OnceLock<()>,
 
     /// True if pods of other namespaces were not listed.
     #[arg(skip)]
@@ -197,7 +201,11 @@ impl SnapshotSource {
 
     /// Connects to the cluster.
     pub(super) async fn connect(&self) -> Result<ClusterClient> {
-        let cluster = self.cluster.target().connect(Reads::WholeObjects).await?;
+        let reads = match self.only_decides.get() {
+            Some(()) => Reads::Decisions,
+            None => Reads::WholeObjects,
+        };
+        let cluster = self.cluster.target().connect(reads).await?;
         // The names may be set already, by an earlier connection to the same cluster.
         let names = (cluster.name.clone(), cluster.namespace.clone());
         let _ = self.context_names.set(names);
@@ -211,7 +219,11 @@ impl SnapshotSource {
             Some(QuestionScope::Own) => Some(&*cluster.namespace),
             Some(QuestionScope::Namespace(namespace)) => Some(&**namespace),
         };
-        let listed = cluster::load(cluster, enough).await;
+        let needed = NeededObjects {
+            namespace: enough,
+            only_decides: self.only_decides.get().is_some(),
+        };
+        let listed = cluster::load(cluster, needed).await;
         let listed = listed.map_err(|error| match error.downcast_ref() {
             Some(kubernetes::Error::Forbidden { .. })
                 if self.scope.get() == Some(&QuestionScope::All) =>
@@ -229,6 +241,12 @@ impl SnapshotSource {
     /// Sets the scope of the question.
     pub(crate) fn is_about(&self, scope: QuestionScope) {
         let _ = self.scope.set(scope);
+    }
+
+    /// Says that the source is opened for decisions alone, so that a cluster need not be listed with
+    /// what they do not read.
+    pub(crate) fn only_decides(&self) {
+        let _ = self.only_decides.set(());
     }
 
     /// Returns whether only the pods of the question's namespace are known.
@@ -260,7 +278,8 @@ impl SnapshotSource {
         let input = input.or_system_defaults();
         input.warn(true);
         let client = self.in_process();
-        let objects = Some(Arc::clone(&input.objects));
+        let is_read_again = !(self.asks_cluster() && self.only_decides.get().is_some());
+        let objects = is_read_again.then(|| Arc::clone(&input.objects));
         input::send(&client, input, self.snapshot(), true).await?;
         Ok(Opened { client, objects })
     }
