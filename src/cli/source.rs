@@ -17,7 +17,7 @@ use super::input::{self, Input};
 use super::output;
 use super::render::Provenance;
 use super::stored;
-use crate::kubernetes::{self, ApiResource, ClusterClient, NeededObjects, Reads};
+use crate::kubernetes::{self, ApiResource, ClusterClient, ListedFor, NeededObjects, Reads};
 use crate::manifest::{Admission, LoadedObjects, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::matching::names;
 use crate::proto::v1::change::Object;
@@ -48,9 +48,9 @@ pub(crate) struct SnapshotSource {
     #[arg(skip)]
     scope: OnceLock<QuestionScope>,
 
-    /// Set if nothing but decisions is asked for.
+    /// The use of the objects of a cluster, if they are not needed whole.
     #[arg(skip)]
-    only_decides: OnceLock<()>,
+    listed_for: OnceLock<ListedFor>,
 
     /// True if pods of other namespaces were not listed.
     #[arg(skip)]
@@ -201,9 +201,9 @@ impl SnapshotSource {
 
     /// Connects to the cluster.
     pub(super) async fn connect(&self) -> Result<ClusterClient> {
-        let reads = match self.only_decides.get() {
-            Some(()) => Reads::Decisions,
-            None => Reads::WholeObjects,
+        let reads = match self.listed_for() {
+            ListedFor::Anything => Reads::WholeObjects,
+            ListedFor::Deciding | ListedFor::CountingSpread => Reads::Decisions,
         };
         let cluster = self.cluster.target().connect(reads).await?;
         // The names may be set already, by an earlier connection to the same cluster.
@@ -221,7 +221,7 @@ impl SnapshotSource {
         };
         let needed = NeededObjects {
             namespace: enough,
-            only_decides: self.only_decides.get().is_some(),
+            used_for: self.listed_for(),
         };
         let listed = cluster::load(cluster, needed).await;
         let listed = listed.map_err(|error| match error.downcast_ref() {
@@ -243,10 +243,16 @@ impl SnapshotSource {
         let _ = self.scope.set(scope);
     }
 
-    /// Says that the source is opened for decisions alone, so that a cluster need not be listed with
-    /// what they do not read.
-    pub(crate) fn only_decides(&self) {
-        let _ = self.only_decides.set(());
+    /// Says what the objects of a cluster are used for, so that no others are listed.
+    pub(crate) fn is_listed_for(&self, used: ListedFor) {
+        let _ = self.listed_for.set(used);
+    }
+
+    fn listed_for(&self) -> ListedFor {
+        self.listed_for
+            .get()
+            .copied()
+            .unwrap_or(ListedFor::Anything)
     }
 
     /// Returns whether only the pods of the question's namespace are known.
@@ -278,7 +284,7 @@ impl SnapshotSource {
         let input = input.or_system_defaults();
         input.warn(true);
         let client = self.in_process();
-        let is_read_again = !(self.asks_cluster() && self.only_decides.get().is_some());
+        let is_read_again = !self.asks_cluster() || self.listed_for() == ListedFor::Anything;
         let objects = is_read_again.then(|| Arc::clone(&input.objects));
         input::send(&client, input, self.snapshot(), true).await?;
         Ok(Opened { client, objects })

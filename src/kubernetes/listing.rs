@@ -47,9 +47,43 @@ pub(crate) struct ObjectSelection<'a> {
 pub(crate) struct NeededObjects<'a> {
     /// The namespace that the question is about; `None` means all.
     pub(crate) namespace: Option<&'a str>,
-    /// True if the question is where pods of that namespace may run. Then of other namespaces their
-    /// pods alone are needed, and no pod that has finished.
-    pub(crate) only_decides: bool,
+    /// What is done with the objects.
+    pub(crate) used_for: ListedFor,
+}
+
+/// The use of the objects of a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListedFor {
+    /// Anything: all are needed whole.
+    Anything,
+    /// To decide where pods of a namespace may run. Of other namespaces their pods alone are needed,
+    /// which take room, and no pod that has finished.
+    Deciding,
+    /// The same by spread constraints alone, which count the pods of their own namespace.
+    CountingSpread,
+}
+
+impl NeededObjects<'_> {
+    /// The objects of a kind that are needed; `None` if there are none.
+    fn of(&self, kind: ObjectKind) -> Option<ObjectSelection<'_>> {
+        let decides = self.used_for != ListedFor::Anything;
+        let own = self.namespace.filter(|_| decides);
+        let (is_own, fields) = match kind {
+            // No decision reads budgets.
+            ObjectKind::Owner(OwnerKind::PodDisruptionBudget) if own.is_some() => return None,
+            ObjectKind::Owner(_) | ObjectKind::Storage(StorageKind::Claim) => (true, ""),
+            ObjectKind::Pod if own.is_some() => {
+                (self.used_for == ListedFor::CountingSpread, UNFINISHED)
+            }
+            _ => (false, ""),
+        };
+        Some(ObjectSelection {
+            resource: ApiResource::of(kind),
+            namespace: own.filter(|_| is_own),
+            labels: "",
+            fields,
+        })
+    }
 }
 
 /// The pods that have not finished: others take no room, and are not counted.
@@ -90,8 +124,8 @@ struct PageMetadata {
 
 impl ClusterClient {
     /// Lists all objects that a question needs. Kinds that the account may not list in all namespaces
-    /// are listed in the namespace of the question, if it has one. Then the Namespace objects may be missing,
-    /// and answers name the fields that depend on them as unchecked. Claims, volumes and storage
+    /// are listed in the namespace of the question, if it has one. Then the Namespace objects may be
+    /// missing, and answers name the fields that depend on them as unchecked. Claims, volumes and storage
     /// classes are left out unless the account may list all of these; then answers name volumes as
     /// unchecked.
     ///
@@ -104,45 +138,24 @@ impl ClusterClient {
     ) -> Result<ListedCluster, Error> {
         let (mut all, mut lacks_storage) = (ListedCluster::default(), false);
         let enough = needed.namespace;
-        let own = enough.filter(|_| needed.only_decides);
         for kind in ObjectKind::all() {
-            let resource = ApiResource::of(kind);
-            let is_own = matches!(
-                kind,
-                ObjectKind::Owner(_) | ObjectKind::Storage(StorageKind::Claim)
-            );
-            let is_pod = kind == ObjectKind::Pod;
-            let wanted = ObjectSelection {
-                resource,
-                namespace: own.filter(|_| is_own),
-                labels: "",
-                fields: if own.is_some() && is_pod {
-                    UNFINISHED
-                } else {
-                    ""
-                },
-            };
-            if own.is_some() && kind == ObjectKind::Owner(OwnerKind::PodDisruptionBudget) {
+            let Some(wanted) = needed.of(kind) else {
                 continue;
-            }
+            };
+            let resource = wanted.resource;
             let may_narrow = resource.is_namespaced && wanted.namespace.is_none();
             let listed = match self.load_one(wanted, progress).await {
                 Err(Error::Forbidden { .. }) if may_narrow && enough.is_some() => {
                     all.narrowed.push(resource);
-                    let namespace = enough;
-                    self.load_one(
-                        ObjectSelection {
-                            namespace,
-                            ..wanted
-                        },
-                        progress,
-                    )
-                    .await
+                    let narrower = ObjectSelection {
+                        namespace: enough,
+                        ..wanted
+                    };
+                    self.load_one(narrower, progress).await
                 }
                 Err(error @ Error::Forbidden { .. }) => {
                     match kind {
                         ObjectKind::Namespace if enough.is_some() => {}
-                        // No decision reads budgets.
                         ObjectKind::Owner(OwnerKind::PodDisruptionBudget) => {}
                         ObjectKind::Storage(_) => lacks_storage = true,
                         _ => return Err(error),

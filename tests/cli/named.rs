@@ -388,6 +388,15 @@ fn a_cluster_is_asked_for_what_the_question_needs() {
     ] {
         assert_eq!(lists(path), [], "{path}");
     }
+    // Spread constraints count the pods of their own namespace.
+    workspace.expect(
+        1,
+        "explain pod/web-new-2 --spread-only --kubeconfig kube.yaml",
+    );
+    let asked = std::mem::take(&mut held.lock().expect("no holder panics").asked);
+    let of_pods = |(target, _): &&(String, String)| target.contains("/pods?");
+    let mut pods = asked.iter().filter(of_pods);
+    assert!(pods.all(|(target, _)| target.starts_with("/api/v1/namespaces/shop/pods?")));
     // What is planned for all pods reads more.
     workspace.run("rebalance --kubeconfig kube.yaml");
     let asked = &held.lock().expect("no holder panics").asked;
