@@ -249,10 +249,7 @@ impl SnapshotSource {
     }
 
     fn listed_for(&self) -> ListedFor {
-        self.listed_for
-            .get()
-            .copied()
-            .unwrap_or(ListedFor::Anything)
+        self.listed_for.get().copied().unwrap_or_default()
     }
 
     /// Returns whether only the pods of the question's namespace are known.

@@ -52,9 +52,10 @@ pub(crate) struct NeededObjects<'a> {
 }
 
 /// The use of the objects of a cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum ListedFor {
     /// Anything: all are needed whole.
+    #[default]
     Anything,
     /// To decide where pods of a namespace may run. Of other namespaces their pods alone are needed,
     /// which take room, and no pod that has finished.
@@ -125,8 +126,8 @@ struct PageMetadata {
 impl ClusterClient {
     /// Lists all objects that a question needs. Kinds that the account may not list in all namespaces
     /// are listed in the namespace of the question, if it has one. Then the Namespace objects may be
-    /// missing, and answers name the fields that depend on them as unchecked. Claims, volumes and storage
-    /// classes are left out unless the account may list all of these; then answers name volumes as
+    /// missing, and answers name the fields that depend on them as unchecked. Claims, volumes and
+    /// storage classes are left out unless the account may list all of these; then answers name volumes as
     /// unchecked.
     ///
     /// # Errors
@@ -202,8 +203,8 @@ impl ClusterClient {
         InputSource::Cluster(self.name.clone())
     }
 
-    /// Lists objects. Passes the JSON text of each page to `read`, together with a value from `new`. If the list
-    /// expires, it begins again with another value from `new`.
+    /// Lists objects. Passes the JSON text of each page to `read`, together with a value from `new`.
+    /// If the list expires, it begins again with another value from `new`.
     ///
     /// # Errors
     /// The reason why it could not be listed, or the error of `read`.

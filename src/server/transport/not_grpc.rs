@@ -28,7 +28,9 @@ pub async fn refuse_http1(stream: &mut TcpStream, what: &str) -> io::Result<()> 
     if !is_method || PREFACE.starts_with(start) {
         return Ok(());
     }
-    stream.read(&mut vec![0; REQUEST_BYTES]).await?;
+    if stream.read(&mut vec![0; REQUEST_BYTES]).await? == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
     let text = told(what);
     let answer = format!(
         "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\
